@@ -1,0 +1,128 @@
+"""What a testee did with one case: the eight things that can happen.
+
+    Decoded, Encoded        it gave data
+    Refused                 it reported an error
+    Skipped                 it said that it does not do this
+    Crashed, Hung, Exceeded, Garbled    the sandbox had to say it for the testee
+
+Observations are values; nothing that a testee does is an exception of ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_corpus.wire import WireBatch
+from msgspec import UNSET
+
+from kafka_conformance.hostile import printable
+from kafka_conformance.protocol import Answer, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Batches; with an error, those that it delivered before it."""
+
+    batches: tuple[WireBatch, ...]
+    error: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Bytes."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An error and nothing else."""
+
+    error: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Not done, and why; `by_runner` when it was never asked."""
+
+    reason: str
+    by_runner: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The process ended with the question in hand."""
+
+    signal: int | None = None
+    exit_code: int | None = None
+    stderr: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hung:
+    """No answer within the time limit, in seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """It ran out of the memory that it may take, or wrote more than is read."""
+
+    what: str
+    stderr: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Garbled:
+    """It answered, but not with a reply."""
+
+    why: str
+
+
+Observation = Decoded | Encoded | Refused | Skipped | Crashed | Hung | Exceeded | Garbled
+
+
+def observe(answer: Answer) -> Observation:
+    """What *answer* amounts to."""
+    error = None if answer.error is UNSET else _tamed(answer.error)
+    if answer.batches is not UNSET:
+        return Decoded(tuple(answer.batches), error)
+    if error is not None:
+        return Refused(error)
+    if answer.skipped is not UNSET:
+        return Skipped(printable(answer.skipped))
+    if answer.data is not UNSET:
+        return Encoded(answer.data)
+    return Garbled("a reply with neither batches, data, error nor skipped")
+
+
+def _tamed(error: Refusal) -> Refusal:
+    return Refusal(error.kind, printable(error.message))
+
+
+def summary(observation: Observation) -> dict[str, Any]:
+    """The observation as a result line keeps it: its name and its small fields."""
+    name = type(observation).__name__.lower()
+    match observation:
+        case Decoded(batches, error):
+            return {"kind": name, "batches": len(batches)} | _error(error)
+        case Refused(error):
+            return {"kind": name} | _error(error)
+        case Encoded(data):
+            return {"kind": name, "bytes": len(data)}
+        case Skipped(reason, by_runner):
+            return {"kind": name, "reason": reason} | ({"by_runner": True} if by_runner else {})
+        case Crashed(signal, exit_code, stderr):
+            return {"kind": name, "signal": signal, "exit_code": exit_code, "stderr": stderr}
+        case Hung(seconds):
+            return {"kind": name, "seconds": round(seconds, 3)}
+        case Exceeded(what, stderr):
+            return {"kind": name, "what": what, "stderr": stderr}
+        case Garbled(why):
+            return {"kind": name, "why": why}
+
+
+def _error(error: Refusal | None) -> dict[str, Any]:
+    return {} if error is None else {"error": {"kind": error.kind, "message": error.message}}

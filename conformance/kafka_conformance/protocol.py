@@ -1,0 +1,200 @@
+"""The testee protocol, version 1, as models; the JSON Schema comes from them.
+
+JSON lines over standard input and output, one reply to each request, in order.
+Lines go out through `request_line` and come in through `parse_reply`, which
+never raises: what is no reply is a `Stray`, what is a reply to the right
+question but not of the right shape is a `Misfit`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import msgspec
+from kafka_corpus.wire import WireBatch
+from kafka_records import KINDS
+from msgspec import UNSET, Meta, UnsetType
+
+from kafka_conformance.hostile import printable
+
+PROTOCOL: Final = 1
+
+# A reply longer than this is refused before it is read to its end: 32 MiB of
+# JSON hold 24 MiB of record data, and no case asks for that much.
+MAX_LINE: Final = 32 * 1024 * 1024
+
+Id = Annotated[str, Meta(description="chosen by the runner, given back unchanged")]
+
+
+class HelloRequest(msgspec.Struct, tag_field="op", tag="hello"):
+    """The first line that a testee gets."""
+
+    protocol: int = PROTOCOL
+
+
+class DecodeRequest(msgspec.Struct, tag_field="op", tag="decode", kw_only=True):
+    """Decode `data`; or each of `many` on its own, if the testee announced that."""
+
+    id: Id
+    data: bytes | UnsetType = UNSET
+    many: list[bytes] | UnsetType = UNSET
+
+
+class EncodeRequest(msgspec.Struct, tag_field="op", tag="encode", kw_only=True):
+    """Write `batch`."""
+
+    id: Id
+    batch: WireBatch
+
+
+class AppendRequest(msgspec.Struct, tag_field="op", tag="append", kw_only=True):
+    """Do with the produced payload `data` what a broker of `release` does."""
+
+    id: Id
+    data: bytes
+    release: str
+    api_version: int
+    log_end_offset: int
+    leader_epoch: int
+    config: dict[str, str]
+    now_ms: int
+
+
+Request = HelloRequest | DecodeRequest | EncodeRequest | AppendRequest
+
+
+class Capability(msgspec.Struct):
+    """What a codec claims to read, or to write."""
+
+    magics: list[int] = []
+    compressions: list[str] = []
+
+
+class HelloReply(msgspec.Struct, kw_only=True):
+    """Who the testee is and what it claims."""
+
+    protocol: int
+    name: str
+    version: str
+    language: str = ""
+    runtime: str = ""
+    decode: Capability = msgspec.field(default_factory=Capability)
+    encode: Capability = msgspec.field(default_factory=Capability)
+    append: bool = False
+    many: Annotated[bool, Meta(description="understands `many` in decode")] = False
+
+
+class Refusal(msgspec.Struct):
+    """An error as the testee reports it; a kind of its own making fits no expectation."""
+
+    kind: Annotated[str, Meta(extra_json_schema={"enum": list(KINDS)})]
+    message: str = ""
+
+
+class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One answer: to a request of its own, or within `many`."""
+
+    batches: list[WireBatch] | UnsetType = UNSET
+    data: bytes | UnsetType = UNSET
+    error: Refusal | UnsetType = UNSET
+    skipped: str | UnsetType = UNSET
+    error_code: int | UnsetType = UNSET
+    base_offset: int | UnsetType = UNSET
+    stored: bytes | UnsetType = UNSET
+
+
+class Reply(Answer, kw_only=True, omit_defaults=True):
+    """An answer with the id of its request, or one answer for each of `many`."""
+
+    id: Id
+    many: list[Answer] | UnsetType = UNSET
+
+
+# A reply holds at least one of these.
+ANSWERS: Final = ("batches", "data", "error", "skipped", "error_code", "many")
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A line that names its request but is not a reply to it."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A line that is nothing of ours, like a debug print; kept short."""
+
+    text: str
+
+
+_encoder = msgspec.json.Encoder()
+_requests = msgspec.json.Decoder(Request)
+_replies = msgspec.json.Decoder(Reply)
+_hellos = msgspec.json.Decoder(HelloReply)
+
+
+class _Envelope(msgspec.Struct):
+    id: Any
+
+
+_envelopes = msgspec.json.Decoder(_Envelope)
+
+
+def request_line(request: Request) -> bytes:
+    """*request* as one line, newline included."""
+    return _encoder.encode(request) + b"\n"
+
+
+def reply_line(reply: Reply | HelloReply) -> bytes:
+    """*reply* as one line, newline included."""
+    return _encoder.encode(reply) + b"\n"
+
+
+def parse_request(line: bytes) -> Request:
+    """The request in *line*; raises `msgspec.DecodeError` (a `ValueError`)."""
+    return _requests.decode(line)
+
+
+def parse_hello(line: bytes) -> HelloReply | Stray:
+    """The reply to the first request, or what stands there instead."""
+    try:
+        return _hellos.decode(_json_part(line, b'{"protocol"'))
+    except (ValueError, RecursionError):
+        return Stray(printable(line))
+
+
+def parse_reply(line: bytes) -> Reply | Misfit | Stray:
+    """The reply in *line*; never raises, whatever the line holds."""
+    line = _json_part(line, b'{"id"')
+    try:
+        return _replies.decode(line)
+    except (ValueError, RecursionError) as error:
+        return _misfit_or_stray(line, str(error))
+
+
+def _json_part(line: bytes, start: bytes) -> bytes:
+    # A print without a newline ends up in front of the reply, on the same line.
+    if line.startswith(b"{"):
+        return line
+    at = line.find(start)
+    return line if at < 0 else line[at:]
+
+
+def _misfit_or_stray(line: bytes, why: str) -> Misfit | Stray:
+    try:
+        envelope = _envelopes.decode(line)
+    except (ValueError, RecursionError):
+        return Stray(printable(line))
+    return Misfit(printable(str(envelope.id)), printable(why))
+
+
+def request_id(line: bytes) -> str | None:
+    """The id in *line*, for the error reply to a request that does not parse."""
+    try:
+        envelope = _envelopes.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    return str(envelope.id)

@@ -1,0 +1,72 @@
+"""What a Python testee is: a module (or an object) with these five names.
+
+`serve` puts one behind the protocol, so an adapter only drives its codec.  An
+adapter raises `CodecError` for what its codec refuses, with the best kind it
+knows, and `NotDone` for what its codec cannot do at all.  Any other exception
+that leaks out of the codec becomes an error of kind `malformed` that names the
+exception class; `MemoryError` ends the process, as it would anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from kafka_corpus.wire import WireBatch
+from kafka_records import Kind
+
+from kafka_conformance.protocol import Capability
+
+
+class CodecError(Exception):
+    """The codec refused the bytes, or the batch."""
+
+    def __init__(self, kind: Kind, message: str, batches: Sequence[WireBatch] = ()) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.batches = list(batches)
+
+
+class NotDone(Exception):
+    """The codec has no such feature, or no way to ask for it."""
+
+
+class Testee(Protocol):
+    """The five names.
+
+    `decode` gives every complete batch of the input, a trailing partial one
+    dropped; fields that the codec does not expose stay `UNSET`.  `encode`
+    gives the bytes of one batch.
+    """
+
+    @property
+    def NAME(self) -> str: ...
+    @property
+    def VERSION(self) -> str: ...
+    @property
+    def DECODES(self) -> Capability: ...
+    @property
+    def ENCODES(self) -> Capability: ...
+    def decode(self, data: bytes, /) -> list[WireBatch]: ...
+    def encode(self, batch: WireBatch, /) -> bytes: ...
+
+
+def load(reference: str) -> Testee:
+    """The testee that *reference* names: a module, or an attribute of one.
+
+    Raises:
+        ImportError: there is no such module, or what it needs is not installed.
+        AttributeError: the module has no such attribute.
+    """
+    try:
+        found: object = import_module(reference)
+    except ModuleNotFoundError as error:
+        parent, _, name = reference.rpartition(".")
+        if error.name != reference or not parent:
+            raise
+        found = getattr(import_module(parent), name)
+    missing = [name for name in ("NAME", "VERSION", "DECODES", "ENCODES", "decode", "encode") if not hasattr(found, name)]
+    if missing:
+        raise AttributeError(f"{reference} is no testee: it has no {', '.join(missing)}")
+    return cast(Testee, found)

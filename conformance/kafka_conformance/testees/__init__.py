@@ -1,0 +1,1 @@
+"""Adapters of codecs that are written in, or for, Python; each a module of its own."""

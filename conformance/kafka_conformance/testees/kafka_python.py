@@ -1,0 +1,168 @@
+"""kafka-python, through the classes that its consumer and producer use.
+
+Decoding is `MemoryRecords` with `validate_crc` on batches and records, as its
+fetcher does by default (`check_crcs`).  Encoding is `MemoryRecordsBuilder`,
+which has no base offset, no leader epoch, no LogAppendTime and no control
+batches to ask for: such batches are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import kafka
+from kafka.errors import CorruptRecordError, UnsupportedCodecError
+from kafka.record import MemoryRecords
+from kafka.record.memory_records import MemoryRecordsBuilder
+from kafka_corpus.wire import WireBatch, WireRecord, from_wire
+from kafka_records import Batch
+from msgspec import UNSET
+
+from kafka_conformance.protocol import Capability
+from kafka_conformance.testee import CodecError, NotDone
+
+NAME = "kafka-python"
+VERSION: str = kafka.__version__
+COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+DECODES = Capability([0, 1, 2], list(COMPRESSIONS))
+ENCODES = Capability([0, 1, 2], list(COMPRESSIONS))
+
+TIMESTAMP_TYPES: Final[dict[int | None, str]] = {None: "none", 0: "create", 1: "append"}
+# Room for anything that a case holds, so that `append` never says that the batch is full.
+BATCH_SIZE: Final = 1 << 30
+
+
+def decode(data: bytes) -> list[WireBatch]:
+    """Every complete batch of *data*."""
+    batches: list[WireBatch] = []
+    try:
+        for batch in _batches(data):
+            batches.append(_batch(batch))
+    except UnsupportedCodecError as error:
+        raise CodecError("unsupported_compression", str(error), batches) from error
+    except CorruptRecordError as error:
+        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", _told(error), batches) from error
+    except MemoryError:
+        raise
+    except Exception as leak:
+        # struct.error, IndexError, snappy's and zlib's own: not what its consumer catches.
+        raise CodecError(_leak_kind(leak), _told(leak), batches) from leak
+    return batches
+
+
+def _batches(data: bytes) -> Iterator[Any]:
+    records = MemoryRecords(data)
+    while records.has_next():
+        yield records.next_batch()
+
+
+def _batch(batch: Any) -> WireBatch:
+    if not batch.validate_crc():
+        raise CorruptRecordError(f"Record batch at offset {batch.base_offset} failed CRC check")
+    if batch.magic < 2:
+        return _message(batch)
+    return WireBatch(
+        magic=batch.magic,
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        compression=_compression(batch.compression_type),
+        timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
+        max_timestamp=batch.max_timestamp,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        transactional=batch.is_transactional,
+        control=batch.is_control_batch,
+        partition_leader_epoch=batch.leader_epoch,
+        records=list(map(_record, batch)),
+    )
+
+
+def _message(batch: Any) -> WireBatch:
+    # What LegacyRecordBatch calls base_offset is the offset in the entry's
+    # header; for a wrapper that is the offset of its last inner message.
+    compressed = batch.compression_type != 0
+    return WireBatch(
+        magic=batch.magic,
+        base_offset=UNSET if compressed else batch.base_offset,
+        last_offset=batch.base_offset,
+        compression=_compression(batch.compression_type),
+        timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
+        records=list(map(_record, batch)),
+    )
+
+
+def _compression(number: int) -> str:
+    return COMPRESSIONS[number] if number < len(COMPRESSIONS) else f"{number}"
+
+
+def _record(record: Any) -> WireRecord:
+    if not record.validate_crc():
+        raise CorruptRecordError(f"Record at offset {record.offset} failed CRC check")
+    return WireRecord(
+        offset=record.offset,
+        timestamp=UNSET if record.timestamp is None else record.timestamp,
+        key=record.key,
+        value=record.value,
+        # Its header keys are text already: the bytes behind them are gone.
+        headers=[(key.encode(), value) for key, value in record.headers],
+    )
+
+
+def _leak_kind(leak: Exception) -> Any:
+    module = type(leak).__module__
+    if module.startswith(("zlib", "gzip", "snappy", "cramjam", "lz4", "zstandard")) or isinstance(leak, EOFError):
+        return "decompression"
+    return "malformed"
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def encode(batch: WireBatch) -> bytes:
+    """The bytes that its producer would send for *batch*."""
+    wanted = from_wire(batch)
+    _check_expressible(wanted)
+    builder = MemoryRecordsBuilder(
+        wanted.magic,
+        COMPRESSIONS.index(wanted.compression),
+        BATCH_SIZE,
+        offset=wanted.records[0].offset if wanted.records else 0,
+        transactional=wanted.transactional,
+        producer_id=wanted.producer_id,
+        producer_epoch=wanted.producer_epoch,
+        base_sequence=wanted.base_sequence,
+    )
+    _append_all(builder, wanted)
+    builder.close()
+    return bytes(builder.buffer())
+
+
+def _append_all(builder: Any, wanted: Batch) -> None:
+    for record in wanted.records:
+        builder.skip(record.offset - builder.next_offset())
+        headers = [(_header_text(header.key), header.value) for header in record.headers]
+        if builder.append(record.timestamp, record.key, record.value, headers) is None:
+            raise CodecError("limit", "append says that the batch is full")
+
+
+def _header_text(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise NotDone("header keys are text in its API; these bytes are not UTF-8") from None
+
+
+def _check_expressible(wanted: Batch) -> None:
+    for unusual, what in (
+        (wanted.base_offset != 0, "a base offset other than 0"),
+        (wanted.partition_leader_epoch != -1, "a partition leader epoch"),
+        (wanted.timestamp_type == "append", "LogAppendTime"),
+        (wanted.control, "a control batch"),
+        (wanted.delete_horizon is not None, "a delete horizon"),
+        (not wanted.records, "a batch without records"),
+    ):
+        if unusual:
+            raise NotDone(f"its builder cannot be asked for {what}")

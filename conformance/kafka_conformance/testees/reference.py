@@ -1,0 +1,38 @@
+"""The reference itself as a testee: `kafka_records` behind the protocol."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+import kafka_records
+from kafka_corpus.wire import WireBatch, from_wire, to_wire
+from kafka_records import RecordFormatError
+
+from kafka_conformance.protocol import Capability
+from kafka_conformance.testee import CodecError
+
+NAME = "reference"
+try:
+    VERSION = version("kafkaproof")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    VERSION = "source"
+
+_EVERYTHING = ["none", "gzip", "snappy", "lz4", "zstd"]
+DECODES = Capability([0, 1, 2], _EVERYTHING)
+ENCODES = Capability([0, 1, 2], _EVERYTHING)
+
+
+def decode(data: bytes) -> list[WireBatch]:
+    """Every complete batch of *data*, all fields exposed."""
+    try:
+        return list(map(to_wire, kafka_records.decode(data)))
+    except RecordFormatError as error:
+        raise CodecError(error.kind, str(error), list(map(to_wire, error.batches))) from error
+
+
+def encode(batch: WireBatch) -> bytes:
+    """The bytes of *batch*."""
+    try:
+        return kafka_records.encode(from_wire(batch))
+    except RecordFormatError as error:
+        raise CodecError(error.kind, str(error)) from error

@@ -1,0 +1,448 @@
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.eclipsesource.json.Json;
+import com.eclipsesource.json.JsonArray;
+import com.eclipsesource.json.JsonObject;
+import com.eclipsesource.json.JsonValue;
+import java.io.BufferedReader;
+import java.io.FileOutputStream;
+import java.io.FileDescriptor;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.List;
+import java.util.Properties;
+import org.apache.kafka.common.InvalidRecordException;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.errors.CorruptRecordException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.record.internal.CompressionType;
+import org.apache.kafka.common.record.internal.DefaultRecordBatch;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
+import org.apache.kafka.common.record.internal.MutableRecordBatch;
+import org.apache.kafka.common.record.internal.Record;
+import org.apache.kafka.common.record.internal.RecordBatch;
+import org.apache.kafka.common.record.internal.SimpleRecord;
+import org.apache.kafka.common.utils.internals.BufferSupplier;
+import org.apache.kafka.common.utils.internals.ByteBufferOutputStream;
+import org.apache.kafka.common.utils.internals.CloseableIterator;
+
+/**
+ * Serves Kafka's own Java codec by the testee protocol, version 1: one JSON line in, one JSON line out.
+ *
+ * <p>Decoding is what a consumer with check.crcs does, encoding is {@link MemoryRecordsBuilder}. Nothing is
+ * corrected on the way: what Java loses or refuses, the reply shows.
+ */
+public final class Testee {
+    private static final JsonArray MAGICS = (JsonArray) Json.array(0, 1, 2);
+    private static final JsonArray COMPRESSIONS = (JsonArray) Json.array("none", "gzip", "snappy", "lz4", "zstd");
+    // A consumer keeps its decompression buffers from one batch to the next; so do we.
+    private static final BufferSupplier BUFFERS = BufferSupplier.create();
+
+    public static void main(String[] args) throws IOException {
+        OutputStream replies = new FileOutputStream(FileDescriptor.out);
+        System.setOut(System.err); // a library that prints must not spoil a reply
+        BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, UTF_8), 1 << 16);
+        for (String line; (line = requests.readLine()) != null; )
+            replies.write((reply(line) + "\n").getBytes(UTF_8));
+    }
+
+    private static String reply(String line) {
+        JsonValue id = Json.NULL;
+        try {
+            JsonObject request = Json.parse(line).asObject();
+            id = request.get("id") == null ? Json.NULL : request.get("id");
+            return (request.getString("op", "").equals("hello") ? hello() : answer(request, id)).toString();
+        } catch (Skipped skipped) {
+            return new JsonObject().add("id", id).add("skipped", skipped.getMessage()).toString();
+        } catch (Throwable error) { // Errors too: SnappyError and OutOfMemoryError are answers
+            return new JsonObject().add("id", id).add("error", describe(error)).toString();
+        }
+    }
+
+    private static JsonObject answer(JsonObject request, JsonValue id) {
+        JsonObject reply = new JsonObject().add("id", id);
+        String op = request.getString("op", "");
+        switch (op) {
+            case "decode":
+                return request.get("many") == null
+                    ? decode(reply, bytes(request.get("data")))
+                    : reply.add("many", decodeMany(request.get("many").asArray()));
+            case "encode":
+                byte[] data = encode(request.get("batch").asObject());
+                return reply.add("data", Base64.getEncoder().encodeToString(data));
+            case "append":
+                throw new Skipped("kafka-clients has no broker");
+            default:
+                throw new Skipped("no operation '" + op + "'");
+        }
+    }
+
+    private static JsonObject hello() throws IOException {
+        JsonObject able = new JsonObject().add("magics", MAGICS).add("compressions", COMPRESSIONS);
+        return new JsonObject()
+            .add("protocol", 1)
+            .add("name", "java-kafka-clients")
+            .add("version", version())
+            .add("language", "java")
+            .add("runtime", "java " + System.getProperty("java.version"))
+            .add("decode", able)
+            .add("encode", able)
+            .add("append", false);
+    }
+
+    private static String version() throws IOException {
+        Properties properties = new Properties();
+        try (InputStream in = Record.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+            properties.load(in);
+        }
+        return properties.getProperty("version");
+    }
+
+    // --- decode ---------------------------------------------------------------------------------------------
+
+    private static JsonArray decodeMany(JsonArray many) {
+        JsonArray replies = new JsonArray();
+        for (JsonValue data : many)
+            replies.add(decode(new JsonObject(), bytes(data)));
+        return replies;
+    }
+
+    private static JsonObject decode(JsonObject reply, byte[] data) {
+        JsonArray batches = new JsonArray();
+        reply.add("batches", batches);
+        try {
+            for (RecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(data)).batches())
+                batches.add(decode(batch));
+        } catch (Throwable error) {
+            reply.add("error", describe(error));
+        }
+        return reply;
+    }
+
+    /** The batch, once all of its records have been read. */
+    private static JsonObject decode(RecordBatch batch) {
+        batch.ensureValid();
+        JsonArray records = new JsonArray();
+        try (CloseableIterator<Record> iterator = batch.streamingIterator(BUFFERS)) {
+            while (iterator.hasNext()) {
+                Record record = iterator.next();
+                record.ensureValid(); // the CRC of an inner message; nothing in v2
+                records.add(decode(record));
+            }
+        }
+        return new JsonObject()
+            .add("magic", batch.magic())
+            .add("base_offset", batch.baseOffset())
+            .add("last_offset", batch.lastOffset())
+            .add("compression", batch.compressionType().name)
+            .add("timestamp_type", timestampTypeName(batch.timestampType()))
+            .add("max_timestamp", batch.maxTimestamp())
+            .add("producer_id", batch.producerId())
+            .add("producer_epoch", batch.producerEpoch())
+            .add("base_sequence", batch.baseSequence())
+            .add("transactional", batch.isTransactional())
+            .add("control", batch.isControlBatch())
+            .add("partition_leader_epoch", batch.partitionLeaderEpoch())
+            .add("delete_horizon", deleteHorizon(batch))
+            .add("records", records);
+    }
+
+    private static JsonValue deleteHorizon(RecordBatch batch) {
+        return batch.deleteHorizonMs().isPresent() ? Json.value(batch.deleteHorizonMs().getAsLong()) : Json.NULL;
+    }
+
+    private static JsonObject decode(Record record) {
+        JsonArray headers = new JsonArray();
+        for (Header header : record.headers())
+            headers.add(new JsonArray()
+                .add(base64(ByteBuffer.wrap(header.key().getBytes(UTF_8))))
+                .add(header.value() == null ? Json.NULL : base64(ByteBuffer.wrap(header.value()))));
+        return new JsonObject()
+            .add("offset", record.offset())
+            .add("timestamp", record.timestamp())
+            .add("key", base64(record.key()))
+            .add("value", base64(record.value()))
+            .add("headers", headers);
+    }
+
+    private static JsonValue base64(ByteBuffer buffer) {
+        if (buffer == null)
+            return Json.NULL;
+        ByteBuffer encoded = Base64.getEncoder().encode(buffer.duplicate());
+        return Json.value(new String(encoded.array(), 0, encoded.limit(), java.nio.charset.StandardCharsets.ISO_8859_1));
+    }
+
+    private static String timestampTypeName(TimestampType type) {
+        switch (type) {
+            case CREATE_TIME:
+                return "create";
+            case LOG_APPEND_TIME:
+                return "append";
+            default:
+                return "none";
+        }
+    }
+
+    // --- encode ---------------------------------------------------------------------------------------------
+
+    /** What BATCH says, in Java's types. */
+    private static final class Plan {
+        final byte magic;
+        final List<JsonObject> records = new ArrayList<>();
+        final Compression compression;
+        final TimestampType timestampType;
+        final long baseOffset;
+        final Long lastOffset;
+        final Long maxTimestamp;
+        final long producerId;
+        final short producerEpoch;
+        final int baseSequence;
+        final boolean transactional;
+        final boolean control;
+        final int partitionLeaderEpoch;
+        final long deleteHorizon;
+
+        Plan(JsonObject batch) {
+            JsonValue given = batch.get("records");
+            if (given != null)
+                given.asArray().forEach(record -> records.add(record.asObject()));
+            magic = (byte) integer(batch, "magic", RecordBatch.CURRENT_MAGIC_VALUE, Byte.SIZE);
+            if (magic < RecordBatch.MAGIC_VALUE_V0 || magic > RecordBatch.CURRENT_MAGIC_VALUE)
+                throw new IllegalArgumentException("Unknown magic " + magic);
+            compression = Compression.of(batch.getString("compression", "none")).build();
+            timestampType = timestampType(batch.getString("timestamp_type", magic == 0 ? "none" : "create"));
+            long first = records.isEmpty() ? 0 : integer(records.get(0), "offset", 0, Long.SIZE);
+            baseOffset = integer(batch, "base_offset", first, Long.SIZE);
+            lastOffset = isGiven(batch, "last_offset") ? integer(batch, "last_offset", 0, Long.SIZE) : null;
+            maxTimestamp = isGiven(batch, "max_timestamp") ? integer(batch, "max_timestamp", 0, Long.SIZE) : null;
+            producerId = integer(batch, "producer_id", RecordBatch.NO_PRODUCER_ID, Long.SIZE);
+            producerEpoch = (short) integer(batch, "producer_epoch", RecordBatch.NO_PRODUCER_EPOCH, Short.SIZE);
+            baseSequence = (int) integer(batch, "base_sequence", RecordBatch.NO_SEQUENCE, Integer.SIZE);
+            transactional = batch.getBoolean("transactional", false);
+            control = batch.getBoolean("control", false);
+            partitionLeaderEpoch =
+                (int) integer(batch, "partition_leader_epoch", RecordBatch.NO_PARTITION_LEADER_EPOCH, Integer.SIZE);
+            deleteHorizon = integer(batch, "delete_horizon", RecordBatch.NO_TIMESTAMP, Long.SIZE);
+            if (isGiven(batch, "delete_horizon") && deleteHorizon < 0)
+                throw new Skipped("to Java a delete horizon below 0 is none");
+        }
+
+        boolean isPlainMessage() {
+            return magic < RecordBatch.MAGIC_VALUE_V2 && compression.type() == CompressionType.NONE;
+        }
+
+        /** With LogAppendTime the batch has one timestamp, and no record has its own. */
+        long maxTimestampOr(long other) {
+            return maxTimestamp == null ? other : maxTimestamp;
+        }
+    }
+
+    private static byte[] encode(JsonObject batch) {
+        Plan plan = new Plan(batch);
+        if (plan.records.isEmpty())
+            return encodeEmpty(plan);
+        if (plan.isPlainMessage() && plan.records.size() > 1)
+            throw new Skipped("an uncompressed v0 or v1 message is one record");
+        MemoryRecordsBuilder builder = builder(plan);
+        for (JsonObject record : plan.records)
+            append(builder, plan, record);
+        if (plan.lastOffset != null)
+            builder.overrideLastOffset(plan.lastOffset);
+        MemoryRecords built = builder.build();
+        stampMaxTimestamp(built.batches().iterator().next(), plan);
+        return toArray(built.buffer());
+    }
+
+    private static MemoryRecordsBuilder builder(Plan plan) {
+        return new MemoryRecordsBuilder(
+            new ByteBufferOutputStream(512),
+            plan.magic,
+            plan.compression,
+            plan.timestampType,
+            plan.baseOffset,
+            plan.maxTimestampOr(RecordBatch.NO_TIMESTAMP),
+            plan.producerId,
+            plan.producerEpoch,
+            plan.baseSequence,
+            plan.transactional,
+            plan.control,
+            plan.partitionLeaderEpoch,
+            Integer.MAX_VALUE,
+            plan.deleteHorizon);
+    }
+
+    private static void append(MemoryRecordsBuilder builder, Plan plan, JsonObject record) {
+        long offset = integer(record, "offset", plan.baseOffset + builder.numRecords(), Long.SIZE);
+        long timestamp = integer(record, "timestamp", RecordBatch.NO_TIMESTAMP, Long.SIZE);
+        byte[] key = bytes(record.get("key"));
+        byte[] value = bytes(record.get("value"));
+        Header[] headers = headers(record.get("headers"));
+        if (plan.isPlainMessage() && plan.lastOffset != null && plan.lastOffset != offset)
+            throw new Skipped("an uncompressed v0 or v1 message has one offset");
+        if (plan.control)
+            builder.appendControlRecordWithOffset(offset, new SimpleRecord(timestamp, key, value, headers));
+        else
+            builder.appendWithOffset(offset, timestamp, key, value, headers);
+    }
+
+    /** A max timestamp that is not the maximum: no builder writes one, but a broker's way of changing it does. */
+    private static void stampMaxTimestamp(MutableRecordBatch batch, Plan plan) {
+        if (plan.maxTimestampOr(batch.maxTimestamp()) == batch.maxTimestamp())
+            return;
+        if (plan.magic == RecordBatch.MAGIC_VALUE_V0 || plan.isPlainMessage())
+            throw new Skipped("a v0 or plain v1 message has no max timestamp of its own");
+        batch.setMaxTimestamp(plan.timestampType, plan.maxTimestamp);
+    }
+
+    /** The header that the log cleaner leaves when it has dropped every record. */
+    private static byte[] encodeEmpty(Plan plan) {
+        if (plan.magic < RecordBatch.MAGIC_VALUE_V2)
+            throw new Skipped("Java writes no v0 or v1 message set without records");
+        if (plan.compression.type() != CompressionType.NONE || plan.deleteHorizon >= 0)
+            throw new Skipped("Java writes an empty batch without codec and without delete horizon");
+        ByteBuffer buffer = ByteBuffer.allocate(DefaultRecordBatch.RECORD_BATCH_OVERHEAD);
+        DefaultRecordBatch.writeEmptyHeader(
+            buffer,
+            plan.magic,
+            plan.producerId,
+            plan.producerEpoch,
+            plan.baseSequence,
+            plan.baseOffset,
+            plan.lastOffset == null ? plan.baseOffset : plan.lastOffset,
+            plan.partitionLeaderEpoch,
+            plan.timestampType,
+            plan.maxTimestampOr(RecordBatch.NO_TIMESTAMP),
+            plan.transactional,
+            plan.control);
+        return buffer.array();
+    }
+
+    private static Header[] headers(JsonValue given) {
+        if (given == null)
+            return Record.EMPTY_HEADERS;
+        List<Header> headers = new ArrayList<>();
+        for (JsonValue header : given.asArray())
+            headers.add(new RecordHeader(headerKey(bytes(header.asArray().get(0))), bytes(header.asArray().get(1))));
+        return headers.toArray(new Header[0]);
+    }
+
+    /** Java's header key is a String, so bytes that are not UTF-8 would be written as others. */
+    private static String headerKey(byte[] key) {
+        String text = new String(key, UTF_8);
+        if (!Arrays.equals(text.getBytes(UTF_8), key))
+            throw new Skipped("to Java a header key is text, and this one is not UTF-8");
+        return text;
+    }
+
+    private static TimestampType timestampType(String name) {
+        switch (name) {
+            case "create":
+                return TimestampType.CREATE_TIME;
+            case "append":
+                return TimestampType.LOG_APPEND_TIME;
+            case "none":
+                return TimestampType.NO_TIMESTAMP_TYPE;
+            default:
+                throw new IllegalArgumentException("Unknown timestamp type " + name);
+        }
+    }
+
+    // --- JSON values ----------------------------------------------------------------------------------------
+
+    private static boolean isGiven(JsonObject object, String name) {
+        return object.get(name) != null && !object.get(name).isNull();
+    }
+
+    private static long integer(JsonObject object, String name, long otherwise, int bits) {
+        if (!isGiven(object, name))
+            return otherwise;
+        try {
+            long value = Long.parseLong(object.get(name).toString());
+            if (bits == Long.SIZE || value >> (bits - 1) == 0 || value >> (bits - 1) == -1)
+                return value;
+        } catch (NumberFormatException tooLarge) {
+            // falls through to the same answer
+        }
+        throw new Skipped(name + " " + object.get(name) + " is not an int" + bits);
+    }
+
+    private static byte[] bytes(JsonValue value) {
+        return value == null || value.isNull() ? null : Base64.getDecoder().decode(value.asString());
+    }
+
+    private static byte[] toArray(ByteBuffer buffer) {
+        byte[] array = new byte[buffer.remaining()];
+        buffer.duplicate().get(array);
+        return array;
+    }
+
+    // --- errors ---------------------------------------------------------------------------------------------
+
+    /** A request that cannot be put to this codec. */
+    private static final class Skipped extends RuntimeException {
+        Skipped(String reason) {
+            super(reason, null, false, false);
+        }
+    }
+
+    private static JsonObject describe(Throwable error) {
+        StringBuilder message = new StringBuilder();
+        for (Throwable cause : causes(error))
+            message.append(message.length() == 0 ? "" : " <- ").append(cause.getClass().getName())
+                .append(cause.getMessage() == null ? "" : ": " + cause.getMessage());
+        if (message.length() > 400)
+            message.setLength(400);
+        return new JsonObject().add("kind", kind(error)).add("message", message.toString());
+    }
+
+    /** The protocol's name for what Java tells by class and by text. */
+    private static String kind(Throwable error) {
+        String text = String.valueOf(error.getMessage());
+        if (causes(error).stream().anyMatch(OutOfMemoryError.class::isInstance))
+            return "limit";
+        if (text.contains("stored crc"))
+            return "corrupt";
+        if (text.startsWith("Invalid magic"))
+            return "unsupported_magic";
+        if (text.startsWith("Unknown compression type id") || text.startsWith("Invalid wrapper compressionType"))
+            return "unsupported_compression";
+        if (text.contains("premature EOF") || text.contains("reached EOF"))
+            return "truncated";
+        if (error instanceof CorruptRecordException || error instanceof InvalidRecordException)
+            return "malformed";
+        return error.getClass() == KafkaException.class || causes(error).stream().anyMatch(Testee::isFromCodec)
+            ? "decompression"
+            : "malformed";
+    }
+
+    private static boolean isFromCodec(Throwable cause) {
+        if (cause instanceof IOException)
+            return true;
+        String thrower = cause.getStackTrace().length == 0 ? "" : cause.getStackTrace()[0].getClassName();
+        return List.of(cause.getClass().getName(), thrower).stream().anyMatch(Testee::isCodecClass);
+    }
+
+    private static boolean isCodecClass(String name) {
+        return name.startsWith("org.xerial.snappy.")
+            || name.startsWith("net.jpountz.")
+            || name.startsWith("com.github.luben.")
+            || name.startsWith("org.apache.kafka.common.compress.");
+    }
+
+    private static List<Throwable> causes(Throwable error) {
+        List<Throwable> causes = new ArrayList<>();
+        for (Throwable cause = error; cause != null && causes.size() < 5; cause = cause.getCause())
+            causes.add(cause);
+        return causes;
+    }
+}

@@ -1,0 +1,89 @@
+"""What a case is: an input, the answer that is right, and why.
+
+A case is written as a function (`kafka_corpus.registry`), compiled to one line
+of a vector file (`kafka_corpus.vectors`) and judged by `kafka_conformance`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kafka_records import Batch, Kind
+
+Op = Literal["decode", "encode", "append", "compact", "convert"]
+Verdict = Literal[
+    "valid",  # must give exactly what is expected
+    "invalid",  # must be refused
+    "acceptable",  # may do either; giving other data is still wrong
+]
+Compare = Literal[
+    "exact",  # decode: every exposed field; encode: every byte
+    "masked",  # encode: header fields and decompressed payload, length and CRC recomputed
+    "records",  # decode: offsets, timestamps, keys, values and headers of the records only
+    "readable",  # encode: whatever the reference reads back as the same batch
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """An input made at run time, because its bytes are too many to keep.
+
+    Attributes:
+        name: a function of `kafka_corpus.recipes`.
+        args: its keyword arguments, plain JSON values.
+    """
+
+    name: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """The right answer.
+
+    Attributes:
+        verdict: see `Verdict`.
+        batches: decode: the batches; when invalid, those that lie before the error.
+        data: encode: the bytes (compressed ones serve as one example).
+        kinds: the error kinds that fit, best first; empty means any.
+        compare: how closely an answer has to match.
+        why: for `acceptable`: who disagrees with whom.
+    """
+
+    verdict: Verdict
+    batches: tuple[Batch, ...] = ()
+    data: bytes | None = None
+    kinds: tuple[Kind, ...] = ()
+    compare: Compare = "exact"
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One question to a codec, and its right answer.
+
+    Attributes:
+        id: `module.function` or `module.function[parameter]`; never reused.
+        title: first sentence of the docstring.
+        rules: ids in the rule catalogue, the one under test first.
+        area: the case module, as `v2_batch`.
+        op: what is asked.
+        input: bytes to decode, a batch to encode, or a recipe for bytes.
+        evidence: answers recorded elsewhere, `{"java": {"4.4.0": …}}`.
+        refs: JIRA issues, KIPs, seed lines.
+        since: the corpus version that brought it.
+        supersedes: the id that this case replaces.
+    """
+
+    id: str
+    title: str
+    rules: tuple[str, ...]
+    area: str
+    op: Op
+    input: bytes | Batch | Recipe
+    expect: Expectation
+    evidence: dict[str, Any] = field(default_factory=dict)
+    refs: tuple[str, ...] = ()
+    since: str = "1.0"
+    supersedes: str | None = None

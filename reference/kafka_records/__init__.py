@@ -1,0 +1,26 @@
+"""The executable specification of Kafka's record formats.
+
+Pure functions over bytes: no I/O, no clock, no state.  Everybody may import
+this package; it imports nothing of ours.
+"""
+
+from kafka_records.control import ControlRecord, decode_control, encode_control
+from kafka_records.errors import KINDS, Kind, RecordFormatError
+from kafka_records.log import decode, encode
+from kafka_records.model import DEFAULT, Batch, Header, Limits, Record
+
+__all__ = [
+    "DEFAULT",
+    "KINDS",
+    "Batch",
+    "ControlRecord",
+    "Header",
+    "Kind",
+    "Limits",
+    "Record",
+    "RecordFormatError",
+    "decode",
+    "decode_control",
+    "encode",
+    "encode_control",
+]

@@ -1,0 +1,36 @@
+"""How decoding stays within its memory bound.
+
+A decoder starts with a budget of 8 bytes for every byte of input, the caller's
+output limit and a little to start with, and pays for each object before it is
+made.  The prices are what CPython takes, rounded up; a count or length that the
+input merely claims is never paid for with memory.
+"""
+
+from __future__ import annotations
+
+from kafka_records.errors import RecordFormatError
+from kafka_records.model import Limits
+
+START = 16 * 1024 * 1024
+PER_INPUT_BYTE = 8
+
+# Object headers, two boxed integers, two byte strings, a slot in a list and in a tuple.
+RECORD_COST = 320
+HEADER_COST = 192
+BATCH_COST = 1024
+# Decompressed bytes are held once as they are and once as keys and values.
+PAYLOAD_COST = 2
+
+
+def budget(data: bytes, limits: Limits) -> int:
+    """Bytes of memory that decoding *data* may take."""
+    return START + PER_INPUT_BYTE * len(data) + limits.max_output_bytes
+
+
+def pay(room: int, price: int, *, offset: int, path: str = "") -> int:
+    """What is left of *room* after *price*; kind `limit` if that is less than nothing."""
+    if price > room:
+        raise RecordFormatError(
+            "limit", "decoding needs more memory than the limit allows", path=path, offset=offset, rule="CMP-10"
+        )
+    return room - price

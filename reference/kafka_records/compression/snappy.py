@@ -1,0 +1,94 @@
+"""snappy in xerial blocks, or as one raw block, as snappy-java reads it.
+
+    82 'SNAPPY' 00 | version | compatible version | (length, raw snappy block)…
+
+Kafka writes the framed form and reads both (SNP-01, SNP-02); the framing format
+of snappy's own specification (`sNaPpY`) it does not know (SNP-10).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+import snappy
+
+from kafka_records.compression.common import Output, over_limit, refused
+from kafka_records.varint import decode_unsigned
+
+MAGIC = b"\x82SNAPPY\x00"
+# Magic, version, lowest compatible version: big-endian, as the block lengths are (SNP-05).
+HEADER = Struct(">8sii")
+INT32 = Struct(">i")
+VERSION = 1
+# SNP-06: SnappyInputStream's default for a single block.
+MAX_CHUNK_SIZE = 512 * 1024 * 1024
+# SNP-01: SnappyOutputStream's default.
+BLOCK_SIZE = 32 * 1024
+# A copy of 3 bytes gives at most 64, so no block inflates more than this many times.
+MOST_INFLATION = 22
+
+
+def decompress(data: bytes, most: int) -> bytes:
+    """The output of all xerial blocks, or of the one raw block."""
+    output = Output(most)
+    if not data:
+        raise refused("an empty snappy stream", 0, "CMP-08")
+    # SNP-03: only the first header's magic is looked at, not its versions.
+    if len(data) < HEADER.size or not data.startswith(MAGIC):
+        output.add(inflate(data, 0, output, "SNP-02"), 0)
+        return bytes(output.data)
+    at = HEADER.size
+    # SNP-09: SnappyInputStream#hasNextChunk, fewer than 4 bytes are the end.
+    while at + INT32.size <= len(data):
+        again = data.startswith(MAGIC[: INT32.size], at)
+        at = repeated_header_end(data, at) if again else add_block(data, at, output)
+    return bytes(output.data)
+
+
+def repeated_header_end(data: bytes, at: int) -> int:
+    """Where a header in the middle of the stream ends (SNP-04: there the version counts)."""
+    if len(data) - at < HEADER.size:
+        raise refused("the repeated xerial header is cut short", at, "SNP-04")
+    if not data.startswith(MAGIC, at):
+        return len(data)  # half a magic: SnappyInputStream#isValidHeader says no, and the stream is over
+    _, version, _ = HEADER.unpack_from(data, at)
+    if version < VERSION:
+        raise refused(f"xerial version {version} in a repeated header", at, "SNP-04")
+    return at + HEADER.size
+
+
+def add_block(data: bytes, at: int, output: Output) -> int:
+    """Add the output of the block whose length lies at *at*; return where the block ends."""
+    (size,) = INT32.unpack_from(data, at)
+    start = at + INT32.size
+    if not 0 <= size <= MAX_CHUNK_SIZE:
+        raise refused(f"a snappy block of {size} bytes", at, "SNP-06")
+    if start + size > len(data):
+        raise refused(f"a snappy block of {size} bytes, {len(data) - start} are left", at, "SNP-08")
+    output.add(inflate(data[start : start + size], start, output, "SNP-07"), start)
+    return start + size
+
+
+def inflate(block: bytes, at: int, output: Output, rule: str) -> bytes:
+    """The output of one raw block, whose claimed length is checked before it is believed."""
+    try:
+        claimed, _ = decode_unsigned(block, 0, most=5, field="uncompressed_length")
+    except ValueError:
+        raise refused("not a raw snappy block", at, rule) from None
+    if claimed > len(block) * MOST_INFLATION:
+        raise refused(f"a snappy block of {len(block)} bytes claims to hold {claimed}", at, rule)
+    if claimed > output.room:
+        raise over_limit(output.most, at)
+    try:
+        return bytes(snappy.uncompress(block))
+    except snappy.UncompressError as error:
+        raise refused(f"corrupt snappy block: {error}", at, rule) from None
+
+
+def compress(data: bytes) -> bytes:
+    """Xerial blocks of 32 KiB each, as SnappyOutputStream writes them."""
+    out = bytearray(HEADER.pack(MAGIC, VERSION, VERSION))
+    for start in range(0, len(data), BLOCK_SIZE):
+        block = snappy.compress(data[start : start + BLOCK_SIZE])
+        out += INT32.pack(len(block)) + block
+    return bytes(out)

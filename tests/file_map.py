@@ -1,0 +1,68 @@
+"""Write the file map of ARCHITECTURE.md from the first lines of the modules.
+
+python tests/file_map.py [--check]
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "ARCHITECTURE.md"
+START, END = "<!-- map -->\n", "<!-- /map -->"
+PACKAGES = ("reference/kafka_records", "corpus/kafka_corpus", "conformance/kafka_conformance", "fuzz/kafka_fuzz")
+# What is no Python module, in the order of the page.
+OTHERS = {
+    "reference/kafka_records/rules/": "the rule catalogue: one TOML file for each area",
+    "corpus/kafka_corpus/goldens/": "the compiled vectors, their manifest and the ledger of ids",
+    "conformance/testees/": "adapters in other languages: one source file, one build file, a short README each",
+    "tests/": "see `tests/README.md`",
+    ".ci/run": "what a new machine does: the README's two commands",
+}
+
+
+def summary(module: Path) -> str:
+    """The first sentence of a module's docstring, on one line."""
+    text = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split()).split(". ")[0].removesuffix(".")
+
+
+def modules(package: Path) -> Iterator[Path]:
+    """The package itself, then its modules, then its subpackages, by name."""
+    yield package / "__init__.py"
+    yield from sorted(path for path in package.glob("*.py") if path.name != "__init__.py")
+    for inner in sorted(path.parent for path in package.glob("*/__init__.py")):
+        yield from modules(inner)
+
+
+def rows() -> Iterator[str]:
+    """One table for each package, and one for the rest."""
+    for package in map(Path, PACKAGES):
+        yield f"\n**`{package}`**: {summary(ROOT / package / '__init__.py')}.\n\n| file | holds |\n|---|---|"
+        for module in modules(ROOT / package):
+            name = module.relative_to(ROOT / package).as_posix()
+            if name != "__init__.py":
+                yield f"| `{name}` | {summary(module)} |"
+    yield "\n**Elsewhere**\n\n| path | holds |\n|---|---|"
+    yield from (f"| `{path}` | {what} |" for path, what in OTHERS.items())
+
+
+def page() -> str:
+    """ARCHITECTURE.md as it should be."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, after = text.split(START)[0], text.split(END)[1]
+    return f"{before}{START}{chr(10).join(rows()).lstrip()}\n{END}{after}"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with --check only say whether it is up to date."""
+    wanted = page()
+    if "--check" in arguments:
+        return int(wanted != PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,73 @@
+"""Rules of the house that no linter checks."""
+
+import ast
+import configparser
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("reference", "corpus", "conformance", "fuzz")
+LONGEST_MODULE = 400
+
+
+def modules(*folders: str) -> list[Path]:
+    """All Python files below *folders*; there are some, or the layout has moved."""
+    found = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    assert found, folders
+    return found
+
+
+def name(path: Path) -> str:
+    """A short name for test ids."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def facts(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """The test functions of a module, those in classes too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node
+
+
+@pytest.mark.parametrize("path", modules("tests"), ids=name)
+def test_every_test_states_its_fact(path: Path) -> None:
+    """A test's docstring says what it shows."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert [test.name for test in facts(tree) if not ast.get_docstring(test)] == []
+
+
+@pytest.mark.parametrize("path", modules(*SOURCES, "tests"), ids=name)
+def test_modules_are_short(path: Path) -> None:
+    """A module has fewer than 400 lines."""
+    assert len(path.read_text(encoding="utf-8").splitlines()) < LONGEST_MODULE
+
+
+def test_tests_have_no_packages() -> None:
+    """There is no __init__.py among the tests: importlib mode needs none, and basenames may repeat."""
+    assert [name(path) for path in modules("tests") if path.name == "__init__.py"] == []
+
+
+def test_file_map_is_current() -> None:
+    """ARCHITECTURE.md lists the modules that are there (python tests/file_map.py writes it)."""
+    file_map = runpy.run_path(str(ROOT / "tests" / "file_map.py"))
+    assert file_map["page"]() == (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def test_constraints_name_no_place() -> None:
+    """The pins are versions only: no address, no path."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"[a-z0-9.-]+==[a-z0-9.+]+( ; [a-z_]+ .+)?", line)] == []
+
+
+def test_every_environment_is_described() -> None:
+    """`tox list` says of each environment what it is for."""
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    environments = [section for section in tox.sections() if section.startswith("testenv:")]
+    assert environments
+    assert [section for section in environments if not tox.get(section, "description", fallback="")] == []

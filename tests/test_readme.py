@@ -1,0 +1,99 @@
+"""What the README prints is run: commands, the example testee, the Python session."""
+
+import doctest
+import os
+import re
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+# Commands that are run here, in this order, with the exit codes that are right.  The
+# example drives kafka-python, whose defects are no defect of the example.
+RUN_HERE = {
+    'kafkaproof smoke "process:python example.py"': {0},
+    'kafkaproof certify "process:python example.py"': {0, 1},
+    "kafkaproof corpus export vendored": {0},
+}
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def after(mark: str, language: str) -> str:
+    """The one fenced block that follows the comment *mark*."""
+    found = re.search(rf"^<!-- {re.escape(mark)} -->\n```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert found, mark
+    return found[1]
+
+
+def commands() -> list[str]:
+    """The commands printed in console blocks."""
+    return [line.removeprefix("$ ") for block in blocks("console") for line in block.splitlines() if line[:2] == "$ "]
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run *command* as a reader would: in a shell, with this environment's programs first."""
+    path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
+    env = os.environ | {"PATH": path}
+    return subprocess.run(command, cwd=folder, env=env, shell=True, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the README's example.py in it, and nothing else."""
+    directory = tmp_path_factory.mktemp("readme")
+    (directory / "example.py").write_text(after("example.py", "python"), encoding="utf-8")
+    return directory
+
+
+def test_every_command_is_run() -> None:
+    """Each command in the README is run here or stands word for word in .ci/run."""
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    printed = commands()
+    assert len(printed) >= 5
+    assert [command for command in printed if command not in RUN_HERE and command not in ci] == []
+
+
+def test_no_command_is_run_that_is_not_printed() -> None:
+    """The list above holds what the README prints, no more."""
+    assert set(RUN_HERE) <= set(commands())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", RUN_HERE)
+def test_command(command: str, folder: Path) -> None:
+    """A command of the README ends as it says."""
+    done = run(command, folder)
+    assert done.returncode in RUN_HERE[command], done.stdout + done.stderr
+
+
+def test_example_is_short(folder: Path) -> None:
+    """The example testee is about fifty lines, as the README promises."""
+    lines = (folder / "example.py").read_text(encoding="utf-8").splitlines()
+    assert 30 < sum(1 for line in lines if line.strip()) <= 55
+
+
+def test_python_session() -> None:
+    """The Python session in the README gives what it shows."""
+    failed, tried = doctest.testfile(str(ROOT / "README.md"), module_relative=False, encoding="utf-8")
+    assert tried >= 3
+    assert failed == 0
+
+
+def test_output_is_shown() -> None:
+    """The README shows what the main job printed, not an empty place."""
+    assert "kafka-python" in after("output:certify", "text")
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link leads to a file."""
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
