@@ -17,7 +17,7 @@ from kafka_corpus.wire import WireBatch
 from msgspec import UNSET
 
 from kafka_conformance.hostile import printable
-from kafka_conformance.protocol import Answer, Refusal
+from kafka_conformance.protocol import Answer, Refusal, Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Garbled:
 Observation = Decoded | Encoded | Refused | Skipped | Crashed | Hung | Exceeded | Garbled
 
 
-def observe(answer: Answer) -> Observation:
+def observe(answer: Answer | Reply) -> Observation:
     """What *answer* amounts to."""
     error = None if answer.error is UNSET else _tamed(answer.error)
     if answer.batches is not UNSET:

@@ -93,7 +93,7 @@ class Refusal(msgspec.Struct):
 
 
 class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One answer: to a request of its own, or within `many`."""
+    """One answer within `many`."""
 
     batches: list[WireBatch] | UnsetType = UNSET
     data: bytes | UnsetType = UNSET
@@ -104,10 +104,17 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     stored: bytes | UnsetType = UNSET
 
 
-class Reply(Answer, kw_only=True, omit_defaults=True):
+class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An answer with the id of its request, or one answer for each of `many`."""
 
     id: Id
+    batches: list[WireBatch] | UnsetType = UNSET
+    data: bytes | UnsetType = UNSET
+    error: Refusal | UnsetType = UNSET
+    skipped: str | UnsetType = UNSET
+    error_code: int | UnsetType = UNSET
+    base_offset: int | UnsetType = UNSET
+    stored: bytes | UnsetType = UNSET
     many: list[Answer] | UnsetType = UNSET
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_records import attributes as bits
-from kafka_records.budget import BATCH_COST, HEADER_COST, PAYLOAD_COST, RECORD_COST, pay
+from kafka_records.budget import BATCH_COST, HEADER_COST, PAYLOAD_COST, RECORD_COST, out_of_room, pay
 from kafka_records.checksum import checksum_v2
 from kafka_records.compression import compress, decompress
 from kafka_records.constants import (
@@ -25,7 +25,7 @@ from kafka_records.constants import (
     Compression,
 )
 from kafka_records.errors import RecordFormatError
-from kafka_records.layout import BATCH_V2
+from kafka_records.layout import ATTRIBUTES_OFFSET_V2, BATCH_V2, CRC_OFFSET_V2, RECORD_COUNT_OFFSET_V2
 from kafka_records.model import Batch, Record
 from kafka_records.primitives import wrap_int64
 from kafka_records.record import Base, decode_record, encode_record
@@ -52,7 +52,7 @@ class BatchHeader(NamedTuple):
 def decode_batch(data: bytes, room: int) -> tuple[Batch, int]:
     """Read one whole batch, no more and no less; give it and what is left of the budget."""
     header = decode_header(data)
-    compression = bits.compression_of(header.attributes, at=BATCH_V2.field("attributes").offset, rule="ATT-02")
+    compression = bits.compression_of(header.attributes, at=ATTRIBUTES_OFFSET_V2, rule="ATT-02")
     room = pay(room, BATCH_COST, offset=0)
     records, room = decode_payload(data, header, compression, room)
     has_horizon = header.attributes & bits.DELETE_HORIZON_FLAG_MASK
@@ -85,8 +85,7 @@ def decode_header(data: bytes) -> BatchHeader:
     computed = checksum_v2(data)
     if header.crc != computed:
         message = f"stored crc {header.crc}, computed crc {computed}"
-        offset = BATCH_V2.field("crc").offset
-        raise RecordFormatError("corrupt", message, path="crc", offset=offset, rule="CRC-07")
+        raise RecordFormatError("corrupt", message, path="crc", offset=CRC_OFFSET_V2, rule="CRC-07")
     return header
 
 
@@ -99,8 +98,8 @@ def decode_payload(
     if header.record_count < 0:
         # HDR-15: RecordIterator "Found invalid record count"
         message = f"record_count is {header.record_count}"
-        offset = BATCH_V2.field("record_count").offset
-        raise RecordFormatError("malformed", message, path="record_count", offset=offset, rule="HDR-15")
+        at = RECORD_COUNT_OFFSET_V2
+        raise RecordFormatError("malformed", message, path="record_count", offset=at, rule="HDR-15")
     if compression == "none":
         return decode_records(data, RECORD_BATCH_OVERHEAD, header, room)
     try:
@@ -127,7 +126,9 @@ def decode_records(payload: bytes, at: int, header: BatchHeader, room: int) -> t
                 message = f"record_count is {header.record_count}, the data ends after {index}"
                 raise RecordFormatError("truncated", message, offset=at, rule="HDR-13")
             record, at = decode_record(payload, at, base, room)
-            room = pay(room, RECORD_COST + HEADER_COST * len(record.headers), offset=at)
+            room -= RECORD_COST + HEADER_COST * len(record.headers)
+            if room < 0:
+                raise out_of_room(at)
         except RecordFormatError as error:
             raise error.inside(f"records[{index}]") from None
         records.append(record)

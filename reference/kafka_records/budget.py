@@ -30,7 +30,11 @@ def budget(data: bytes, limits: Limits) -> int:
 def pay(room: int, price: int, *, offset: int, path: str = "") -> int:
     """What is left of *room* after *price*; kind `limit` if that is less than nothing."""
     if price > room:
-        raise RecordFormatError(
-            "limit", "decoding needs more memory than the limit allows", path=path, offset=offset, rule="CMP-10"
-        )
+        raise out_of_room(offset, path)
     return room - price
+
+
+def out_of_room(offset: int, path: str = "") -> RecordFormatError:
+    """The budget is used up (CMP-10: Kafka itself has none)."""
+    message = "decoding needs more memory than the limit allows"
+    return RecordFormatError("limit", message, path=path, offset=offset, rule="CMP-10")

@@ -30,6 +30,7 @@ MAX_RECORD_OVERHEAD: Final = 21
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
 
 # LogConfig#DEFAULT_MAX_MESSAGE_BYTES: per batch, 1 MiB and the 12 bytes before it (SIZ-02).
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1024 * 1024 + LOG_OVERHEAD

@@ -103,6 +103,14 @@ HEADER_V2: Final = (
     ("value", "bytes"),
 )
 
+# Where a reader has to look before it can read the rest.
+MAGIC_OFFSET: Final = BATCH_V2.field("magic").offset
+CRC_OFFSET_V2: Final = BATCH_V2.field("crc").offset
+ATTRIBUTES_OFFSET_V2: Final = BATCH_V2.field("attributes").offset
+RECORD_COUNT_OFFSET_V2: Final = BATCH_V2.field("record_count").offset
+CRC_OFFSET_LEGACY: Final = MESSAGE_V0.field("crc").offset
+ATTRIBUTES_OFFSET_LEGACY: Final = MESSAGE_V0.field("attributes").offset
+
 # CRC-01, LEG-04: where the checksummed bytes start.
-CRC_START_V2: Final = BATCH_V2.field("attributes").offset
-CRC_START_LEGACY: Final = MESSAGE_V0.field("magic").offset
+CRC_START_V2: Final = ATTRIBUTES_OFFSET_V2
+CRC_START_LEGACY: Final = MAGIC_OFFSET

@@ -22,12 +22,10 @@ from kafka_records.constants import (
     RECORD_OVERHEAD_V0,
 )
 from kafka_records.errors import RecordFormatError
-from kafka_records.layout import ENTRY, MESSAGE_V0
+from kafka_records.layout import ENTRY, MAGIC_OFFSET
 from kafka_records.message import is_too_small
 from kafka_records.message_set import decode_entry, encode_entry
 from kafka_records.model import DEFAULT, Batch, Limits
-
-MAGIC_OFFSET = MESSAGE_V0.field("magic").offset
 
 
 def decode(data: bytes, *, limits: Limits = DEFAULT) -> tuple[Batch, ...]:

@@ -15,7 +15,7 @@ from kafka_records import attributes as bits
 from kafka_records.checksum import checksum_legacy
 from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0, NO_TIMESTAMP, RECORD_OVERHEAD_V0
 from kafka_records.errors import RecordFormatError
-from kafka_records.layout import MESSAGE_V0, MESSAGE_V1, Layout
+from kafka_records.layout import CRC_OFFSET_LEGACY, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1, Layout
 from kafka_records.primitives import decode_nullable_int32, encode_nullable_int32
 
 
@@ -38,20 +38,20 @@ def layout_of(magic: int) -> Layout:
 def decode_message(data: bytes) -> Message:
     """Read one whole message, its 12-byte prefix included, and verify its CRC (LEG-04, NST-17)."""
     check_crc(data)
-    layout = layout_of(data[MESSAGE_V0.field("magic").offset])
+    layout = layout_of(data[MAGIC_OFFSET])
     if len(data) < layout.size:
         # LEG-03: framing lets 14 to 21 bytes pass for v1; Kafka then runs over the end.
         message = f"a v1 message of {len(data) - LOG_OVERHEAD} bytes has no room for its fields"
         raise RecordFormatError("malformed", message, path="timestamp", offset=len(data), rule="LEG-03")
     offset, _, _, magic, attributes, *timestamp = layout.struct.unpack_from(data)
-    key, at = decode_nullable_int32(data, layout.size, "key")
-    value, _ = decode_nullable_int32(data, at, "value")
+    key, at = decode_nullable_int32(data, layout.size, "key_length")
+    value, _ = decode_nullable_int32(data, at, "value_length")
     return Message(offset, magic, attributes, timestamp[0] if timestamp else NO_TIMESTAMP, key, value)
 
 
 def check_crc(data: bytes) -> None:
     """The CRC-32 covers everything from the magic byte on (LEG-04 to LEG-07)."""
-    at = MESSAGE_V0.field("crc").offset
+    at = CRC_OFFSET_LEGACY
     stored = int.from_bytes(data[at : at + 4], "big")
     computed = checksum_legacy(data)
     if stored != computed:

@@ -12,7 +12,7 @@ from kafka_records.budget import BATCH_COST, PAYLOAD_COST, RECORD_COST, pay
 from kafka_records.compression import compress, decompress
 from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0, MAGIC_VALUE_V1, Compression
 from kafka_records.errors import RecordFormatError
-from kafka_records.layout import ENTRY, MESSAGE_V0
+from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ENTRY
 from kafka_records.message import Message, decode_message, encode_message, is_compressed, is_too_small, layout_of
 from kafka_records.model import Batch, Record
 from kafka_records.primitives import wrap_int64
@@ -21,13 +21,12 @@ from kafka_records.primitives import wrap_int64
 def decode_entry(data: bytes, room: int) -> tuple[Batch, int]:
     """Read one whole v0/v1 entry; give it and what is left of the budget."""
     message = decode_message(data)
-    codec_at = MESSAGE_V0.field("attributes").offset
-    compression = bits.compression_of(message.attributes, at=codec_at, rule="LEG-16")
+    compression = bits.compression_of(message.attributes, at=ATTRIBUTES_OFFSET_LEGACY, rule="LEG-16")
     room = pay(room, BATCH_COST + RECORD_COST, offset=0)
     if compression == "none":
         records: tuple[Record, ...] = (as_record(message),)
     else:
-        records, room = decode_wrapper(data, message, compression, room)
+        records, room = decode_wrapper(message, compression, room)
     batch = Batch(
         magic=message.magic,
         base_offset=records[0].offset,  # NST-26: known only after looking inside
@@ -45,14 +44,11 @@ def as_record(message: Message) -> Record:
     return Record(message.offset, message.timestamp, message.key, message.value)
 
 
-def decode_wrapper(
-    data: bytes, wrapper: Message, compression: Compression, room: int
-) -> tuple[tuple[Record, ...], int]:
+def decode_wrapper(wrapper: Message, compression: Compression, room: int) -> tuple[tuple[Record, ...], int]:
     """The inner messages of *wrapper*, with absolute offsets and the timestamps that hold."""
-    value_at = len(data)
     if compression == "zstd":
         # LEG-15: DeepRecordsIterator "Invalid wrapper compressionType"
-        message, at = "v0 and v1 know no zstd", MESSAGE_V0.field("attributes").offset
+        message, at = "v0 and v1 know no zstd", ATTRIBUTES_OFFSET_LEGACY
         raise RecordFormatError("unsupported_compression", message, path="attributes", offset=at, rule="LEG-15")
     # NST-02: a wrapper's key should be null; whatever it is, nobody looks at it.
     key_size = 4 + len(wrapper.key or b"")

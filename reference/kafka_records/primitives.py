@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kafka_records.constants import INT32_MAX
+from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN
 from kafka_records.errors import RecordFormatError
 from kafka_records.varint import decode_varint
 
@@ -18,29 +18,27 @@ def take(data: bytes, at: int, size: int, *, field: str, rule: str) -> tuple[byt
     """The next *size* bytes; a size larger than what is left allocates nothing."""
     end = at + size
     if end > len(data):
-        raise RecordFormatError(
-            "truncated", f"{field} claims {size} bytes, {len(data) - at} are left", path=field, offset=at, rule=rule
-        )
+        message = f"{field or 'the length'} claims {size} bytes, {len(data) - at} are left"
+        raise RecordFormatError("truncated", message, path=field, offset=at, rule=rule)
     return data[at:end], end
 
 
-def decode_nullable(data: bytes, at: int, field: str, *, rule: str) -> tuple[bytes | None, int]:
-    """A varint length and its bytes; every negative length is null (REC-10, REC-11, REC-20)."""
-    size, at = decode_varint(data, at, f"{field}_length")
+def decode_nullable(data: bytes, at: int, field: str) -> tuple[bytes | None, int]:
+    """A varint length called *field* and its bytes; every negative length is null (REC-10, REC-11, REC-20)."""
+    size, at = decode_varint(data, at, field)
     if size < 0:
         return None, at
-    end = at + size
-    if end > len(data):
-        return take(data, at, size, field=field, rule=rule)
-    return data[at:end], end
+    if at + size > len(data):
+        return take(data, at, size, field=field, rule="REC-13")
+    return data[at : at + size], at + size
 
 
 def decode_nullable_int32(data: bytes, at: int, field: str) -> tuple[bytes | None, int]:
-    """An int32 length and its bytes; every negative length is null (LEG-08, LEG-09)."""
+    """An int32 length called *field* and its bytes; every negative length is null (LEG-08, LEG-09)."""
     if at + INT32.size > len(data):
         # LEG-03, LEG-11: Kafka runs over the end of the buffer here; we say what is missing.
         raise RecordFormatError(
-            "truncated", f"{field}_length needs 4 bytes", path=f"{field}_length", offset=at, rule="LEG-03"
+            "truncated", f"{field} needs 4 bytes", path=field, offset=at, rule="LEG-03"
         )
     (size,) = INT32.unpack_from(data, at)
     at += INT32.size
@@ -58,7 +56,9 @@ def wrap_int64(value: int) -> int:
     >>> wrap_int64(2**63)
     -9223372036854775808
     """
-    return (value + 2**63) % 2**64 - 2**63
+    if INT64_MIN <= value <= INT64_MAX:
+        return value
+    return (value - INT64_MIN) % 2**64 + INT64_MIN
 
 
 def wrap_int32(value: int) -> int:

@@ -15,7 +15,7 @@ from kafka_records.budget import HEADER_COST, pay
 from kafka_records.constants import INT32_MAX
 from kafka_records.errors import RecordFormatError
 from kafka_records.model import Header, Record
-from kafka_records.primitives import decode_nullable, take, wrap_int64
+from kafka_records.primitives import decode_nullable, wrap_int64
 from kafka_records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 
 
@@ -30,29 +30,28 @@ class Base(NamedTuple):
 def decode_record(data: bytes, at: int, base: Base, room: int) -> tuple[Record, int]:
     """Read the record at *at*; *room* is what its headers may take of the memory budget."""
     length, start = decode_varint(data, at, "length")
-    body = cut(data, start, length, at)
+    end = start + length
+    if length < 0 or end > len(data):
+        raise bad_length(length, len(data) - start, at)
     try:
-        record, used = decode_body(body, base, room)
+        record, used = decode_body(data[start:end], base, room)
         if used != length:
             # REC-04, REC-17: DefaultRecord#readFrom "expected to read N bytes ... instead read M"
-            raise RecordFormatError(
-                "malformed", f"length is {length}, the fields take {used} bytes", offset=used, rule="REC-04"
-            )
+            message = f"length is {length}, the fields take {used} bytes"
+            raise RecordFormatError("malformed", message, offset=used, rule="REC-04")
     except RecordFormatError as error:
         raise error.inside("", moved=start) from None
-    return record, start + length
+    return record, end
 
 
-def cut(data: bytes, start: int, length: int, at: int) -> bytes:
-    """The *length* bytes of a record's body, refused before anything is copied."""
+def bad_length(length: int, left: int, at: int) -> RecordFormatError:
+    """A length that cannot be, found out before anything is copied or allocated."""
     if length < 0:
         # REC-07: Kafka's compressed path tries to allocate this; both its paths refuse in the end.
-        raise RecordFormatError("malformed", f"length is {length}", path="length", offset=at, rule="REC-07")
-    if start + length > len(data):
-        # REC-03, REC-05, REC-08: "Invalid record size: expected N bytes in record payload"
-        message = f"length is {length}, {len(data) - start} bytes are left"
-        raise RecordFormatError("truncated", message, path="length", offset=at, rule="REC-03")
-    return data[start : start + length]
+        return RecordFormatError("malformed", f"length is {length}", path="length", offset=at, rule="REC-07")
+    # REC-03, REC-05, REC-08: "Invalid record size: expected N bytes in record payload"
+    message = f"length is {length}, {left} bytes are left"
+    return RecordFormatError("truncated", message, path="length", offset=at, rule="REC-03")
 
 
 def decode_body(body: bytes, base: Base, room: int) -> tuple[Record, int]:
@@ -62,13 +61,13 @@ def decode_body(body: bytes, base: Base, room: int) -> tuple[Record, int]:
     # ATT-15: byte 0 is the attributes; writers put 0 there, readers do not look.
     timestamp_delta, at = decode_varlong(body, 1, "timestamp_delta")
     offset_delta, at = decode_varint(body, at, "offset_delta")
-    key, at = decode_nullable(body, at, "key", rule="REC-13")
-    value, at = decode_nullable(body, at, "value", rule="REC-13")
+    key, at = decode_nullable(body, at, "key_length")
+    value, at = decode_nullable(body, at, "value_length")
     headers, at = decode_headers(body, at, room)
+    base_offset, base_timestamp, append_time = base
     # OFF-01, HDR-26; TIM-01, TIM-02: LogAppendTime overrides every record's own time.
-    offset = wrap_int64(base.offset + offset_delta)
-    own_time = wrap_int64(base.timestamp + timestamp_delta)
-    timestamp = own_time if base.append_time is None else base.append_time
+    offset = wrap_int64(base_offset + offset_delta)
+    timestamp = wrap_int64(base_timestamp + timestamp_delta) if append_time is None else append_time
     return Record(offset, timestamp, key, value, headers), at
 
 
@@ -96,13 +95,12 @@ def decode_headers(body: bytes, at: int, room: int) -> tuple[tuple[Header, ...],
 
 def decode_header(body: bytes, at: int) -> tuple[Header, int]:
     """Read one header: a key that may be empty but not null, and a nullable value."""
-    size, start = decode_varint(body, at, "key_length")
-    if size < 0:
+    key, after_key = decode_nullable(body, at, "key_length")
+    if key is None:
         # REC-18: DefaultRecord#readHeaders "Invalid negative header key size"
-        raise RecordFormatError("malformed", f"key_length is {size}", path="key_length", offset=at, rule="REC-18")
+        raise RecordFormatError("malformed", "key_length is negative", path="key_length", offset=at, rule="REC-18")
     # REC-19, REC-21, REC-23: empty, repeated and non-UTF-8 keys are all taken as they are.
-    key, at = take(body, start, size, field="key", rule="REC-13")
-    value, at = decode_nullable(body, at, "value", rule="REC-13")
+    value, at = decode_nullable(body, after_key, "value_length")
     return Header(key, value), at
 
 

@@ -50,7 +50,7 @@ def decode_value(data: bytes, at: int, type_: Any) -> tuple[Any, int]:
 
 def decode_length(data: bytes, at: int) -> tuple[int, int]:
     """A compact length: one more than it says; 0 would be null, which none of ours may be."""
-    length, end = decode_unsigned(data, at, most=MAX_UNSIGNED_BYTES, field="")
+    length, end = decode_unsigned(data, at, MAX_UNSIGNED_BYTES, "")
     if length == 0 or length - 1 > len(data) - end:
         message = f"a compact length of {length - 1}, {len(data) - end} bytes are left"
         raise RecordFormatError("malformed", message, offset=at, rule="KRF-09")
@@ -72,10 +72,10 @@ def decode_array(data: bytes, at: int, schema: Schema) -> tuple[tuple[dict[str, 
 
 def skip_tagged_fields(data: bytes, at: int) -> int:
     """Step over (tag, size, bytes) as often as the count says."""
-    count, at = decode_unsigned(data, at, most=MAX_UNSIGNED_BYTES, field="tagged_fields")
+    count, at = decode_unsigned(data, at, MAX_UNSIGNED_BYTES, "tagged_fields")
     for _ in range(min(count, len(data) - at + 1)):
-        _, at = decode_unsigned(data, at, most=MAX_UNSIGNED_BYTES, field="tagged_fields")
-        size, at = decode_unsigned(data, at, most=MAX_UNSIGNED_BYTES, field="tagged_fields")
+        _, at = decode_unsigned(data, at, MAX_UNSIGNED_BYTES, "tagged_fields")
+        size, at = decode_unsigned(data, at, MAX_UNSIGNED_BYTES, "tagged_fields")
         _, at = take(data, at, size, field="tagged_fields", rule="KRF-09")
     return at
 

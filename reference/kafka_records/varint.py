@@ -13,45 +13,39 @@ MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
 
 
-def decode_unsigned(data: bytes, at: int, *, most: int, field: str) -> tuple[int, int]:
+def decode_unsigned(data: bytes, at: int, most: int, field: str) -> tuple[int, int]:
     """Read base-128 groups, least significant first, from at most *most* bytes."""
-    value = 0
-    for index in range(most):
-        if at + index >= len(data):
-            raise RecordFormatError(
-                "truncated", f"{field}: the varint needs another byte", path=field, offset=at + index, rule="VAR-11"
-            )
-        byte = data[at + index]
-        value |= (byte & 0x7F) << (7 * index)
+    value = shift = 0
+    groups = data[at : at + most]
+    for byte in groups:
+        value |= (byte & 0x7F) << shift
+        shift += 7
         if byte < 0x80:
-            return value, at + index + 1
+            return value, at + shift // 7
+    if len(groups) < most:
+        message = f"{field}: the varint needs another byte"
+        raise RecordFormatError("truncated", message, path=field, offset=len(data), rule="VAR-11")
     # VAR-06, VAR-08: ByteUtils#readUnsignedVarint, "is too long, the most significant bit
     # in the 5th byte is set"; #readUnsignedVarlong likewise for the 10th.
-    raise RecordFormatError(
-        "malformed",
-        f"{field}: the varint does not end within {most} bytes",
-        path=field,
-        offset=at,
-        rule="VAR-06" if most == MAX_VARINT_BYTES else "VAR-08",
-    )
+    message = f"{field}: the varint does not end within {most} bytes"
+    rule = "VAR-06" if most == MAX_VARINT_BYTES else "VAR-08"
+    raise RecordFormatError("malformed", message, path=field, offset=at, rule=rule)
 
 
 def decode_varint(data: bytes, at: int, field: str) -> tuple[int, int]:
     """Read a zig-zag int32 of 1 to 5 bytes."""
-    byte = data[at] if at < len(data) else 0x80
-    if byte < 0x80:
+    if at < len(data) and (byte := data[at]) < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1
-    value, at = decode_unsigned(data, at, most=MAX_VARINT_BYTES, field=field)
+    value, at = decode_unsigned(data, at, MAX_VARINT_BYTES, field)
     value &= 0xFFFFFFFF  # VAR-07: `tmp << 28` lets bits 4 to 6 of the 5th byte fall off
     return (value >> 1) ^ -(value & 1), at
 
 
 def decode_varlong(data: bytes, at: int, field: str) -> tuple[int, int]:
     """Read a zig-zag int64 of 1 to 10 bytes."""
-    byte = data[at] if at < len(data) else 0x80
-    if byte < 0x80:
+    if at < len(data) and (byte := data[at]) < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1
-    value, at = decode_unsigned(data, at, most=MAX_VARLONG_BYTES, field=field)
+    value, at = decode_unsigned(data, at, MAX_VARLONG_BYTES, field)
     value &= 0xFFFFFFFFFFFFFFFF  # VAR-08: the 10th byte holds one bit of the value
     return (value >> 1) ^ -(value & 1), at
 

@@ -11,6 +11,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
+import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -20,7 +21,6 @@ import java.util.Properties;
 import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.compress.Compression;
-import org.apache.kafka.common.errors.CorruptRecordException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.record.TimestampType;
@@ -407,8 +407,9 @@ public final class Testee {
 
     /** The protocol's name for what Java tells by class and by text. */
     private static String kind(Throwable error) {
+        List<Throwable> causes = causes(error);
         String text = String.valueOf(error.getMessage());
-        if (causes(error).stream().anyMatch(OutOfMemoryError.class::isInstance))
+        if (causes.stream().anyMatch(OutOfMemoryError.class::isInstance))
             return "limit";
         if (text.contains("stored crc"))
             return "corrupt";
@@ -416,20 +417,25 @@ public final class Testee {
             return "unsupported_magic";
         if (text.startsWith("Unknown compression type id") || text.startsWith("Invalid wrapper compressionType"))
             return "unsupported_compression";
-        if (text.contains("premature EOF") || text.contains("reached EOF"))
-            return "truncated";
-        if (error instanceof CorruptRecordException || error instanceof InvalidRecordException)
-            return "malformed";
-        return error.getClass() == KafkaException.class || causes(error).stream().anyMatch(Testee::isFromCodec)
-            ? "decompression"
-            : "malformed";
+        if (error.getClass() == KafkaException.class || causes.stream().anyMatch(Testee::isFromCodec))
+            return "decompression";
+        return isOverrun(text, causes.get(causes.size() - 1)) ? "truncated" : "malformed";
+    }
+
+    /** Whether Java ran over the end of the bytes; it has no class of error for that. */
+    private static boolean isOverrun(String text, Throwable root) {
+        return root instanceof BufferUnderflowException
+            || root instanceof IndexOutOfBoundsException
+            || text.contains("reached EOF")
+            || text.contains("premature EOF") && root instanceof InvalidRecordException
+            || text.contains("the buffer has only")
+            || String.valueOf(root.getMessage()).startsWith("newLimit > "); // Buffer.limit(), for a length too large
     }
 
     private static boolean isFromCodec(Throwable cause) {
-        if (cause instanceof IOException)
-            return true;
-        String thrower = cause.getStackTrace().length == 0 ? "" : cause.getStackTrace()[0].getClassName();
-        return List.of(cause.getClass().getName(), thrower).stream().anyMatch(Testee::isCodecClass);
+        return cause instanceof IOException
+            || isCodecClass(cause.getClass().getName())
+            || Arrays.stream(cause.getStackTrace()).anyMatch(frame -> isCodecClass(frame.getClassName()));
     }
 
     private static boolean isCodecClass(String name) {

@@ -92,7 +92,7 @@ def read_block(data: bytes, at: int, size: int, block_size: int, flags: int) -> 
 def inflate(block: bytes, at: int, block_size: int) -> bytes:
     """The output of one compressed block, at most *block_size* bytes."""
     try:
-        return lz4.block.decompress(block, uncompressed_size=block_size)
+        return bytes(lz4.block.decompress(block, uncompressed_size=block_size))
     except lz4.block.LZ4BlockError as error:
         raise refused(f"corrupt lz4 block: {error}", at, "LZ4-11") from None
 

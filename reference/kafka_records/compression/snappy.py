@@ -51,7 +51,7 @@ def repeated_header_end(data: bytes, at: int) -> int:
         raise refused("the repeated xerial header is cut short", at, "SNP-04")
     if not data.startswith(MAGIC, at):
         return len(data)  # half a magic: SnappyInputStream#isValidHeader says no, and the stream is over
-    _, version, _ = HEADER.unpack_from(data, at)
+    version: int = HEADER.unpack_from(data, at)[1]
     if version < VERSION:
         raise refused(f"xerial version {version} in a repeated header", at, "SNP-04")
     return at + HEADER.size
@@ -59,7 +59,7 @@ def repeated_header_end(data: bytes, at: int) -> int:
 
 def add_block(data: bytes, at: int, output: Output) -> int:
     """Add the output of the block whose length lies at *at*; return where the block ends."""
-    (size,) = INT32.unpack_from(data, at)
+    size: int = INT32.unpack_from(data, at)[0]
     start = at + INT32.size
     if not 0 <= size <= MAX_CHUNK_SIZE:
         raise refused(f"a snappy block of {size} bytes", at, "SNP-06")
@@ -72,7 +72,7 @@ def add_block(data: bytes, at: int, output: Output) -> int:
 def inflate(block: bytes, at: int, output: Output, rule: str) -> bytes:
     """The output of one raw block, whose claimed length is checked before it is believed."""
     try:
-        claimed, _ = decode_unsigned(block, 0, most=5, field="uncompressed_length")
+        claimed, _ = decode_unsigned(block, 0, 5, "uncompressed_length")
     except ValueError:
         raise refused("not a raw snappy block", at, rule) from None
     if claimed > len(block) * MOST_INFLATION:

@@ -1,0 +1,241 @@
+"""A testee's process: started under limits, talked to by lines, ended with all its children.
+
+The child leads a session of its own, so that its whole group can be killed.
+Limits are set by `/bin/sh` just before it becomes the testee, so nothing of
+ours runs between fork and exec.  Reading and writing go on at the same time:
+a testee that prints without reading cannot block us, nor we it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import threading
+import time
+from enum import Enum
+from itertools import count
+from typing import IO, Final
+
+from kafka_conformance import process_group
+from kafka_conformance.connect import Connection
+from kafka_conformance.hostile import tail
+from kafka_conformance.observation import Crashed, Exceeded
+from kafka_conformance.protocol import MAX_LINE
+
+# Processor seconds until the kernel ends an orphan: when the runner itself is
+# killed, a testee that hangs would otherwise spin for ever.
+ORPHAN_SECONDS: Final = 600
+STDERR_TAIL: Final = 16 * 1024
+# How long an ended or dismissed process may take to be gone.
+GRACE: Final = 1.0
+SLICE_MS: Final = 100
+READ: Final = 1 << 18
+# On a crowded machine a limit is prolonged this often, at most.
+PROLONGATIONS: Final = 4
+
+_OUT_OF_MEMORY: Final = re.compile(
+    rb"MemoryError|OutOfMemory|out of memory|bad_alloc|memory allocation of \d+ bytes failed|Cannot allocate memory",
+    re.IGNORECASE,
+)
+_starts = count(1)
+
+
+class Trouble(Enum):
+    """Why there is no line."""
+
+    ENDED = "ended"
+    LATE = "late"
+    TOO_LONG = "too long"
+
+
+class Child:
+    """One running testee; not for more than one thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Start it.  Raises `OSError` if that cannot be done."""
+        self.asked = 0
+        number = str(next(_starts))
+        self._cleanup = [part.replace("{start}", number) for part in connection.cleanup]
+        self._local = connection.local
+        self._process = subprocess.Popen(
+            _limited(connection, number),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | dict(connection.environment),
+            start_new_session=True,
+        )
+        self._stdin, self._stdout = _pipe(self._process.stdin), _pipe(self._process.stdout)
+        self._unsent = memoryview(b"")
+        self._received = bytearray()
+        self._searched = 0
+        self._stderr = bytearray()
+        self._drain = threading.Thread(target=self._drain_stderr, daemon=True)
+        self._drain.start()
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also that of its group and session."""
+        return self._process.pid
+
+    def send(self, lines: bytes) -> None:
+        """Queue *lines*; they go out while `read_line` waits."""
+        self._unsent = memoryview(bytes(self._unsent) + lines)
+
+    def read_line(self, seconds: float) -> bytes | Trouble:
+        """The next line of its standard output, or why there is none within *seconds*."""
+        started = process_group.leader_seconds(self.pid)
+        for _ in range(PROLONGATIONS):
+            line = self._read_until(time.monotonic() + seconds)
+            if line is not Trouble.LATE or not self._starved(started, seconds):
+                return line
+        return Trouble.LATE
+
+    def _read_until(self, end: float) -> bytes | Trouble:
+        while True:
+            at = self._received.find(b"\n", self._searched)
+            if at >= 0:
+                line = bytes(self._received[:at])
+                del self._received[: at + 1]
+                self._searched = 0
+                return line
+            self._searched = len(self._received)
+            if self._searched > MAX_LINE:
+                return Trouble.TOO_LONG
+            if trouble := self._pump(end):
+                return trouble
+
+    def _starved(self, started: float, seconds: float) -> bool:
+        """Whether it is late because others had the processor."""
+        if not self._local:
+            return False
+        used = process_group.usage(self.pid)
+        return used is not None and used.runnable and used.seconds - started < seconds / 2
+
+    def _pump(self, end: float) -> Trouble | None:
+        """Move bytes in either direction; None when some may have come."""
+        left = end - time.monotonic()
+        if left <= 0:
+            return Trouble.LATE
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        if self._unsent:
+            poll.register(self._stdin, select.POLLOUT)
+        events = dict(poll.poll(min(left * 1000 + 1, SLICE_MS)))
+        if self._stdin in events:
+            self._write_some()
+        if self._stdout in events:
+            return self._read_some()
+        # A grandchild may hold the pipe open after the testee is gone.
+        return Trouble.ENDED if not events and self._has_ended() else None
+
+    def _write_some(self) -> None:
+        try:
+            self._unsent = self._unsent[os.write(self._stdin, self._unsent[:READ]) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            # It closed its standard input, or is gone: reading will tell.
+            self._unsent = memoryview(b"")
+
+    def _read_some(self) -> Trouble | None:
+        try:
+            data = os.read(self._stdout, READ)
+        except BlockingIOError:
+            return None
+        self._received += data
+        return None if data else Trouble.ENDED
+
+    def _has_ended(self) -> bool:
+        # Without reaping it: its id must stay taken until its group is killed.
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _drain_stderr(self) -> None:
+        pipe = self._process.stderr
+        assert pipe is not None
+        for chunk in iter(lambda: os.read(pipe.fileno(), READ), b""):
+            self._stderr += chunk
+            del self._stderr[:-STDERR_TAIL]
+
+    def ending(self) -> Crashed | Exceeded:
+        """How it ended; ends what is left of it."""
+        self._wait(GRACE)
+        exited = self._has_ended()
+        self.kill()
+        code, stderr = self._process.returncode, tail(bytes(self._stderr))
+        if not exited:
+            return Crashed(stderr=f"it closed its standard output and went on running; {stderr}".rstrip("; "))
+        if _OUT_OF_MEMORY.search(self._stderr):
+            return Exceeded("it ran out of memory", stderr)
+        return Crashed(signal=_signal(code), exit_code=code if code >= 0 else None, stderr=stderr)
+
+    def stderr_tail(self) -> str:
+        """The end of what it wrote to standard error, fit to print."""
+        self._drain.join(GRACE / 10)
+        return tail(bytes(self._stderr))
+
+    def dismiss(self) -> None:
+        """Close its standard input, as a sign to end, and kill what does not."""
+        self._unsent = memoryview(b"")
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._wait(GRACE)
+        self.kill()
+
+    def _wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        pause = 0.001
+        while not self._has_ended() and time.monotonic() < end:
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+    def end_group(self) -> None:
+        """Send the signal that ends the whole group; any thread may do that."""
+        try:
+            if self._process.returncode is None:
+                os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass  # nobody left
+
+    def kill(self) -> None:
+        """End the whole group, now, and let go of it."""
+        self.end_group()
+        self._process.wait()
+        self._drain.join(GRACE)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None and not (pipe is self._process.stderr and self._drain.is_alive()):
+                _close(pipe)
+        if self._cleanup:
+            subprocess.run(self._cleanup, capture_output=True, timeout=30, check=False)
+
+
+def _limited(connection: Connection, number: str) -> list[str]:
+    argv = [part.replace("{start}", number) for part in connection.argv]
+    if not connection.local:
+        return argv
+    # ulimit: kilobytes of address space, processor seconds, no core files.
+    limits = f"ulimit -c 0; ulimit -t {ORPHAN_SECONDS}; ulimit -v {connection.memory // 1024}"
+    return ["/bin/sh", "-c", f'{{ {limits}; }} 2>/dev/null; exec "$@"', "sh", *argv]
+
+
+def _pipe(pipe: IO[bytes] | None) -> int:
+    assert pipe is not None
+    os.set_blocking(pipe.fileno(), False)
+    return pipe.fileno()
+
+
+def _close(pipe: IO[bytes]) -> None:
+    try:
+        pipe.close()
+    except OSError:
+        pass
+
+
+def _signal(code: int) -> int | None:
+    """The signal that ended it; a shell or an engine in between reports 128 and the number."""
+    if code < 0:
+        return -code
+    return code - 128 if 128 < code < 128 + signal.NSIG else None

@@ -1,0 +1,78 @@
+"""Three ways to reach a testee, and one string that says which.
+
+    direct:MODULE           a Python module (or an object in one), in a child process of ours
+    process:COMMAND LINE    any program that speaks the protocol
+    container:IMAGE         the same in a container
+    NAME                    a known testee (`known.py`)
+
+What comes out is a `Connection`: a command line and what it needs.  Nothing is
+started here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+MIB: Final = 1024 * 1024
+DEFAULT_MEMORY: Final = 1024 * MIB
+# A JVM or Node reserves address space that it never uses.
+VIRTUAL_MACHINE_MEMORY: Final = 4096 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How to start a testee.
+
+    Attributes:
+        name: what the user called it; also the name of its results.
+        argv: the command line.
+        environment: variables set on top of ours.
+        memory: address space that each process may take, in bytes.
+        local: whether the codec runs in the process that we start (a
+            container's does not, so our limits on that process are not its).
+        cleanup: a command that ends what killing the process leaves behind.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    memory: int = DEFAULT_MEMORY
+    local: bool = True
+    cleanup: tuple[str, ...] = ()
+
+
+class CannotRun(Exception):
+    """The testee, or the harness, could not be run at all: exit code 3, and a hint."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class BadConnect(ValueError):
+    """The connect string is none of ours: exit code 2."""
+
+
+def connect(text: str, *, memory: int | None = None) -> Connection:
+    """The connection that *text* names; *memory* in bytes overrides its default.
+
+    Raises:
+        BadConnect: neither a known name nor a connect string.
+        CannotRun: what it takes is not on this machine.
+    """
+    from kafka_conformance.connect.container import container
+    from kafka_conformance.connect.direct import direct
+    from kafka_conformance.connect.known import by_name
+    from kafka_conformance.connect.process import process
+
+    ways: dict[str, Callable[[str], Connection]] = {"direct": direct, "process": process, "container": container}
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme in ways:
+        if not rest.strip():
+            raise BadConnect(f"{text!r} names nothing after the colon")
+        found = replace(ways[scheme](rest), name=text)
+    else:
+        found = by_name(text)
+    return found if memory is None else replace(found, memory=memory)

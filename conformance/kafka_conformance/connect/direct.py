@@ -1,0 +1,15 @@
+"""`direct:MODULE`: a Python testee in a child process of ours."""
+
+from __future__ import annotations
+
+import sys
+
+from kafka_conformance.connect import Connection
+
+
+def direct(module: str, environment: tuple[tuple[str, str], ...] = ()) -> Connection:
+    """The connection to *module*, served by this interpreter."""
+    # The child imports what we import, installed or not.
+    path = ("PYTHONPATH", ":".join(entry for entry in sys.path if entry))
+    argv = (sys.executable, "-m", "kafka_conformance.serve", module.strip())
+    return Connection(name=module, argv=argv, environment=(path, *environment))

@@ -1,0 +1,26 @@
+"""`process:COMMAND LINE`: any program that speaks the protocol."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import PurePath
+from typing import Final
+
+from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, Connection
+
+VIRTUAL_MACHINES: Final = frozenset({"java", "node", "nodejs", "bun", "deno", "dotnet"})
+
+
+def process(command: str) -> Connection:
+    """The connection to *command*, split as a shell would but run without one."""
+    try:
+        argv = tuple(shlex.split(command))
+    except ValueError as error:
+        raise BadConnect(f"process:{command}: {error}") from error
+    program = shutil.which(argv[0])
+    if program is None:
+        raise CannotRun(f"process:{command}: there is no program {argv[0]}", "is it built, and is the path right?")
+    virtual = PurePath(argv[0]).name in VIRTUAL_MACHINES
+    memory = VIRTUAL_MACHINE_MEMORY if virtual else DEFAULT_MEMORY
+    return Connection(name=command, argv=(program, *argv[1:]), memory=memory)

@@ -1,0 +1,163 @@
+"""Case and observation in, verdict out; pure.
+
+    wrong_data       other data than is right, without a word: the worst
+    crash            the process ended, or answered with something that is no reply
+    hang             no answer within the time limit
+    memory           more memory, or more output, than it may take
+    accepts_invalid  data for bytes that Kafka refuses
+    rejects_valid    an error for bytes that Kafka takes
+    wrong_error      a refusal, rightly, but of another kind
+    lossy            the right data, of which a codec's API shows less (a header
+                     key that is not UTF-8 made text), or a wish that a writer
+                     did not follow without harm to the records
+
+A case that is `acceptable` may be refused or answered; other data than the
+expected is wrong there too.  Batches delivered before an error must be the
+first of those expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.wire import to_wire
+
+from kafka_conformance import written
+from kafka_conformance.compare import Difference, compare
+from kafka_conformance.observation import (
+    Crashed,
+    Decoded,
+    Encoded,
+    Exceeded,
+    Garbled,
+    Hung,
+    Observation,
+    Refused,
+    Skipped,
+)
+from kafka_conformance.protocol import Refusal
+
+Severity = Literal[
+    "wrong_data", "crash", "hang", "memory", "accepts_invalid", "rejects_valid", "wrong_error", "lossy"
+]
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)  # worst first
+Outcome = Severity | Literal["agree", "skipped"]
+OUTCOMES: Final[tuple[Outcome, ...]] = (*SEVERITIES, "agree", "skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How an observation compares with what is right.
+
+    Attributes:
+        outcome: a severity, `agree` or `skipped`.
+        field: the first field that differs, as `batches[0].records[3].timestamp`.
+        why: what differed, on one line.
+        also: further fields that differ, without indexes.
+        left_out: fields of the right answer that the testee does not expose.
+    """
+
+    outcome: Outcome
+    field: str = ""
+    why: str = ""
+    also: tuple[str, ...] = field(default=())
+    left_out: tuple[str, ...] = field(default=())
+
+
+AGREE: Final = Verdict("agree")
+
+
+def judge(case: Case, observation: Observation) -> Verdict:
+    """The verdict on *observation*, made on *case*."""
+    match observation:
+        case Skipped(reason):
+            return Verdict("skipped", why=reason)
+        case Crashed():
+            return Verdict("crash", why=_how_it_ended(observation))
+        case Garbled(why):
+            return Verdict("crash", why=why)
+        case Hung(seconds):
+            return Verdict("hang", why=f"no answer within {seconds:.1f} s")
+        case Exceeded(what):
+            return Verdict("memory", why=what)
+        case Refused(error):
+            return _judge_error(case.expect, error)
+        case Decoded(_, None) if case.op == "decode":
+            return _judge_batches(case, observation)
+        case Decoded(_, error) if case.op == "decode" and error is not None:
+            return _worse(_judge_before_error(case, observation), _judge_error(case.expect, error))
+        case Encoded(data) if case.op == "encode":
+            return _judge_bytes(case, data)
+    return Verdict("crash", why=f"{type(observation).__name__.lower()} is no answer to {case.op}")
+
+
+def _how_it_ended(crashed: Crashed) -> str:
+    if crashed.signal is not None:
+        how = f"ended by signal {crashed.signal}"
+    elif crashed.exit_code is not None:
+        how = f"ended with exit code {crashed.exit_code}"
+    else:
+        how = "ended"
+    return f"{how}: {crashed.stderr}" if crashed.stderr else how
+
+
+def _judge_error(expect: Expectation, error: Refusal) -> Verdict:
+    told = f"{error.kind}: {error.message}" if error.message else error.kind
+    if expect.verdict == "valid":
+        return Verdict("rejects_valid", field="error", why=told)
+    if expect.kinds and error.kind not in expect.kinds:
+        return Verdict("wrong_error", field="error.kind", why=f"expected {' or '.join(expect.kinds)}, got {told}")
+    return AGREE
+
+
+def _judge_batches(case: Case, decoded: Decoded) -> Verdict:
+    if case.expect.verdict == "invalid":
+        kinds = " or ".join(case.expect.kinds) or "an error"
+        return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {len(decoded.batches)} batches")
+    return _compared(case, decoded, prefix=False)
+
+
+def _judge_before_error(case: Case, decoded: Decoded) -> Verdict:
+    return _compared(case, decoded, prefix=True)
+
+
+def _compared(case: Case, decoded: Decoded, *, prefix: bool) -> Verdict:
+    expected = list(map(to_wire, case.expect.batches))
+    records_only = case.expect.compare == "records"
+    comparison = compare(expected, decoded.batches, prefix=prefix, records_only=records_only)
+    return verdict_on(comparison.differences, tuple(sorted(comparison.left_out)))
+
+
+def verdict_on(differences: Sequence[Difference], left_out: tuple[str, ...] = ()) -> Verdict:
+    """The verdict on what a comparison found: the first difference that is not lossy counts most."""
+    if not differences:
+        return Verdict("agree", left_out=left_out)
+    wrong = [difference for difference in differences if not difference.lossy]
+    first = (wrong or list(differences))[0]
+    also = {_without_indexes(other.path) for other in differences} - {_without_indexes(first.path)}
+    outcome: Outcome = "wrong_data" if wrong else "lossy"
+    return Verdict(outcome, first.path, str(first), tuple(sorted(also)), left_out)
+
+
+def _without_indexes(path: str) -> str:
+    return "".join(part.partition("]")[2] if "]" in part else part for part in path.split("["))
+
+
+def _judge_bytes(case: Case, data: bytes) -> Verdict:
+    if case.expect.verdict == "invalid":
+        kinds = " or ".join(case.expect.kinds) or "an error"
+        return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {len(data)} bytes")
+    return verdict_on(written.differences(case, data))
+
+
+def _worse(one: Verdict, other: Verdict) -> Verdict:
+    worst = min(one, other, key=lambda verdict: OUTCOMES.index(verdict.outcome))
+    return Verdict(worst.outcome, worst.field, worst.why, worst.also, one.left_out or other.left_out)
+
+
+def rank(outcome: Outcome) -> int:
+    """0 for the worst; `agree` and `skipped` come last."""
+    return OUTCOMES.index(outcome)

@@ -1,0 +1,116 @@
+"""From cases to questions: what is sent, what is sent together, what is never sent.
+
+A testee is asked what it announced.  A case beyond that is skipped here, with
+the reason, and counts against its coverage like one that it skips itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.recipes import build
+from kafka_corpus.wire import to_wire
+from kafka_records import Batch
+from kafka_records.constants import COMPRESSIONS, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
+
+from kafka_conformance.observation import Skipped
+from kafka_conformance.protocol import Capability, HelloReply
+from kafka_conformance.sandbox import Question
+
+# So many go out together, if they are small.
+TOGETHER: Final = 32
+TOGETHER_BYTES: Final = 256 * 1024
+# Entries of an input that are looked at to see what it takes to read it.
+LOOK: Final = 64
+
+_MAGIC_AT: Final = 16
+_CODEC_AT: Final = {0: 17, 1: 17, 2: 22}
+_CODEC_BITS: Final = 0x07
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A case and the question that it becomes."""
+
+    case: Case
+    question: Question
+
+
+def beyond(case: Case, hello: HelloReply) -> Skipped | None:
+    """Why *case* is not asked of this testee; None if it is."""
+    if case.op not in ("decode", "encode"):
+        return Skipped(f"{case.op} is not asked in this version", by_runner=True)
+    if case.op == "encode":
+        if not isinstance(case.input, Batch):
+            return Skipped("a batch made from a recipe is not asked in this version", by_runner=True)
+        return _unannounced(hello.encode, "encode", {(case.input.magic, case.input.compression)})
+    if isinstance(case.input, bytes):
+        return _unannounced(hello.decode, "decode", set(_needs(case.input)))
+    return None
+
+
+def _unannounced(capability: Capability, op: str, needs: set[tuple[int, str]]) -> Skipped | None:
+    if op == "encode" and not capability.magics:
+        return Skipped("announces no encode", by_runner=True)
+    for magic, compression in sorted(needs):
+        # A list that is empty says nothing; what nobody can announce is asked anyway.
+        if capability.magics and magic in (0, 1, 2) and magic not in capability.magics:
+            return Skipped(f"announces no {op} of magic {magic}", by_runner=True)
+        if capability.compressions and compression and compression not in capability.compressions:
+            return Skipped(f"announces no {op} of {compression}", by_runner=True)
+    return None
+
+
+def _needs(data: bytes) -> Iterator[tuple[int, str]]:
+    """Magic and compression of each entry, as far as its bytes can be believed; "" for no such codec."""
+    at = 0
+    for _ in range(LOOK):
+        if len(data) - at <= max(_CODEC_AT.values()):
+            return
+        magic = data[at + _MAGIC_AT]
+        codec = data[at + _CODEC_AT[magic]] & _CODEC_BITS if magic in _CODEC_AT else len(COMPRESSIONS)
+        yield magic, COMPRESSIONS[codec] if codec < len(COMPRESSIONS) else ""
+        size = int.from_bytes(data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
+        if size < HEADER_SIZE_UP_TO_MAGIC - LOG_OVERHEAD:
+            return
+        at += LOG_OVERHEAD + size
+
+
+def question(case: Case) -> Question:
+    """What *case* asks; recipes are built now, and are heavy."""
+    match case.input:
+        case Recipe():
+            return Question(build(case.input), heavy=True)
+        case Batch():
+            return Question(to_wire(case.input))
+        case data:
+            return Question(data)
+
+
+def groups(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
+    """Cases in groups to be asked together: of one kind, not too many, heavy ones alone and first."""
+    plain: dict[str, list[Case]] = {}
+    for case in cases:
+        if isinstance(case.input, Recipe):
+            yield [case]
+        else:
+            plain.setdefault(case.op, []).append(case)
+    for same in plain.values():
+        yield from _split(same, max(1, min(TOGETHER, at_once)))
+
+
+def _split(cases: Sequence[Case], most: int) -> Iterator[list[Case]]:
+    group: list[Case] = []
+    size = 0
+    for case in cases:
+        length = len(case.input) if isinstance(case.input, bytes) else 0
+        if group and (len(group) >= most or size + length > TOGETHER_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(case)
+        size += length
+    if group:
+        yield group

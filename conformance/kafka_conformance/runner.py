@@ -1,0 +1,234 @@
+"""Runs cases through testees in parallel; every verdict is on disk as soon as it is known.
+
+Workers are threads, each with a testee of its own; they only wait for pipes.
+This thread judges and writes, so that an interrupt finds it in one place.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+import msgspec
+from kafka_corpus.case import Case
+from kafka_records import Batch, Record, encode
+
+from kafka_conformance import results
+from kafka_conformance.connect import Connection
+from kafka_conformance.judge import judge
+from kafka_conformance.observation import Skipped, summary
+from kafka_conformance.protocol import HelloReply
+from kafka_conformance.questions import TOGETHER, beyond, groups, question
+from kafka_conformance.results import Header, Line, Results, Unusable
+from kafka_conformance.sandbox import Answered, Sandbox
+
+# How long workers get to notice that a run is stopped.
+STOP_SECONDS: Final = 5.0
+
+Progress = Callable[[int, int, int], None]
+"""Called with the cases done, all cases, and the findings up to now."""
+
+
+class Interrupted(Exception):
+    """The user stopped the run; what was earned is in the file."""
+
+    def __init__(self, done: int, total: int) -> None:
+        super().__init__(f"stopped after {done} of {total} cases")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One testee, the cases to ask it, and where the results go.
+
+    Attributes:
+        connection: how to start the testee.
+        cases: what to ask.
+        corpus: the hash of the corpus that they come from.
+        path: the result file.
+        only: the patterns that chose the cases, for the header.
+        jobs: how many of the testee run at once.
+        resume: go on with an incomplete file at *path*.
+        progress: told about every group of cases.
+    """
+
+    connection: Connection
+    cases: Sequence[Case]
+    corpus: str
+    path: Path
+    only: Sequence[str] = ()
+    jobs: int = 1
+    resume: bool = False
+    progress: Progress = lambda done, total, findings: None
+
+
+@dataclass(slots=True)
+class _State:
+    """What the threads share: groups to ask, groups answered, and whether to stop."""
+
+    todo: deque[list[Case]]
+    done: SimpleQueue[_Answers | BaseException | None] = field(default_factory=SimpleQueue)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+_Answers = list[tuple[Case, Answered]]
+
+
+def trivial_decodes() -> list[bytes]:
+    """What the time limit is calibrated on: one small batch of each magic that anybody reads, again and again."""
+    record = Record(0, 1_700_000_000_000, b"key", b"value")
+    batch = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=record.timestamp, records=(record,))
+    return [encode(batch)] * 6
+
+
+def run(plan: Run) -> Results:
+    """Ask, judge and write everything; then read the file back.
+
+    Raises:
+        CannotRun: the testee does not start.
+        Interrupted: ctrl-C.
+        Unusable: resuming, and the file is of another run.
+    """
+    first = Sandbox(plan.connection)
+    try:
+        hello = first.hello()
+        first.calibrate(trivial_decodes())
+        header = _header(plan, hello, first.seconds)
+        earned = _earned(plan, header)
+        if earned is not None and earned.complete:
+            return earned
+        _ask_the_rest(plan, header, hello, first, earned.lines if earned else ())
+    finally:
+        first.close()
+    return results.read(plan.path)
+
+
+def _header(plan: Run, hello: HelloReply, seconds: float) -> Header:
+    testee = msgspec.to_builtins(hello) | {"connect": plan.connection.name}
+    settings = {"jobs": plan.jobs, "memory": plan.connection.memory, "seconds": round(seconds, 3)}
+    return Header(testee=testee, corpus=plan.corpus, cases=len(plan.cases), only=list(plan.only), settings=settings)
+
+
+def _earned(plan: Run, header: Header) -> Results | None:
+    """What an earlier run left at *plan.path*, if this one goes on with it."""
+    if not plan.resume or not plan.path.exists():
+        return None
+    try:
+        old = results.read(plan.path)
+    except Unusable as error:
+        if "there is no header" in str(error):
+            return None
+        raise
+    results.check_same_run(old.header, header)
+    return old
+
+
+def _ask_the_rest(plan: Run, header: Header, hello: HelloReply, first: Sandbox, earned: Sequence[Line]) -> None:
+    known = {line.case for line in earned}
+    rest = [case for case in plan.cases if case.id not in known]
+    skipped = {case.id: reason for case in rest if (reason := beyond(case, hello))}
+    asked = [case for case in rest if case.id not in skipped]
+    writer = results.Writer(plan.path, header, earned)
+    began = time.monotonic()
+    try:
+        writer.write(_skip(case, skipped[case.id]) for case in rest if case.id in skipped)
+        sandboxes = _ask(plan, asked, first, writer, len(plan.cases) - len(asked))
+        _finish(writer, plan, sandboxes, time.monotonic() - began)
+    finally:
+        writer.close()
+
+
+def _skip(case: Case, skipped: Skipped) -> Line:
+    return results.line_for(case, judge(case, skipped), summary(skipped), 0.0, 0)
+
+
+def _finish(writer: results.Writer, plan: Run, sandboxes: Sequence[Sandbox], seconds: float) -> None:
+    tallies = [sandbox.tally for sandbox in sandboxes]
+    writer.finish(
+        counts=results.read(plan.path).counts(),
+        seconds=round(seconds, 3),
+        waited=round(sum(tally.waited for tally in tallies), 3),
+        starts=sum(tally.starts for tally in tallies),
+        strays=sum(tally.strays for tally in tallies),
+        first_stray=next((tally.first_stray for tally in tallies if tally.first_stray), ""),
+    )
+
+
+def _ask(
+    plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Writer, before: int
+) -> list[Sandbox]:
+    at_once = -(-len(cases) // (plan.jobs * 4))
+    state = _State(deque(groups(cases, min(at_once, TOGETHER))))
+    jobs = max(1, min(plan.jobs, len(state.todo)))
+    sandboxes = [first, *(first.another() for _ in range(jobs - 1))]
+    threads = [threading.Thread(target=_work, args=(state, sandbox), daemon=True) for sandbox in sandboxes]
+    for thread in threads:
+        thread.start()
+    done, findings = before, 0
+    try:
+        for answers in _collected(state, len(threads)):
+            lines = [_judged(case, answered) for case, answered in answers]
+            writer.write(lines)
+            done += len(lines)
+            findings += sum(line.outcome not in ("agree", "skipped") for line in lines)
+            plan.progress(done, len(plan.cases), findings)
+    except KeyboardInterrupt:
+        raise Interrupted(done, len(plan.cases)) from None
+    finally:
+        _stop(state, sandboxes, threads)
+    return sandboxes
+
+
+def _judged(case: Case, answered: Answered) -> Line:
+    observation = answered.observation
+    verdict = judge(case, observation)
+    return results.line_for(case, verdict, summary(observation), answered.seconds, answered.deaths)
+
+
+def _collected(state: _State, workers: int) -> Iterator[_Answers]:
+    """Groups as they are answered, until every worker is done; raises what a worker raised."""
+    while workers:
+        item = state.done.get()
+        if isinstance(item, BaseException):
+            raise item
+        if item is None:
+            workers -= 1
+        else:
+            yield item
+
+
+def _work(state: _State, sandbox: Sandbox) -> None:
+    try:
+        while not state.stop.is_set() and (group := _next(state.todo)):
+            answers = sandbox.ask([question(case) for case in group])
+            # A testee that was ended because the run stops has not crashed.
+            if not state.stop.is_set():
+                state.done.put(list(zip(group, answers, strict=True)))
+        sandbox.close()
+        state.done.put(None)
+    except BaseException as error:
+        state.done.put(error)
+
+
+def _next(todo: deque[list[Case]]) -> list[Case] | None:
+    try:
+        return todo.popleft()
+    except IndexError:
+        return None
+
+
+def _stop(state: _State, sandboxes: Sequence[Sandbox], threads: Sequence[threading.Thread]) -> None:
+    """End workers and testees; at the normal end there is nothing left to do."""
+    state.stop.set()
+    state.todo.clear()
+    end = time.monotonic() + STOP_SECONDS
+    for sandbox, thread in zip(sandboxes, threads, strict=True):
+        while thread.is_alive() and time.monotonic() < end:
+            sandbox.interrupt()
+            thread.join(0.05)
+

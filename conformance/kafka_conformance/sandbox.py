@@ -1,0 +1,322 @@
+"""Asks a testee questions and always has an observation, whatever the testee does.
+
+Questions go out several at a time: in one `many` line if the testee announced
+that, else as several lines ahead of the replies.  If such a group does not
+come back whole, the process is replaced and what is unanswered is asked again,
+one by one, so that the guilty case is found at the price of one line each.
+
+A case with which the process died is asked once more, alone, in a fresh
+process, because a process may also be killed from outside, or fall over what
+an earlier case left behind.  Only a second death counts, except when the
+process was fresh already and ended in a way that nobody else causes (anything
+but the signals that people and the kernel send).
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from statistics import median
+from typing import Final
+
+from kafka_corpus.wire import WireBatch
+from msgspec import UNSET
+
+from kafka_conformance import protocol
+from kafka_conformance.child import Child, Trouble
+from kafka_conformance.connect import CannotRun, Connection
+from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
+from kafka_conformance.protocol import Answer, HelloReply, Misfit, Reply, Stray
+
+# A JVM in a cold container takes seconds to say hello.
+START_SECONDS: Final = 30.0
+STARTS: Final = 3
+MIN_SECONDS: Final = 0.5
+MAX_SECONDS: Final = 10.0
+CALIBRATION_SECONDS: Final = 5.0
+# A case may take this many times what a trivial decode takes.
+FACTOR: Final = 100
+# A testee that has left so many questions unanswered, and answered none, is not asked the rest.
+PATIENCE: Final = 3
+
+# Signals that come from people, process managers and the kernel's memory killer.
+_FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU})
+
+NOT_ASKED: Final = "not asked: the testee had answered none of the questions before"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Bytes to decode or a batch to encode; `heavy` ones are asked alone and may take long."""
+
+    subject: bytes | WireBatch
+    heavy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An observation, what it took in seconds, and how often the process died over it."""
+
+    observation: Observation
+    seconds: float
+    deaths: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened beside the answers."""
+
+    starts: int = 0
+    strays: int = 0
+    first_stray: str = ""
+    waited: float = 0.0  # seconds spent on cases that hung
+    answers: int = 0
+    unanswered: int = 0
+
+
+class Sandbox:
+    """A testee that is replaced whenever it falls; not for more than one thread."""
+
+    def __init__(self, connection: Connection, seconds: float = MAX_SECONDS) -> None:
+        self.connection = connection
+        self.seconds = seconds
+        self.tally = Tally()
+        self._child: Child | None = None
+        self._many = False
+        # Whether it left a trivial question unanswered; then it is asked one by one.
+        self._doubtful = False
+        self._ids = map(str, count(1))
+
+    def hello(self) -> HelloReply:
+        """Start it if need be, and give its identity.  Raises `CannotRun`."""
+        return self._start()
+
+    def calibrate(self, trivial: Sequence[bytes]) -> float:
+        """Set the time limit from what *trivial* decodes take; gives it in seconds.
+
+        The first answer may come late (a virtual machine warms up), and does
+        not count.  If none comes, the limit is the shortest.
+        """
+        spent: list[float] = []
+        self.seconds = CALIBRATION_SECONDS
+        for data in trivial:
+            answered = self._once(Question(data))
+            self._doubtful = isinstance(answered.observation, Hung | Crashed | Exceeded | Garbled)
+            if self._doubtful:
+                break
+            spent.append(answered.seconds)
+        self.seconds = min(max(FACTOR * median(spent[1:] or spent or [0]), MIN_SECONDS), MAX_SECONDS)
+        return self.seconds
+
+    def ask(self, questions: Sequence[Question]) -> list[Answered]:
+        """An answer for each of *questions*, in their order; one kind, and not heavy, if several."""
+        if len(questions) == 1 or (self._doubtful and not self.tally.answers):
+            return list(map(self._alone, questions))
+        together = self._together(questions)
+        return [known or self._alone(question) for question, known in zip(questions, together, strict=True)]
+
+    def close(self) -> None:
+        """End the process."""
+        if self._child is not None:
+            self._child.dismiss()
+            self._child = None
+
+    def interrupt(self) -> None:
+        """End the process from another thread, so that the one that waits for it goes on."""
+        child = self._child
+        if child is not None:
+            child.end_group()
+
+    def another(self) -> Sandbox:
+        """A sandbox of its own for the same testee, with what was learnt about it."""
+        other = Sandbox(self.connection, self.seconds)
+        other._doubtful = self._doubtful
+        return other
+
+    # Starting
+
+    def _running(self) -> Child:
+        if self._child is None:
+            self._start()
+        assert self._child is not None
+        return self._child
+
+    def _start(self) -> HelloReply:
+        problem = CannotRun(f"{self.connection.name} does not start")
+        for _ in range(STARTS):
+            try:
+                return self._start_once()
+            except CannotRun as error:
+                problem = error
+        raise problem
+
+    def _start_once(self) -> HelloReply:
+        name = self.connection.name
+        try:
+            child = Child(self.connection)
+        except OSError as error:
+            raise CannotRun(f"{name} cannot be started: {error}") from error
+        self.tally.starts += 1
+        child.send(protocol.request_line(protocol.HelloRequest()))
+        hello = self._await_hello(child)
+        if isinstance(hello, Trouble):
+            raise CannotRun(f"{name} did not say hello: {_no_hello(child, hello)}", "kafkaproof smoke shows more")
+        if hello.protocol != protocol.PROTOCOL:
+            child.kill()
+            raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")
+        self._child, self._many = child, hello.many
+        return hello
+
+    def _await_hello(self, child: Child) -> HelloReply | Trouble:
+        while True:
+            line = child.read_line(START_SECONDS)
+            if isinstance(line, Trouble):
+                return line
+            hello = protocol.parse_hello(line)
+            if isinstance(hello, HelloReply):
+                return hello
+            self._count_stray(hello)
+
+    # Asking several at once
+
+    def _together(self, questions: Sequence[Question]) -> list[Answered | None]:
+        child = self._running()
+        before = time.monotonic()
+        ids = [next(self._ids) for _ in questions]
+        many = self._many and isinstance(questions[0].subject, bytes)
+        child.send(_many_line(ids[0], questions) if many else b"".join(map(_line, ids, questions)))
+        child.asked += len(questions)
+        answers = self._collect_many(child, ids) if many else self._collect(child, ids)
+        each = (time.monotonic() - before) / len(questions)
+        return [None if answer is None else self._answered(answer, each) for answer in answers]
+
+    def _answered(self, answer: Answer | Reply, seconds: float) -> Answered | None:
+        observation = observe(answer)
+        if isinstance(observation, Garbled):
+            return None
+        self.tally.answers += 1
+        return Answered(observation, seconds)
+
+    def _collect_many(self, child: Child, ids: list[str]) -> Sequence[Answer | Reply | None]:
+        reply = self._await(child, {ids[0]}, 2 * self.seconds)
+        if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(ids):
+            return reply.many
+        self._replace()
+        return [None] * len(ids)
+
+    def _collect(self, child: Child, ids: list[str]) -> Sequence[Answer | Reply | None]:
+        found: dict[str, Reply | None] = {}
+        while len(found) < len(ids):
+            reply = self._await(child, set(ids) - found.keys(), self.seconds)
+            if isinstance(reply, Trouble):
+                self._replace()
+                break
+            found[reply.id] = reply if isinstance(reply, Reply) else None
+        return [found.get(name) for name in ids]
+
+    def _await(self, child: Child, ids: set[str], seconds: float) -> Reply | Misfit | Trouble:
+        """The next reply to one of *ids*; other lines are counted and dropped."""
+        end = time.monotonic() + seconds * 4
+        while True:
+            line = child.read_line(seconds)
+            if isinstance(line, Trouble):
+                return line
+            reply = protocol.parse_reply(line)
+            if not isinstance(reply, Stray) and reply.id in ids:
+                return reply
+            self._count_stray(reply if isinstance(reply, Stray) else Stray(f"a reply to {reply.id!r}"))
+            if time.monotonic() > end:
+                return Trouble.LATE
+
+    # Asking one
+
+    def _alone(self, question: Question) -> Answered:
+        if not self.tally.answers and self.tally.unanswered >= PATIENCE:
+            return Answered(Skipped(NOT_ASKED, by_runner=True), 0.0)
+        fresh = self._child is None or not self._child.asked
+        answered = self._once(question)
+        if not _died(answered.observation) or (fresh and not _outside(answered.observation)):
+            return answered
+        again = self._once(question)
+        deaths = 1 + _died(again.observation)
+        return Answered(again.observation, again.seconds, deaths)
+
+    def _once(self, question: Question) -> Answered:
+        child = self._running()
+        name = next(self._ids)
+        strays = self.tally.strays
+        before = time.monotonic()
+        child.send(_line(name, question))
+        child.asked += 1
+        seconds = MAX_SECONDS if question.heavy else self.seconds
+        reply = self._await(child, {name}, seconds)
+        spent = time.monotonic() - before
+        observation = self._observe(child, reply, spent, self.tally.strays - strays)
+        self._count(observation, spent)
+        return Answered(observation, spent, int(_died(observation)))
+
+    def _observe(self, child: Child, reply: Reply | Misfit | Trouble, spent: float, strays: int) -> Observation:
+        match reply:
+            case Reply():
+                return observe(reply)
+            case Misfit(_, why):
+                return Garbled(f"not a reply: {why}")
+            case Trouble.ENDED:
+                self._child = None
+                return child.ending()
+            case Trouble.LATE:
+                self._replace()
+                return Hung(spent) if not strays else Garbled(f"no reply, but {strays} other lines: {self._last_stray}")
+            case Trouble.TOO_LONG:
+                self._replace()
+                return Exceeded(f"it wrote a line longer than {protocol.MAX_LINE // 2**20} MiB")
+
+    def _count(self, observation: Observation, spent: float) -> None:
+        answered = not isinstance(observation, Crashed | Hung | Exceeded | Garbled)
+        self.tally.answers += answered
+        self.tally.unanswered += not answered
+        self.tally.waited += spent if isinstance(observation, Hung) else 0.0
+
+    def _replace(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+    _last_stray = ""
+
+    def _count_stray(self, stray: Stray) -> None:
+        self.tally.strays += 1
+        self._last_stray = stray.text
+        self.tally.first_stray = self.tally.first_stray or stray.text
+
+
+def _line(name: str, question: Question) -> bytes:
+    subject = question.subject
+    if isinstance(subject, bytes):
+        return protocol.request_line(protocol.DecodeRequest(id=name, data=subject))
+    return protocol.request_line(protocol.EncodeRequest(id=name, batch=subject))
+
+
+def _many_line(name: str, questions: Iterable[Question]) -> bytes:
+    many = [question.subject for question in questions if isinstance(question.subject, bytes)]
+    return protocol.request_line(protocol.DecodeRequest(id=name, many=many))
+
+
+def _died(observation: Observation) -> bool:
+    return isinstance(observation, Crashed | Exceeded)
+
+
+def _outside(observation: Observation) -> bool:
+    return isinstance(observation, Crashed) and observation.signal in _FROM_OUTSIDE
+
+
+def _no_hello(child: Child, trouble: Trouble) -> str:
+    if trouble is Trouble.ENDED:
+        ending = child.ending()
+        how = f"exit code {ending.exit_code}" if isinstance(ending, Crashed) else ending.what
+        return f"{how}: {ending.stderr}" if ending.stderr else how
+    child.kill()
+    return "no reply within the time limit" if trouble is Trouble.LATE else "its first line is too long"

@@ -1,0 +1,168 @@
+"""aiokafka, through the classes that its consumer and producer use.
+
+Its Cython classes are the default; with `AIOKAFKA_NO_EXTENSIONS=1` in the
+environment the pure Python ones run, which are a codec of their own (known
+name `aiokafka-pure`).  Decoding calls `validate_crc` on each batch, as its
+fetcher does by default.  (The module is not called `aiokafka`, so that nobody
+confuses the two.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import aiokafka
+from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.util import NO_EXTENSIONS
+from kafka_corpus.wire import WireBatch, WireRecord, from_wire
+from kafka_records import Batch
+from msgspec import UNSET
+
+from kafka_conformance.protocol import Capability
+from kafka_conformance.testee import CodecError, NotDone
+
+NAME = "aiokafka-pure" if NO_EXTENSIONS else "aiokafka"
+VERSION: str = aiokafka.__version__
+COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+DECODES = Capability([0, 1, 2], list(COMPRESSIONS))
+ENCODES = Capability([0, 1, 2], list(COMPRESSIONS))
+
+TIMESTAMP_TYPES: Final[dict[int | None, str]] = {None: "none", 0: "create", 1: "append"}
+BATCH_SIZE: Final = 1 << 30
+
+
+def decode(data: bytes) -> list[WireBatch]:
+    """Every complete batch of *data*."""
+    batches: list[WireBatch] = []
+    try:
+        records = MemoryRecords(data)
+        while records.has_next():
+            batches.append(_batch(records.next_batch()))
+    except UnsupportedCodecError as error:
+        raise CodecError("unsupported_compression", _told(error), batches) from error
+    except CorruptRecordException as error:
+        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", _told(error), batches) from error
+    except MemoryError:
+        raise
+    except Exception as leak:
+        # struct.error, IndexError, cramjam's and zlib's own: not what its consumer catches.
+        raise CodecError(_leak_kind(leak), _told(leak), batches) from leak
+    return batches
+
+
+def _batch(batch: Any) -> WireBatch:
+    if not batch.validate_crc():
+        raise CorruptRecordException("Invalid CRC")
+    return _record_batch(batch) if isinstance(batch, DefaultRecordBatch) else _message(batch)
+
+
+def _record_batch(batch: Any) -> WireBatch:
+    return WireBatch(
+        magic=batch.magic,
+        base_offset=batch.base_offset,
+        last_offset=batch.next_offset - 1,
+        compression=_compression(batch.compression_type),
+        timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
+        max_timestamp=batch.max_timestamp,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        transactional=batch.is_transactional,
+        control=batch.is_control_batch,
+        records=list(map(_record, batch)),
+    )
+
+
+def _message(batch: Any) -> WireBatch:
+    # LegacyRecordBatch tells neither its magic nor its codec nor its base offset.
+    return WireBatch(
+        last_offset=batch.next_offset - 1,
+        transactional=batch.is_transactional,
+        control=batch.is_control_batch,
+        records=list(map(_record, batch)),
+    )
+
+
+def _compression(number: int) -> str:
+    return COMPRESSIONS[number] if number < len(COMPRESSIONS) else f"{number}"
+
+
+def _record(record: Any) -> WireRecord:
+    return WireRecord(
+        offset=record.offset,
+        timestamp=UNSET if record.timestamp is None else record.timestamp,
+        key=record.key,
+        value=record.value,
+        # Its header keys are text already: the bytes behind them are gone.
+        headers=[(key.encode(), value) for key, value in record.headers],
+    )
+
+
+def _leak_kind(leak: Exception) -> Any:
+    module = type(leak).__module__
+    if module.startswith(("zlib", "gzip", "cramjam")) or isinstance(leak, EOFError):
+        return "decompression"
+    return "malformed"
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def encode(batch: WireBatch) -> bytes:
+    """The bytes that its producer would send for *batch*."""
+    wanted = from_wire(batch)
+    _check_expressible(wanted)
+    codec = COMPRESSIONS.index(wanted.compression)
+    builder: Any
+    if wanted.magic == 2:
+        builder = DefaultRecordBatchBuilder(
+            magic=2,
+            compression_type=codec,
+            is_transactional=int(wanted.transactional),
+            producer_id=wanted.producer_id,
+            producer_epoch=wanted.producer_epoch,
+            base_sequence=wanted.base_sequence,
+            batch_size=BATCH_SIZE,
+        )
+    else:
+        builder = LegacyRecordBatchBuilder(wanted.magic, codec, BATCH_SIZE)  # type: ignore[arg-type]
+    try:
+        _append_all(builder, wanted)
+        return bytes(builder.build())
+    except UnsupportedCodecError as error:
+        raise CodecError("unsupported_compression", _told(error)) from error
+
+
+def _append_all(builder: Any, wanted: Batch) -> None:
+    for record in wanted.records:
+        headers = [(_header_text(header.key), header.value) for header in record.headers]
+        if wanted.magic < 2 and headers:
+            # LegacyRecordBatchBuilder takes headers and forgets them.
+            raise NotDone("its builder for old messages knows no headers")
+        arguments = (record.offset, record.timestamp, record.key, record.value, headers)
+        if builder.append(*arguments) is None:
+            raise CodecError("limit", "append says that the batch is full")
+
+
+def _header_text(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise NotDone("header keys are text in its API; these bytes are not UTF-8") from None
+
+
+def _check_expressible(wanted: Batch) -> None:
+    for unusual, what in (
+        (wanted.base_offset != 0, "a base offset other than 0"),
+        (wanted.partition_leader_epoch != -1, "a partition leader epoch"),
+        (wanted.timestamp_type == "append", "LogAppendTime"),
+        (wanted.control, "a control batch"),
+        (wanted.delete_horizon is not None, "a delete horizon"),
+        (not wanted.records, "a batch without records"),
+    ):
+        if unusual:
+            raise NotDone(f"its builder cannot be asked for {what}")

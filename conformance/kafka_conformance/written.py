@@ -1,0 +1,104 @@
+"""What is wrong with bytes that a testee wrote: an encode case's answer, field by field.
+
+`exact` compares every byte.  `masked` is for compressed batches, whose bytes
+depend on the library: header fields and the decompressed payload have to be
+the same; length and CRC have to hold, which reading them proves.  `readable`
+takes whatever the reference reads back as the same batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import kafka_records
+from kafka_corpus.case import Case
+from kafka_corpus.wire import to_wire
+from kafka_records import Batch, RecordFormatError
+from kafka_records.compression import decompress
+from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD
+from kafka_records.layout import BATCH_V2
+from kafka_records.log import entries
+from kafka_records.message import decode_message
+
+from kafka_conformance.compare import Comparison, Difference, compare
+
+# HDR-07: what a producer writes there is overwritten by every broker.
+OVERWRITTEN: Final = "partition_leader_epoch"
+MAX_PAYLOAD: Final = 256 * 1024 * 1024
+CODEC_BITS: Final = 0x07
+
+
+def differences(case: Case, data: bytes) -> list[Difference]:
+    """Where *data* is not what *case* expects, worst and first in front."""
+    right = case.expect.data
+    if right is not None and data == right:
+        return []
+    try:
+        given = kafka_records.decode(data)
+    except RecordFormatError as error:
+        return [Difference(error.path or "data", "bytes that can be read", str(error))]
+    expected = _expected(case)
+    found = _graded(_by_field(expected, given))
+    if found or case.expect.compare == "readable" or right is None:
+        return found
+    return _by_bytes(right, data, masked=case.expect.compare == "masked")
+
+
+def _expected(case: Case) -> Sequence[Batch]:
+    if case.expect.data is not None:
+        return kafka_records.decode(case.expect.data)
+    assert isinstance(case.input, Batch)
+    return (case.input,)
+
+
+def _by_field(expected: Sequence[Batch], given: Sequence[Batch]) -> list[Difference]:
+    comparison: Comparison = compare(list(map(to_wire, expected)), list(map(to_wire, given)))
+    for index, (want, have) in enumerate(zip(expected, given, strict=False)):
+        # Not part of the wire shape: it changes no record, but an encoder writes it.
+        if want.base_timestamp is not None and have.base_timestamp != want.base_timestamp:
+            path = f"batches[{index}].base_timestamp"
+            comparison.differences.append(Difference(path, want.base_timestamp, have.base_timestamp))
+    return comparison.differences
+
+
+def _graded(found: list[Difference]) -> list[Difference]:
+    """Mark what does the records no harm: an epoch that brokers overwrite, a codec not used."""
+    return [
+        Difference(difference.path, difference.expected, difference.given, lossy=difference.lossy or _harmless(difference))
+        for difference in found
+    ]
+
+
+def _harmless(difference: Difference) -> bool:
+    name = difference.path.rpartition(".")[2]
+    return name == OVERWRITTEN or (name == "compression" and difference.given == "none")
+
+
+def _by_bytes(right: bytes, data: bytes, *, masked: bool) -> list[Difference]:
+    """The first byte that differs, though every field reads the same."""
+    if masked:
+        right, data = _opened(right), _opened(data)
+        path = "decompressed"
+    else:
+        path = "data"
+    pairs = enumerate(zip(right, data, strict=False))
+    at = next((index for index, (want, have) in pairs if want != have), None)
+    if at is not None:
+        return [Difference(f"{path}[{at}]", right[at : at + 8], data[at : at + 8])]
+    return [Difference(f"{path}.length", len(right), len(data))] if len(right) != len(data) else []
+
+
+def _opened(data: bytes) -> bytes:
+    """What lies above compression in every entry, end to end."""
+    return b"".join(_payload(data[start:end]) for start, end in entries(data))
+
+
+def _payload(entry: bytes) -> bytes:
+    if entry[BATCH_V2.field("magic").offset] == 2:
+        attributes = BATCH_V2.field("attributes")
+        codec = entry[attributes.offset + attributes.width - 1] & CODEC_BITS
+        return decompress(COMPRESSIONS[codec], entry[RECORD_BATCH_OVERHEAD:], magic=2, most=MAX_PAYLOAD)
+    message = decode_message(entry)
+    codec = message.attributes & CODEC_BITS
+    return decompress(COMPRESSIONS[codec], message.value or b"", magic=message.magic, most=MAX_PAYLOAD)

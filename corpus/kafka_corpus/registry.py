@@ -1,0 +1,152 @@
+"""How a case is written: a function with a docstring, its rules above it.
+
+    @case("CRC-02", each=CODECS)
+    def crc_skips_leader_epoch(codec: Compression) -> Draft:
+        \"""The partition leader epoch changes after the CRC is computed; the batch is still valid.\"""
+        ...
+        return valid(data, batch)
+
+The id is module and function name, with the parameter in brackets; the title is
+the docstring's first sentence.  Builders are deterministic: no clock, no random.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from kafka_records import Batch, Kind
+
+from kafka_corpus import cases
+from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a case function returns: the question and its right answer."""
+
+    op: Op
+    input: bytes | Batch | Recipe
+    expect: Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A case function as registered, with its parameters by name."""
+
+    function: Callable[..., Draft]
+    rules: tuple[str, ...]
+    each: Mapping[str, Any] | None
+    refs: tuple[str, ...]
+    since: str
+    supersedes: str | None
+
+
+_registry: dict[str, Entry] = {}
+
+
+def case(
+    *rules: str,
+    each: Mapping[str, Any] | Iterable[str] | None = None,
+    refs: Iterable[str] = (),
+    since: str = "1.0",
+    supersedes: str | None = None,
+) -> Callable[[Callable[..., Draft]], Callable[..., Draft]]:
+    """Register a case function under the *rules* that it tests, the main one first.
+
+    Args:
+        rules: ids in the rule catalogue.
+        each: parameters by name, or names that are the parameters themselves;
+            each makes a case of its own.
+        refs: JIRA issues, KIPs, seed lines.
+        since: the corpus version that brings it.
+        supersedes: the id that it replaces.
+    """
+    named = each if each is None or isinstance(each, Mapping) else {name: name for name in each}
+
+    def register(function: Callable[..., Draft]) -> Callable[..., Draft]:
+        base = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        if base in _registry:
+            raise ValueError(f"there is a case {base} already")
+        if not rules or not inspect.getdoc(function):
+            raise ValueError(f"the case {base} needs a rule and a docstring")
+        _registry[base] = Entry(function, rules, named, tuple(refs), since, supersedes)
+        return function
+
+    return register
+
+
+@cache
+def all_cases() -> tuple[Case, ...]:
+    """Every registered case, built, sorted by id."""
+    for module in pkgutil.iter_modules(cases.__path__, f"{cases.__name__}."):
+        importlib.import_module(module.name)
+    built = [made for base, entry in _registry.items() for made in build_entry(base, entry)]
+    return tuple(sorted(built, key=lambda made: made.id))
+
+
+def build_entry(base: str, entry: Entry) -> Iterator[Case]:
+    """The cases of one function, one for each parameter."""
+    make = partial(build_case, entry=entry, area=base.partition(".")[0])
+    if entry.each is None:
+        yield make(base, draft=entry.function(), title=title_of(entry.function))
+        return
+    for name, value in entry.each.items():
+        yield make(f"{base}[{name}]", draft=entry.function(value), title=f"{title_of(entry.function)} [{name}]")
+
+
+def build_case(id_: str, *, entry: Entry, area: str, draft: Draft, title: str) -> Case:
+    """A draft with everything that its registration says about it."""
+    return Case(
+        id=id_,
+        title=title,
+        rules=entry.rules,
+        area=area,
+        op=draft.op,
+        input=draft.input,
+        expect=draft.expect,
+        refs=entry.refs,
+        since=entry.since,
+        supersedes=entry.supersedes,
+    )
+
+
+def title_of(function: Callable[..., Draft]) -> str:
+    """The first sentence of the docstring, on one line."""
+    text = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+    return text.partition(". ")[0].rstrip(".")
+
+
+def valid(data: bytes | Recipe, *batches: Batch, compare: Compare = "exact") -> Draft:
+    """*data* has to decode to exactly *batches*."""
+    return Draft("decode", data, Expectation(verdict="valid", batches=batches, compare=compare))
+
+
+def invalid(data: bytes | Recipe, *kinds: Kind, before: tuple[Batch, ...] = ()) -> Draft:
+    """*data* has to be refused; *kinds* fit, the best first; *before* lie before the error."""
+    return Draft("decode", data, Expectation(verdict="invalid", kinds=kinds, batches=before))
+
+
+def acceptable(data: bytes | Recipe, *batches: Batch, kinds: tuple[Kind, ...] = (), why: str) -> Draft:
+    """*data* may be refused with one of *kinds*, or decode to *batches*; *why* says who differs."""
+    return Draft("decode", data, Expectation(verdict="acceptable", batches=batches, kinds=kinds, why=why))
+
+
+def writes(batch: Batch, data: bytes, *, compare: Compare = "exact") -> Draft:
+    """*batch* has to be written as *data*."""
+    return Draft("encode", batch, Expectation(verdict="valid", data=data, compare=compare))
+
+
+def refuses(batch: Batch, *kinds: Kind) -> Draft:
+    """A writer has to refuse *batch*."""
+    return Draft("encode", batch, Expectation(verdict="invalid", kinds=kinds))
+
+
+def may_write(batch: Batch, data: bytes, *, why: str, compare: Compare = "exact") -> Draft:
+    """A writer may refuse *batch*, or write it as *data*; *why* says who differs."""
+    return Draft("encode", batch, Expectation(verdict="acceptable", data=data, compare=compare, why=why))
