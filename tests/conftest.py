@@ -1,11 +1,49 @@
-"""Settings for every test."""
+"""Settings for every test, and what is asked of every decoder test."""
 
 import os
+from collections.abc import Callable
+from itertools import accumulate
 
+import pytest
 from hypothesis import settings
+
+from kafka_records import Batch, RecordFormatError, decode
 
 # A loaded machine is slow, and that is no defect: times are measured in the bench
 # environment.  In CI a run must be repeatable: fixed seeds and nothing remembered.
 settings.register_profile("local", deadline=None)
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable" if "CI" in os.environ else "local")
+
+
+@pytest.fixture(scope="session")
+def three_ways() -> Callable[[bytes], tuple[Batch, ...]]:
+    """Decode a valid log whole, byte by byte and with trailing data; give what it holds."""
+    return decode_three_ways
+
+
+def decode_three_ways(data: bytes) -> tuple[Batch, ...]:
+    """What `decode` gives for *data*, after the other ways of handing it over gave the same."""
+    whole = decode(data)
+    ends = entry_ends(data)
+    assert len(whole) == len(ends)
+    assert ends[-1:] == [len(data)][: len(ends)]
+    for cut in range(len(data)):
+        # FRM-04, FRM-06, FRM-07: what is not all there yet is not there at all.
+        assert decode(data[:cut]) == whole[: sum(end <= cut for end in ends)], cut
+    assert decode(bytearray(data)) == decode(memoryview(data)) == whole
+    assert decode(data + data) == whole + whole
+    # FRM-13: 11 zero bytes are a tail, 12 are an entry of size 0.
+    assert decode(data + bytes(11)) == whole
+    with pytest.raises(RecordFormatError) as caught:
+        decode(data + bytes(12))
+    assert (caught.value.rule, caught.value.offset, caught.value.batches) == ("FRM-05", len(data) + 8, whole)
+    return whole
+
+
+def entry_ends(data: bytes) -> list[int]:
+    """Where the entries of a valid log end, by their size fields."""
+    sizes: list[int] = []
+    while (at := sum(sizes)) < len(data):
+        sizes.append(12 + int.from_bytes(data[at + 8 : at + 12], "big"))
+    return list(accumulate(sizes))

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_conformance import cli
+from kafka_conformance.judge import SEVERITIES
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -16,8 +19,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # of the output, since Python's own failures end with 1 too.  The example drives
 # kafka-python, whose defects are no defect of the example.
 RUN_HERE = {
-    'kafkaproof smoke "process:python example.py"': ({0}, "my-codec"),
-    'kafkaproof certify "process:python example.py"': ({0, 1}, "my-codec"),
+    'kafkaproof smoke "process:python example.py"': ({0}, "example.py"),
+    'kafkaproof certify "process:python example.py"': ({0, 1}, "example.py"),
     "kafkaproof corpus export vendored": ({0}, "vendored"),
 }
 
@@ -37,6 +40,13 @@ def after(mark: str, language: str) -> str:
 def commands() -> list[str]:
     """The commands printed in console blocks."""
     return [line.removeprefix("$ ") for block in blocks("console") for line in block.splitlines() if line[:2] == "$ "]
+
+
+def first_column(heading: str) -> list[str]:
+    """The first cells of the table whose first column has this heading, without the backticks."""
+    found = re.search(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", README, re.MULTILINE)
+    assert found, heading
+    return [row.split(" | ")[0].removeprefix("| ").strip("`") for row in found[1].splitlines()]
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -101,3 +111,20 @@ def test_links_lead_somewhere() -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_commands_are_those_that_there_are() -> None:
+    """The table of commands names every command of `kafkaproof`, and no other."""
+    named = [cell.split()[1] for cell in first_column("command")]
+    assert list(dict.fromkeys(named)) == list(cli.COMMANDS)
+
+
+def test_exit_codes_are_those_of_the_command() -> None:
+    """The table of exit codes holds those that the command line has."""
+    codes = [cli.OK, cli.DISAGREEMENTS, cli.USAGE, cli.CANNOT_RUN, cli.INTERRUPTED]
+    assert first_column("exit code") == [str(code) for code in codes]
+
+
+def test_severities_are_those_of_the_judge() -> None:
+    """The table of severities is the judge's list, worst first."""
+    assert first_column("severity") == list(SEVERITIES)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, WireHeader, WireRecord
 from msgspec import UNSET
 
 from kafka_conformance.hostile import printable
+from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, WireHeader, WireRecord
 
 # Enough to group findings by; a batch of a million wrong records needs no more.
 MAX_DIFFERENCES: Final = 8
@@ -126,7 +126,8 @@ def _as_text(key: bytes) -> set[bytes]:
         replaced = key.decode(errors="replace")
         per_byte = key.decode(errors="surrogateescape")
         per_byte = "".join("\ufffd" if "\udc80" <= char <= "\udcff" else char for char in per_byte)
-        return {replaced.encode(), per_byte.encode(), key.decode(errors="ignore").encode(), key.decode("latin-1").encode()}
+        others = (key.decode(errors="ignore"), key.decode("latin-1"))
+        return {text.encode() for text in (replaced, per_byte, *others)}
     return set()
 
 

@@ -19,11 +19,8 @@ first of those expected.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, get_args
-
-from kafka_corpus.case import Case, Expectation
-from kafka_corpus.wire import to_wire
 
 from kafka_conformance import written
 from kafka_conformance.compare import Difference, compare
@@ -39,10 +36,10 @@ from kafka_conformance.observation import (
     Skipped,
 )
 from kafka_conformance.protocol import Refusal
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.wire import to_wire
 
-Severity = Literal[
-    "wrong_data", "crash", "hang", "memory", "accepts_invalid", "rejects_valid", "wrong_error", "lossy"
-]
+Severity = Literal["wrong_data", "crash", "hang", "memory", "accepts_invalid", "rejects_valid", "wrong_error", "lossy"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)  # worst first
 Outcome = Severity | Literal["agree", "skipped"]
 OUTCOMES: Final[tuple[Outcome, ...]] = (*SEVERITIES, "agree", "skipped")

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_corpus.wire import WireBatch
 from msgspec import UNSET
 
 from kafka_conformance.hostile import printable
 from kafka_conformance.protocol import Answer, Refusal, Reply
+from kafka_corpus.wire import WireBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def leader_seconds(pid: int) -> float:
 
 
 def _pids() -> list[str]:
-    return [name for name in os.listdir(PROC) if name.isdigit()]
+    return [entry.name for entry in PROC.iterdir() if entry.name.isdigit()]
 
 
 def _stat(pid: str) -> list[str]:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import msgspec
-from kafka_corpus.wire import WireBatch
-from kafka_records import KINDS
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_conformance.hostile import printable
+from kafka_corpus.wire import WireBatch
+from kafka_records import KINDS
 
 PROTOCOL: Final = 1
 
@@ -190,12 +190,26 @@ def _json_part(line: bytes, start: bytes) -> bytes:
     return line if at < 0 else line[at:]
 
 
-def _misfit_or_stray(line: bytes, why: str) -> Misfit | Stray:
+def _misfit_or_stray(line: bytes, why: str) -> Reply | Misfit | Stray:
     try:
         envelope = _envelopes.decode(line)
     except (ValueError, RecursionError):
         return Stray(printable(line))
-    return Misfit(printable(str(envelope.id)), printable(why))
+    try:
+        return _replies.decode(_encoder.encode(_without_nulls(msgspec.json.decode(line))))
+    except (ValueError, RecursionError):
+        return Misfit(printable(str(envelope.id)), printable(why))
+
+
+# What may be null in a reply; null elsewhere is how many languages leave a field out.
+_NULLABLE: Final = frozenset({"key", "value", "delete_horizon"})
+
+
+def _without_nulls(document: Any) -> Any:
+    if isinstance(document, dict):
+        kept = (pair for pair in document.items() if pair[1] is not None or pair[0] in _NULLABLE)
+        return {name: value if name == "headers" else _without_nulls(value) for name, value in kept}
+    return list(map(_without_nulls, document)) if isinstance(document, list) else document
 
 
 def request_id(line: bytes) -> str | None:

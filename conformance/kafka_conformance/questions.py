@@ -10,15 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_corpus.case import Case, Recipe
-from kafka_corpus.recipes import build
-from kafka_corpus.wire import to_wire
-from kafka_records import Batch
-from kafka_records.constants import COMPRESSIONS, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
-
 from kafka_conformance.observation import Skipped
 from kafka_conformance.protocol import Capability, HelloReply
 from kafka_conformance.sandbox import Question
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.vectors import input_of
+from kafka_corpus.wire import to_wire
+from kafka_records import Batch
+from kafka_records.constants import COMPRESSIONS, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 
 # So many go out together, if they are small.
 TOGETHER: Final = 32
@@ -81,13 +80,9 @@ def _needs(data: bytes) -> Iterator[tuple[int, str]]:
 
 def question(case: Case) -> Question:
     """What *case* asks; recipes are built now, and are heavy."""
-    match case.input:
-        case Recipe():
-            return Question(build(case.input), heavy=True)
-        case Batch():
-            return Question(to_wire(case.input))
-        case data:
-            return Question(data)
+    given = input_of(case)
+    subject = to_wire(given) if isinstance(given, Batch) else given
+    return Question(subject, heavy=isinstance(case.input, Recipe))
 
 
 def groups(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:

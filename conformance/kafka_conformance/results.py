@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from kafka_corpus.case import Case
 
 from kafka_conformance.judge import OUTCOMES, Outcome, Verdict
+from kafka_corpus.case import Case
 
 FORMAT: Final = "kafkaproof-result"
 VERSION: Final = 1

@@ -16,8 +16,6 @@ from queue import SimpleQueue
 from typing import Final
 
 import msgspec
-from kafka_corpus.case import Case
-from kafka_records import Batch, Record, encode
 
 from kafka_conformance import results
 from kafka_conformance.connect import Connection
@@ -27,6 +25,8 @@ from kafka_conformance.protocol import HelloReply
 from kafka_conformance.questions import TOGETHER, beyond, groups, question
 from kafka_conformance.results import Header, Line, Results, Unusable
 from kafka_conformance.sandbox import Answered, Sandbox
+from kafka_corpus.case import Case
+from kafka_records import Batch, Record, encode
 
 # How long workers get to notice that a run is stopped.
 STOP_SECONDS: Final = 5.0
@@ -159,9 +159,7 @@ def _finish(writer: results.Writer, plan: Run, sandboxes: Sequence[Sandbox], sec
     )
 
 
-def _ask(
-    plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Writer, before: int
-) -> list[Sandbox]:
+def _ask(plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Writer, before: int) -> list[Sandbox]:
     at_once = -(-len(cases) // (plan.jobs * 4))
     state = _State(deque(groups(cases, min(at_once, TOGETHER))))
     jobs = max(1, min(plan.jobs, len(state.todo)))
@@ -231,4 +229,3 @@ def _stop(state: _State, sandboxes: Sequence[Sandbox], threads: Sequence[threadi
         while thread.is_alive() and time.monotonic() < end:
             sandbox.interrupt()
             thread.join(0.05)
-

@@ -22,7 +22,6 @@ from itertools import count
 from statistics import median
 from typing import Final
 
-from kafka_corpus.wire import WireBatch
 from msgspec import UNSET
 
 from kafka_conformance import protocol
@@ -30,6 +29,7 @@ from kafka_conformance.child import Child, Trouble
 from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
 from kafka_conformance.protocol import Answer, HelloReply, Misfit, Reply, Stray
+from kafka_corpus.wire import WireBatch
 
 # A JVM in a cold container takes seconds to say hello.
 START_SECONDS: Final = 30.0

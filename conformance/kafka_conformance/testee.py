@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
+from kafka_conformance.protocol import Capability
 from kafka_corpus.wire import WireBatch
 from kafka_records import Kind
-
-from kafka_conformance.protocol import Capability
 
 
 class CodecError(Exception):
@@ -66,7 +65,9 @@ def load(reference: str) -> Testee:
         if error.name != reference or not parent:
             raise
         found = getattr(import_module(parent), name)
-    missing = [name for name in ("NAME", "VERSION", "DECODES", "ENCODES", "decode", "encode") if not hasattr(found, name)]
+    missing = [
+        name for name in ("NAME", "VERSION", "DECODES", "ENCODES", "decode", "encode") if not hasattr(found, name)
+    ]
     if missing:
         raise AttributeError(f"{reference} is no testee: it has no {', '.join(missing)}")
     return cast(Testee, found)

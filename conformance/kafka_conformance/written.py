@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import kafka_records
+from kafka_conformance.compare import Comparison, Difference, compare
 from kafka_corpus.case import Case
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, RecordFormatError
@@ -20,8 +21,6 @@ from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD
 from kafka_records.layout import BATCH_V2
 from kafka_records.log import entries
 from kafka_records.message import decode_message
-
-from kafka_conformance.compare import Comparison, Difference, compare
 
 # HDR-07: what a producer writes there is overwritten by every broker.
 OVERWRITTEN: Final = "partition_leader_epoch"
@@ -65,7 +64,9 @@ def _by_field(expected: Sequence[Batch], given: Sequence[Batch]) -> list[Differe
 def _graded(found: list[Difference]) -> list[Difference]:
     """Mark what does the records no harm: an epoch that brokers overwrite, a codec not used."""
     return [
-        Difference(difference.path, difference.expected, difference.given, lossy=difference.lossy or _harmless(difference))
+        Difference(
+            difference.path, difference.expected, difference.given, lossy=difference.lossy or _harmless(difference)
+        )
         for difference in found
     ]
 

@@ -6,13 +6,17 @@ decoder, so that a case does not merely repeat what the reference does.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from kafka_records import Batch, Header, Record
 from kafka_records.checksum import checksum_legacy, checksum_v2
-from kafka_records.constants import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
+from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.layout import BATCH_V2, MESSAGE_V0, MESSAGE_V1, Layout
 from kafka_records.primitives import encode_nullable_int32
 from kafka_records.varint import encode_varint, encode_varlong
+
+from kafka_corpus.frames import pack
 
 # 14 November 2023: the timestamp of the golden vectors.
 TIMESTAMP = 1_700_000_000_000
@@ -162,3 +166,79 @@ def grid(**axes: dict[str, Any]) -> dict[str, dict[str, Any]]:
             for label, value in values.items()
         }
     return rows
+
+
+def record(
+    value: bytes | None = b"value",
+    *,
+    key: bytes | None = None,
+    offset: int = 0,
+    timestamp: int = TIMESTAMP,
+    headers: Iterable[tuple[bytes, bytes | None]] = (),
+) -> Record:
+    """What `raw_record` with the same arguments decodes to, at absolute *offset* and *timestamp*."""
+    return Record(offset, timestamp, key, value, tuple(Header(name, content) for name, content in headers))
+
+
+def expected(*records: Record, **fields: Any) -> Batch:
+    """The v2 batch that `raw_batch` with its defaults holds, unless *fields* says otherwise."""
+    base_offset: int = fields.get("base_offset", 0)
+    defaults = {
+        "magic": 2,
+        "base_offset": base_offset,
+        "last_offset": base_offset + len(records) - 1,
+        "max_timestamp": TIMESTAMP,
+        "records": records,
+    }
+    return Batch(**{**defaults, **fields})
+
+
+def raw_headers(headers: Iterable[tuple[bytes, bytes | None]]) -> bytes:
+    """v2 record headers end to end, without their count."""
+    return b"".join(raw_header(key, value) for key, value in headers)
+
+
+def raw_records(records: Iterable[Record], *, base_offset: int = 0, base_timestamp: int = TIMESTAMP) -> bytes:
+    """v2 records end to end, their deltas counted from the two bases."""
+    return b"".join(
+        raw_record(
+            timestamp_delta=made.timestamp - base_timestamp,
+            offset_delta=made.offset - base_offset,
+            key=made.key,
+            value=made.value,
+            header_count=encode_varint(len(made.headers)),
+            headers=raw_headers(made.headers),
+        )
+        for made in records
+    )
+
+
+def packed(codec: Compression, payload: bytes, *, attributes: int = 0, **fields: int) -> bytes:
+    """A v2 batch of the records in *payload*, compressed with *codec* and with its bits set."""
+    codec_bits = COMPRESSIONS.index(codec)
+    return raw_batch(pack(codec, payload), attributes=attributes | codec_bits, **fields)
+
+
+def sealed(batch: Batch, **fields: int) -> bytes:
+    """The bytes of a v2 *batch*, put together field by field; *fields* replaces header fields.
+
+    The base timestamp is the delete horizon, else the first record's, else -1.
+    """
+    first = batch.records[0].timestamp if batch.records else -1
+    base_timestamp = first if batch.delete_horizon is None else batch.delete_horizon
+    flags = (batch.timestamp_type == "append", batch.transactional, batch.control, batch.delete_horizon is not None)
+    header: dict[str, int] = {
+        "base_offset": batch.base_offset,
+        "partition_leader_epoch": batch.partition_leader_epoch,
+        "attributes": sum(bit << 3 + at for at, bit in enumerate(flags)),
+        "last_offset_delta": batch.last_offset - batch.base_offset,
+        "base_timestamp": base_timestamp,
+        "max_timestamp": batch.max_timestamp,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+        "record_count": len(batch.records),
+        **fields,
+    }
+    payload = raw_records(batch.records, base_offset=batch.base_offset, base_timestamp=base_timestamp)
+    return packed(batch.compression, payload, **header)

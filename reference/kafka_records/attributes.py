@@ -41,7 +41,8 @@ def timestamp_type_of(attributes: int, magic: int) -> TimestampType:
 def attributes_of(batch: Batch) -> int:
     """The attributes that a writer gives *batch*, known bits only (ATT-13)."""
     attributes = COMPRESSIONS.index(batch.compression)
-    if batch.timestamp_type == "append":
+    if batch.timestamp_type == "append" and batch.magic > MAGIC_VALUE_V0:
+        # LegacyRecord#computeAttributes: v0 has no such bit (LEG-17)
         attributes |= TIMESTAMP_TYPE_MASK
     if batch.transactional:
         attributes |= TRANSACTIONAL_FLAG_MASK

@@ -17,7 +17,6 @@ from kafka_records.constants import (
     HEADER_SIZE_UP_TO_MAGIC,
     INT32_MAX,
     LOG_OVERHEAD,
-    MAGIC_VALUE_V0,
     MAGIC_VALUE_V2,
     RECORD_OVERHEAD_V0,
 )
@@ -75,9 +74,11 @@ def next_entry(data: bytes, at: int) -> int | None:
         raise RecordFormatError("malformed", message, path="size", offset=8, rule="FRM-05")
     if remaining < HEADER_SIZE_UP_TO_MAGIC:
         return None  # FRM-06
-    magic = int.from_bytes(data[at + MAGIC_OFFSET : at + MAGIC_OFFSET + 1], "big", signed=True)
-    if not MAGIC_VALUE_V0 <= magic <= MAGIC_VALUE_V2:
-        raise RecordFormatError("unsupported_magic", f"magic is {magic}", path="magic", offset=16, rule="FRM-08")
+    magic = data[at + MAGIC_OFFSET]
+    if magic > MAGIC_VALUE_V2:
+        # Kafka's byte is signed: 128 and above are negative magics, and no better.
+        signed = magic - 256 if magic > 127 else magic
+        raise RecordFormatError("unsupported_magic", f"magic is {signed}", path="magic", offset=16, rule="FRM-08")
     if size + LOG_OVERHEAD > INT32_MAX:
         # FRM-09: in Kafka the sum overflows and an undeclared exception escapes.
         message = f"a size of {size} overflows with its prefix"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafka_records import attributes as bits
 from kafka_records.budget import BATCH_COST, PAYLOAD_COST, RECORD_COST, pay
 from kafka_records.compression import compress, decompress
-from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0, MAGIC_VALUE_V1, Compression
+from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0, MAGIC_VALUE_V1, NO_PRODUCER_ID, Compression
 from kafka_records.errors import RecordFormatError
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ENTRY
 from kafka_records.message import Message, decode_message, encode_message, is_compressed, is_too_small, layout_of
@@ -161,7 +161,7 @@ def check_writable(batch: Batch) -> None:
         (batch.compression == "zstd", "LEG-15", "compression", "v0 and v1 know no zstd"),
         (batch.transactional, "TXN-07", "transactional", "v0 and v1 know no transactions"),
         (batch.control, "LEG-27", "control", "v0 and v1 know no control records"),
-        (batch.producer_id > -1, "LEG-27", "producer_id", "v0 and v1 know no producer ids"),
+        (batch.producer_id != NO_PRODUCER_ID, "LEG-27", "producer_id", "v0 and v1 know no producer ids"),
         (batch.delete_horizon is not None, "LEG-27", "delete_horizon", "v0 and v1 know no delete horizon"),
         (not batch.records, "CLN-21", "records", "v0 and v1 know no empty batches"),
         (

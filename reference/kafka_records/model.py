@@ -73,7 +73,7 @@ class Limits:
             and above eight times the input.
     """
 
-    max_output_bytes: int = 128 * 1024 * 1024
+    max_output_bytes: int = 256 * 1024 * 1024
 
 
 DEFAULT = Limits()

@@ -7,7 +7,8 @@ edited below the compression and compressed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from kafka_records import Batch, Header, Record, encode
 from kafka_records.attributes import COMPRESSION_CODEC_MASK
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.compression import compress, decompress
-from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V1, MAGIC_VALUE_V2, Compression
+from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V2, Compression, TimestampType
 from kafka_records.layout import BATCH_V2, ENTRY, MESSAGE_V0, MESSAGE_V1
 from kafka_records.varint import encode_varlong
 
@@ -68,46 +69,41 @@ def with_headers() -> tuple[Record, ...]:
     return tuple(record._replace(headers=headers[: index + 1]) for index, record in enumerate(records()))
 
 
-def v2_batches() -> list[tuple[str, Batch]]:
-    """v2: each codec, and uncompressed each attribute."""
-
-    def batch(**changes: object) -> Batch:
-        plain = {"magic": 2, "base_offset": 10, "last_offset": 14, "max_timestamp": TIME + 5, "records": with_headers()}
-        return Batch(**{**plain, **changes})  # type: ignore[arg-type]  # a table, checked when it is built
-
-    marker = Record(10, TIME, bytes.fromhex("00000001"), bytes.fromhex("000000000009"))
+def v2_batches() -> Iterator[tuple[str, Batch]]:
+    """v2: each codec with few records and with many, and uncompressed each attribute."""
+    plain = Batch(magic=2, base_offset=10, last_offset=14, max_timestamp=TIME + 5, records=with_headers())
     many = tuple(Record(10 + n, TIME + n, b"%d" % n, b"value %d" % n) for n in range(60))
-    producer = {"producer_id": 77, "producer_epoch": 3, "base_sequence": 10}
-    control = {"producer_id": 77, "producer_epoch": 3, "transactional": True, "control": True, "last_offset": 10}
-    return [
-        *((name, batch(compression=name)) for name in COMPRESSIONS),
-        *((f"many-{name}", batch(compression=name, records=many, last_offset=69)) for name in COMPRESSIONS),
-        ("append", batch(timestamp_type="append")),
-        ("transactional", batch(transactional=True, **producer)),
-        ("marker", batch(records=(marker,), **control)),
-        ("horizon", batch(delete_horizon=TIME + 1000)),
-        ("empty", batch(records=())),
-        ("one", batch(records=(Record(10, TIME, b"k", b"v"),), last_offset=10)),
-    ]
+    for codec in COMPRESSIONS:
+        yield codec, replace(plain, compression=codec)
+        yield f"many-{codec}", replace(plain, compression=codec, records=many, last_offset=69)
+    producer = replace(plain, producer_id=77, producer_epoch=3, base_sequence=10, transactional=True)
+    marker = (Record(10, TIME, bytes.fromhex("00000001"), bytes.fromhex("000000000009")),)
+    yield "transactional", producer
+    yield "marker", replace(producer, base_sequence=-1, control=True, records=marker, last_offset=10)
+    yield "append", replace(plain, timestamp_type="append")
+    yield "horizon", replace(plain, delete_horizon=TIME + 1000)
+    yield "empty", replace(plain, records=())
+    yield "one", replace(plain, records=records()[:1], last_offset=10)
 
 
-def legacy_batches(magic: int) -> list[tuple[str, Batch]]:
-    """v0 or v1: a plain message, and a wrapper of each codec."""
-    timed = tuple(record._replace(timestamp=record.timestamp if magic else -1) for record in records())
-    times = {"magic": magic, "max_timestamp": TIME + 5 if magic else -1}
-    types = ("create", "append") if magic == MAGIC_VALUE_V1 else ("none",)
-    plain = [Record(10, TIME if magic else -1, b"key", b"value"), Record(0, TIME if magic else -1, None, b"")]
-    return [
-        *(
-            (f"{kind}-{name}", Batch(base_offset=10, last_offset=14, compression=name, timestamp_type=kind, records=timed, **times))  # type: ignore[arg-type]  # noqa: E501
-            for kind in types
-            for name in ("gzip", "snappy", "lz4")
-        ),
-        *(
-            (f"plain-{at}", Batch(magic=magic, base_offset=r.offset, last_offset=r.offset, timestamp_type=types[0], max_timestamp=r.timestamp, records=(r,)))  # type: ignore[arg-type]  # noqa: E501
-            for at, r in enumerate(plain)
-        ),
-    ]
+def legacy_batches(magic: int) -> Iterator[tuple[str, Batch]]:
+    """v0 or v1: a plain message, one without key and value, and a wrapper of each codec."""
+    timed = records() if magic else tuple(record._replace(timestamp=-1) for record in records())
+    kinds: tuple[TimestampType, ...] = ("create", "append") if magic else ("none",)
+    for plain in timed[:2]:
+        yield f"plain-{plain.offset}", legacy_batch(magic, kinds[0], (plain,))
+    for kind in kinds:
+        for codec in COMPRESSIONS[1:4]:
+            yield f"{kind}-{codec}", replace(legacy_batch(magic, kind, timed), compression=codec)
+
+
+def legacy_batch(magic: int, kind: TimestampType, held: tuple[Record, ...]) -> Batch:
+    """An uncompressed entry around *held*."""
+    times = max(record.timestamp for record in held)
+    first, last = held[0].offset, held[-1].offset
+    return Batch(
+        magic=magic, base_offset=first, last_offset=last, timestamp_type=kind, max_timestamp=times, records=held
+    )
 
 
 @cache
@@ -123,7 +119,7 @@ def valid_entries() -> tuple[Entry, ...]:
 
 def mutant(seed: int, index: int) -> tuple[str, bytes]:
     """The mutant at *index* of a series, and the name of the entry that it came from."""
-    chance = Random(f"{seed}:{index}")  # noqa: S311  # repeatable is the point
+    chance = Random(f"{seed}:{index}")
     entry = chance.choice(valid_entries())
     data = edit_payload(entry, chance) if chance.random() < EDIT_PAYLOAD else edited(entry.data, chance)
     data = repaired(data, chance)
@@ -192,24 +188,24 @@ def edited(data: bytes, chance: Random) -> bytes:
 
 def flip_bit(data: bytes, chance: Random) -> bytes:
     """One bit."""
-    return replace(data, chance, lambda byte: bytes((byte ^ 1 << chance.randrange(8),)), 1)
+    return put(data, chance, lambda byte: bytes((byte ^ 1 << chance.randrange(8),)), 1)
 
 
 def set_byte(data: bytes, chance: Random) -> bytes:
     """One byte, to one that means something somewhere."""
-    return replace(data, chance, lambda _: bytes((chance.choice(BYTES),)), 1)
+    return put(data, chance, lambda _: bytes((chance.choice(BYTES),)), 1)
 
 
 def step_byte(data: bytes, chance: Random) -> bytes:
     """One byte, by one: lengths and counts that are almost right."""
-    return replace(data, chance, lambda byte: bytes(((byte + chance.choice((-2, -1, 1, 2))) % 256,)), 1)
+    return put(data, chance, lambda byte: bytes(((byte + chance.choice((-2, -1, 1, 2))) % 256,)), 1)
 
 
 def set_integer(data: bytes, chance: Random) -> bytes:
     """Two, four or eight bytes, to an edge."""
     width = chance.choice((2, 4, 4, 4, 8))
     value = chance.choice(EDGES) % (1 << 8 * width)
-    return replace(data, chance, lambda _: value.to_bytes(width, "big"), width)
+    return put(data, chance, lambda _: value.to_bytes(width, "big"), width)
 
 
 def set_varint(data: bytes, chance: Random) -> bytes:
@@ -217,10 +213,10 @@ def set_varint(data: bytes, chance: Random) -> bytes:
     value = encode_varlong(chance.choice(EDGES))
     if chance.random() < 0.3:
         value = value[:-1] + bytes((value[-1] | 0x80,)) + b"\x80" * chance.randrange(8) + bytes((chance.choice(BYTES),))
-    return replace(data, chance, lambda _: value, 1)
+    return put(data, chance, lambda _: value, 1)
 
 
-def replace(data: bytes, chance: Random, value: Callable[[int], bytes], width: int) -> bytes:
+def put(data: bytes, chance: Random, value: Callable[[int], bytes], width: int) -> bytes:
     """*width* bytes somewhere by what *value* makes of the first of them."""
     if len(data) < width:
         return data

@@ -17,12 +17,12 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.util import NO_EXTENSIONS
-from kafka_corpus.wire import WireBatch, WireRecord, from_wire
-from kafka_records import Batch
 from msgspec import UNSET
 
 from kafka_conformance.protocol import Capability
 from kafka_conformance.testee import CodecError, NotDone
+from kafka_corpus.wire import WireBatch, WireRecord, from_wire
+from kafka_records import Batch
 
 NAME = "aiokafka-pure" if NO_EXTENSIONS else "aiokafka"
 VERSION: str = aiokafka.__version__

@@ -26,10 +26,10 @@ _BUILD_TIME_LIMIT: Final = 600
 # Maven's launcher may put colour codes in front of the first line.
 _ERROR_LINE: Final = re.compile(r"\[ERROR\] +(\S.*)")
 _LONGEST_ERROR: Final = 300  # characters; a resolution error names every repository asked
-# A heap that leaves room under a 4 GiB limit on address space, and no compiler threads to wait for:
-# a JVM with its defaults reserves more than that before it has read one byte.
+# MiB.  It leaves room under a limit of 4 GiB on address space; a JVM with its
+# defaults reserves more than that before it has read one byte.
+HEAP: Final = 1500
 _JVM_FLAGS: Final = (
-    "-Xmx1500m",
     "-XX:+UseSerialGC",
     "-XX:ReservedCodeCacheSize=64m",
     "-XX:CompressedClassSpaceSize=64m",
@@ -87,14 +87,14 @@ def build(directory: Path, release: str = DEFAULT_RELEASE) -> Path:
     return built
 
 
-def command(built: Path) -> list[str]:
-    """The command line that serves the protocol from the folder that `build` gave.
+def command(built: Path, *, heap: int = HEAP) -> list[str]:
+    """The command line that serves the protocol from the folder that `build` gave, with *heap* MiB at most.
 
     Raises:
         JavaTesteeError: there is no `java` to run.
     """
     classpath = os.pathsep.join((str(built / "classes"), str(built / "lib" / "*")))
-    return [_find("java"), *_JVM_FLAGS, "-cp", classpath, "Testee"]
+    return [_find("java"), f"-Xmx{heap}m", *_JVM_FLAGS, "-cp", classpath, "Testee"]
 
 
 def _digest(sources: Path) -> str:

@@ -15,12 +15,12 @@ import kafka
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.record import MemoryRecords
 from kafka.record.memory_records import MemoryRecordsBuilder
-from kafka_corpus.wire import WireBatch, WireRecord, from_wire
-from kafka_records import Batch
 from msgspec import UNSET
 
 from kafka_conformance.protocol import Capability
 from kafka_conformance.testee import CodecError, NotDone
+from kafka_corpus.wire import WireBatch, WireRecord, from_wire
+from kafka_records import Batch
 
 NAME = "kafka-python"
 VERSION: str = kafka.__version__

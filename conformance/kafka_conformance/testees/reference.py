@@ -5,11 +5,10 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 import kafka_records
-from kafka_corpus.wire import WireBatch, from_wire, to_wire
-from kafka_records import RecordFormatError
-
 from kafka_conformance.protocol import Capability
 from kafka_conformance.testee import CodecError
+from kafka_corpus.wire import WireBatch, from_wire, to_wire
+from kafka_records import RecordFormatError
 
 NAME = "reference"
 try:

@@ -97,7 +97,8 @@ public final class Testee {
             .add("runtime", "java " + System.getProperty("java.version"))
             .add("decode", able)
             .add("encode", able)
-            .add("append", false);
+            .add("append", false)
+            .add("many", true);
     }
 
     private static String version() throws IOException {
@@ -251,8 +252,6 @@ public final class Testee {
         Plan plan = new Plan(batch);
         if (plan.records.isEmpty())
             return encodeEmpty(plan);
-        if (plan.isPlainMessage() && plan.records.size() > 1)
-            throw new Skipped("an uncompressed v0 or v1 message is one record");
         MemoryRecordsBuilder builder = builder(plan);
         for (JsonObject record : plan.records)
             append(builder, plan, record);
@@ -287,21 +286,19 @@ public final class Testee {
         byte[] key = bytes(record.get("key"));
         byte[] value = bytes(record.get("value"));
         Header[] headers = headers(record.get("headers"));
-        if (plan.isPlainMessage() && plan.lastOffset != null && plan.lastOffset != offset)
-            throw new Skipped("an uncompressed v0 or v1 message has one offset");
         if (plan.control)
             builder.appendControlRecordWithOffset(offset, new SimpleRecord(timestamp, key, value, headers));
         else
             builder.appendWithOffset(offset, timestamp, key, value, headers);
     }
 
-    /** A max timestamp that is not the maximum: no builder writes one, but a broker's way of changing it does. */
+    /**
+     * A max timestamp that is not the maximum: no builder writes one, but a broker's way of changing it does.
+     * v0 has none, and that of a plain v1 message is its record's.
+     */
     private static void stampMaxTimestamp(MutableRecordBatch batch, Plan plan) {
-        if (plan.maxTimestampOr(batch.maxTimestamp()) == batch.maxTimestamp())
-            return;
-        if (plan.magic == RecordBatch.MAGIC_VALUE_V0 || plan.isPlainMessage())
-            throw new Skipped("a v0 or plain v1 message has no max timestamp of its own");
-        batch.setMaxTimestamp(plan.timestampType, plan.maxTimestamp);
+        if (plan.maxTimestamp != null && plan.magic != RecordBatch.MAGIC_VALUE_V0 && !plan.isPlainMessage())
+            batch.setMaxTimestamp(plan.timestampType, plan.maxTimestamp);
     }
 
     /** The header that the log cleaner leaves when it has dropped every record. */

@@ -21,6 +21,8 @@ MAX_BLOCK_SIZE = 128 * 1024
 CONTENT_SIZE_BYTES = (0, 2, 4, 8)
 DICTIONARY_ID_BYTES = (0, 1, 2, 4)
 LEVEL = 3  # ZST-10
+# How the library says that the output did not fit; the frame itself is all there.
+FULL = ("did not decompress full frame", "Destination buffer is too small")
 
 
 class Frame(NamedTuple):
@@ -70,7 +72,7 @@ def add_frame(data: bytes, at: int, output: Output) -> int:
     try:
         output.add(inflate(data[at:end], cap), at)
     except zstandard.ZstdError as error:
-        if cap < bound and "too small" in str(error):
+        if cap < bound and any(sign in str(error) for sign in FULL):
             raise over_limit(output.most, at) from None
         raise refused(f"corrupt zstd frame: {error}", at, "ZST-05") from None
     return end
@@ -121,10 +123,11 @@ def blocks_end(data: bytes, at: int) -> tuple[int, int]:
 
 def inflate(frame: bytes, cap: int) -> bytes:
     """The output of one whole frame, at most *cap* bytes."""
+    decompressor = zstandard.ZstdDecompressor()
     if cap == 0 or zstandard.frame_content_size(frame) == 0:
         # The one-shot call answers for such a frame without reading it.
-        return zstandard.ZstdDecompressor().decompressobj().decompress(frame)
-    return zstandard.ZstdDecompressor().decompress(frame, max_output_size=cap, allow_extra_data=False)
+        return decompressor.stream_reader(frame).read(1)
+    return decompressor.decompress(frame, max_output_size=cap, allow_extra_data=False)
 
 
 def compress(data: bytes) -> bytes:

@@ -1,0 +1,161 @@
+"""Measure what the project promises: times, ratios and sizes.
+
+    python -m kafka_conformance.bench [--json] [--runs N]
+
+Ratios are taken side by side in one run, pair by pair, in CPU seconds, and their
+median is quoted; absolute times depend on the machine and are shown as such.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from kafka_records import Batch, Header, Record, decode, encode
+
+RECORDS = 20_000
+TIMESTAMP = 1_700_000_000_000
+# records a batch, bytes a value, headers a record
+SHAPES = {
+    "100 records of 100 B": (100, 100, 0),
+    "100 records of 10 B": (100, 10, 0),
+    "100 records of 1 KiB": (100, 1024, 0),
+    "100 records, 3 headers": (100, 100, 3),
+    "1 record of 100 B": (1, 100, 0),
+}
+CERTIFIED = ("kafka-python", "aiokafka", "aiokafka-pure")
+
+
+def v2_file(records: int, value_size: int, headers: int) -> bytes:
+    """About RECORDS records in uncompressed batches of *records* each."""
+    made = tuple(
+        Record(
+            offset=index,
+            timestamp=TIMESTAMP + index,
+            key=b"key%05d" % index,
+            value=b"v" * value_size,
+            headers=tuple(Header(b"header%d" % number, b"value") for number in range(headers)),
+        )
+        for index in range(records)
+    )
+    batch = Batch(
+        magic=2, base_offset=0, last_offset=records - 1, max_timestamp=TIMESTAMP + records - 1, records=made
+    )
+    return encode(batch) * (RECORDS // records)
+
+
+def decode_with_kafka_python(data: bytes) -> list[Any]:
+    """All records of *data*, CRCs verified, as kafka-python's consumer reads them."""
+    from kafka.record import MemoryRecords
+
+    reader = MemoryRecords(data)
+    records = []
+    while reader.has_next():
+        batch = reader.next_batch()
+        assert batch.validate_crc()
+        records.append(list(batch))
+    return records
+
+
+def cpu_seconds(call: Callable[[], object]) -> float:
+    """What one *call* takes of this process's CPU time."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def decode_ratios(runs: int) -> Iterator[dict[str, Any]]:
+    """The reference against kafka-python on the same file, for each shape."""
+    for name, shape in SHAPES.items():
+        data = v2_file(*shape)
+        pairs = [
+            (cpu_seconds(lambda: decode(data)), cpu_seconds(lambda: decode_with_kafka_python(data)))  # noqa: B023
+            for _ in range(runs + 1)
+        ][1:]  # the first pair warms up
+        yield {
+            "what": f"decode, {name}: reference / kafka-python",
+            "ratio": round(statistics.median(ours / theirs for ours, theirs in pairs), 2),
+            "reference_us_per_record": round(statistics.median(ours for ours, _ in pairs) / RECORDS * 1e6, 2),
+        }
+
+
+def wall_seconds(*command: str) -> float:
+    """What one run of *command* takes, start to end."""
+    start = time.perf_counter()
+    subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def start_times(runs: int) -> dict[str, Any]:
+    """`kafkaproof --help`, and an empty program beside it."""
+    ours = [sys.executable, "-m", "kafka_conformance", "--help"]
+    empty = [sys.executable, "-c", ""]
+    return {
+        "what": "kafkaproof --help",
+        "seconds": round(statistics.median(wall_seconds(*ours) for _ in range(runs)), 3),
+        "empty_program_seconds": round(statistics.median(wall_seconds(*empty) for _ in range(runs)), 3),
+    }
+
+
+def installed_size() -> dict[str, Any]:
+    """Bytes of the files that the installed distribution consists of."""
+    files = metadata.files("kafkaproof") or []
+    sizes = [Path(str(file.locate())).stat().st_size for file in files if Path(str(file.locate())).exists()]
+    return {"what": "installed distribution", "megabytes": round(sum(sizes) / 1e6, 2), "files": len(sizes)}
+
+
+def certify_time(testee: str) -> dict[str, Any]:
+    """One whole certification in a process of its own."""
+    with tempfile.TemporaryDirectory() as report:
+        command = [sys.executable, "-m", "kafka_conformance", "certify", testee, "--json", "--report", report]
+        start = time.perf_counter()
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        seconds = time.perf_counter() - start
+    result = {"what": f"certify {testee}", "seconds": round(seconds, 2), "exit_code": done.returncode}
+    return result | timings(done.stdout)
+
+
+def timings(output: str) -> dict[str, Any]:
+    """What a certification says of its own time."""
+    try:
+        (testee,) = json.loads(output)["testees"]
+    except (ValueError, KeyError):
+        return {"error": "no result"}
+    return {key: testee[key] for key in ("cases", "waited_seconds", "milliseconds_per_case") if key in testee}
+
+
+def measure(runs: int) -> Iterator[dict[str, Any]]:
+    """Everything, one line at a time."""
+    yield installed_size()
+    yield start_times(runs)
+    yield from decode_ratios(runs)
+    for testee in CERTIFIED:
+        yield certify_time(testee)
+
+
+def main() -> None:
+    """Measure and print, a line for each figure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+    parser.add_argument("--runs", type=int, default=7, help="pairs to take the median of")
+    options = parser.parse_args()
+    figures = []
+    for figure in measure(options.runs):
+        figures.append(figure)
+        if not options.json:
+            print("  ".join(f"{key}={value}" if key != "what" else f"{value}:" for key, value in figure.items()), flush=True)
+    if options.json:
+        print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""The command `kafkaproof`.
+
+Commands live in modules of their own and are imported when they run, so that
+`kafkaproof --help` answers at once.  Exit codes: 0 all agree, 1 disagreements,
+2 usage, 3 could not be run, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+import click
+
+OK: Final = 0
+DISAGREEMENTS: Final = 1
+USAGE: Final = 2
+CANNOT_RUN: Final = 3
+INTERRUPTED: Final = 130
+
+# Name, where it is defined, and what `--help` says without importing it.
+COMMANDS: Final = {
+    "certify": ("kafka_conformance.commands.certify:certify", "Run the corpus against codecs and judge their answers."),
+    "smoke": ("kafka_conformance.commands.smoke:smoke", "Ask whether an adapter is sound."),
+    "testees": ("kafka_conformance.commands.testees:testees", "List known testees, and whether they can run here."),
+    "testee": ("kafka_conformance.commands.testees:testee", "Serve a testee over standard input and output."),
+    "explain": ("kafka_conformance.explain_cli:explain_command", "Show every byte with its field and meaning."),
+    "corpus": ("kafka_corpus.cli:corpus", "Compile, check, list, show and export the cases."),
+}
+
+
+class Late(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """The names, in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command called *cmd_name*, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        found: Any = getattr(import_module(module), attribute)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, none of them imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+def installed_version() -> str:
+    """The version of the distribution; `source` where it is not installed."""
+    try:
+        return version("kafkaproof")
+    except PackageNotFoundError:
+        return "source"
+
+
+def print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """What `--version` does."""
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"kafkaproof {installed_version()}")
+        ctx.exit()
+
+
+@click.group(cls=Late, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show it.")
+def kafkaproof() -> None:
+    """Judge codecs of Kafka's record formats.
+
+    Exit codes: 0 all agree, 1 disagreements, 2 usage, 3 could not be run, 130 interrupted.
+    """
+
+
+def main() -> None:
+    """The entry point; interrupts and closed pipes end it as a shell expects."""
+    try:
+        code = kafkaproof.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads any more: without this the interpreter complains on its way out.
+        sys.stderr.close()
+        code = DISAGREEMENTS
+    sys.exit(code)

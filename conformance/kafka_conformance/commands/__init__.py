@@ -1,0 +1,1 @@
+"""The commands of `kafkaproof` that are ours, each imported when it runs."""

@@ -1,0 +1,53 @@
+"""How far a run is: a bar on a terminal, a line now and then elsewhere; always on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kafka_conformance.runner import Progress
+
+SECONDS_BETWEEN_LINES: Final = 5.0
+
+
+@contextmanager
+def progress(name: str) -> Iterator[Progress]:
+    """Something to tell about progress while *name* runs."""
+    if sys.stderr.isatty():
+        with _bar(name) as told:
+            yield told
+    else:
+        yield _lines(name)
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[findings]} findings"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None, findings=0)
+        yield lambda done, total, findings: bar.update(task, completed=done, total=total, findings=findings)
+
+
+def _lines(name: str) -> Progress:
+    last = time.monotonic()
+
+    def told(done: int, total: int, findings: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            sys.stderr.write(f"{name}: {done:,} of {total:,} cases, {findings:,} findings\n")
+            sys.stderr.flush()
+
+    return told

@@ -1,0 +1,206 @@
+"""A report on a terminal: the table, the verdict, the worst findings first.
+
+Text comes as `rich.text.Text`, never as markup, since a testee may have had a
+hand in it.  Piped, the same goes out as plain lines, wide enough not to wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import IO, Final
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from kafka_conformance.hostile import printable
+from kafka_conformance.judge import OUTCOMES, Outcome, rank
+from kafka_conformance.report import Finding, Report
+
+PIPED_WIDTH: Final = 200
+MOST_FINDINGS: Final = 20
+
+HEADINGS: Final[dict[Outcome, str]] = {
+    "wrong_data": "wrong data",
+    "crash": "crash",
+    "hang": "hang",
+    "memory": "memory",
+    "accepts_invalid": "accepts invalid",
+    "rejects_valid": "rejects valid",
+    "wrong_error": "wrong error",
+    "lossy": "lossy",
+    "agree": "agree",
+    "skipped": "skipped",
+}
+STYLES: Final[dict[Outcome, str]] = {
+    "wrong_data": "bold red",
+    "crash": "bold magenta",
+    "hang": "bold magenta",
+    "memory": "bold magenta",
+    "accepts_invalid": "red",
+    "rejects_valid": "yellow",
+    "wrong_error": "cyan",
+    "lossy": "blue",
+    "agree": "green",
+    "skipped": "dim",
+}
+
+
+def console(file: IO[str] | None = None) -> Console:
+    """The console to render on; standard output, or *file* as plain text."""
+    made = Console(file=file, highlight=False, soft_wrap=False)
+    return made if made.is_terminal else Console(file=file, highlight=False, width=PIPED_WIDTH, no_color=True)
+
+
+def show(report: Report, on: Console, most: int = MOST_FINDINGS) -> None:
+    """Print *report*, with at most *most* lines of findings."""
+    on.print(_title(report, on))
+    on.print(_table(report, on))
+    for line in _verdict(report):
+        on.print(line)
+    _show_findings(report, on, most)
+    for line in _ending(report):
+        on.print(line)
+
+
+def _title(report: Report, on: Console) -> Rule | Text:
+    header = report.results.header
+    testee = header.testee
+    name = Text(printable(f"{testee['name']} {testee['version']}"), style="bold")
+    about = printable(", ".join(filter(None, (testee["language"], testee["runtime"]))))
+    name.append(f"  {about}  ·  corpus {header.corpus[:12]}, {header.cases:,} cases", style="dim not bold")
+    return Rule(name, align="left", style="dim") if on.is_terminal else name
+
+
+def _table(report: Report, on: Console) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if on.is_terminal else None, pad_edge=False, show_footer=True)
+    counts = report.results.counts()
+    # Severities that nobody has need no column.
+    shown = [outcome for outcome in OUTCOMES if counts[outcome] or outcome in ("wrong_data", "agree")]
+    table.add_column("area", footer=Text("all", style="bold"))
+    for outcome in shown:
+        # One word below the other keeps columns narrow, but plain lines plain.
+        heading = HEADINGS[outcome].replace(" ", "\n" if on.is_terminal else " ")
+        footer = _number(counts[outcome], outcome)
+        table.add_column(heading, footer=footer, justify="right", vertical="bottom", no_wrap=True)
+    table.add_column("score", footer=Text(f"{report.certificate.score:.3f}", style="bold"), justify="right")
+    for area, numbers in report.by_area().items():
+        cells = [_number(numbers[outcome], outcome) for outcome in shown]
+        table.add_row(area, *cells, f"{report.certificate.areas[area]:.3f}")
+    return table
+
+
+def _number(count: int, outcome: Outcome) -> Text:
+    return Text(f"{count:,}", style=STYLES[outcome]) if count else Text("·", style="dim")
+
+
+def _verdict(report: Report) -> Iterator[Text]:
+    certificate = report.certificate
+    if certificate.certified:
+        known = len(report.findings)
+        yield Text("CERTIFIED", style="bold green").append(
+            f"  with {known} known deviations" if known else "", style="not bold"
+        )
+    else:
+        yield Text("NOT CERTIFIED", style="bold red").append(f"  {'; '.join(certificate.reasons)}", style="not bold")
+    nulls = ", ".join(f"{name} {value:.3f}" for name, value in certificate.nulls.items())
+    line = Text(f"score {certificate.score:.3f}", style="bold")
+    line.append(f", {certificate.answered_score:.3f} over the cases that it answered", style="not bold")
+    yield line.append(f"  ·  null testees: {nulls}", style="dim not bold")
+    yield from _coverage(report)
+
+
+def _coverage(report: Report) -> Iterator[Text]:
+    left_out = report.left_out()
+    if left_out:
+        fields = ", ".join(f"{name} ({count:,} cases)" for name, count in left_out.items())
+        yield Text(f"not exposed, so not compared: {fields}", style="dim")
+
+
+def _show_findings(report: Report, on: Console, most: int) -> None:
+    on.print()
+    for entry in report.applied.stale:
+        stale = Text("stale deviation", style="bold red")
+        on.print(stale.append(f"  {entry.case}: {entry.severity} no longer happens", style="not bold"))
+    if not report.findings:
+        on.print(Text("no findings", style="green"))
+        return
+    alike = _alike(report.fresh)
+    known = len(report.findings) - len(report.fresh)
+    heading = f"{len(report.fresh):,} findings, worst first" + (f"; {known:,} known deviations" if known else "")
+    on.print(Text(heading, style="bold"))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("severity", "case", "rule"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("what differed", overflow="fold")
+    for first, others in alike[:most]:
+        table.add_row(*_finding(first, others))
+    on.print(Padding(table, (0, 0, 0, 2)))
+    if len(alike) > most:
+        rest = sum(1 + len(others) for _, others in alike[most:])
+        on.print(Text(f"  and {rest:,} more in the full result", style="dim"))
+
+
+def _finding(first: Finding, others: Sequence[Finding]) -> tuple[Text, ...]:
+    line = first.line
+    why = Text(printable(line.why))
+    if others:
+        why.append(f"  and {len(others):,} alike", style="dim")
+    return (
+        Text(line.outcome, style=STYLES[line.outcome]),
+        Text(line.case),
+        Text(line.rules[0] if line.rules else ""),
+        why,
+    )
+
+
+def _alike(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
+    """Findings that show the same thing, under the first of them; worst first, many before few."""
+
+    def key(finding: Finding) -> tuple[int, tuple[str, ...], str]:
+        line = finding.line
+        return rank(line.outcome), line.rules[:1], _shape(line.field or line.why)
+
+    groups = [list(group) for _, group in groupby(sorted(findings, key=key), key=key)]
+    groups.sort(key=lambda group: (rank(group[0].line.outcome), -len(group)))
+    return [(group[0], group[1:]) for group in groups]
+
+
+def _shape(text: str) -> str:
+    """A field path or a message without its numbers."""
+    return "".join("0" if char.isdigit() else char for char in text)
+
+
+def _ending(report: Report) -> Iterator[Text]:
+    name = report.results.header.testee["connect"]
+    yield Text()
+    if report.findings:
+        case = report.findings[0].line.case
+        yield Text(f"one case again   kafkaproof explain --case '{case}'")
+        yield Text(f"                 kafkaproof certify {_quoted(name)} --only '{case}'")
+    yield Text(f"full result      {report.path}")
+    footer = report.results.footer
+    if footer is None:
+        yield Text("incomplete       kafkaproof certify … --resume goes on with it", style="bold red")
+        return
+    spent = f"{footer.seconds:.1f} s, {report.case_ms():.3f} ms a case with the pipe"
+    waited = f"; {footer.waited:.1f} s of worker time waiting for cases that hang" if footer.waited else ""
+    yield Text(f"time             {spent}{waited}; {footer.starts} starts", style="dim")
+    if footer.strays:
+        strays = f"{footer.strays:,} lines on standard output that are no replies, as: {printable(footer.first_stray)}"
+        yield Text(f"stray lines      {strays}", style="yellow")
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if " " in name else name
+
+
+def write_summary(report: Report, path: Path) -> None:
+    """The same as plain text, with every finding, in *path*."""
+    with path.open("w", encoding="utf-8") as file:
+        show(report, console(file), most=len(report.findings))

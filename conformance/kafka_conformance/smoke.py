@@ -1,0 +1,283 @@
+"""Is an adapter sound?  The least that shows it, before 2,000 cases are run through it.
+
+Every check is one line of talk.  Lines in both directions are validated: ours
+before they go out, the testee's by the JSON Schema where `jsonschema` is
+installed, else by the models that the schema is made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Final
+
+import msgspec
+
+from kafka_conformance import protocol, schema
+from kafka_conformance.child import Child, Trouble
+from kafka_conformance.connect import Connection
+from kafka_conformance.hostile import printable
+from kafka_conformance.judge import judge
+from kafka_conformance.observation import Decoded, Refused, Skipped, observe
+from kafka_conformance.protocol import HelloReply, Reply, Stray
+from kafka_conformance.sandbox import START_SECONDS
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.wire import to_wire
+from kafka_records import Batch, Record, RecordFormatError, decode, encode
+
+# What a small question may take, once the testee is up.
+SECONDS: Final = 10.0
+TIMESTAMP: Final = 1_724_709_879_130
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; `problem` is empty if it is as it should be."""
+
+    name: str
+    problem: str = ""
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is as it should be."""
+        return not self.problem
+
+
+class _Stop(Exception):
+    """The testee is gone or silent: no use in asking on."""
+
+
+@dataclass(slots=True)
+class _Talk:
+    child: Child
+    strays: int = 0
+    first_stray: str = ""
+    schema_problem: str = ""
+
+    def ask(self, line: bytes, seconds: float = SECONDS) -> bytes:
+        """Send one line, give the next one that is JSON of ours."""
+        self.child.send(line)
+        return self.next(seconds)
+
+    def next(self, seconds: float = SECONDS) -> bytes:
+        while True:
+            line = self.child.read_line(seconds)
+            if isinstance(line, Trouble):
+                raise _Stop(_trouble(self.child, line))
+            if line.lstrip().startswith(b"{"):
+                self._validate(line)
+                return line
+            self.strays += 1
+            self.first_stray = self.first_stray or printable(line)
+
+    def _validate(self, line: bytes) -> None:
+        self.schema_problem = self.schema_problem or schema_problem(line)
+
+
+def _trouble(child: Child, trouble: Trouble) -> str:
+    if trouble is Trouble.ENDED:
+        ending = child.ending()
+        return f"it ended: {ending}"
+    return f"no reply ({trouble.value}); {child.stderr_tail()}".rstrip("; ")
+
+
+def smoke(connection: Connection) -> Iterator[Check]:
+    """The checks on the testee behind *connection*, as they are made."""
+    child = Child(connection)
+    talk = _Talk(child)
+    try:
+        hello = yield from _hello(talk)
+        for check in (_decodes, _malformed, _order, _unknown, _broken_line):
+            yield from check(talk, hello)
+        yield Check("every line fits the JSON Schema", talk.schema_problem, how_validated())
+        yield Check("standard output", note=_strays(talk))
+    except _Stop as stop:
+        yield Check("it answers", str(stop))
+    finally:
+        child.dismiss()
+
+
+def _strays(talk: _Talk) -> str:
+    if not talk.strays:
+        return "nothing but replies"
+    return f"{talk.strays} other lines, which are tolerated: {talk.first_stray}"
+
+
+def _hello(talk: _Talk) -> Iterator[Any]:
+    line = talk.ask(protocol.request_line(protocol.HelloRequest()), START_SECONDS)
+    hello = protocol.parse_hello(line)
+    if isinstance(hello, Stray):
+        yield Check("hello", f"not a hello reply: {hello.text}")
+        raise _Stop("there is no hello to go on with")
+    problem = "" if hello.protocol == protocol.PROTOCOL else f"it speaks protocol {hello.protocol}"
+    unknown = set(hello.decode.magics + hello.encode.magics) - {0, 1, 2}
+    problem = problem or (f"it announces magic {sorted(unknown)}" if unknown else "")
+    yield Check("hello", problem, printable(f"{hello.name} {hello.version}, {hello.language}, {hello.runtime}"))
+    return hello
+
+
+def golden(magic: int) -> Case:
+    """A small valid batch of *magic*, with its right answer."""
+    timestamp = -1 if magic == 0 else TIMESTAMP
+    record = Record(0, timestamp, b"key", b"value")
+    type_: Any = "none" if magic == 0 else "create"
+    batch = Batch(
+        magic=magic, base_offset=0, last_offset=0, timestamp_type=type_, max_timestamp=timestamp, records=(record,)
+    )
+    data = encode(batch)
+    expect = Expectation(verdict="valid", batches=decode(data))
+    return Case(id=f"smoke.magic_{magic}", title="", rules=(), area="smoke", op="decode", input=data, expect=expect)
+
+
+def _decodes(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+    for magic in hello.decode.magics or [2]:
+        if magic not in (0, 1, 2):
+            continue
+        case = golden(magic)
+        yield _check_decode(talk, f"decodes a batch of magic {magic}", case)
+        assert isinstance(case.input, bytes)
+        doubled = replace(case, input=case.input * 2 + case.input[:-1])
+        expect = Expectation(verdict="valid", batches=decode(doubled.input))  # type: ignore[arg-type]  # bytes, as above
+        yield _check_decode(talk, f"two of magic {magic} and a partial one", replace(doubled, expect=expect))
+    yield from _check_many(talk, hello)
+    if 2 in hello.encode.magics:
+        yield _check_encode(talk)
+
+
+def _check_decode(talk: _Talk, name: str, case: Case) -> Check:
+    assert isinstance(case.input, bytes)
+    reply = _reply(talk, protocol.DecodeRequest(id=name, data=case.input))
+    if isinstance(reply, str):
+        return Check(name, reply)
+    verdict = judge(case, observe(reply))
+    left_out = f"leaves out {', '.join(verdict.left_out)}" if verdict.left_out else ""
+    return Check(name, "" if verdict.outcome == "agree" else f"{verdict.outcome}: {verdict.why}", left_out)
+
+
+def _reply(talk: _Talk, request: protocol.DecodeRequest | protocol.EncodeRequest) -> Reply | str:
+    reply = protocol.parse_reply(talk.ask(protocol.request_line(request)))
+    if isinstance(reply, Stray):
+        return f"not a reply: {reply.text}"
+    if reply.id != request.id:
+        return f"its id is {reply.id!r}, ours was {request.id!r}"
+    return reply if isinstance(reply, Reply) else f"not a reply: {reply.why}"
+
+
+def _check_many(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+    if not hello.many:
+        return
+    data = encode(_one())
+    reply = _reply(talk, protocol.DecodeRequest(id="many", many=[data, data]))
+    if isinstance(reply, str):
+        yield Check("answers many at once", reply)
+        return
+    count = len(reply.many) if isinstance(reply.many, list) else 0
+    yield Check("answers many at once", "" if count == 2 else f"{count} answers to 2 inputs")
+
+
+def _one() -> Batch:
+    record = Record(0, TIMESTAMP, b"key", b"value")
+    return Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=TIMESTAMP, records=(record,))
+
+
+def _check_encode(talk: _Talk) -> Check:
+    reply = _reply(talk, protocol.EncodeRequest(id="encode", batch=to_wire(_one())))
+    if isinstance(reply, str):
+        return Check("encodes a batch of magic 2", reply)
+    if not isinstance(reply.data, bytes):
+        return Check("encodes a batch of magic 2", "there is no data in its reply")
+    try:
+        same = decode(reply.data)[0].records == _one().records
+    except (RecordFormatError, IndexError) as error:
+        return Check("encodes a batch of magic 2", f"the reference cannot read it: {error}")
+    return Check("encodes a batch of magic 2", "" if same else "other records come back")
+
+
+def _malformed(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+    """A broken CRC, so that no codec has an excuse; codecs that do not check it are for the corpus to find."""
+    data = encode(_one())
+    broken = data[:61] + b"\xff" * (len(data) - 61)
+    reply = _reply(talk, protocol.DecodeRequest(id="malformed", data=broken))
+    if isinstance(reply, str):
+        yield Check("an error for a malformed batch", reply)
+        return
+    observation = observe(reply)
+    refused = isinstance(observation, Refused | Skipped) or (isinstance(observation, Decoded) and observation.error)
+    yield Check("an error for a malformed batch", "" if refused else f"it answers {type(observation).__name__.lower()}")
+
+
+def _order(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+    data = encode(_one())
+    ids = [f"order-{number}" for number in range(8)]
+    talk.child.send(b"".join(protocol.request_line(protocol.DecodeRequest(id=name, data=data)) for name in ids))
+    replies = [protocol.parse_reply(talk.next()) for _ in ids]
+    got = [getattr(reply, "id", None) for reply in replies]
+    yield Check("replies in order", "" if got == ids else f"ids came back as {', '.join(map(str, got))}")
+
+
+def _unknown(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+    line = talk.ask(b'{"id":"unknown","op":"no_such_op"}\n')
+    reply = protocol.parse_reply(line)
+    answered = isinstance(reply, Reply) and not isinstance(observe(reply), Decoded)
+    yield Check("an unknown op is an error or skipped", "" if answered else f"it answers {printable(line)}")
+
+
+def _broken_line(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+    """A line that is no JSON may be answered or not, but the testee goes on."""
+    talk.child.send(b"this is no JSON\n")
+    talk.child.send(protocol.request_line(protocol.DecodeRequest(id="after", data=b"")))
+    for _ in range(2):
+        reply = protocol.parse_reply(talk.next())
+        if isinstance(reply, Reply) and reply.id == "after":
+            yield Check("goes on after a broken line")
+            return
+    yield Check("goes on after a broken line", "no reply to the request after it")
+
+
+@cache
+def _validator() -> Callable[[Any], str] | None:
+    if find_spec("jsonschema") is None:
+        return None
+    from jsonschema import Draft202012Validator
+
+    checked = Draft202012Validator(schema.build() | {"anyOf": [{"$ref": "#/$defs/reply"}]})
+
+    def problem(document: Any) -> str:
+        error = next(iter(checked.iter_errors(document)), None)
+        return "" if error is None else error.message
+
+    return problem
+
+
+def how_validated() -> str:
+    """What lines are validated with."""
+    return "by jsonschema" if _validator() else "by the models; install jsonschema to use the schema itself"
+
+
+def schema_problem(line: bytes) -> str:
+    """What is wrong with a testee's *line*, or nothing."""
+    try:
+        document = msgspec.json.decode(line)
+    except ValueError as error:
+        return f"{printable(line)}: {error}"
+    if validate := _validator():
+        problem = validate(document)
+    else:
+        problem = _model_problem(document)
+    return f"{printable(line, 80)}: {printable(problem)}" if problem else ""
+
+
+def _model_problem(document: Any) -> str:
+    try:
+        msgspec.convert(document, HelloReply if "protocol" in document else Reply)
+    except (msgspec.ValidationError, TypeError) as error:
+        return str(error)
+    return ""
+
+
+def passed(checks: Sequence[Check]) -> bool:
+    """Whether every check passed."""
+    return all(check.passed for check in checks)

@@ -1,0 +1,190 @@
+"""Answers to cases: the reference's, recorded ones, and whether they are right.
+
+`kafka_conformance` judges testees with severities; here it is only asked
+whether an answer contradicts a case, and where first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+from kafka_records import Batch, RecordFormatError, decode, encode
+from kafka_records.compression import decompress
+from kafka_records.constants import COMPRESSIONS
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
+from kafka_records.log import entries
+from kafka_records.message import decode_message
+from msgspec import UNSET
+
+from kafka_corpus.build import put
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import Answer, input_of
+from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
+
+CODEC_BITS = 0x07
+# Two payloads are compared in memory; no case has more than this.
+MAX_PAYLOAD = 256 * 1024 * 1024
+
+_encoder = msgspec.json.Encoder()
+
+
+def ask_reference(case: Case) -> Answer:
+    """What `kafka_records` answers, in full."""
+    given = input_of(case)
+    try:
+        if isinstance(given, Batch):
+            return Answer(verdict="ok", data=encode(given))
+        return Answer(verdict="ok", batches=list(map(to_wire, decode(given))))
+    except RecordFormatError as error:
+        before = list(map(to_wire, error.batches))
+        place = {"rule": error.rule, "path": error.path, "offset": error.offset}
+        return Answer(verdict="error", kind=error.kind, batches=before or UNSET, **place)
+
+
+def brief(case: Case, answer: Answer) -> Answer:
+    """The answer with hashes for what is as *case* expects."""
+    short = msgspec.structs.replace(answer)
+    if answer.batches is not UNSET:
+        short.batches_sha256 = batches_hash(answer.batches)
+        if answer.batches == list(map(to_wire, case.expect.batches)):
+            short.batches = UNSET
+    if answer.data is not UNSET and not data_difference(case, answer.data):
+        short.data = UNSET
+        if case.expect.compare == "exact":
+            # Compressed bytes are another library's choice, so their hash says nothing.
+            short.data_sha256 = sha256(answer.data).hexdigest()
+    return short
+
+
+def batches_hash(batches: Sequence[WireBatch]) -> str:
+    """SHA-256 of the batches as JSON, in the canonical form of vectors."""
+    return sha256(_encoder.encode(list(batches))).hexdigest()
+
+
+def disagreement(case: Case, answer: Answer) -> str:
+    """Why *answer* contradicts *case*, or an empty string.
+
+    A full answer will do as well as a brief one.  What was skipped contradicts nothing.
+    """
+    match answer.verdict:
+        case "skipped":
+            return ""
+        case "error":
+            return _error_disagreement(case, answer)
+        case "ok":
+            return _ok_disagreement(case, answer)
+    return f"{answer.verdict} {answer.message}".strip()
+
+
+def _error_disagreement(case: Case, answer: Answer) -> str:
+    expect = case.expect
+    if expect.verdict == "valid":
+        return f"refused ({answer.kind} {answer.message or answer.path})"
+    if expect.kinds and answer.kind not in expect.kinds:
+        return f"error kind {answer.kind}, expected {' or '.join(expect.kinds)}"
+    if answer.batches is UNSET:
+        return ""
+    return batches_difference(case, answer.batches[: len(expect.batches)]) or _too_many(case, answer.batches)
+
+
+def _too_many(case: Case, given: Sequence[WireBatch]) -> str:
+    return f"{len(given)} batches before the error" if len(given) > len(case.expect.batches) else ""
+
+
+def _ok_disagreement(case: Case, answer: Answer) -> str:
+    if case.expect.verdict == "invalid":
+        return "accepted"
+    if case.op == "encode":
+        return "" if answer.data is UNSET else data_difference(case, answer.data)
+    if answer.batches is not UNSET:
+        short = len(answer.batches) < len(case.expect.batches)
+        return batches_difference(case, answer.batches) or (f"{len(answer.batches)} batches" if short else "")
+    return "" if answer.batches_sha256 == batches_hash(list(map(to_wire, case.expect.batches))) else "other batches"
+
+
+def batches_difference(case: Case, given: Sequence[WireBatch]) -> str:
+    """The first field in which *given* is not what *case* expects; fewer batches are no difference."""
+    names = ("records",) if case.expect.compare == "records" else BATCH_FIELDS
+    if len(given) > len(case.expect.batches):
+        return f"{len(given)} batches, expected {len(case.expect.batches)}"
+    for index, (want, have) in enumerate(zip(map(to_wire, case.expect.batches), given, strict=False)):
+        if different := _struct_difference(want, have, names):
+            return f"batches[{index}].{different}"
+    return ""
+
+
+def _struct_difference(want: Any, have: Any, names: Sequence[str]) -> str:
+    for name in names:
+        expected, given = getattr(want, name), getattr(have, name)
+        # What a codec does not expose is not compared.
+        if given is UNSET or given == expected:
+            continue
+        different = _records_difference(expected, given) if name == "records" else f"{name} is {given!r:.80}"
+        if different:
+            return different
+    return ""
+
+
+def _records_difference(expected: Sequence[Any], given: Sequence[Any]) -> str:
+    if len(expected) != len(given):
+        return f"records: {len(given)}, expected {len(expected)}"
+    for index, (want, have) in enumerate(zip(expected, given, strict=True)):
+        if different := _struct_difference(want, have, RECORD_FIELDS):
+            return f"records[{index}].{different}"
+    return ""
+
+
+def data_difference(case: Case, data: bytes) -> str:
+    """Where the bytes written for *case* are not right."""
+    right = case.expect.data
+    if right is None:
+        return "accepted"
+    if data == right:
+        return ""
+    try:
+        return _read_difference(case, right, data)
+    except RecordFormatError as error:
+        return f"bytes that cannot be read: {error}"
+
+
+def _read_difference(case: Case, right: bytes, data: bytes) -> str:
+    expected, given = decode(right), decode(data)
+    if given != expected:
+        return "bytes that read as another batch"
+    match case.expect.compare:
+        case "exact":
+            return _first_byte(right, data)
+        case "masked":
+            return _first_byte(masked(right), masked(data))
+    return ""
+
+
+def _first_byte(right: bytes, data: bytes) -> str:
+    for at, (want, have) in enumerate(zip_longest(right, data)):
+        if want != have:
+            return f"byte {at} differs"
+    return ""
+
+
+def masked(data: bytes) -> bytes:
+    """*data* above compression: payloads opened, and no length or checksum over them."""
+    return b"".join(_masked_entry(data[start:end]) for start, end in entries(data))
+
+
+def _masked_entry(entry: bytes) -> bytes:
+    if entry[MAGIC_OFFSET] == 2:
+        attributes = int.from_bytes(entry[BATCH_V2.field("attributes").offset :][:2], "big")
+        header = put(put(entry[: BATCH_V2.size], "batch_length", 0), "crc", 0)
+        return header + _open(attributes, entry[BATCH_V2.size :], 2)
+    message = decode_message(entry)
+    header = put(put(entry[: MESSAGE_V0.size], "message_size", 0, layout=MESSAGE_V0), "crc", 0, layout=MESSAGE_V0)
+    return header + repr(message[:5]).encode() + _open(message.attributes, message.value or b"", message.magic)
+
+
+def _open(attributes: int, payload: bytes, magic: int) -> bytes:
+    codec = COMPRESSIONS[attributes & CODEC_BITS]
+    return decompress(codec, payload, magic=magic, most=MAX_PAYLOAD) if payload else b""

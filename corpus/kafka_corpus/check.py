@@ -1,0 +1,149 @@
+"""Check the corpus: what is committed is what the case functions make, and it holds together.
+
+Each drift says where, and what to do or what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+from kafka_records import Batch
+from kafka_records.rules import all_rules
+
+from kafka_corpus import evidence, ledger
+from kafka_corpus.answers import disagreement
+from kafka_corpus.case import Case
+from kafka_corpus.compiler import (
+    Compiled,
+    compile_corpus,
+    reference_answer,
+    stored_files,
+    stored_ledger,
+)
+from kafka_corpus.vectors import IDS, input_of
+from kafka_corpus.wire import to_wire
+
+COMPILE: Final = "run `kafkaproof corpus compile`"
+# The operations whose rules have to have cases; the other checks need a broker.
+DIRECTIONS: Final = ("decode", "encode")
+
+
+class Drift(NamedTuple):
+    """Something that does not hold: which check, where, and what."""
+
+    check: str
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.where}: {self.what}"
+
+
+def check(cases: Sequence[Case], root: Path) -> list[Drift]:
+    """Everything that does not hold for *cases* and the files below *root*."""
+    try:
+        compiled = compile_corpus(cases, root)
+    except ValueError as error:
+        return [Drift("compile", str(root), str(error))]
+    return [
+        *ledger_drifts(compiled.cases, root),
+        *file_drifts(compiled, root),
+        *disagreements(compiled.cases),
+        *missing_rules(compiled.cases),
+        *repeated_inputs(compiled.cases),
+        *(Drift("evidence", where, why) for where, why in evidence.contradictions(root, compiled.cases, compiled.contents)),
+    ]
+
+
+def ledger_drifts(cases: Sequence[Case], root: Path) -> Iterator[Drift]:
+    """Broken promises about ids."""
+    for id_, why in ledger.breaches(stored_ledger(root), cases):
+        yield Drift("ids", id_, why)
+
+
+def file_drifts(compiled: Compiled, root: Path) -> Iterator[Drift]:
+    """Files that are not what compiling gives; of vector files, the cases."""
+    stored = stored_files(root)
+    for name in sorted(compiled.files.keys() | stored.keys()):
+        wanted, found = compiled.files.get(name), stored.get(name)
+        if wanted == found or name.startswith(evidence.FOLDER):
+            continue
+        if wanted is None:
+            yield Drift("files", name, f"has no area any more; {COMPILE}")
+        elif found is None:
+            yield Drift("files", name, f"is missing; {COMPILE}")
+        elif name.endswith(".ndjson") and not name.endswith(IDS):
+            yield from line_drifts(name, wanted, found)
+        else:
+            yield Drift("files", name, f"is out of date; {COMPILE}")
+
+
+def line_drifts(name: str, wanted: bytes, found: bytes) -> Iterator[Drift]:
+    """The cases in which a vector file differs."""
+    try:
+        new, old = by_id(wanted), by_id(found)
+    except (ValueError, KeyError) as error:
+        yield Drift("files", name, f"cannot be read ({error}); {COMPILE}")
+        return
+    drifted = [id_ for id_ in sorted(new.keys() | old.keys()) if new.get(id_) != old.get(id_)]
+    for id_ in drifted:
+        yield Drift("vectors", id_, difference(new.get(id_), old.get(id_)))
+    if not drifted:
+        yield Drift("files", name, f"is not in canonical form; {COMPILE}")
+
+
+def by_id(lines: bytes) -> dict[str, dict[str, object]]:
+    """The vectors of a file as plain JSON."""
+    parsed = msgspec.json.Decoder(dict[str, object]).decode_lines(lines)
+    return {str(vector["id"]): vector for vector in parsed}
+
+
+def difference(new: dict[str, object] | None, old: dict[str, object] | None) -> str:
+    """In which fields two vectors differ."""
+    if old is None:
+        return f"is not compiled; {COMPILE}"
+    if new is None:
+        return f"is compiled, but no function makes it; {COMPILE}"
+    fields = [name for name in new.keys() | old.keys() if new.get(name) != old.get(name)]
+    return f"{', '.join(sorted(fields))} differ from what is compiled; {COMPILE}"
+
+
+def disagreements(cases: Sequence[Case]) -> Iterator[Drift]:
+    """Cases with which the reference does not agree."""
+    for case in cases:
+        if reason := disagreement(case, reference_answer(case)):
+            yield Drift("reference", case.id, f"the reference does not agree: {reason}")
+
+
+def missing_rules(cases: Sequence[Case]) -> Iterator[Drift]:
+    """Rules that can be checked by decoding or encoding and have no such case; rules that are none."""
+    known = {rule.id for rule in all_rules()}
+    for case in cases:
+        for id_ in case.rules:
+            if id_ not in known:
+                yield Drift("rules", case.id, f"cites {id_}, which is not in the catalogue")
+    for direction, id_ in uncovered(cases):
+        yield Drift("rules", id_, f"can be checked by {direction}, and no {direction} case cites it")
+
+
+def uncovered(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """(direction, rule id) of each rule that wants a case and has none."""
+    cited = {(case.op, id_) for case in cases for id_ in case.rules}
+    wanted = [(direction, rule.id) for rule in all_rules() for direction in DIRECTIONS if direction in rule.checked_by]
+    return [(direction, id_) for direction, id_ in wanted if (direction, id_) not in cited]
+
+
+def repeated_inputs(cases: Sequence[Case]) -> Iterator[Drift]:
+    """Cases that ask what another one asks."""
+    seen: dict[tuple[str, bytes], str] = {}
+    for case in cases:
+        given = input_of(case)
+        asked = msgspec.json.encode(to_wire(given)) if isinstance(given, Batch) else given
+        key = (case.op, sha256(asked).digest())
+        if key in seen:
+            yield Drift("inputs", case.id, f"asks the same as {seen[key]}")
+        seen.setdefault(key, case.id)

@@ -1,0 +1,227 @@
+"""`kafkaproof corpus`: compile, check, list, show and export the cases.
+
+Imported whenever `kafkaproof` starts, so it imports nothing but click; each
+command imports what it needs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from kafka_corpus.case import Case
+    from kafka_corpus.check import Drift
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+root_option = click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where goldens, schema and evidence lie; the package itself if not given.",
+)
+only_option = click.option("--only", metavar="GLOB", help="An id, function or area, or a pattern with * and ?.")
+
+
+@click.group()
+def corpus() -> None:
+    """Compile, check, list, show and export the cases."""
+
+
+@corpus.command("compile")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; the same as `corpus check`.")
+@click.option("--rewrite-ids", is_flag=True, help="Start the ledger of ids anew; only before the first release.")
+@click.option("--retire", metavar="ID", multiple=True, help="End an id that nothing replaces.")
+@root_option
+@json_option
+@click.pass_context
+def compile_command(
+    context: click.Context, only_check: bool, rewrite_ids: bool, retire: tuple[str, ...], root: Path | None, as_json: bool
+) -> None:
+    """Write the vectors, their manifest, the ledger and the schema."""
+    if only_check:
+        context.invoke(check_command, root=root, as_json=as_json)
+        return
+    from kafka_corpus import compiler, ledger, registry
+    from kafka_corpus.vectors import UNRELEASED
+
+    if rewrite_ids and not UNRELEASED:
+        raise click.UsageError("the corpus is released: its ids stay as they are")
+    place = root or compiler.package_root()
+    try:
+        compiled = compiler.compile_corpus(registry.all_cases(), place, rewrite_ids=rewrite_ids, retire=retire)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    breaches = list(ledger.breaches(compiled.ledger, compiled.cases))
+    if breaches:
+        raise click.ClickException("\n".join(f"{id_} {why}" for id_, why in breaches))
+    written = compiler.write(compiled, place)
+    text = f"{len(compiled.cases)} cases, " + (f"wrote {', '.join(written)}" if written else "nothing has changed")
+    say({"cases": len(compiled.cases), "written": written}, as_json, lambda: [text])
+
+
+@corpus.command("check")
+@root_option
+@json_option
+def check_command(root: Path | None, as_json: bool) -> None:
+    """Fail if anything that is committed is not what the case functions make.
+
+    Also: the reference agrees with every case, every rule has its cases, no two
+    cases ask the same, and no recorded answer contradicts a case unreviewed.
+    """
+    from kafka_corpus import compiler, registry
+    from kafka_corpus.check import check
+
+    cases = registry.all_cases()
+    drifts = check(cases, root or compiler.package_root())
+    document = {"ok": not drifts, "cases": len(cases), "drifts": [drift._asdict() for drift in drifts]}
+    say(document, as_json, lambda: drift_lines(drifts, len(cases)))
+    sys.exit(1 if drifts else 0)
+
+
+def drift_lines(drifts: list[Drift], number: int) -> list[str]:
+    """The drifts one a line, and what they come to."""
+    if not drifts:
+        return [f"{number} cases, and everything holds"]
+    return [*map(str, drifts), f"{number} cases, {len(drifts)} drifts"]
+
+
+@corpus.command("list")
+@click.option("--area", help="Cases of one area, as v2_batch.")
+@click.option("--rule", help="Cases that cite a rule, as CRC-02.")
+@only_option
+@json_option
+def list_command(area: str | None, rule: str | None, only: str | None, as_json: bool) -> None:
+    """List the cases."""
+    from kafka_corpus.vectors import corpus_hash, load_vectors
+
+    cases = [
+        case for case in load_vectors(only) if area in (None, case.area) and (rule is None or rule.upper() in case.rules)
+    ]
+    document = {"corpus": corpus_hash(), "cases": [summary(case) for case in cases]}
+    say(document, as_json, lambda: list_lines(cases), lambda: print_table(cases))
+
+
+def summary(case: Case) -> dict[str, Any]:
+    """A case in a line's worth of fields."""
+    fields = {"id": case.id, "title": case.title, "area": case.area, "op": case.op}
+    return fields | {"verdict": case.expect.verdict, "rules": list(case.rules), "since": case.since}
+
+
+def list_lines(cases: list[Case]) -> list[str]:
+    """Plain columns, for pipes: every line a case."""
+    width = max((len(case.id) for case in cases), default=0)
+    return [f"{case.id:{width}}  {case.op:6}  {case.expect.verdict:10}  {','.join(case.rules)}  {case.title}" for case in cases]
+
+
+def print_table(cases: list[Case]) -> None:
+    """The list for a terminal."""
+    from kafka_corpus.show import print_list
+
+    print_list(cases)
+
+
+@corpus.command("show")
+@click.argument("id_", metavar="ID")
+@click.option("--raw", is_flag=True, help="Write the bytes to decode (or the right bytes of an encode case), unadorned.")
+@json_option
+def show_command(id_: str, raw: bool, as_json: bool) -> None:
+    """Show one case: question, right answer, rules and evidence."""
+    from kafka_corpus import show
+    from kafka_corpus.vectors import line_of
+
+    case = find(id_)
+    if raw:
+        click.get_binary_stream("stdout").write(show.raw_bytes(case))
+        return
+    say(json.loads(line_of(case)), as_json, lambda: show.lines(case), lambda: show.print_case(case))
+
+
+def find(id_: str) -> Case:
+    """The case of that id, or a usage error that names near ones."""
+    import difflib
+
+    from kafka_corpus.vectors import load_vectors
+
+    by_id = {case.id: case for case in load_vectors()}
+    if id_ in by_id:
+        return by_id[id_]
+    near = [other for other in by_id if other.partition("[")[0] == id_][:5] or difflib.get_close_matches(id_, by_id, 3)
+    hint = f"; there are {', '.join(near)}" if near else ""
+    raise click.UsageError(f"there is no case {id_}{hint}")
+
+
+@corpus.command("export")
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--inputs", is_flag=True, help="Also write the bytes that recipes stand for.")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; fail if DIR is not what would be written.")
+@json_option
+def export_command(folder: Path, inputs: bool, only_check: bool, as_json: bool) -> None:
+    """Write what another project would vendor: vectors, schema, a page on the format."""
+    from kafka_corpus import export
+
+    if only_check:
+        found = export.differences(folder, with_inputs=inputs)
+        say({"ok": not found, "differences": found}, as_json, lambda: found or [f"{folder} is up to date"])
+        sys.exit(1 if found else 0)
+    written = export.export(folder, with_inputs=inputs)
+    text = f"{len(written)} files in {folder}; read README.md there first"
+    say({"folder": str(folder), "written": written}, as_json, lambda: [text])
+
+
+@corpus.group("evidence")
+def evidence_group() -> None:
+    """Record what other implementations answer."""
+
+
+@evidence_group.command("requests")
+@only_option
+def requests_command(only: str | None) -> None:
+    """Print every case as a request of the testee protocol, for `evidence add` to read the replies."""
+    from kafka_corpus.evidence import requests
+    from kafka_corpus.vectors import load_vectors
+
+    out = click.get_binary_stream("stdout")
+    for line in requests(load_vectors(only)):
+        out.write(line)
+
+
+@evidence_group.command("add")
+@click.option("--name", required=True, help="The implementation, as java.")
+@click.option("--version", required=True, help="Its release, as 4.4.0.")
+@click.argument("replies", type=click.File("rb"))
+@root_option
+@json_option
+def add_command(name: str, version: str, replies: Iterable[bytes], root: Path | None, as_json: bool) -> None:
+    """Record the answers in a file of REPLIES; `corpus compile` then puts them into the vectors."""
+    from kafka_corpus import compiler, evidence
+
+    place = root or compiler.package_root()
+    try:
+        recording = evidence.record(replies, compiler.stored_cases(place), name=name, version=version)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    path = place / evidence.FOLDER / recording.file
+    path.write_bytes(recording.text())
+    document = {"file": recording.file, "answers": len(recording.lines)}
+    say(document, as_json, lambda: [f"{len(recording.lines)} answers in {recording.file}; now `kafkaproof corpus compile`"])
+
+
+def say(
+    document: Any,
+    as_json: bool,
+    lines: Callable[[], Iterable[str]],
+    on_terminal: Callable[[], None] | None = None,
+) -> None:
+    """Print *document* as JSON, or for people: *on_terminal* where there is one, else *lines*."""
+    if as_json:
+        click.echo(json.dumps(document, ensure_ascii=False))
+    elif on_terminal is not None and sys.stdout.isatty():
+        on_terminal()
+    else:
+        for line in lines():
+            click.echo(line)

@@ -1,0 +1,101 @@
+"""Export: what a project in any language would vendor.
+
+    DIR/README.md             one page on the format
+    DIR/LICENSE
+    DIR/MANIFEST.json         counts and hashes
+    DIR/vector.schema.json
+    DIR/<area>.ndjson         the vectors
+    DIR/inputs/<area>/*.bin   the inputs that recipes stand for, when asked for
+
+The files are the committed ones, byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from kafka_corpus import schema
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.vectors import MANIFEST, Manifest, input_of, load_manifest, load_vectors
+
+INPUTS: Final = "inputs"
+
+
+def exported(*, with_inputs: bool = False) -> Iterator[tuple[str, bytes]]:
+    """The files to write: path below the folder, and content."""
+    package = files("kafka_corpus")
+    manifest = load_manifest()
+    yield "README.md", page(manifest).encode()
+    yield "LICENSE", package.joinpath("pages", "LICENSE").read_bytes()
+    yield MANIFEST, package.joinpath("goldens", MANIFEST).read_bytes()
+    yield schema.FILE, package.joinpath("schema", schema.FILE).read_bytes()
+    for name in manifest.files:
+        yield name, package.joinpath("goldens", name).read_bytes()
+    if with_inputs:
+        yield from recipe_inputs()
+
+
+def recipe_inputs() -> Iterator[tuple[str, bytes]]:
+    """The inputs of cases that have a recipe in place of bytes."""
+    for case in load_vectors():
+        if isinstance(case.input, Recipe):
+            data = input_of(case)
+            assert isinstance(data, bytes)
+            yield input_path(case), data
+
+
+def input_path(case: Case) -> str:
+    """Where the input of *case* goes: brackets and the like become hyphens."""
+    name = re.sub(r"[^a-z0-9_]+", "-", case.id.partition(".")[2].lower()).strip("-")
+    return f"{INPUTS}/{case.area}/{name}.bin"
+
+
+def page(manifest: Manifest) -> str:
+    """The README, with this corpus's numbers in it."""
+    text = files("kafka_corpus").joinpath("pages", "README.md").read_text(encoding="utf-8")
+    state = " (unreleased: ids may still change)" if manifest.unreleased else ""
+    numbers = {
+        "{corpus_version}": manifest.corpus_version + state,
+        "{schema_version}": str(manifest.schema_version),
+        "{cases}": f"{manifest.cases:,}",
+        "{areas}": str(len(manifest.areas)),
+        "{sha256}": manifest.sha256,
+    }
+    for name, number in numbers.items():
+        text = text.replace(name, number)
+    return text
+
+
+def export(folder: Path, *, with_inputs: bool = False) -> list[str]:
+    """Write everything below *folder*; give the paths.  Files of areas that are gone are removed."""
+    written = []
+    for name, data in exported(with_inputs=with_inputs):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+        written.append(name)
+    for name in foreign(folder, set(written)):
+        (folder / name).unlink()
+    return written
+
+
+def differences(folder: Path, *, with_inputs: bool = False) -> list[str]:
+    """What below *folder* is not as it would be written, one line each."""
+    names = set()
+    found = []
+    for name, data in exported(with_inputs=with_inputs):
+        names.add(name)
+        path = folder / name
+        if not path.exists():
+            found.append(f"{name} is missing")
+        elif path.read_bytes() != data:
+            found.append(f"{name} is not what this corpus exports")
+    return found + [f"{name} belongs to no area" for name in foreign(folder, names)]
+
+
+def foreign(folder: Path, names: set[str]) -> list[str]:
+    """Vector files in *folder* that are none of *names*; whatever else lies there is not ours."""
+    return sorted(path.name for path in folder.glob("*.ndjson") if path.name not in names)

@@ -1,0 +1,36 @@
+"""The JSON Schema of one vector, generated from the structs in `vectors`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from kafka_corpus.vectors import SCHEMA_VERSION, Answer, Vector
+
+FILE: Final = "vector.schema.json"
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def build() -> dict[str, Any]:
+    """The schema of one line."""
+    (vector, answer), definitions = msgspec.json.schema_components([Vector, Answer], ref_template="#/$defs/{name}")
+    # Exactly one, where the struct has three optional fields.
+    definitions["Input"]["oneOf"] = [{"required": [name]} for name in ("data", "batch", "recipe")]
+    definitions["Vector"]["properties"]["evidence"] = {
+        "type": "object",
+        "description": "answers by implementation and release; the reference has one only",
+        "properties": {"reference": answer},
+        "additionalProperties": {"type": "object", "additionalProperties": answer},
+    }
+    return {
+        "$schema": DIALECT,
+        "title": f"kafkaproof vector, version {SCHEMA_VERSION}: one line",
+        **vector,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def text() -> bytes:
+    """The schema as the file holds it."""
+    return msgspec.json.format(msgspec.json.encode(build()), indent=2) + b"\n"

@@ -1,0 +1,274 @@
+"""Vectors: cases as lines of JSON that need none of our code.
+
+A vector is one line in the canonical form (keys in the order below, no spaces);
+there is a file for each area, `goldens/<area>.ndjson`, sorted by id.  The JSON
+Schema is generated from the structs here (`kafka_corpus.schema`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from importlib.resources import files
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from kafka_records import Batch, Kind
+from msgspec import UNSET, Meta, UnsetType
+
+from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe, Verdict
+from kafka_corpus.wire import WireBatch, from_wire, to_wire
+
+SCHEMA_VERSION: Final = 1
+CORPUS_VERSION: Final = "1.0"
+# Until 1.0 is released nobody holds us to an id; False from then on, and for ever.
+UNRELEASED: Final = True
+
+FORMAT: Final = "kafkaproof vectors"
+MANIFEST: Final = "MANIFEST.json"
+IDS: Final = "ids.ndjson"
+
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class RecipeInput(msgspec.Struct):
+    """Bytes that are too many to keep, and how to make them."""
+
+    name: str
+    args: dict[str, Any]
+
+
+class Input(msgspec.Struct, omit_defaults=True):
+    """The question; exactly one of the three."""
+
+    data: Annotated[bytes, Meta(description="decode these bytes")] | UnsetType = UNSET
+    batch: Annotated[WireBatch, Meta(description="write this batch")] | UnsetType = UNSET
+    recipe: RecipeInput | UnsetType = UNSET
+
+
+class Expect(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The right answer; `Expectation` says what the fields mean."""
+
+    verdict: Verdict
+    batches: list[WireBatch] | UnsetType = UNSET
+    data: bytes | UnsetType = UNSET
+    kinds: list[Kind]
+    compare: Compare
+    why: str = ""
+
+
+class Vector(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One case."""
+
+    id: Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.[a-z0-9_]+(\[.+\])?$")]
+    title: str
+    rules: Annotated[list[str], Meta(min_length=1)]
+    area: str
+    op: Op
+    input: Input
+    expect: Expect
+    evidence: dict[str, Any]
+    refs: list[str]
+    since: str
+    supersedes: str | UnsetType = UNSET
+
+
+class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What an implementation answered to a case.
+
+    Batches and bytes are kept as hashes; as a whole only where they are not what
+    the case expects.
+    """
+
+    verdict: Literal["ok", "error", "skipped", "crashed", "hung", "exceeded", "garbled"]
+    kind: str = ""
+    message: str = ""
+    rule: str = ""
+    path: str = ""
+    offset: int | UnsetType = UNSET
+    batches_sha256: Sha256 | UnsetType = UNSET
+    data_sha256: Sha256 | UnsetType = UNSET
+    batches: list[WireBatch] | UnsetType = UNSET
+    data: bytes | UnsetType = UNSET
+
+
+class VectorFile(msgspec.Struct):
+    """One vector file: how many cases, and the hash of its bytes."""
+
+    cases: int
+    sha256: Sha256
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """What belongs to the corpus.
+
+    `sha256` is that of the lines `<content hash>  <id>`, one a case, sorted by
+    id: it changes when a question or a right answer does, not with a title.
+    """
+
+    format: str = FORMAT
+    schema_version: int = SCHEMA_VERSION
+    corpus_version: str = CORPUS_VERSION
+    unreleased: bool = UNRELEASED
+    cases: int
+    areas: dict[str, int]
+    ops: dict[str, int]
+    verdicts: dict[str, int]
+    sha256: Sha256
+    libraries: Annotated[dict[str, list[str]], Meta(description="what compressed the compressed inputs")]
+    files: dict[str, VectorFile]
+
+
+_encoder = msgspec.json.Encoder()
+_vectors = msgspec.json.Decoder(Vector)
+_manifests = msgspec.json.Decoder(Manifest)
+
+
+def to_vector(case: Case) -> Vector:
+    """The case in its JSON shape."""
+    return Vector(
+        id=case.id,
+        title=case.title,
+        rules=list(case.rules),
+        area=case.area,
+        op=case.op,
+        input=_to_input(case.input),
+        expect=_to_expect(case),
+        evidence=case.evidence,
+        refs=list(case.refs),
+        since=case.since,
+        supersedes=case.supersedes or UNSET,
+    )
+
+
+def _to_input(given: bytes | Batch | Recipe) -> Input:
+    match given:
+        case Batch():
+            return Input(batch=to_wire(given))
+        case Recipe(name, args):
+            return Input(recipe=RecipeInput(name, args))
+    return Input(data=given)
+
+
+def _to_expect(case: Case) -> Expect:
+    expect = case.expect
+    return Expect(
+        verdict=expect.verdict,
+        batches=UNSET if case.op == "encode" else list(map(to_wire, expect.batches)),
+        data=UNSET if expect.data is None else expect.data,
+        kinds=list(expect.kinds),
+        compare=expect.compare,
+        why=expect.why,
+    )
+
+
+def to_case(vector: Vector) -> Case:
+    """The case that a vector stands for."""
+    expect = vector.expect
+    return Case(
+        id=vector.id,
+        title=vector.title,
+        rules=tuple(vector.rules),
+        area=vector.area,
+        op=vector.op,
+        input=_from_input(vector.input),
+        expect=Expectation(
+            verdict=expect.verdict,
+            batches=() if expect.batches is UNSET else tuple(map(from_wire, expect.batches)),
+            data=None if expect.data is UNSET else expect.data,
+            kinds=tuple(expect.kinds),
+            compare=expect.compare,
+            why=expect.why,
+        ),
+        evidence=vector.evidence,
+        refs=tuple(vector.refs),
+        since=vector.since,
+        supersedes=None if vector.supersedes is UNSET else vector.supersedes,
+    )
+
+
+def _from_input(given: Input) -> bytes | Batch | Recipe:
+    if given.data is not UNSET:
+        return given.data
+    if given.batch is not UNSET:
+        return from_wire(given.batch)
+    if given.recipe is UNSET:
+        raise ValueError("an input holds one of data, batch and recipe")
+    return Recipe(given.recipe.name, given.recipe.args)
+
+
+def line_of(case: Case) -> bytes:
+    """The case as one line, newline included."""
+    return _encoder.encode(to_vector(case)) + b"\n"
+
+
+def parse_line(line: bytes) -> Case:
+    """The case in one line; raises `msgspec.DecodeError` (a `ValueError`)."""
+    return to_case(_vectors.decode(line))
+
+
+def content_hash(case: Case) -> str:
+    """SHA-256 of the question and its right answer, without the reason in words."""
+    expect = _to_expect(case)
+    expect.why = ""
+    return sha256(_encoder.encode({"op": case.op, "input": _to_input(case.input), "expect": expect})).hexdigest()
+
+
+def corpus_hash_of(hashes: Iterable[tuple[str, str]]) -> str:
+    """The hash of a corpus, from the (id, content hash) of its cases."""
+    return sha256("".join(f"{content}  {id_}\n" for id_, content in sorted(hashes)).encode()).hexdigest()
+
+
+def input_of(case: Case) -> bytes | Batch:
+    """The bytes to decode or the batch to write; a recipe is carried out."""
+    if not isinstance(case.input, Recipe):
+        return case.input
+    from kafka_corpus.recipes import build  # noqa: PLC0415  few need it, and it imports every codec
+
+    return build(case.input)
+
+
+def matches(pattern: str, id_: str) -> bool:
+    """Whether *pattern* names *id_*: an id, function or area, or one with `*` and `?` in it.
+
+    Brackets are plain characters, for ids have them.
+
+    >>> matches("v2_batch.crc_*", "v2_batch.crc_skips_epoch[lz4]"), matches("v2_batch", "v2_batch.crc")
+    (True, True)
+    """
+    if "*" in pattern or "?" in pattern:
+        return _glob(pattern).fullmatch(id_) is not None
+    return pattern in (id_, id_.partition("[")[0], id_.partition(".")[0])
+
+
+def _glob(pattern: str) -> re.Pattern[str]:
+    parts = {"*": ".*", "?": "."}
+    return re.compile("".join(parts.get(char) or re.escape(char) for char in pattern), re.DOTALL)
+
+
+def load_vectors(only: str | None = None) -> list[Case]:
+    """The compiled cases inside the package, sorted by id; *only* as in `matches`."""
+    cases = [to_case(vector) for vector in _stored() if only is None or matches(only, vector.id)]
+    return sorted(cases, key=lambda case: case.id)
+
+
+def _stored() -> Iterator[Vector]:
+    goldens = files("kafka_corpus").joinpath("goldens")
+    for name in load_manifest().files:
+        yield from _vectors.decode_lines(goldens.joinpath(name).read_bytes())
+
+
+def load_manifest() -> Manifest:
+    """The manifest inside the package."""
+    return parse_manifest(files("kafka_corpus").joinpath("goldens", MANIFEST).read_bytes())
+
+
+def parse_manifest(data: bytes) -> Manifest:
+    """The manifest in *data*; raises `msgspec.DecodeError` (a `ValueError`)."""
+    return _manifests.decode(data)
+
+
+def corpus_hash() -> str:
+    """The hash of the corpus inside the package, as its manifest says."""
+    return load_manifest().sha256

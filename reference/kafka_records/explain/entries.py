@@ -1,0 +1,80 @@
+"""A log in words: entries of any magic, end to end, and what cannot be one."""
+
+from __future__ import annotations
+
+from kafka_records.constants import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_VALUE_V2
+from kafka_records.errors import RecordFormatError
+from kafka_records.explain.batch import write_batch
+from kafka_records.explain.fixed import Values, read_values, write_fixed
+from kafka_records.explain.message import write_entry
+from kafka_records.explain.pen import Pen
+from kafka_records.explain.words import Words, size
+from kafka_records.layout import BATCH_V2, MESSAGE_V0, MESSAGE_V1, Layout
+from kafka_records.log import MAGIC_OFFSET, next_entry
+from kafka_records.model import Batch
+
+LAYOUTS = (MESSAGE_V0, MESSAGE_V1, BATCH_V2)
+# What can be told of an entry that is not all there.
+PLAIN = {
+    "crc": "not verified: not all the bytes that it covers are here",
+    "magic": "the format version",
+}
+
+
+def write_log(pen: Pen, batches: tuple[Batch, ...]) -> None:
+    """Write every entry; *batches* are those that `decode` has read."""
+    index = 0
+    while pen.left:
+        start = pen.at
+        try:
+            end = next_entry(pen.data, start)
+        except RecordFormatError as error:
+            write_impossible(pen, error)
+            return
+        if end is None:
+            write_partial(pen)
+            return
+        batch = batches[index] if index < len(batches) else None
+        if pen.data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2:
+            write_batch(pen, end - start)
+        else:
+            write_entry(pen, end - start, batch)
+        index += 1
+
+
+def write_impossible(pen: Pen, error: RecordFormatError) -> None:
+    """Size or magic cannot be, so nobody knows where the next entry starts."""
+    with pen.part("batch", f"not an entry: {error.message}"):
+        write_fixed(pen, MESSAGE_V0, say_plainly, upto=error.offset + 4 if error.path == "size" else LOG_OVERHEAD)
+        if error.path == "magic":
+            pen.field("bytes_12_to_15", 4, Words("", "crc in v0 and v1, leader epoch in v2"), "unread")
+            magic = int.from_bytes(pen.data[pen.at : pen.at + 1], "big", signed=True)
+            pen.field("magic", 1, Words(str(magic), error.message, rule=error.rule), "format", value=magic)
+        raise error
+
+
+def write_partial(pen: Pen) -> None:
+    """The end of a log in the middle of an entry: normal after a fetch, and dropped."""
+    left = pen.left
+    rule = "FRM-04" if left < LOG_OVERHEAD else "FRM-06" if left < HEADER_SIZE_UP_TO_MAGIC else "FRM-07"
+    layout = partial_layout(pen)
+    whole = read_values(pen, layout).get(layout.fields[1].name)
+    of = "" if whole is None else f" of {whole + LOG_OVERHEAD:,}"
+    with pen.part("batch", f"a partial entry, dropped: {left:,}{of} bytes ({rule})"):
+        write_fixed(pen, layout, say_plainly)
+        pen.rest("the beginning of what is missing; dropped", name="partial", rule=rule)
+
+
+def partial_layout(pen: Pen) -> Layout:
+    """The layout that the magic names; up to the size they are all alike."""
+    if pen.left < HEADER_SIZE_UP_TO_MAGIC:
+        return MESSAGE_V0
+    return LAYOUTS[pen.data[pen.at + MAGIC_OFFSET]]
+
+
+def say_plainly(name: str, value: int, _: Values) -> Words:
+    """A field of an entry that is not whole: its value, and little else."""
+    if name in {"message_size", "batch_length"}:
+        return Words(str(value), f"with the {LOG_OVERHEAD} bytes up to here: {size(value + LOG_OVERHEAD)}", (), "FRM-01")
+    shown = f"0x{value:08x}" if name == "crc" else str(value)
+    return Words(shown, PLAIN.get(name, ""))

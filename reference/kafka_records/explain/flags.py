@@ -1,0 +1,58 @@
+"""Attributes in words, bit by bit, and checksums: what all three formats have."""
+
+from __future__ import annotations
+
+from kafka_records import attributes as bits
+from kafka_records.constants import MAGIC_VALUE_V0, MAGIC_VALUE_V2
+from kafka_records.errors import RecordFormatError
+from kafka_records.explain.model import Note
+from kafka_records.explain.words import Words, pattern, span
+
+# Mask, what the bit says when set, and when not.
+V2_FLAGS = (
+    (bits.TRANSACTIONAL_FLAG_MASK, "transactional", "not transactional"),
+    (bits.CONTROL_FLAG_MASK, "control batch", "no control batch"),
+    (bits.DELETE_HORIZON_FLAG_MASK, "delete horizon in base_timestamp", "no delete horizon"),
+)
+# ATT-07, LEG-17, LEG-20: what readers ignore.
+UNUSED = {0: 0xF8, 1: 0xF0, 2: 0xFF80}
+
+
+def codec_of(attributes: int) -> str:
+    """The codec's name, or what is wrong with its id."""
+    try:
+        codec = bits.compression_of(attributes, at=0, rule="ATT-02")
+    except RecordFormatError as error:
+        return error.message
+    return "uncompressed" if codec == "none" else codec
+
+
+def say_attributes(attributes: int, magic: int) -> Words:
+    """A summary, and a note for each bit that the format knows."""
+    unsigned, digits = (attributes & 0xFFFF, 4) if magic == MAGIC_VALUE_V2 else (attributes & 0xFF, 2)
+    told = tell(unsigned, magic)
+    summary = ", ".join(text for mask, text in told if unsigned & mask or mask <= bits.TIMESTAMP_TYPE_MASK)
+    notes = tuple(Note(pattern(unsigned, mask, 4 * digits), text) for mask, text in told)
+    rule = "ATT-01" if magic == MAGIC_VALUE_V2 else "LEG-13"
+    return Words(f"0x{unsigned:0{digits}x}", summary, notes, rule)
+
+
+def tell(attributes: int, magic: int) -> list[tuple[int, str]]:
+    """What each known bit says, and the unknown ones if any is set."""
+    told = [(bits.COMPRESSION_CODEC_MASK, codec_of(attributes))]
+    if magic > MAGIC_VALUE_V0:
+        append = attributes & bits.TIMESTAMP_TYPE_MASK
+        told.append((bits.TIMESTAMP_TYPE_MASK, "LogAppendTime" if append else "CreateTime"))
+    if magic == MAGIC_VALUE_V2:
+        told += [(mask, yes if attributes & mask else no) for mask, yes, no in V2_FLAGS]
+    if attributes & UNUSED[magic]:
+        told.append((UNUSED[magic], "unused bits, ignored"))
+    return told
+
+
+def say_crc(stored: int, computed: int, *, name: str, covers: tuple[int, int], rule: str) -> Words:
+    """Whether a checksum is right; *covers* is the first byte and the one behind the last."""
+    first, end = covers
+    what = f"{name} of bytes {span(first, end - 1)}"
+    verdict = "matches" if stored == computed else f"stored 0x{stored:08x}, computed 0x{computed:08x}"
+    return Words(f"0x{stored:08x}", f"{what}: {verdict}", rule=rule)

@@ -1,0 +1,21 @@
+"""The Java client as a testee, built once for all tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_conformance.connect import VIRTUAL_MACHINE_MEMORY, Connection
+from kafka_conformance.sandbox import Sandbox
+from kafka_conformance.testees import java
+
+# MiB.  Java allocates what hostile sizes announce; with a small heap it gives up soon.
+HEAP = 512
+
+
+@pytest.fixture(scope="session")
+def java_client() -> Iterator[Sandbox]:
+    """A running testee; what it takes is said by the error when it cannot be built."""
+    argv = java.command(java.build(java.default_directory()), heap=HEAP)
+    sandbox = Sandbox(Connection(name=java.NAME, argv=tuple(argv), memory=VIRTUAL_MACHINE_MEMORY))
+    yield sandbox
+    sandbox.close()
