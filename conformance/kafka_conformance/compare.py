@@ -6,6 +6,7 @@ so that a report can say how much of the format was looked at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,6 +23,8 @@ MAX_VALUE: Final = 60
 HEADER_FIELDS: Final = tuple(name for name in BATCH_FIELDS if name != "records")
 # What `compare: records` looks at in a batch itself: nothing but its records.
 NO_FIELDS: Final[tuple[str, ...]] = ()
+
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,9 @@ def _as_text(key: bytes) -> set[bytes]:
         replaced = key.decode(errors="replace")
         per_byte = key.decode(errors="surrogateescape")
         per_byte = "".join("\ufffd" if "\udc80" <= char <= "\udcff" else char for char in per_byte)
-        others = (key.decode(errors="ignore"), key.decode("latin-1"))
+        # To Java an encoded surrogate is one ill-formed part, to Python three.
+        per_surrogate = _SURROGATE.sub("\ufffd".encode(), key).decode(errors="replace")
+        others = (per_surrogate, key.decode(errors="ignore"), key.decode("latin-1"))
         return {text.encode() for text in (replaced, per_byte, *others)}
     return set()
 

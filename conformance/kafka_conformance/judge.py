@@ -60,8 +60,8 @@ class Verdict:
     outcome: Outcome
     field: str = ""
     why: str = ""
-    also: tuple[str, ...] = field(default=())
-    left_out: tuple[str, ...] = field(default=())
+    also: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 AGREE: Final = Verdict("agree")
@@ -113,7 +113,8 @@ def _judge_error(expect: Expectation, error: Refusal) -> Verdict:
 def _judge_batches(case: Case, decoded: Decoded) -> Verdict:
     if case.expect.verdict == "invalid":
         kinds = " or ".join(case.expect.kinds) or "an error"
-        return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {len(decoded.batches)} batches")
+        got = _counted(len(decoded.batches), "batch", "batches")
+        return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {got}")
     return _compared(case, decoded, prefix=False)
 
 
@@ -146,8 +147,14 @@ def _without_indexes(path: str) -> str:
 def _judge_bytes(case: Case, data: bytes) -> Verdict:
     if case.expect.verdict == "invalid":
         kinds = " or ".join(case.expect.kinds) or "an error"
-        return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {len(data)} bytes")
+        return Verdict(
+            "accepts_invalid", field="error", why=f"expected {kinds}, got {_counted(len(data), 'byte', 'bytes')}"
+        )
     return verdict_on(written.differences(case, data))
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def _worse(one: Verdict, other: Verdict) -> Verdict:

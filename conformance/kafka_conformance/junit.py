@@ -23,7 +23,8 @@ def junit(report: Report) -> bytes:
             _case(suite, line, line.case in known)
     _stale(root, report)
     indent(root)
-    return tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    text: bytes = tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
 
 
 def _case(suite: Element, line: Line, known: bool) -> None:

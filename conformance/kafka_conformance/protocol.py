@@ -162,7 +162,8 @@ def reply_line(reply: Reply | HelloReply) -> bytes:
 
 def parse_request(line: bytes) -> Request:
     """The request in *line*; raises `msgspec.DecodeError` (a `ValueError`)."""
-    return _requests.decode(line)
+    request: Request = _requests.decode(line)
+    return request
 
 
 def parse_hello(line: bytes) -> HelloReply | Stray:

@@ -22,7 +22,8 @@ from kafka_conformance.hostile import printable
 from kafka_conformance.judge import OUTCOMES, Outcome, rank
 from kafka_conformance.report import Finding, Report
 
-PIPED_WIDTH: Final = 200
+# Lines are lines: whoever reads a pipe wraps them, or does not.
+PIPED_WIDTH: Final = 4000
 MOST_FINDINGS: Final = 20
 
 HEADINGS: Final[dict[Outcome, str]] = {
@@ -59,6 +60,16 @@ def console(file: IO[str] | None = None) -> Console:
 
 def show(report: Report, on: Console, most: int = MOST_FINDINGS) -> None:
     """Print *report*, with at most *most* lines of findings."""
+    if on.is_terminal:
+        _show(report, on, most)
+        return
+    with on.capture() as captured:
+        _show(report, on, most)
+    # Tables fill their last column with spaces.
+    on.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _show(report: Report, on: Console, most: int) -> None:
     on.print(_title(report, on))
     on.print(_table(report, on))
     for line in _verdict(report):
@@ -164,7 +175,9 @@ def _alike(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
 
     def key(finding: Finding) -> tuple[int, tuple[str, ...], str]:
         line = finding.line
-        return rank(line.outcome), line.rules[:1], _shape(line.field or line.why)
+        # What an API leaves out is the same thing whatever the rule.
+        rules = () if line.outcome == "lossy" else line.rules[:1]
+        return rank(line.outcome), rules, _shape(line.field or line.why)
 
     groups = [list(group) for _, group in groupby(sorted(findings, key=key), key=key)]
     groups.sort(key=lambda group: (rank(group[0].line.outcome), -len(group)))

@@ -9,7 +9,6 @@ result: it can be read and resumed, and is reported as incomplete.  The footer's
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -156,7 +155,7 @@ class Writer:
         beside = path.with_suffix(".part")
         self._file = beside.open("wb", buffering=0)
         self._write(_encoder.encode(header) + b"\n" + _joined(earned))
-        os.replace(beside, path)
+        beside.replace(path)
 
     def write(self, lines: Iterable[Line]) -> None:
         """Add *lines*."""

@@ -64,7 +64,7 @@ class Run:
     only: Sequence[str] = ()
     jobs: int = 1
     resume: bool = False
-    progress: Progress = lambda done, total, findings: None
+    progress: Progress = lambda *_: None
 
 
 @dataclass(slots=True)

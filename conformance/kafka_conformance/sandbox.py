@@ -1,9 +1,9 @@
 """Asks a testee questions and always has an observation, whatever the testee does.
 
 Questions go out several at a time: in one `many` line if the testee announced
-that, else as several lines ahead of the replies.  If such a group does not
-come back whole, the process is replaced and what is unanswered is asked again,
-one by one, so that the guilty case is found at the price of one line each.
+that, else as several lines ahead of the replies.  If `many` does not come back
+whole, the process is replaced and the same questions go out as lines.  Replies
+to lines come in order, so the first that is missing names the guilty case.
 
 A case with which the process died is asked once more, alone, in a fresh
 process, because a process may also be killed from outside, or fall over what
@@ -36,7 +36,7 @@ START_SECONDS: Final = 30.0
 STARTS: Final = 3
 MIN_SECONDS: Final = 0.5
 MAX_SECONDS: Final = 10.0
-CALIBRATION_SECONDS: Final = 5.0
+CALIBRATION_SECONDS: Final = 3.0
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
@@ -85,7 +85,8 @@ class Sandbox:
         self.seconds = seconds
         self.tally = Tally()
         self._child: Child | None = None
-        self._many = False
+        # Whether it takes `many`; None until it said hello.
+        self._many: bool | None = None
         # Whether it left a trivial question unanswered; then it is asked one by one.
         self._doubtful = False
         self._ids = map(str, count(1))
@@ -115,8 +116,15 @@ class Sandbox:
         """An answer for each of *questions*, in their order; one kind, and not heavy, if several."""
         if len(questions) == 1 or (self._doubtful and not self.tally.answers):
             return list(map(self._alone, questions))
-        together = self._together(questions)
-        return [known or self._alone(question) for question, known in zip(questions, together, strict=True)]
+        answers: list[Answered] = []
+        while len(answers) < len(questions):
+            rest = questions[len(answers) :]
+            many = self._many and isinstance(rest[0].subject, bytes)
+            known = self._at_once(rest) if many else self._in_a_row(rest)
+            if not any(known) and many:
+                continue
+            answers += [answer or self._alone(question) for question, answer in zip(rest, known, strict=False)]
+        return answers
 
     def close(self) -> None:
         """End the process."""
@@ -167,7 +175,8 @@ class Sandbox:
         if hello.protocol != protocol.PROTOCOL:
             child.kill()
             raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")
-        self._child, self._many = child, hello.many
+        self._child = child
+        self._many = hello.many if self._many is None else self._many
         return hello
 
     def _await_hello(self, child: Child) -> HelloReply | Trouble:
@@ -182,16 +191,61 @@ class Sandbox:
 
     # Asking several at once
 
-    def _together(self, questions: Sequence[Question]) -> list[Answered | None]:
+    def _at_once(self, questions: Sequence[Question]) -> Sequence[Answered | None]:
+        """All in one `many` line; all or nothing."""
         child = self._running()
         before = time.monotonic()
-        ids = [next(self._ids) for _ in questions]
-        many = self._many and isinstance(questions[0].subject, bytes)
-        child.send(_many_line(ids[0], questions) if many else b"".join(map(_line, ids, questions)))
+        name = next(self._ids)
+        child.send(_many_line(name, questions))
         child.asked += len(questions)
-        answers = self._collect_many(child, ids) if many else self._collect(child, ids)
-        each = (time.monotonic() - before) / len(questions)
-        return [None if answer is None else self._answered(answer, each) for answer in answers]
+        reply = self._await(child, {name}, self.seconds)
+        if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(questions):
+            each = (time.monotonic() - before) / len(questions)
+            return [self._answered(answer, each) for answer in reply.many]
+        # From now on one by one: a testee that fell once will fall again, and
+        # replies that come singly show where.
+        self._many = False
+        self._replace()
+        return [None] * len(questions)
+
+    def _in_a_row(self, questions: Sequence[Question]) -> list[Answered | None]:
+        """Several lines ahead of the replies; ends with the first that the testee falls over.
+
+        Replies come in order, so the first that is missing shows where it
+        fell.  None stands for what has to be asked again, alone.
+        """
+        child = self._running()
+        fresh = not child.asked
+        ids = [next(self._ids) for _ in questions]
+        child.send(b"".join(map(_line, ids, questions)))
+        child.asked += len(questions)
+        answers: list[Answered | None] = []
+        for name in ids:
+            before = time.monotonic()
+            reply = self._await(child, {name}, self.seconds)
+            spent = time.monotonic() - before
+            if isinstance(reply, Trouble):
+                return [*answers, self._fell(child, reply, spent, fresh=fresh and not answers)]
+            answers.append(self._answered(reply, spent) if isinstance(reply, Reply) else None)
+        return answers
+
+    def _fell(self, child: Child, trouble: Trouble, spent: float, *, fresh: bool) -> Answered | None:
+        """How it fell over the first question without a reply, if that is known well enough."""
+        observation: Observation
+        if trouble is Trouble.LATE and self.tally.answers:
+            # It does send its replies, so it is this one that it works on.
+            observation = Hung(spent)
+        elif trouble is Trouble.ENDED and fresh:
+            observation = child.ending()
+            if _outside(observation):
+                self._child = None
+                return None
+        else:
+            self._replace()
+            return None
+        self._replace()
+        self._count(observation, spent)
+        return Answered(observation, spent, int(_died(observation)))
 
     def _answered(self, answer: Answer | Reply, seconds: float) -> Answered | None:
         observation = observe(answer)
@@ -199,23 +253,6 @@ class Sandbox:
             return None
         self.tally.answers += 1
         return Answered(observation, seconds)
-
-    def _collect_many(self, child: Child, ids: list[str]) -> Sequence[Answer | Reply | None]:
-        reply = self._await(child, {ids[0]}, 2 * self.seconds)
-        if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(ids):
-            return reply.many
-        self._replace()
-        return [None] * len(ids)
-
-    def _collect(self, child: Child, ids: list[str]) -> Sequence[Answer | Reply | None]:
-        found: dict[str, Reply | None] = {}
-        while len(found) < len(ids):
-            reply = self._await(child, set(ids) - found.keys(), self.seconds)
-            if isinstance(reply, Trouble):
-                self._replace()
-                break
-            found[reply.id] = reply if isinstance(reply, Reply) else None
-        return [found.get(name) for name in ids]
 
     def _await(self, child: Child, ids: set[str], seconds: float) -> Reply | Misfit | Trouble:
         """The next reply to one of *ids*; other lines are counted and dropped."""
@@ -234,7 +271,7 @@ class Sandbox:
     # Asking one
 
     def _alone(self, question: Question) -> Answered:
-        if not self.tally.answers and self.tally.unanswered >= PATIENCE:
+        if self._doubtful and not self.tally.answers and self.tally.unanswered >= PATIENCE:
             return Answered(Skipped(NOT_ASKED, by_runner=True), 0.0)
         fresh = self._child is None or not self._child.asked
         answered = self._once(question)

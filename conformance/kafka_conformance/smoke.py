@@ -7,7 +7,7 @@ installed, else by the models that the schema is made from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -89,7 +89,7 @@ def smoke(connection: Connection) -> Iterator[Check]:
     child = Child(connection)
     talk = _Talk(child)
     try:
-        hello = yield from _hello(talk)
+        hello = yield from _say_hello(talk)
         for check in (_decodes, _malformed, _order, _unknown, _broken_line):
             yield from check(talk, hello)
         yield Check("every line fits the JSON Schema", talk.schema_problem, how_validated())
@@ -106,7 +106,7 @@ def _strays(talk: _Talk) -> str:
     return f"{talk.strays} other lines, which are tolerated: {talk.first_stray}"
 
 
-def _hello(talk: _Talk) -> Iterator[Any]:
+def _say_hello(talk: _Talk) -> Generator[Check, None, HelloReply]:
     line = talk.ask(protocol.request_line(protocol.HelloRequest()), START_SECONDS)
     hello = protocol.parse_hello(line)
     if isinstance(hello, Stray):
@@ -196,7 +196,7 @@ def _check_encode(talk: _Talk) -> Check:
     return Check("encodes a batch of magic 2", "" if same else "other records come back")
 
 
-def _malformed(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+def _malformed(talk: _Talk, _hello: HelloReply) -> Iterator[Check]:
     """A broken CRC, so that no codec has an excuse; codecs that do not check it are for the corpus to find."""
     data = encode(_one())
     broken = data[:61] + b"\xff" * (len(data) - 61)
@@ -209,7 +209,7 @@ def _malformed(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
     yield Check("an error for a malformed batch", "" if refused else f"it answers {type(observation).__name__.lower()}")
 
 
-def _order(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+def _order(talk: _Talk, _hello: HelloReply) -> Iterator[Check]:
     data = encode(_one())
     ids = [f"order-{number}" for number in range(8)]
     talk.child.send(b"".join(protocol.request_line(protocol.DecodeRequest(id=name, data=data)) for name in ids))
@@ -218,14 +218,14 @@ def _order(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
     yield Check("replies in order", "" if got == ids else f"ids came back as {', '.join(map(str, got))}")
 
 
-def _unknown(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+def _unknown(talk: _Talk, _hello: HelloReply) -> Iterator[Check]:
     line = talk.ask(b'{"id":"unknown","op":"no_such_op"}\n')
     reply = protocol.parse_reply(line)
     answered = isinstance(reply, Reply) and not isinstance(observe(reply), Decoded)
     yield Check("an unknown op is an error or skipped", "" if answered else f"it answers {printable(line)}")
 
 
-def _broken_line(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+def _broken_line(talk: _Talk, _hello: HelloReply) -> Iterator[Check]:
     """A line that is no JSON may be answered or not, but the testee goes on."""
     talk.child.send(b"this is no JSON\n")
     talk.child.send(protocol.request_line(protocol.DecodeRequest(id="after", data=b"")))
@@ -263,10 +263,7 @@ def schema_problem(line: bytes) -> str:
         document = msgspec.json.decode(line)
     except ValueError as error:
         return f"{printable(line)}: {error}"
-    if validate := _validator():
-        problem = validate(document)
-    else:
-        problem = _model_problem(document)
+    problem = (_validator() or _model_problem)(document)
     return f"{printable(line, 80)}: {printable(problem)}" if problem else ""
 
 

@@ -1,4 +1,4 @@
-"""What a Python testee is: a module (or an object) with these five names.
+"""What a Python testee is: a module (or an object) with these six names.
 
 `serve` puts one behind the protocol, so an adapter only drives its codec.  An
 adapter raises `CodecError` for what its codec refuses, with the best kind it
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from kafka_conformance.protocol import Capability
 from kafka_corpus.wire import WireBatch
@@ -32,7 +32,7 @@ class NotDone(Exception):
 
 
 class Testee(Protocol):
-    """The five names.
+    """The six names.
 
     `decode` gives every complete batch of the input, a trailing partial one
     dropped; fields that the codec does not expose stay `UNSET`.  `encode`
@@ -51,6 +51,9 @@ class Testee(Protocol):
     def encode(self, batch: WireBatch, /) -> bytes: ...
 
 
+NAMES: Final = ("NAME", "VERSION", "DECODES", "ENCODES", "decode", "encode")
+
+
 def load(reference: str) -> Testee:
     """The testee that *reference* names: a module, or an attribute of one.
 
@@ -65,9 +68,7 @@ def load(reference: str) -> Testee:
         if error.name != reference or not parent:
             raise
         found = getattr(import_module(parent), name)
-    missing = [
-        name for name in ("NAME", "VERSION", "DECODES", "ENCODES", "decode", "encode") if not hasattr(found, name)
-    ]
+    missing = [name for name in NAMES if not hasattr(found, name)]
     if missing:
         raise AttributeError(f"{reference} is no testee: it has no {', '.join(missing)}")
     return cast(Testee, found)

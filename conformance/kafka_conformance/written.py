@@ -9,6 +9,7 @@ takes whatever the reference reads back as the same batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import kafka_records
@@ -63,12 +64,7 @@ def _by_field(expected: Sequence[Batch], given: Sequence[Batch]) -> list[Differe
 
 def _graded(found: list[Difference]) -> list[Difference]:
     """Mark what does the records no harm: an epoch that brokers overwrite, a codec not used."""
-    return [
-        Difference(
-            difference.path, difference.expected, difference.given, lossy=difference.lossy or _harmless(difference)
-        )
-        for difference in found
-    ]
+    return [replace(difference, lossy=difference.lossy or _harmless(difference)) for difference in found]
 
 
 def _harmless(difference: Difference) -> bool:

@@ -12,18 +12,18 @@ from itertools import zip_longest
 from typing import Any
 
 import msgspec
-from kafka_records import Batch, RecordFormatError, decode, encode
-from kafka_records.compression import decompress
-from kafka_records.constants import COMPRESSIONS
-from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
-from kafka_records.log import entries
-from kafka_records.message import decode_message
 from msgspec import UNSET
 
 from kafka_corpus.build import put
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import Answer, input_of
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
+from kafka_records import Batch, RecordFormatError, decode, encode
+from kafka_records.compression import decompress
+from kafka_records.constants import COMPRESSIONS
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
+from kafka_records.log import entries
+from kafka_records.message import decode_message
 
 CODEC_BITS = 0x07
 # Two payloads are compared in memory; no case has more than this.
@@ -41,8 +41,9 @@ def ask_reference(case: Case) -> Answer:
         return Answer(verdict="ok", batches=list(map(to_wire, decode(given))))
     except RecordFormatError as error:
         before = list(map(to_wire, error.batches))
-        place = {"rule": error.rule, "path": error.path, "offset": error.offset}
-        return Answer(verdict="error", kind=error.kind, batches=before or UNSET, **place)
+        answer = Answer(verdict="error", kind=error.kind, batches=before or UNSET)
+        answer.rule, answer.path, answer.offset = error.rule, error.path, error.offset
+        return answer
 
 
 def brief(case: Case, answer: Answer) -> Answer:
@@ -140,21 +141,20 @@ def _records_difference(expected: Sequence[Any], given: Sequence[Any]) -> str:
 
 def data_difference(case: Case, data: bytes) -> str:
     """Where the bytes written for *case* are not right."""
-    right = case.expect.data
-    if right is None:
-        return "accepted"
-    if data == right:
+    if data == case.expect.data:
         return ""
     try:
-        return _read_difference(case, right, data)
+        return _read_difference(case, data)
     except RecordFormatError as error:
         return f"bytes that cannot be read: {error}"
 
 
-def _read_difference(case: Case, right: bytes, data: bytes) -> str:
-    expected, given = decode(right), decode(data)
-    if given != expected:
+def _read_difference(case: Case, data: bytes) -> str:
+    right = case.expect.data
+    if decode(data) != ((case.input,) if right is None else decode(right)):
         return "bytes that read as another batch"
+    if right is None:
+        return ""
     match case.expect.compare:
         case "exact":
             return _first_byte(right, data)

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
-from kafka_records import Batch
-from kafka_records.rules import all_rules
 
 from kafka_corpus import evidence, ledger
 from kafka_corpus.answers import disagreement
@@ -26,6 +24,8 @@ from kafka_corpus.compiler import (
 )
 from kafka_corpus.vectors import IDS, input_of
 from kafka_corpus.wire import to_wire
+from kafka_records import Batch
+from kafka_records.rules import all_rules
 
 COMPILE: Final = "run `kafkaproof corpus compile`"
 # The operations whose rules have to have cases; the other checks need a broker.
@@ -55,7 +55,10 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
         *disagreements(compiled.cases),
         *missing_rules(compiled.cases),
         *repeated_inputs(compiled.cases),
-        *(Drift("evidence", where, why) for where, why in evidence.contradictions(root, compiled.cases, compiled.contents)),
+        *(
+            Drift("evidence", where, why)
+            for where, why in evidence.contradictions(root, compiled.cases, compiled.contents)
+        ),
     ]
 
 

@@ -40,12 +40,24 @@ def corpus() -> None:
 @json_option
 @click.pass_context
 def compile_command(
-    context: click.Context, only_check: bool, rewrite_ids: bool, retire: tuple[str, ...], root: Path | None, as_json: bool
+    context: click.Context,
+    /,
+    *,
+    only_check: bool,
+    rewrite_ids: bool,
+    retire: tuple[str, ...],
+    root: Path | None,
+    as_json: bool,
 ) -> None:
     """Write the vectors, their manifest, the ledger and the schema."""
     if only_check:
         context.invoke(check_command, root=root, as_json=as_json)
         return
+    write_compiled(root, rewrite_ids=rewrite_ids, retire=retire, as_json=as_json)
+
+
+def write_compiled(root: Path | None, *, rewrite_ids: bool, retire: tuple[str, ...], as_json: bool) -> None:
+    """Compile and write, unless that breaks a promise about ids."""
     from kafka_corpus import compiler, ledger, registry
     from kafka_corpus.vectors import UNRELEASED
 
@@ -99,9 +111,9 @@ def list_command(area: str | None, rule: str | None, only: str | None, as_json: 
     """List the cases."""
     from kafka_corpus.vectors import corpus_hash, load_vectors
 
-    cases = [
-        case for case in load_vectors(only) if area in (None, case.area) and (rule is None or rule.upper() in case.rules)
-    ]
+    cases = [case for case in load_vectors(only) if area in (None, case.area)]
+    if rule is not None:
+        cases = [case for case in cases if rule.upper() in case.rules]
     document = {"corpus": corpus_hash(), "cases": [summary(case) for case in cases]}
     say(document, as_json, lambda: list_lines(cases), lambda: print_table(cases))
 
@@ -115,7 +127,10 @@ def summary(case: Case) -> dict[str, Any]:
 def list_lines(cases: list[Case]) -> list[str]:
     """Plain columns, for pipes: every line a case."""
     width = max((len(case.id) for case in cases), default=0)
-    return [f"{case.id:{width}}  {case.op:6}  {case.expect.verdict:10}  {','.join(case.rules)}  {case.title}" for case in cases]
+    return [
+        f"{case.id:{width}}  {case.op:6}  {case.expect.verdict:10}  {','.join(case.rules)}  {case.title}"
+        for case in cases
+    ]
 
 
 def print_table(cases: list[Case]) -> None:
@@ -127,7 +142,7 @@ def print_table(cases: list[Case]) -> None:
 
 @corpus.command("show")
 @click.argument("id_", metavar="ID")
-@click.option("--raw", is_flag=True, help="Write the bytes to decode (or the right bytes of an encode case), unadorned.")
+@click.option("--raw", is_flag=True, help="Write the bytes alone: those to decode, or those to be written.")
 @json_option
 def show_command(id_: str, raw: bool, as_json: bool) -> None:
     """Show one case: question, right answer, rules and evidence."""
@@ -136,7 +151,7 @@ def show_command(id_: str, raw: bool, as_json: bool) -> None:
 
     case = find(id_)
     if raw:
-        click.get_binary_stream("stdout").write(show.raw_bytes(case))
+        click.echo(show.raw_bytes(case), nl=False)
         return
     say(json.loads(line_of(case)), as_json, lambda: show.lines(case), lambda: show.print_case(case))
 
@@ -185,9 +200,8 @@ def requests_command(only: str | None) -> None:
     from kafka_corpus.evidence import requests
     from kafka_corpus.vectors import load_vectors
 
-    out = click.get_binary_stream("stdout")
     for line in requests(load_vectors(only)):
-        out.write(line)
+        click.echo(line, nl=False)
 
 
 @evidence_group.command("add")
@@ -208,7 +222,8 @@ def add_command(name: str, version: str, replies: Iterable[bytes], root: Path | 
     path = place / evidence.FOLDER / recording.file
     path.write_bytes(recording.text())
     document = {"file": recording.file, "answers": len(recording.lines)}
-    say(document, as_json, lambda: [f"{len(recording.lines)} answers in {recording.file}; now `kafkaproof corpus compile`"])
+    text = f"{len(recording.lines)} answers in {recording.file}; now `kafkaproof corpus compile`"
+    say(document, as_json, lambda: [text])
 
 
 def say(

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from kafka_records import Batch
 
 from kafka_corpus import evidence, ledger, schema
 from kafka_corpus.answers import ask_reference, brief, data_difference
@@ -36,10 +35,13 @@ from kafka_corpus.vectors import (
     parse_line,
     parse_manifest,
 )
+from kafka_records import Batch
 
 GOLDENS: Final = "goldens"
-# Anything larger is made at run time, from a recipe.
+# More bytes to decode are made at run time, from a recipe.
 MAX_INPUT: Final = 64 * 1024
+# A recipe makes bytes, no batch; and a batch that fills two lz4 blocks is more than 64 KiB.
+MAX_BATCH: Final = 128 * 1024
 MAX_LINE: Final = 512 * 1024
 
 # What compresses, by codec; python-snappy does its work in cramjam.
@@ -108,9 +110,10 @@ def keep_bytes(case: Case, old: Case) -> Case:
 
 def check_size(case: Case) -> None:
     """Refuse what belongs into a recipe."""
-    size = len(case.input) if isinstance(case.input, bytes) else batch_size(case.input)
-    if size > MAX_INPUT:
-        raise ValueError(f"{case.id}: an input of {size} bytes; more than {MAX_INPUT} has to be a recipe")
+    given = case.input
+    size, most = (len(given), MAX_INPUT) if isinstance(given, bytes) else (batch_size(given), MAX_BATCH)
+    if size > most:
+        raise ValueError(f"{case.id}: an input of {size} bytes; more than {most} has to be a recipe")
     if f"{case.area}.ndjson" == IDS:
         raise ValueError(f"{case.id}: no area can be called {case.area}")
 
@@ -173,7 +176,8 @@ def here() -> dict[str, str]:
 
 def libraries(root: Path) -> dict[str, list[str]]:
     """All libraries that the inputs below *root* came from, those of this environment included."""
-    old = stored_manifest(root).libraries if stored_manifest(root) else {}
+    manifest = stored_manifest(root)
+    old = manifest.libraries if manifest else {}
     return {codec: sorted({*old.get(codec, ()), version}) for codec, version in here().items()}
 
 

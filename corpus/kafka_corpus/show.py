@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
-from kafka_records import Batch
-from kafka_records.rules import rule
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
@@ -17,6 +15,8 @@ from rich.text import Text
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vectors import input_of
 from kafka_corpus.wire import to_wire
+from kafka_records import Batch
+from kafka_records.rules import rule
 
 STYLES: Final = {"valid": "green", "invalid": "red", "acceptable": "yellow"}
 BYTES_A_LINE: Final = 16

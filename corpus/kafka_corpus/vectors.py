@@ -14,11 +14,11 @@ from importlib.resources import files
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from kafka_records import Batch, Kind
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe, Verdict
 from kafka_corpus.wire import WireBatch, from_wire, to_wire
+from kafka_records import Batch, Kind
 
 SCHEMA_VERSION: Final = 1
 CORPUS_VERSION: Final = "1.0"
@@ -224,7 +224,8 @@ def input_of(case: Case) -> bytes | Batch:
     """The bytes to decode or the batch to write; a recipe is carried out."""
     if not isinstance(case.input, Recipe):
         return case.input
-    from kafka_corpus.recipes import build  # noqa: PLC0415  few need it, and it imports every codec
+    # Few need it, and it imports every codec.
+    from kafka_corpus.recipes import build
 
     return build(case.input)
 

@@ -6,6 +6,7 @@ this package; it imports nothing of ours.
 
 from kafka_records.control import ControlRecord, decode_control, encode_control
 from kafka_records.errors import KINDS, Kind, RecordFormatError
+from kafka_records.explain import Explanation, explain
 from kafka_records.log import decode, encode
 from kafka_records.model import DEFAULT, Batch, Header, Limits, Record
 
@@ -14,6 +15,7 @@ __all__ = [
     "KINDS",
     "Batch",
     "ControlRecord",
+    "Explanation",
     "Header",
     "Kind",
     "Limits",
@@ -23,4 +25,5 @@ __all__ = [
     "decode_control",
     "encode",
     "encode_control",
+    "explain",
 ]

@@ -195,10 +195,10 @@ def check_writable(batch: Batch) -> None:
         raise unwritable("CLN-15", "compression", "an empty batch is never compressed")
     if not -INT32_MAX - 1 <= batch.last_offset - batch.base_offset <= INT32_MAX:
         raise unwritable("OFF-08", "last_offset", "the last offset delta exceeds int32")
+    check_records(batch)
+    check_producer_state(batch)
     if base_timestamp_of(batch) < NO_TIMESTAMP:
         raise unwritable("TIM-22", "base_timestamp", f"base_timestamp is {base_timestamp_of(batch)}")
-    check_producer_state(batch)
-    check_records(batch)
 
 
 def check_producer_state(batch: Batch) -> None:

@@ -10,7 +10,8 @@ own segment in front (``inside``), so no path is built while all is well.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 if TYPE_CHECKING:
     from kafka_records.model import Batch
@@ -65,7 +66,7 @@ class RecordFormatError(ValueError):
 
     def inside(self, segment: str, *, moved: int = 0) -> RecordFormatError:
         """Put *segment* in front of the path and move the offset by *moved* bytes."""
-        self.path = ".".join(filter(None, (segment, self.path)))
+        self.path = ".".join(filter(None, (segment, self.path))).replace(".[", "[")
         if self.offset != NO_OFFSET:
             self.offset += moved
         return self
@@ -74,6 +75,10 @@ class RecordFormatError(ValueError):
         """Say that the bytes were decompressed from what starts at *offset*."""
         self.inner_offset, self.offset = self.offset, offset
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is pickled by its `args`, and ours takes more than a message.
+        return partial(type(self), rule=self.rule), (self.kind, self.message), vars(self)
 
     def __str__(self) -> str:
         where = f"at {self.path or 'input'}"

@@ -10,7 +10,15 @@ from __future__ import annotations
 from kafka_records import attributes as bits
 from kafka_records.budget import BATCH_COST, PAYLOAD_COST, RECORD_COST, pay
 from kafka_records.compression import compress, decompress
-from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0, MAGIC_VALUE_V1, NO_PRODUCER_ID, Compression
+from kafka_records.constants import (
+    INT64_MAX,
+    LOG_OVERHEAD,
+    MAGIC_VALUE_V0,
+    MAGIC_VALUE_V1,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    Compression,
+)
 from kafka_records.errors import RecordFormatError
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ENTRY
 from kafka_records.message import Message, decode_message, encode_message, is_compressed, is_too_small, layout_of
@@ -177,7 +185,7 @@ def check_writable(batch: Batch) -> None:
 
 
 def check_records(batch: Batch) -> None:
-    """Offsets rise, and there are no headers."""
+    """Offsets rise, timestamps are not below -1, and there are no headers."""
     previous: int | None = None
     for index, record in enumerate(batch.records):
         path = f"records[{index}]"
@@ -187,4 +195,8 @@ def check_records(batch: Batch) -> None:
         if previous is not None and record.offset <= previous:
             message = f"offset {record.offset} follows {previous}"
             raise RecordFormatError("malformed", message, path=f"{path}.offset", rule="OFF-07")
+        if not NO_TIMESTAMP <= record.timestamp <= INT64_MAX:
+            # MemoryRecordsBuilder#appendWithOffset: even where LogAppendTime or v0 leaves it out.
+            message = f"timestamp is {record.timestamp}"
+            raise RecordFormatError("malformed", message, path=f"{path}.timestamp", rule="TIM-04")
         previous = record.offset

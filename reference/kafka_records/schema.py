@@ -9,6 +9,7 @@ schema ends in tagged fields, which are skipped on reading and written as none.
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as StructError
 from typing import Any, Final
 
 from kafka_records.errors import RecordFormatError
@@ -93,6 +94,8 @@ def encode_value(value: Any, type_: Any) -> bytes:
         case [schema]:
             return encode_unsigned(len(value) + 1) + b"".join(encode_struct(item, schema) for item in value)
         case "uuid":
+            if len(value) != UUID_BYTES:
+                raise StructError(f"a uuid takes {UUID_BYTES} bytes, not {len(value)}")
             return bytes(value)
         case "string":
             return encode_unsigned(len(value) + 1) + bytes(value)

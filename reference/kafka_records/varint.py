@@ -34,8 +34,13 @@ def decode_unsigned(data: bytes, at: int, most: int, field: str) -> tuple[int, i
 
 def decode_varint(data: bytes, at: int, field: str) -> tuple[int, int]:
     """Read a zig-zag int32 of 1 to 5 bytes."""
-    if at < len(data) and (byte := data[at]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
+    if at + 1 < len(data):
+        # One or two bytes are nearly all there is, so they take the short way.
+        if (first := data[at]) < 0x80:
+            return (first >> 1) ^ -(first & 1), at + 1
+        if (second := data[at + 1]) < 0x80:
+            value = first & 0x7F | second << 7
+            return (value >> 1) ^ -(value & 1), at + 2
     value, at = decode_unsigned(data, at, MAX_VARINT_BYTES, field)
     value &= 0xFFFFFFFF  # VAR-07: `tmp << 28` lets bits 4 to 6 of the 5th byte fall off
     return (value >> 1) ^ -(value & 1), at
@@ -43,8 +48,13 @@ def decode_varint(data: bytes, at: int, field: str) -> tuple[int, int]:
 
 def decode_varlong(data: bytes, at: int, field: str) -> tuple[int, int]:
     """Read a zig-zag int64 of 1 to 10 bytes."""
-    if at < len(data) and (byte := data[at]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
+    if at + 1 < len(data):
+        # One or two bytes are nearly all there is, so they take the short way.
+        if (first := data[at]) < 0x80:
+            return (first >> 1) ^ -(first & 1), at + 1
+        if (second := data[at + 1]) < 0x80:
+            value = first & 0x7F | second << 7
+            return (value >> 1) ^ -(value & 1), at + 2
     value, at = decode_unsigned(data, at, MAX_VARLONG_BYTES, field)
     value &= 0xFFFFFFFFFFFFFFFF  # VAR-08: the 10th byte holds one bit of the value
     return (value >> 1) ^ -(value & 1), at

@@ -1,8 +1,8 @@
 """Where the Java client and the reference part, and whether that is known (`differences.toml`).
 
 Two answers agree if they give the same batches and both end in an error or
-both do not.  If they do not agree, the first entry that one takes and the
-other does not, or that they read differently, is what they dispute.
+both do not.  Otherwise the first entry that they read differently, or that only
+one of them takes, is what they dispute.
 """
 
 from __future__ import annotations
@@ -18,16 +18,23 @@ from typing import Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from kafka_conformance.observation import Decoded
+from kafka_conformance import written
+from kafka_conformance.observation import Decoded, Encoded, Refused
+from kafka_corpus.case import Case, Compare, Expectation
 from kafka_corpus.wire import WireBatch, WireRecord, to_wire
-from kafka_records import RecordFormatError, decode
-from kafka_records.constants import COMPRESSIONS
-from kafka_records.layout import BATCH_V2, MESSAGE_V0
+from kafka_records import Batch, RecordFormatError, decode, encode
+from kafka_records.attributes import COMPRESSION_CODEC_MASK
+from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, Compression
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
 from kafka_records.log import entries
 
 LIST = Path(__file__).with_name("differences.toml")
 HEADER_KEY = "header_key_is_text"
 UNKNOWN = "unknown"
+ACCEPTS = "accepts"
+REPLACED = "\ufffd".encode()
+# To Java an encoded surrogate is one malformed character, to Python three malformed bytes.
+SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +47,8 @@ class Difference:
         reason: why it stays.
         magics: of the disputed entry.
         compressions: of the disputed entry.
-        reference: "accepts", or a pattern for the rule by which it refuses.
-        java: "accepts", or a pattern for the message of its error.
+        reference: a pattern for the rule by which it refuses, or for "accepts".
+        java: a pattern for the message of its error, or for "accepts".
         empty: whether the reference has to read a batch without records.
         hex: a pattern that the entry has to hold.
         shown_by: which sweeps show it.
@@ -52,9 +59,9 @@ class Difference:
     rule: str
     reason: str
     magics: Sequence[int] = ()
-    compressions: Sequence[str] = ()
-    reference: str = "accepts"
-    java: str = "accepts"
+    compressions: Sequence[Compression] = ()
+    reference: str = ACCEPTS
+    java: str = ACCEPTS
     empty: bool = False
     hex: str = ""
     shown_by: Sequence[Literal["mutants", "streams"]] = ()
@@ -71,8 +78,18 @@ class Answer:
 
 @cache
 def known_differences() -> tuple[Difference, ...]:
-    """The reviewed list."""
-    return tuple(Difference(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))["difference"])
+    """The reviewed list of what is read differently."""
+    return _listed("difference")
+
+
+@cache
+def known_encode_differences() -> tuple[Difference, ...]:
+    """The reviewed list of what is written differently."""
+    return _listed("encode")
+
+
+def _listed(table: str) -> tuple[Difference, ...]:
+    return tuple(Difference(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))[table])
 
 
 def ask_reference(data: bytes) -> Answer:
@@ -90,37 +107,66 @@ def answer_of(decoded: Decoded) -> Answer:
 
 def differences(data: bytes, reference: Answer, java: Answer) -> set[str]:
     """Names of the known differences between two answers to *data*; `UNKNOWN` among them if one is not known."""
+    as_java_can = list(map(as_text, reference.batches))
+    pairs = enumerate(zip(as_java_can, java.batches, strict=False))
     shared = min(len(reference.batches), len(java.batches))
-    ours, theirs = list(reference.batches[:shared]), list(java.batches[:shared])
-    found = set() if ours == theirs else {HEADER_KEY if list(map(as_text, ours)) == theirs else UNKNOWN}
-    if len(reference.batches) == len(java.batches) and (reference.error is None) == (java.error is None):
+    at = next((index for index, (ours, theirs) in pairs if ours != theirs), shared)
+    found = {HEADER_KEY} if as_java_can[:at] != list(reference.batches[:at]) else set()
+    if at == len(reference.batches) == len(java.batches) and (reference.error is None) == (java.error is None):
         return found
-    start, end = list(entries(data))[shared]
-    fits = (known.id for known in known_differences() if is_about(known, data[start:end], reference, java))
+    start, end = list(entries(data))[at]
+    fits = (known.id for known in known_differences() if is_about(known, data[start:end], reference, java, at))
     return found | {next(fits, UNKNOWN)}
 
 
-def is_about(known: Difference, entry: bytes, reference: Answer, java: Answer) -> bool:
-    """Whether *known* explains what two decoders make of *entry*, which one of them did not get past."""
-    magic = entry[MESSAGE_V0.field("magic").offset]
-    codec_at = (BATCH_V2.field("attributes").offset + 1) if magic == 2 else MESSAGE_V0.field("attributes").offset
-    at = min(len(reference.batches), len(java.batches))
+def is_about(known: Difference, entry: bytes, reference: Answer, java: Answer, at: int) -> bool:
+    """Whether *known* explains what two decoders make of *entry*, the one *at* this index."""
+    magic = entry[MAGIC_OFFSET]
+    attributes = (BATCH_V2 if magic == MAGIC_VALUE_V2 else MESSAGE_V0).field("attributes")
+    codec = entry[attributes.offset + attributes.width - 1] & COMPRESSION_CODEC_MASK
     empty = len(reference.batches) > at and not reference.batches[at].records
     return (
         magic in known.magics
-        and COMPRESSIONS[entry[codec_at] % 8 % 5] in known.compressions
+        and codec in map(COMPRESSIONS.index, known.compressions)
         and _fits(known.reference, reference, at)
         and _fits(known.java, java, at)
-        and known.empty == empty
+        and (empty or not known.empty)
         and bool(re.search(known.hex, entry.hex()))
     )
 
 
 def _fits(wanted: str, answer: Answer, at: int) -> bool:
     """Whether a decoder took the entry *at* this index, or refused it with the wanted words."""
-    if len(answer.batches) > at:
-        return wanted == "accepts"
-    return answer.error is not None and wanted != "accepts" and bool(re.search(wanted, answer.error))
+    return bool(re.search(wanted, ACCEPTS if len(answer.batches) > at else answer.error or "ends"))
+
+
+def encode_difference(batch: Batch, java: Encoded | Refused) -> str:
+    """The name of the known difference over writing *batch*, `UNKNOWN`, or nothing if the two agree."""
+    try:
+        ours, rule = encode(batch), ACCEPTS
+    except RecordFormatError as error:
+        ours, rule = None, error.rule
+    if ours is None and not isinstance(java, Encoded):
+        return ""
+    if ours is not None and isinstance(java, Encoded):
+        return "" if is_same(batch, ours, java.data) else UNKNOWN
+    told = ACCEPTS if isinstance(java, Encoded) else java.error.message
+    fits = (
+        known.id
+        for known in known_encode_differences()
+        if batch.magic in (known.magics or (batch.magic,))
+        and re.search(known.reference, rule)
+        and re.search(known.java, told)
+    )
+    return next(fits, UNKNOWN)
+
+
+def is_same(batch: Batch, ours: bytes, theirs: bytes) -> bool:
+    """Whether two encodings differ at most in their compressed bytes."""
+    compare: Compare = "exact" if batch.compression == "none" else "masked"
+    expect = Expectation(verdict="valid", data=ours, compare=compare)
+    case = Case(id="java.any", title="", rules=(), area="java", op="encode", input=batch, expect=expect)
+    return not written.differences(case, theirs)
 
 
 def as_text(batch: WireBatch) -> WireBatch:
@@ -131,5 +177,5 @@ def as_text(batch: WireBatch) -> WireBatch:
 
 def _record_as_text(record: WireRecord) -> WireRecord:
     assert record.headers is not UNSET
-    headers = [(key.decode(errors="replace").encode(), value) for key, value in record.headers]
+    headers = [(SURROGATE.sub(REPLACED, key).decode(errors="replace").encode(), value) for key, value in record.headers]
     return replace(record, headers=headers)

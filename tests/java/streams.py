@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from zlib import crc32
+from zlib import MAX_WBITS, compressobj, crc32
 
+import lz4.block
+import snappy
 import xxhash
 from tests.java.mutate import edited
 
@@ -21,14 +23,11 @@ from kafka_corpus.frames import (
     XERIAL_MAGIC,
     ZSTD_MAGIC,
     codec_id,
-    deflate,
     deflate_stored,
     gzip_header,
     gzip_member,
-    lz4_block,
     lz4_data,
     lz4_header,
-    snappy_block,
     xerial_chunk,
     zstd_block,
     zstd_header,
@@ -106,20 +105,22 @@ def gzip_part(part: bytes, chance: Random) -> bytes:
     check = crc32(header) & 0xFFFF ^ (chance.random() < ODD)
     header += check.to_bytes(2, "little") if flags & 2 else b""
     small = len(part) < 1 << 16 and chance.random() < 0.5
-    return gzip_member(part, header=header, body=deflate_stored(part) if small else deflate(part))
+    deflater = compressobj(wbits=-MAX_WBITS)
+    body = deflate_stored(part) if small else deflater.compress(part) + deflater.flush()
+    return gzip_member(part, header=header, body=body)
 
 
 def snappy_stream(plain: bytes, chance: Random) -> bytes:
     """Raw, or xerial blocks with headers in between."""
     if chance.random() < 0.2:
-        return ended(snappy_block(plain), chance)
+        return ended(snappy.compress(plain), chance)
     version = chance.choice((1, 1, 1, 0, -1, 999)).to_bytes(4, "big", signed=True)
     packed = XERIAL_MAGIC + version + XERIAL_HEADER[12:]
     for part in parts(plain, chance):
         again = XERIAL_MAGIC + chance.choice((1, 1, 1, 2, 0)).to_bytes(4, "big") + XERIAL_HEADER[12:]
         half = XERIAL_MAGIC[:4] + bytes(12)
         packed += chance.choice((b"",) * 12 + (again,) * 3 + (half,))
-        packed += xerial_chunk(b"" if chance.random() < ODD else snappy_block(part))
+        packed += xerial_chunk(b"" if chance.random() < ODD else snappy.compress(part))
     tails = (XERIAL_HEADER, XERIAL_HEADER[:12], XERIAL_MAGIC[:4], bytes(4), b"\xff" * 4, b"\x20\0\0\1")
     return ended(packed, chance, *tails)
 
@@ -147,7 +148,7 @@ def lz4_part(part: bytes, chance: Random, *, checked: bool) -> bytes:
     for start in range(0, len(part) or 1, 1 << 16):
         plain = part[start : start + (1 << 16)]
         stored = bool(plain) and chance.random() < 0.4
-        block = plain if stored else lz4_block(plain)
+        block = plain if stored else lz4.block.compress(plain, store_size=False)
         checksum = xxhash.xxh32_intdigest(block) ^ (chance.random() < ODD)
         packed += lz4_data(block, stored=stored, checksum=checksum if checked else None)
     return packed

@@ -102,11 +102,9 @@ def test_header_fields_are_where_they_belong(three_ways: ThreeWays) -> None:
     assert encode(batch) == data
 
 
-@pytest.mark.parametrize("bit", range(16))
+@pytest.mark.parametrize("bit", range(3, 16))
 def test_each_attribute_bit_means_its_own(bit: int) -> None:
     """Bits 3 to 6 set one thing each, and bits 7 to 15 set nothing (ATT-03 to ATT-08)."""
-    if bit < 3:
-        pytest.skip("the codec has tests of its own")
     attributes = (1 << bit) - (1 << 16 if bit == 15 else 0)
     (batch,) = decode(raw_batch(raw_record(), attributes=attributes))
     meanings = {

@@ -63,7 +63,7 @@ def _record_batch(batch: Any) -> WireBatch:
     return WireBatch(
         magic=batch.magic,
         base_offset=batch.base_offset,
-        last_offset=batch.next_offset - 1,
+        last_offset=_before(batch.next_offset),
         compression=_compression(batch.compression_type),
         timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
         max_timestamp=batch.max_timestamp,
@@ -79,11 +79,16 @@ def _record_batch(batch: Any) -> WireBatch:
 def _message(batch: Any) -> WireBatch:
     # LegacyRecordBatch tells neither its magic nor its codec nor its base offset.
     return WireBatch(
-        last_offset=batch.next_offset - 1,
+        last_offset=_before(batch.next_offset),
         transactional=batch.is_transactional,
         control=batch.is_control_batch,
         records=list(map(_record, batch)),
     )
+
+
+def _before(offset: int) -> int:
+    # Past the largest offset its Cython classes wrap, as int64 does; so must our step back.
+    return (offset - 1 + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _compression(number: int) -> str:
@@ -129,7 +134,7 @@ def encode(batch: WireBatch) -> bytes:
             batch_size=BATCH_SIZE,
         )
     else:
-        builder = LegacyRecordBatchBuilder(wanted.magic, codec, BATCH_SIZE)  # type: ignore[arg-type]
+        builder = LegacyRecordBatchBuilder(wanted.magic, codec, BATCH_SIZE)
     try:
         _append_all(builder, wanted)
         return bytes(builder.build())
@@ -140,9 +145,6 @@ def encode(batch: WireBatch) -> bytes:
 def _append_all(builder: Any, wanted: Batch) -> None:
     for record in wanted.records:
         headers = [(_header_text(header.key), header.value) for header in record.headers]
-        if wanted.magic < 2 and headers:
-            # LegacyRecordBatchBuilder takes headers and forgets them.
-            raise NotDone("its builder for old messages knows no headers")
         arguments = (record.offset, record.timestamp, record.key, record.value, headers)
         if builder.append(*arguments) is None:
             raise CodecError("limit", "append says that the batch is full")
@@ -156,10 +158,14 @@ def _header_text(key: bytes) -> str:
 
 
 def _check_expressible(wanted: Batch) -> None:
+    new = wanted.magic == 2
     for unusual, what in (
-        (wanted.base_offset != 0, "a base offset other than 0"),
+        ((new or wanted.compression != "none") and wanted.base_offset != 0, "a base offset other than 0"),
+        (new and wanted.records and wanted.last_offset != wanted.records[-1].offset, "an offset after the last record"),
+        (not new and (wanted.transactional or wanted.producer_id != -1), "a producer's state in an old message"),
         (wanted.partition_leader_epoch != -1, "a partition leader epoch"),
         (wanted.timestamp_type == "append", "LogAppendTime"),
+        (wanted.timestamp_type == "none" and wanted.magic > 0, "records without timestamps"),
         (wanted.control, "a control batch"),
         (wanted.delete_horizon is not None, "a delete horizon"),
         (not wanted.records, "a batch without records"),

@@ -8,7 +8,6 @@ batches to ask for: such batches are skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import kafka
@@ -37,8 +36,9 @@ def decode(data: bytes) -> list[WireBatch]:
     """Every complete batch of *data*."""
     batches: list[WireBatch] = []
     try:
-        for batch in _batches(data):
-            batches.append(_batch(batch))
+        records = MemoryRecords(data)
+        while records.has_next():
+            batches.append(_batch(records.next_batch()))
     except UnsupportedCodecError as error:
         raise CodecError("unsupported_compression", str(error), batches) from error
     except CorruptRecordError as error:
@@ -49,12 +49,6 @@ def decode(data: bytes) -> list[WireBatch]:
         # struct.error, IndexError, snappy's and zlib's own: not what its consumer catches.
         raise CodecError(_leak_kind(leak), _told(leak), batches) from leak
     return batches
-
-
-def _batches(data: bytes) -> Iterator[Any]:
-    records = MemoryRecords(data)
-    while records.has_next():
-        yield records.next_batch()
 
 
 def _batch(batch: Any) -> WireBatch:
@@ -156,10 +150,13 @@ def _header_text(key: bytes) -> str:
 
 
 def _check_expressible(wanted: Batch) -> None:
+    new = wanted.magic == 2
     for unusual, what in (
-        (wanted.base_offset != 0, "a base offset other than 0"),
+        ((new or wanted.compression != "none") and wanted.base_offset != 0, "a base offset other than 0"),
+        (new and wanted.records and wanted.last_offset != wanted.records[-1].offset, "an offset after the last record"),
         (wanted.partition_leader_epoch != -1, "a partition leader epoch"),
         (wanted.timestamp_type == "append", "LogAppendTime"),
+        (wanted.timestamp_type == "none" and wanted.magic > 0, "records without timestamps"),
         (wanted.control, "a control batch"),
         (wanted.delete_horizon is not None, "a delete horizon"),
         (not wanted.records, "a batch without records"),

@@ -57,10 +57,10 @@ public final class Testee {
     }
 
     private static String reply(String line) {
-        JsonValue id = Json.NULL;
+        JsonValue id = Json.value("");
         try {
             JsonObject request = Json.parse(line).asObject();
-            id = request.get("id") == null ? Json.NULL : request.get("id");
+            id = request.get("id") == null ? id : request.get("id");
             return (request.getString("op", "").equals("hello") ? hello() : answer(request, id)).toString();
         } catch (Skipped skipped) {
             return new JsonObject().add("id", id).add("skipped", skipped.getMessage()).toString();

@@ -135,7 +135,7 @@ def crc_with_a_zero_byte(at: int) -> Draft:
     return writes(single_batch(record, 0), message_of(record, 0))
 
 
-@case("LEG-05", "LEG-04", each={"v0-large": (0, 100_000), "v1-large": (1, 65_536)})
+@case("LEG-05", "LEG-04", each={"v0-large": (0, 20_000), "v1-large": (1, 33_000)})
 def crc_of_a_large_value(shape: tuple[int, int]) -> Draft:
     """The CRC covers a large value to its end."""
     magic, size = shape
@@ -268,18 +268,16 @@ def down_converted(shape: dict[str, Any]) -> Draft:
     return writes(batch, data, compare="masked")
 
 
-@case("GZP-09", "NST-01", each={"stored": b"", "hinted-fastest": b"\x04", "hinted-best": b"\x02"})
-def gzip_level_is_free(hint: bytes) -> Draft:
-    """Any gzip level will do: what is compared is the set inside."""
+@case("GZP-09", "NST-01")
+def gzip_level_is_free() -> Draft:
+    """Any gzip level will do, level 9 with its hint too: what is compared is the set inside."""
     records = numbered(1, 60, 61)
-    inner = set_of(records, 1, base=60)
-    packed = gzip_member(inner, header=gzip_header(xfl=hint[0] if hint else 0))
-    data = seal(packed, 1, "gzip", offset=61, timestamp=TIMESTAMP + 1, attributes=0)
-    batch = wrapper_batch(records, 1, "gzip", timestamp=TIMESTAMP + 1)
-    return writes(replace(batch, records=tuple(records)), data, compare="masked")
+    packed = gzip_member(set_of(records, 1, base=60), header=gzip_header(xfl=2))
+    data = seal(packed, 1, "gzip", offset=61, timestamp=TIMESTAMP + 1)
+    return writes(wrapper_batch(records, 1, "gzip", timestamp=TIMESTAMP + 1), data, compare="masked")
 
 
-@case("LZ4-16", "NST-01", each={"one-block": 40_000, "three-blocks": 140_000})
+@case("LZ4-16", "NST-01", each={"one-block": 40_000, "two-blocks": 70_000})
 def lz4_blocks(size: int) -> Draft:
     """An lz4 wrapper is written in independent blocks of at most 64 KiB."""
     record = record_of(1, 70, None, b"-" * size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from kafka_records.layout import MESSAGE_V0
 
 from kafka_corpus.build import TIMESTAMP, flip, put, raw_message, reseal_message
@@ -84,8 +86,6 @@ def castagnoli(data: bytes) -> int:
 @case("LEG-04", each={"includes-the-size": 8, "includes-the-offset": 0, "skips-the-magic": 17})
 def crc_over_the_wrong_bytes(start: int) -> Draft:
     """A CRC that starts anywhere but at the magic does not match."""
-    from zlib import crc32
-
     data = raw_message(0, b"key", crc=0)
     return invalid(put(data, "crc", crc32(data[start:]), layout=MESSAGE_V0), "corrupt")
 

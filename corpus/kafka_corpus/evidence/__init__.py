@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from kafka_records import Batch
 from msgspec import UNSET, UnsetType
 
 from kafka_corpus.answers import brief, disagreement
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import Answer, content_hash, input_of, matches
 from kafka_corpus.wire import WireBatch, to_wire
+from kafka_records import Batch
 
 FOLDER: Final = "evidence"
 REVIEWED: Final = "reviewed.toml"
@@ -123,7 +123,8 @@ def load_file(path: Path) -> Recording | None:
     named = FILE_NAME.fullmatch(path.name)
     if named is None:
         return None
-    return Recording(named["name"], named["version"], {line.id: line for line in _lines.decode_lines(path.read_bytes())})
+    lines = _lines.decode_lines(path.read_bytes())
+    return Recording(named["name"], named["version"], {line.id: line for line in lines})
 
 
 def _version_key(version: str) -> tuple[tuple[int, str], ...]:
@@ -132,7 +133,7 @@ def _version_key(version: str) -> tuple[tuple[int, str], ...]:
 
 def load_reviewed(root: Path) -> list[Reviewed]:
     """The reviewed contradictions below *root*."""
-    import tomllib  # noqa: PLC0415  only the check needs it
+    import tomllib
 
     path = root / FOLDER / REVIEWED
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("reviewed", []) if path.exists() else []

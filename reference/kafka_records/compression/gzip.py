@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from struct import Struct
 
-from kafka_records.compression.common import Output, over_limit, refused
+from kafka_records.compression.common import Output, refused
 from kafka_records.errors import RecordFormatError
 
 # ID1 ID2 CM FLG MTIME XFL OS, little-endian as all of gzip.
@@ -17,6 +17,7 @@ HEADER = Struct("<2sBBIBB")
 TRAILER = Struct("<II")  # CRC-32 and length modulo 2^32 of the member's output
 MAGIC = b"\x1f\x8b"
 DEFLATE = 8
+FIRST_PIECE, LARGEST_PIECE = 128, 64 * 1024  # bytes
 FHCRC, FEXTRA, FNAME, FCOMMENT = 0x02, 0x04, 0x08, 0x10
 # GZIPInputStream#readTrailer looks for another member only behind more than this:
 # this trailer (8), the smallest header (10) and another trailer (8).
@@ -54,33 +55,44 @@ def header_end(data: bytes, at: int) -> int:
     for flag in (FNAME, FCOMMENT):
         if flags & flag:
             at = data.find(b"\0", at) + 1 or len(data) + 1
-    if flags & FHCRC:
-        check = zlib.crc32(data[start:at]) & 0xFFFF
-        if data[at : at + 2] != check.to_bytes(2, "little"):
-            raise refused("the gzip header checksum does not match", at, "GZP-06")
-        at += 2
-    if at > len(data):
+    end = at + 2 if flags & FHCRC else at
+    if end > len(data):
         raise refused("the gzip header is cut short", start, "GZP-06")
-    return at
+    check = zlib.crc32(data[start:at]) & 0xFFFF
+    if end > at and data[at:end] != check.to_bytes(2, "little"):
+        raise refused("the gzip header checksum does not match", at, "GZP-06")
+    return end
 
 
 def inflate(data: bytes, at: int, output: Output) -> int:
     """Add one member's output; return where its trailer starts, verified (GZP-04, GZP-05)."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    crc = size = 0
+    # zlib copies what it was given and did not need, so small members get small pieces.
+    piece = FIRST_PIECE
+    while not inflater.eof:
+        if at >= len(data):
+            raise refused("the gzip member is cut short", len(data), "GZP-05")
+        block = inflate_piece(inflater, data[at : at + piece], at, output)
+        crc, size, at = zlib.crc32(block, crc), size + len(block), at + piece
+        piece = min(2 * piece, LARGEST_PIECE)
+    end = min(at, len(data)) - len(inflater.unused_data)
+    if len(data) - end < TRAILER.size:
+        raise refused("the gzip member is cut short", len(data), "GZP-05")
+    if TRAILER.unpack_from(data, end) != (crc, size & 0xFFFFFFFF):
+        raise refused("corrupt gzip trailer", end, "GZP-04")
+    return end
+
+
+def inflate_piece(inflater: zlib._Decompress, piece: bytes, at: int, output: Output) -> bytes:
+    """Add what *piece* of a member gives; return it."""
     try:
         # One byte more than there is room for tells "full" from "too much".
-        block = inflater.decompress(memoryview(data)[at:], output.room + 1)
+        block = inflater.decompress(piece, output.room + 1)
     except zlib.error as error:
         raise refused(f"corrupt deflate data: {error}", at, "GZP-01") from None
-    if len(block) > output.room:
-        raise over_limit(output.most, at)
-    end = len(data) - len(inflater.unused_data)
-    if not inflater.eof or len(data) - end < TRAILER.size:
-        raise refused("the gzip member is cut short", len(data), "GZP-05")
-    if TRAILER.unpack_from(data, end) != (zlib.crc32(block), len(block) & 0xFFFFFFFF):
-        raise refused("corrupt gzip trailer", end, "GZP-04")
     output.add(block, at)
-    return end
+    return block
 
 
 def compress(data: bytes) -> bytes:

@@ -8,7 +8,7 @@ from kafka_records import attributes as bits
 from kafka_records.checksum import checksum_v2
 from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
 from kafka_records.errors import RecordFormatError
-from kafka_records.explain.codecs import write_packed
+from kafka_records.explain.codecs import Content, write_packed
 from kafka_records.explain.fixed import Values, write_fixed
 from kafka_records.explain.flags import codec_of, say_attributes, say_crc
 from kafka_records.explain.pen import Pen
@@ -67,15 +67,15 @@ class Header(NamedTuple):
             case "attributes":
                 return say_attributes(value, MAGIC_VALUE_V2)
             case "base_offset":
-                return Words(str(value), "offset of the first record, before compaction", rule="FRM-01")
+                return Words(str(value), "where the batch starts", rule="FRM-01")
             case "batch_length":
-                meaning = f"bytes to follow; {size(value + LOG_OVERHEAD)} in all"
+                meaning = f"bytes to follow; {value + LOG_OVERHEAD:,} in all"
                 return Words(str(value), meaning, rule="HDR-03")
             case "partition_leader_epoch":
-                meaning = "none yet: a leader fills it in" if value == -1 else "epoch of the leader that appended it"
+                meaning = "none: the leader fills it in" if value == -1 else "of the leader that appended it"
                 return Words(str(value), meaning, rule="HDR-07")
             case "magic":
-                return Words(str(value), "record batch, since Kafka 0.11 (KIP-98)", rule="FRM-03")
+                return Words(str(value), "record batch (KIP-98)", rule="FRM-03")
             case "last_offset_delta":
                 return Words(str(value), f"last offset {last_offset(values)}", rule="HDR-09")
             case "record_count":
@@ -112,7 +112,9 @@ def say_count(count: int, values: Values) -> str:
     if count == 0:
         return "an empty batch: what follows is not looked at"
     gaps = count - 1 != values["last_offset_delta"]
-    return f"offsets for {number(values['last_offset_delta'] + 1, 'record')}: a gap, as after compaction" if gaps else ""
+    return (
+        f"offsets for {number(values['last_offset_delta'] + 1, 'record')}: a gap, as after compaction" if gaps else ""
+    )
 
 
 def write_payload(pen: Pen, values: Values) -> None:
@@ -133,7 +135,9 @@ def write_payload(pen: Pen, values: Values) -> None:
     if compression == "none":
         write_records(pen, count, around)
     else:
-        write_packed(pen, "records", compression, MAGIC_VALUE_V2, lambda inner: write_records(inner, count, around))
+        write_packed(
+            pen, "records", Content(compression, MAGIC_VALUE_V2, lambda inner: write_records(inner, count, around))
+        )
 
 
 def write_records(pen: Pen, count: int, around: Surroundings) -> None:

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Any, NamedTuple
 
 from kafka_records.control import KEY, MARKER_VALUE, TRANSACTION_MARKERS, decode_key, decode_value, schema_of
 from kafka_records.errors import RecordFormatError
 from kafka_records.explain.pen import Pen
-from kafka_records.explain.words import Words, content, number, size, text, timestamp
-from kafka_records.schema import FIXED, UUID_BYTES, Schema, decode_length, decode_unsigned_int
+from kafka_records.explain.words import Words, content, size, text, timestamp
+from kafka_records.schema import FIXED, MAX_UNSIGNED_BYTES, UUID_BYTES, Schema, decode_length
+from kafka_records.varint import decode_unsigned
 
 VERSION_BYTES = 2
 BROKEN = "not a control record"
@@ -28,7 +30,9 @@ def write_control_key(pen: Pen, length: int) -> str | int:
         pen.field("key", max(length, 0), words, "key")
         return BROKEN
     with pen.part("key", "control key", length):
-        pen.field("version", 2, Words(str(version), "read like 0" if version else "", rule="TXN-10"), "key", value=version)
+        pen.field(
+            "version", 2, Words(str(version), "read like 0" if version else "", rule="TXN-10"), "key", value=version
+        )
         _, id_ = KEY.unpack_from(pen.data, pen.at - VERSION_BYTES)
         known = type_.replace("_", " ") if isinstance(type_, str) else "an unknown type, to be ignored"
         pen.field("type", 2, Words(str(id_), known, rule="TXN-11"), "key", value=id_)
@@ -81,14 +85,12 @@ class Value(NamedTuple):
         """Write the fields of *schema*, and the tagged fields behind them."""
         for name, type_ in schema:
             self.field(name, type_)
-        count = self.unsigned("tagged_fields", "none" )
-        for index in range(count):
+        for index in range(self.unsigned("tagged_fields")):
             if not self.pen.left:
                 return
             with self.pen.part(f"tagged_fields[{index}]", f"tagged field {index}"):
                 self.unsigned("tag")
-                length = self.unsigned("size")
-                self.pen.content("data", length, content, "value")
+                self.pen.content("data", self.unsigned("size"), content, "value")
 
     def field(self, name: str, type_: Any) -> None:
         """Write one field of any type of a schema."""
@@ -97,10 +99,45 @@ class Value(NamedTuple):
                 with self.pen.part(name, name.replace("_", " ")):
                     self.struct(type_)
             case [schema]:
-                self.array(name, schema)
+                for index in range(self.length(f"{name}_count")):
+                    with self.pen.part(f"{name}[{index}]", f"{name.replace('_', ' ')} {index}"):
+                        self.struct(schema)
             case "uuid":
-                self.pen.content(name, UUID_BYTES, lambda raw: Words(uuid(raw), "a uuid"), "value")
+                self.pen.content(name, UUID_BYTES, lambda raw: Words(uuid(raw)), "value")
             case "string":
-                self.pen.content(name, self.length(name, "byte"), lambda raw: Words(text(raw)), "value")
+                self.pen.content(name, self.length(f"{name}_length"), lambda raw: Words(text(raw)), "value")
             case _:
-                self.fixed(name, type_)
+                self.fixed(name, FIXED[type_])
+
+    def fixed(self, name: str, struct: Struct) -> None:
+        """Write a number."""
+        self.pen.claim(name, struct.size)
+        (value,) = struct.unpack_from(self.raw, self.pen.at - self.start)
+        meaning = timestamp(value) if name.endswith("timestamp") else ""
+        self.pen.field(name, struct.size, Words(str(value), meaning, rule="KRF-09"), "value", value=value)
+
+    def length(self, name: str) -> int:
+        """Write a compact length or count, which is one less than its varint says (KRF-09)."""
+        at = self.pen.at - self.start
+        value, end = decode_length(self.raw, at)
+        words = Words(str(value), f"unsigned varint {value + 1}, less 1", rule="KRF-09")
+        self.pen.field(name, end - at, words, "length", value=value)
+        return value
+
+    def unsigned(self, name: str) -> int:
+        """Write a plain unsigned varint."""
+        at = self.pen.at - self.start
+        value, end = decode_unsigned(self.raw, at, MAX_UNSIGNED_BYTES, name)
+        words = Words(str(value), "" if value or name == "tag" else "none", rule="KRF-09")
+        self.pen.field(name, end - at, words, "length", value=value)
+        return value
+
+
+def uuid(raw: bytes) -> str:
+    """A uuid in its usual form.
+
+    >>> uuid(bytes(15) + b"\x01")
+    '00000000-0000-0000-0000-000000000001'
+    """
+    digits = raw.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -9,8 +9,8 @@ from kafka_records.explain.fixed import Values, read_values, write_fixed
 from kafka_records.explain.message import write_entry
 from kafka_records.explain.pen import Pen
 from kafka_records.explain.words import Words, size
-from kafka_records.layout import BATCH_V2, MESSAGE_V0, MESSAGE_V1, Layout
-from kafka_records.log import MAGIC_OFFSET, next_entry
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1, Layout
+from kafka_records.log import next_entry
 from kafka_records.model import Batch
 
 LAYOUTS = (MESSAGE_V0, MESSAGE_V1, BATCH_V2)
@@ -45,7 +45,7 @@ def write_log(pen: Pen, batches: tuple[Batch, ...]) -> None:
 def write_impossible(pen: Pen, error: RecordFormatError) -> None:
     """Size or magic cannot be, so nobody knows where the next entry starts."""
     with pen.part("batch", f"not an entry: {error.message}"):
-        write_fixed(pen, MESSAGE_V0, say_plainly, upto=error.offset + 4 if error.path == "size" else LOG_OVERHEAD)
+        write_fixed(pen, MESSAGE_V0, say_plainly, upto=LOG_OVERHEAD)
         if error.path == "magic":
             pen.field("bytes_12_to_15", 4, Words("", "crc in v0 and v1, leader epoch in v2"), "unread")
             magic = int.from_bytes(pen.data[pen.at : pen.at + 1], "big", signed=True)
@@ -75,6 +75,8 @@ def partial_layout(pen: Pen) -> Layout:
 def say_plainly(name: str, value: int, _: Values) -> Words:
     """A field of an entry that is not whole: its value, and little else."""
     if name in {"message_size", "batch_length"}:
-        return Words(str(value), f"with the {LOG_OVERHEAD} bytes up to here: {size(value + LOG_OVERHEAD)}", (), "FRM-01")
+        return Words(
+            str(value), f"with the {LOG_OVERHEAD} bytes up to here: {size(value + LOG_OVERHEAD)}", (), "FRM-01"
+        )
     shown = f"0x{value:08x}" if name == "crc" else str(value)
     return Words(shown, PLAIN.get(name, ""))

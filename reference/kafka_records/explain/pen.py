@@ -176,7 +176,9 @@ class Pen:
         return self._varint(name, say, group, rule, MAX_VARLONG_BYTES)
 
     def _varint(self, name: str, say: Callable[[int], str], group: Group, rule: str, most: int) -> int:
-        decode, sizeof = (decode_varint, sizeof_varint) if most == MAX_VARINT_BYTES else (decode_varlong, sizeof_varlong)
+        decode, sizeof = (
+            (decode_varint, sizeof_varint) if most == MAX_VARINT_BYTES else (decode_varlong, sizeof_varlong)
+        )
         window = self.data[self.at : min(self.at + most, self.end)]
         try:
             value, used = decode(window, 0, name)
@@ -195,4 +197,4 @@ def zigzag(raw: bytes) -> tuple[Note, ...]:
         return ()
     groups = " ".join(f"{byte & 0x7F:07b}" for byte in reversed(raw))
     unsigned = sum((byte & 0x7F) << (7 * index) for index, byte in enumerate(raw))
-    return (Note("zig-zag", f"{groups} = {unsigned}"),)
+    return (Note("zig-zag", f"{groups} is {unsigned}"),)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kafka_records.errors import RecordFormatError
 from kafka_records.explain.control import write_control_key, write_control_value
 from kafka_records.explain.pen import Pen
-from kafka_records.explain.words import Words, content, length_of, number, size, text, timestamp
+from kafka_records.explain.words import Words, content, length_of, size, text, timestamp
 from kafka_records.primitives import wrap_int64
 
 

@@ -12,7 +12,7 @@ from kafka_records.constants import NO_TIMESTAMP
 from kafka_records.explain.model import Note
 
 # A text longer than this is shortened; the bytes are still all there.
-LONGEST_TEXT = 72
+LONGEST_TEXT = 48
 DAY_MS = 86_400_000
 
 
@@ -139,10 +139,7 @@ def bits(value: int, width: int, meanings: Iterable[tuple[int, str]]) -> tuple[N
 
 def pattern(value: int, mask: int, width: int) -> str:
     """The bits of *value* under *mask*, in groups of four, the others as dots."""
-    digits = [
-        "." if not mask >> bit & 1 else str(value >> bit & 1)
-        for bit in reversed(range(width))
-    ]
+    digits = ["." if not mask >> bit & 1 else str(value >> bit & 1) for bit in reversed(range(width))]
     return " ".join("".join(digits[start : start + 4]) for start in range(0, width, 4))
 
 

@@ -1,0 +1,69 @@
+"""Compressed bytes in words: what each codec's framing says, and what is inside.
+
+The framing is told with the codecs' own constants and functions; when one of
+these refuses, the rest is left unread.  Positions count from the first
+compressed byte, as in `kafka_records.compression`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafka_records.compression import decompress
+from kafka_records.compression.common import refused
+from kafka_records.constants import MAGIC_VALUE_V2, Compression
+from kafka_records.errors import RecordFormatError
+from kafka_records.explain.frames import Packed, write_gzip, write_snappy
+from kafka_records.explain.lz4_frame import write_lz4
+from kafka_records.explain.pen import Ink, Pen
+from kafka_records.explain.words import size
+from kafka_records.explain.zstd_frame import write_zstd
+
+# The decompressed bytes, the copies of them in fields, and what the codec takes meanwhile.
+OPENED_COST = 4
+
+
+class Content(NamedTuple):
+    """What compressed bytes belong to, and how what they hold is written."""
+
+    compression: Compression
+    magic: int
+    write: Callable[[Pen], None]
+
+
+def write_packed(pen: Pen, name: str, content: Content) -> None:
+    """Write all that is left of the part in hand as compressed bytes, and open them."""
+    data, path = pen.data[pen.at : pen.end], pen.draft.path
+    with pen.part(name, f"{content.compression} · {size(len(data))}", len(data)) as draft:
+        try:
+            plain = unpack(pen.ink, data, content)
+        except RecordFormatError as error:
+            draft.title += f" · not opened: {error.message}"
+        else:
+            title = f"{content.compression} opened: {size(len(plain))} from {size(len(data))}"
+            draft.opened = Pen(plain, pen.ink, path).section(title, draft.offset, content.write)
+        write_framing(Packed(pen, data, pen.at), content)
+
+
+def unpack(ink: Ink, data: bytes, content: Content) -> bytes:
+    """What the compressed bytes hold, paid for."""
+    compression, magic, _ = content
+    if compression == "zstd" and magic < MAGIC_VALUE_V2:
+        raise refused("v0 and v1 know no zstd", 0, "LEG-15")
+    plain = decompress(compression, data, magic=magic, most=ink.room // OPENED_COST)
+    ink.pay(OPENED_COST * len(plain))
+    return plain
+
+
+def write_framing(packed: Packed, content: Content) -> None:
+    """Write the codec's own fields."""
+    match content.compression:
+        case "gzip":
+            write_gzip(packed)
+        case "snappy":
+            write_snappy(packed)
+        case "lz4":
+            write_lz4(packed, check_header=content.magic > 0)
+        case "zstd":
+            write_zstd(packed)

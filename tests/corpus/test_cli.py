@@ -1,0 +1,137 @@
+"""The commands of `kafkaproof corpus`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kafka_corpus.cli import corpus
+from kafka_corpus.vectors import content_hash, load_vectors
+
+CASE = load_vectors()[0]
+DECODE = next(case for case in load_vectors() if case.op == "decode" and isinstance(case.input, bytes))
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    """Run a command; it ends with *code*."""
+    result = CliRunner().invoke(corpus, arguments)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def document(*arguments: str, code: int = 0) -> Any:
+    """The one JSON document that a command prints."""
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def test_importing_is_cheap() -> None:
+    """The group can be imported without msgspec, rich, Hypothesis or any codec."""
+    probe = "import sys, kafka_corpus.cli; print(sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True).stdout
+    assert "'kafka_corpus.cli'" in loaded
+    heavy = ("msgspec", "rich", "hypothesis", "kafka_records", "kafka_corpus.vectors", "kafka_corpus.registry", "zstandard")
+    assert [name for name in heavy if f"'{name}'" in loaded] == []
+
+
+def test_list() -> None:
+    """`list` prints a line a case, `--json` the same as one document."""
+    cases = load_vectors()
+    assert len(run("list").stdout.splitlines()) == len(cases)
+    assert [each["id"] for each in document("list")["cases"]] == [case.id for case in cases]
+
+
+def test_list_filters() -> None:
+    """`--area`, `--rule` and `--only` each leave what fits, in any case of letters for rules."""
+    area = document("list", "--area", CASE.area)["cases"]
+    assert {each["area"] for each in area} == {CASE.area}
+    rule = document("list", "--rule", CASE.rules[0].lower())["cases"]
+    assert rule
+    assert all(CASE.rules[0] in each["rules"] for each in rule)
+    assert [each["id"] for each in document("list", "--only", CASE.id)["cases"]] == [CASE.id]
+    assert run("list", "--only", "nothing.here").stdout == ""
+
+
+def test_show() -> None:
+    """`show` prints title, rules with their statements, bytes and the right answer."""
+    said = run("show", DECODE.id).stdout
+    assert isinstance(DECODE.input, bytes)
+    assert DECODE.title in said
+    assert f"rule  {DECODE.rules[0]}: " in said
+    assert DECODE.input[:16].hex(" ") in said
+    assert f"right  {DECODE.expect.verdict}" in said
+    assert document("show", DECODE.id)["id"] == DECODE.id
+
+
+def test_show_raw() -> None:
+    """`show --raw` writes the bytes and nothing else."""
+    assert run("show", DECODE.id, "--raw").stdout_bytes == DECODE.input
+
+
+def test_show_unknown() -> None:
+    """An id that is none ends with 2, and the message names near ones."""
+    assert CASE.id in run("show", CASE.id[:-1], code=2).stderr
+
+
+def test_check() -> None:
+    """`check --json` says whether all holds, and ends accordingly."""
+    found = CliRunner().invoke(corpus, ["check", "--json"])
+    said = json.loads(found.stdout)
+    assert said["ok"] is (found.exit_code == 0) is (not said["drifts"])
+    assert said["cases"] > 0
+
+
+def test_compile_into_a_folder(tmp_path: Path) -> None:
+    """`compile` writes everything, then nothing; `check` finds a tampered file and ends with 1."""
+    root = ("--root", str(tmp_path))
+    written = document("compile", *root)["written"]
+    assert "goldens/MANIFEST.json" in written
+    assert document("compile", *root)["written"] == []
+    schema = tmp_path / "schema" / "vector.schema.json"
+    schema.write_bytes(schema.read_bytes() + b"\n")
+    said = document("check", *root, code=1)
+    assert {"check": "files", "where": "schema/vector.schema.json"}.items() <= said["drifts"][0].items()
+    assert "schema/vector.schema.json: is out of date" in run("compile", "--check", *root, code=1).stdout
+
+
+def test_compile_keeps_promises(tmp_path: Path) -> None:
+    """`compile` refuses to change what an id asks, and says which; `--rewrite-ids` does it before the release."""
+    root = ("--root", str(tmp_path))
+    run("compile", *root)
+    ids = tmp_path / "goldens" / "ids.ndjson"
+    ids.write_bytes(ids.read_bytes().replace(content_hash(CASE).encode(), b"0" * 64))
+    assert f"{CASE.id} asks or expects something else" in run("compile", *root, code=1).stderr
+    assert document("compile", "--rewrite-ids", *root)["written"] == ["goldens/ids.ndjson"]
+
+
+def test_export(tmp_path: Path) -> None:
+    """`export` writes, `--check` compares."""
+    folder = str(tmp_path / "vendored")
+    assert "README.md" in document("export", folder)["written"]
+    assert document("export", folder, "--check") == {"ok": True, "differences": []}
+    (tmp_path / "vendored" / "README.md").unlink()
+    assert document("export", folder, "--check", code=1)["differences"] == ["README.md is missing"]
+
+
+def test_evidence(tmp_path: Path) -> None:
+    """`evidence requests` asks every case, `evidence add` records the replies."""
+    asked = run("evidence", "requests", "--only", CASE.id).stdout.splitlines()
+    assert [json.loads(line).get("id") for line in asked] == [None, CASE.id]
+    run("compile", "--root", str(tmp_path))
+    (tmp_path / "evidence").mkdir(exist_ok=True)
+    replies = tmp_path / "replies.ndjson"
+    replies.write_text(json.dumps({"id": CASE.id, "skipped": "not today"}) + "\n", encoding="utf-8")
+    add = ("evidence", "add", "--name", "other", "--version", "1.0", "--root", str(tmp_path))
+    assert document(*add, str(replies)) == {"file": "other-1.0.ndjson", "answers": 1}
+    assert "not today" in (tmp_path / "evidence" / "other-1.0.ndjson").read_text(encoding="utf-8")
+    replies.write_text("Segmentation fault\n", encoding="utf-8")
+    assert run(*add, str(replies), code=1).stderr.startswith("Error: ")
+
+
+@pytest.mark.parametrize("command", ["compile", "check", "list", "show", "export", "evidence"])
+def test_help(command: str) -> None:
+    """Each command says what it does."""
+    assert len(run(command, "--help").stdout.splitlines()) > 4

@@ -1,0 +1,162 @@
+"""Recorded answers: kept, merged into the vectors, and reviewed where they contradict a case."""
+
+import json
+from base64 import b64encode
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafka_corpus import compiler, evidence
+from kafka_corpus.answers import ask_reference, batches_hash, disagreement
+from kafka_corpus.case import Case
+from kafka_corpus.check import check
+from kafka_corpus.vectors import Answer, content_hash
+from kafka_corpus.wire import to_wire
+
+
+def replies(sample: list[Case], **other: object) -> list[bytes]:
+    """What a testee that is right replies, or *other* things to single cases."""
+    batch = json.loads(compiler.line_of(sample[2]))["expect"]["batches"]
+    given: dict[str, object] = {
+        "accepts": {"error": {"kind": "malformed", "message": "no"}},
+        "packs": {"data": text(sample[1].expect.data)},
+        "reads": {"batches": batch},
+        "refuses": {"error": {"kind": "corrupt"}},
+        "writes": {"data": text(sample[4].expect.data)},
+    }
+    lines = [{"id": f"sample.{name}"} | dict(reply) for name, reply in (given | other).items() if isinstance(reply, dict)]
+    return [json.dumps(line).encode() + b"\n" for line in ({"protocol": 1, "name": "x"}, *lines)]
+
+
+def text(data: bytes | None) -> str:
+    """Bytes as the protocol has them."""
+    return b64encode(data or b"").decode()
+
+
+def recorded(root: Path, sample: list[Case], **other: object) -> list[str]:
+    """What `check` says about the evidence, after recording and compiling."""
+    recording = evidence.record(replies(sample, **other), sample, name="java", version="4.4.0")
+    (root / "evidence" / recording.file).write_bytes(recording.text())
+    compiler.write(compiler.compile_corpus(sample, root), root)
+    return [f"{drift.where}: {drift.what}" for drift in check(sample, root) if drift.check != "rules"]
+
+
+def test_right_answers(root: Path, sample: list[Case]) -> None:
+    """Answers that are right need no review, and stand in the vectors beside the reference's."""
+    assert recorded(root, sample) == []
+    reads = compiler.stored_cases(root)[2]
+    answer = {"verdict": "ok", "batches_sha256": batches_hash([to_wire(reads.expect.batches[0])])}
+    assert reads.evidence == {"reference": answer, "java": {"4.4.0": answer}}
+
+
+def test_contradiction(root: Path, sample: list[Case]) -> None:
+    """An answer that contradicts its case fails the check, and is kept as a whole."""
+    (found,) = recorded(root, sample, reads={"batches": []})
+    assert found.startswith("java-4.4.0.ndjson sample.reads: contradicts the case, and nobody has reviewed it: 0 batches")
+    assert compiler.stored_cases(root)[2].evidence["java"]["4.4.0"]["batches"] == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ({"error": {"kind": "malformed", "message": "no"}}, "refused (malformed no)"),
+        ({"crashed": "signal 11"}, "crashed signal 11"),
+        ({"hung": "5 s"}, "hung 5 s"),
+        ({"batches": [{"magic": 1}]}, "batches[0].magic is 1"),
+        ({"batches": [{"magic": 2, "records": [{"value": ""}]}]}, "batches[0].records[0].value is b''"),
+        ({"batches": [{"records": []}]}, "batches[0].records: 0, expected 1"),
+        ({"batches": [{}, {}]}, "2 batches, expected 1"),
+    ],
+    ids=str,
+)
+def test_reasons(sample: list[Case], reply: dict[str, object], reason: str) -> None:
+    """A contradiction names the first field that differs."""
+    recording = evidence.record(replies(sample, reads=reply), sample, name="x", version="1")
+    assert disagreement(sample[2], recording.lines["sample.reads"].answer) == reason
+
+
+@pytest.mark.parametrize("reply", [{"skipped": "no v2"}, {"batches": [{}]}, {"batches": [{"magic": 2}]}], ids=str)
+def test_silence_contradicts_nothing(sample: list[Case], reply: dict[str, object]) -> None:
+    """What a testee skips or does not expose is no contradiction."""
+    recording = evidence.record(replies(sample, reads=reply), sample, name="x", version="1")
+    assert disagreement(sample[2], recording.lines["sample.reads"].answer) == ""
+
+
+def test_bytes_are_compared(sample: list[Case]) -> None:
+    """Written bytes are right if they are equal, or, compressed, equal above compression."""
+    right = sample[4].expect.data
+    assert right is not None
+    assert disagreement(sample[4], Answer(verdict="ok", data=right[:-1])) != ""
+    assert disagreement(sample[4], Answer(verdict="ok", data=right[:12] + b"\x00\x00\x00\x07" + right[16:])) != ""
+    assert disagreement(sample[1], Answer(verdict="ok", data=right)) == "bytes that read as another batch"
+    assert disagreement(sample[3], ask_reference(sample[2])) == "accepted"
+
+
+def test_review(root: Path, sample: list[Case]) -> None:
+    """A reviewed contradiction passes, for the releases and ids that are named."""
+    entry = '[[reviewed]]\nname = "java"\nids = ["sample.re*"]\nversions = ["{}"]\nwhy = "reasons"\n'
+    (root / "evidence" / "reviewed.toml").write_text(entry.format("4.4.0"), encoding="utf-8")
+    assert recorded(root, sample, reads={"batches": []}) == []
+    (root / "evidence" / "reviewed.toml").write_text(entry.format("3.9.0"), encoding="utf-8")
+    assert len(recorded(root, sample, reads={"batches": []})) == 2
+
+
+def test_review_without_need(root: Path, sample: list[Case]) -> None:
+    """A review that no answer needs any more fails the check."""
+    entry = '[[reviewed]]\nname = "java"\nids = ["sample.reads"]\nwhy = "reasons"\n'
+    (root / "evidence" / "reviewed.toml").write_text(entry, encoding="utf-8")
+    (found,) = recorded(root, sample)
+    assert found.endswith("covers no contradiction any more: remove it")
+
+
+def test_changed_case(root: Path, sample: list[Case]) -> None:
+    """An answer to a case that has changed does not count; the check says so, compiling drops it."""
+    assert recorded(root, sample) == []
+    sample[0] = replace(sample[0], expect=replace(sample[0].expect, kinds=()))
+    stale = [drift for drift in check(sample, root) if drift.check == "evidence"]
+    assert [drift.where for drift in stale] == ["java-4.4.0.ndjson sample.accepts"]
+    compiled = compiler.compile_corpus(sample, root, rewrite_ids=True)
+    assert "java" not in compiled.cases[0].evidence
+    compiler.write(compiled, root)
+    assert "sample.accepts" not in evidence.load(root)[0].lines
+
+
+def test_requests_ask_every_case(sample: list[Case]) -> None:
+    """The requests are hello and one line for each case, with what it asks."""
+    hello, *asked = map(json.loads, evidence.requests(sample))
+    assert hello == {"op": "hello", "protocol": 1}
+    assert [request["id"] for request in asked] == [case.id for case in sample]
+    assert [("data" in request, "batch" in request) for request in asked] == [
+        (case.op == "decode", case.op == "encode") for case in sample
+    ]
+
+
+@pytest.mark.parametrize("line", [b"print", b'{"id":"sample.reads"}', b'{"id":"sample.reads","batches":7}'])
+def test_no_reply(sample: list[Case], line: bytes) -> None:
+    """A line that is no reply is refused."""
+    with pytest.raises(ValueError):
+        evidence.record([line], sample, name="x", version="1")
+
+
+def test_name_and_version(sample: list[Case], tmp_path: Path) -> None:
+    """A name may have hyphens; the version starts with the first digit after one."""
+    (tmp_path / "evidence").mkdir()
+    for version in ("3.0.12", "3.0.2"):
+        recording = evidence.record([], sample, name="kafka-python", version=version)
+        (tmp_path / "evidence" / recording.file).write_bytes(b"")
+    (tmp_path / "evidence" / "notes.ndjson").write_bytes(b"")
+    assert [(each.name, each.version) for each in evidence.load(tmp_path)] == [
+        ("kafka-python", "3.0.2"),
+        ("kafka-python", "3.0.12"),
+    ]
+    with pytest.raises(ValueError, match="does not separate"):
+        evidence.record([], sample, name="kafka", version="latest")
+
+
+def test_lines_carry_the_content(sample: list[Case]) -> None:
+    """A recorded line has the hash of the case that was answered."""
+    recording = evidence.record(replies(sample), sample, name="x", version="1")
+    assert {id_: line.sha256 for id_, line in recording.lines.items()} == {
+        case.id: content_hash(case) for case in sample
+    }
