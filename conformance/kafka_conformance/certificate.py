@@ -28,12 +28,12 @@ their scores are published beside.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_conformance.judge import Outcome, Severity, judge
+from kafka_conformance.judge import SEVERITIES, Outcome, Severity, judge
 from kafka_conformance.observation import Decoded, Encoded, Hung, Observation, Refused, Skipped
 from kafka_conformance.protocol import Refusal
 from kafka_conformance.results import Line, Results, line_for
@@ -160,11 +160,8 @@ def _incomplete(results: Results) -> Iterable[str]:
 
 
 def _serious(lines: Iterable[Line], known: frozenset[str]) -> Iterable[str]:
-    counts: dict[str, int] = defaultdict(int)
-    for line in lines:
-        if line.outcome in SERIOUS and line.case not in known:
-            counts[line.outcome] += 1
-    return [f"{count} × {severity}" for severity, count in counts.items()]
+    counts = Counter(line.outcome for line in lines if line.case not in known)
+    return [f"{counts[severity]:,} × {severity}" for severity in SEVERITIES if severity in SERIOUS and counts[severity]]
 
 
 def _too_little(skipped: float, own: float, answered: float, nulls: Mapping[str, float]) -> Iterable[str]:

@@ -150,6 +150,8 @@ class Child:
         return None if data else Trouble.ENDED
 
     def _has_ended(self) -> bool:
+        if self._process.returncode is not None:
+            return True
         # Without reaping it: its id must stay taken until its group is killed.
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 

@@ -172,31 +172,40 @@ class Page:
         marked = self.mark.at if self.mark and self.mark.is_in(self.section, field) else None
         style = STYLES[field.group]
         rows = rows_of(field, marked)
+        lefts = [self.bytes_row(field, row, marked, style) for row in rows]
+        texts = list(self.texts(field))
         name = Text(indented(field.name, depth).ljust(self.columns.name), style)
-        for row, right in zip_longest(rows, self.texts(field)):
-            left = self.bytes_row(field, row, marked, style) if row else self.blank()
-            line = Text.assemble(self.rail, left, "  ", name, "  ", right or "")
-            line.rstrip()
-            yield line
-            name = Text(" " * self.columns.name)
-            if row and marked is not None and isinstance(row, range) and marked in row:
-                yield from self.caret(marked - row.start)
+        wrong = next((number for number, row in enumerate(rows) if isinstance(row, range) and marked in row), None)
+        column = 0 if marked is None else (marked - field.offset) % BYTES_PER_ROW
+        # The meaning may go on beside the caret; what is wrong then comes below both.
+        beside = wrong == len(lefts) - 1 and len(texts) > len(lefts)
+        if beside:
+            lefts.append(Text.assemble(" " * (self.columns.offset + 2 + 3 * column), ("^^", WRONG)))
+        for number, (left, right) in enumerate(zip_longest(lefts, texts)):
+            yield self.row(left or Text(), name if number == 0 else Text(), right or Text())
+            if number == wrong and not beside:
+                yield from self.caret(column)
+        if beside:
+            yield from self.caret(column, shown=False)
 
-    def blank(self) -> Text:
-        """No bytes."""
-        return Text(" " * (self.columns.offset + 2 + HEX_WIDTH))
+    def row(self, left: Text, name: Text, right: Text) -> Text:
+        """One line of all columns."""
+        left.pad_right(self.columns.offset + 2 + HEX_WIDTH - len(left))
+        name.pad_right(self.columns.name - len(name))
+        line = Text.assemble(self.rail, left, "  ", name, "  ", right)
+        line.rstrip()
+        return line
 
     def bytes_row(self, field: Field, row: range | str, marked: int | None, style: str) -> Text:
         """An offset and up to eight bytes, or the number of those that are not shown."""
         if isinstance(row, str):
-            return Text(" " * (self.columns.offset + 2) + row.ljust(HEX_WIDTH), FAINT)
+            return Text(" " * (self.columns.offset + 2) + row, FAINT)
         line = Text.assemble((f"{row.start:>{self.columns.offset}}  ", FAINT))
         for at in row:
             digits = f"{field.raw[at - field.offset]:02x}"
             line.append(digits, "reverse " + WRONG if at == marked else style)
             line.append(" ")
         line.rstrip()
-        line.pad_right(self.columns.offset + 2 + HEX_WIDTH - len(line))
         return line
 
     def texts(self, field: Field) -> Sequence[Text]:
@@ -215,20 +224,21 @@ class Page:
                 yield Text.assemble((value.ljust(VALUE_WIDTH + 2), shown_style), line)
                 value = ""
             return
-        if len(shown) + 2 + len(meaning) <= self.columns.text_width:
-            yield Text.assemble((shown, shown_style), "  ", (meaning, meaning_style))
+        both = Text.assemble((shown, shown_style), "  ", (meaning, meaning_style))
+        if len(shown) <= VALUE_WIDTH or len(both) <= self.columns.text_width:
+            yield from folded(both, self.columns.text_width)
             return
         yield from folded(Text(shown, shown_style), self.columns.text_width)
         yield from folded(Text(meaning, meaning_style), self.columns.text_width)
 
-    def caret(self, index: int) -> Iterator[Text]:
-        """The caret under a byte, and behind it what is wrong."""
+    def caret(self, index: int, *, shown: bool = True) -> Iterator[Text]:
+        """The caret under a byte, if it is still to be *shown*, and behind it what is wrong."""
         assert self.mark
         at = self.columns.hex_at + 3 * index
         blank = " " * (at - len(self.columns.rail))
         room = max(40, self.columns.width - at - 3)
         for number, line in enumerate(describe(self.mark.error, room)):
-            yield Text.assemble(self.rail, blank, ("   " if number else "^^ ", WRONG), line)
+            yield Text.assemble(self.rail, blank, ("^^ " if shown and number == 0 else "   ", WRONG), line)
 
     def end_mark(self, part: Part) -> Iterator[Text]:
         """A mark where there is no byte any more."""

@@ -34,6 +34,7 @@ from kafka_conformance.observation import (
     Observation,
     Refused,
     Skipped,
+    how_it_ended,
 )
 from kafka_conformance.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
@@ -73,7 +74,7 @@ def judge(case: Case, observation: Observation) -> Verdict:
         case Skipped(reason):
             return Verdict("skipped", why=reason)
         case Crashed():
-            return Verdict("crash", why=_how_it_ended(observation))
+            return Verdict("crash", why=how_it_ended(observation))
         case Garbled(why):
             return Verdict("crash", why=why)
         case Hung(seconds):
@@ -89,16 +90,6 @@ def judge(case: Case, observation: Observation) -> Verdict:
         case Encoded(data) if case.op == "encode":
             return _judge_bytes(case, data)
     return Verdict("crash", why=f"{type(observation).__name__.lower()} is no answer to {case.op}")
-
-
-def _how_it_ended(crashed: Crashed) -> str:
-    if crashed.signal is not None:
-        how = f"ended by signal {crashed.signal}"
-    elif crashed.exit_code is not None:
-        how = f"ended with exit code {crashed.exit_code}"
-    else:
-        how = "ended"
-    return f"{how}: {crashed.stderr}" if crashed.stderr else how
 
 
 def _judge_error(expect: Expectation, error: Refusal) -> Verdict:

@@ -102,6 +102,19 @@ def _tamed(error: Refusal) -> Refusal:
     return Refusal(error.kind, printable(error.message))
 
 
+def how_it_ended(ending: Crashed | Exceeded) -> str:
+    """The end of a testee in words."""
+    if isinstance(ending, Exceeded):
+        how = ending.what
+    elif ending.signal is not None:
+        how = f"ended by signal {ending.signal}"
+    elif ending.exit_code is not None:
+        how = f"ended with exit code {ending.exit_code}"
+    else:
+        how = "ended"
+    return f"{how}: {ending.stderr}" if ending.stderr else how
+
+
 def summary(observation: Observation) -> dict[str, Any]:
     """The observation as a result line keeps it: its name and its small fields."""
     name = type(observation).__name__.lower()

@@ -197,7 +197,7 @@ def _misfit_or_stray(line: bytes, why: str) -> Reply | Misfit | Stray:
     except (ValueError, RecursionError):
         return Stray(printable(line))
     try:
-        return _replies.decode(_encoder.encode(_without_nulls(msgspec.json.decode(line))))
+        return _replies.decode(_encoder.encode(without_nulls(msgspec.json.decode(line))))
     except (ValueError, RecursionError):
         return Misfit(printable(str(envelope.id)), printable(why))
 
@@ -206,11 +206,12 @@ def _misfit_or_stray(line: bytes, why: str) -> Reply | Misfit | Stray:
 _NULLABLE: Final = frozenset({"key", "value", "delete_horizon"})
 
 
-def _without_nulls(document: Any) -> Any:
+def without_nulls(document: Any) -> Any:
+    """A reply without the nulls that stand for fields left out."""
     if isinstance(document, dict):
         kept = (pair for pair in document.items() if pair[1] is not None or pair[0] in _NULLABLE)
-        return {name: value if name == "headers" else _without_nulls(value) for name, value in kept}
-    return list(map(_without_nulls, document)) if isinstance(document, list) else document
+        return {name: value if name == "headers" else without_nulls(value) for name, value in kept}
+    return list(map(without_nulls, document)) if isinstance(document, list) else document
 
 
 def request_id(line: bytes) -> str | None:

@@ -76,7 +76,7 @@ def _show(report: Report, on: Console, most: int) -> None:
         on.print(line)
     _show_findings(report, on, most)
     for line in _ending(report):
-        on.print(line)
+        on.print(line, soft_wrap=True)
 
 
 def _title(report: Report, on: Console) -> Rule | Text:
@@ -146,8 +146,9 @@ def _show_findings(report: Report, on: Console, most: int) -> None:
     heading = f"{len(report.fresh):,} findings, worst first" + (f"; {known:,} known deviations" if known else "")
     on.print(Text(heading, style="bold"))
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("severity", "case", "rule"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("severity", no_wrap=True)
+    table.add_column("case", overflow="fold", min_width=24)
+    table.add_column("rule", no_wrap=True)
     table.add_column("what differed", overflow="fold")
     for first, others in alike[:most]:
         table.add_row(*_finding(first, others))
@@ -193,7 +194,8 @@ def _ending(report: Report) -> Iterator[Text]:
     name = report.results.header.testee["connect"]
     yield Text()
     if report.findings:
-        case = report.findings[0].line.case
+        first = _alike(report.fresh or report.findings)[0][0]
+        case = first.line.case
         yield Text(f"one case again   kafkaproof explain --case '{case}'")
         yield Text(f"                 kafkaproof certify {_quoted(name)} --only '{case}'")
     yield Text(f"full result      {report.path}")

@@ -27,7 +27,7 @@ from msgspec import UNSET
 from kafka_conformance import protocol
 from kafka_conformance.child import Child, Trouble
 from kafka_conformance.connect import CannotRun, Connection
-from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
+from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, how_it_ended, observe
 from kafka_conformance.protocol import Answer, HelloReply, Misfit, Reply, Stray
 from kafka_corpus.wire import WireBatch
 
@@ -352,8 +352,6 @@ def _outside(observation: Observation) -> bool:
 
 def _no_hello(child: Child, trouble: Trouble) -> str:
     if trouble is Trouble.ENDED:
-        ending = child.ending()
-        how = f"exit code {ending.exit_code}" if isinstance(ending, Crashed) else ending.what
-        return f"{how}: {ending.stderr}" if ending.stderr else how
+        return how_it_ended(child.ending())
     child.kill()
     return "no reply within the time limit" if trouble is Trouble.LATE else "its first line is too long"

@@ -80,9 +80,10 @@ def bytes_of(batch: Batch, *, packed: bytes | None = None, base_timestamp: int |
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,
         "base_sequence": batch.base_sequence,
+        "record_count": len(batch.records),
     }
     body = pack(batch.compression, payload) if packed is None else packed
-    return raw_batch(body, record_count=len(batch.records), **(header | fields))
+    return raw_batch(body, **(header | fields))
 
 
 def compressed(codec: Compression, packed: bytes, *records: Record) -> tuple[bytes, Batch]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kafka_corpus.frames import pack
 from kafka_records import Batch, Header, Record
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.layout import BATCH_V2, MESSAGE_V0, MESSAGE_V1, Layout
 from kafka_records.primitives import encode_nullable_int32
 from kafka_records.varint import encode_varint, encode_varlong
-
-from kafka_corpus.frames import pack
 
 # 14 November 2023: the timestamp of the golden vectors.
 TIMESTAMP = 1_700_000_000_000

@@ -87,8 +87,8 @@ def compile_corpus(
 
 def settle(cases: Sequence[Case], root: Path) -> list[Case]:
     """*cases* in order of id, with compressed bytes as they were compiled elsewhere."""
-    for case in cases:
-        check_size(case)
+    if refused := list(filter(None, map(too_big, cases))):
+        raise ValueError("\n".join(refused))
     ordered = sorted(cases, key=lambda case: case.id)
     if same_libraries(root):
         return ordered
@@ -108,14 +108,13 @@ def keep_bytes(case: Case, old: Case) -> Case:
     return kept if same else case
 
 
-def check_size(case: Case) -> None:
-    """Refuse what belongs into a recipe."""
+def too_big(case: Case) -> str:
+    """Why *case* is too big for a vector, or an empty string: it belongs into a recipe."""
     given = case.input
     size, most = (len(given), MAX_INPUT) if isinstance(given, bytes) else (batch_size(given), MAX_BATCH)
     if size > most:
-        raise ValueError(f"{case.id}: an input of {size} bytes; more than {most} has to be a recipe")
-    if f"{case.area}.ndjson" == IDS:
-        raise ValueError(f"{case.id}: no area can be called {case.area}")
+        return f"{case.id}: an input of {size} bytes; more than {most} has to be a recipe"
+    return ""
 
 
 def batch_size(given: Batch | Recipe) -> int:
@@ -134,9 +133,11 @@ def with_evidence(case: Case, recordings: Sequence[evidence.Recording], content:
     return replace(case, evidence=answers | evidence.merged(recordings, case, content))
 
 
-def vector_files(cases: Iterable[Case]) -> dict[str, tuple[int, bytes]]:
+def vector_files(cases: Sequence[Case]) -> dict[str, tuple[int, bytes]]:
     """Number of cases and content of each vector file, by name."""
     files = {}
+    if any(f"{case.area}.ndjson" == IDS for case in cases):
+        raise ValueError(f"no area can be called {IDS.partition('.')[0]}: the ledger has that name")
     for area, group in groupby(sorted(cases, key=lambda case: (case.area, case.id)), key=lambda case: case.area):
         lines = [line_of(case) for case in group]
         if too_long := [line for line in lines if len(line) > MAX_LINE]:

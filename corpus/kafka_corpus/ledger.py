@@ -18,7 +18,7 @@ from kafka_corpus.vectors import CORPUS_VERSION, content_hash
 LIVE: Final = None
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One id: the hash of its content, and the versions in which it came and went."""
 
     id: str

@@ -196,7 +196,9 @@ def check_writable(batch: Batch) -> None:
     if not -INT32_MAX - 1 <= batch.last_offset - batch.base_offset <= INT32_MAX:
         raise unwritable("OFF-08", "last_offset", "the last offset delta exceeds int32")
     check_records(batch)
-    check_producer_state(batch)
+    if batch.records:
+        # DefaultRecordBatch#writeEmptyHeader keeps what the batch had, whatever that was (CLN-15).
+        check_producer_state(batch)
     if base_timestamp_of(batch) < NO_TIMESTAMP:
         raise unwritable("TIM-22", "base_timestamp", f"base_timestamp is {base_timestamp_of(batch)}")
 

@@ -11,6 +11,7 @@ from kafka_records import attributes as bits
 from kafka_records.budget import BATCH_COST, PAYLOAD_COST, RECORD_COST, pay
 from kafka_records.compression import compress, decompress
 from kafka_records.constants import (
+    INT32_MAX,
     INT64_MAX,
     LOG_OVERHEAD,
     MAGIC_VALUE_V0,
@@ -89,6 +90,7 @@ def decode_inner(data: bytes, room: int) -> tuple[list[Message], int]:
         end = at + LOG_OVERHEAD + size
         if end > len(data):
             break
+        pay(room, size, offset=at, path=path)  # the message is copied, while it is read
         try:
             messages.append(decode_message(data[at:end]))
         except RecordFormatError as error:
@@ -195,6 +197,10 @@ def check_records(batch: Batch) -> None:
         if previous is not None and record.offset <= previous:
             message = f"offset {record.offset} follows {previous}"
             raise RecordFormatError("malformed", message, path=f"{path}.offset", rule="OFF-07")
+        if record.offset - batch.base_offset > INT32_MAX:
+            # MemoryRecordsBuilder#recordWritten asks this in every format.
+            message = f"offset {record.offset} is too far from {batch.base_offset}"
+            raise RecordFormatError("malformed", message, path=f"{path}.offset", rule="OFF-08")
         if not NO_TIMESTAMP <= record.timestamp <= INT64_MAX:
             # MemoryRecordsBuilder#appendWithOffset: even where LogAppendTime or v0 leaves it out.
             message = f"timestamp is {record.timestamp}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafka_records.budget import HEADER_COST, pay
+from kafka_records.budget import HEADER_COST, out_of_room, pay
 from kafka_records.constants import INT32_MAX
 from kafka_records.errors import RecordFormatError
 from kafka_records.model import Header, Record
@@ -28,13 +28,15 @@ class Base(NamedTuple):
 
 
 def decode_record(data: bytes, at: int, base: Base, room: int) -> tuple[Record, int]:
-    """Read the record at *at*; *room* is what its headers may take of the memory budget."""
+    """Read the record at *at*; *room* is what it may take of the memory budget."""
     length, start = decode_varint(data, at, "length")
     end = start + length
     if length < 0 or end > len(data):
         raise bad_length(length, len(data) - start, at)
+    if length > room:
+        raise out_of_room(at, "length")  # the body is copied, while it is read
     try:
-        record, used = decode_body(data[start:end], base, room)
+        record, used = decode_body(data[start:end], base, room - length)
         if used != length:
             # REC-04, REC-17: DefaultRecord#readFrom "expected to read N bytes ... instead read M"
             message = f"length is {length}, the fields take {used} bytes"

@@ -6,20 +6,18 @@ import pytest
 
 from kafka_corpus import compiler
 from kafka_corpus.build import TIMESTAMP, put, raw_batch, raw_record
-from kafka_corpus.case import Case, Expectation
+from kafka_corpus.case import Case, Expectation, Op
 from kafka_records import Batch, Record, encode
 
 RECORDS = (Record(0, TIMESTAMP, None, b"value"),)
 BATCH = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=TIMESTAMP, records=RECORDS)
-PACKED = Batch(
-    magic=2, base_offset=0, last_offset=0, max_timestamp=TIMESTAMP, records=RECORDS, compression="gzip"
-)
+PACKED = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=TIMESTAMP, records=RECORDS, compression="gzip")
 DATA = raw_batch(raw_record())
 
 
 def make(name: str, rule: str, given: bytes | Batch, expect: Expectation) -> Case:
     """A case in the area `sample`."""
-    op = "encode" if isinstance(given, Batch) else "decode"
+    op: Op = "encode" if isinstance(given, Batch) else "decode"
     return Case(id=f"sample.{name}", title=name, rules=(rule,), area="sample", op=op, input=given, expect=expect)
 
 

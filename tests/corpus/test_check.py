@@ -1,5 +1,6 @@
 """`corpus check` finds whatever was tampered with."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_corpus import compiler, ledger
-from kafka_corpus.build import put
+from kafka_corpus.build import put, reseal
 from kafka_corpus.case import Case
 from kafka_corpus.check import check
 from kafka_records import Batch
@@ -120,7 +121,8 @@ def test_reference_disagrees(sample: list[Case], root: Path) -> None:
 
 def test_repeated_question(sample: list[Case], root: Path) -> None:
     """Two cases that ask the same are found."""
-    assert ("inputs", "sample.twice") in drifts([*sample, replace(sample[4], id="sample.twice")], root)
+    again = replace(sample[4], id="sample.writes_again")
+    assert ("inputs", "sample.writes_again") in drifts([*sample, again], root)
 
 
 def test_rules(sample: list[Case], root: Path) -> None:
@@ -158,9 +160,5 @@ def test_other_library(sample: list[Case], root: Path) -> None:
 
 def weaker(batch: bytes) -> bytes:
     """The gzip *batch*, compressed in another way."""
-    import gzip
-
-    from kafka_corpus.build import reseal
-
     payload = gzip.compress(gzip.decompress(batch[61:]), 0, mtime=0)
     return reseal(put(batch[:61] + payload, "batch_length", 49 + len(payload)))

@@ -33,7 +33,15 @@ def test_importing_is_cheap() -> None:
     probe = "import sys, kafka_corpus.cli; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True).stdout
     assert "'kafka_corpus.cli'" in loaded
-    heavy = ("msgspec", "rich", "hypothesis", "kafka_records", "kafka_corpus.vectors", "kafka_corpus.registry", "zstandard")
+    heavy = (
+        "msgspec",
+        "rich",
+        "hypothesis",
+        "kafka_records",
+        "kafka_corpus.vectors",
+        "kafka_corpus.registry",
+        "zstandard",
+    )
     assert [name for name in heavy if f"'{name}'" in loaded] == []
 
 

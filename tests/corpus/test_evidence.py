@@ -11,13 +11,13 @@ from kafka_corpus import compiler, evidence
 from kafka_corpus.answers import ask_reference, batches_hash, disagreement
 from kafka_corpus.case import Case
 from kafka_corpus.check import check
-from kafka_corpus.vectors import Answer, content_hash
+from kafka_corpus.vectors import Answer, content_hash, line_of
 from kafka_corpus.wire import to_wire
 
 
 def replies(sample: list[Case], **other: object) -> list[bytes]:
     """What a testee that is right replies, or *other* things to single cases."""
-    batch = json.loads(compiler.line_of(sample[2]))["expect"]["batches"]
+    batch = json.loads(line_of(sample[2]))["expect"]["batches"]
     given: dict[str, object] = {
         "accepts": {"error": {"kind": "malformed", "message": "no"}},
         "packs": {"data": text(sample[1].expect.data)},
@@ -25,7 +25,9 @@ def replies(sample: list[Case], **other: object) -> list[bytes]:
         "refuses": {"error": {"kind": "corrupt"}},
         "writes": {"data": text(sample[4].expect.data)},
     }
-    lines = [{"id": f"sample.{name}"} | dict(reply) for name, reply in (given | other).items() if isinstance(reply, dict)]
+    lines = [
+        {"id": f"sample.{name}"} | dict(reply) for name, reply in (given | other).items() if isinstance(reply, dict)
+    ]
     return [json.dumps(line).encode() + b"\n" for line in ({"protocol": 1, "name": "x"}, *lines)]
 
 
@@ -53,7 +55,9 @@ def test_right_answers(root: Path, sample: list[Case]) -> None:
 def test_contradiction(root: Path, sample: list[Case]) -> None:
     """An answer that contradicts its case fails the check, and is kept as a whole."""
     (found,) = recorded(root, sample, reads={"batches": []})
-    assert found.startswith("java-4.4.0.ndjson sample.reads: contradicts the case, and nobody has reviewed it: 0 batches")
+    assert found.startswith(
+        "java-4.4.0.ndjson sample.reads: contradicts the case, and nobody has reviewed it: 0 batches"
+    )
     assert compiler.stored_cases(root)[2].evidence["java"]["4.4.0"]["batches"] == []
 
 
@@ -132,10 +136,17 @@ def test_requests_ask_every_case(sample: list[Case]) -> None:
     ]
 
 
-@pytest.mark.parametrize("line", [b"print", b'{"id":"sample.reads"}', b'{"id":"sample.reads","batches":7}'])
-def test_no_reply(sample: list[Case], line: bytes) -> None:
-    """A line that is no reply is refused."""
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"print", "malformed"),
+        (b'{"id":"sample.reads"}', "neither batches, data, error nor skipped"),
+        (b'{"id":"sample.reads","batches":7}', "Expected `array"),
+    ],
+)
+def test_no_reply(sample: list[Case], line: bytes, why: str) -> None:
+    """A line that is no reply is refused, and the text says why."""
+    with pytest.raises(ValueError, match=why):
         evidence.record([line], sample, name="x", version="1")
 
 

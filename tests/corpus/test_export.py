@@ -1,6 +1,7 @@
 """What is exported needs none of our code."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -64,20 +65,19 @@ def test_python_example(folder: Path) -> None:
     assert all(f"{case.id} {case.op} " in done.stdout for case in cases[::50])
 
 
+@pytest.mark.slow
 def test_go_example(folder: Path, tmp_path: Path) -> None:
     """The page's Go example reads every case; where there is a Go to ask."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("no Go here")
-    reading, body = snippet(folder, "go").split("file, _")
-    imports = 'import ("encoding/json"; "fmt"; "os")'
-    program = f"package main\n{imports}\n{reading}\nfunc main() {{ for _, path := range os.Args[1:] {{ file, _{body} }} }}"
+    struct, loop = snippet(folder, "go").split("file, _")
+    program = 'package main\nimport ("encoding/json"; "fmt"; "os")\n' + struct
+    program += "func main() { for _, path := range os.Args[1:] { file, _" + loop + "} }"
     (tmp_path / "main.go").write_text(program, encoding="utf-8")
-    env = {"GOCACHE": str(tmp_path / "cache"), "GOPATH": str(tmp_path), "GO111MODULE": "off", "PATH": str(Path(go).parent)}
-    files = [str(path) for path in sorted(folder.glob("*.ndjson"))]
-    done = subprocess.run(
-        [go, "run", "main.go", *files], cwd=tmp_path, env=env, capture_output=True, text=True, encoding="utf-8", check=True
-    )
+    env = os.environ | {"GOCACHE": str(tmp_path / "cache"), "GOPATH": str(tmp_path), "GO111MODULE": "off"}
+    command = [go, "run", "main.go", *map(str, sorted(folder.glob("*.ndjson")))]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, encoding="utf-8", check=True)
     cases = sorted(load_vectors(), key=lambda case: (case.area, case.id))
     assert [line.rsplit(" ", 4)[0] for line in done.stdout.splitlines()] == [case.id for case in cases]
     for case, line in zip(cases, done.stdout.splitlines(), strict=True):

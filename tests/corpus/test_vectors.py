@@ -91,9 +91,15 @@ def test_schema_refuses(
 
 def test_broken_line_is_refused(sample: list[Case]) -> None:
     """A line that is no vector raises ValueError."""
-    for line in (b"{}", b"[]", line_of(sample[0])[:-9], line_of(sample[0]).replace(b'"decode"', b'"guess"')):
-        with pytest.raises(ValueError):
-            parse_line(line)
+    line = line_of(sample[0])
+    for broken, why in (
+        (b"{}", "missing required field `id`"),
+        (b"[]", "Expected `object`, got `array`"),
+        (line[:-9], "truncated"),
+        (line.replace(b'"decode"', b'"guess"'), "Invalid enum value 'guess'"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            parse_line(broken)
     with pytest.raises(ValueError, match="one of data, batch and recipe"):
         vectors.to_case(msgspec.structs.replace(vectors.to_vector(sample[0]), input=vectors.Input()))
 

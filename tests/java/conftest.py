@@ -1,6 +1,8 @@
 """The Java client as a testee, built once for all tests."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +12,14 @@ from kafka_conformance.testees import java
 
 # MiB.  Java allocates what hostile sizes announce; with a small heap it gives up soon.
 HEAP = 512
+SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
 
 
 @pytest.fixture(scope="session")
 def java_client() -> Iterator[Sandbox]:
     """A running testee; what it takes is said by the error when it cannot be built."""
+    # The package may be an installed wheel, which holds no Java.
+    os.environ.setdefault(java.SOURCES_VARIABLE, str(SOURCES))
     argv = java.command(java.build(java.default_directory()), heap=HEAP)
     sandbox = Sandbox(Connection(name=java.NAME, argv=tuple(argv), memory=VIRTUAL_MACHINE_MEMORY))
     yield sandbox

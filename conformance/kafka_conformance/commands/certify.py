@@ -87,6 +87,8 @@ def certify(testees: tuple[str, ...], jobs: int | None, as_json: bool, **options
     """
     settings = Settings(jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
     cases = _cases(settings.only)
+    for name in testees:
+        _check_name(name)
     _end_on_terminate()
     documents, codes = [], []
     for name in testees:
@@ -98,6 +100,16 @@ def certify(testees: tuple[str, ...], jobs: int | None, as_json: bool, **options
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode({"testees": documents}), indent=2))
     sys.exit(max(codes))
+
+
+def _check_name(name: str) -> None:
+    """End at once on a name that is wrong; one that cannot run here is told when its turn comes."""
+    try:
+        connect(name)
+    except BadConnect as error:
+        raise click.UsageError(str(error)) from error
+    except CannotRun:
+        return
 
 
 def _cases(only: Sequence[str]) -> list[Case]:
@@ -120,8 +132,6 @@ def _certify_one(name: str, cases: Sequence[Case], settings: Settings) -> tuple[
     path = settings.folder / folder_name(name) / results.FILE
     try:
         made = _run(name, cases, settings, path)
-    except BadConnect as error:
-        raise click.UsageError(str(error)) from error
     except results.Unusable as error:
         raise click.UsageError(f"--resume: {error}") from error
     except (CannotRun, OSError) as error:

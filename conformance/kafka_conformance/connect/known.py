@@ -78,7 +78,8 @@ KNOWN: Final = (
 def by_name(name: str) -> Connection:
     """The connection to the known testee *name*."""
     if name.startswith(MINIATURE):
-        return replace(direct(f"kafka_conformance.miniatures.{name.removeprefix(MINIATURE)}"), name=name)
+        plain = name.removeprefix(MINIATURE).replace("-", "_")
+        return replace(direct(f"kafka_conformance.miniatures.{plain}"), name=name)
     for known in KNOWN:
         if known.name == name:
             return _connection(known)

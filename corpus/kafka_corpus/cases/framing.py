@@ -108,7 +108,7 @@ def array_count_in_front(magic: int) -> Draft:
 @case("FRM-02", each=MAGICS)
 def writer_puts_no_count_in_front(magic: int) -> Draft:
     """A writer starts with the entry itself, and no array count stands before it."""
-    return writes(decoded(magic, 0, b""), entry(magic, 0, b""))
+    return writes(decoded(magic, 0, b"count"), entry(magic, 0, b"count"))
 
 
 @case("FRM-03", each={"0": 0, "0x00000001": 1, "0x00010000": 0x10000, "0x01010101": 0x01010101, "INT32_MIN": -(2**31)})

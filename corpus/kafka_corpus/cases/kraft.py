@@ -318,7 +318,7 @@ def metadata_in_a_v1_message() -> Draft:
 @case("KRF-17", "CRC-07")
 def crc_of_a_metadata_batch() -> Draft:
     """A metadata batch with a wrong CRC is corrupt; KRaft's reader checks only when it is asked to."""
-    return invalid(flip(bytes_of(metadata(RECORD)), 80), "corrupt")
+    return invalid(flip(bytes_of(metadata(RECORD)), 75), "corrupt")
 
 
 @case("KRF-18", each={"none": "none", "zstd": "zstd", "lz4": "lz4"})

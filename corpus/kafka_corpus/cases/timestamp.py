@@ -29,7 +29,6 @@ ORDERS: Final = {
     "rising": (TIMESTAMP, TIMESTAMP + 1, TIMESTAMP + 70),
     "falling": (TIMESTAMP, TIMESTAMP - 1, TIMESTAMP - 70),
     "mixed": (TIMESTAMP, TIMESTAMP + 10_000_000, TIMESTAMP - 10_000_000),
-    "all the same": (TIMESTAMP,) * 3,
     "zero": (0, 0, 1),
     "none": (-1, -1, -1),
     "none first": (-1, TIMESTAMP, 0),

@@ -161,8 +161,8 @@ def partial_marker_at_the_end() -> Draft:
 def corrupt_marker() -> Draft:
     """A marker whose type changed on the way does not match its CRC: an abort must not become a commit."""
     bad = bytearray(bytes_of(end(0, 1)))
-    assert bad[70] == 0
-    bad[70] = 1
+    assert bad[69] == 0
+    bad[69] = 1
     return invalid(bytes_of(data(0)) + bytes(bad), "corrupt", before=(data(0),))
 
 

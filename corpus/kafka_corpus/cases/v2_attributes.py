@@ -40,7 +40,7 @@ def with_attributes(attributes: int, codec: Compression = "none") -> bytes:
 @case("ATT-01", each=CODECS)
 def codec_of_the_low_bits(codec: Compression) -> Draft:
     """Bits 0 to 2 name the codec of the records."""
-    return valid(with_attributes(0, codec), expected(record(), compression=codec))
+    return valid(packed(codec, raw_record(value=b"codec")), expected(record(b"codec"), compression=codec))
 
 
 @case(

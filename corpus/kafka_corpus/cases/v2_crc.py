@@ -233,7 +233,7 @@ def consumer_checks_messages_too(magic: int) -> Draft:
 @case("CRC-08", each={"v0": 0, "v1": 1})
 def message_with_crc32c(magic: int) -> Draft:
     """A message with a CRC-32C is corrupt: v0 and v1 have the CRC-32 of zlib."""
-    data = raw_message(magic, b"key")
+    data = raw_message(magic, b"castagnoli")
     return invalid(put(data, "crc", crc32c(data[16:]), layout=MESSAGE_V0), *CORRUPT)
 
 

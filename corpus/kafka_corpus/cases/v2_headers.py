@@ -58,7 +58,7 @@ def headers_are_written(headers: Headers) -> Draft:
     return writes(batch, sealed(batch))
 
 
-@case("REC-01", "A03")
+@case("REC-01", refs=["A03"])
 def count_of_zero_is_written() -> Draft:
     """A record without headers ends in a count of 0, which three of the five seeds leave out."""
     batch = expected(record(b"no headers"))

@@ -26,10 +26,11 @@ FULL = ("did not decompress full frame", "Destination buffer is too small")
 
 
 class Frame(NamedTuple):
-    """What a frame header says; *content_size* is None when it does not say."""
+    """What a frame header says; *content_size* is None when it does not say, *block_size* is the most."""
 
     content_size: int | None
     checksum: bool
+    block_size: int
     end: int
 
 
@@ -58,7 +59,7 @@ def skippable_end(data: bytes, at: int) -> int:
 def add_frame(data: bytes, at: int, output: Output) -> int:
     """Add the output of the frame at *at*; return where the frame ends."""
     frame = read_header(data, at)
-    bound, end = blocks_end(data, frame.end)
+    bound, end = blocks_end(data, frame.end, frame.block_size)
     end += 4 if frame.checksum else 0
     if end > len(data):
         raise refused("the zstd frame is cut short", len(data), "ZST-07")
@@ -98,7 +99,8 @@ def read_header(data: bytes, at: int) -> Frame:
     window = content_size if single_segment else window_size(data[window_at])
     if window > MAX_WINDOW_SIZE:
         raise refused(f"the zstd window of {window} bytes is too large", window_at, "ZST-08")
-    return Frame(content_size if size_bytes else None, bool(descriptor & 0x04), end)
+    # RFC 8878, 3.1.1.2.4: a block is not larger than the window.
+    return Frame(content_size if size_bytes else None, bool(descriptor & 0x04), min(window, MAX_BLOCK_SIZE), end)
 
 
 def window_size(descriptor: int) -> int:
@@ -107,16 +109,18 @@ def window_size(descriptor: int) -> int:
     return base + base // 8 * (descriptor & 7)
 
 
-def blocks_end(data: bytes, at: int) -> tuple[int, int]:
+def blocks_end(data: bytes, at: int, block_size: int) -> tuple[int, int]:
     """The most output that the blocks from *at* can give, and where they end."""
     bound = 0
     while True:
         header = int.from_bytes(data[at : at + 3], "little")
         last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        if size > block_size:
+            raise refused(f"a zstd block of {size} bytes, the most is {block_size}", at, "ZST-05")
         at += 3 + (1 if kind == 1 else size)  # RLE repeats one byte
         if at > len(data) or kind == 3:
             raise refused("a zstd block is cut short or of reserved type", min(at, len(data)), "ZST-07")
-        bound += MAX_BLOCK_SIZE if kind == 2 else size
+        bound += block_size if kind == 2 else size
         if last:
             return bound, at
 

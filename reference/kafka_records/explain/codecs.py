@@ -65,5 +65,5 @@ def write_framing(packed: Packed, content: Content) -> None:
             write_snappy(packed)
         case "lz4":
             write_lz4(packed, check_header=content.magic > 0)
-        case "zstd":
+        case _:
             write_zstd(packed)

@@ -8,7 +8,7 @@ from kafka_records.explain.batch import write_batch
 from kafka_records.explain.fixed import Values, read_values, write_fixed
 from kafka_records.explain.message import write_entry
 from kafka_records.explain.pen import Pen
-from kafka_records.explain.words import Words, size
+from kafka_records.explain.words import Words
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1, Layout
 from kafka_records.log import next_entry
 from kafka_records.model import Batch
@@ -75,8 +75,6 @@ def partial_layout(pen: Pen) -> Layout:
 def say_plainly(name: str, value: int, _: Values) -> Words:
     """A field of an entry that is not whole: its value, and little else."""
     if name in {"message_size", "batch_length"}:
-        return Words(
-            str(value), f"with the {LOG_OVERHEAD} bytes up to here: {size(value + LOG_OVERHEAD)}", (), "FRM-01"
-        )
+        return Words(str(value), f"bytes to follow; {value + LOG_OVERHEAD:,} in all", (), "FRM-01")
     shown = f"0x{value:08x}" if name == "crc" else str(value)
     return Words(shown, PLAIN.get(name, ""))

@@ -13,7 +13,7 @@ from kafka_records.explain.fixed import Values, write_fixed
 from kafka_records.explain.flags import codec_of, say_attributes, say_crc
 from kafka_records.explain.pen import Pen
 from kafka_records.explain.words import Words, content, length_of, size, timestamp
-from kafka_records.layout import CRC_START_LEGACY, ENTRY
+from kafka_records.layout import CRC_START_LEGACY, ENTRY, MAGIC_OFFSET
 from kafka_records.message import is_too_small, layout_of
 from kafka_records.model import Batch, Record
 from kafka_records.primitives import INT32
@@ -25,7 +25,7 @@ MAGICS = ("message without timestamp", "message with timestamp (KIP-32)")
 def write_entry(pen: Pen, length: int, batch: Batch | None) -> None:
     """Write a top-level message; *batch* is what `decode` made of it, if it did."""
     header = Header(pen.data[pen.at : pen.at + length], pen.at, None)
-    with pen.part("batch", f"message without a whole header · {size(length)}", length) as draft:
+    with pen.part("batch", f"message · {size(length)}", length) as draft:
         values = write_header(pen, header)
         draft.title = title_of(values, length)
         if values["attributes"] & bits.COMPRESSION_CODEC_MASK:
@@ -76,13 +76,8 @@ class Header(NamedTuple):
 
 
 def write_header(pen: Pen, header: Header) -> Values:
-    """Write the fixed fields of the message in hand."""
-    layout = layout_of(header.data[ENTRY.size + 4])
-    values = write_fixed(pen, layout, header.say)
-    if len(values) < len(layout.fields):
-        message = f"a v1 message of {size(len(header.data) - LOG_OVERHEAD)} has no room for its fields"
-        raise RecordFormatError("malformed", message, rule="LEG-03")
-    return values
+    """Write the fixed fields of the message in hand; framing lets none pass that lacks one (FRM-05)."""
+    return write_fixed(pen, layout_of(header.data[MAGIC_OFFSET]), header.say)
 
 
 def title_of(values: Values, length: int) -> str:

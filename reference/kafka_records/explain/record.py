@@ -66,7 +66,7 @@ def write_headers(pen: Pen) -> None:
     """Write the header count and the headers."""
     count = pen.varint("header_count", lambda value: "" if value else "no headers", "framing", "REC-01")
     if not 0 <= count <= pen.left:
-        message = f"header_count is {count}, {size(pen.left)} are left"
+        message = f"header_count is {count}, {pen.left} are left"
         raise RecordFormatError("malformed", message, rule="REC-14" if count < 0 else "REC-15")
     for index in range(count):
         if pen.left:

@@ -5,7 +5,6 @@ What comes from the input is hostile: no control character leaves here unescaped
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from kafka_records.constants import NO_TIMESTAMP
@@ -128,17 +127,12 @@ def span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}…{last}"
 
 
-def bits(value: int, width: int, meanings: Iterable[tuple[int, str]]) -> tuple[Note, ...]:
-    """One note for each mask: the bits that it covers, and what they say.
-
-    >>> bits(0x0B, 8, [(0x07, "lz4"), (0x08, "LogAppendTime")])[0]
-    Note(shown='.... .011', meaning='lz4')
-    """
-    return tuple(Note(pattern(value, mask, width), meaning) for mask, meaning in meanings)
-
-
 def pattern(value: int, mask: int, width: int) -> str:
-    """The bits of *value* under *mask*, in groups of four, the others as dots."""
+    """The bits of *value* under *mask*, in groups of four, the others as dots.
+
+    >>> pattern(0x0B, 0x07, 8)
+    '.... .011'
+    """
     digits = ["." if not mask >> bit & 1 else str(value >> bit & 1) for bit in reversed(range(width))]
     return " ".join("".join(digits[start : start + 4]) for start in range(0, width, 4))
 

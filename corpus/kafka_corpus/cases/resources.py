@@ -1,0 +1,228 @@
+"""Inputs that ask for more memory or time than they are worth (groups CMP, REC, HDR and SIZ).
+
+Each has to be refused, or read, within bounds; how a codec behaves is judged
+by the memory and time that it takes.  What is compressed to many times its
+size holds no records, so that it may be refused at the first byte of output
+as well as for its size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kafka_records.constants import Compression
+from kafka_records.layout import MESSAGE_V0
+from kafka_records.varint import encode_varint
+
+from kafka_corpus.batches import batch_of, some_records
+from kafka_corpus.build import grid, put, raw_batch, raw_header, raw_message, raw_record, reseal
+from kafka_corpus.case import Recipe
+from kafka_corpus.frames import LZ4_END_MARK, XERIAL_HEADER, codec_id, lz4_header, pack, snappy_block, uvarint, xerial_chunk
+from kafka_corpus.messages import message_of, numbered, record_of, seal, set_of, single_batches, wrap
+from kafka_corpus.recipes import long_batch
+from kafka_corpus.registry import Draft, case, invalid, valid
+
+CODECS: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
+OLD: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4"}
+# MiB of output; snappy shrinks by no more than 21 times.
+BOMBS: dict[str, tuple[Compression, int]] = {
+    "gzip-1-gib": ("gzip", 1024),
+    "snappy-128-mib": ("snappy", 128),
+    "lz4-1-gib": ("lz4", 1024),
+    "zstd-1-gib": ("zstd", 1024),
+}
+FLOODS: dict[str, tuple[Compression, int]] = {"gzip": ("gzip", 256), "snappy": ("snappy", 64), "lz4": ("lz4", 256), "zstd": ("zstd", 256)}
+COUNTS = {"million": 1_000_000, "billion": 1_000_000_000, "largest": 2**31 - 1}
+SIZES = {"million": 1_000_000, "billion": 1_000_000_000, "largest": 2**31 - 1}
+REFUSED = ("limit", "malformed", "truncated", "decompression", "corrupt")
+STRUCTURE = ("malformed", "truncated", "limit")
+ALL: dict[str, Compression] = {"none": "none", **CODECS}
+
+
+def batch_around(payload: bytes, codec: Compression, **fields: int) -> bytes:
+    """A batch of *payload*, compressed with *codec*."""
+    return raw_batch(pack(codec, payload), attributes=codec_id(codec), **fields)
+
+
+@case("CMP-10", "CMP-04", each=BOMBS)
+def bomb_in_a_batch(bomb: tuple[Compression, int]) -> Draft:
+    """A batch that inflates to a GiB of zeros is refused without taking a GiB."""
+    codec, mib = bomb
+    return invalid(Recipe("bomb", {"codec": codec, "magic": 2, "mib": mib}), *REFUSED)
+
+
+@case("CMP-10", "NST-07", each=grid(magic={"v0": 0, "v1": 1}, bomb={k: v for k, v in BOMBS.items() if v[0] != "zstd"}))
+def bomb_in_a_wrapper(shape: dict[str, Any]) -> Draft:
+    """A wrapper that inflates to a GiB of zeros is refused without taking a GiB."""
+    codec, mib = shape["bomb"]
+    return invalid(Recipe("bomb", {"codec": codec, "magic": shape["magic"], "mib": mib}), *REFUSED)
+
+
+@case("CMP-10", "ZST-08", each={"64-mib": 64, "1-gib": 1024})
+def bomb_that_says_so(mib: int) -> Draft:
+    """A zstd frame that says how much it holds, and holds it, is refused for its zeros if not for its size."""
+    return invalid(Recipe("wide_window", {"mib": mib}), *REFUSED)
+
+
+@case("CMP-10", "HDR-18", each=FLOODS)
+def flood_of_records(flood: tuple[Compression, int]) -> Draft:
+    """Millions of records of seven bytes, compressed to almost nothing, end in one that is cut short."""
+    codec, mib = flood
+    return invalid(Recipe("flood", {"codec": codec, "magic": 2, "mib": mib}), *REFUSED)
+
+
+@case("CMP-10", "NST-16", each=grid(magic={"v0": 0, "v1": 1}, flood={"gzip": ("gzip", 256), "snappy": ("snappy", 64), "lz4": ("lz4", 256)}))
+def flood_of_messages(shape: dict[str, Any]) -> Draft:
+    """Millions of the smallest messages in a wrapper, compressed to almost nothing, end in one of no size."""
+    codec, mib = shape["flood"]
+    return invalid(Recipe("flood", {"codec": codec, "magic": shape["magic"], "mib": mib}), *REFUSED)
+
+
+@case("REC-15", "CMP-10", each=FLOODS)
+def flood_of_headers(flood: tuple[Compression, int]) -> Draft:
+    """Millions of empty headers in one record, compressed to almost nothing, are one too few."""
+    codec, mib = flood
+    return invalid(Recipe("header_flood", {"codec": codec, "mib": mib}), *REFUSED)
+
+
+@case("CMP-03", "SNP-07", each=CODECS)
+def many_pieces(codec: Compression) -> Draft:
+    """A stream in a great many pieces, of nothing or of one byte, is read in good time."""
+    count = 20_000 if codec == "lz4" else 200_000
+    batch = long_batch(count) if codec == "lz4" else batch_of(*some_records(), compression=codec)
+    return valid(Recipe("many_pieces", {"codec": codec, "count": count}), batch)
+
+
+@case("GZP-02", "SNP-04", "ZST-02", each={"gzip": "gzip", "snappy": "snappy", "zstd": "zstd"})
+def many_frames(codec: Compression) -> Draft:
+    """Records behind a great many empty streams are found in good time."""
+    recipe = Recipe("many_frames", {"codec": codec, "count": 50_000})
+    return valid(recipe, batch_of(*some_records(), compression=codec))
+
+
+@case("ZST-03", "CMP-03")
+def many_skippable_frames() -> Draft:
+    """Records behind a great many skippable frames are found in good time."""
+    return valid(Recipe("many_skippable_frames", {"count": 200_000}), batch_of(*some_records(), compression="zstd"))
+
+
+@case("HDR-18", refs=("https://github.com/kafka-protocol-rs/kafka-protocol-rs/pull/156",), each=grid(codec=ALL, count=COUNTS))
+def record_count_claims(shape: dict[str, Any]) -> Draft:
+    """A record count of millions over one record allocates nothing, and is refused where the data ends."""
+    data = batch_around(raw_record(), shape["codec"], record_count=shape["count"])
+    return invalid(data, *STRUCTURE)
+
+
+@case("REC-15", each=grid(codec=ALL, count=COUNTS))
+def header_count_claims(shape: dict[str, Any]) -> Draft:
+    """A header count of millions over one header allocates nothing, and is refused."""
+    record = raw_record(header_count=encode_varint(shape["count"]), headers=raw_header(b"h", b"1"))
+    return invalid(batch_around(record, shape["codec"]), *STRUCTURE)
+
+
+@case("REC-08", each=grid(codec=ALL, size=SIZES))
+def record_length_claims(shape: dict[str, Any]) -> Draft:
+    """A record length of up to 2 GiB over a few bytes allocates nothing, and is refused."""
+    record = raw_record(length=encode_varint(shape["size"]))
+    return invalid(batch_around(record, shape["codec"]), *STRUCTURE)
+
+
+FIELDS = ("key_length", "value_length")
+
+
+@case("REC-13", each=grid(codec=ALL, field={field: field for field in FIELDS}))
+def field_length_claims(shape: dict[str, Any]) -> Draft:
+    """A key or value length of 2 GiB over a few bytes allocates nothing, and is refused."""
+    record = raw_record(key=b"key", **{shape["field"]: encode_varint(2**31 - 1)})
+    return invalid(batch_around(record, shape["codec"]), *STRUCTURE)
+
+
+@case("REC-13", "REC-19", each=grid(codec=ALL, field={field: field for field in FIELDS}))
+def header_length_claims(shape: dict[str, Any]) -> Draft:
+    """A header key or value length of 2 GiB over a few bytes allocates nothing, and is refused."""
+    header = raw_header(b"h", b"1", **{shape["field"]: encode_varint(2**31 - 1)})
+    return invalid(batch_around(raw_record(header_count=encode_varint(1), headers=header), shape["codec"]), *STRUCTURE)
+
+
+@case("HDR-18", "REC-15", each=ALL)
+def every_count_claims(codec: Compression) -> Draft:
+    """Counts and lengths that all claim the most there is cost no more than one of them."""
+    most = encode_varint(2**31 - 1)
+    record = raw_record(length=most, key=b"k", key_length=most, value_length=most, header_count=most)
+    return invalid(batch_around(record, codec, record_count=2**31 - 1), *STRUCTURE)
+
+
+@case("NST-07", "NST-27", each=grid(magic={"v0": 0, "v1": 1}, codec=OLD, size=SIZES))
+def inner_size_claims(shape: dict[str, Any]) -> Draft:
+    """An inner message size of up to 2 GiB over a few bytes allocates nothing, and is refused.
+
+    Kafka's DataLogInputStream allocates what the size says before it reads.
+    """
+    inner = put(message_of(record_of(shape["magic"]), shape["magic"]), "message_size", shape["size"], layout=MESSAGE_V0)
+    return invalid(wrap(inner, shape["magic"], shape["codec"]), *STRUCTURE)
+
+
+@case("LEG-11", each=grid(magic={"v0": 0, "v1": 1}, field={"key": 0, "value": 4}))
+def message_length_claims(shape: dict[str, Any]) -> Draft:
+    """A key or value length of 2 GiB in a v0 or v1 message allocates nothing, and is refused."""
+    body = (b"\xff\xff\xff\xff" if shape["field"] else b"") + (2**31 - 1).to_bytes(4, "big") + b"a few bytes"
+    return invalid(raw_message(shape["magic"], body=body), *STRUCTURE)
+
+
+CLAIMS = {"16-mib": 16 * 2**20, "1-gib": 2**30, "2-gib": 2**31 - 1, "4-gib": 2**32 - 1}
+
+
+@case("SNP-02", "CMP-10", each=grid(magic={"v1": 1, "v2": 2}, claim=CLAIMS))
+def snappy_block_claims(shape: dict[str, Any]) -> Draft:
+    """A raw snappy block of a few bytes that says it holds gigabytes allocates nothing, and is refused."""
+    packed = uvarint(shape["claim"]) + snappy_block(b"short")[1:]
+    data = raw_batch(packed, attributes=2) if shape["magic"] == 2 else seal(packed, 1, "snappy")
+    return invalid(data, *REFUSED)
+
+
+@case("SNP-06", "CMP-10", each=CLAIMS)
+def xerial_block_claims(claim: int) -> Draft:
+    """A xerial block that says it holds gigabytes allocates nothing, and is refused."""
+    packed = XERIAL_HEADER + xerial_chunk(uvarint(claim) + snappy_block(b"short")[1:])
+    return invalid(raw_batch(packed, attributes=2), *REFUSED)
+
+
+@case("SNP-06", "CMP-10", each={"500-mib": 500 * 2**20, "512-mib": 2**29})
+def xerial_length_claims(size: int) -> Draft:
+    """A xerial block length just within Kafka's limit allocates nothing before the bytes are there."""
+    packed = XERIAL_HEADER + size.to_bytes(4, "big") + b"a few bytes"
+    return invalid(raw_batch(packed, attributes=2), *REFUSED)
+
+
+@case("LZ4-08", "CMP-10", each=CLAIMS)
+def lz4_content_size_claims(claim: int) -> Draft:
+    """An lz4 frame that says it holds gigabytes, and holds nothing, allocates nothing, and is refused."""
+    packed = lz4_header(flg=0x68, size=claim.to_bytes(8, "little")) + LZ4_END_MARK
+    return invalid(raw_batch(packed, attributes=3), *REFUSED)
+
+
+@case("HDR-18", "CLN-15", each={"hundred": 100, "three-hundred": 300})
+def many_empty_batches(count: int) -> Draft:
+    """A fetch may hold a great many batches and no records."""
+    batches = [batch_of(base_offset=10 * n, last_offset=10 * n + 9) for n in range(count)]
+    data = b"".join(
+        raw_batch(b"", record_count=0, base_offset=b.base_offset, last_offset_delta=9, base_timestamp=-1, max_timestamp=-1)
+        for b in batches
+    )
+    return valid(data, *batches)
+
+
+@case("HDR-16", "HDR-18")
+def bytes_behind_an_empty_batch_are_not_read() -> Draft:
+    """A count of 0 over a bomb: the payload of an empty batch is never looked at."""
+    packed = pack("zstd", bytes(1000))
+    data = reseal(raw_batch(packed, attributes=4, record_count=0, last_offset_delta=0))
+    return valid(data, replace(batch_of(base_offset=0, last_offset=0, compression="zstd"), max_timestamp=1_700_000_000_000))
+
+
+@case("LEG-24", "NST-05", each={"v0": 0, "v1": 1})
+def many_messages(magic: int) -> Draft:
+    """A fetch may hold a great many uncompressed messages, each an entry of its own."""
+    records = numbered(magic, *range(300))
+    return valid(set_of(records, magic), *single_batches(records, magic))
