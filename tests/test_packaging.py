@@ -48,7 +48,7 @@ def test_packages_are_typed(package: str) -> None:
     ("package", "folder", "suffix"),
     [
         ("kafka_records", "rules", ".toml"),
-        ("kafka_corpus", "goldens", ".ndjson"),
+        ("kafka_corpus", "goldens", ".ndjson.gz"),
         ("kafka_corpus", "goldens", ".json"),
     ],
 )

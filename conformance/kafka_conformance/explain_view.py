@@ -99,7 +99,7 @@ def lines(explanation: Explanation, width: int) -> Iterator[Text]:
     mark = locate(explanation)
     yield from Page(explanation.section, width, "", mark).lines()
     yield Text()
-    yield summary(explanation)
+    yield from folded(summary(explanation), width)
 
 
 def summary(explanation: Explanation) -> Text:

@@ -119,6 +119,7 @@ class Sandbox:
         answers: list[Answered] = []
         while len(answers) < len(questions):
             rest = questions[len(answers) :]
+            self._running()  # which tells whether it takes `many`
             many = self._many and isinstance(rest[0].subject, bytes)
             known = self._at_once(rest) if many else self._in_a_row(rest)
             if not any(known) and many:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kafka_corpus.build import TIMESTAMP, raw_batch, raw_header, raw_record
+from kafka_corpus.frames import codec_id, pack
 from kafka_records import Batch, Record
 from kafka_records.constants import Compression
 from kafka_records.varint import encode_varint
-
-from kafka_corpus.build import TIMESTAMP, raw_batch, raw_header, raw_record
-from kafka_corpus.frames import codec_id, pack
 
 APPEND, TRANSACTIONAL, CONTROL, HORIZON = 0x08, 0x10, 0x20, 0x40
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_corpus import evidence, ledger, schema
+from kafka_corpus import evidence, ledger, pack, schema
 from kafka_corpus.answers import ask_reference, brief, data_difference
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vectors import (
@@ -38,10 +38,8 @@ from kafka_corpus.vectors import (
 from kafka_records import Batch
 
 GOLDENS: Final = "goldens"
-# More bytes to decode are made at run time, from a recipe.
-MAX_INPUT: Final = 64 * 1024
-# A recipe makes bytes, no batch; and a batch that fills two lz4 blocks is more than 64 KiB.
-MAX_BATCH: Final = 128 * 1024
+# More than what fills two lz4 blocks is made at run time, from a recipe.
+MAX_INPUT: Final = 128 * 1024
 MAX_LINE: Final = 512 * 1024
 
 # What compresses, by codec; python-snappy does its work in cramjam.
@@ -111,9 +109,9 @@ def keep_bytes(case: Case, old: Case) -> Case:
 def too_big(case: Case) -> str:
     """Why *case* is too big for a vector, or an empty string: it belongs into a recipe."""
     given = case.input
-    size, most = (len(given), MAX_INPUT) if isinstance(given, bytes) else (batch_size(given), MAX_BATCH)
-    if size > most:
-        return f"{case.id}: an input of {size} bytes; more than {most} has to be a recipe"
+    size = len(given) if isinstance(given, bytes) else batch_size(given)
+    if size > MAX_INPUT:
+        return f"{case.id}: an input of {size} bytes; more than {MAX_INPUT} has to be a recipe"
     return ""
 
 
@@ -196,21 +194,26 @@ def stored_manifest(root: Path) -> Manifest | None:
 
 def stored_cases(root: Path) -> list[Case]:
     """The cases compiled below *root*."""
-    paths = [path for path in sorted((root / GOLDENS).glob("*.ndjson")) if path.name != IDS]
-    return [parse_line(line) for path in paths for line in path.read_bytes().splitlines()]
+    files = {name: data for name, data in stored_lines(root).items() if not name.endswith(IDS)}
+    return [parse_line(line) for data in files.values() for line in data.splitlines()]
 
 
 def stored_ledger(root: Path) -> list[ledger.Entry]:
     """The ledger below *root*; empty if there is none yet."""
-    path = root / GOLDENS / IDS
-    return ledger.parse(path.read_bytes()) if path.exists() else []
+    return ledger.parse(stored_lines(root).get(f"{GOLDENS}/{IDS}", b""))
 
 
 def stored_files(root: Path) -> dict[str, bytes]:
     """What lies below *root* where compiled files do, by path."""
-    patterns = (f"{GOLDENS}/*.ndjson", f"{GOLDENS}/*.json", "schema/*.json", f"{evidence.FOLDER}/*.ndjson")
+    patterns = (f"{GOLDENS}/*.json", "schema/*.json", f"{evidence.FOLDER}/*.ndjson")
     paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+    return stored_lines(root) | {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+
+
+def stored_lines(root: Path) -> dict[str, bytes]:
+    """The packed files below *root*, by the path that they would have unpacked."""
+    names = [path.name.removesuffix(pack.SUFFIX) for path in sorted((root / GOLDENS).glob(f"*.ndjson{pack.SUFFIX}"))]
+    return {f"{GOLDENS}/{name}": pack.read(root / GOLDENS, name) for name in names}
 
 
 def write(compiled: Compiled, root: Path) -> list[str]:
@@ -220,10 +223,18 @@ def write(compiled: Compiled, root: Path) -> list[str]:
     gone = sorted(name for name in old.keys() - compiled.files.keys() if name.startswith(GOLDENS))
     for name in changed:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(compiled.files[name])
+        if is_packed(name):
+            pack.write(root / name, compiled.files[name])
+        else:
+            (root / name).write_bytes(compiled.files[name])
     for name in gone:
-        (root / name).unlink()
+        (root / (name + pack.SUFFIX if is_packed(name) else name)).unlink()
     return changed + gone
+
+
+def is_packed(name: str) -> bool:
+    """Whether the file at this path below a root is kept packed."""
+    return name.startswith(GOLDENS) and name.endswith(".ndjson")
 
 
 def reference_answer(case: Case) -> Answer:

@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from kafka_corpus import schema
+from kafka_corpus import pack, schema
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vectors import MANIFEST, Manifest, input_of, load_manifest, load_vectors
 
@@ -34,7 +34,7 @@ def exported(*, with_inputs: bool = False) -> Iterator[tuple[str, bytes]]:
     yield MANIFEST, package.joinpath("goldens", MANIFEST).read_bytes()
     yield schema.FILE, package.joinpath("schema", schema.FILE).read_bytes()
     for name in manifest.files:
-        yield name, package.joinpath("goldens", name).read_bytes()
+        yield name, pack.read(package.joinpath("goldens"), name)
     if with_inputs:
         yield from recipe_inputs()
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_records import Batch, Record
-from kafka_records.constants import NO_TIMESTAMP, Compression, TimestampType
-
 from kafka_corpus.build import TIMESTAMP, raw_message
 from kafka_corpus.frames import codec_id, pack
+from kafka_records import Batch, Record
+from kafka_records.constants import NO_TIMESTAMP, Compression, TimestampType
 
 # LEG-18: bit 3 of the attributes.
 APPEND_BIT = 0x08
@@ -38,7 +37,9 @@ def numbered(magic: int, *offsets: int) -> list[Record]:
     ]
 
 
-def message_of(record: Record, magic: int, *, base: int = 0, attributes: int = 0, timestamp: int | None = None) -> bytes:
+def message_of(
+    record: Record, magic: int, *, base: int = 0, attributes: int = 0, timestamp: int | None = None
+) -> bytes:
     """*record* as one message, its offset counted from *base*."""
     return raw_message(
         magic,
@@ -66,7 +67,15 @@ def wrap(
     key: bytes | None = None,
 ) -> bytes:
     """A wrapper around the plain message set *inner*; *attributes* are added to the codec's."""
-    return seal(pack(codec, inner, magic=magic), magic, codec, offset=offset, timestamp=timestamp, attributes=attributes, key=key)
+    return seal(
+        pack(codec, inner, magic=magic),
+        magic,
+        codec,
+        offset=offset,
+        timestamp=timestamp,
+        attributes=attributes,
+        key=key,
+    )
 
 
 def seal(
@@ -80,9 +89,7 @@ def seal(
     key: bytes | None = None,
 ) -> bytes:
     """A wrapper around a value that is compressed already, or is not what it says."""
-    return raw_message(
-        magic, key, packed, offset=offset, attributes=codec_id(codec) | attributes, timestamp=timestamp
-    )
+    return raw_message(magic, key, packed, offset=offset, attributes=codec_id(codec) | attributes, timestamp=timestamp)
 
 
 def timestamp_type(magic: int, *, append: bool = False) -> TimestampType:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from kafka_records import Batch
-from kafka_records.constants import Compression
+from itertools import pairwise
+from typing import Final
 
 from kafka_corpus.batches import PLAIN, compressed
 from kafka_corpus.build import TIMESTAMP
 from kafka_corpus.messages import numbered, seal, set_of, wrapper_batch
+from kafka_records import Batch, Kind
+from kafka_records.constants import Compression
 
 # A codec that refuses; which of these words it has for it depends on the library.
-REFUSED = ("decompression", "corrupt", "malformed", "truncated")
+REFUSED: Final[tuple[Kind, ...]] = ("decompression", "corrupt", "malformed", "truncated")
 MAGICS = {"v0": 0, "v1": 1, "v2": 2}
 LEGACY = {"v0": 0, "v1": 1}
+# Where the framing is the same in all, one wrapper and one batch will do.
+EITHER = {"v1": 1, "v2": 2}
 
 
 def plain_of(magic: int) -> bytes:
@@ -32,4 +36,4 @@ def around(packed: bytes, magic: int, codec: Compression) -> tuple[bytes, Batch]
 def split(plain: bytes, *at: int) -> list[bytes]:
     """*plain* cut at each position."""
     edges = [0, *at, len(plain)]
-    return [plain[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [plain[start:end] for start, end in pairwise(edges)]

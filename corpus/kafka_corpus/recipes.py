@@ -15,9 +15,6 @@ from typing import Final
 import lz4.block
 import snappy
 import zstandard
-from kafka_records import Batch
-from kafka_records.constants import Compression
-from kafka_records.varint import encode_varint
 
 from kafka_corpus.batches import PLAIN, batch_of, bytes_of, compressed, payload_of, some_records
 from kafka_corpus.build import TIMESTAMP, raw_batch, raw_message, raw_record
@@ -39,6 +36,9 @@ from kafka_corpus.frames import (
     zstd_header,
 )
 from kafka_corpus.messages import seal
+from kafka_records import Batch
+from kafka_records.constants import Compression
+from kafka_records.varint import encode_varint
 
 MIB = 1024 * 1024
 ZSTD_RUN = 128 * 1024  # the most that one block may give

@@ -1,7 +1,7 @@
 """Vectors: cases as lines of JSON that need none of our code.
 
 A vector is one line in the canonical form (keys in the order below, no spaces);
-there is a file for each area, `goldens/<area>.ndjson`, sorted by id.  The JSON
+there is a file for each area, `goldens/<area>.ndjson` (packed, see `kafka_corpus.pack`), sorted by id.  The JSON
 Schema is generated from the structs here (`kafka_corpus.schema`).
 """
 
@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from kafka_corpus import pack
 from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe, Verdict
 from kafka_corpus.wire import WireBatch, from_wire, to_wire
 from kafka_records import Batch, Kind
@@ -257,7 +258,7 @@ def load_vectors(only: str | None = None) -> list[Case]:
 def _stored() -> Iterator[Vector]:
     goldens = files("kafka_corpus").joinpath("goldens")
     for name in load_manifest().files:
-        yield from _vectors.decode_lines(goldens.joinpath(name).read_bytes())
+        yield from _vectors.decode_lines(pack.read(goldens, name))
 
 
 def load_manifest() -> Manifest:

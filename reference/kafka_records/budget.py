@@ -16,6 +16,8 @@ PER_INPUT_BYTE = 8
 
 # Object headers, two boxed integers, two byte strings, a slot in a list and in a tuple.
 RECORD_COST = 320
+# An inner message, which is kept until all of its set are known, and the record that it becomes.
+MESSAGE_COST = 480
 HEADER_COST = 192
 BATCH_COST = 1024
 # Decompressed bytes are held once as they are and once as keys and values.

@@ -8,7 +8,7 @@ offset the wrapper carries (NST-08, seed 004:111).  AbstractLegacyRecordBatch.
 from __future__ import annotations
 
 from kafka_records import attributes as bits
-from kafka_records.budget import BATCH_COST, PAYLOAD_COST, RECORD_COST, pay
+from kafka_records.budget import BATCH_COST, MESSAGE_COST, PAYLOAD_COST, RECORD_COST, pay
 from kafka_records.compression import compress, decompress
 from kafka_records.constants import (
     INT32_MAX,
@@ -95,7 +95,7 @@ def decode_inner(data: bytes, room: int) -> tuple[list[Message], int]:
             messages.append(decode_message(data[at:end]))
         except RecordFormatError as error:
             raise error.inside(path, moved=at) from None
-        room = pay(room, RECORD_COST, offset=at, path=path)
+        room = pay(room, MESSAGE_COST, offset=at, path=path)
         at = end
     if not messages:
         # NST-05, NST-27: "Found invalid compressed record set with no inner records"

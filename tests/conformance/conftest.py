@@ -167,3 +167,9 @@ def small_corpus() -> list[Case]:
 def corpus() -> list[Case]:
     """The small corpus."""
     return small_corpus()
+
+
+@pytest.fixture(scope="session")
+def named(corpus: list[Case]) -> dict[str, Case]:
+    """The small corpus by short name."""
+    return {case.id.partition(".")[2]: case for case in corpus}

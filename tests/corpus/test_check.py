@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_corpus import compiler, ledger
+from kafka_corpus import compiler, ledger, pack
 from kafka_corpus.build import put, reseal
 from kafka_corpus.case import Case
 from kafka_corpus.check import check
@@ -21,9 +21,22 @@ def drifts(cases: list[Case], root: Path) -> list[tuple[str, str]]:
 
 def replaced(path: Path, old: bytes, new: bytes) -> None:
     """Change bytes in a file, which must be there."""
-    data = path.read_bytes()
+    data = lines_of(path)
     assert old in data
-    path.write_bytes(data.replace(old, new, 1))
+    kept(path, data.replace(old, new, 1))
+
+
+def lines_of(path: Path) -> bytes:
+    """What the file holds, unpacked where it is kept packed."""
+    return pack.read(path.parent, path.name) if path.suffix == ".ndjson" else path.read_bytes()
+
+
+def kept(path: Path, data: bytes) -> None:
+    """Write the file as it is kept."""
+    if path.suffix == ".ndjson":
+        pack.write(path, data)
+    else:
+        path.write_bytes(data)
 
 
 def test_untouched(sample: list[Case], root: Path) -> None:
@@ -41,7 +54,7 @@ def test_tampered_golden(sample: list[Case], root: Path) -> None:
 def test_missing_line(sample: list[Case], root: Path) -> None:
     """A vector that was deleted is found."""
     path = root / "goldens" / "sample.ndjson"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    kept(path, b"".join(lines_of(path).splitlines(keepends=True)[:-1]))
     assert drifts(sample, root) == [("vectors", "sample.writes")]
 
 
@@ -68,7 +81,7 @@ def test_tampered_file(sample: list[Case], root: Path, name: str) -> None:
 def test_missing_and_foreign_files(sample: list[Case], root: Path) -> None:
     """A file that is missing and one that belongs to no area are found; compiling mends both."""
     (root / "schema" / "vector.schema.json").unlink()
-    (root / "goldens" / "gone.ndjson").write_bytes(b"")
+    pack.write(root / "goldens" / "gone.ndjson", b"")
     assert drifts(sample, root) == [("files", "goldens/gone.ndjson"), ("files", "schema/vector.schema.json")]
     compiler.write(compiler.compile_corpus(sample, root), root)
     assert drifts(sample, root) == []
@@ -77,7 +90,7 @@ def test_missing_and_foreign_files(sample: list[Case], root: Path) -> None:
 def test_tampered_ledger(sample: list[Case], root: Path) -> None:
     """A changed hash in the ledger is found: it says that the id asked something else once."""
     path = root / "goldens" / "ids.ndjson"
-    entry = json.loads(path.read_bytes().splitlines()[0])
+    entry = json.loads(lines_of(path).splitlines()[0])
     replaced(path, entry["sha256"].encode(), b"0" * 64)
     assert drifts(sample, root) == [("ids", "sample.accepts")]
 
@@ -85,7 +98,7 @@ def test_tampered_ledger(sample: list[Case], root: Path) -> None:
 def test_shortened_ledger(sample: list[Case], root: Path) -> None:
     """A line that was taken out of the ledger is found."""
     path = root / "goldens" / "ids.ndjson"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    kept(path, b"".join(lines_of(path).splitlines(keepends=True)[1:]))
     assert drifts(sample, root) == [("files", "goldens/ids.ndjson")]
 
 
@@ -108,7 +121,7 @@ def test_new_case(sample: list[Case], root: Path) -> None:
     assert ("vectors", "sample.new") in drifts([*sample, new], root)
     compiler.write(compiler.compile_corpus([*sample, new], root), root)
     assert drifts([*sample, new], root) == []
-    assert ledger.parse((root / "goldens" / "ids.ndjson").read_bytes())[-1].id == "sample.new"
+    assert ledger.parse(lines_of(root / "goldens" / "ids.ndjson"))[-1].id == "sample.new"
 
 
 def test_reference_disagrees(sample: list[Case], root: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from kafka_corpus import pack
 from kafka_corpus.cli import corpus
 from kafka_corpus.vectors import content_hash, load_vectors
 
@@ -110,7 +111,7 @@ def test_compile_keeps_promises(tmp_path: Path) -> None:
     root = ("--root", str(tmp_path))
     run("compile", *root)
     ids = tmp_path / "goldens" / "ids.ndjson"
-    ids.write_bytes(ids.read_bytes().replace(content_hash(CASE).encode(), b"0" * 64))
+    pack.write(ids, pack.read(ids.parent, ids.name).replace(content_hash(CASE).encode(), b"0" * 64))
     assert f"{CASE.id} asks or expects something else" in run("compile", *root, code=1).stderr
     assert document("compile", "--rewrite-ids", *root)["written"] == ["goldens/ids.ndjson"]
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from kafka_corpus import check, compiler, registry, schema
+from kafka_corpus import check, compiler, pack, registry, schema
 from kafka_corpus.answers import ask_reference, disagreement
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import content_hash, corpus_hash, corpus_hash_of, load_manifest, load_vectors, matches
@@ -84,7 +84,7 @@ def test_lines_satisfy_schema(area: str) -> None:
     package = files("kafka_corpus")
     document = json.loads(package.joinpath("schema", schema.FILE).read_bytes())
     validator = jsonschema.Draft202012Validator(document)
-    lines = package.joinpath("goldens", f"{area}.ndjson").read_text(encoding="utf-8").splitlines()
+    lines = pack.read(package.joinpath("goldens"), f"{area}.ndjson").splitlines()
     assert len(lines) == len(of(area))
     for line in lines:
         validator.validate(json.loads(line))
@@ -97,7 +97,7 @@ def test_manifest_counts() -> None:
     assert manifest.verdicts == dict(sorted(Counter(case.expect.verdict for case in CASES).items()))
     assert manifest.ops == dict(sorted(Counter(case.op for case in CASES).items()))
     goldens = files("kafka_corpus").joinpath("goldens")
-    hashes = {name: sha256(goldens.joinpath(name).read_bytes()).hexdigest() for name in manifest.files}
+    hashes = {name: sha256(pack.read(goldens, name)).hexdigest() for name in manifest.files}
     assert hashes == {name: file.sha256 for name, file in manifest.files.items()}
 
 

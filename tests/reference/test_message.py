@@ -166,7 +166,8 @@ def test_v0_knows_no_timestamp_type(kind: str) -> None:
         ({"records": (Record(0, 0, None, None), Record(0, 0, None, None))}, ("OFF-07", "batch.records[1].offset")),
         ({"records": (Record(0, 0, None, None, (Header(b"", None),)),)}, ("LEG-22", "batch.records[0].headers")),
         ({"records": (Record(0, -2, None, None),)}, ("TIM-04", "batch.records[0].timestamp")),
-        ({"records": (Record(2**63, 0, None, None),)}, ("HDR-02", "batch")),
+        ({"records": (Record(2**31, 0, None, None),)}, ("OFF-08", "batch.records[0].offset")),
+        ({"records": (Record(2**63, 0, None, None),), "base_offset": 2**63}, ("HDR-02", "batch")),
     ],
 )
 def test_what_kafkas_writer_refuses(magic: int, changed: dict[str, object], expected: tuple[str, str]) -> None:

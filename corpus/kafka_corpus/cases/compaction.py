@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kafka_records import Batch, Record
-from kafka_records.constants import Compression
-
 from kafka_corpus.batches import batch_of, bytes_of, compressed, payload_of, some_records
 from kafka_corpus.build import TIMESTAMP, grid, raw_batch
 from kafka_corpus.frames import pack
 from kafka_corpus.messages import message_of, numbered, record_of, single_batch, wrapped
 from kafka_corpus.packed import plain_of
 from kafka_corpus.registry import Draft, acceptable, case, invalid, valid, writes
+from kafka_records import Batch, Record
+from kafka_records.constants import Compression
 
 CODECS: dict[str, Compression] = {"none": "none", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
+COMPRESSED = {name: codec for name, codec in CODECS.items() if name != "none"}
 OLD: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4"}
 HORIZON = TIMESTAMP + 86_400_000
 PRODUCER: dict[str, Any] = {"producer_id": 12, "producer_epoch": 1, "base_sequence": 40}
@@ -33,6 +33,9 @@ LEFT = {
     "all-but-first": tuple(range(1, 10)),
     "all-but-last": tuple(range(9)),
 }
+# Every choice uncompressed, and with each codec those that leave something out on both sides.
+FEW = {name: LEFT[name] for name in ("middle", "every-other")}
+RETAINED = grid(codec={"none": "none"}, left=LEFT) | grid(codec=COMPRESSED, left=FEW)
 
 
 def left_of(indexes: tuple[int, ...], *, base: int = 1000, **fields: Any) -> Batch:
@@ -46,13 +49,13 @@ def log(*batches: Batch) -> Draft:
     return valid(b"".join(map(bytes_of, batches)), *batches)
 
 
-@case("CLN-03", "OFF-10", "CLN-02", each=grid(codec=CODECS, left=LEFT))
+@case("CLN-03", "OFF-10", "CLN-02", each=RETAINED)
 def retained_records(shape: dict[str, Any]) -> Draft:
     """A cleaned batch keeps its offset range, and holds fewer records than that range."""
     return log(left_of(shape["left"], compression=shape["codec"]))
 
 
-@case("CLN-03", "OFF-10", each=grid(codec=CODECS, left={"every-other": LEFT["every-other"], "middle": LEFT["middle"]}))
+@case("CLN-03", "OFF-10", each=grid(codec=CODECS, left=FEW))
 def write_retained_records(shape: dict[str, Any]) -> Draft:
     """A batch with gaps is written with its whole offset range, and the count of what is there."""
     batch = left_of(shape["left"], base=2000, compression=shape["codec"], **PRODUCER)
@@ -204,7 +207,7 @@ def one_record_for_each_key() -> Draft:
     return log(batch_of(*records, base_offset=0, last_offset=9))
 
 
-@case("CLN-21", "NST-12", each=grid(magic={"v0": 0, "v1": 1}, codec=OLD, left=LEFT))
+@case("CLN-21", "NST-12", each=grid(magic={"v0": 0, "v1": 1}, codec=OLD, left=FEW))
 def retained_messages(shape: dict[str, Any]) -> Draft:
     """A cleaned v0 or v1 wrapper starts at the first message left and ends at the last, with gaps between."""
     return valid(*wrapped(numbered(shape["magic"], *(1000 + n for n in shape["left"])), shape["magic"], shape["codec"]))
@@ -234,7 +237,7 @@ def count_says_more_than_is_left(codec: Compression) -> Draft:
     return invalid(bytes_of(batch, record_count=10), "truncated", "malformed")
 
 
-@case("SEG-01", "FRM-02", each=grid(codec=CODECS, count={"one": 1, "three": 3, "thirty": 30}))
+@case("SEG-01", "FRM-02", each=grid(codec=CODECS, count={"two": 2, "nine": 9}))
 def segment(shape: dict[str, Any]) -> Draft:
     """A segment file is the same batches end to end, with nothing in front."""
     batches = [

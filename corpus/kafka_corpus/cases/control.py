@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kafka_records import Batch, Header, Record
-from kafka_records.constants import Compression
-
 from kafka_corpus.batches import batch_of, bytes_of, payload_of
 from kafka_corpus.build import TIMESTAMP, grid, raw_batch
 from kafka_corpus.registry import Draft, acceptable, case, invalid, may_write, refuses, valid, writes
+from kafka_records import Batch, Header, Record
+from kafka_records.constants import Compression
 
 PRODUCER: dict[str, Any] = {"producer_id": 77, "producer_epoch": 3, "base_sequence": -1}
 MARKER: dict[str, Any] = {"control": True, "transactional": True, **PRODUCER}
@@ -172,7 +171,9 @@ def unknown_types_of_marker(type_: int) -> Draft:
 def write_unknown_type(type_: int) -> Draft:
     """Kafka cannot write a control record of an unknown type; a batch codec may not look."""
     batch = marked(marker(key=key_of(type_)))
-    return may_write(batch, bytes_of(batch), why="ControlRecordType#recordKey refuses UNKNOWN, but a batch carries bytes")
+    return may_write(
+        batch, bytes_of(batch), why="ControlRecordType#recordKey refuses UNKNOWN, but a batch carries bytes"
+    )
 
 
 ATTRIBUTES = {

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kafka_records import Batch, Record
-from kafka_records.constants import Compression
-
 from kafka_corpus.batches import batch_of, bytes_of, payload_of
 from kafka_corpus.build import TIMESTAMP, grid
 from kafka_corpus.frames import lz4_block, lz4_frame, pack
 from kafka_corpus.messages import message_of, numbered, record_of, seal, set_of, single_batch, wrapped, wrapper_batch
 from kafka_corpus.registry import Draft, acceptable, case, refuses, valid, writes
+from kafka_records import Batch, Record
+from kafka_records.constants import Compression
 
 CODECS: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4"}
 MAGICS = {"v0": 0, "v1": 1}
@@ -68,7 +67,11 @@ def padding_behind_a_v2_batch() -> Draft:
 @case("CNV-08", "CNV-11", each=CODECS)
 def down_converted_wrapper(codec: Compression) -> Draft:
     """A v2 batch with gaps becomes a v1 wrapper whose inner offsets count from its first record."""
-    records = [Record(40, TIMESTAMP, b"a", b"1"), Record(44, TIMESTAMP + 3, None, b""), Record(45, TIMESTAMP, b"", None)]
+    records = [
+        Record(40, TIMESTAMP, b"a", b"1"),
+        Record(44, TIMESTAMP + 3, None, b""),
+        Record(45, TIMESTAMP, b"", None),
+    ]
     return valid(*wrapped(records, 1, codec))
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_records import Batch, Header, Record
-
 from kafka_corpus.batches import batch_of, bytes_of, payload_of
 from kafka_corpus.build import TIMESTAMP, flip, raw_batch, raw_message
 from kafka_corpus.cases.control import key_of
 from kafka_corpus.messages import record_of, single_batch
 from kafka_corpus.registry import Draft, acceptable, case, invalid, may_write, valid, writes
+from kafka_records import Batch, Header, Record
 
 EPOCH = 5
 RAFT = "KRaft's RecordsIterator refuses it; a consumer or log reader takes it like any batch"
@@ -178,7 +177,9 @@ def bytes_behind_a_value(record: tuple[int, bytes]) -> Draft:
     return acceptable(*both(control(record)), kinds=("malformed",), why=RAFT)
 
 
-@case("KRF-09", each={"null-voters": b"\x00\x00", "count-beyond": b"\x7f\x00", "never-ends": b"\xff\xff\xff\xff\xff\xff"})
+@case(
+    "KRF-09", each={"null-voters": b"\x00\x00", "count-beyond": b"\x7f\x00", "never-ends": b"\xff\xff\xff\xff\xff\xff"}
+)
 def compact_lengths_bad(tail: bytes) -> Draft:
     """A compact length that cannot be is carried along as bytes."""
     return acceptable(*both(control((2, bytes(2) + int32(1) + tail))), kinds=("malformed", "truncated"), why=RAFT)

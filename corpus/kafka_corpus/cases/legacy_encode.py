@@ -8,9 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kafka_records import Batch, Header, Record
-from kafka_records.constants import Compression
-
 from kafka_corpus.build import TIMESTAMP, grid
 from kafka_corpus.frames import gzip_header, gzip_member, lz4_block, lz4_frame
 from kafka_corpus.messages import (
@@ -26,13 +23,17 @@ from kafka_corpus.messages import (
     wrapper_batch,
 )
 from kafka_corpus.registry import Draft, case, may_write, refuses, writes
+from kafka_records import Batch, Header, Record
+from kafka_records.constants import Compression
 
 MAGICS = {"v0": 0, "v1": 1}
 KINDS = {"v0": (0, False), "v1-create": (1, False), "v1-append": (1, True)}
 CODECS: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4"}
 BOTH = grid(magic=MAGICS, codec=CODECS)
 CONTENT: dict[str, bytes | None] = {"null": None, "empty": b"", "small": b"small", "long": b"long " * 200}
-OFFSETS = {"from-0": (0, 1, 2), "from-100": (100, 101), "gaps": (10, 12, 17), "largest": (2**63 - 2, 2**63 - 1)}
+PAIRS = ("null-null", "empty-empty", "null-small", "small-null", "empty-long", "long-empty", "small-small")
+SHAPES = {pair: [CONTENT[name] for name in pair.split("-")] for pair in PAIRS}
+OFFSETS = {"from-0": (0, 1, 2), "gaps": (10, 12, 17), "largest": (2**63 - 2, 2**63 - 1)}
 LAT = TIMESTAMP + 1_000_000
 
 
@@ -44,21 +45,28 @@ def plain_batch(records: list[Record], magic: int, **fields: Any) -> Batch:
 def shaped(shape: dict[str, Any]) -> tuple[int, int, Record, bool]:
     """Magic, attributes, record and whether it is LogAppendTime, as a row of the grid says."""
     magic, append = shape["kind"]
-    record = record_of(magic, 42, shape["key"], shape["value"], timestamp=TIMESTAMP + 42)
+    record = record_of(magic, 42, *shape["content"], timestamp=TIMESTAMP + 42)
     return magic, APPEND_BIT if append else 0, record, append
 
 
-@case("LEG-01", "LEG-02", "LEG-10", each=grid(kind=KINDS, key=CONTENT, value=CONTENT))
+@case("LEG-01", "LEG-02", "LEG-10", each=grid(kind=KINDS, content=SHAPES))
 def message(shape: dict[str, Any]) -> Draft:
     """An uncompressed record is written as one message, to the byte."""
     magic, attributes, record, append = shaped(shape)
     return writes(single_batch(record, magic, append=append), message_of(record, magic, attributes=attributes))
 
 
-@case("NST-01", "LEG-13", "CMP-01", each=grid(kind=KINDS, codec=CODECS, value=CONTENT))
+@case(
+    "NST-01",
+    "LEG-13",
+    "CMP-01",
+    each=grid(
+        kind=KINDS, codec=CODECS, content={name: SHAPES[name] for name in ("null-null", "empty-long", "small-small")}
+    ),
+)
 def wrapper(shape: dict[str, Any]) -> Draft:
     """A compressed record is written as a message in a wrapper with a null key."""
-    magic, attributes, record, append = shaped(shape | {"key": b"key"})
+    magic, attributes, record, append = shaped(shape)
     codec = shape["codec"]
     inner = message_of(record, magic, base=42 if magic else 0, attributes=attributes)
     data = wrap(inner, magic, codec, offset=42, timestamp=TIMESTAMP + 42, attributes=attributes)
@@ -243,7 +251,9 @@ FALLING = {"equal": (5, 5), "falling": (6, 5), "falling-at-the-end": (5, 6, 7, 6
 @case("OFF-07", "NST-11", each=grid(magic=MAGICS, codec={"none": "none", "gzip": "gzip"}, offsets=FALLING))
 def offsets_that_do_not_rise(shape: dict[str, Any]) -> Draft:
     """Offsets have to rise from record to record."""
-    return refuses(wrapper_batch(numbered(shape["magic"], *shape["offsets"]), shape["magic"], shape["codec"]), "malformed")
+    return refuses(
+        wrapper_batch(numbered(shape["magic"], *shape["offsets"]), shape["magic"], shape["codec"]), "malformed"
+    )
 
 
 @case("CLN-21", "NST-05", each=MAGICS)
@@ -263,7 +273,9 @@ def unknown_magic(magic: int) -> Draft:
 def down_converted(shape: dict[str, Any]) -> Draft:
     """Records that were a v2 batch are written for an old broker as one wrapper at the last offset."""
     magic, codec = shape["magic"], shape["codec"]
-    records = [record_of(magic, 50 + n, b"k%d" % n, None if n == 1 else b"v", timestamp=TIMESTAMP - n) for n in range(3)]
+    records = [
+        record_of(magic, 50 + n, b"k%d" % n, None if n == 1 else b"v", timestamp=TIMESTAMP - n) for n in range(3)
+    ]
     data, batch = wrapped(records, magic, codec)
     return writes(batch, data, compare="masked")
 

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_records import Record
-from kafka_records.constants import Compression
-
 from kafka_corpus.build import TIMESTAMP, grid
 from kafka_corpus.messages import (
     APPEND_BIT,
@@ -25,6 +22,8 @@ from kafka_corpus.messages import (
     wrapper_batch,
 )
 from kafka_corpus.registry import Draft, case, valid
+from kafka_records import Record
+from kafka_records.constants import Compression
 
 KINDS = {"v0": (0, False), "v1-create": (1, False), "v1-append": (1, True)}
 CODECS: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4"}
@@ -39,16 +38,19 @@ OFFSETS = {
     "beyond-int32": (2**40, 2**40 + 1),
     "largest": (2**63 - 2, 2**63 - 1),
 }
-SIZES = {"one": 1, "two": 2, "ten": 10, "hundred": 100}
+SIZES = {"one": 1, "ten": 10, "sixty": 60}
 
-PLAIN = grid(kind=KINDS, key=CONTENT, value=CONTENT)
-WRAPPED = grid(kind=KINDS, codec=CODECS, key=CONTENT, value=CONTENT)
+# Key and value, by the names of `CONTENT`; every kind stands on both sides.
+PAIRS = ("null-null", "empty-empty", "null-small", "small-null", "empty-long", "long-empty", "long-long", "small-small")
+SHAPES = {pair: [CONTENT[name] for name in pair.split("-")] for pair in PAIRS}
+PLAIN = grid(kind=KINDS, content=SHAPES)
+WRAPPED = grid(kind=KINDS, codec=CODECS, content=SHAPES)
 
 
 def both(shape: dict[str, Any]) -> tuple[int, int, Record, bool]:
     """Magic, attributes, record and whether it is LogAppendTime, as a row of the grid says."""
     magic, append = shape["kind"]
-    record = record_of(magic, 42, shape["key"], shape["value"], timestamp=TIMESTAMP + 42)
+    record = record_of(magic, 42, *shape["content"], timestamp=TIMESTAMP + 42)
     return magic, APPEND_BIT if append else 0, record, append
 
 
@@ -83,7 +85,11 @@ def relative_offsets(shape: dict[str, Any]) -> Draft:
     return valid(data, batch)
 
 
-@case("NST-14", "NST-01", each=grid(codec=CODECS, offsets=OFFSETS))
+@case(
+    "NST-14",
+    "NST-01",
+    each=grid(codec=CODECS, offsets={name: OFFSETS[name] for name in ("gaps", "far-apart", "largest")}),
+)
 def absolute_offsets(shape: dict[str, Any]) -> Draft:
     """In v0 the inner offsets are absolute, gaps and all."""
     data, batch = wrapped(numbered(0, *shape["offsets"]), 0, shape["codec"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import xxhash
 
-from kafka_corpus.batches import PLAIN, batch_of, bytes_of, compressed, payload_of, some_records
+from kafka_corpus.batches import PLAIN, batch_of, compressed, payload_of, some_records
 from kafka_corpus.build import TIMESTAMP, flip, grid
 from kafka_corpus.frames import (
     LZ4_END_MARK,
@@ -23,10 +23,10 @@ from kafka_corpus.frames import (
     lz4_sequence,
     skippable,
 )
-from kafka_corpus.golden import GOLDEN_RECORDS, LZ4
+from kafka_corpus.golden import GOLDEN_RECORDS
 from kafka_corpus.messages import numbered, record_of, seal, set_of, wrapper_batch
-from kafka_corpus.packed import LEGACY, MAGICS, REFUSED, around, plain_of, split
-from kafka_corpus.registry import Draft, acceptable, case, invalid, valid, writes
+from kafka_corpus.packed import MAGICS, REFUSED, around, plain_of
+from kafka_corpus.registry import Draft, acceptable, case, invalid, valid
 
 FLG, BD = 0x60, 0x40
 BLOCK_CHECKSUM, CONTENT_SIZE, CONTENT_CHECKSUM = 0x10, 0x08, 0x04
@@ -34,7 +34,12 @@ NEW = {"v1": 1, "v2": 2}
 BLOCK = lz4_data(lz4_block(PLAIN))
 EMPTY_BLOCK = lz4_data(lz4_sequence(b""))
 STORED_ZERO = bytes.fromhex("00000080")
-SPLITS = {"record-boundary": (len(PLAIN) // 2,), "in-a-length": (1,), "in-a-value": (20,), "every-byte": tuple(range(1, len(PLAIN)))}
+SPLITS = {
+    "record-boundary": (len(PLAIN) // 2,),
+    "in-a-length": (1,),
+    "in-a-value": (20,),
+    "every-byte": tuple(range(1, len(PLAIN))),
+}
 
 
 def frame(flg: int = FLG, bd: int = BD, *, body: bytes = BLOCK, end: bytes = LZ4_END_MARK, **header: Any) -> bytes:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kafka_records import Batch, Record
-from kafka_records.constants import Compression
-
 from kafka_corpus.batches import batch_of, bytes_of
 from kafka_corpus.build import TIMESTAMP, grid, raw_message
 from kafka_corpus.cases.control import marker
 from kafka_corpus.messages import record_of, single_batch
 from kafka_corpus.registry import Draft, acceptable, case, invalid, refuses, valid, writes
+from kafka_records import Batch, Record
+from kafka_records.constants import Compression
 
 CODECS: dict[str, Compression] = {"none": "none", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
 SENTINELS: dict[str, dict[str, Any]] = {
@@ -41,9 +40,7 @@ def plain(*offsets: int) -> Batch:
 def end(type_: int, offset: int, *, producer: int = 77) -> Batch:
     """The marker that ends a transaction: 0 aborts, 1 commits."""
     record = marker(type_, offset=offset)
-    return batch_of(
-        record, transactional=True, control=True, producer_id=producer, producer_epoch=3, base_sequence=-1
-    )
+    return batch_of(record, transactional=True, control=True, producer_id=producer, producer_epoch=3, base_sequence=-1)
 
 
 def log(*batches: Batch) -> Draft:
@@ -118,7 +115,11 @@ def aborted_and_committed_by_turns() -> Draft:
 def two_producers_at_once() -> Draft:
     """Transactions of two producers overlap; a marker belongs to its producer id."""
     return log(
-        data(0, producer=1), data(1, producer=2), end(0, 2, producer=2), data(3, producer=1, sequence=1), end(1, 4, producer=1)
+        data(0, producer=1),
+        data(1, producer=2),
+        end(0, 2, producer=2),
+        data(3, producer=1, sequence=1),
+        end(1, 4, producer=1),
     )
 
 

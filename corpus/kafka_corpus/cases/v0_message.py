@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
 from zlib import crc32
-
-from kafka_records.layout import MESSAGE_V0
 
 from kafka_corpus.build import TIMESTAMP, flip, put, raw_message, reseal_message
 from kafka_corpus.messages import record_of, single_batch
 from kafka_corpus.registry import Draft, acceptable, case, invalid, valid
+from kafka_records import Kind
+from kafka_records.layout import MESSAGE_V0
 
-STRUCTURE = ("truncated", "malformed")
+STRUCTURE: Final[tuple[Kind, ...]] = ("truncated", "malformed")
 # Every field that the CRC covers, by the byte that is changed; the key is `key`, the value `value`.
 COVERED = {
     "attributes": (17, 0x40),
@@ -147,7 +148,10 @@ def negative_value_length(length: int) -> Draft:
     return valid(data, single_batch(record_of(0, 0, b"key", None), 0))
 
 
-@case("LEG-10", each={"null-null": (None, None), "null-empty": (None, b""), "empty-null": (b"", None), "empty": (b"", b"")})
+@case(
+    "LEG-10",
+    each={"null-null": (None, None), "null-empty": (None, b""), "empty-null": (b"", None), "empty": (b"", b"")},
+)
 def null_is_not_empty(content: tuple[bytes | None, bytes | None]) -> Draft:
     """A null key or value (-1) and an empty one (0) are not the same."""
     return valid(raw_message(0, *content, offset=3), single_batch(record_of(0, 3, *content), 0))
@@ -214,7 +218,8 @@ def unknown_codec(codec: int) -> Draft:
 def no_timestamp() -> Draft:
     """v0 has no timestamp: it is -1, of no type."""
     batch = single_batch(record_of(0, 9, b"key"), 0)
-    assert batch.timestamp_type == "none" and batch.records[0].timestamp == -1
+    assert batch.timestamp_type == "none"
+    assert batch.records[0].timestamp == -1
     return valid(raw_message(0, b"key", offset=9), batch)
 
 

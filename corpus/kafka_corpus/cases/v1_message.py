@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from kafka_records.layout import MESSAGE_V0, MESSAGE_V1
+from typing import Final
 
 from kafka_corpus.build import TIMESTAMP, flip, put, raw_message, reseal_message
 from kafka_corpus.messages import APPEND_BIT, record_of, single_batch
 from kafka_corpus.registry import Draft, acceptable, case, invalid, valid
+from kafka_records import Kind
+from kafka_records.layout import MESSAGE_V0, MESSAGE_V1
 
-STRUCTURE = ("truncated", "malformed")
+STRUCTURE: Final[tuple[Kind, ...]] = ("truncated", "malformed")
 # Every field that the CRC covers, by the byte that is changed.
 COVERED = {
     "attributes": (17, 0x08),
@@ -125,7 +127,10 @@ def negative_value_length(length: int) -> Draft:
     return valid(data, single_batch(record_of(1, 0, b"key", None), 1))
 
 
-@case("LEG-10", each={"null-null": (None, None), "null-empty": (None, b""), "empty-null": (b"", None), "empty": (b"", b"")})
+@case(
+    "LEG-10",
+    each={"null-null": (None, None), "null-empty": (None, b""), "empty-null": (b"", None), "empty": (b"", b"")},
+)
 def null_is_not_empty(content: tuple[bytes | None, bytes | None]) -> Draft:
     """A null key or value (-1) and an empty one (0) are not the same."""
     return valid(raw_message(1, *content, offset=3), single_batch(record_of(1, 3, *content), 1))

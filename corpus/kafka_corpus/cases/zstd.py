@@ -27,7 +27,12 @@ SIZE2, SIZE4, SIZE8 = 0x40, 0x80, 0xC0
 WINDOW = b"\x58"
 FRAME = zstd_frame(*zstd_blocks(PLAIN))
 EMPTY = zstd_frame()
-SPLITS = {"record-boundary": (len(PLAIN) // 2,), "in-a-length": (1,), "in-a-value": (20,), "every-byte": tuple(range(1, len(PLAIN)))}
+SPLITS = {
+    "record-boundary": (len(PLAIN) // 2,),
+    "in-a-length": (1,),
+    "in-a-value": (20,),
+    "every-byte": tuple(range(1, len(PLAIN))),
+}
 
 
 def frame(descriptor: int, fields: bytes, tail: bytes = b"") -> bytes:
@@ -247,7 +252,7 @@ def block_above_128_kib() -> Draft:
     record = some_records(1)[0]._replace(value=b"-" * 140_000)
     plain = payload_of([record])
     run = zstd_block(b"-", size=140_000, kind=1)
-    packed = zstd_frame(zstd_block(plain[: -140_001]), run, zstd_block(plain[-1:]))
+    packed = zstd_frame(zstd_block(plain[:-140_001]), run, zstd_block(plain[-1:]))
     return invalid(compressed("zstd", packed, record)[0], *REFUSED)
 
 

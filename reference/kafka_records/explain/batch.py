@@ -37,7 +37,7 @@ def title_of(values: Values, length: int) -> str:
     attributes = values["attributes"]
     traits = [
         "control batch v2" if attributes & bits.CONTROL_FLAG_MASK else "record batch v2",
-        f"offsets {span(values['base_offset'], last_offset(values))}",
+        f"offset{'s' if values['last_offset_delta'] else ''} {span(values['base_offset'], last_offset(values))}",
         number(values["record_count"], "record"),
         codec_of(attributes),
         size(length),

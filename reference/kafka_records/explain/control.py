@@ -70,7 +70,7 @@ def write_marker(pen: Pen, raw: bytes) -> None:
         raise RecordFormatError("malformed", f"it takes {size(MARKER_VALUE.size)}", rule="TXN-13")
     version, epoch = MARKER_VALUE.unpack_from(raw)
     pen.field("version", VERSION_BYTES, Words(str(version), rule="TXN-13"), "value", value=version)
-    meaning = "epoch of the transaction coordinator"
+    meaning = "of the coordinator"
     pen.field("coordinator_epoch", 4, Words(str(epoch), meaning, rule="TXN-13"), "value", value=epoch)
 
 

@@ -16,7 +16,7 @@ from kafka_records.model import Batch
 LAYOUTS = (MESSAGE_V0, MESSAGE_V1, BATCH_V2)
 # What can be told of an entry that is not all there.
 PLAIN = {
-    "crc": "not verified: not all the bytes that it covers are here",
+    "crc": "cannot be verified here",
     "magic": "the format version",
 }
 
@@ -62,7 +62,7 @@ def write_partial(pen: Pen) -> None:
     of = "" if whole is None else f" of {whole + LOG_OVERHEAD:,}"
     with pen.part("batch", f"a partial entry, dropped: {left:,}{of} bytes ({rule})"):
         write_fixed(pen, layout, say_plainly)
-        pen.rest("the beginning of what is missing; dropped", name="partial", rule=rule)
+        pen.rest("dropped with what is missing", name="partial", rule=rule)
 
 
 def partial_layout(pen: Pen) -> Layout:

@@ -76,8 +76,8 @@ def write_member(packed: Packed) -> None:
         packed.say("trailer", packed.pen.left, "", error.message, error.rule)
         raise
     packed.bulk("deflate", end, "compressed data (RFC 1951)", "GZP-01")
-    packed.number("crc32", 4, "CRC-32 of the decompressed bytes: matches", "GZP-04")
-    packed.number("isize", 4, "how many they are, modulo 2^32: matches", "GZP-04")
+    packed.number("crc32", 4, "CRC-32 of the output: matches", "GZP-04")
+    packed.number("isize", 4, "size of the output: matches", "GZP-04")
 
 
 def write_member_header(packed: Packed) -> None:
@@ -86,9 +86,9 @@ def write_member_header(packed: Packed) -> None:
     packed.number("method", 1, "8 is deflate", "GZP-01")
     flags = packed.data[packed.at] if packed.pen.left else 0
     packed.say("flags", 1, f"0x{flags:02x}", options(flags) or "no optional fields", "GZP-06")
-    packed.number("mtime", 4, "modification time, seconds since 1970; not looked at")
+    packed.number("mtime", 4, "modification time; not looked at")
     packed.number("xfl", 1, "extra flags; not looked at")
-    packed.number("os", 1, "not looked at; Java writes 0, or 255 since JDK 16", "GZP-08")
+    packed.number("os", 1, "not looked at; Java: 255, once 0", "GZP-08")
 
 
 def options(flags: int) -> str:
@@ -105,7 +105,8 @@ def write_snappy(packed: Packed) -> None:
     while packed.pen.left >= snappy.INT32.size:
         at = packed.at
         if packed.data.startswith(snappy.MAGIC[: snappy.INT32.size], at):
-            if snappy.repeated_header_end(packed.data, at) == at + snappy.HEADER.size:
+            snappy.repeated_header_end(packed.data, at)  # SNP-04: or it refuses
+            if packed.data.startswith(snappy.MAGIC, at):
                 write_xerial_header(packed)
             else:
                 packed.pen.rest("ignored: half a xerial header", rule="SNP-04")

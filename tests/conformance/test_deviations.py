@@ -1,0 +1,85 @@
+"""Known deviations are strict."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance.deviations import BadDeviations, Deviation, apply, load
+from kafka_conformance.judge import Outcome
+from kafka_conformance.results import Line
+
+
+def line(case: str, outcome: Outcome) -> Line:
+    """A line of this case with this outcome."""
+    return Line(case=case, outcome=outcome, area="a", op="decode", expected="valid", rules=())
+
+
+LINES = (line("a.one[lz4]", "wrong_data"), line("a.one[gzip]", "wrong_data"), line("a.two", "agree"))
+
+
+def declared(case: str, severity: str = "wrong_data") -> Deviation:
+    """A declaration."""
+    return Deviation(case=case, severity=severity, reason="seen")  # type: ignore[arg-type]  # any severity
+
+
+@pytest.mark.parametrize(
+    ("entry", "known", "stale"),
+    [
+        (declared("a.one[lz4]"), {"a.one[lz4]"}, False),
+        (declared("a.one[*]"), {"a.one[lz4]", "a.one[gzip]"}, False),
+        (declared("a.one"), {"a.one[lz4]", "a.one[gzip]"}, False),
+        (declared("a.*"), {"a.one[lz4]", "a.one[gzip]"}, False),
+        (declared("a.one[lz4]", "crash"), set(), True),
+        (declared("a.two"), set(), True),
+        (declared("a.three"), set(), False),
+    ],
+    ids=str,
+)
+def test_what_an_entry_covers(entry: Deviation, known: set[str], stale: bool) -> None:
+    """An entry covers findings of its severity; it is stale if none of its cases that ran shows it."""
+    applied = apply([entry], LINES)
+
+    assert applied.known == known
+    assert applied.stale == ((entry,) if stale else ())
+
+
+def test_file_is_read(tmp_path: Path) -> None:
+    """Entries are read from TOML, the issue optional."""
+    path = tmp_path / "known.toml"
+    path.write_text(
+        '[[deviation]]\ncase = "a.one"\nseverity = "lossy"\nreason = "text"\nissue = "https://example.org/1"\n'
+        '[[deviation]]\ncase = "b.*"\nseverity = "crash"\nreason = "old"\n'
+    )
+
+    assert load(path) == (
+        Deviation(case="a.one", severity="lossy", reason="text", issue="https://example.org/1"),
+        Deviation(case="b.*", severity="crash", reason="old"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml",
+        '[[deviation]]\ncase = "a.one"\nseverity = "lossy"\n',
+        '[[deviation]]\ncase = "a.one"\nseverity = "lossy"\nreason = ""\n',
+        '[[deviation]]\ncase = ""\nseverity = "lossy"\nreason = "x"\n',
+        '[[deviation]]\ncase = "a.one"\nseverity = "bad"\nreason = "x"\n',
+        '[[deviation]]\ncase = "a.one"\nseverity = "lossy"\nreason = "x"\nreasn = "y"\n',
+        '[[deviations]]\ncase = "a.one"\nseverity = "lossy"\nreason = "x"\n',
+        '[[deviation]]\ncase = "a.one"\nseverity = "agree"\nreason = "x"\n',
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(text: str, tmp_path: Path) -> None:
+    """A missing reason, an unknown severity or a misspelt key is an error, not an entry that never matches."""
+    path = tmp_path / "known.toml"
+    path.write_text(text)
+
+    with pytest.raises(BadDeviations, match=r"known\.toml"):
+        load(path)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    """A file that is not there is an error."""
+    with pytest.raises(BadDeviations):
+        load(tmp_path / "none.toml")

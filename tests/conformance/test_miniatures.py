@@ -1,0 +1,86 @@
+"""Deliberately wrong testees are caught, each as what it is."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance import report
+from kafka_conformance.connect import connect
+from kafka_conformance.miniatures import MINIATURES, null
+from kafka_conformance.miniatures.base import Miniature
+from kafka_conformance.runner import Run, run
+from kafka_conformance.testee import load
+from kafka_corpus.case import Case
+
+NULLS = {miniature.NAME for miniature in vars(null).values() if isinstance(miniature, Miniature)}
+
+
+def certified(name: str, cases: list[Case], folder: Path) -> report.Report:
+    """The report on a miniature."""
+    path = folder / "result.ndjson"
+    return report.make(run(Run(connection=connect(name), cases=cases, corpus="small", path=path)), cases, (), path)
+
+
+def test_there_are_enough() -> None:
+    """There are the four null ones and at least ten wrong codecs."""
+    assert {"mute", "accept_all", "refuse_all", "skip_all"} == NULLS
+    assert len(MINIATURES) - len(NULLS) >= 10
+
+
+@pytest.mark.parametrize("name", MINIATURES)
+def test_caught(name: str, corpus: list[Case], tmp_path: Path) -> None:
+    """It is caught as what it says it is; the null ones score nothing and are not certified."""
+    made = certified(f"miniature:{name}", corpus, tmp_path)
+    caught_as = MINIATURES[name].caught_as
+
+    if caught_as is not None:
+        assert made.results.counts()[caught_as] > 0
+        assert not made.agrees
+    if name in NULLS:
+        assert made.certificate.score == 0.0
+        assert not made.certificate.certified
+        assert not made.agrees
+    assert made.results.complete
+
+
+def test_the_reference_is_not_caught(corpus: list[Case], tmp_path: Path) -> None:
+    """What all of them are made from agrees with everything."""
+    made = certified("reference", corpus, tmp_path)
+
+    assert made.results.counts()["agree"] == len(corpus)
+    assert made.certificate.certified
+    assert made.agrees
+
+
+def test_stray_lines_are_counted(corpus: list[Case], tmp_path: Path) -> None:
+    """A testee that only prints too much is certified, and its lines are counted."""
+    made = certified("miniature:prints-stray-lines", corpus, tmp_path)
+
+    assert made.certificate.certified
+    assert made.results.footer is not None
+    assert made.results.footer.strays >= sum(case.op == "decode" for case in corpus)
+    assert "DEBUG" in made.results.footer.first_stray
+
+
+def test_reached_as_direct_too() -> None:
+    """A miniature can be named by its place, like any Python testee."""
+    assert load("kafka_conformance.miniatures.swaps_key_and_value") is MINIATURES["swaps_key_and_value"]
+
+
+def test_an_unknown_one_is_an_error() -> None:
+    """A name that is no miniature says which there are."""
+    with pytest.raises(AttributeError, match="swaps_key_and_value"):
+        load("kafka_conformance.miniatures.swaps_everything")
+
+
+@pytest.mark.parametrize("name", ["kafka_conformance.hostile", "json"])
+def test_a_module_that_is_no_testee_is_an_error(name: str) -> None:
+    """A module without the six names cannot be served."""
+    with pytest.raises(AttributeError, match="no testee"):
+        load(name)
+
+
+def test_what_an_adapter_misses_is_not_hidden() -> None:
+    """An import that fails is not taken for a missing attribute."""
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+        load("no_such_package.testee")

@@ -1,0 +1,296 @@
+"""Real child processes that misbehave: each is an observation, and the next case is answered."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance import process_group
+from kafka_conformance.connect import MIB, CannotRun, Connection, connect
+from kafka_conformance.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
+from kafka_conformance.protocol import MAX_LINE
+from kafka_conformance.sandbox import MIN_SECONDS, NOT_ASKED, Question, Sandbox
+
+Script = Callable[..., Connection]
+Make = Callable[..., Sandbox]
+
+FINE = Question(b"fine")
+BAD = Question(b"bad")
+ANSWERED = Decoded(())
+REPLY = "reply(id=id, batches=[])"
+
+
+def misbehaving(what: str) -> str:
+    """A loop body that does *what* when it is asked about `bad`, and answers everything else."""
+    return f"if data == b'bad':\n    {what}\n{REPLY}"
+
+
+def test_questions_are_answered(script: Script, sandbox: Make) -> None:
+    """A testee that behaves is started once and answers everything."""
+    made = sandbox(script(REPLY))
+    answers = made.ask([FINE] * 40)
+
+    assert [answer.observation for answer in answers] == [ANSWERED] * 40
+    assert (made.tally.starts, made.tally.strays) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("os._exit(3)", Crashed(exit_code=3)),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", Crashed(signal=signal.SIGSEGV)),
+        ("os.kill(os.getpid(), signal.SIGKILL)", Crashed(signal=signal.SIGKILL)),
+        ("os._exit(128 + 9)", Crashed(signal=signal.SIGKILL, exit_code=137)),
+        ("os.write(2, b'panic: \\x1b[2J at ' + b'x' * 99); os._exit(2)",
+         Crashed(exit_code=2, stderr=r"panic: \x1b[2J at " + "x" * 99)),
+    ],
+)  # fmt: skip
+def test_a_crash_is_observed(what: str, expected: Crashed, script: Script, sandbox: Make) -> None:
+    """A process that ends is Crashed, with signal or exit code and its standard error; the next case is answered."""
+    made = sandbox(script(misbehaving(what)))
+    before, crashed, after = (made.ask([question])[0] for question in (FINE, BAD, FINE))
+
+    assert [before.observation, crashed.observation, after.observation] == [ANSWERED, expected, ANSWERED]
+    # Once in the process that had answered before, once more in a fresh one.
+    assert crashed.deaths == 2
+
+
+def test_a_hang_is_observed(script: Script, sandbox: Make) -> None:
+    """No answer within the limit is Hung; the next case is answered."""
+    made = sandbox(script(misbehaving("time.sleep(60)")))
+    hung, after = (made.ask([question])[0].observation for question in (BAD, FINE))
+
+    assert isinstance(hung, Hung)
+    assert 0.4 <= hung.seconds < 4
+    assert after == ANSWERED
+    assert made.tally.waited == hung.seconds
+
+
+def test_a_busy_loop_hangs_too(script: Script, sandbox: Make) -> None:
+    """A process that works for ever is not taken for one that waits for the processor."""
+    made = sandbox(script(misbehaving("\n    while True: pass")))
+
+    assert isinstance(made.ask([BAD])[0].observation, Hung)
+
+
+def test_memory_is_limited(script: Script, sandbox: Make) -> None:
+    """A process that takes more than its address space is Exceeded; the next case is answered."""
+    made = sandbox(script(misbehaving("bytearray(8 << 30)")))
+    exceeded, after = (made.ask([question])[0].observation for question in (BAD, FINE))
+
+    assert isinstance(exceeded, Exceeded)
+    assert "MemoryError" in exceeded.stderr
+    assert after == ANSWERED
+
+
+def test_the_memory_limit_is_the_connection_s(script: Script, sandbox: Make, tmp_path: Path) -> None:
+    """The limit that a connection asks for is the one that holds."""
+    connection = script(misbehaving("held = bytearray(256 << 20)"))
+    tight = connect(connection.name, memory=128 * MIB)
+
+    assert sandbox(connection).ask([BAD])[0].observation == ANSWERED
+    assert isinstance(sandbox(tight).ask([BAD])[0].observation, Exceeded)
+
+
+def test_stray_lines_do_not_matter(script: Script, sandbox: Make) -> None:
+    """Prints before, after and in front of a reply are counted and skipped."""
+    body = "print('DEBUG')\nprint('half a line... ', end='')\nreply(id='999', batches=[])\n" + REPLY + "\nprint('done')"
+    made = sandbox(script(body))
+    answers = made.ask([FINE] * 10)
+
+    assert [answer.observation for answer in answers] == [ANSWERED] * 10
+    assert made.tally.starts == 1
+    assert made.tally.strays >= 28
+    assert made.tally.first_stray == "DEBUG"
+
+
+def test_lines_instead_of_a_reply_are_garbage(script: Script, sandbox: Make) -> None:
+    """Something that is printed in place of a reply is Garbled, not Hung."""
+    made = sandbox(script(misbehaving("print('what?'); sys.stdout.flush(); continue")))
+    garbled, after = (made.ask([question])[0].observation for question in (BAD, FINE))
+
+    assert isinstance(garbled, Garbled)
+    assert "what?" in garbled.why
+    assert after == ANSWERED
+
+
+def test_a_reply_of_another_shape_is_garbage(script: Script, sandbox: Make) -> None:
+    """A reply to the right question that is none of ours is Garbled at once."""
+    made = sandbox(script(misbehaving("reply(id=id, batches=17); continue")))
+    garbled, after = (made.ask([question])[0] for question in (BAD, FINE))
+
+    assert isinstance(garbled.observation, Garbled)
+    assert "$.batches" in garbled.observation.why
+    assert garbled.seconds < made.seconds
+    assert after.observation == ANSWERED
+
+
+def test_a_line_without_end_is_cut(script: Script, sandbox: Make) -> None:
+    """A line of 100 MB is not read to its end; the next case is answered."""
+    flood = "block = 'x' * 1_000_000\n    for _ in range(100): sys.stdout.write(block)"
+    made = sandbox(script(misbehaving(flood)), seconds=5)
+    exceeded, after = (made.ask([question])[0].observation for question in (BAD, FINE))
+
+    assert isinstance(exceeded, Exceeded)
+    assert f"{MAX_LINE >> 20} MiB" in exceeded.what
+    assert after == ANSWERED
+
+
+def test_printing_without_reading_does_not_block(script: Script, sandbox: Make) -> None:
+    """A testee that writes a megabyte before it reads on meets a runner that reads while it writes."""
+    made = sandbox(script("for _ in range(100): print('y' * 10_000)\n" + REPLY), seconds=10)
+    answers = made.ask([Question(b"z" * 20_000)] * 16)
+
+    assert [answer.observation for answer in answers] == [ANSWERED] * 16
+
+
+def test_a_closed_standard_output_is_a_crash(script: Script, sandbox: Make) -> None:
+    """A process that closes its standard output and lives on is Crashed, and ended."""
+    made = sandbox(script(misbehaving("os.close(1); time.sleep(60)")))
+    crashed = made.ask([BAD])[0].observation
+
+    assert isinstance(crashed, Crashed)
+    assert "closed its standard output" in crashed.stderr
+    assert made.ask([FINE])[0].observation == ANSWERED
+
+
+def test_children_of_a_testee_are_ended_with_it(script: Script, sandbox: Make, tmp_path: Path) -> None:
+    """When a testee is replaced, what it started is gone too."""
+    note = tmp_path / "pid"
+    start = f"open({str(note)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid)); time.sleep(60)"
+    made = sandbox(script(misbehaving(start)), seconds=1)
+
+    assert isinstance(made.ask([BAD])[0].observation, Hung)
+    assert gone(int(note.read_text()))
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends within two seconds; a zombie has ended."""
+    for _ in range(200):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_an_orphan_that_holds_the_pipe_does_not_hide_a_crash(script: Script, sandbox: Make) -> None:
+    """A testee that ends is Crashed even if a child of its own keeps its standard output open."""
+    made = sandbox(script(misbehaving("subprocess.Popen(['sleep', '60']); os._exit(4)")), seconds=5)
+
+    assert made.ask([BAD])[0].observation == Crashed(exit_code=4)
+
+
+def test_a_kill_from_outside_is_told_apart(script: Script, sandbox: Make, tmp_path: Path) -> None:
+    """A testee that somebody killed is asked once more, and its answer counts."""
+    note = tmp_path / "pid"
+    wait = f"if not os.path.exists({str(note)!r}): open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    made = sandbox(script(misbehaving(wait)), seconds=10)
+
+    def kill() -> None:
+        while not (note.exists() and note.read_text()):
+            time.sleep(0.01)
+        os.kill(int(note.read_text()), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    answered = made.ask([BAD])[0]
+    killer.join()
+
+    assert answered.observation == ANSWERED
+    assert answered.deaths == 1
+    assert made.tally.starts == 2
+
+
+def test_killed_between_questions(script: Script, sandbox: Make, tmp_path: Path) -> None:
+    """A testee that is killed while nothing is asked is replaced, and nothing is lost."""
+    note = tmp_path / "pid"
+    made = sandbox(script(REPLY, setup=f"open({str(note)!r}, 'w').write(str(os.getpid()))"))
+    made.ask([FINE])
+    os.kill(int(note.read_text()), signal.SIGKILL)
+
+    assert [answer.observation for answer in made.ask([FINE] * 8)] == [ANSWERED] * 8
+
+
+@pytest.mark.parametrize("hello", ["", "many=True"])
+@pytest.mark.parametrize(
+    ("what", "kind"), [("os._exit(1)", Crashed), ("time.sleep(60)", Hung), ("reply(id=id, batches=17)", Garbled)]
+)
+def test_the_guilty_case_is_found(what: str, kind: type, hello: str, script: Script, sandbox: Make) -> None:
+    """Of many questions that go out together, only those that the testee falls over are charged."""
+    many = "\nif 'many' in request:\n    continue\n"
+    body = misbehaving(f"{what}; continue")
+    last = "if request.get('many') and data == b'last': reply(id=id, many=[dict(batches=[])] * len(request['many']))"
+    made = sandbox(script(f"if data == b'bad':\n    {what}; continue\n{last}{many}{REPLY}" if hello else body, hello=hello))
+    questions = [FINE, FINE, BAD, FINE, FINE, BAD, FINE, Question(b"last")]
+    observations = [answer.observation for answer in made.ask(questions)]
+
+    assert [type(observation) for observation in observations] == [
+        Decoded, Decoded, kind, Decoded, Decoded, kind, Decoded, Decoded,
+    ]  # fmt: skip
+
+
+def test_many_are_one_line(script: Script, sandbox: Make) -> None:
+    """A testee that announces `many` gets all questions in one line."""
+    answer = "if data == b'last': reply(id=id, many=[dict(batches=[])] * len(request['many']))"
+    made = sandbox(script(answer, hello="many=True"))
+
+    assert [each.observation for each in made.ask([FINE] * 9 + [Question(b"last")])] == [ANSWERED] * 10
+
+
+def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> None:
+    """A process that had done nothing before needs no second death to be believed."""
+    made = sandbox(script(misbehaving("os._exit(1)")))
+    answers = made.ask([BAD] * 6)
+
+    assert [answer.observation for answer in answers] == [Crashed(exit_code=1)] * 6
+    assert made.tally.starts <= 7
+
+
+def test_limit_is_calibrated(script: Script, sandbox: Make) -> None:
+    """A quick testee gets the shortest limit, a slow one a hundred times what it takes."""
+    assert sandbox(script(REPLY)).calibrate([b"a", b"b", b"c"]) == MIN_SECONDS
+    assert 1 < sandbox(script("time.sleep(0.02)\n" + REPLY)).calibrate([b"a", b"b", b"c"]) < 10
+
+
+def test_a_testee_that_never_answers_is_not_asked_everything(script: Script, sandbox: Make) -> None:
+    """After a few questions without any answer the rest are not asked."""
+    made = sandbox(script("pass"))
+    made.calibrate([b"a", b"b"])
+    observations = [answer.observation for answer in made.ask([FINE] * 20)]
+
+    assert isinstance(observations[0], Hung)
+    assert observations[-1] == Skipped(NOT_ASKED, by_runner=True)
+
+
+@pytest.mark.parametrize(
+    ("setup", "hello", "said"),
+    [
+        ("sys.exit('no such library')", "", "no such library"),
+        ("", "protocol=2", "protocol 2"),
+        ("os.kill(os.getpid(), signal.SIGABRT)", "", "signal 6"),
+    ],
+)
+def test_no_hello_is_no_run(setup: str, hello: str, said: str, script: Script, sandbox: Make) -> None:
+    """A testee that does not say hello cannot be run, and the reason is told."""
+    with pytest.raises(CannotRun, match=said):
+        sandbox(script(REPLY, setup=setup, hello=hello)).hello()
+
+
+def test_usage_of_a_session() -> None:
+    """Processor time of a session is known here, and grows with work."""
+    session = os.getsid(0)
+    before = process_group.usage(session)
+    while process_group.leader_seconds(os.getpid()) < 0.01:
+        pass
+
+    assert before is not None
+    assert process_group.usage(session) is not None
+    assert process_group.usage(2**22 + 1) == process_group.Usage(0.0, False)

@@ -1,0 +1,143 @@
+"""What encoders write is compared byte by byte, or above compression."""
+
+import zlib
+from dataclasses import replace
+from gzip import compress as gzip_compress
+
+import pytest
+
+from kafka_conformance.judge import judge
+from kafka_conformance.observation import Encoded, Refused
+from kafka_conformance.protocol import Refusal
+from kafka_corpus.case import Case, Compare, Expectation
+from kafka_records import Batch, Record, encode
+from kafka_records.checksum import checksum_v2
+from kafka_records.layout import BATCH_V2
+
+RECORDS = (Record(0, 1000, b"key", b"value" * 50), Record(1, 1001, b"key", b"value" * 50))
+BATCH = Batch(magic=2, base_offset=0, last_offset=1, max_timestamp=1001, records=RECORDS)
+ZIPPED = replace(BATCH, compression="gzip")
+WRAPPER = replace(BATCH, magic=1, compression="gzip")
+
+
+def case(batch: Batch, compare: Compare = "exact") -> Case:
+    """An encode case whose right answer is the reference's."""
+    expect = Expectation(verdict="valid", data=encode(batch), compare=compare)
+    return Case(id="a.b", title="", rules=("X",), area="a", op="encode", input=batch, expect=expect)
+
+
+def resealed(data: bytes) -> bytes:
+    """A v2 batch with the length and the CRC that it should have."""
+    data = data[:8] + (len(data) - 12).to_bytes(4, "big") + data[12:]
+    return data[:17] + checksum_v2(data).to_bytes(4, "big") + data[21:]
+
+
+def test_exact_bytes_agree() -> None:
+    """The very bytes agree."""
+    assert judge(case(BATCH), Encoded(encode(BATCH))).outcome == "agree"
+
+
+def test_a_wrong_field_is_named() -> None:
+    """Bytes that read as another batch are wrong, and the field is named."""
+    verdict = judge(case(BATCH), Encoded(encode(replace(BATCH, producer_epoch=5))))
+
+    assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].producer_epoch")
+
+
+def test_a_wrong_checksum_cannot_be_read() -> None:
+    """Bytes that the reference refuses are wrong, and it says why."""
+    data = encode(BATCH)
+    verdict = judge(case(BATCH), Encoded(data[:17] + bytes(4) + data[21:]))
+
+    assert (verdict.outcome, verdict.field) == ("wrong_data", "batch.crc")
+
+
+def test_bytes_that_read_the_same_are_still_wrong() -> None:
+    """Where only bytes differ that no field shows, their place is named."""
+    data = encode(BATCH)
+    payload = data[BATCH_V2.size :]
+    # An attributes byte of a record: read by nobody, but not what a writer writes.
+    odd = resealed(data[: BATCH_V2.size] + payload[:2] + b"\x01" + payload[3:])
+    verdict = judge(case(BATCH), Encoded(odd))
+
+    assert verdict.outcome == "wrong_data"
+    assert verdict.field.startswith("data[")
+
+
+def test_the_epoch_that_brokers_overwrite_is_lossy() -> None:
+    """A leader epoch of 0 instead of -1 does no harm."""
+    data = encode(BATCH)
+    verdict = judge(case(BATCH), Encoded(data[:12] + bytes(4) + data[16:]))
+
+    assert (verdict.outcome, verdict.field) == ("lossy", "batches[0].partition_leader_epoch")
+
+
+def test_other_compressed_bytes_agree() -> None:
+    """Compressed by another library or level, the same payload agrees under `masked`."""
+    data = encode(ZIPPED)
+    plain = zlib.decompress(data[BATCH_V2.size :], 31)
+    other = resealed(data[: BATCH_V2.size] + gzip_compress(plain, 1, mtime=99))
+
+    assert other != data
+    assert judge(case(ZIPPED, "masked"), Encoded(other)).outcome == "agree"
+    assert judge(case(ZIPPED, "exact"), Encoded(other)).outcome == "wrong_data"
+
+
+def test_another_payload_is_wrong() -> None:
+    """Under `masked` the decompressed payload has to be the same, byte by byte."""
+    data = encode(ZIPPED)
+    plain = zlib.decompress(data[BATCH_V2.size :], 31)
+    odd = resealed(data[: BATCH_V2.size] + gzip_compress(plain[:2] + b"\x01" + plain[3:], mtime=0))
+    verdict = judge(case(ZIPPED, "masked"), Encoded(odd))
+
+    assert verdict.outcome == "wrong_data"
+    assert verdict.field == "decompressed[2]"
+
+
+def test_wrappers_are_opened_too() -> None:
+    """A v1 wrapper is compared above compression as well."""
+    assert judge(case(WRAPPER, "masked"), Encoded(encode(WRAPPER))).outcome == "agree"
+    assert judge(case(WRAPPER, "masked"), Encoded(encode(replace(WRAPPER, records=RECORDS[:1])))).outcome == "wrong_data"
+
+
+def test_a_codec_that_was_not_used_is_lossy() -> None:
+    """A batch left uncompressed has the right records."""
+    verdict = judge(case(ZIPPED, "masked"), Encoded(encode(BATCH)))
+
+    assert (verdict.outcome, verdict.field) == ("lossy", "batches[0].compression")
+
+
+def test_readable_takes_any_bytes_that_mean_the_same() -> None:
+    """Under `readable` only what the reference reads back counts."""
+    odd = resealed(encode(BATCH)[:63] + b"\x01" + encode(BATCH)[64:])
+
+    assert judge(case(BATCH, "readable"), Encoded(odd)).outcome == "agree"
+    assert judge(case(BATCH, "readable"), Encoded(encode(ZIPPED))).outcome == "wrong_data"
+
+
+def test_nothing_is_not_a_batch() -> None:
+    """An encoder that writes nothing has not written the batch."""
+    assert judge(case(BATCH), Encoded(b"")).outcome == "wrong_data"
+
+
+@pytest.mark.parametrize(
+    ("observation", "outcome"),
+    [
+        (Refused(Refusal("malformed")), "agree"),
+        (Refused(Refusal("limit")), "wrong_error"),
+        (Encoded(b""), "accepts_invalid"),
+    ],
+)
+def test_what_must_not_be_written(observation: Encoded | Refused, outcome: str) -> None:
+    """A batch that Kafka's writer refuses has to be refused."""
+    expect = Expectation(verdict="invalid", kinds=("malformed",))
+
+    assert judge(replace(case(BATCH), expect=expect), observation).outcome == outcome
+
+
+def test_base_timestamp_is_looked_at() -> None:
+    """The base timestamp is no field of a decoded batch, but an encoder writes it."""
+    later = replace(BATCH, base_timestamp=990)
+    verdict = judge(case(BATCH), Encoded(encode(later)))
+
+    assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].base_timestamp")
