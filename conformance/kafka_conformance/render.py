@@ -206,6 +206,9 @@ def _ending(report: Report) -> Iterator[Text]:
     spent = f"{footer.seconds:.1f} s, {report.case_ms():.3f} ms a case with the pipe"
     waited = f"; {footer.waited:.1f} s of worker time waiting for cases that hang" if footer.waited else ""
     yield Text(f"time             {spent}{waited}; {footer.starts} starts", style="dim")
+    unstable = [line.case for line in report.results.lines if line.deaths and line.outcome not in ("crash", "memory")]
+    if unstable:
+        yield Text(f"unstable         {len(unstable)} answered only when asked again, as {unstable[0]}", style="yellow")
     if footer.strays:
         strays = f"{footer.strays:,} lines on standard output that are no replies, as: {printable(footer.first_stray)}"
         yield Text(f"stray lines      {strays}", style="yellow")

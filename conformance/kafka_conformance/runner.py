@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -72,11 +72,12 @@ class _State:
     """What the threads share: groups to ask, groups answered, and whether to stop."""
 
     todo: deque[list[Case]]
-    done: SimpleQueue[_Answers | BaseException | None] = field(default_factory=SimpleQueue)
+    done: SimpleQueue[_Answer | BaseException | None] = field(default_factory=SimpleQueue)
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-_Answers = list[tuple[Case, Answered]]
+_Answer = tuple[Case, Answered]
+_Item = TypeVar("_Item")
 
 
 def trivial_decodes() -> list[bytes]:
@@ -188,25 +189,36 @@ def _judged(case: Case, answered: Answered) -> Line:
     return results.line_for(case, verdict, summary(observation), answered.seconds, answered.deaths)
 
 
-def _collected(state: _State, workers: int) -> Iterator[_Answers]:
-    """Groups as they are answered, until every worker is done; raises what a worker raised."""
+def _collected(state: _State, workers: int) -> Iterator[list[_Answer]]:
+    """Answers as they come, until every worker is done; raises what a worker raised."""
     while workers:
-        item = state.done.get()
-        if isinstance(item, BaseException):
-            raise item
-        if item is None:
-            workers -= 1
-        else:
-            yield item
+        answers: list[_Answer] = []
+        for item in _available(state.done):
+            if isinstance(item, BaseException):
+                raise item
+            if item is None:
+                workers -= 1
+            else:
+                answers.append(item)
+        yield answers
+
+
+def _available(queue: SimpleQueue[_Item]) -> Iterator[_Item]:
+    """At least one item, and all that are there."""
+    yield queue.get()
+    while not queue.empty():
+        yield queue.get()
 
 
 def _work(state: _State, sandbox: Sandbox) -> None:
     try:
         while not state.stop.is_set() and (group := _next(state.todo)):
             answers = sandbox.ask([question(case) for case in group])
-            # A testee that was ended because the run stops has not crashed.
-            if not state.stop.is_set():
-                state.done.put(list(zip(group, answers, strict=True)))
+            for case, answered in zip(group, answers, strict=True):
+                # A testee that was ended because the run stops has not crashed.
+                if state.stop.is_set():
+                    return
+                state.done.put((case, answered))
         sandbox.close()
         state.done.put(None)
     except BaseException as error:

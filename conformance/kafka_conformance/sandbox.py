@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from statistics import median
@@ -28,7 +28,7 @@ from kafka_conformance import protocol
 from kafka_conformance.child import Child, Trouble
 from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, how_it_ended, observe
-from kafka_conformance.protocol import Answer, HelloReply, Misfit, Reply, Stray
+from kafka_conformance.protocol import HelloReply, Misfit, Reply, Stray
 from kafka_corpus.wire import WireBatch
 
 # A JVM in a cold container takes seconds to say hello.
@@ -112,20 +112,22 @@ class Sandbox:
         self.seconds = min(max(FACTOR * median(spent[1:] or spent or [0]), MIN_SECONDS), MAX_SECONDS)
         return self.seconds
 
-    def ask(self, questions: Sequence[Question]) -> list[Answered]:
-        """An answer for each of *questions*, in their order; one kind, and not heavy, if several."""
+    def ask(self, questions: Sequence[Question]) -> Iterator[Answered]:
+        """The answers to *questions*, in their order, each as soon as it is there.
+
+        Several have to be of one kind, all bytes or all batches, and not heavy.
+        """
         if len(questions) == 1 or (self._doubtful and not self.tally.answers):
-            return list(map(self._alone, questions))
-        answers: list[Answered] = []
-        while len(answers) < len(questions):
-            rest = questions[len(answers) :]
+            yield from map(self._alone, questions)
+            return
+        done = 0
+        while done < len(questions):
+            rest = questions[done:]
             self._running()  # which tells whether it takes `many`
             many = self._many and isinstance(rest[0].subject, bytes)
-            known = self._at_once(rest) if many else self._in_a_row(rest)
-            if not any(known) and many:
-                continue
-            answers += [answer or self._alone(question) for question, answer in zip(rest, known, strict=False)]
-        return answers
+            for answer in self._at_once(rest) if many else self._in_a_row(rest):
+                yield answer or self._alone(questions[done])
+                done += 1
 
     def close(self) -> None:
         """End the process."""
@@ -192,8 +194,8 @@ class Sandbox:
 
     # Asking several at once
 
-    def _at_once(self, questions: Sequence[Question]) -> Sequence[Answered | None]:
-        """All in one `many` line; all or nothing."""
+    def _at_once(self, questions: Sequence[Question]) -> Iterator[Answered]:
+        """All in one `many` line; all answers, or none."""
         child = self._running()
         before = time.monotonic()
         name = next(self._ids)
@@ -202,14 +204,14 @@ class Sandbox:
         reply = self._await(child, {name}, self.seconds)
         if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(questions):
             each = (time.monotonic() - before) / len(questions)
-            return [self._answered(answer, each) for answer in reply.many]
+            yield from (self._answered(observe(answer), each) for answer in reply.many)
+            return
         # From now on one by one: a testee that fell once will fall again, and
         # replies that come singly show where.
         self._many = False
         self._replace()
-        return [None] * len(questions)
 
-    def _in_a_row(self, questions: Sequence[Question]) -> list[Answered | None]:
+    def _in_a_row(self, questions: Sequence[Question]) -> Iterator[Answered | None]:
         """Several lines ahead of the replies; ends with the first that the testee falls over.
 
         Replies come in order, so the first that is missing shows where it
@@ -220,15 +222,15 @@ class Sandbox:
         ids = [next(self._ids) for _ in questions]
         child.send(b"".join(map(_line, ids, questions)))
         child.asked += len(questions)
-        answers: list[Answered | None] = []
         for name in ids:
             before = time.monotonic()
             reply = self._await(child, {name}, self.seconds)
             spent = time.monotonic() - before
             if isinstance(reply, Trouble):
-                return [*answers, self._fell(child, reply, spent, fresh=fresh and not answers)]
-            answers.append(self._answered(reply, spent) if isinstance(reply, Reply) else None)
-        return answers
+                yield self._fell(child, reply, spent, fresh=fresh)
+                return
+            yield self._answered(_observe_reply(reply), spent)
+            fresh = False
 
     def _fell(self, child: Child, trouble: Trouble, spent: float, *, fresh: bool) -> Answered | None:
         """How it fell over the first question without a reply, if that is known well enough."""
@@ -245,15 +247,14 @@ class Sandbox:
             self._replace()
             return None
         self._replace()
-        self._count(observation, spent)
-        return Answered(observation, spent, int(_died(observation)))
+        return self._answered(observation, spent)
 
-    def _answered(self, answer: Answer | Reply, seconds: float) -> Answered | None:
-        observation = observe(answer)
-        if isinstance(observation, Garbled):
-            return None
-        self.tally.answers += 1
-        return Answered(observation, seconds)
+    def _answered(self, observation: Observation, spent: float) -> Answered:
+        answered = not isinstance(observation, Crashed | Hung | Exceeded | Garbled)
+        self.tally.answers += answered
+        self.tally.unanswered += not answered
+        self.tally.waited += spent if isinstance(observation, Hung) else 0.0
+        return Answered(observation, spent, int(_died(observation)))
 
     def _await(self, child: Child, ids: set[str], seconds: float) -> Reply | Misfit | Trouble:
         """The next reply to one of *ids*; other lines are counted and dropped."""
@@ -293,15 +294,12 @@ class Sandbox:
         reply = self._await(child, {name}, seconds)
         spent = time.monotonic() - before
         observation = self._observe(child, reply, spent, self.tally.strays - strays)
-        self._count(observation, spent)
-        return Answered(observation, spent, int(_died(observation)))
+        return self._answered(observation, spent)
 
     def _observe(self, child: Child, reply: Reply | Misfit | Trouble, spent: float, strays: int) -> Observation:
         match reply:
-            case Reply():
-                return observe(reply)
-            case Misfit(_, why):
-                return Garbled(f"not a reply: {why}")
+            case Reply() | Misfit():
+                return _observe_reply(reply)
             case Trouble.ENDED:
                 self._child = None
                 return child.ending()
@@ -311,12 +309,6 @@ class Sandbox:
             case Trouble.TOO_LONG:
                 self._replace()
                 return Exceeded(f"it wrote a line longer than {protocol.MAX_LINE // 2**20} MiB")
-
-    def _count(self, observation: Observation, spent: float) -> None:
-        answered = not isinstance(observation, Crashed | Hung | Exceeded | Garbled)
-        self.tally.answers += answered
-        self.tally.unanswered += not answered
-        self.tally.waited += spent if isinstance(observation, Hung) else 0.0
 
     def _replace(self) -> None:
         if self._child is not None:
@@ -341,6 +333,10 @@ def _line(name: str, question: Question) -> bytes:
 def _many_line(name: str, questions: Iterable[Question]) -> bytes:
     many = [question.subject for question in questions if isinstance(question.subject, bytes)]
     return protocol.request_line(protocol.DecodeRequest(id=name, many=many))
+
+
+def _observe_reply(reply: Reply | Misfit) -> Observation:
+    return observe(reply) if isinstance(reply, Reply) else Garbled(f"not a reply: {reply.why}")
 
 
 def _died(observation: Observation) -> bool:

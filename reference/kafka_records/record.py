@@ -112,15 +112,17 @@ def encode_record(record: Record, base_offset: int, base_timestamp: int) -> byte
     if not -INT32_MAX - 1 <= offset_delta <= INT32_MAX:
         # OFF-08: MemoryRecordsBuilder#recordWritten "Maximum offset delta exceeded"
         raise RecordFormatError("malformed", f"offset delta {offset_delta} exceeds int32", path="offset", rule="OFF-08")
-    body = b"".join((
-        b"\x00",  # ATT-15
-        encode_varlong(wrap_int64(record.timestamp - base_timestamp)),
-        encode_varint(offset_delta),
-        encode_nullable(record.key),
-        encode_nullable(record.value),
-        encode_varint(len(record.headers)),
-        *(encode_nullable(header.key) + encode_nullable(header.value) for header in record.headers),
-    ))
+    body = b"".join(
+        (
+            b"\x00",  # ATT-15
+            encode_varlong(wrap_int64(record.timestamp - base_timestamp)),
+            encode_varint(offset_delta),
+            encode_nullable(record.key),
+            encode_nullable(record.value),
+            encode_varint(len(record.headers)),
+            *(encode_nullable(header.key) + encode_nullable(header.value) for header in record.headers),
+        )
+    )
     return encode_varint(len(body)) + body
 
 

@@ -32,7 +32,7 @@ def misbehaving(what: str) -> str:
 def test_questions_are_answered(script: Script, sandbox: Make) -> None:
     """A testee that behaves is started once and answers everything."""
     made = sandbox(script(REPLY))
-    answers = made.ask([FINE] * 40)
+    answers = list(made.ask([FINE] * 40))
 
     assert [answer.observation for answer in answers] == [ANSWERED] * 40
     assert (made.tally.starts, made.tally.strays) == (1, 0)
@@ -52,7 +52,7 @@ def test_questions_are_answered(script: Script, sandbox: Make) -> None:
 def test_a_crash_is_observed(what: str, expected: Crashed, script: Script, sandbox: Make) -> None:
     """A process that ends is Crashed, with signal or exit code and its standard error; the next case is answered."""
     made = sandbox(script(misbehaving(what)))
-    before, crashed, after = (made.ask([question])[0] for question in (FINE, BAD, FINE))
+    before, crashed, after = (next(made.ask([question])) for question in (FINE, BAD, FINE))
 
     assert [before.observation, crashed.observation, after.observation] == [ANSWERED, expected, ANSWERED]
     # Once in the process that had answered before, once more in a fresh one.
@@ -62,7 +62,7 @@ def test_a_crash_is_observed(what: str, expected: Crashed, script: Script, sandb
 def test_a_hang_is_observed(script: Script, sandbox: Make) -> None:
     """No answer within the limit is Hung; the next case is answered."""
     made = sandbox(script(misbehaving("time.sleep(60)")))
-    hung, after = (made.ask([question])[0].observation for question in (BAD, FINE))
+    hung, after = (next(made.ask([question])).observation for question in (BAD, FINE))
 
     assert isinstance(hung, Hung)
     assert 0.4 <= hung.seconds < 4
@@ -74,13 +74,13 @@ def test_a_busy_loop_hangs_too(script: Script, sandbox: Make) -> None:
     """A process that works for ever is not taken for one that waits for the processor."""
     made = sandbox(script(misbehaving("\n    while True: pass")))
 
-    assert isinstance(made.ask([BAD])[0].observation, Hung)
+    assert isinstance(next(made.ask([BAD])).observation, Hung)
 
 
 def test_memory_is_limited(script: Script, sandbox: Make) -> None:
     """A process that takes more than its address space is Exceeded; the next case is answered."""
     made = sandbox(script(misbehaving("bytearray(8 << 30)")))
-    exceeded, after = (made.ask([question])[0].observation for question in (BAD, FINE))
+    exceeded, after = (next(made.ask([question])).observation for question in (BAD, FINE))
 
     assert isinstance(exceeded, Exceeded)
     assert "MemoryError" in exceeded.stderr
@@ -92,15 +92,15 @@ def test_the_memory_limit_is_the_connection_s(script: Script, sandbox: Make, tmp
     connection = script(misbehaving("held = bytearray(256 << 20)"))
     tight = connect(connection.name, memory=128 * MIB)
 
-    assert sandbox(connection).ask([BAD])[0].observation == ANSWERED
-    assert isinstance(sandbox(tight).ask([BAD])[0].observation, Exceeded)
+    assert next(sandbox(connection).ask([BAD])).observation == ANSWERED
+    assert isinstance(next(sandbox(tight).ask([BAD])).observation, Exceeded)
 
 
 def test_stray_lines_do_not_matter(script: Script, sandbox: Make) -> None:
     """Prints before, after and in front of a reply are counted and skipped."""
     body = "print('DEBUG')\nprint('half a line... ', end='')\nreply(id='999', batches=[])\n" + REPLY + "\nprint('done')"
     made = sandbox(script(body))
-    answers = made.ask([FINE] * 10)
+    answers = list(made.ask([FINE] * 10))
 
     assert [answer.observation for answer in answers] == [ANSWERED] * 10
     assert made.tally.starts == 1
@@ -111,7 +111,7 @@ def test_stray_lines_do_not_matter(script: Script, sandbox: Make) -> None:
 def test_lines_instead_of_a_reply_are_garbage(script: Script, sandbox: Make) -> None:
     """Something that is printed in place of a reply is Garbled, not Hung."""
     made = sandbox(script(misbehaving("print('what?'); sys.stdout.flush(); continue")))
-    garbled, after = (made.ask([question])[0].observation for question in (BAD, FINE))
+    garbled, after = (next(made.ask([question])).observation for question in (BAD, FINE))
 
     assert isinstance(garbled, Garbled)
     assert "what?" in garbled.why
@@ -121,7 +121,7 @@ def test_lines_instead_of_a_reply_are_garbage(script: Script, sandbox: Make) -> 
 def test_a_reply_of_another_shape_is_garbage(script: Script, sandbox: Make) -> None:
     """A reply to the right question that is none of ours is Garbled at once."""
     made = sandbox(script(misbehaving("reply(id=id, batches=17); continue")))
-    garbled, after = (made.ask([question])[0] for question in (BAD, FINE))
+    garbled, after = (next(made.ask([question])) for question in (BAD, FINE))
 
     assert isinstance(garbled.observation, Garbled)
     assert "$.batches" in garbled.observation.why
@@ -133,7 +133,7 @@ def test_a_line_without_end_is_cut(script: Script, sandbox: Make) -> None:
     """A line of 100 MB is not read to its end; the next case is answered."""
     flood = "block = 'x' * 1_000_000\n    for _ in range(100): sys.stdout.write(block)"
     made = sandbox(script(misbehaving(flood)), seconds=5)
-    exceeded, after = (made.ask([question])[0].observation for question in (BAD, FINE))
+    exceeded, after = (next(made.ask([question])).observation for question in (BAD, FINE))
 
     assert isinstance(exceeded, Exceeded)
     assert f"{MAX_LINE >> 20} MiB" in exceeded.what
@@ -143,7 +143,7 @@ def test_a_line_without_end_is_cut(script: Script, sandbox: Make) -> None:
 def test_printing_without_reading_does_not_block(script: Script, sandbox: Make) -> None:
     """A testee that writes a megabyte before it reads on meets a runner that reads while it writes."""
     made = sandbox(script("for _ in range(100): print('y' * 10_000)\n" + REPLY), seconds=10)
-    answers = made.ask([Question(b"z" * 20_000)] * 16)
+    answers = list(made.ask([Question(b"z" * 20_000)] * 16))
 
     assert [answer.observation for answer in answers] == [ANSWERED] * 16
 
@@ -151,11 +151,11 @@ def test_printing_without_reading_does_not_block(script: Script, sandbox: Make) 
 def test_a_closed_standard_output_is_a_crash(script: Script, sandbox: Make) -> None:
     """A process that closes its standard output and lives on is Crashed, and ended."""
     made = sandbox(script(misbehaving("os.close(1); time.sleep(60)")))
-    crashed = made.ask([BAD])[0].observation
+    crashed = next(made.ask([BAD])).observation
 
     assert isinstance(crashed, Crashed)
     assert "closed its standard output" in crashed.stderr
-    assert made.ask([FINE])[0].observation == ANSWERED
+    assert next(made.ask([FINE])).observation == ANSWERED
 
 
 def test_children_of_a_testee_are_ended_with_it(script: Script, sandbox: Make, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_children_of_a_testee_are_ended_with_it(script: Script, sandbox: Make, t
     start = f"open({str(note)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid)); time.sleep(60)"
     made = sandbox(script(misbehaving(start)), seconds=1)
 
-    assert isinstance(made.ask([BAD])[0].observation, Hung)
+    assert isinstance(next(made.ask([BAD])).observation, Hung)
     assert gone(int(note.read_text()))
 
 
@@ -185,7 +185,7 @@ def test_an_orphan_that_holds_the_pipe_does_not_hide_a_crash(script: Script, san
     """A testee that ends is Crashed even if a child of its own keeps its standard output open."""
     made = sandbox(script(misbehaving("subprocess.Popen(['sleep', '60']); os._exit(4)")), seconds=5)
 
-    assert made.ask([BAD])[0].observation == Crashed(exit_code=4)
+    assert next(made.ask([BAD])).observation == Crashed(exit_code=4)
 
 
 def test_a_kill_from_outside_is_told_apart(script: Script, sandbox: Make, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_kill_from_outside_is_told_apart(script: Script, sandbox: Make, tmp_pa
 
     killer = threading.Thread(target=kill)
     killer.start()
-    answered = made.ask([BAD])[0]
+    answered = next(made.ask([BAD]))
     killer.join()
 
     assert answered.observation == ANSWERED
@@ -213,7 +213,7 @@ def test_killed_between_questions(script: Script, sandbox: Make, tmp_path: Path)
     """A testee that is killed while nothing is asked is replaced, and nothing is lost."""
     note = tmp_path / "pid"
     made = sandbox(script(REPLY, setup=f"open({str(note)!r}, 'w').write(str(os.getpid()))"))
-    made.ask([FINE])
+    next(made.ask([FINE]))
     os.kill(int(note.read_text()), signal.SIGKILL)
 
     assert [answer.observation for answer in made.ask([FINE] * 8)] == [ANSWERED] * 8
@@ -248,7 +248,7 @@ def test_many_are_one_line(script: Script, sandbox: Make) -> None:
 def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> None:
     """A process that had done nothing before needs no second death to be believed."""
     made = sandbox(script(misbehaving("os._exit(1)")))
-    answers = made.ask([BAD] * 6)
+    answers = list(made.ask([BAD] * 6))
 
     assert [answer.observation for answer in answers] == [Crashed(exit_code=1)] * 6
     assert made.tally.starts <= 7

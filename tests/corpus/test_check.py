@@ -148,11 +148,11 @@ def test_rules(sample: list[Case], root: Path) -> None:
 
 
 def test_big_input_is_refused(sample: list[Case], root: Path) -> None:
-    """More than 64 KiB of bytes, or a batch of more than 128, is refused."""
+    """More than 128 KiB, of bytes or in a batch, is refused."""
     batch = sample[4].input
     assert isinstance(batch, Batch)
     big = replace(batch, records=(batch.records[0]._replace(value=bytes(131073)),))
-    for given, size in ((bytes(65537), 65537), (big, 131073)):
+    for given, size in ((bytes(131073), 131073), (big, 131073)):
         with pytest.raises(ValueError, match=rf"sample\.big: an input of {size} bytes"):
             compiler.compile_corpus([replace(sample[0], id="sample.big", input=given)], root)
 

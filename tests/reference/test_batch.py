@@ -29,8 +29,8 @@ WRITTEN = {
     "ffffffffffffffffffff000000010c000000010000",
     "no-first-timestamp": "00000000000000000000003fffffffff02d56fcd15000000000001ffffffffffffffff0000000000000005ffffff"
     "ffffffffffffffffffffff000000020c0000000100000c000c02010000",
-    "offset-below-base": "000000000000000500000038ffffffff0281eb77d00000fffffffd00000000000000010000000000000001ffffffff"
-    "ffffffffffffffffffff000000010c000005010000",
+    "offset-below-base": "000000000000000500000038ffffffff0281eb77d00000fffffffd00000000000000010000000000000001ff"
+    "ffffffffffffffffffffffffff000000010c000005010000",
 }
 
 
@@ -55,9 +55,7 @@ def test_the_golden_batch_both_ways(three_ways: ThreeWays) -> None:
     first, second = batch.records
     assert first == Record(0, TIMESTAMP, b"key", b"value")
     assert second == Record(1, TIMESTAMP + 5, None, None, ((b"h", None), (b"", b"")))  # type: ignore[arg-type]  # as tuples
-    assert batch == Batch(
-        magic=2, base_offset=0, last_offset=1, max_timestamp=TIMESTAMP + 5, records=batch.records
-    )
+    assert batch == Batch(magic=2, base_offset=0, last_offset=1, max_timestamp=TIMESTAMP + 5, records=batch.records)
     assert encode(replace(batch, base_timestamp=None)) == GOLDEN
 
 
@@ -219,7 +217,10 @@ def test_the_base_timestamp_is_the_first_records() -> None:
         ({"producer_id": 1, "producer_epoch": 0, "control": True}, None),
         ({"records": (RECORD, RECORD), "last_offset": 1}, ("OFF-07", "batch.records[1].offset")),
         ({"records": (RECORD._replace(timestamp=-2),)}, ("TIM-04", "batch.records[0].timestamp")),
-        ({"records": (RECORD._replace(timestamp=2**63),), "base_timestamp": 0}, ("TIM-04", "batch.records[0].timestamp")),
+        (
+            {"records": (RECORD._replace(timestamp=2**63),), "base_timestamp": 0},
+            ("TIM-04", "batch.records[0].timestamp"),
+        ),
         ({"base_offset": 2**63, "last_offset": 2**63, "records": ()}, ("HDR-02", "batch")),
         ({"producer_epoch": 2**15}, ("HDR-02", "batch")),
         ({"partition_leader_epoch": -(2**31) - 1}, ("HDR-02", "batch")),

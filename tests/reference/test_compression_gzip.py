@@ -31,6 +31,15 @@ def plain(data: bytes, most: int = MOST) -> bytes:
     return decompress("gzip", data, magic=2, most=most)
 
 
+def kind_of(data: bytes) -> str:
+    """The kind of the error, or nothing."""
+    try:
+        plain(data)
+    except RecordFormatError as error:
+        return error.kind
+    return ""
+
+
 def refusal(data: bytes, most: int = MOST) -> tuple[str, str, int]:
     """Kind, rule and offset of the error."""
     with pytest.raises(RecordFormatError) as caught:
@@ -152,10 +161,7 @@ def test_the_writer_is_javas(data: bytes) -> None:
 def test_any_bytes_are_refused_or_taken(data: bytes) -> None:
     """Nothing but our own error comes out of bytes behind a right header."""
     for start in (b"", bytes((0x1F, 0x8B, 8)), bytes((0x1F, 0x8B, 8)) + bytes(7)):
-        try:
-            plain(start + data)
-        except RecordFormatError as error:
-            assert error.kind == "decompression"
+        assert kind_of(start + data) in {"", "decompression"}
 
 
 @pytest.mark.parametrize("first", [b"", b"x"])

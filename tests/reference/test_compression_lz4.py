@@ -39,6 +39,15 @@ def plain(data: bytes, most: int = MOST, magic: int = 2) -> bytes:
     return decompress("lz4", data, magic=magic, most=most)
 
 
+def kind_of(data: bytes) -> str:
+    """The kind of the error, or nothing."""
+    try:
+        plain(data)
+    except RecordFormatError as error:
+        return error.kind
+    return ""
+
+
 def refusal(data: bytes, most: int = MOST, magic: int = 2) -> tuple[str, str, int]:
     """Kind, rule and offset of the error."""
     with pytest.raises(RecordFormatError) as caught:
@@ -152,7 +161,9 @@ def test_a_stored_block_of_no_bytes_is_an_end_mark() -> None:
     assert plain(header() + stored(b"one") + stored(b"") + stored(b"two") + END_MARK) == b"one"
 
 
-@pytest.mark.parametrize("rest", [b"?", bytes(100), header() + stored(b"two") + END_MARK], ids=["byte", "zeros", "frame"])
+@pytest.mark.parametrize(
+    "rest", [b"?", bytes(100), header() + stored(b"two") + END_MARK], ids=["byte", "zeros", "frame"]
+)
 def test_what_follows_the_end_is_ignored(rest: bytes) -> None:
     """Garbage is tolerated, and a second frame is not read (LZ4-14)."""
     assert plain(header() + stored(b"one") + END_MARK + rest) == b"one"
@@ -201,10 +212,7 @@ def test_output_is_bounded() -> None:
 def test_any_bytes_are_refused_or_taken(data: bytes) -> None:
     """Nothing but our own error comes out of bytes behind a right header."""
     for start in (b"", MAGIC, header(), header(0x78, between=bytes(8)), header() + len(data).to_bytes(4, "little")):
-        try:
-            plain(start + data)
-        except RecordFormatError as error:
-            assert error.kind == "decompression"
+        assert kind_of(start + data) in {"", "decompression"}
 
 
 def test_many_blocks_take_time_in_proportion() -> None:

@@ -34,6 +34,15 @@ def plain(data: bytes, most: int = MOST) -> bytes:
     return decompress("snappy", data, magic=2, most=most)
 
 
+def kind_of(data: bytes) -> str:
+    """The kind of the error, or nothing."""
+    try:
+        plain(data)
+    except RecordFormatError as error:
+        return error.kind
+    return ""
+
+
 def refusal(data: bytes, most: int = MOST) -> tuple[str, str, int]:
     """Kind, rule and offset of the error."""
     with pytest.raises(RecordFormatError) as caught:
@@ -185,7 +194,4 @@ def test_output_is_bounded() -> None:
 def test_any_bytes_are_refused_or_taken(data: bytes) -> None:
     """Nothing but our own error comes out of bytes, raw or behind a header."""
     for start in (b"", header(), header() + len(data).to_bytes(4, "big"), encode_unsigned(40)):
-        try:
-            plain(start + data)
-        except RecordFormatError as error:
-            assert error.kind in {"decompression", "limit"}
+        assert kind_of(start + data) in {"", "decompression", "limit"}

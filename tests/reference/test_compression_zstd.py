@@ -48,6 +48,15 @@ def plain(data: bytes, most: int = MOST) -> bytes:
     return decompress("zstd", data, magic=2, most=most)
 
 
+def kind_of(data: bytes) -> str:
+    """The kind of the error, or nothing."""
+    try:
+        plain(data)
+    except RecordFormatError as error:
+        return error.kind
+    return ""
+
+
 def refusal(data: bytes, most: int = MOST) -> tuple[str, str, int]:
     """Kind, rule and offset of the error."""
     with pytest.raises(RecordFormatError) as caught:
@@ -102,7 +111,9 @@ def test_the_content_size_is_verified(size: int) -> None:
     assert plain(frame(raw(b"one"), size=3)) == plain(frame(raw(b"one"))) == b"one"
 
 
-@pytest.mark.parametrize(("code", "width", "size"), [(0, 1, 200), (1, 2, 256), (1, 2, 300), (2, 4, 70000), (3, 8, 70000)])
+@pytest.mark.parametrize(
+    ("code", "width", "size"), [(0, 1, 200), (1, 2, 256), (1, 2, 300), (2, 4, 70000), (3, 8, 70000)]
+)
 def test_content_sizes_of_every_width(code: int, width: int, size: int) -> None:
     """One, two, four or eight bytes; two count from 256 (RFC 8878, 3.1.1.1.4)."""
     field = (size - 256 * (width == 2)).to_bytes(width, "little")
@@ -210,10 +221,7 @@ def test_a_claimed_size_is_not_believed() -> None:
 def test_any_bytes_are_refused_or_taken(data: bytes) -> None:
     """Nothing but our own error comes out of bytes behind a right header."""
     for start in (b"", MAGIC, MAGIC + b"\x00\x58", MAGIC + b"\xe4", frame(block(2, len(data), b""))):
-        try:
-            plain(start + data)
-        except RecordFormatError as error:
-            assert error.kind in {"decompression", "limit"}
+        assert kind_of(start + data) in {"", "decompression", "limit"}
 
 
 def test_many_frames_take_time_in_proportion() -> None:

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from kafka_records import Batch, ControlRecord, Record, RecordFormatError, decode, decode_control, encode, encode_control
+from kafka_records import (
+    Batch,
+    ControlRecord,
+    Record,
+    RecordFormatError,
+    decode,
+    decode_control,
+    encode,
+    encode_control,
+)
 
 TIMESTAMP = 1_700_000_000_000
 VOTER = {
@@ -109,9 +118,7 @@ def test_an_end_marker_batch_is_78_bytes() -> None:
 def test_a_second_version_of_the_leader_change() -> None:
     """Version 1 gives voters a directory id (KRF-04)."""
     voters = ({"voter_id": 3, "voter_directory_id": bytes(range(16))},)
-    control = ControlRecord(
-        "leader_change", {"version": 1, "leader_id": 3, "voters": voters, "granting_voters": ()}
-    )
+    control = ControlRecord("leader_change", {"version": 1, "leader_id": 3, "voters": voters, "granting_voters": ()})
     written = encode_control(control)
     assert decode_control(written) == control
     assert written.value is not None

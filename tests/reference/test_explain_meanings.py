@@ -155,6 +155,11 @@ def test_long_texts_are_shortened(value: bytes) -> None:
     assert shown == f'"{value.decode()[:48]}…'
 
 
+def test_quotes_are_escaped() -> None:
+    """A quote or backslash of the input cannot be taken for one of ours."""
+    assert field(raw_batch(raw_record(value=b'a"\\')), "batch.records[0].value").shown == r'"a\"\\"'
+
+
 def test_long_binary_is_binary() -> None:
     """Bytes that are not UTF-8 early on are no text, however many there are."""
     assert field(raw_batch(raw_record(value=b"\xff" * 2000)), "batch.records[0].value").meaning == "binary"

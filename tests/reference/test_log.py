@@ -102,8 +102,3 @@ def test_a_batch_has_to_have_a_magic() -> None:
         with pytest.raises(RecordFormatError, match=f"magic is {magic}") as caught:
             encode(Batch(magic=magic, base_offset=0, last_offset=0))
         assert facts(caught.value) == ("unsupported_magic", "FRM-08", "batch.magic", -1)
-
-
-def test_any_bytes_like_input_will_do() -> None:
-    """Slices of larger buffers are read as bytes are."""
-    assert decode(memoryview(b"?" + V2)[1:]) == decode(bytearray(V2)) == decode(V2)

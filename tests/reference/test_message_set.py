@@ -14,12 +14,18 @@ ThreeWays = Callable[[bytes], tuple[Batch, ...]]
 
 # kafka-clients 3.9.0: (0, ts, "key", "value") and (1, ts + 5, null, null) in one wrapper.
 GOLDEN = {
-    (0, "lz4"): "0000000000000001000000506fe0c26d0003ffffffff0000004204224d1860401a330000001600010051162356c1370f00d1036b"
+    (
+        0,
+        "lz4",
+    ): "0000000000000001000000506fe0c26d0003ffffffff0000004204224d1860401a330000001600010051162356c1370f00d1036b"
     "65790000000576616c75651200f0060000010000000ea7ec68030000ffffffffffffffff00000000",
     (1, "lz4"): "000000000000000100000062572c9ed201030000018bcfe56805ffffffff0000004c04224d186040823d00000016000100e01e"
     "6ad05db801000000018bcfe5681800d0036b65790000000576616c75651100001d008500000016ea764b542a009005ffffffffffffffff"
     "00000000",
-    (1, "snappy"): "00000000000000010000006d2d38433d01020000018bcfe56805ffffffff0000005782534e41505059000000000100000001"
+    (
+        1,
+        "snappy",
+    ): "00000000000000010000006d2d38433d01020000018bcfe56805ffffffff0000005782534e41505059000000000100000001"
     "000000434c00001901341e6ad05db801000000018bcfe568011830036b65790000000576616c756501110800000001211016ea764b5401"
     "0934018bcfe56805ffffffffffffffff",
 }
@@ -33,10 +39,11 @@ def wrapper(magic: int, inner: bytes, *, offset: int = 0, attributes: int = GZIP
     )
 
 
-def messages(magic: int, offsets: Sequence[int], **fields: int) -> bytes:
+def messages(magic: int, offsets: Sequence[int], *, attributes: int = 0) -> bytes:
     """Inner messages with these offsets, each with its own time and value."""
     return b"".join(
-        raw_message(magic, None, b"%d" % at, offset=offset, timestamp=at, **fields) for at, offset in enumerate(offsets)
+        raw_message(magic, None, b"%d" % at, offset=offset, timestamp=at, attributes=attributes)
+        for at, offset in enumerate(offsets)
     )
 
 
@@ -264,8 +271,6 @@ def test_v1_writers_count_from_the_base(codec: str, kind: str) -> None:
 def test_v0_writers_count_from_nothing() -> None:
     """Inner offsets of v0 are written as they are (NST-14)."""
     records = (Record(10, -1, None, b"a"), Record(14, -1, None, b"b"))
-    batch = Batch(
-        magic=0, base_offset=10, last_offset=14, compression="gzip", timestamp_type="none", records=records
-    )
+    batch = Batch(magic=0, base_offset=10, last_offset=14, compression="gzip", timestamp_type="none", records=records)
     assert decode(encode(batch)) == (batch,)
     assert decode(encode(replace(batch, timestamp_type="append"))) == (batch,)

@@ -71,7 +71,9 @@ def test_overlong_varints_are_taken_in_every_field() -> None:
         header_count=overlong(1, 5),
         headers=headers,
     )
-    stretched = overlong(len(plain) - len(encode_varint(len(plain) - 1)), 5) + plain[len(encode_varint(len(plain) - 1)) :]
+    stretched = (
+        overlong(len(plain) - len(encode_varint(len(plain) - 1)), 5) + plain[len(encode_varint(len(plain) - 1)) :]
+    )
     expected = Record(1, TIMESTAMP + 5, b"key", b"value", (Header(b"k", b"v"),))
     assert one(plain) == expected
     assert one(stretched) == expected

@@ -68,9 +68,7 @@ def test_every_type_in_bytes() -> None:
         "inner": {"it": 3},
         "many": ({"it": b""}, {"it": b"x"}),
     }
-    expected = (
-        "fffe ffff 00000001 0000000000000002 000102030405060708090a0b0c0d0e0f 04616263 000300 03 0100 027800 00"
-    )
+    expected = "fffe ffff 00000001 0000000000000002 000102030405060708090a0b0c0d0e0f 04616263 000300 03 0100 027800 00"
     assert encode_struct(fields, EVERY_TYPE) == bytes.fromhex(expected)
 
 

@@ -238,7 +238,7 @@ def block_of_no_output(at: int) -> Draft:
 @case("LZ4-15")
 def block_of_no_output_at_the_end() -> Draft:
     """A compressed block that inflates to nothing adds nothing behind the last record."""
-    why = "brokers take it, Java's consumer sees a phantom byte, other readers see nothing"
+    why = "Kafka takes a read of 0 bytes for the end of the data, other readers go on to the EndMark"
     return acceptable(*compressed("lz4", frame(end=EMPTY_BLOCK + LZ4_END_MARK)), kinds=REFUSED, why=why)
 
 

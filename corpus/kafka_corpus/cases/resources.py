@@ -26,7 +26,7 @@ from kafka_corpus.frames import (
 )
 from kafka_corpus.messages import message_of, numbered, record_of, seal, set_of, single_batches, wrap
 from kafka_corpus.recipes import long_batch
-from kafka_corpus.registry import Draft, case, invalid, valid
+from kafka_corpus.registry import Draft, acceptable, case, invalid, valid
 from kafka_records import Kind
 from kafka_records.constants import Compression
 from kafka_records.layout import MESSAGE_V0
@@ -113,11 +113,18 @@ def many_pieces(codec: Compression) -> Draft:
     return valid(Recipe("many_pieces", {"codec": codec, "count": count}), batch)
 
 
-@case("GZP-02", "SNP-04", "ZST-02", each={"gzip": "gzip", "snappy": "snappy", "zstd": "zstd"})
+STREAMS: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "zstd": "zstd"}
+
+
+@case("GZP-02", "SNP-04", "ZST-02", each=STREAMS)
 def many_frames(codec: Compression) -> Draft:
     """Records behind a great many empty streams are found in good time."""
     recipe = Recipe("many_frames", {"codec": codec, "count": 50_000})
-    return valid(recipe, batch_of(*some_records(), compression=codec))
+    batch = batch_of(*some_records(), compression=codec)
+    if codec == "zstd":
+        return valid(recipe, batch)
+    why = "GZIPInputStream and SnappyInputStream call themselves for each, until the stack is full"
+    return acceptable(recipe, batch, kinds=REFUSED, why=why)
 
 
 @case("ZST-03", "CMP-03")

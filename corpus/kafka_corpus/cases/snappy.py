@@ -176,9 +176,7 @@ def repeated_header_at_the_end() -> Draft:
 def repeated_header_of_version(version: int) -> Draft:
     """A header in the middle of a stream has to say version 1 or more."""
     first, second = split(PLAIN, 30)
-    packed = xerial(first) + xerial(second, header=header(version, 1))
-    why = "SnappyInputStream checks the version of the headers behind the first only"
-    return acceptable(*compressed("snappy", packed), kinds=REFUSED, why=why)
+    return invalid(compressed("snappy", xerial(first) + xerial(second, header=header(version, 1)))[0], *REFUSED)
 
 
 @case("SNP-04", each={"four": 4, "eight": 8, "fifteen": 15})
@@ -221,7 +219,7 @@ def block_of_no_output(shape: dict[str, Any]) -> Draft:
     return valid(*around(xerial(*parts), shape["magic"], "snappy"))
 
 
-@case("SNP-08", each=grid(magic=EITHER, cut={"by-1": -1, "to-a-third": -40, "to-its-length": -200}))
+@case("SNP-08", each=grid(magic=EITHER, cut={"by-1": -1, "by-ten": -10, "to-its-length": -200}))
 def last_block_cut_short(shape: dict[str, Any]) -> Draft:
     """A last block with fewer bytes than its length says is an error."""
     packed = xerial(plain_of(shape["magic"]))

@@ -1,0 +1,32 @@
+"""Kafka's wire protocol in bytes of our own: tables of fields, a socket, typed errors.
+
+Only what producing, fetching and transactions need.  Nothing here looks into
+records: they go out as they were given, and come back as they were stored.
+"""
+
+from kafka_conformance.broker.wire.client import Client
+from kafka_conformance.broker.wire.connection import Closed, Connection
+from kafka_conformance.broker.wire.errors import (
+    BrokerError,
+    GarbledResponse,
+    Silent,
+    Unreachable,
+    UnsupportedVersion,
+    WireError,
+)
+from kafka_conformance.broker.wire.partitions import Fetched, Partition, Produced
+
+__all__ = [
+    "BrokerError",
+    "Client",
+    "Closed",
+    "Connection",
+    "Fetched",
+    "GarbledResponse",
+    "Partition",
+    "Produced",
+    "Silent",
+    "Unreachable",
+    "UnsupportedVersion",
+    "WireError",
+]

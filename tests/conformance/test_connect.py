@@ -1,0 +1,123 @@
+"""Connect strings, and what they become."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, connect
+from kafka_conformance.connect.known import KNOWN
+from kafka_conformance.observation import Decoded
+from kafka_conformance.sandbox import Question, Sandbox
+
+
+@pytest.mark.parametrize("name", [known.name for known in KNOWN])
+def test_known_testees_say_hello(name: str) -> None:
+    """Every known Python testee starts, and calls itself what we call it."""
+    sandbox = Sandbox(connect(name))
+    hello = sandbox.hello()
+    answer = next(sandbox.ask([Question(b"")])).observation
+    sandbox.close()
+
+    assert hello.name == name
+    assert hello.many
+    assert answer == Decoded(())
+
+
+def test_direct_is_served_by_this_interpreter() -> None:
+    """`direct:` starts our own interpreter on a module."""
+    connection = connect("direct:kafka_conformance.testees.reference")
+
+    assert connection.argv[0] == sys.executable
+    assert connection.argv[-1] == "kafka_conformance.testees.reference"
+    assert connection.name == "direct:kafka_conformance.testees.reference"
+
+
+def test_process_is_split_as_a_shell_would() -> None:
+    """`process:` takes a command line with quotes, and runs it without a shell."""
+    assert connect("process:/bin/echo 'two words' $HOME").argv == ("/bin/echo", "two words", "$HOME")
+
+
+def test_virtual_machines_get_more_address_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM reserves what it never uses, so its limit is higher; a limit that is given wins."""
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    assert connect("process:java -jar testee.jar").memory == VIRTUAL_MACHINE_MEMORY
+    assert connect("process:/bin/echo").memory == DEFAULT_MEMORY
+    assert connect("process:java -jar testee.jar", memory=5).memory == 5
+
+
+@pytest.mark.parametrize("text", ["nobody", "direct:", "process: ", "ftp:somewhere", "", "process:'"])
+def test_strings_that_name_nothing(text: str) -> None:
+    """What is neither a known name nor a connect string is the user's mistake."""
+    with pytest.raises(BadConnect):
+        connect(text)
+
+
+def test_a_missing_program_cannot_run() -> None:
+    """A program that is not there cannot be run, and a hint says so."""
+    with pytest.raises(CannotRun, match="no program ./nobody") as caught:
+        connect("process:./nobody --serve")
+
+    assert caught.value.hint
+
+
+# Stands for the engine: takes the options that we give and runs the image name as a Python module.
+ENGINE = """#!{python} -S
+import os, sys
+if sys.argv[1] == "version":
+    sys.exit({version_exit})
+with open({log!r}, "a") as log:
+    log.write(" ".join(sys.argv[1:]) + "\\n")
+if sys.argv[1] == "run":
+    os.execv({python!r}, [{python!r}, "-m", "kafka_conformance.serve", sys.argv[-1]])
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with something that answers like a container engine."""
+    program = tmp_path / "docker"
+    program.write_text(ENGINE.format(python=sys.executable, log=str(tmp_path / "log"), version_exit=0))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    return tmp_path
+
+
+def test_container_is_run_without_network_and_ended_by_name(engine: Path) -> None:
+    """A container gets our limits and no network; when it hangs, it is ended by the name that we gave."""
+    sandbox = Sandbox(connect("container:kafka_conformance.miniatures.mute"), seconds=0.3)
+    next(sandbox.ask([Question(b"")]))
+    sandbox.close()
+    run, kill = (engine / "log").read_text().splitlines()[:2]
+
+    assert {"--interactive", "--rm", "--network=none", "--memory=4096m"} < set(run.split())
+    assert kill.split()[0] == "kill"
+    assert f"--name={kill.split()[1]}" in run.split()
+
+
+def test_container_answers(engine: Path) -> None:
+    """A container is talked to like any process."""
+    assert engine
+    sandbox = Sandbox(connect("container:kafka_conformance.testees.reference"))
+    answer = next(sandbox.ask([Question(b"")])).observation
+    sandbox.close()
+
+    assert answer == Decoded(())
+
+
+def test_no_engine_no_container(engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an engine, or with one that does not run, the reason is told."""
+    program = engine / "docker"
+    program.write_text(ENGINE.format(python=sys.executable, log="", version_exit=1))
+    with pytest.raises(CannotRun, match="not running"):
+        connect("container:image")
+
+    monkeypatch.setenv("PATH", str(engine / "nothing"))
+    with pytest.raises(CannotRun, match="no docker"):
+        connect("container:image")

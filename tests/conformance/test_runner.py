@@ -1,0 +1,251 @@
+"""Runs: parallel, on disk at once, resumable after any end."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance import results
+from kafka_conformance.connect import CannotRun, Connection, connect
+from kafka_conformance.results import Unusable
+from kafka_conformance.runner import Interrupted, Run, run
+from kafka_corpus.case import Case, Expectation, Recipe
+
+Script = Callable[..., Connection]
+
+REPLY = "reply(id=id, batches=[])"
+SLOW = "time.sleep(0.02)\n" + REPLY
+
+
+def cases(count: int) -> list[Case]:
+    """That many cases which agree with an answer of no batches."""
+    expect = Expectation(verdict="valid")
+    return [
+        Case(id=f"many.c{at:03}", title="", rules=("X",), area="many", op="decode", input=b"%d" % at, expect=expect)
+        for at in range(count)
+    ]
+
+
+def plan(connection: Connection, asked: Sequence[Case], folder: Path, **more: object) -> Run:
+    """A run with its result in *folder*."""
+    return Run(connection=connection, cases=asked, corpus="c", path=folder / "result.ndjson", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_every_case_is_in_the_result(jobs: int, script: Script, tmp_path: Path) -> None:
+    """A run has a header, one line for each case, and a footer that counts and seals them."""
+    done = run(plan(script(REPLY), cases(100), tmp_path, jobs=jobs))
+
+    assert sorted(line.case for line in done.lines) == [case.id for case in cases(100)]
+    assert done.complete
+    assert done.footer is not None
+    assert done.footer.counts["agree"] == done.counts()["agree"] == 100
+    assert done.header.testee["name"] == "script"
+    assert (done.header.cases, done.header.corpus) == (100, "c")
+    assert 1 <= done.footer.starts <= jobs
+
+
+def test_the_footer_seals_the_file(script: Script, tmp_path: Path) -> None:
+    """The footer's hash is over every byte before it, and a change is noticed."""
+    done = run(plan(script(REPLY), cases(3), tmp_path))
+    path = tmp_path / "result.ndjson"
+    before, _, _ = path.read_bytes().rpartition(b'{"complete"')
+
+    assert done.footer is not None
+    assert done.footer.sha256 == sha256(before).hexdigest()
+    path.write_bytes(path.read_bytes().replace(b'"agree"', b'"lossy"', 1))
+    with pytest.raises(Unusable, match="footer"):
+        results.read(path)
+
+
+def test_progress_is_told(script: Script, tmp_path: Path) -> None:
+    """Progress goes up to all cases."""
+    told: list[tuple[int, int, int]] = []
+    run(plan(script(REPLY), cases(50), tmp_path, progress=lambda *numbers: told.append(numbers)))
+
+    assert told[-1] == (50, 50, 0)
+    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+
+
+def test_what_is_not_announced_is_not_asked(script: Script, tmp_path: Path, named: dict[str, Case]) -> None:
+    """A testee that announces v2 only, no zstd and no encode is not asked for the rest."""
+    hello = "decode=dict(magics=[2], compressions=['none', 'gzip'])"
+    asked = [named[name] for name in ("plain", "v0", "wrapper", "zstd", "gzip", "magic", "write_plain")]
+    done = run(plan(script("reply(id=id, skipped='asked')", hello=hello), asked, tmp_path))
+    why = {line.case.partition(".")[2]: line.why for line in done.lines}
+
+    assert why == {
+        "plain": "asked",
+        "gzip": "asked",
+        "magic": "asked",
+        "v0": "announces no decode of magic 0",
+        "wrapper": "announces no decode of magic 1",
+        "zstd": "announces no decode of zstd",
+        "write_plain": "announces no encode",
+    }
+
+
+def test_operations_that_are_not_there_yet_are_skipped(script: Script, tmp_path: Path) -> None:
+    """A case of an operation that cannot be asked is skipped, with the reason."""
+    done = run(plan(script(REPLY), [replace(cases(1)[0], op="compact")], tmp_path))
+
+    assert (done.lines[0].outcome, done.lines[0].why) == ("skipped", "compact is not asked in this version")
+
+
+def test_a_testee_that_cannot_run_leaves_no_result(tmp_path: Path) -> None:
+    """Where nothing was asked, nothing is written."""
+    with pytest.raises(CannotRun):
+        run(plan(connect("process:/bin/false"), cases(1), tmp_path))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def cut_after(path: Path, lines: int, torn: bytes = b"") -> None:
+    """Leave the header and so many lines, and a part of another."""
+    kept = path.read_bytes().splitlines(keepends=True)[: lines + 1]
+    path.write_bytes(b"".join(kept) + torn)
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"case":"many.c0', b'{"case":"many.c012","outcome":"agree"'])
+def test_an_incomplete_result_is_resumed(torn: bytes, script: Script, tmp_path: Path) -> None:
+    """Without a footer a result is incomplete; resuming asks the rest, a torn line too."""
+    asked = tmp_path / "asked"
+    # What the time limit is calibrated with is longer than our inputs.
+    count = f"if len(data) < 4: open({str(asked)!r}, 'ab').write(data + b' ')\n" + REPLY
+    run(plan(script(count), cases(40), tmp_path))
+    cut_after(tmp_path / "result.ndjson", 25, torn)
+    asked.unlink()
+
+    incomplete = results.read(tmp_path / "result.ndjson")
+    done = run(plan(script(count), cases(40), tmp_path, resume=True))
+
+    assert (incomplete.complete, len(incomplete.lines)) == (False, 25)
+    assert (done.complete, len(done.lines), len({line.case for line in done.lines})) == (True, 40, 40)
+    assert len(asked.read_bytes().split()) == 15
+
+
+def test_a_complete_result_is_not_run_again(script: Script, tmp_path: Path) -> None:
+    """Resuming a complete result gives it back."""
+    first = run(plan(script(REPLY), cases(5), tmp_path))
+
+    assert run(plan(script(REPLY), cases(5), tmp_path, resume=True)) == first
+
+
+def test_resuming_without_a_result_starts_one(script: Script, tmp_path: Path) -> None:
+    """Where there is nothing to resume, or only a torn header, the run starts from the beginning."""
+    (tmp_path / "result.ndjson").write_bytes(b'{"format":"kaf')
+
+    assert len(run(plan(script(REPLY), cases(5), tmp_path, resume=True)).lines) == 5
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [({"corpus": "another"}, "corpus"), ({"only": ("many",)}, "selection"), ({"connection": "other"}, "testee")],
+)
+def test_another_run_is_not_resumed(more: dict[str, object], said: str, script: Script, tmp_path: Path) -> None:
+    """Results of another testee, corpus or selection are not mixed."""
+    run(plan(script(REPLY), cases(5), tmp_path))
+    cut_after(tmp_path / "result.ndjson", 3)
+    again = plan(script(REPLY), cases(5), tmp_path, resume=True)
+    if "connection" in more:
+        more = {"connection": script(REPLY, hello="version='2'")}
+
+    with pytest.raises(Unusable, match=said):
+        run(replace(again, **more))  # type: ignore[arg-type]  # fields of any type
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "no json\n", '{"format":"kafkaproof-result"}\n'])
+def test_what_is_no_result_is_refused(text: str, tmp_path: Path) -> None:
+    """A file of another kind is refused, and so is one that is not there."""
+    path = tmp_path / "result.ndjson"
+    path.write_text(text)
+
+    with pytest.raises(Unusable):
+        results.read(path)
+    with pytest.raises(Unusable):
+        results.read(tmp_path / "none")
+
+
+RUNNER = """
+import sys
+from pathlib import Path
+from kafka_conformance.connect import connect
+from kafka_conformance.runner import Run, run
+from kafka_corpus.case import Case, Expectation
+
+expect = Expectation(verdict="valid")
+cases = [
+    Case(id=f"many.c{at:03}", title="", rules=("X",), area="many", op="decode", input=b"%d" % at, expect=expect)
+    for at in range(200)
+]
+run(Run(connection=connect(sys.argv[1]), cases=cases, corpus="c", path=Path(sys.argv[2]), jobs=2))
+"""
+
+
+def lines_in(path: Path) -> int:
+    """How many whole lines a file has up to now."""
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_kill_9_loses_nothing(script: Script, tmp_path: Path) -> None:
+    """A runner that is killed leaves every case that was judged, its testees end, and another goes on."""
+    pids = tmp_path / "pids"
+    connection = script(SLOW, setup=f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')")
+    path = tmp_path / "result.ndjson"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.Popen([sys.executable, "-c", textwrap.dedent(RUNNER), connection.name, path], env=environment)
+    while lines_in(path) < 40:
+        assert killed.poll() is None
+        time.sleep(0.01)
+    killed.kill()
+    killed.wait()
+    earned = results.read(path)
+    started = list(map(int, pids.read_text().split()))
+
+    done = run(plan(replace(connection), cases(200), tmp_path, resume=True, jobs=2))
+
+    assert not earned.complete
+    assert 39 <= len(earned.lines) < 200
+    assert done.lines[: len(earned.lines)] == earned.lines
+    assert (done.complete, len({line.case for line in done.lines})) == (True, 200)
+    assert all(not Path(f"/proc/{pid}").exists() for pid in started)
+
+
+def test_an_interrupt_keeps_what_was_earned(script: Script, tmp_path: Path) -> None:
+    """Ctrl-C stops a run within moments, with what was judged on disk and nothing made up."""
+    path = tmp_path / "result.ndjson"
+
+    def interrupt() -> None:
+        while lines_in(path) < 20:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(Interrupted, match="of 400 cases"):
+        run(plan(script(SLOW), cases(400), tmp_path, jobs=2))
+    thread.join()
+    earned = results.read(path)
+
+    assert not earned.complete
+    assert 19 <= len(earned.lines) < 400
+    assert earned.counts()["agree"] == len(earned.lines)
+
+
+def test_recipes_are_heavy(script: Script, tmp_path: Path) -> None:
+    """An input made from a recipe is asked alone, and may take longer than the others."""
+    recipe = Recipe("zeros", {})
+    from kafka_conformance.questions import groups
+
+    made = list(groups([*cases(3), replace(cases(1)[0], id="many.big", input=recipe)], 32))
+
+    assert [[case.id for case in group] for group in made] == [["many.big"], [case.id for case in cases(3)]]

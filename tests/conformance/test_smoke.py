@@ -1,0 +1,82 @@
+"""`smoke` tells a sound adapter from a broken one."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kafka_conformance import smoke as module
+from kafka_conformance.connect import Connection, connect
+from kafka_conformance.smoke import Check, passed, schema_problem, smoke
+
+Script = Callable[..., Connection]
+
+SCHEMA = "every line fits the JSON Schema"
+
+
+def checks(connection: Connection) -> dict[str, Check]:
+    """The checks by name."""
+    return {check.name: check for check in smoke(connection)}
+
+
+@pytest.mark.parametrize("name", ["reference", "kafka-python", "aiokafka", "miniature:prints-stray-lines"])
+def test_sound_adapters_pass(name: str) -> None:
+    """Adapters that are sound pass every check, prints on standard output tolerated."""
+    made = checks(connect(name))
+
+    assert [check for check in made.values() if not check.passed] == []
+    assert {"hello", "decodes a batch of magic 0", "an error for a malformed batch", "replies in order"} < made.keys()
+    assert ("DEBUG" in made["standard output"].note) == (name == "miniature:prints-stray-lines")
+
+
+@pytest.mark.parametrize(
+    ("name", "failing"),
+    [
+        ("miniature:accept-all", "an error for a malformed batch"),
+        ("miniature:refuse-all", "decodes a batch of magic 2"),
+        ("miniature:swaps-key-and-value", "decodes a batch of magic 1"),
+        ("miniature:ignores-crc", "an error for a malformed batch"),
+        ("miniature:writes-no-crc", "encodes a batch of magic 2"),
+    ],
+)
+def test_broken_adapters_fail(name: str, failing: str) -> None:
+    """Each mistake shows in the check that is about it."""
+    assert checks(connect(name))[failing].problem
+
+
+@pytest.mark.parametrize(
+    ("body", "hello", "failing"),
+    [
+        ("reply(id=id, batches=[], extra=1)", "protocol=3", "hello"),
+        ("reply(id='other', batches=[])", "", "decodes a batch of magic 2"),
+        ("reply(id=id, batches=[dict(magic='2')])", "", SCHEMA),
+        ("os._exit(1)", "", "it answers"),
+        ("reply(id=id, batches=[]) if len(data) else reply(id=id, skipped=5)", "many=True", "answers many at once"),
+    ],
+)
+def test_scripts_that_are_not_sound(body: str, hello: str, failing: str, script: Script) -> None:
+    """A wrong protocol, wrong ids, wrong shapes and an early end are told apart."""
+    made = checks(script(body, hello=hello))
+
+    assert made[failing].problem
+    assert not passed(list(made.values()))
+
+
+def test_a_broken_line_is_no_failure(script: Script) -> None:
+    """The protocol never sends a broken line, so what it does is told and not judged."""
+    made = checks(script("reply(id=id, skipped='no')"))
+
+    assert "allowed" in made["a line that is no JSON"].note
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_lines_are_validated_either_way(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the schema or, where jsonschema is not installed, with the models, the same lines pass."""
+    if not installed:
+        monkeypatch.setattr(module, "_validator", lambda: None)
+
+    assert schema_problem(b'{"id":"7","batches":[]}') == ""
+    assert schema_problem(b'{"id":"7","batches":[{"records":[{"timestamp":null,"key":null}]}]}') == ""
+    assert schema_problem(b'{"protocol":1,"name":"x","version":"1"}') == ""
+    assert schema_problem(b'{"id":"7","batches":5}')
+    assert schema_problem(b'{"protocol":"1"}')
+    assert schema_problem(b"{broken")

@@ -1,0 +1,157 @@
+"""The adapters drive their codecs as their own consumers and producers do."""
+
+from types import ModuleType
+
+import pytest
+
+from kafka_conformance.compare import compare
+from kafka_conformance.testee import CodecError, NotDone
+from kafka_conformance.testees import aiokafka_, kafka_python, reference
+from kafka_corpus.case import Case
+from kafka_corpus.wire import WireBatch, to_wire
+from kafka_records import Batch, Header, Record, decode
+from kafka_records.model import Batch as Model
+from msgspec import UNSET
+from msgspec.structs import replace
+
+TIMESTAMP = 1_700_000_000_123
+RECORDS = (
+    Record(0, TIMESTAMP, b"key", b"value" * 40, (Header(b"h", b"v"), Header(b"n", None))),
+    Record(1, TIMESTAMP + 1, None, b"value" * 40, ()),
+)
+OLD = tuple(Record(at, TIMESTAMP + at, b"key", b"value" * 40) for at in range(2))
+CODECS = [kafka_python, aiokafka_]
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.NAME)
+
+
+def given(magic: int, compression: str, **fields: object) -> Batch:
+    """A batch of two records."""
+    records = RECORDS if magic == 2 else OLD if magic == 1 else tuple(each._replace(timestamp=-1) for each in OLD)
+    plain = {"timestamp_type": "none" if magic == 0 else "create", "max_timestamp": records[-1].timestamp}
+    fields = {"base_offset": 0, "last_offset": 1, **plain, **fields}
+    return Model(magic=magic, compression=compression, records=records, **fields)  # type: ignore[arg-type]
+
+
+@both
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_they_read_what_the_reference_writes(codec: ModuleType, magic: int, compression: str) -> None:
+    """Every format is read as the reference reads it, field by field, but for what is known not to be there."""
+    if compression == "zstd" and magic < 2:
+        pytest.skip("v0 and v1 know no zstd")
+    data = reference.encode(to_wire(given(magic, compression)))
+    if codec is aiokafka_ and (magic, compression) == (0, "lz4"):
+        with pytest.raises(CodecError) as caught:
+            codec.decode(data)
+        assert caught.value.kind == "unsupported_compression"
+        return
+    found = compare(list(map(to_wire, decode(data))), codec.decode(data))
+
+    assert found.differences == []
+    # All that its API tells is told.
+    if magic == 2:
+        assert found.left_out == ({"delete_horizon"} | ({"partition_leader_epoch"} if codec is aiokafka_ else set()))
+
+
+@both
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_the_reference_reads_what_they_write(codec: ModuleType, magic: int, compression: str) -> None:
+    """The records that an encoder was given come back through the reference."""
+    batch = given(magic, compression)
+    if compression == "zstd" and magic < 2 or (codec is aiokafka_ and (magic, compression) == (0, "lz4")):
+        pytest.skip("there is no such writer")
+    read = decode(codec.encode(to_wire(batch)))
+
+    assert tuple(record for each in read for record in each.records) == batch.records
+    assert {each.magic for each in read} == {magic}
+
+
+@both
+def test_a_partial_batch_at_the_end_is_dropped(codec: ModuleType, named: dict[str, Case]) -> None:
+    """Two batches and a part of a third are two batches."""
+    data = named["two_and_a_part"].input
+
+    assert len(codec.decode(data)) == 2
+
+
+@both
+@pytest.mark.parametrize(
+    ("name", "kind"), [("crc", "corrupt"), ("second_crc", "corrupt"), ("trailing", "malformed"), ("count", "malformed")]
+)
+def test_errors_have_the_kind_that_fits(codec: ModuleType, name: str, kind: str, named: dict[str, Case]) -> None:
+    """What the codec raises becomes an error with a kind, and what it read before is delivered."""
+    case = named[name]
+    with pytest.raises(CodecError) as caught:
+        codec.decode(case.input)
+
+    assert caught.value.kind == kind
+    assert len(caught.value.batches) == len(case.expect.batches)
+
+
+@both
+def test_what_a_decompressor_raises(codec: ModuleType, named: dict[str, Case]) -> None:
+    """An exception out of zlib is an error of decompression."""
+    data = named["gzip"].input
+    assert isinstance(data, bytes)
+    from kafka_records.checksum import checksum_v2
+
+    broken = data[:61] + b"\x00" * (len(data) - 61)
+    with pytest.raises(CodecError) as caught:
+        codec.decode(broken[:17] + checksum_v2(broken).to_bytes(4, "big") + broken[21:])
+
+    assert caught.value.kind == "decompression"
+
+
+@both
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"base_offset": 5, "last_offset": 6},
+        {"partition_leader_epoch": 3},
+        {"timestamp_type": "append"},
+        {"timestamp_type": "none"},
+        {"control": True},
+        {"delete_horizon": 5},
+        {"last_offset": 9},
+        {"records": []},
+    ],
+    ids=str,
+)
+def test_what_a_builder_cannot_be_asked_is_skipped(codec: ModuleType, fields: dict[str, object]) -> None:
+    """A batch that the API cannot express is no failure of the codec."""
+    wanted: WireBatch = replace(to_wire(given(2, "none")), **fields)
+
+    with pytest.raises(NotDone):
+        codec.encode(wanted)
+
+
+@both
+def test_header_keys_that_are_no_text(codec: ModuleType) -> None:
+    """Keys are text in both APIs: bytes that are not UTF-8 cannot be asked for."""
+    batch = to_wire(given(2, "none"))
+    assert isinstance(batch.records, list)
+    batch.records[0].headers = [(b"\xff", b"v")]
+
+    with pytest.raises(NotDone, match="UTF-8"):
+        codec.encode(batch)
+
+
+def test_offsets_wrap_back() -> None:
+    """The last offset is told right even where its successor cannot be."""
+    largest = 2**63 - 1
+    records = (Record(largest, TIMESTAMP, b"k", b"v"),)
+    batch = Model(magic=1, base_offset=largest, last_offset=largest, max_timestamp=TIMESTAMP, records=records)
+
+    assert aiokafka_.decode(reference.encode(to_wire(batch)))[0].last_offset == largest
+
+
+def test_v0_has_no_timestamps() -> None:
+    """Where the codec says None, the field is left out."""
+    data = reference.encode(to_wire(given(0, "none")))
+    first = kafka_python.decode(data)[0]
+
+    assert isinstance(first.records, list)
+    assert first.records[0].timestamp is UNSET
