@@ -47,9 +47,7 @@ def v2_file(records: int, value_size: int, headers: int) -> bytes:
         )
         for index in range(records)
     )
-    batch = Batch(
-        magic=2, base_offset=0, last_offset=records - 1, max_timestamp=TIMESTAMP + records - 1, records=made
-    )
+    batch = Batch(magic=2, base_offset=0, last_offset=records - 1, max_timestamp=TIMESTAMP + records - 1, records=made)
     return encode(batch) * (RECORDS // records)
 
 
@@ -152,7 +150,10 @@ def main() -> None:
     for figure in measure(options.runs):
         figures.append(figure)
         if not options.json:
-            print("  ".join(f"{key}={value}" if key != "what" else f"{value}:" for key, value in figure.items()), flush=True)
+            print(
+                "  ".join(f"{key}={value}" if key != "what" else f"{value}:" for key, value in figure.items()),
+                flush=True,
+            )
     if options.json:
         print(json.dumps(figures, indent=2))
 

@@ -6,6 +6,7 @@ hand in it.  Piped, the same goes out as plain lines, wide enough not to wrap.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -187,7 +188,7 @@ def _alike(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
 
 def _shape(text: str) -> str:
     """A field path or a message without its numbers."""
-    return "".join("0" if char.isdigit() else char for char in text)
+    return re.sub(r"-?\d+", "0", text)
 
 
 def _ending(report: Report) -> Iterator[Text]:

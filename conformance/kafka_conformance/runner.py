@@ -19,9 +19,10 @@ import msgspec
 
 from kafka_conformance import results
 from kafka_conformance.connect import Connection
+from kafka_conformance.hostile import printable
 from kafka_conformance.judge import judge
 from kafka_conformance.observation import Skipped, summary
-from kafka_conformance.protocol import HelloReply
+from kafka_conformance.protocol import Capability, HelloReply
 from kafka_conformance.questions import TOGETHER, beyond, groups, question
 from kafka_conformance.results import Header, Line, Results, Unusable
 from kafka_conformance.sandbox import Answered, Sandbox
@@ -30,6 +31,9 @@ from kafka_records import Batch, Record, encode
 
 # How long workers get to notice that a run is stopped.
 STOP_SECONDS: Final = 5.0
+# How much of what a testee says of itself is kept: characters, and entries of a list.
+MAX_NAME: Final = 100
+MAX_CLAIMS: Final = 16
 
 Progress = Callable[[int, int, int], None]
 """Called with the cases done, all cases, and the findings up to now."""
@@ -110,9 +114,20 @@ def run(plan: Run) -> Results:
 
 
 def _header(plan: Run, hello: HelloReply, seconds: float) -> Header:
-    testee = msgspec.to_builtins(hello) | {"connect": plan.connection.name}
+    testee = msgspec.to_builtins(_tamed(hello)) | {"connect": plan.connection.name}
     settings = {"jobs": plan.jobs, "memory": plan.connection.memory, "seconds": round(seconds, 3)}
     return Header(testee=testee, corpus=plan.corpus, cases=len(plan.cases), only=list(plan.only), settings=settings)
+
+
+def _tamed(hello: HelloReply) -> HelloReply:
+    """What a testee says of itself, fit to be kept and shown."""
+    said = {name: printable(getattr(hello, name), MAX_NAME) for name in ("name", "version", "language", "runtime")}
+    return msgspec.structs.replace(hello, decode=_cut(hello.decode), encode=_cut(hello.encode), **said)
+
+
+def _cut(capability: Capability) -> Capability:
+    compressions = [printable(name, MAX_NAME) for name in capability.compressions[:MAX_CLAIMS]]
+    return Capability(capability.magics[:MAX_CLAIMS], compressions)
 
 
 def _earned(plan: Run, header: Header) -> Results | None:

@@ -198,7 +198,7 @@ def _check_encode(talk: _Talk) -> Check:
 
 
 def _malformed(talk: _Talk, _hello: HelloReply) -> Iterator[Check]:
-    """A broken CRC, so that no codec has an excuse; codecs that do not check it are for the corpus to find."""
+    """Garbage behind the header: a codec that does not check the CRC falls over it too."""
     data = encode(_one())
     broken = data[:61] + b"\xff" * (len(data) - 61)
     reply = _reply(talk, protocol.DecodeRequest(id="malformed", data=broken))

@@ -18,13 +18,11 @@ from kafka_corpus.case import Case
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, RecordFormatError
 from kafka_records.compression import decompress
-from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD
+from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
 from kafka_records.layout import BATCH_V2
 from kafka_records.log import entries
 from kafka_records.message import decode_message
 
-# HDR-07: what a producer writes there is overwritten by every broker.
-OVERWRITTEN: Final = "partition_leader_epoch"
 MAX_PAYLOAD: Final = 256 * 1024 * 1024
 CODEC_BITS: Final = 0x07
 
@@ -39,7 +37,7 @@ def differences(case: Case, data: bytes) -> list[Difference]:
     except RecordFormatError as error:
         return [Difference(error.path or "data", "bytes that can be read", str(error))]
     expected = _expected(case)
-    found = _graded(_by_field(expected, given))
+    found = _graded(_by_field(expected, given), expected)
     if found or case.expect.compare == "readable" or right is None:
         return found
     return _by_bytes(right, data, masked=case.expect.compare == "masked")
@@ -62,14 +60,22 @@ def _by_field(expected: Sequence[Batch], given: Sequence[Batch]) -> list[Differe
     return comparison.differences
 
 
-def _graded(found: list[Difference]) -> list[Difference]:
-    """Mark what does the records no harm: an epoch that brokers overwrite, a codec not used."""
-    return [replace(difference, lossy=difference.lossy or _harmless(difference)) for difference in found]
+def _graded(found: list[Difference], expected: Sequence[Batch]) -> list[Difference]:
+    """Mark what does the records no harm: an epoch that brokers overwrite, a codec not used, a wrapper at 0."""
+    legacy = all(batch.magic < MAGIC_VALUE_V2 for batch in expected)
+    return [replace(difference, lossy=difference.lossy or _harmless(difference, legacy)) for difference in found]
 
 
-def _harmless(difference: Difference) -> bool:
-    name = difference.path.rpartition(".")[2]
-    return name == OVERWRITTEN or (name == "compression" and difference.given == "none")
+def _harmless(difference: Difference, legacy: bool) -> bool:
+    match difference.path.rpartition(".")[2]:
+        case "partition_leader_epoch":
+            return True  # HDR-07: what a producer writes there is overwritten by every broker
+        case "compression":
+            return difference.given == "none"
+        case "last_offset":
+            # NST-09: readers take a wrapper at offset 0 as a producer's, and every broker gives it another.
+            return legacy and difference.given == 0
+    return False
 
 
 def _by_bytes(right: bytes, data: bytes, *, masked: bool) -> list[Difference]:

@@ -66,16 +66,18 @@ def raw_record(
     tail: bytes = b"",
 ) -> bytes:
     """A v2 record; any length, delta or count can be given as the bytes to put there."""
-    body = b"".join((
-        bytes((attributes,)),
-        timestamp_delta if isinstance(timestamp_delta, bytes) else encode_varlong(timestamp_delta),
-        offset_delta if isinstance(offset_delta, bytes) else encode_varint(offset_delta),
-        sized(key_length, key),
-        sized(value_length, value),
-        encode_varint(0) if header_count is None else header_count,
-        headers,
-        tail,
-    ))
+    body = b"".join(
+        (
+            bytes((attributes,)),
+            timestamp_delta if isinstance(timestamp_delta, bytes) else encode_varlong(timestamp_delta),
+            offset_delta if isinstance(offset_delta, bytes) else encode_varint(offset_delta),
+            sized(key_length, key),
+            sized(value_length, value),
+            encode_varint(0) if header_count is None else header_count,
+            headers,
+            tail,
+        )
+    )
     return (encode_varint(len(body)) if length is None else length) + body
 
 

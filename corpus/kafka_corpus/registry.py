@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from kafka_records import Batch, Kind
-
 from kafka_corpus import cases
 from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe
+from kafka_records import Batch, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +144,10 @@ def writes(batch: Batch, data: bytes, *, compare: Compare = "exact") -> Draft:
 def refuses(batch: Batch, *kinds: Kind) -> Draft:
     """A writer has to refuse *batch*."""
     return Draft("encode", batch, Expectation(verdict="invalid", kinds=kinds))
+
+
+# For `may_write`: a check that Kafka's own writer makes, of what the format could hold.
+STRICT_WRITER = "Kafka's writer refuses it; the format can hold it, and readers take it"
 
 
 def may_write(batch: Batch, data: bytes, *, why: str, compare: Compare = "exact") -> Draft:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from kafka_records import Batch, Header, Record
 from msgspec import UNSET, UnsetType
+
+from kafka_records import Batch, Header, Record
 
 WireHeader = tuple[bytes, bytes | None]
 

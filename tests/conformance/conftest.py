@@ -8,6 +8,7 @@ from gzip import compress
 from pathlib import Path
 
 import pytest
+
 from kafka_conformance.connect import Connection, connect
 from kafka_conformance.sandbox import Sandbox
 from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from kafka_conformance.judge import Verdict, judge
 from kafka_conformance.observation import (
@@ -22,13 +23,13 @@ from kafka_conformance.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireBatch, WireRecord, to_wire
 from kafka_records import Batch, Header, Record
-from msgspec import UNSET
 
 RECORDS = (
     Record(0, 10, b"key", b"", (Header(b"h", None), Header(b"\xff", b"v"))),
     Record(1, 11, None, b"value"),
 )
 BATCH = Batch(magic=2, base_offset=0, last_offset=1, max_timestamp=11, records=RECORDS)
+HEADERS = "batches[0].records[0].headers"
 CORRUPT = Refusal("corrupt", "the CRC does not match")
 
 
@@ -76,10 +77,10 @@ def headers(*pairs: tuple[bytes, bytes | None]) -> WireBatch:
         (VALID, Decoded((given_record(1, timestamp=10),)), "wrong_data", "batches[0].records[1].timestamp"),
         (VALID, Decoded((given_record(1, key=b""),)), "wrong_data", "batches[0].records[1].key"),
         (VALID, Decoded((given_record(0, value=None),)), "wrong_data", "batches[0].records[0].value"),
-        (VALID, Decoded((headers((b"h", None)),)), "wrong_data", "batches[0].records[0].headers.length"),
-        (VALID, Decoded((headers((b"h", b""), (b"\xff", b"v")),)), "wrong_data", "batches[0].records[0].headers[0].value"),
-        (VALID, Decoded((headers((b"h", None), (b"x", b"v")),)), "wrong_data", "batches[0].records[0].headers[1].key"),
-        (VALID, Decoded((headers((b"h", None), (b"\xef\xbf\xbd", b"v")),)), "lossy", "batches[0].records[0].headers[1].key"),
+        (VALID, Decoded((headers((b"h", None)),)), "wrong_data", f"{HEADERS}.length"),
+        (VALID, Decoded((headers((b"h", b""), (b"\xff", b"v")),)), "wrong_data", f"{HEADERS}[0].value"),
+        (VALID, Decoded((headers((b"h", None), (b"x", b"v")),)), "wrong_data", f"{HEADERS}[1].key"),
+        (VALID, Decoded((headers((b"h", None), (b"\xef\xbf\xbd", b"v")),)), "lossy", f"{HEADERS}[1].key"),
         (VALID, Refused(CORRUPT), "rejects_valid", "error"),
         (VALID, Decoded((given(),), CORRUPT), "rejects_valid", "error"),
         (VALID, Decoded((given(magic=1),), CORRUPT), "wrong_data", "batches[0].magic"),

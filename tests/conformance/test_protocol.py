@@ -42,7 +42,7 @@ REPLIES = (
 
 def valid_line(line: str) -> bool:
     """Whether the stored schema takes *line*."""
-    return Draft202012Validator(json.loads(schema.stored())).is_valid(json.loads(line))
+    return bool(Draft202012Validator(json.loads(schema.stored())).is_valid(json.loads(line)))
 
 
 def test_schema_is_current() -> None:
@@ -177,7 +177,11 @@ def test_parsing_never_raises(line: bytes) -> None:
     assert isinstance(protocol.parse_hello(line), protocol.HelloReply | Stray)
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
 def test_parsing_json_never_raises(document: object) -> None:
     """Whatever JSON stands behind an id, reading it gives a value."""
     line = json.dumps({"id": "7", "batches": document}).encode()

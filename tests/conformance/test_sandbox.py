@@ -228,7 +228,9 @@ def test_the_guilty_case_is_found(what: str, kind: type, hello: str, script: Scr
     many = "\nif 'many' in request:\n    continue\n"
     body = misbehaving(f"{what}; continue")
     last = "if request.get('many') and data == b'last': reply(id=id, many=[dict(batches=[])] * len(request['many']))"
-    made = sandbox(script(f"if data == b'bad':\n    {what}; continue\n{last}{many}{REPLY}" if hello else body, hello=hello))
+    made = sandbox(
+        script(f"if data == b'bad':\n    {what}; continue\n{last}{many}{REPLY}" if hello else body, hello=hello)
+    )
     questions = [FINE, FINE, BAD, FINE, FINE, BAD, FINE, Question(b"last")]
     observations = [answer.observation for answer in made.ask(questions)]
 

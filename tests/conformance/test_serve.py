@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
+from kafka_conformance import testee as testees
 from kafka_conformance.miniatures.base import Miniature
 from kafka_conformance.serve import serve
-from kafka_conformance.testee import CodecError, NotDone, Testee
+from kafka_conformance.testee import CodecError, NotDone
 from kafka_conformance.testees import reference
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireBatch
 from kafka_records import Batch, encode
 
 
-def talk(lines: list[object], testee: Testee = reference) -> list[Any]:
+def talk(lines: list[object], testee: testees.Testee = reference) -> list[Any]:
     """The replies to *lines*; what is no string is sent as JSON."""
     sent = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
     sink = io.BytesIO()

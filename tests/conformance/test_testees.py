@@ -1,18 +1,24 @@
 """The adapters drive their codecs as their own consumers and producers do."""
 
+import warnings
 from types import ModuleType
 
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from kafka_conformance.compare import compare
 from kafka_conformance.testee import CodecError, NotDone
-from kafka_conformance.testees import aiokafka_, kafka_python, reference
+from kafka_conformance.testees import aiokafka_, reference
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireBatch, to_wire
 from kafka_records import Batch, Header, Record, decode
 from kafka_records.model import Batch as Model
-from msgspec import UNSET
-from msgspec.structs import replace
+
+with warnings.catch_warnings():
+    # kafka-python reads its schemas through what Python 3.11 calls deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka_conformance.testees import kafka_python
 
 TIMESTAMP = 1_700_000_000_123
 RECORDS = (
@@ -22,6 +28,9 @@ RECORDS = (
 OLD = tuple(Record(at, TIMESTAMP + at, b"key", b"value" * 40) for at in range(2))
 CODECS = [kafka_python, aiokafka_]
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+# v0 and v1 know no zstd.
+FORMATS = [(magic, name) for magic in (0, 1, 2) for name in COMPRESSIONS if magic == 2 or name != "zstd"]
 
 both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.NAME)
 
@@ -35,12 +44,9 @@ def given(magic: int, compression: str, **fields: object) -> Batch:
 
 
 @both
-@pytest.mark.parametrize("magic", [0, 1, 2])
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize(("magic", "compression"), FORMATS)
 def test_they_read_what_the_reference_writes(codec: ModuleType, magic: int, compression: str) -> None:
     """Every format is read as the reference reads it, field by field, but for what is known not to be there."""
-    if compression == "zstd" and magic < 2:
-        pytest.skip("v0 and v1 know no zstd")
     data = reference.encode(to_wire(given(magic, compression)))
     if codec is aiokafka_ and (magic, compression) == (0, "lz4"):
         with pytest.raises(CodecError) as caught:
@@ -56,13 +62,14 @@ def test_they_read_what_the_reference_writes(codec: ModuleType, magic: int, comp
 
 
 @both
-@pytest.mark.parametrize("magic", [0, 1, 2])
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize(("magic", "compression"), FORMATS)
 def test_the_reference_reads_what_they_write(codec: ModuleType, magic: int, compression: str) -> None:
     """The records that an encoder was given come back through the reference."""
     batch = given(magic, compression)
-    if compression == "zstd" and magic < 2 or (codec is aiokafka_ and (magic, compression) == (0, "lz4")):
-        pytest.skip("there is no such writer")
+    if codec is aiokafka_ and (magic, compression) == (0, "lz4"):
+        with pytest.raises(CodecError, match="LZ4 is not supported"):
+            codec.encode(to_wire(batch))
+        return
     read = decode(codec.encode(to_wire(batch)))
 
     assert tuple(record for each in read for record in each.records) == batch.records

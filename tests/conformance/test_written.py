@@ -97,7 +97,9 @@ def test_another_payload_is_wrong() -> None:
 def test_wrappers_are_opened_too() -> None:
     """A v1 wrapper is compared above compression as well."""
     assert judge(case(WRAPPER, "masked"), Encoded(encode(WRAPPER))).outcome == "agree"
-    assert judge(case(WRAPPER, "masked"), Encoded(encode(replace(WRAPPER, records=RECORDS[:1])))).outcome == "wrong_data"
+    assert (
+        judge(case(WRAPPER, "masked"), Encoded(encode(replace(WRAPPER, records=RECORDS[:1])))).outcome == "wrong_data"
+    )
 
 
 def test_a_codec_that_was_not_used_is_lossy() -> None:

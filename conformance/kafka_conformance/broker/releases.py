@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from kafka_conformance.broker.errors import NoBroker
+
 Mode = Literal["zookeeper", "kraft"]
 
 # The binding that lets a broker write its log to standard error without a file of
@@ -90,3 +92,11 @@ RELEASES: Final = (
     ),
 )
 NEWEST: Final = RELEASES[-1].name
+
+
+def find_release(name: str) -> Release:
+    """The release of that name.  Raises `NoBroker`."""
+    for each in RELEASES:
+        if each.name == name:
+            return each
+    raise NoBroker(f"no release {name} is known", hint=", ".join(each.name for each in RELEASES))

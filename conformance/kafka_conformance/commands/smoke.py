@@ -23,10 +23,11 @@ def smoke(testee: str, as_json: bool) -> NoReturn:
     """Ask whether the adapter of TESTEE is sound, before its codec is judged."""
     checks: list[Check] = []
     on = render.console()
-    if not as_json:
-        on.print(Text(testee, style="bold"))
     try:
-        for check in run_checks(connect(testee)):
+        connection = connect(testee)
+        if not as_json:
+            on.print(Text(testee, style="bold"))
+        for check in run_checks(connection):
             checks.append(check)
             if not as_json:
                 on.print(line(check))

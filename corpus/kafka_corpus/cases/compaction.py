@@ -68,7 +68,7 @@ def retained_records_of_a_producer(fields: dict[str, Any]) -> Draft:
     return log(left_of((3, 7), partition_leader_epoch=6, **PRODUCER, **fields))
 
 
-@case("CLN-04", "TIM-06", "A07")
+@case("CLN-04", "TIM-06", refs=["A07"])
 def base_timestamp_of_the_first_retained() -> Draft:
     """The base timestamp of a cleaned batch is that of the first record that is left."""
     return log(left_of((5, 8), base=50))
@@ -96,7 +96,7 @@ def append_time_after_cleaning(codec: Compression) -> Draft:
     return log(replace(batch, records=records))
 
 
-@case("CLN-08", "TIM-18", "A05", each=grid(codec=CODECS, type_={"create": "create", "append": "append"}))
+@case("CLN-08", "TIM-18", refs=["A05"], each=grid(codec=CODECS, type_={"create": "create", "append": "append"}))
 def tombstone_with_horizon(shape: dict[str, Any]) -> Draft:
     """A batch with a tombstone gets a delete horizon for a base timestamp; its records keep their times."""
     append = shape["type_"] == "append"
@@ -127,7 +127,7 @@ def horizons(horizon: int) -> Draft:
     return log(batch_of(Record(92, TIMESTAMP, b"key", None), delete_horizon=horizon))
 
 
-@case("CLN-11", "TXN-15", "A16", each={"abort": 0, "commit": 1})
+@case("CLN-11", "TXN-15", refs=["A16"], each={"abort": 0, "commit": 1})
 def marker_with_horizon(type_: int) -> Draft:
     """A marker of a transaction without data left has a delete horizon, COMMIT and ABORT alike."""
     record = Record(93, TIMESTAMP, bytes((0, 0, 0, type_)), bytes(6))
@@ -160,7 +160,7 @@ def empty(base: int, last: int, **fields: Any) -> Batch:
     return batch_of(base_offset=base, last_offset=last, **({"max_timestamp": TIMESTAMP} | fields))
 
 
-@case("CLN-15", "CLN-14", "A26", each=EMPTY)
+@case("CLN-15", "CLN-14", refs=["A26"], each=EMPTY)
 def empty_batch(fields: dict[str, Any]) -> Draft:
     """A batch without records keeps offsets, producer, type and newest timestamp in 61 bytes."""
     batch = empty(100, 104, **fields)

@@ -147,7 +147,7 @@ def key_version_below_0(version: int) -> Draft:
     return acceptable(*both(marked(marker(key=key_of(1, version)))), kinds=("malformed",), why=CARRIED)
 
 
-@case("TXN-11", "A13", each=TYPES)
+@case("TXN-11", refs=["A13"], each=TYPES)
 def known_types(type_: int) -> Draft:
     """Seven types of control record are known; the type is in the key."""
     record = Record(4, TIMESTAMP, key_of(type_), bytes(16))
@@ -216,7 +216,7 @@ def write_marker_without_a_producer() -> Draft:
     return refuses(marked(marker(), producer_id=-1, producer_epoch=-1), "malformed")
 
 
-@case("TXN-17", "A15", each={"two": 2, "five": 5})
+@case("TXN-17", refs=["A15"], each={"two": 2, "five": 5})
 def several_markers_in_a_batch(count: int) -> Draft:
     """A control batch of several records is read whole, although a consumer looks at the first only."""
     records = [marker(n % 2, offset=n) for n in range(count)]

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafka_corpus.build import TIMESTAMP, expected, raw_batch, raw_message, raw_record, raw_records, record
+from kafka_corpus.golden import GOLDEN_RECORDS
 from kafka_corpus.registry import Draft, case, invalid, valid, writes
 from kafka_records import Batch
+from kafka_records.constants import Compression
 
 # CreateTime in the two dumps of seed 004, milliseconds.
 ONE_TIME: Final = 1524709879130
@@ -237,3 +239,20 @@ def broken_by_java_itself() -> Draft:
         "ffffffff0000000118000000010102023f01"
     )
     return invalid(bytes.fromhex(text), "truncated", "malformed")
+
+
+JAVA_COMPRESSED: Final = {
+    "snappy": "000000000000000000000062ffffffff02d1fe77c20002000000010000018bcfe568000000018bcfe56805ffffffffffffffff"
+    "ffffffffffff0000000282534e415050590000000001000000010000001d1b681c000000066b65790a76616c75650016000a02"
+    "0101040268010000",
+    "lz4": "00000000000000000000005bffffffff02fdb7c9af0003000000010000018bcfe568000000018bcfe56805ffffffffffffffff"
+    "ffffffffffff0000000204224d186040821b0000801c000000066b65790a76616c75650016000a02010104026801000000000000",
+}
+
+
+@case("RWR-14", each={codec: (codec, text) for codec, text in JAVA_COMPRESSED.items()})
+def batch_compressed_by_java(row: tuple[Compression, str]) -> Draft:
+    """What Java writes with snappy and lz4 can be written again: header and payload byte for byte."""
+    codec, text = row
+    batch = expected(*GOLDEN_RECORDS, compression=codec, max_timestamp=TIMESTAMP + 5)
+    return writes(batch, bytes.fromhex(text), compare="masked")

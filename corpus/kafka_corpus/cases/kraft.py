@@ -242,7 +242,7 @@ START_OF_EPOCH = ((2, LEADER_CHANGES["three-voters"]), (5, bytes.fromhex("000000
 SNAPSHOT = ((3, bytes(11)), (5, bytes(5)), (6, VOTERS["one"]))
 
 
-@case("KRF-10", "A15", each={"start-of-epoch": START_OF_EPOCH, "snapshot": SNAPSHOT, "two": START_OF_EPOCH[:2]})
+@case("KRF-10", refs=["A15"], each={"start-of-epoch": START_OF_EPOCH, "snapshot": SNAPSHOT, "two": START_OF_EPOCH[:2]})
 def several_control_records(records: tuple[tuple[int, bytes], ...]) -> Draft:
     """A KRaft control batch may hold several records, unlike a transaction marker."""
     return valid(*both(control(*records, base=80)))

@@ -22,7 +22,7 @@ from kafka_corpus.messages import (
     wrapped,
     wrapper_batch,
 )
-from kafka_corpus.registry import Draft, case, may_write, refuses, writes
+from kafka_corpus.registry import STRICT_WRITER, Draft, case, may_write, refuses, writes
 from kafka_records import Batch, Header, Record
 from kafka_records.constants import Compression
 
@@ -176,15 +176,16 @@ TOO_EARLY = {"minus-2": -2, "minus-a-second": -1000, "least": -(2**63)}
 
 @case("LEG-21", "TIM-04", each=TOO_EARLY)
 def timestamp_below_none(timestamp: int) -> Draft:
-    """A v1 timestamp below -1 cannot be written."""
-    return refuses(single_batch(record_of(1, timestamp=timestamp), 1), "malformed")
+    """Kafka's writer refuses a v1 timestamp below -1."""
+    record = record_of(1, timestamp=timestamp)
+    return may_write(single_batch(record, 1), message_of(record, 1), why=STRICT_WRITER)
 
 
 @case("LEG-21", "TIM-04", each=CODECS)
 def inner_timestamp_below_none(codec: Compression) -> Draft:
-    """A timestamp below -1 cannot be written inside a wrapper either."""
-    records = [record_of(1, 0), record_of(1, 1, timestamp=-2)]
-    return refuses(wrapper_batch(records, 1, codec), "malformed")
+    """Kafka's writer refuses a timestamp below -1 inside a wrapper too."""
+    data, batch = wrapped([record_of(1, 0), record_of(1, 1, timestamp=-2)], 1, codec)
+    return may_write(batch, data, why=STRICT_WRITER, compare="masked")
 
 
 @case("LEG-21", each=grid(codec={"none": "none", **CODECS}))
@@ -250,10 +251,13 @@ FALLING = {"equal": (5, 5), "falling": (6, 5), "falling-at-the-end": (5, 6, 7, 6
 
 @case("OFF-07", "NST-11", each=grid(magic=MAGICS, codec={"none": "none", "gzip": "gzip"}, offsets=FALLING))
 def offsets_that_do_not_rise(shape: dict[str, Any]) -> Draft:
-    """Offsets have to rise from record to record."""
-    return refuses(
-        wrapper_batch(numbered(shape["magic"], *shape["offsets"]), shape["magic"], shape["codec"]), "malformed"
-    )
+    """Kafka's writer refuses offsets that do not rise from record to record."""
+    records, magic, codec = numbered(shape["magic"], *shape["offsets"]), shape["magic"], shape["codec"]
+    if codec == "none":
+        data = b"".join(message_of(record, magic) for record in records)
+        return may_write(wrapper_batch(records, magic, codec), data, why=STRICT_WRITER)
+    data, batch = wrapped(records, magic, codec)
+    return may_write(batch, data, why=STRICT_WRITER, compare="masked")
 
 
 @case("CLN-21", "NST-05", each=MAGICS)

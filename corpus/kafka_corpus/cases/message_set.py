@@ -163,7 +163,7 @@ def append_time_of_no_time(timestamp: int) -> Draft:
     return valid(data, wrapper_batch(records, 1, "gzip", append=True, timestamp=timestamp))
 
 
-@case("NST-21", "A33", each=CODECS)
+@case("NST-21", refs=["A33"], each=CODECS)
 def inner_append_bit_is_ignored(codec: Compression) -> Draft:
     """The inner timestamp type bit means nothing; the wrapper says CreateTime."""
     inner = numbered(1, 10, 11)

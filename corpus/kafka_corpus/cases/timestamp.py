@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafka_corpus.build import TIMESTAMP, expected, grid, packed, raw_batch, raw_record, record, sealed
-from kafka_corpus.registry import Draft, acceptable, case, may_write, refuses, valid, writes
+from kafka_corpus.registry import STRICT_WRITER, Draft, acceptable, case, may_write, valid, writes
 from kafka_records import Batch
 from kafka_records.constants import COMPRESSIONS, Compression
 
@@ -174,8 +174,9 @@ def append_time_under_a_horizon(codec: Compression) -> Draft:
 
 @case("TIM-04", each={"-2": (-2,), "INT64_MIN": (INT64_MIN,), "in the second record": (TIMESTAMP, -2)})
 def writer_refuses_a_negative_timestamp(timestamps: tuple[int, ...]) -> Draft:
-    """A writer refuses a timestamp below -1."""
-    return refuses(times(*timestamps))
+    """Kafka's writer refuses a timestamp below -1."""
+    batch = times(*timestamps)
+    return may_write(batch, sealed(batch), why=STRICT_WRITER)
 
 
 @case("TIM-06", each={name: ORDERS[name] for name in ("falling", "none first", "none last", "zero", "largest")})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafka_corpus.build import expected, flip, grid, packed, put, raw_batch, raw_record, record, reseal, sealed
-from kafka_corpus.registry import Draft, acceptable, case, invalid, refuses, valid, writes
+from kafka_corpus.registry import STRICT_WRITER, Draft, acceptable, case, invalid, may_write, refuses, valid, writes
 from kafka_records import Batch
 from kafka_records.constants import COMPRESSIONS, Compression
 
@@ -207,8 +207,9 @@ def writer_counts_from_zero(count: int) -> Draft:
 
 @case("OFF-07", each={"equal": (3, 3), "backwards": (4, 3), "third goes back": (0, 5, 4)})
 def writer_refuses_offsets_that_do_not_grow(offsets: tuple[int, ...]) -> Draft:
-    """A writer refuses a record whose offset does not lie above the one before."""
-    return refuses(at(*offsets, last_offset=max(offsets)))
+    """Kafka's writer refuses a record whose offset does not lie above the one before."""
+    batch = at(*offsets, last_offset=max(offsets))
+    return may_write(batch, sealed(batch), why=STRICT_WRITER)
 
 
 @case("OFF-07", each={"one": (0, 2), "many": (0, 64, 8192, 1048576)})

@@ -15,6 +15,8 @@ from kafka_conformance.broker.wire.schema import NEVER, Api, Field, Type
 
 NO_LIMIT: Final = 0x7FFF_FFFF
 HIGHEST_OFFSET: Final = (1 << 63) - 1
+# Produce and Fetch carry topic ids in the versions behind this one (KIP-516).
+LAST_BY_NAME: Final = 12
 
 
 def one(name: str, kind: Type | tuple[Field, ...], since: int = 0, until: int = NEVER, **more: Any) -> Field:
@@ -30,9 +32,9 @@ def many(name: str, kind: Type | tuple[Field, ...], since: int = 0, until: int =
 THROTTLE: Final = "throttle_time_ms"
 
 
-def topic_key(name: str, last_named: int = 12) -> tuple[Field, Field]:
-    """A topic by name, and by id in the versions after *last_named* (KIP-516)."""
-    return one(name, "string", 0, last_named), one("topic_id", "uuid", last_named + 1)
+def topic_key(name: str) -> tuple[Field, Field]:
+    """A topic by name, in later versions by id."""
+    return one(name, "string", 0, LAST_BY_NAME), one("topic_id", "uuid", LAST_BY_NAME + 1)
 
 
 LEADER: Final = (one("leader_id", "int32", default=-1), one("leader_epoch", "int32", default=-1))

@@ -1,0 +1,109 @@
+"""A process that cannot outlive us, with its output in a file.
+
+A shell stands between: it holds the read end of a pipe whose other end is ours.
+When we are gone, however we went, the pipe closes; the shell kills what it
+started and removes the working folder.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+# $1 is the folder to remove, the rest is the command.  The watcher reads from a
+# copy of standard input, as the shell gives background commands none; it never
+# gets a line, only the end.
+_SCRIPT: Final = """
+folder="$1"; shift
+exec 3<&0
+"$@" 3<&- </dev/null & child=$!
+{
+    read -r _ <&3
+    kill -9 $child
+    while kill -0 $child; do sleep 0.05; done
+    rm -rf "$folder"
+} >/dev/null 2>&1 & watcher=$!
+exec 3<&-
+trap : TERM
+wait $child; code=$?
+while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
+kill -9 $watcher
+exit $code
+"""
+TAIL_LINES: Final = 25
+_TAIL_BYTES: Final = 16 * 1024
+_GRACE: Final = 5.0
+
+
+class Guarded:
+    """A running command; its standard output and error go to *log*."""
+
+    def __init__(self, argv: Sequence[str], *, folder: Path, log: Path) -> None:
+        """Start it in *folder*, which is removed should we die."""
+        self.log = log
+        # Inherited by all that is started, used by none: it reads as ended once all of them are gone.
+        self._alive, inherited = os.pipe()
+        try:
+            with log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    ["/bin/sh", "-c", _SCRIPT, "sh", str(folder), *argv],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    cwd=folder,
+                    start_new_session=True,
+                    pass_fds=(inherited,),
+                )
+        except OSError:
+            os.close(self._alive)
+            raise
+        finally:
+            os.close(inherited)
+
+    @property
+    def pid(self) -> int:
+        """Of the shell, and of the group that it leads."""
+        return self._process.pid
+
+    def has_ended(self) -> bool:
+        """Whether the command is gone."""
+        if self._process.returncode is not None:
+            return True
+        # Without reaping it: its id must stay taken until its group is killed.
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def terminate(self, seconds: float) -> bool:
+        """Ask it to end by itself; whether it did within *seconds*."""
+        self._signal(signal.SIGTERM)
+        end = time.monotonic() + seconds
+        while not self.has_ended() and time.monotonic() < end:
+            time.sleep(0.02)
+        return self.has_ended()
+
+    def kill(self) -> None:
+        """End the whole group, now, and wait until its files and ports are free; more than once does no harm."""
+        if self._process.returncode is not None:
+            return
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        select.select([self._alive], [], [], _GRACE)
+        os.close(self._alive)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass  # nobody left
+
+    def tail(self) -> str:
+        """The last lines of what it wrote."""
+        data = self.log.read_bytes()[-_TAIL_BYTES:]
+        return "\n".join(data.decode(errors="replace").splitlines()[-TAIL_LINES:])

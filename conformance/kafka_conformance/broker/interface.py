@@ -1,0 +1,42 @@
+"""What every broker of ours can do, however it was had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol, Self
+
+
+class Broker(Protocol):
+    """A running broker; a context manager that stops it at the end.
+
+    Attributes:
+        bootstrap: `host:port`.
+        release: the name of its release; empty if that is not known.
+        data_directory: where its logs (`TOPIC-PARTITION` folders) lie, if we can see them.
+    """
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def release(self) -> str: ...
+
+    @property
+    def data_directory(self) -> Path | None: ...
+
+    def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
+        """Create *topics* (name: number of partitions) with these settings, and wait until they can be used."""
+
+    def kill(self) -> None:
+        """End it at once, as a crash would; its data stay."""
+
+    def restart(self, *, clean: bool = False) -> None:
+        """Start it again on its data, after killing it, or (*clean*) after it has shut down by itself."""
+
+    def stop(self) -> None:
+        """End it and remove what it left; more than once does no harm."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...

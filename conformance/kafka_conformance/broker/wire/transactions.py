@@ -1,0 +1,109 @@
+"""Producer ids and transactions, step by step: each function is one request and its retries.
+
+Codes that mean "in a moment" are waited out; all others are the caller's to see.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from kafka_conformance.broker.wire import tables
+from kafka_conformance.broker.wire.client import PAUSE, Client
+from kafka_conformance.broker.wire.errors import BrokerError
+from kafka_conformance.broker.wire.partitions import Partition
+
+# Loading, none yet, not here, still ending the last transaction.
+IN_A_MOMENT: Final = frozenset({14, 15, 16, 51})
+TRANSACTION_KEY: Final = 1
+# Seconds; the first transaction creates the topic that holds all transactions.
+TIME_LIMIT: Final = 30.0
+# The newest versions that are for clients, and not for other brokers.
+ADD_PARTITIONS_VERSION: Final = 3
+
+
+class Producer(NamedTuple):
+    """What a broker gave to a producer."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+def init_producer_id(client: Client, transactional_id: str | None = None, *, timeout_ms: int = 60_000) -> Producer:
+    """A producer id, or the next epoch of the one that *transactional_id* has.  Raises `BrokerError`."""
+    if transactional_id is not None:
+        _patiently(lambda: find_coordinator(client, transactional_id), "FindCoordinator")
+    body = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
+    found: list[Producer] = []
+
+    def ask() -> int:
+        answer = client.demand(tables.INIT_PRODUCER_ID, body)
+        found[:] = [Producer(answer["producer_id"], answer["producer_epoch"])]
+        return int(answer["error_code"])
+
+    _patiently(ask, "InitProducerId")
+    return found[0]
+
+
+def find_coordinator(client: Client, transactional_id: str) -> int:
+    """Ask for the coordinator of *transactional_id*; the error code.  The first time, it makes the broker have one."""
+    version = client.newest(tables.FIND_COORDINATOR)
+    body = {"key": transactional_id, "coordinator_keys": [transactional_id], "key_type": TRANSACTION_KEY}
+    answer = client.demand(tables.FIND_COORDINATOR, body, version)
+    return int(answer["coordinators"][0]["error_code"] if "coordinators" in answer else answer["error_code"])
+
+
+def add_partitions(
+    client: Client, transactional_id: str, producer: Producer, partitions: Iterable[Partition]
+) -> dict[Partition, int]:
+    """Add *partitions* to the running transaction, or begin one with them; error codes by partition."""
+    topics: dict[str, list[int]] = {}
+    for each in partitions:
+        topics.setdefault(each.topic, []).append(each.index)
+    body = {
+        "transactional_id": transactional_id,
+        **producer._asdict(),
+        "topics": [{"name": name, "partitions": indexes} for name, indexes in topics.items()],
+    }
+    found: dict[Partition, int] = {}
+
+    def ask() -> int:
+        version = min(ADD_PARTITIONS_VERSION, client.newest(tables.ADD_PARTITIONS_TO_TXN))
+        answer = client.demand(tables.ADD_PARTITIONS_TO_TXN, body, version)
+        for topic in answer["results_by_topic"]:
+            for each in topic["results_by_partition"]:
+                found[Partition(topic["name"], each["partition_index"])] = each["partition_error_code"]
+        return max((code for code in found.values() if code in IN_A_MOMENT), default=0)
+
+    _patiently(ask, "AddPartitionsToTxn")
+    return found
+
+
+def end_transaction(
+    client: Client, transactional_id: str, producer: Producer, *, commit: bool, version: int | None = None
+) -> Producer:
+    """Commit or abort; the producer to go on with, whose epoch is higher from version 5 on (KIP-890).
+
+    Raises:
+        BrokerError: there was no such transaction, or another producer has fenced this one.
+    """
+    body = {"transactional_id": transactional_id, **producer._asdict(), "committed": commit}
+    found: list[Producer] = []
+
+    def ask() -> int:
+        answer = client.demand(tables.END_TXN, body, version)
+        found[:] = [Producer(answer.get("producer_id", -1), answer.get("producer_epoch", -1))]
+        return int(answer["error_code"])
+
+    _patiently(ask, "EndTxn")
+    return producer if found[0].producer_id < 0 else found[0]
+
+
+def _patiently(ask: Callable[[], int], name: str) -> None:
+    """Ask until the code is not one of those that pass by themselves."""
+    end = time.monotonic() + TIME_LIMIT
+    while code := ask():
+        if code not in IN_A_MOMENT or time.monotonic() > end:
+            raise BrokerError(code, name)
+        time.sleep(PAUSE)

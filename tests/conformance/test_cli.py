@@ -1,0 +1,270 @@
+"""The command line: exit codes, pure JSON, and what is left on disk."""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance import results
+from kafka_conformance.connect import Connection
+from kafka_corpus.vectors import load_manifest
+
+Script = Callable[..., Connection]
+
+# Small areas that show what is needed here.
+AREA = "v1_message"
+RESULT = Path("kafkaproof-results")
+
+
+@pytest.fixture
+def kafkaproof(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command in an empty directory."""
+
+    def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kafka_conformance", *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, input=given, check=False
+        )
+
+    return run
+
+
+def environment() -> dict[str, str]:
+    """Ours, with the path that we import from, and no terminal."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "NO_COLOR": "1"}
+
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_all_agree(kafkaproof: Command, tmp_path: Path) -> None:
+    """The reference agrees with itself on the whole corpus: exit code 0, certified, and a result on disk."""
+    done = kafkaproof("certify", "reference")
+    read = results.read(tmp_path / RESULT / "reference" / results.FILE)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "CERTIFIED" in done.stdout
+    assert "NOT CERTIFIED" not in done.stdout
+    assert (read.complete, len(read.lines)) == (True, load_manifest().cases)
+    assert (tmp_path / RESULT / "reference" / "summary.txt").read_text(encoding="utf-8") == done.stdout
+
+
+def test_disagreements(kafkaproof: Command) -> None:
+    """A released codec disagrees somewhere: exit code 1, and the findings are printed."""
+    done = kafkaproof("certify", "kafka-python", "--only", AREA)
+
+    assert done.returncode == 1
+    assert "NOT CERTIFIED" in done.stdout
+    assert "  accepts_invalid  v1_message." in done.stdout
+    assert "kafkaproof explain --case 'v1_message." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["certify"], "Missing argument"),
+        (["certify", "nobody"], "no testee 'nobody'"),
+        (["certify", "reference", "nobody"], "no testee 'nobody'"),
+        (["certify", "reference", "--only", "no.such_case"], "no case matches"),
+        (["certify", "reference", "--format", "html"], "not there yet"),
+        (["certify", "reference", "--format", "json,pdf"], "'pdf' is none of"),
+        (["certify", "reference", "--deviations", "none.toml"], "none.toml"),
+        (["certify", "reference", "--jobs", "0"], "--jobs"),
+        (["smoke", "nobody"], "no testee 'nobody'"),
+        (["testee", "nobody"], "nobody"),
+        (["testee", "aiokafka-pure"], "environment of its own"),
+        (["nothing"], "No such command"),
+    ],
+    ids=" ".join,
+)
+def test_usage(arguments: list[str], said: str, kafkaproof: Command, tmp_path: Path) -> None:
+    """A wrong command line is exit code 2, says what is wrong, prints nothing else and runs nothing."""
+    done = kafkaproof(*arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["certify", "smoke"])
+@pytest.mark.parametrize("testee", ["process:./nobody", "container:nobody"])
+def test_cannot_run(command: str, testee: str, kafkaproof: Command) -> None:
+    """A testee that cannot be run at all is exit code 3, with a reason and a hint."""
+    done = kafkaproof(command, testee)
+
+    assert done.returncode == 3
+    assert "hint:" in done.stderr
+
+
+def test_the_others_are_run(kafkaproof: Command) -> None:
+    """One testee that cannot be run does not keep the next from its result."""
+    done = kafkaproof("certify", "process:/bin/false", "reference", "--only", AREA, "--json")
+    document = json.loads(done.stdout)
+
+    assert done.returncode == 3
+    assert [each["agrees"] for each in document["testees"]] == [False, True]
+    assert "exit code 1" in document["testees"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["certify", "reference", "--only", AREA],
+        ["certify", "miniature:prints-stray-lines", "kafka-python", "--only", AREA],
+        ["certify", "process:/bin/false"],
+        ["smoke", "kafka-python"],
+        ["smoke", "miniature:accept-all"],
+        ["testees"],
+    ],
+    ids=" ".join,
+)
+def test_json_is_pure(arguments: list[str], kafkaproof: Command) -> None:
+    """With --json there is one JSON document on standard output and nothing else."""
+    done = kafkaproof(*arguments, "--json")
+
+    assert isinstance(json.loads(done.stdout), dict)
+
+
+def test_files_are_what_was_printed(kafkaproof: Command, tmp_path: Path) -> None:
+    """--report names the directory, --format the files in it; report.json is what --json prints."""
+    asked = ("--only", AREA, "--report", "out", "--format", "json,junit", "--json")
+    done = kafkaproof("certify", "direct:kafka_conformance.testees.reference", *asked)
+    (folder,) = (tmp_path / "out").iterdir()
+
+    assert sorted(path.name for path in folder.iterdir()) == ["junit.xml", "report.json", results.FILE, "summary.txt"]
+    assert json.loads((folder / "report.json").read_text()) == json.loads(done.stdout)["testees"][0]
+
+
+def test_deviations_are_strict(kafkaproof: Command, tmp_path: Path) -> None:
+    """Declared findings let a run pass; one that no longer happens fails it."""
+    first = json.loads(kafkaproof("certify", "kafka-python", "--only", AREA, "--json").stdout)["testees"][0]
+    entries = [
+        f'[[deviation]]\ncase = "{each["case"]}"\nseverity = "{each["outcome"]}"\nreason = "seen"\n'
+        for each in first["findings"]
+    ]
+    known = tmp_path / "known.toml"
+    asked = ("certify", "kafka-python", "--only", AREA, "--deviations", str(known))
+    known.write_text("\n".join(entries))
+    passing = kafkaproof(*asked)
+    known.write_text("\n".join([*entries, f'[[deviation]]\ncase = "{AREA}.*"\nseverity = "hang"\nreason = "old"\n']))
+    stale = kafkaproof(*asked)
+
+    assert passing.returncode == 0, passing.stdout
+    assert f"{len(entries)} known deviations" in passing.stdout
+    assert stale.returncode == 1
+    assert f"stale deviation  {AREA}.*: hang no longer happens" in stale.stdout
+
+
+def wait_for_lines(path: Path, count: int, child: subprocess.Popen[str]) -> None:
+    """Wait until a result has so many lines."""
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(sent: signal.Signals, script: Script, kafkaproof: Command, tmp_path: Path) -> None:
+    """Ctrl-C is exit code 130, keeps what was earned, says how to go on; --resume does, and --json stays pure."""
+    connection = script("time.sleep(0.01)\nreply(id=id, skipped='no')")
+    asked = ("certify", connection.name, "--only", AREA, "--only", "v0_message", "--json", "--report", "out")
+    command = [sys.executable, "-m", "kafka_conformance", *asked]
+    child = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (found := list(tmp_path.glob(f"out/*/{results.FILE}"))):
+        time.sleep(0.01)
+    wait_for_lines(found[0], 20, child)
+    child.send_signal(sent)
+    stdout, stderr = child.communicate(timeout=20)
+    earned = results.read(found[0])
+    done = kafkaproof(*asked, "--resume")
+
+    assert child.returncode == 130
+    assert json.loads(stdout)["testees"][0]["complete"] is False
+    assert "--resume" in stderr
+    assert 19 <= len(earned.lines) < earned.header.cases
+    assert done.returncode == 1  # skipped everything: nothing agrees
+    assert results.read(found[0]).complete
+    assert results.read(found[0]).lines[: len(earned.lines)] == earned.lines
+
+
+def test_an_incomplete_result_is_not_overwritten(kafkaproof: Command, tmp_path: Path) -> None:
+    """Without --resume an incomplete result is put aside, and that is said."""
+    kafkaproof("certify", "reference", "--only", AREA)
+    path = tmp_path / RESULT / "reference" / results.FILE
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:5]))
+    done = kafkaproof("certify", "reference", "--only", AREA)
+
+    assert "--resume would have gone on" in done.stderr
+    assert len(results.read(path.with_name(f"incomplete-{results.FILE}")).lines) == 4
+
+
+def test_resuming_something_else_is_a_mistake(kafkaproof: Command, tmp_path: Path) -> None:
+    """--resume on the result of another selection is exit code 2."""
+    kafkaproof("certify", "reference", "--only", AREA)
+    path = tmp_path / RESULT / "reference" / results.FILE
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:5]))
+    done = kafkaproof("certify", "reference", "--only", "v0_message", "--resume")
+
+    assert done.returncode == 2
+    assert "selection" in done.stderr
+
+
+def test_known_testees_are_listed(kafkaproof: Command) -> None:
+    """`testees` names each, its version and whether it can run here, and the miniatures."""
+    document = json.loads(kafkaproof("testees", "--json").stdout)
+    listed = {each["name"]: each for each in document["testees"]}
+
+    assert {"reference", "kafka-python", "aiokafka", "aiokafka-pure"} <= listed.keys()
+    assert listed["kafka-python"]["runs_here"]
+    assert listed["kafka-python"]["version"]
+    assert len(document["miniatures"]) >= 14
+    assert "kafka-python" in kafkaproof("testees").stdout
+
+
+def test_smoke_says_what_it_looked_at(kafkaproof: Command) -> None:
+    """`smoke` prints a line for each check, and fails on an adapter that is not sound."""
+    sound, broken = kafkaproof("smoke", "reference"), kafkaproof("smoke", "miniature:refuse-all")
+
+    assert (sound.returncode, broken.returncode) == (0, 1)
+    assert "ok    hello" in sound.stdout
+    assert "FAIL" not in sound.stdout
+    assert "FAIL  decodes a batch of magic 2: rejects_valid" in broken.stdout
+
+
+def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+    """`kafkaproof … | head -1` ends without a word on standard error."""
+    command = f"{sys.executable} -m kafka_conformance testees --json | head -c 1"
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+
+    assert "Traceback" not in done.stderr
+
+
+def test_help_is_there_at_once(kafkaproof: Command) -> None:
+    """--help takes less than 0.3 s, since it imports no command and no codec."""
+    spent, said = [], ""
+    for _ in range(3):
+        before = time.perf_counter()
+        said = kafkaproof("--help").stdout
+        spent.append(time.perf_counter() - before)
+
+    assert all(name in said for name in ("certify", "smoke", "testees", "testee", "explain", "corpus"))
+    assert min(spent) < 0.3, statistics.median(spent)
+
+
+@pytest.mark.parametrize("command", ["certify", "smoke", "testees", "testee", "explain", "corpus"])
+def test_every_command_has_help(command: str, kafkaproof: Command) -> None:
+    """Each command that is listed exists, and says what it does."""
+    done = kafkaproof(command, "--help")
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage:")

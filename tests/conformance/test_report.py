@@ -1,0 +1,191 @@
+"""What is said about a run: as data, as text, as JUnit XML."""
+
+import io
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from kafka_conformance import junit, render, report, results
+from kafka_conformance.deviations import Deviation
+from kafka_conformance.judge import OUTCOMES, Outcome
+from kafka_conformance.report import Report
+from kafka_conformance.results import Footer, Header, Line
+from kafka_corpus.case import Case
+
+TESTEE = {"name": "\x1b[31mred", "version": "1", "language": "go", "runtime": "go1", "connect": "process:./t --x"}
+EVIL = "\x1b[2Jexpected [bold]this[/bold]\nand that"
+
+
+def line(name: str, outcome: Outcome, field: str = "", **more: object) -> Line:
+    """A line of the area that *name* starts with."""
+    area = name.partition(".")[0]
+    plain = {"op": "decode", "expected": "valid", "rules": ("CRC-02",), "why": EVIL if outcome != "agree" else ""}
+    return Line(case=name, outcome=outcome, area=area, field=field, **{**plain, **more})  # type: ignore[arg-type]
+
+
+LINES = [
+    line("a.fine", "agree", left_out=("magic",)),
+    line("a.wrong[1]", "wrong_data", "batches[0].magic"),
+    line("a.wrong[2]", "wrong_data", "batches[17].magic"),
+    line("b.lossy", "lossy", "batches[0].records[0].headers[0].key"),
+    line("b.crash", "crash"),
+    line("b.hung", "hang", ms=700.0),
+    line("b.skipped", "skipped"),
+    line("b.unstable", "agree", deaths=1, ms=3.0),
+]
+
+
+def make(lines: list[Line], cases: list[Case], *declared: Deviation, complete: bool = True, only: str = "") -> Report:
+    """The report on *lines*."""
+    header = Header(testee=TESTEE, corpus="c0ffee", cases=len(lines), only=[only] if only else [], settings={})
+    footer = Footer(counts={}, seconds=2, waited=0.7, starts=3, strays=5, first_stray="\x1bDEBUG", sha256="")
+    done = results.Results(header, tuple(lines), footer if complete else None)
+    return report.make(done, cases, declared, Path("somewhere/result.ndjson"))
+
+
+def plain(made: Report, most: int = 20) -> str:
+    """The report as it goes into a pipe."""
+    file = io.StringIO()
+    render.show(made, render.console(file), most)
+    return file.getvalue()
+
+
+def known(case: str, severity: str) -> Deviation:
+    """A declared deviation."""
+    return Deviation(case=case, severity=severity, reason="seen")  # type: ignore[arg-type]  # any severity
+
+
+def test_findings_come_worst_first(corpus: list[Case]) -> None:
+    """Findings are sorted by severity, declared ones last."""
+    made = make(LINES, corpus, known("a.wrong[1]", "wrong_data"))
+
+    assert [(each.line.case, each.known) for each in made.findings] == [
+        ("a.wrong[2]", False), ("b.crash", False), ("b.hung", False), ("b.lossy", False), ("a.wrong[1]", True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "declared", "more", "agrees"),
+    [
+        (["agree"], [], {"only": "a"}, True),
+        (["agree", "lossy"], [], {"only": "a"}, False),
+        (["agree", "lossy"], [known("a.*", "lossy")], {"only": "a"}, True),
+        (["agree"], [known("a.c0", "lossy")], {"only": "a"}, False),
+        (["skipped"], [], {"only": "a"}, False),
+        (["agree"], [], {"only": "a", "complete": False}, False),
+        (["agree"], [], {}, False),
+    ],
+)
+def test_when_a_run_agrees(
+    lines: list[Outcome], declared: list[Deviation], more: dict[str, object], agrees: bool, corpus: list[Case]
+) -> None:
+    """A part of the corpus agrees if nothing undeclared differs; the whole has to be certified too."""
+    made = make([line(f"a.c{at}", each) for at, each in enumerate(lines)], corpus, *declared, **more)  # type: ignore[arg-type]
+
+    assert made.agrees is agrees
+
+
+def test_document_is_complete(corpus: list[Case]) -> None:
+    """The JSON document has counts of every outcome, scores, findings and times."""
+    document = json.loads(msgspec.json.encode(report.document(make(LINES, corpus, known("a.wrong[1]", "wrong_data")))))
+
+    assert list(document["counts"]) == list(OUTCOMES)
+    assert sum(document["counts"].values()) == document["cases"] == len(LINES)
+    assert sum(sum(area[outcome] for outcome in OUTCOMES) for area in document["areas"].values()) == len(LINES)
+    assert document["left_out"] == {"magic": 1}
+    assert [finding["known"] for finding in document["findings"]] == [False] * 4 + [True]
+    assert (document["certified"], document["complete"], document["waited_seconds"]) == (False, True, 0.7)
+    assert set(document["nulls"]) == {"mute", "accept-all", "refuse-all", "skip-all"}
+    # A case that hung tells nothing about what a case takes.
+    assert document["milliseconds_per_case"] == pytest.approx(3.0 / 6)
+
+
+def test_hostile_text_does_no_harm(corpus: list[Case]) -> None:
+    """Whatever a testee said, the output holds no control characters, and its markup is text."""
+    text = plain(make(LINES, corpus))
+
+    assert "\x1b" not in text
+    assert "[bold]this[/bold]" in text
+    assert r"\x1b[31mred" in text
+
+
+def test_plain_lines_have_no_frame(corpus: list[Case]) -> None:
+    """Piped output has no box characters, no trailing spaces, and a finding on one line."""
+    text = plain(make(LINES, corpus))
+
+    assert not re.search(r"[│─━┃]|[ \t]$", text, re.MULTILINE)
+    assert re.search(r"^  wrong_data +a\.wrong\[1\] +CRC-02 +.*and 1 alike$", text, re.MULTILINE)
+
+
+def test_how_to_go_on_is_told(corpus: list[Case]) -> None:
+    """The output says where the result is and how one case is run again, quoted for a shell."""
+    text = plain(make(LINES, corpus))
+
+    assert "kafkaproof explain --case 'a.wrong[1]'" in text
+    assert "kafkaproof certify 'process:./t --x' --only 'a.wrong[1]'" in text
+    assert "somewhere/result.ndjson" in text
+    assert "0.7 s of worker time waiting for cases that hang" in text
+    assert "answered only when asked again, as b.unstable" in text
+    assert r"\x1bDEBUG" in text
+
+
+def test_null_scores_are_published(corpus: list[Case]) -> None:
+    """The scores of the null testees stand beside the testee's own."""
+    assert "mute 0.000, accept-all 0.000, refuse-all 0.000, skip-all 0.000" in plain(make(LINES, corpus))
+
+
+def test_what_is_missing_is_told(corpus: list[Case]) -> None:
+    """An incomplete run, stale deviations and findings that are not shown are said."""
+    text = plain(make(LINES, corpus, known("a.fine", "crash"), complete=False), most=1)
+
+    assert "--resume" in text
+    assert "stale deviation  a.fine: crash no longer happens" in text
+    assert "and 3 more in the full result" in text
+
+
+def test_a_good_run_says_so(corpus: list[Case]) -> None:
+    """A run without findings is certified, and shows its table."""
+    lines = [line("a.v", "agree"), line("a.i", "agree", expected="invalid")]
+    text = plain(make(lines, corpus))
+
+    assert re.search(r"^CERTIFIED$", text, re.MULTILINE)
+    assert "no findings" in text
+    assert re.search(r"^all +· +2 +1\.000$", text, re.MULTILINE)
+
+
+def test_a_terminal_gets_colours(corpus: list[Case]) -> None:
+    """On a terminal there are colours, and still nothing that the testee sent."""
+    file = io.StringIO()
+    render.show(make(LINES, corpus), Console(file=file, force_terminal=True, width=100, color_system="standard"))
+
+    assert "\x1b[" in file.getvalue()
+    assert "\x1b[2J" not in file.getvalue()
+
+
+def test_summary_has_every_finding(corpus: list[Case], tmp_path: Path) -> None:
+    """The text file lists what the screen leaves out."""
+    many = [line(f"a.c{at}", "wrong_data", f"batches[0].{'x' * at}") for at in range(60)]
+    render.write_summary(make(many, corpus), tmp_path / "summary.txt")
+
+    assert (tmp_path / "summary.txt").read_text(encoding="utf-8").count("  wrong_data ") == 60
+
+
+def test_junit(corpus: list[Case]) -> None:
+    """JUnit XML has a suite for each area; findings fail, declared and skipped ones are skipped."""
+    declared = (known("a.wrong[1]", "wrong_data"), known("a.fine", "crash"))
+    root = ElementTree.fromstring(junit.junit(make(LINES, corpus, *declared)))
+    suites = {suite.get("name"): suite for suite in root}
+    failures = {case.get("name") for case in root.iter("testcase") if case.find("failure") is not None}
+
+    assert {name: suite.get("failures") for name, suite in suites.items()} == {
+        "a": "1",
+        "b": "3",
+        "known deviations": "1",
+    }
+    assert failures == {"a.wrong[2]", "b.crash", "b.hung", "b.lossy", "a.fine"}
+    assert sum(int(suite.get("tests", "")) for suite in root) == len(LINES) + 1
