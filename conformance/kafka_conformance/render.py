@@ -205,8 +205,11 @@ def _ending(report: Report) -> Iterator[Text]:
         yield Text("incomplete       kafkaproof certify … --resume goes on with it", style="bold red")
         return
     spent = f"{footer.seconds:.1f} s, {report.case_ms():.3f} ms a case with the pipe"
-    waited = f"; {footer.waited:.1f} s of worker time waiting for cases that hang" if footer.waited else ""
-    yield Text(f"time             {spent}{waited}; {footer.starts} starts", style="dim")
+    yield Text(f"time             {spent}; {footer.starts} starts", style="dim")
+    heavy = report.heavy_seconds()
+    if footer.waited or heavy > 1:
+        waited = f"{footer.waited:.1f} s waiting for cases that hang, {heavy:.1f} s for inputs made to take long"
+        yield Text(f"                 of it, counting every worker: {waited}", style="dim")
     unstable = [line.case for line in report.results.lines if line.deaths and line.outcome not in ("crash", "memory")]
     if unstable:
         yield Text(f"unstable         {len(unstable)} answered only when asked again, as {unstable[0]}", style="yellow")

@@ -69,9 +69,14 @@ class Report:
         return dict(counter.most_common())
 
     def case_ms(self) -> float:
-        """The mean time of a case that did not hang, in milliseconds, pipe included."""
-        spent = [line.ms for line in self.results.lines if line.outcome not in ("hang", "skipped")]
+        """The mean time of a case in milliseconds, pipe included; those that hang or are heavy stand apart."""
+        apart = ("hang", "skipped")
+        spent = [line.ms for line in self.results.lines if line.outcome not in apart and not line.heavy]
         return sum(spent) / len(spent) if spent else 0.0
+
+    def heavy_seconds(self) -> float:
+        """What heavy cases that did not hang took, in seconds of one worker."""
+        return sum(line.ms for line in self.results.lines if line.heavy and line.outcome != "hang") / 1000
 
 
 def make(results: Results, cases: Sequence[Case], deviations: Iterable[Deviation], path: Path) -> Report:
@@ -105,6 +110,7 @@ def document(report: Report) -> dict[str, Any]:
         "stale_deviations": [msgspec.to_builtins(entry) for entry in report.applied.stale],
         "cases": len(results.lines),
         "milliseconds_per_case": round(report.case_ms(), 4),
+        "heavy_seconds": round(report.heavy_seconds(), 3),
         "waited_seconds": None if results.footer is None else results.footer.waited,
         "totals": None if results.footer is None else msgspec.to_builtins(results.footer),
         "result": str(report.path),

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from kafka_conformance.judge import OUTCOMES, Outcome, Verdict
-from kafka_corpus.case import Case
+from kafka_corpus.case import Case, Recipe
 
 FORMAT: Final = "kafkaproof-result"
 VERSION: Final = 1
@@ -38,7 +38,7 @@ class Header(msgspec.Struct, kw_only=True):
 
 
 class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One case, as judged; `ms` is what it took, `deaths` how often the process died over it."""
+    """One case, as judged; `ms` is what it took, `deaths` how often the process died over it, `heavy` made from a recipe."""
 
     case: str
     outcome: Outcome
@@ -53,6 +53,7 @@ class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
     observation: dict[str, Any] = {}
     ms: float = 0.0
     deaths: int = 0
+    heavy: bool = False
 
 
 class Footer(msgspec.Struct, kw_only=True):
@@ -107,6 +108,7 @@ def line_for(case: Case, verdict: Verdict, observation: dict[str, Any], seconds:
         observation=observation,
         ms=round(seconds * 1000, 3),
         deaths=deaths,
+        heavy=isinstance(case.input, Recipe),
     )
 
 

@@ -37,6 +37,8 @@ STARTS: Final = 3
 MIN_SECONDS: Final = 0.5
 MAX_SECONDS: Final = 10.0
 CALIBRATION_SECONDS: Final = 3.0
+# Inputs made from a recipe are large, or claim to be.
+HEAVY_SECONDS: Final = 5.0
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
@@ -95,14 +97,15 @@ class Sandbox:
         """Start it if need be, and give its identity.  Raises `CannotRun`."""
         return self._start()
 
-    def calibrate(self, trivial: Sequence[bytes]) -> float:
+    def calibrate(self, trivial: Sequence[bytes], patience: float = CALIBRATION_SECONDS) -> float:
         """Set the time limit from what *trivial* decodes take; gives it in seconds.
 
         The first answer may come late (a virtual machine warms up), and does
-        not count.  If none comes, the limit is the shortest.
+        not count.  If none comes within *patience* seconds, the limit is the
+        shortest.
         """
         spent: list[float] = []
-        self.seconds = CALIBRATION_SECONDS
+        self.seconds = patience
         for data in trivial:
             answered = self._once(Question(data))
             self._doubtful = isinstance(answered.observation, Hung | Crashed | Exceeded | Garbled)
@@ -279,6 +282,8 @@ class Sandbox:
         answered = self._once(question)
         if not _died(answered.observation) or (fresh and not _outside(answered.observation)):
             return answered
+        if question.heavy and isinstance(answered.observation, Exceeded):
+            return answered  # that is what such a case is about, and takes long
         again = self._once(question)
         deaths = 1 + _died(again.observation)
         return Answered(again.observation, again.seconds, deaths)
@@ -290,7 +295,7 @@ class Sandbox:
         before = time.monotonic()
         child.send(_line(name, question))
         child.asked += 1
-        seconds = MAX_SECONDS if question.heavy else self.seconds
+        seconds = max(HEAVY_SECONDS, self.seconds) if question.heavy else self.seconds
         reply = self._await(child, {name}, seconds)
         spent = time.monotonic() - before
         observation = self._observe(child, reply, spent, self.tally.strays - strays)

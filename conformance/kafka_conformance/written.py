@@ -71,10 +71,10 @@ def _harmless(difference: Difference, legacy: bool) -> bool:
         case "partition_leader_epoch":
             return True  # HDR-07: what a producer writes there is overwritten by every broker
         case "compression":
-            return difference.given == "none"
+            return bool(difference.given == "none")
         case "last_offset":
             # NST-09: readers take a wrapper at offset 0 as a producer's, and every broker gives it another.
-            return legacy and difference.given == 0
+            return legacy and bool(difference.given == 0)
     return False
 
 

@@ -129,7 +129,7 @@ def test_how_to_go_on_is_told(corpus: list[Case]) -> None:
     assert "kafkaproof explain --case 'a.wrong[1]'" in text
     assert "kafkaproof certify 'process:./t --x' --only 'a.wrong[1]'" in text
     assert "somewhere/result.ndjson" in text
-    assert "0.7 s of worker time waiting for cases that hang" in text
+    assert "0.7 s waiting for cases that hang" in text
     assert "answered only when asked again, as b.unstable" in text
     assert r"\x1bDEBUG" in text
 

@@ -265,7 +265,7 @@ def test_limit_is_calibrated(script: Script, sandbox: Make) -> None:
 def test_a_testee_that_never_answers_is_not_asked_everything(script: Script, sandbox: Make) -> None:
     """After a few questions without any answer the rest are not asked."""
     made = sandbox(script("pass"))
-    made.calibrate([b"a", b"b"])
+    made.calibrate([b"a", b"b"], patience=0.3)
     observations = [answer.observation for answer in made.ask([FINE] * 20)]
 
     assert isinstance(observations[0], Hung)

@@ -109,6 +109,17 @@ def test_a_codec_that_was_not_used_is_lossy() -> None:
     assert (verdict.outcome, verdict.field) == ("lossy", "batches[0].compression")
 
 
+def test_a_wrapper_at_offset_0_is_lossy() -> None:
+    """Producers may leave a wrapper's offset at 0: readers and brokers know that."""
+    moved = replace(
+        WRAPPER, base_offset=7, last_offset=8, records=tuple(r._replace(offset=r.offset + 7) for r in RECORDS)
+    )
+    at_0 = bytes(8) + encode(WRAPPER)[8:]
+
+    assert judge(case(WRAPPER, "masked"), Encoded(at_0)).outcome == "lossy"
+    assert judge(case(moved, "masked"), Encoded(at_0)).outcome == "wrong_data"
+
+
 def test_readable_takes_any_bytes_that_mean_the_same() -> None:
     """Under `readable` only what the reference reads back counts."""
     odd = resealed(encode(BATCH)[:63] + b"\x01" + encode(BATCH)[64:])

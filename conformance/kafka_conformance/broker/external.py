@@ -24,7 +24,7 @@ class ExternalBroker:
         self.bootstrap = bootstrap
         self.release = release
         try:
-            with Client(bootstrap) as client:
+            with self.client() as client:
                 client.metadata()
         except WireError as error:
             raise NoBroker(f"no broker answers at {bootstrap}: {error}", hint="is it running?") from error
@@ -40,6 +40,10 @@ class ExternalBroker:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def client(self) -> Client:
+        """A new connection to it, for the caller to close.  Raises `Unreachable`."""
+        return Client(self.bootstrap)
+
     def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
         """Create *topics* (name: number of partitions), and wait until they can be used.
 
@@ -47,7 +51,7 @@ class ExternalBroker:
             BrokerError: the broker refused.
             UnsupportedVersion: it has no such request.
         """
-        with Client(self.bootstrap) as client:
+        with self.client() as client:
             client.create_topics(topics, config)
 
     def kill(self) -> None:

@@ -12,17 +12,17 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-# $1 is the folder to remove, the rest is the command.  The watcher reads from a
-# copy of standard input, as the shell gives background commands none; it never
-# gets a line, only the end.
-_SCRIPT: Final = """
+# $1 is the folder to remove, the rest is the command.  The shell gives background
+# commands no standard input, so they get a copy of it; nobody ever reads a line
+# there, only the end.
+SCRIPT: Final = """
 folder="$1"; shift
 exec 3<&0
-"$@" 3<&- </dev/null & child=$!
+"$@" <&3 3<&- & child=$!
 {
     read -r _ <&3
     kill -9 $child
@@ -30,7 +30,7 @@ exec 3<&0
     rm -rf "$folder"
 } >/dev/null 2>&1 & watcher=$!
 exec 3<&-
-trap : TERM
+trap 'kill -TERM $child' TERM
 wait $child; code=$?
 while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
 kill -9 $watcher
@@ -44,15 +44,18 @@ _GRACE: Final = 5.0
 class Guarded:
     """A running command; its standard output and error go to *log*."""
 
-    def __init__(self, argv: Sequence[str], *, folder: Path, log: Path) -> None:
-        """Start it in *folder*, which is removed should we die."""
+    def __init__(
+        self, argv: Sequence[str], *, folder: Path, log: Path, crash: Callable[[], None] = lambda: None
+    ) -> None:
+        """Start it in *folder*, which is removed should we die; *crash* ends what is not in its group."""
         self.log = log
+        self._crash = crash
         # Inherited by all that is started, used by none: it reads as ended once all of them are gone.
         self._alive, inherited = os.pipe()
         try:
             with log.open("ab") as output:
                 self._process = subprocess.Popen(
-                    ["/bin/sh", "-c", _SCRIPT, "sh", str(folder), *argv],
+                    ["/bin/sh", "-c", SCRIPT, "sh", str(folder), *argv],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -90,6 +93,7 @@ class Guarded:
         """End the whole group, now, and wait until its files and ports are free; more than once does no harm."""
         if self._process.returncode is not None:
             return
+        self._crash()
         self._signal(signal.SIGKILL)
         self._process.wait()
         select.select([self._alive], [], [], _GRACE)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, Self
 
+from kafka_conformance.broker.wire.client import Client
+
 
 class Broker(Protocol):
     """A running broker; a context manager that stops it at the end.
@@ -24,6 +26,9 @@ class Broker(Protocol):
 
     @property
     def data_directory(self) -> Path | None: ...
+
+    def client(self) -> Client:
+        """A new connection to it, for the caller to close.  Raises `Unreachable`."""
 
     def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
         """Create *topics* (name: number of partitions) with these settings, and wait until they can be used."""

@@ -1,229 +1,38 @@
-"""A broker on this machine: a Java process from Maven's jars, on loopback, with data in a temporary folder."""
+"""A broker on this machine: a Java process from the jars in the user's cache."""
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import socket
-import subprocess
-import tempfile
-import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
 
-from kafka_conformance.broker import jars, java, settings
-from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.guarded import Guarded
-from kafka_conformance.broker.releases import Release, find_release
-from kafka_conformance.broker.wire.client import Client, answers
-
-# Seconds; the slowest takes six on a quiet machine.
-START_LIMIT: Final = 90.0
-SHUTDOWN_LIMIT: Final = 30.0
-TOOL_LIMIT: Final = 120.0
-# Somebody else may take a free port before the broker does.
-ATTEMPTS: Final = 3
-_PROBE_SECONDS: Final = 2.0
-_PAUSE: Final = 0.05
-_TAKEN: Final = "Address already in use"
+from kafka_conformance.broker import jars, java
+from kafka_conformance.broker.jvm import START_LIMIT, JvmBroker
+from kafka_conformance.broker.releases import find_release
 
 
-class LocalBroker:
-    """One broker and, where it needs one, its ZooKeeper; started by the constructor."""
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Java on this machine."""
 
-    def __init__(self, release: str, *, config: Mapping[str, str] | None = None, start_limit: float = START_LIMIT):
-        """Start *release* with settings that override ours, and wait until it answers.
+    program: str
+    jars: Path
 
-        Raises:
-            NoBroker: it cannot be started; the end of its log is in the message.
-            JarsDiffer: the jars are not those that were locked.
-        """
-        self._release = find_release(release)
-        self._java = java.find(self._release)
-        self._jars = jars.provide(self._release)
-        self._config = dict(config or {})
-        self._start_limit = start_limit
-        self._zookeeper: Guarded | None = None
-        self._kafka: Guarded | None = None
-        self._port = self._inner_port = 0
-        self._folder = Path(tempfile.mkdtemp(prefix=f"kafkaproof-{release}-"))
-        with ExitStack() as undo:
-            undo.callback(self.stop)
-            atexit.register(self.stop)
-            self._lay_out()
-            self._start_somewhere()
-            undo.pop_all()
+    def java(self, folder: Path) -> list[str]:
+        """The program and its classpath."""
+        return [self.program, "-cp", str(self.jars / "*")]
 
-    @property
-    def bootstrap(self) -> str:
-        """`host:port`."""
-        return f"{settings.HOST}:{self._port}"
-
-    @property
-    def release(self) -> str:
-        """The name of its release."""
-        return self._release.name
-
-    @property
-    def data_directory(self) -> Path:
-        """Where its logs lie: folders `TOPIC-PARTITION`."""
-        return self._folder / "data"
-
-    @property
-    def log(self) -> Path:
-        """What the broker wrote, over all its starts."""
-        return self._folder / "kafka.log"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _lay_out(self) -> None:
-        for name in ("data", "zookeeper", "tmp"):
-            (self._folder / name).mkdir()
-        (self._folder / "log4j.properties").write_text(settings.LOG4J, encoding="utf-8")
-
-    def _start_somewhere(self) -> None:
-        for attempt in range(1, ATTEMPTS + 1):
-            self._port, self._inner_port = _free_ports()
-            self._configure()
-            try:
-                self._prepare(first=attempt == 1)
-                self._start_kafka(time.monotonic() + self._start_limit)
-                return
-            except NoBroker as error:
-                self._end_all()
-                if _TAKEN not in error.log or attempt == ATTEMPTS:
-                    raise
-
-    def _configure(self) -> None:
-        text = settings.server(self._release, self.data_directory, self._port, self._inner_port, self._config)
-        (self._folder / "server.properties").write_text(text, encoding="utf-8")
-        text = settings.zookeeper(self._folder / "zookeeper", self._inner_port)
-        (self._folder / "zookeeper.properties").write_text(text, encoding="utf-8")
-
-    def _prepare(self, *, first: bool) -> None:
-        """What has to be there before the broker: formatted storage, or ZooKeeper."""
-        if self._release.mode == "zookeeper":
-            # The broker waits for it, so both may start at once.
-            main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-            self._zookeeper = self._guarded(main, "zookeeper.properties", log="zookeeper.log")
-        elif first:
-            done = self.tool("kafka.tools.StorageTool", "format", "-t", settings.CLUSTER_ID, "-c", "server.properties")
-            if done.returncode:
-                raise NoBroker(f"the storage of Kafka {self.release} could not be formatted", log=done.stdout)
-
-    def _start_kafka(self, end: float) -> None:
-        """Start it and wait until it answers.  After a crash its old session may still be in the way for a while."""
-        again = self._kafka is not None and self._release.mode == "zookeeper"
-        self._kafka = self._guarded("kafka.Kafka", "server.properties", log="kafka.log")
-        while not answers(self.bootstrap, _PROBE_SECONDS):
-            ended = self._kafka.has_ended()
-            late = time.monotonic() > end
-            if late or (ended and not again):
-                raise NoBroker(f"Kafka {self.release} {'ended' if ended else 'did not answer in time'}", log=self._tails())
-            if ended:
-                self._kafka.kill()
-                self._kafka = self._guarded("kafka.Kafka", "server.properties", log="kafka.log")
-            time.sleep(_PAUSE)
-
-    def _tails(self) -> str:
-        running = [each for each in (self._zookeeper, self._kafka) if each is not None]
-        return "\n".join(each.tail() for each in running)
-
-    def _guarded(self, main: str, *arguments: str, log: str) -> Guarded:
-        return Guarded([*self._command(main), *arguments], folder=self._folder, log=self._folder / log)
-
-    def _command(self, main: str) -> list[str]:
-        flags = (
-            f"-Dlog4j.configuration=file:{self._folder / 'log4j.properties'}",
-            # Native codecs are unpacked there, and removed with the rest.
-            f"-Djava.io.tmpdir={self._folder / 'tmp'}",
-        )
-        return [self._java.program, *settings.JVM_FLAGS, *flags, "-cp", str(self._jars / "*"), main]
-
-    def tool(self, main: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run another main class of the release, such as `kafka.tools.DumpLogSegments`; output and errors in `stdout`.
-
-        Raises:
-            NoBroker: it does not end.
-        """
-        try:
-            return subprocess.run(
-                [*self._command(main), *arguments],
-                cwd=self._folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=TOOL_LIMIT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise NoBroker(f"{main} of Kafka {self.release} did not end within {TOOL_LIMIT:g} s") from error
-
-    def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
-        """Create *topics* (name: number of partitions), and wait until they can be used.
-
-        Before 0.10.1 that takes a Java process for each topic, a second or so.
-
-        Raises:
-            BrokerError: the broker refused.
-            NoBroker: the tool that creates topics failed.
-        """
-        with Client(self.bootstrap) as client:
-            if self._release.creates_topics:
-                client.create_topics(topics, config)
-                return
-            for name, count in topics.items():
-                self._create_by_tool(name, count, config or {})
-            client.await_leaders(topics)
-
-    def _create_by_tool(self, name: str, count: int, config: Mapping[str, str]) -> None:
-        settings_ = [part for item in config.items() for part in ("--config", "=".join(item))]
-        where = ("--zookeeper", f"{settings.HOST}:{self._inner_port}")
-        what = ("--create", "--topic", name, "--partitions", str(count), "--replication-factor", "1")
-        done = self.tool("kafka.admin.TopicCommand", *where, *what, *settings_)
-        # Releases before 0.9 end with 0 after an error, too.
-        if done.returncode or "Error while executing" in done.stdout:
-            raise NoBroker(f"Kafka {self.release} did not create the topic {name}", log=done.stdout)
-
-    def kill(self) -> None:
-        """End the broker at once, as a crash would; its data stay."""
-        if self._kafka is not None:
-            self._kafka.kill()
-
-    def restart(self, *, clean: bool = False) -> None:
-        """Start it again on its data and its port, after killing it, or (*clean*) after it has shut down by itself.
-
-        Raises:
-            NoBroker: it does not come up again, or not down.
-        """
-        if self._kafka is not None and clean and not self._kafka.terminate(SHUTDOWN_LIMIT):
-            raise NoBroker(f"Kafka {self.release} did not shut down in {SHUTDOWN_LIMIT:g} s", log=self._tails())
-        self.kill()
-        self._start_kafka(time.monotonic() + self._start_limit)
-
-    def _end_all(self) -> None:
-        for each in (self._kafka, self._zookeeper):
-            if each is not None:
-                each.kill()
-
-    def stop(self) -> None:
-        """End it, and remove its folder; more than once does no harm."""
-        self._end_all()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        atexit.unregister(self.stop)
+    def crash(self) -> None:
+        """Nothing: all of it is in the process group."""
 
 
-def _free_ports() -> tuple[int, int]:
-    """Two ports that nobody has now."""
-    with socket.socket() as one, socket.socket() as other:
-        one.bind((settings.HOST, 0))
-        other.bind((settings.HOST, 0))
-        return one.getsockname()[1], other.getsockname()[1]
+def start(release: str, *, config: Mapping[str, str] | None = None, start_limit: float = START_LIMIT) -> JvmBroker:
+    """Start *release* with settings that override ours, and wait until it answers.
+
+    Raises:
+        NoBroker: it is unknown, Java or Maven is missing, or it did not come up (with the end of its log).
+        JarsDiffer: the jars are not those that were locked.
+    """
+    found = find_release(release)
+    here = Here(java.find(found).program, jars.provide(found))
+    return JvmBroker(found, lambda: here, config=config, start_limit=start_limit)

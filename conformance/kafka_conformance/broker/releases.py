@@ -21,6 +21,9 @@ SLF4J_SIMPLE: Final = "org.slf4j:slf4j-simple:1.7.36"
 LOG4J: Final = "log4j:log4j:1.2.17"
 # What Java 8 had and Java 11 has not.
 JAXB: Final = "javax.xml.bind:jaxb-api:2.3.1"
+# In place of 3.4.13, whose client takes addresses apart that Java 14 and later write
+# differently (ZOOKEEPER-3779).
+ZOOKEEPER: Final = "org.apache.zookeeper:zookeeper:3.4.10"
 # Bindings that come along, in releases where we put our own in their place.
 BINDINGS: Final = ("org.slf4j:slf4j-log4j12", "org.slf4j:slf4j-reload4j")
 
@@ -38,6 +41,9 @@ class Release:
         without: dependencies (`group:artifact`) left out.
         java: the oldest Java that runs it, and the newest that we know to, if there is one.
         creates_topics: whether it has the CreateTopics request (KIP-4, 0.10.1).
+        names_itself: whether it names itself in Metadata from its start, and not only once there is a topic.
+        versions: oldest and newest version of its requests by their key, where it cannot be asked (before
+            ApiVersions, KIP-35, 0.10.0); None where it can.
         config: settings beside those that all releases share.
     """
 
@@ -49,6 +55,8 @@ class Release:
     without: tuple[str, ...] = BINDINGS
     java: tuple[int, int | None] = (8, 23)
     creates_topics: bool = True
+    names_itself: bool = True
+    versions: Mapping[int, tuple[int, int]] | None = None
     config: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -57,6 +65,7 @@ class Release:
         return f"org.apache.kafka:kafka_{self.scala}"
 
 
+PRODUCE, FETCH, LIST_OFFSETS, METADATA = range(4)
 V0: Final = (0,)
 V1: Final = (0, 1)
 V2: Final = (0, 1, 2)
@@ -66,13 +75,32 @@ V2_ONLY: Final = (2,)
 MODERN_JAVA: Final = (17, None)
 
 RELEASES: Final = (
-    Release("0.8.2.2", "2.11", "zookeeper", V0, java=(7, 23), creates_topics=False),
-    Release("0.9.0.1", "2.11", "zookeeper", V0, java=(7, 23), creates_topics=False),
+    Release(
+        "0.8.2.2",
+        "2.11",
+        "zookeeper",
+        V0,
+        java=(7, 23),
+        creates_topics=False,
+        names_itself=False,
+        versions={PRODUCE: (0, 0), FETCH: (0, 0), LIST_OFFSETS: (0, 0), METADATA: (0, 0)},
+        # It has no "for ever", and counts in an int32; 24 days will do.
+        config={"log.retention.ms": str(2**31 - 1)},
+    ),
+    Release(
+        "0.9.0.1",
+        "2.11",
+        "zookeeper",
+        V0,
+        java=(7, 23),
+        creates_topics=False,
+        versions={PRODUCE: (0, 1), FETCH: (0, 1), LIST_OFFSETS: (0, 0), METADATA: (0, 0)},
+    ),
     Release("0.10.0.1", "2.11", "zookeeper", V1, java=(7, 23), creates_topics=False),
     Release("0.10.2.2", "2.12", "zookeeper", V1, extra=(SLF4J_SIMPLE, LOG4J, JAXB)),
-    Release("0.11.0.3", "2.12", "zookeeper", V2),
+    Release("0.11.0.3", "2.12", "zookeeper", V2, extra=(SLF4J_SIMPLE, LOG4J, JAXB)),
     Release("1.1.1", "2.12", "zookeeper", V2),
-    Release("2.0.1", "2.12", "zookeeper", V2),
+    Release("2.0.1", "2.12", "zookeeper", V2, extra=(SLF4J_SIMPLE, LOG4J, ZOOKEEPER)),
     Release("2.4.1", "2.13", "zookeeper", V2),
     Release("2.8.2", "2.13", "zookeeper", V2),
     Release("3.0.2", "2.13", "zookeeper", V2),

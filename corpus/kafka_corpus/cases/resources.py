@@ -41,12 +41,8 @@ BOMBS: dict[str, tuple[Compression, int]] = {
     "lz4-1-gib": ("lz4", 1024),
     "zstd-1-gib": ("zstd", 1024),
 }
-FLOODS: dict[str, tuple[Compression, int]] = {
-    "gzip": ("gzip", 256),
-    "snappy": ("snappy", 64),
-    "lz4": ("lz4", 256),
-    "zstd": ("zstd", 256),
-}
+# A codec each: what a flood asks of a decoder does not depend on it.
+FLOODS: dict[str, tuple[Compression, int]] = {"small": ("gzip", 2), "large": ("zstd", 256)}
 COUNTS = {"million": 1_000_000, "largest": 2**31 - 1}
 SIZES = {"fifty-million": 50_000_000, "largest": 2**31 - 1}
 REFUSED: Final[tuple[Kind, ...]] = ("limit", "malformed", "truncated", "decompression", "corrupt")
@@ -67,11 +63,13 @@ def bomb_in_a_batch(bomb: tuple[Compression, int]) -> Draft:
     return invalid(Recipe("bomb", {"codec": codec, "magic": 2, "mib": mib}), *REFUSED)
 
 
-@case("CMP-10", "NST-07", each=grid(magic={"v0": 0, "v1": 1}, bomb={k: v for k, v in BOMBS.items() if v[0] != "zstd"}))
-def bomb_in_a_wrapper(shape: dict[str, Any]) -> Draft:
+@case(
+    "CMP-10", "NST-07", each={"v0-lz4": (0, "lz4", 1024), "v1-gzip": (1, "gzip", 1024), "v1-snappy": (1, "snappy", 128)}
+)
+def bomb_in_a_wrapper(bomb: tuple[int, Compression, int]) -> Draft:
     """A wrapper that inflates to a GiB of zeros is refused without taking a GiB."""
-    codec, mib = shape["bomb"]
-    return invalid(Recipe("bomb", {"codec": codec, "magic": shape["magic"], "mib": mib}), *REFUSED)
+    magic, codec, mib = bomb
+    return invalid(Recipe("bomb", {"codec": codec, "magic": magic, "mib": mib}), *REFUSED)
 
 
 @case("CMP-10", "ZST-08", each={"64-mib": 64, "1-gib": 1024})
@@ -87,15 +85,11 @@ def flood_of_records(flood: tuple[Compression, int]) -> Draft:
     return invalid(Recipe("flood", {"codec": codec, "magic": 2, "mib": mib}), *REFUSED)
 
 
-@case(
-    "CMP-10",
-    "NST-16",
-    each=grid(magic={"v0": 0, "v1": 1}, flood={"gzip": ("gzip", 256), "snappy": ("snappy", 64), "lz4": ("lz4", 256)}),
-)
-def flood_of_messages(shape: dict[str, Any]) -> Draft:
-    """Millions of the smallest messages in a wrapper, compressed to almost nothing, end in one of no size."""
-    codec, mib = shape["flood"]
-    return invalid(Recipe("flood", {"codec": codec, "magic": shape["magic"], "mib": mib}), *REFUSED)
+@case("CMP-10", "NST-16", each={"v0-small": (0, "gzip", 8), "v1-large": (1, "lz4", 256)})
+def flood_of_messages(flood: tuple[int, Compression, int]) -> Draft:
+    """A great many of the smallest messages in a wrapper, compressed to almost nothing, end in one of no size."""
+    magic, codec, mib = flood
+    return invalid(Recipe("flood", {"codec": codec, "magic": magic, "mib": mib}), *REFUSED)
 
 
 @case("REC-15", "CMP-10", each=FLOODS)

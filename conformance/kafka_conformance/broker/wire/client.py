@@ -27,7 +27,11 @@ from kafka_conformance.broker.wire.primitives import ZERO_UUID
 from kafka_conformance.broker.wire.schema import Api, Message
 
 # What every broker has that does not know ApiVersions (0.8.2 and 0.9).
-BEFORE_API_VERSIONS: Final = {api.key: (0, 0) for api in (tables.PRODUCE, tables.FETCH, tables.LIST_OFFSETS, tables.METADATA)}
+BEFORE_API_VERSIONS: Final = {
+    api.key: (0, 0) for api in (tables.PRODUCE, tables.FETCH, tables.LIST_OFFSETS, tables.METADATA)
+}
+# Seconds for ApiVersions: 0.9 neither answers it nor closes the connection.
+RANGES_LIMIT: Final = 5.0
 # Seconds between two looks at something that takes a moment.
 PAUSE: Final = 0.02
 # Unknown topic, no leader, not the leader, unknown topic id: what a new topic answers for a moment.
@@ -49,11 +53,18 @@ def address(bootstrap: str) -> tuple[str, int]:
 class Client:
     """Talks to one broker; not for more than one thread."""
 
-    def __init__(self, bootstrap: str, *, time_limit: float = TIME_LIMIT) -> None:
-        """Raises `Unreachable`; `ValueError` if *bootstrap* is not `host:port`."""
+    def __init__(
+        self, bootstrap: str, *, time_limit: float = TIME_LIMIT, ranges: Mapping[int, tuple[int, int]] | None = None
+    ) -> None:
+        """Connect; *ranges* are the broker's versions by request, if they are known and need not be asked.
+
+        Raises:
+            Unreachable: nobody is there.
+            ValueError: *bootstrap* is not `host:port`.
+        """
         self._address = address(bootstrap)
         self._time_limit = time_limit
-        self._ranges: dict[int, tuple[int, int]] | None = None
+        self._ranges = ranges
         self._names = Names({})
         self._connection = self._connect()
 
@@ -109,15 +120,21 @@ class Client:
     def ranges(self) -> Mapping[int, tuple[int, int]]:
         """Oldest and newest version of each request that the broker has, by the request's key."""
         if self._ranges is None:
-            answer = self.ask(tables.API_VERSIONS, {}, version=0)
-            self._ranges = dict(BEFORE_API_VERSIONS) if not isinstance(answer, dict) else _ranges(answer)
+            with Connection(*self._address, time_limit=min(RANGES_LIMIT, self._time_limit)) as connection:
+                try:
+                    answer = connection.ask(Request(tables.API_VERSIONS, 0, {}))
+                except Silent:
+                    answer = None
+            self._ranges = _ranges(answer) if isinstance(answer, dict) else BEFORE_API_VERSIONS
         return self._ranges
 
     def newest(self, api: Api) -> int:
         """The newest version that the broker and the tables have.  Raises `UnsupportedVersion`."""
         oldest, newest = self.ranges().get(api.key, (0, -1))
         if min(newest, api.newest) < max(oldest, api.oldest):
-            raise UnsupportedVersion(f"{api.name}: the broker has {oldest} to {newest}, we {api.oldest} to {api.newest}")
+            raise UnsupportedVersion(
+                f"{api.name}: the broker has {oldest} to {newest}, we {api.oldest} to {api.newest}"
+            )
         return min(newest, api.newest)
 
     def versions(self, api: Api) -> range:
@@ -283,12 +300,12 @@ def _led(answer: Message, topics: Mapping[str, int]) -> bool:
     return True
 
 
-def answers(bootstrap: str, time_limit: float) -> bool:
-    """Whether a broker at *bootstrap* is up and says that it is in a cluster: the probe for readiness."""
+def answers(bootstrap: str, time_limit: float, *, named: bool = True) -> bool:
+    """Whether a broker at *bootstrap* is up and, if *named*, names the brokers of its cluster: readiness."""
     try:
         with Connection(*address(bootstrap), time_limit=time_limit) as connection:
             # Version 0, as every release has it; no names mean all topics, which is one or none.
             answer = connection.ask(Request(tables.METADATA, 0, {"topics": []}))
     except WireError:
         return False
-    return isinstance(answer, dict) and bool(answer["brokers"])
+    return isinstance(answer, dict) and bool(answer["brokers"] or not named)
