@@ -38,7 +38,11 @@ class Header(msgspec.Struct, kw_only=True):
 
 
 class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One case, as judged; `ms` is what it took, `deaths` how often the process died over it, `heavy` made from a recipe."""
+    """One case, as judged.
+
+    `ms` is what it took, `deaths` how often the process died over it, `heavy`
+    whether its input was made from a recipe.
+    """
 
     case: str
     outcome: Outcome

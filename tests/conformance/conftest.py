@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from gzip import compress
 from pathlib import Path
@@ -63,6 +64,25 @@ def sandbox() -> Iterator[Callable[..., Sandbox]]:
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def gone() -> Callable[[int], bool]:
+    """Whether a process ends within five seconds; a zombie has ended."""
+
+    def ended(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    def wait(pid: int) -> bool:
+        end = time.monotonic() + 5
+        while not ended(pid) and time.monotonic() < end:
+            time.sleep(0.01)
+        return ended(pid)
+
+    return wait
 
 
 def batch(*records: Record, **fields: object) -> Batch:

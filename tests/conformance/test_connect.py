@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, connect
-from kafka_conformance.connect.known import KNOWN
+from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, check, connect
+from kafka_conformance.connect.known import JAVA, KNOWN, Known
 from kafka_conformance.observation import Decoded
 from kafka_conformance.sandbox import Question, Sandbox
 
 
-@pytest.mark.parametrize("name", [known.name for known in KNOWN])
+@pytest.mark.parametrize("name", [known.name for known in KNOWN if known.language != "java"])
 def test_known_testees_say_hello(name: str) -> None:
     """Every known Python testee starts, and calls itself what we call it."""
     sandbox = Sandbox(connect(name))
@@ -56,6 +56,22 @@ def test_strings_that_name_nothing(text: str) -> None:
     """What is neither a known name nor a connect string is the user's mistake."""
     with pytest.raises(BadConnect):
         connect(text)
+
+
+def test_checking_a_string_looks_for_nothing() -> None:
+    """A string can be right though what it names is not here."""
+    for text in ("process:./nobody", "container:nobody", "direct:nobody", "miniature:nobody", JAVA):
+        check(text)
+
+
+def test_what_is_not_installed_cannot_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A known testee whose packages or programs are missing says which, and how to get them."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CannotRun, match="java, javac, mvn") as caught:
+        connect(JAVA)
+
+    assert "install" in caught.value.hint
+    assert Known(name="x", about="", module="", packages=("no_such_package",)).missing() == ("no_such_package",)
 
 
 def test_a_missing_program_cannot_run() -> None:

@@ -158,7 +158,9 @@ def test_a_closed_standard_output_is_a_crash(script: Script, sandbox: Make) -> N
     assert next(made.ask([FINE])).observation == ANSWERED
 
 
-def test_children_of_a_testee_are_ended_with_it(script: Script, sandbox: Make, tmp_path: Path) -> None:
+def test_children_of_a_testee_are_ended_with_it(
+    script: Script, sandbox: Make, tmp_path: Path, gone: Callable[[int], bool]
+) -> None:
     """When a testee is replaced, what it started is gone too."""
     note = tmp_path / "pid"
     start = f"open({str(note)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid)); time.sleep(60)"
@@ -166,19 +168,6 @@ def test_children_of_a_testee_are_ended_with_it(script: Script, sandbox: Make, t
 
     assert isinstance(next(made.ask([BAD])).observation, Hung)
     assert gone(int(note.read_text()))
-
-
-def gone(pid: int) -> bool:
-    """Whether a process ends within two seconds; a zombie has ended."""
-    for _ in range(200):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_an_orphan_that_holds_the_pipe_does_not_hide_a_crash(script: Script, sandbox: Make) -> None:

@@ -58,7 +58,7 @@ class ExternalBroker:
         """Raises `NoBroker`: it is not ours to end."""
         raise NoBroker(f"{self.bootstrap} was not started here, so it cannot be killed here")
 
-    def restart(self, *, clean: bool = False) -> None:
+    def restart(self, *, clean: bool = False) -> None:  # noqa: ARG002 - as in the interface
         """Raises `NoBroker`: it is not ours to start."""
         raise NoBroker(f"{self.bootstrap} was not started here, so it cannot be restarted here")
 

@@ -10,22 +10,19 @@ from kafka_conformance.broker.wire.client import Client
 
 
 class Broker(Protocol):
-    """A running broker; a context manager that stops it at the end.
-
-    Attributes:
-        bootstrap: `host:port`.
-        release: the name of its release; empty if that is not known.
-        data_directory: where its logs (`TOPIC-PARTITION` folders) lie, if we can see them.
-    """
+    """A running broker; a context manager that stops it at the end."""
 
     @property
-    def bootstrap(self) -> str: ...
+    def bootstrap(self) -> str:
+        """`host:port`."""
 
     @property
-    def release(self) -> str: ...
+    def release(self) -> str:
+        """The name of its release; empty if that is not known."""
 
     @property
-    def data_directory(self) -> Path | None: ...
+    def data_directory(self) -> Path | None:
+        """Where its logs (`TOPIC-PARTITION` folders) lie, if we can see them."""
 
     def client(self) -> Client:
         """A new connection to it, for the caller to close.  Raises `Unreachable`."""

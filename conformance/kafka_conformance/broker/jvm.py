@@ -167,6 +167,14 @@ class JvmBroker:
         )
         return "\n".join(each.tail() for each in guilty if each is not None)
 
+    def has_ended(self) -> bool:
+        """Whether the broker is gone."""
+        return self._kafka is None or self._kafka.has_ended()
+
+    def tail(self) -> str:
+        """The last lines of its log."""
+        return self._tails()
+
     def _guarded(self, main: str, *arguments: str, log: str) -> Guarded:
         place = self._place()
         argv = [*self._command(place, main), *arguments]

@@ -18,7 +18,7 @@ class Here:
     program: str
     jars: Path
 
-    def java(self, folder: Path) -> list[str]:
+    def java(self, folder: Path) -> list[str]:  # noqa: ARG002 - only containers need it
         """The program and its classpath."""
         return [self.program, "-cp", str(self.jars / "*")]
 

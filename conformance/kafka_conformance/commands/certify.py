@@ -17,7 +17,7 @@ import msgspec
 
 from kafka_conformance import deviations, junit, render, report, results
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
-from kafka_conformance.connect import MIB, BadConnect, CannotRun, connect
+from kafka_conformance.connect import MIB, BadConnect, CannotRun, check, connect
 from kafka_conformance.hostile import printable
 from kafka_conformance.progress import progress
 from kafka_conformance.report import Report
@@ -105,11 +105,9 @@ def certify(testees: tuple[str, ...], jobs: int | None, as_json: bool, **options
 def _check_name(name: str) -> None:
     """End at once on a name that is wrong; one that cannot run here is told when its turn comes."""
     try:
-        connect(name)
+        check(name)
     except BadConnect as error:
         raise click.UsageError(str(error)) from error
-    except CannotRun:
-        return
 
 
 def _cases(only: Sequence[str]) -> list[Case]:

@@ -55,6 +55,23 @@ class BadConnect(ValueError):
     """The connect string is none of ours: exit code 2."""
 
 
+SCHEMES: Final = ("direct", "process", "container")
+
+
+def check(text: str) -> None:
+    """Raise `BadConnect` if *text* is no connect string; starts, builds and looks for nothing."""
+    from kafka_conformance.connect.known import find
+    from kafka_conformance.connect.process import split
+
+    scheme, colon, rest = text.partition(":")
+    if not (colon and scheme in SCHEMES):
+        find(text)
+    elif not rest.strip():
+        raise BadConnect(f"{text!r} names nothing after the colon")
+    elif scheme == "process":
+        split(rest)
+
+
 def connect(text: str, *, memory: int | None = None) -> Connection:
     """The connection that *text* names; *memory* in bytes overrides its default.
 
@@ -67,12 +84,8 @@ def connect(text: str, *, memory: int | None = None) -> Connection:
     from kafka_conformance.connect.known import by_name
     from kafka_conformance.connect.process import process
 
+    check(text)
     ways: dict[str, Callable[[str], Connection]] = {"direct": direct, "process": process, "container": container}
-    scheme, colon, rest = text.partition(":")
-    if colon and scheme in ways:
-        if not rest.strip():
-            raise BadConnect(f"{text!r} names nothing after the colon")
-        found = replace(ways[scheme](rest), name=text)
-    else:
-        found = by_name(text)
+    scheme, _, rest = text.partition(":")
+    found = replace(ways[scheme](rest), name=text) if scheme in SCHEMES else by_name(text)
     return found if memory is None else replace(found, memory=memory)

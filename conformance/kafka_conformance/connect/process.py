@@ -12,12 +12,17 @@ from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, Ba
 VIRTUAL_MACHINES: Final = frozenset({"java", "node", "nodejs", "bun", "deno", "dotnet"})
 
 
-def process(command: str) -> Connection:
-    """The connection to *command*, split as a shell would but run without one."""
+def split(command: str) -> tuple[str, ...]:
+    """The words of *command*.  Raises `BadConnect` where a shell would ask for more."""
     try:
-        argv = tuple(shlex.split(command))
+        return tuple(shlex.split(command))
     except ValueError as error:
         raise BadConnect(f"process:{command}: {error}") from error
+
+
+def process(command: str) -> Connection:
+    """The connection to *command*, split as a shell would but run without one."""
+    argv = split(command)
     program = shutil.which(argv[0])
     if program is None:
         raise CannotRun(f"process:{command}: there is no program {argv[0]}", "is it built, and is the path right?")

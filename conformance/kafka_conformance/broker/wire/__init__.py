@@ -14,7 +14,7 @@ from kafka_conformance.broker.wire.errors import (
     UnsupportedVersion,
     WireError,
 )
-from kafka_conformance.broker.wire.partitions import Fetched, Partition, Produced
+from kafka_conformance.broker.wire.partitions import Fetched, TopicPartition, Produced
 
 __all__ = [
     "BrokerError",
@@ -23,7 +23,7 @@ __all__ = [
     "Connection",
     "Fetched",
     "GarbledResponse",
-    "Partition",
+    "TopicPartition",
     "Produced",
     "Silent",
     "Unreachable",

@@ -16,7 +16,7 @@ from kafka_conformance.broker.wire.errors import BrokerError, Silent, Unsupporte
 from kafka_conformance.broker.wire.partitions import (
     Fetched,
     Names,
-    Partition,
+    TopicPartition,
     Produced,
     fetch_body,
     fetched,
@@ -145,9 +145,10 @@ class Client:
     def metadata(self, topics: Iterable[str] | None = None) -> Message:
         """Brokers, and these topics or all; topic ids are remembered."""
         version = self.newest(tables.METADATA)
-        asked = None if topics is None else [{"name": topic} for topic in topics]
-        everything = None if version else []
-        answer = self.demand(tables.METADATA, {"topics": everything if asked is None else asked}, version)
+        asked: list[Message] | None = [] if version == 0 else None  # all, in words that the version has
+        if topics is not None:
+            asked = [{"name": topic} for topic in topics]
+        answer = self.demand(tables.METADATA, {"topics": asked}, version)
         ids = {each["name"]: each.get("topic_id", ZERO_UUID) for each in answer["topics"]}
         self._names = Names({**self._names.ids, **{name: found for name, found in ids.items() if found != ZERO_UUID}})
         return answer
@@ -187,8 +188,8 @@ class Client:
         return not any(each["error_code"] in NOT_YET for topic in answer["topics"] for each in topic["partitions"])
 
     def produce(
-        self, payloads: Mapping[Partition, bytes | None], version: int | None = None, **fields: Any
-    ) -> dict[Partition, Produced] | Closed | None:
+        self, payloads: Mapping[TopicPartition, bytes | None], version: int | None = None, **fields: Any
+    ) -> dict[TopicPartition, Produced] | Closed | None:
         """Produce these bytes; *fields* are those of the request, such as `acks` and `transactional_id`.
 
         With acks=0 there is nothing to be told: None, or `Closed` if the broker then closed the connection.
@@ -213,7 +214,7 @@ class Client:
             yield self._names.name("name", each)
 
     def produce_request(
-        self, payloads: Mapping[Partition, bytes | None], version: int | None = None, **fields: Any
+        self, payloads: Mapping[TopicPartition, bytes | None], version: int | None = None, **fields: Any
     ) -> Request:
         """The request of `produce`, to be sent by `exchange`; `read_produced` reads the answer."""
         if version is None:
@@ -222,13 +223,13 @@ class Client:
         body = produce_body(payloads, version, self._names, **fields)
         return Request(tables.PRODUCE, version, body, answered=body.get("acks", -1) != 0)
 
-    def read_produced(self, answer: Message) -> dict[Partition, Produced]:
+    def read_produced(self, answer: Message) -> dict[TopicPartition, Produced]:
         """The answers by partition in a produce response."""
         return produced(answer, self._names)
 
     def fetch(
-        self, offsets: Mapping[Partition, int], version: int | None = None, **fields: Any
-    ) -> dict[Partition, Fetched] | Closed:
+        self, offsets: Mapping[TopicPartition, int], version: int | None = None, **fields: Any
+    ) -> dict[TopicPartition, Fetched] | Closed:
         """Fetch from these offsets on; *fields* are those of the request, such as `isolation_level`.
 
         Raises:
@@ -238,18 +239,20 @@ class Client:
         assert answer is not None  # there is always an answer to a fetch
         return answer if isinstance(answer, Closed) else fetched(answer, self._names)
 
-    def fetch_request(self, offsets: Mapping[Partition, int], version: int | None = None, **fields: Any) -> Request:
+    def fetch_request(
+        self, offsets: Mapping[TopicPartition, int], version: int | None = None, **fields: Any
+    ) -> Request:
         """The request of `fetch`, to be sent by `exchange`; `read_fetched` reads the answer."""
         if version is None:
             version = self.newest(tables.FETCH)
         self._learn(offsets, version)
         return Request(tables.FETCH, version, fetch_body(offsets, version, self._names, **fields))
 
-    def read_fetched(self, answer: Message) -> dict[Partition, Fetched]:
+    def read_fetched(self, answer: Message) -> dict[TopicPartition, Fetched]:
         """The answers by partition in a fetch response.  Raises `BrokerError` if all of it is an error."""
         return fetched(answer, self._names)
 
-    def _learn(self, partitions: Iterable[Partition], version: int) -> None:
+    def _learn(self, partitions: Iterable[TopicPartition], version: int) -> None:
         """Ask for the topic ids that a request in this version needs."""
         if version > tables.LAST_BY_NAME:
             unknown = {each.topic for each in partitions} - self._names.ids.keys()
@@ -258,16 +261,16 @@ class Client:
             for topic in unknown - self._names.ids.keys():
                 raise BrokerError(3, f"the id of {topic}")
 
-    def offset(self, partition: Partition, timestamp: int = LATEST, isolation_level: int = 0) -> int:
+    def offset(self, partition: TopicPartition, timestamp: int = LATEST, isolation_level: int = 0) -> int:
         """ListOffsets: -1 asks for the log's end, -2 for its start, others for the first record so late.
 
         -1 where there is none.  Raises `BrokerError`.
         """
-        entry = {"partition_index": partition.index, "timestamp": timestamp}
+        entry = {"partition_index": partition.partition, "timestamp": timestamp}
         body = {"topics": [{"name": partition.topic, "partitions": [entry]}], "isolation_level": isolation_level}
         found = self.demand(tables.LIST_OFFSETS, body)["topics"][0]["partitions"][0]
         if found["error_code"]:
-            raise BrokerError(found["error_code"], f"ListOffsets {partition.topic}-{partition.index}")
+            raise BrokerError(found["error_code"], f"ListOffsets {partition.topic}-{partition.partition}")
         old_style = found.get("old_style_offsets")
         return int(found["offset"]) if old_style is None else next(iter(old_style), -1)
 

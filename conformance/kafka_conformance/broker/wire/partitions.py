@@ -12,11 +12,11 @@ from kafka_conformance.broker.wire.schema import Message
 from kafka_conformance.broker.wire.tables import LAST_BY_NAME, NO_LIMIT
 
 
-class Partition(NamedTuple):
+class TopicPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
-    index: int
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +80,32 @@ class Names:
         raise GarbledResponse(f"an answer for a topic that was not asked: {answer['topic_id']}")
 
 
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[Partition]]:
-    found: dict[str, list[Partition]] = {}
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
     for each in partitions:
         found.setdefault(each.topic, []).append(each)
     return found
 
 
-def produce_body(payloads: Mapping[Partition, bytes | None], version: int, names: Names, **fields: Any) -> Message:
+def produce_body(payloads: Mapping[TopicPartition, bytes | None], version: int, names: Names, **fields: Any) -> Message:
     """A produce request with these record bytes, which may be anything; *fields* as in the table."""
     by_id = version > LAST_BY_NAME
     return fields | {
         "topic_data": [
             names.key("name", topic, by_id=by_id)
-            | {"partition_data": [{"index": each.index, "records": payloads[each]} for each in partitions]}
+            | {"partition_data": [{"index": each.partition, "records": payloads[each]} for each in partitions]}
             for topic, partitions in _by_topic(payloads).items()
         ]
     }
 
 
 def fetch_body(
-    offsets: Mapping[Partition, int], version: int, names: Names, *, partition_max_bytes: int = NO_LIMIT, **fields: Any
+    offsets: Mapping[TopicPartition, int],
+    version: int,
+    names: Names,
+    *,
+    partition_max_bytes: int = NO_LIMIT,
+    **fields: Any,
 ) -> Message:
     """A fetch request from these offsets on; *fields* as in the table."""
     by_id = version > LAST_BY_NAME
@@ -110,7 +115,7 @@ def fetch_body(
             | {
                 "partitions": [
                     {
-                        "partition": each.index,
+                        "partition": each.partition,
                         "fetch_offset": offsets[each],
                         "partition_max_bytes": partition_max_bytes,
                     }
@@ -122,10 +127,10 @@ def fetch_body(
     }
 
 
-def produced(message: Message, names: Names) -> dict[Partition, Produced]:
+def produced(message: Message, names: Names) -> dict[TopicPartition, Produced]:
     """The answers of a produce response, by partition."""
     return {
-        Partition(topic, answer["index"]): _produced(answer)
+        TopicPartition(topic, answer["index"]): _produced(answer)
         for each in message["responses"]
         for topic in (names.name("name", each),)
         for answer in each["partition_responses"]
@@ -143,7 +148,7 @@ def _produced(answer: Message) -> Produced:
     )
 
 
-def fetched(message: Message, names: Names) -> dict[Partition, Fetched]:
+def fetched(message: Message, names: Names) -> dict[TopicPartition, Fetched]:
     """The answers of a fetch response, by partition.
 
     Raises:
@@ -152,7 +157,7 @@ def fetched(message: Message, names: Names) -> dict[Partition, Fetched]:
     if message.get("error_code"):
         raise BrokerError(message["error_code"], "Fetch")
     return {
-        Partition(topic, answer["partition_index"]): _fetched(answer)
+        TopicPartition(topic, answer["partition_index"]): _fetched(answer)
         for each in message["responses"]
         for topic in (names.name("topic", each),)
         for answer in each["partitions"]

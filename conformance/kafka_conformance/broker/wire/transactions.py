@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kafka_conformance.broker.wire import tables
 from kafka_conformance.broker.wire.client import PAUSE, Client
 from kafka_conformance.broker.wire.errors import BrokerError
-from kafka_conformance.broker.wire.partitions import Partition
+from kafka_conformance.broker.wire.partitions import TopicPartition
 
 # Loading, none yet, not here, still ending the last transaction.
 IN_A_MOMENT: Final = frozenset({14, 15, 16, 51})
@@ -55,25 +55,25 @@ def find_coordinator(client: Client, transactional_id: str) -> int:
 
 
 def add_partitions(
-    client: Client, transactional_id: str, producer: Producer, partitions: Iterable[Partition]
-) -> dict[Partition, int]:
+    client: Client, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
     """Add *partitions* to the running transaction, or begin one with them; error codes by partition."""
     topics: dict[str, list[int]] = {}
     for each in partitions:
-        topics.setdefault(each.topic, []).append(each.index)
+        topics.setdefault(each.topic, []).append(each.partition)
     body = {
         "transactional_id": transactional_id,
         **producer._asdict(),
         "topics": [{"name": name, "partitions": indexes} for name, indexes in topics.items()],
     }
-    found: dict[Partition, int] = {}
+    found: dict[TopicPartition, int] = {}
 
     def ask() -> int:
         version = min(ADD_PARTITIONS_VERSION, client.newest(tables.ADD_PARTITIONS_TO_TXN))
         answer = client.demand(tables.ADD_PARTITIONS_TO_TXN, body, version)
         for topic in answer["results_by_topic"]:
             for each in topic["results_by_partition"]:
-                found[Partition(topic["name"], each["partition_index"])] = each["partition_error_code"]
+                found[TopicPartition(topic["name"], each["partition_index"])] = each["partition_error_code"]
         return max((code for code in found.values() if code in IN_A_MOMENT), default=0)
 
     _patiently(ask, "AddPartitionsToTxn")
