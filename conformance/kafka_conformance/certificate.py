@@ -117,7 +117,13 @@ def scores_by_area(lines: Sequence[Line]) -> dict[str, float]:
     areas: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
         areas[line.area].append(line)
-    return {area: rates(areas[area]).score(whole) for area in sorted(areas)}
+    return {area: _rates_of_area(areas[area]).score(whole) for area in sorted(areas)}
+
+
+def _rates_of_area(lines: Sequence[Line]) -> Rates:
+    """As `rates`, but a side that was skipped whole is none; over a whole run it counts against it."""
+    answered = {line.expected for line in lines if line.outcome != "skipped"}
+    return rates(line for line in lines if line.expected in answered)
 
 
 def null_scores(cases: Sequence[Case]) -> dict[str, float]:

@@ -11,7 +11,7 @@ Observations are values; nothing that a testee does is an exception of ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET
 
@@ -81,6 +81,9 @@ class Garbled:
     why: str
 
 
+# The longest of ours has 23 characters.
+MAX_KIND: Final = 40
+
 Observation = Decoded | Encoded | Refused | Skipped | Crashed | Hung | Exceeded | Garbled
 
 
@@ -99,7 +102,7 @@ def observe(answer: Answer | Reply) -> Observation:
 
 
 def _tamed(error: Refusal) -> Refusal:
-    return Refusal(error.kind, printable(error.message))
+    return Refusal(printable(error.kind, MAX_KIND), printable(error.message))
 
 
 def how_it_ended(ending: Crashed | Exceeded) -> str:

@@ -25,6 +25,8 @@ from kafka_conformance.report import Finding, Report
 
 # Lines are lines: whoever reads a pipe wraps them, or does not.
 PIPED_WIDTH: Final = 4000
+# Columns that it takes to say a finding on one line.
+WIDE: Final = 140
 MOST_FINDINGS: Final = 20
 
 HEADINGS: Final[dict[Outcome, str]] = {
@@ -114,10 +116,10 @@ def _number(count: int, outcome: Outcome) -> Text:
 def _verdict(report: Report) -> Iterator[Text]:
     certificate = report.certificate
     if certificate.certified:
-        known = len(report.findings)
-        yield Text("CERTIFIED", style="bold green").append(
-            f"  with {known} known deviations" if known else "", style="not bold"
-        )
+        known, others = len(report.findings) - len(report.fresh), len(report.fresh)
+        parts = [_counted(known, "known deviation")] * bool(known) + [_counted(others, "minor finding")] * bool(others)
+        aside = f"  with {' and '.join(parts)}" if parts else ""
+        yield Text("CERTIFIED", style="bold green").append(aside, style="not bold")
     else:
         yield Text("NOT CERTIFIED", style="bold red").append(f"  {'; '.join(certificate.reasons)}", style="not bold")
     nulls = ", ".join(f"{name} {value:.3f}" for name, value in certificate.nulls.items())
@@ -125,6 +127,10 @@ def _verdict(report: Report) -> Iterator[Text]:
     line.append(f", {certificate.answered_score:.3f} over the cases that it answered", style="not bold")
     yield line.append(f"  ·  null testees: {nulls}", style="dim not bold")
     yield from _coverage(report)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _coverage(report: Report) -> Iterator[Text]:
@@ -146,17 +152,26 @@ def _show_findings(report: Report, on: Console, most: int) -> None:
     known = len(report.findings) - len(report.fresh)
     heading = f"{len(report.fresh):,} findings, worst first" + (f"; {known:,} known deviations" if known else "")
     on.print(Text(heading, style="bold"))
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("severity", no_wrap=True)
-    table.add_column("case", overflow="fold", min_width=24)
-    table.add_column("rule", no_wrap=True)
-    table.add_column("what differed", overflow="fold")
-    for first, others in alike[:most]:
-        table.add_row(*_finding(first, others))
-    on.print(Padding(table, (0, 0, 0, 2)))
+    if on.width >= WIDE:
+        on.print(Padding(_in_columns(alike[:most]), (0, 0, 0, 2)))
+    else:
+        for first, others in alike[:most]:
+            severity, case, rule, why = _finding(first, others)
+            on.print(Text.assemble("  ", severity, "  ", case, "  ", rule), soft_wrap=True)
+            on.print(Padding(why, (0, 0, 0, 6)), style="dim")
     if len(alike) > most:
         rest = sum(1 + len(others) for _, others in alike[most:])
         on.print(Text(f"  and {rest:,} more in the full result", style="dim"))
+
+
+def _in_columns(alike: Sequence[tuple[Finding, list[Finding]]]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("severity", "case", "rule"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("what differed", overflow="fold")
+    for first, others in alike:
+        table.add_row(*_finding(first, others))
+    return table
 
 
 def _finding(first: Finding, others: Sequence[Finding]) -> tuple[Text, ...]:

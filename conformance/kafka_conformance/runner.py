@@ -108,9 +108,18 @@ def run(plan: Run) -> Results:
         if earned is not None and earned.complete:
             return earned
         _ask_the_rest(plan, header, hello, first, earned.lines if earned else ())
+    except KeyboardInterrupt:
+        raise Interrupted(_lines_in(plan.path), len(plan.cases)) from None
     finally:
         first.close()
     return results.read(plan.path)
+
+
+def _lines_in(path: Path) -> int:
+    try:
+        return len(results.read(path).lines)
+    except Unusable:
+        return 0
 
 
 def _header(plan: Run, hello: HelloReply, seconds: float) -> Header:
@@ -191,8 +200,6 @@ def _ask(plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Write
             done += len(lines)
             findings += sum(line.outcome not in ("agree", "skipped") for line in lines)
             plan.progress(done, len(plan.cases), findings)
-    except KeyboardInterrupt:
-        raise Interrupted(done, len(plan.cases)) from None
     finally:
         _stop(state, sandboxes, threads)
     return sandboxes

@@ -38,7 +38,7 @@ MIN_SECONDS: Final = 0.5
 MAX_SECONDS: Final = 10.0
 CALIBRATION_SECONDS: Final = 3.0
 # Inputs made from a recipe are large, or claim to be.
-HEAVY_SECONDS: Final = 5.0
+HEAVY_SECONDS: Final = 4.0
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
@@ -91,6 +91,8 @@ class Sandbox:
         self._many: bool | None = None
         # Whether it left a trivial question unanswered; then it is asked one by one.
         self._doubtful = False
+        # Whether it takes lines ahead of its replies: None until one of them was late.
+        self._takes_rows: bool | None = None
         self._ids = map(str, count(1))
 
     def hello(self) -> HelloReply:
@@ -120,16 +122,16 @@ class Sandbox:
 
         Several have to be of one kind, all bytes or all batches, and not heavy.
         """
-        if len(questions) == 1 or (self._doubtful and not self.tally.answers):
-            yield from map(self._alone, questions)
-            return
         done = 0
         while done < len(questions):
             rest = questions[done:]
+            if len(rest) == 1 or self._takes_rows is False or (self._doubtful and not self.tally.answers):
+                yield from map(self._alone, rest)
+                return
             self._running()  # which tells whether it takes `many`
             many = self._many and isinstance(rest[0].subject, bytes)
             for answer in self._at_once(rest) if many else self._in_a_row(rest):
-                yield answer or self._alone(questions[done])
+                yield answer or self._again(questions[done])
                 done += 1
 
     def close(self) -> None:
@@ -148,6 +150,7 @@ class Sandbox:
         """A sandbox of its own for the same testee, with what was learnt about it."""
         other = Sandbox(self.connection, self.seconds)
         other._doubtful = self._doubtful
+        other._takes_rows = self._takes_rows
         return other
 
     # Starting
@@ -238,8 +241,8 @@ class Sandbox:
     def _fell(self, child: Child, trouble: Trouble, spent: float, *, fresh: bool) -> Answered | None:
         """How it fell over the first question without a reply, if that is known well enough."""
         observation: Observation
-        if trouble is Trouble.LATE and self.tally.answers:
-            # It does send its replies, so it is this one that it works on.
+        self._fell_by = trouble
+        if trouble is Trouble.LATE and self._takes_rows:
             observation = Hung(spent)
         elif trouble is Trouble.ENDED and fresh:
             observation = child.ending()
@@ -274,6 +277,20 @@ class Sandbox:
                 return Trouble.LATE
 
     # Asking one
+
+    _fell_by: Trouble | None = None
+
+    def _again(self, question: Question) -> Answered:
+        """Ask alone what was not answered in a row; if it was late only there, do not ask in rows again.
+
+        A testee may lose lines that are there before it replied, and would be
+        blamed for hanging over each of them.
+        """
+        late = self._fell_by is Trouble.LATE
+        answered = self._alone(question)
+        if late and self._takes_rows is None:
+            self._takes_rows = isinstance(answered.observation, Hung)
+        return answered
 
     def _alone(self, question: Question) -> Answered:
         if self._doubtful and not self.tally.answers and self.tally.unanswered >= PATIENCE:

@@ -62,9 +62,7 @@ ENTRY: Final = layout(offset="i64", size="i32")
 # LEG-01, seed 004:55-61.  key_length, key, value_length, value follow.
 MESSAGE_V0: Final = layout(offset="i64", message_size="i32", crc="u32", magic="i8", attributes="i8")
 # LEG-02, KIP-32: the timestamp comes after the attributes.
-MESSAGE_V1: Final = layout(
-    offset="i64", message_size="i32", crc="u32", magic="i8", attributes="i8", timestamp="i64"
-)
+MESSAGE_V1: Final = layout(offset="i64", message_size="i32", crc="u32", magic="i8", attributes="i8", timestamp="i64")
 # HDR-01, HDR-04, seed 002:94-109 (seeds 000, 001 and 003 leave out record_count).
 BATCH_V2: Final = layout(
     base_offset="i64",

@@ -37,9 +37,7 @@ def decode_nullable_int32(data: bytes, at: int, field: str) -> tuple[bytes | Non
     """An int32 length called *field* and its bytes; every negative length is null (LEG-08, LEG-09)."""
     if at + INT32.size > len(data):
         # LEG-03, LEG-11: Kafka runs over the end of the buffer here; we say what is missing.
-        raise RecordFormatError(
-            "truncated", f"{field} needs 4 bytes", path=field, offset=at, rule="LEG-03"
-        )
+        raise RecordFormatError("truncated", f"{field} needs 4 bytes", path=field, offset=at, rule="LEG-03")
     (size,) = INT32.unpack_from(data, at)
     at += INT32.size
     return (None, at) if size < 0 else take(data, at, size, field=field, rule="LEG-11")

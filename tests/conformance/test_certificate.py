@@ -79,6 +79,14 @@ def test_an_area_with_one_side_takes_the_other_from_the_whole() -> None:
     assert certificate.scores_by_area([line("agree", "invalid", "only_invalid"), *GOOD])["only_invalid"] == 1.0
 
 
+def test_an_area_whose_invalid_cases_are_skipped_shows_the_rest() -> None:
+    """A side of an area that was skipped whole is taken from the whole run; in the whole it counts."""
+    lines = [line("agree", "valid", "half"), line("skipped", "invalid", "half"), *GOOD]
+
+    assert certificate.scores_by_area(lines)["half"] == pytest.approx(0.8)
+    assert score(lines) == pytest.approx(0.8)
+
+
 @pytest.mark.parametrize("name", NULLS)
 def test_null_testees_score_nothing(name: str, corpus: list[Case]) -> None:
     """Each null testee is judged on the same cases, and gets nothing."""

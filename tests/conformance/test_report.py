@@ -158,6 +158,26 @@ def test_a_good_run_says_so(corpus: list[Case]) -> None:
     assert re.search(r"^all +· +2 +1\.000$", text, re.MULTILINE)
 
 
+def test_a_narrow_terminal_gets_two_lines_for_a_finding(corpus: list[Case]) -> None:
+    """A case id is never broken, so that it can be copied."""
+    name = f"a.{'long_name_' * 8}[parameter]"
+    for width in (70, 200):
+        file = io.StringIO()
+        render.show(make([line(name, "crash")], corpus), Console(file=file, force_terminal=True, width=width))
+
+        assert file.getvalue().count(name) == 3
+
+
+def test_minor_findings_are_told_beside_a_certificate(corpus: list[Case]) -> None:
+    """A certificate does not hide what it does not forbid."""
+    lines = [line(f"a.v{at}", "agree") for at in range(40)] + [line("a.i", "agree", expected="invalid")]
+    lines += [line("a.lossy", "lossy"), line("a.known", "crash")]
+
+    assert "CERTIFIED  with 1 known deviation and 1 minor finding" in plain(
+        make(lines, corpus, known("a.known", "crash"))
+    )
+
+
 def test_a_terminal_gets_colours(corpus: list[Case]) -> None:
     """On a terminal there are colours, and still nothing that the testee sent."""
     file = io.StringIO()

@@ -245,6 +245,15 @@ def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> 
     assert made.tally.starts <= 7
 
 
+def test_lines_that_a_testee_loses_are_no_hangs(script: Script, sandbox: Make) -> None:
+    """A testee that drops what arrives before it has replied is asked one by one."""
+    made = sandbox(script("time.sleep(0.05)\nos.read(0, 65536) if select.select([0], [], [], 0)[0] else None\n" + REPLY,
+                          setup="import select\nsys.stdin = open(0, buffering=1)"))  # fmt: skip
+
+    assert [answer.observation for answer in made.ask([Question(b"x" * 9000)] * 6)] == [ANSWERED] * 6
+    assert made.tally.starts == 2
+
+
 def test_limit_is_calibrated(script: Script, sandbox: Make) -> None:
     """A quick testee gets the shortest limit, a slow one a hundred times what it takes."""
     assert sandbox(script(REPLY)).calibrate([b"a", b"b", b"c"]) == MIN_SECONDS

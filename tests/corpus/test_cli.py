@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_corpus import pack
+from kafka_corpus import pack, registry
 from kafka_corpus.cli import corpus
 from kafka_corpus.vectors import content_hash, load_vectors
 
 CASE = load_vectors()[0]
 DECODE = next(case for case in load_vectors() if case.op == "decode" and isinstance(case.input, bytes))
+
+
+@pytest.fixture
+def some_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands compile a few areas only; tests/corpus/test_goldens.py has them all."""
+    few = [case for case in registry.all_cases() if case.area in (CASE.area, "framing", "varint")]
+    monkeypatch.setattr(registry, "all_cases", lambda: tuple(few))
 
 
 def run(*arguments: str, code: int = 0) -> Result:
@@ -85,6 +92,7 @@ def test_show_unknown() -> None:
     assert CASE.id in run("show", CASE.id[:-1], code=2).stderr
 
 
+@pytest.mark.usefixtures("some_cases")
 def test_check() -> None:
     """`check --json` says whether all holds, and ends accordingly."""
     found = CliRunner().invoke(corpus, ["check", "--json"])
@@ -93,6 +101,7 @@ def test_check() -> None:
     assert said["cases"] > 0
 
 
+@pytest.mark.usefixtures("some_cases")
 def test_compile_into_a_folder(tmp_path: Path) -> None:
     """`compile` writes everything, then nothing; `check` finds a tampered file and ends with 1."""
     root = ("--root", str(tmp_path))
@@ -106,6 +115,7 @@ def test_compile_into_a_folder(tmp_path: Path) -> None:
     assert "schema/vector.schema.json: is out of date" in run("compile", "--check", *root, code=1).stdout
 
 
+@pytest.mark.usefixtures("some_cases")
 def test_compile_keeps_promises(tmp_path: Path) -> None:
     """`compile` refuses to change what an id asks, and says which; `--rewrite-ids` does it before the release."""
     root = ("--root", str(tmp_path))
@@ -125,6 +135,7 @@ def test_export(tmp_path: Path) -> None:
     assert document("export", folder, "--check", code=1)["differences"] == ["README.md is missing"]
 
 
+@pytest.mark.usefixtures("some_cases")
 def test_evidence(tmp_path: Path) -> None:
     """`evidence requests` asks every case, `evidence add` records the replies."""
     asked = run("evidence", "requests", "--only", CASE.id).stdout.splitlines()

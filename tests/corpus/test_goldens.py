@@ -10,7 +10,7 @@ import pytest
 
 from kafka_corpus import check, compiler, pack, registry, schema
 from kafka_corpus.answers import ask_reference, disagreement
-from kafka_corpus.case import Case
+from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vectors import content_hash, corpus_hash, corpus_hash_of, load_manifest, load_vectors, matches
 from kafka_records.rules import all_rules
 
@@ -44,8 +44,9 @@ def test_nothing_has_drifted() -> None:
 
 @pytest.mark.parametrize("area", AREAS)
 def test_reference_agrees(area: str) -> None:
-    """The reference answers every case of the area as the case expects."""
-    answers = {case.id: disagreement(case, ask_reference(case)) for case in of(area)}
+    """The reference answers every case of the area as the case expects; recipes are asked by `corpus check`."""
+    plain = [case for case in of(area) if not isinstance(case.input, Recipe)]
+    answers = {case.id: disagreement(case, ask_reference(case)) for case in plain}
     assert {id_: reason for id_, reason in answers.items() if reason} == {}
 
 

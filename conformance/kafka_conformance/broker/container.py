@@ -7,8 +7,6 @@ pipe of ours: when it closes, whatever happened to us, the container ends itself
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -93,18 +91,12 @@ def build(release: str, base: str = DEFAULT_BASE) -> str:
     program = _running_engine()
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copytree(jars.provide(found), Path(scratch) / "jars")
-        text = f"FROM {base}\nLABEL {LABEL}={_digest(found)}\nCOPY jars {IMAGE_JARS}\n"
+        text = f"FROM {base}\nLABEL {LABEL}={jars.lock_digest(found)}\nCOPY jars {IMAGE_JARS}\n"
         (Path(scratch) / "Dockerfile").write_text(text, encoding="utf-8")
         done = _engine(program, "build", "--tag", tag(found), scratch, seconds=BUILD_SECONDS)
     if done.returncode:
         raise NoBroker(f"the image of Kafka {release} could not be built on {base}", log=done.stdout[-2000:])
     return tag(found)
-
-
-def _digest(release: Release) -> str:
-    """The release's part of the lock in one word."""
-    text = json.dumps(dict(jars.locked().get(release.name, {})), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _check_image(program: str, release: Release) -> None:
@@ -113,7 +105,7 @@ def _check_image(program: str, release: Release) -> None:
     hint = f"kafkaproof broker build {release.name}"
     if done.returncode:
         raise NoBroker(f"there is no image {tag(release)}", hint=hint)
-    if done.stdout.strip() != _digest(release):
+    if done.stdout.strip() != jars.lock_digest(release):
         raise JarsDiffer(f"the image {tag(release)} was built from other jars than those that are locked", hint=hint)
 
 

@@ -18,22 +18,20 @@ from typing import Final
 
 # $1 is the folder to remove, the rest is the command.  The shell gives background
 # commands no standard input, so they get a copy of it; nobody ever reads a line
-# there, only the end.
+# there, only the end.  Only the first shell kills by number, while it waits for
+# that very process: a number that is free again is never killed.
 SCRIPT: Final = """
 folder="$1"; shift
 exec 3<&0
-"$@" <&3 3<&- & child=$!
-{
-    read -r _ <&3
-    kill -9 $child
-    while kill -0 $child; do sleep 0.05; done
-    rm -rf "$folder"
-} >/dev/null 2>&1 & watcher=$!
-exec 3<&-
 trap 'kill -TERM $child' TERM
+trap 'orphaned=yes; kill -KILL $child' USR1
+"$@" <&3 3<&- & child=$!
+{ read -r _ <&3; kill -USR1 $$; } >/dev/null 2>&1 & watcher=$!
+exec 3<&-
 wait $child; code=$?
 while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
-kill -9 $watcher
+[ -z "$orphaned" ] || { rm -rf "$folder"; kill -KILL 0; }
+kill -KILL $watcher
 exit $code
 """
 TAIL_LINES: Final = 25
@@ -83,7 +81,9 @@ class Guarded:
 
     def terminate(self, seconds: float) -> bool:
         """Ask it to end by itself; whether it did within *seconds*."""
-        self._signal(signal.SIGTERM)
+        # To the shell alone, which passes it on: nobody hears it twice.
+        if not self.has_ended():
+            os.kill(self.pid, signal.SIGTERM)
         end = time.monotonic() + seconds
         while not self.has_ended() and time.monotonic() < end:
             time.sleep(0.02)
@@ -94,18 +94,15 @@ class Guarded:
         if self._process.returncode is not None:
             return
         self._crash()
-        self._signal(signal.SIGKILL)
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass  # nobody left
         self._process.wait()
         select.select([self._alive], [], [], _GRACE)
         os.close(self._alive)
         if self._process.stdin is not None:
             self._process.stdin.close()
-
-    def _signal(self, number: int) -> None:
-        try:
-            os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass  # nobody left
 
     def tail(self) -> str:
         """The last lines of what it wrote."""

@@ -38,9 +38,20 @@ def cache_directory() -> Path:
     return Path(cache) / "kafkaproof" / "brokers"
 
 
+def folder_of(release: Release) -> Path:
+    """Where the jars of *release* are kept: a place of their own for each version of the lock."""
+    return cache_directory() / f"{release.name}-{lock_digest(release)[:12]}"
+
+
 def is_cached(release: Release) -> bool:
     """Whether the jars have been fetched; whether they are right is seen when they are used."""
-    return (cache_directory() / release.name).is_dir()
+    return folder_of(release).is_dir()
+
+
+def lock_digest(release: Release) -> str:
+    """The release's part of the lock as one SHA-256."""
+    text = json.dumps(dict(locked().get(release.name, {})), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def locked(path: Path = LOCK) -> dict[str, Digests]:
@@ -59,7 +70,7 @@ def provide(release: Release) -> Path:
     digests = locked().get(release.name)
     if digests is None:
         raise NoBroker(f"no jars of Kafka {release.name} are locked", hint="kafkaproof broker lock")
-    folder = cache_directory() / release.name
+    folder = folder_of(release)
     if not folder.is_dir():
         _fetch_into(folder, release)
     check(folder, digests, release.name)
@@ -147,7 +158,8 @@ def pom(release: Release) -> str:
     """The project that Maven is asked to resolve."""
     exclusions = "".join(f"<exclusion>{_coordinates(each)}</exclusion>" for each in release.without)
     broker = f"{_coordinates(f'{release.artifact}:{release.name}')}<exclusions>{exclusions}</exclusions>"
-    dependencies = [broker, *map(_coordinates, release.extra)]
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    dependencies = [broker, *(f"{_coordinates(each)}{alone}" for each in release.extra)]
     listed = "".join(f"<dependency>{each}</dependency>" for each in dependencies)
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'

@@ -189,7 +189,7 @@ class JvmBroker:
         return [*place.java(self._folder), *settings.JVM_FLAGS, *flags, main]
 
     def tool(self, main: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run another main class of the release, such as `kafka.tools.DumpLogSegments`; output and errors in `stdout`.
+        """Run another main class of the release, while the broker runs or not; output and errors in `stdout`.
 
         Raises:
             NoBroker: it does not end.
@@ -208,6 +208,17 @@ class JvmBroker:
             )
         except subprocess.TimeoutExpired as error:
             raise NoBroker(f"{main} of Kafka {self.release} did not end within {TOOL_LIMIT:g} s") from error
+
+    def dump_log_segments(self, *arguments: str) -> str:
+        """What DumpLogSegments of this release says, `--files` and more given by the caller.
+
+        Raises:
+            NoBroker: the tool does not end, or fails.
+        """
+        done = self.tool(self._release.dump_log_segments, *arguments)
+        if done.returncode:
+            raise NoBroker(f"DumpLogSegments of Kafka {self.release} failed", log=done.stdout)
+        return done.stdout
 
     def client(self) -> Client:
         """A new connection to it, for the caller to close.  Raises `Unreachable`."""

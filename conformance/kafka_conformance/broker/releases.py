@@ -24,6 +24,10 @@ JAXB: Final = "javax.xml.bind:jaxb-api:2.3.1"
 # In place of 3.4.13, whose client takes addresses apart that Java 14 and later write
 # differently (ZOOKEEPER-3779).
 ZOOKEEPER: Final = "org.apache.zookeeper:zookeeper:3.4.10"
+# From 4.2 on DumpLogSegments lies there.  The newest that was published; it reads what
+# 4.4.0 writes, with 4.4.0's own classes.
+TOOLS: Final = "org.apache.kafka:kafka-tools:4.3.1"
+DUMP_IN_TOOLS: Final = "org.apache.kafka.tools.DumpLogSegments"
 # Bindings that come along, in releases where we put our own in their place.
 BINDINGS: Final = ("org.slf4j:slf4j-log4j12", "org.slf4j:slf4j-reload4j")
 
@@ -37,13 +41,15 @@ class Release:
         scala: the Scala version in the artifact's name.
         mode: what keeps its metadata; we use KRaft wherever it is ready for production (3.3 on).
         magics: the message formats that it stores, oldest first.
-        extra: coordinates (`group:artifact:version`) of jars that it needs beside its own dependencies.
+        extra: coordinates (`group:artifact:version`) of jars that it needs beside its own dependencies; they come
+            without theirs.
         without: dependencies (`group:artifact`) left out.
         java: the oldest Java that runs it, and the newest that we know to, if there is one.
         creates_topics: whether it has the CreateTopics request (KIP-4, 0.10.1).
         names_itself: whether it names itself in Metadata from its start, and not only once there is a topic.
         versions: oldest and newest version of its requests by their key, where it cannot be asked (before
             ApiVersions, KIP-35, 0.10.0); None where it can.
+        dump_log_segments: the main class of the tool that reads segment files.
         config: settings beside those that all releases share.
     """
 
@@ -57,6 +63,7 @@ class Release:
     creates_topics: bool = True
     names_itself: bool = True
     versions: Mapping[int, tuple[int, int]] | None = None
+    dump_log_segments: str = "kafka.tools.DumpLogSegments"
     config: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -107,13 +114,22 @@ RELEASES: Final = (
     Release("3.9.2", "2.13", "kraft", V2),
     Release("4.0.2", "2.13", "kraft", V2_ONLY, extra=(SLF4J_SIMPLE,), java=MODERN_JAVA),
     Release("4.1.2", "2.13", "kraft", V2_ONLY, extra=(SLF4J_SIMPLE,), java=MODERN_JAVA),
-    Release("4.3.1", "2.13", "kraft", V2_ONLY, extra=(SLF4J_SIMPLE,), java=MODERN_JAVA),
+    Release(
+        "4.3.1",
+        "2.13",
+        "kraft",
+        V2_ONLY,
+        extra=(SLF4J_SIMPLE, TOOLS),
+        java=MODERN_JAVA,
+        dump_log_segments=DUMP_IN_TOOLS,
+    ),
     Release(
         "4.4.0",
         "2.13",
         "kraft",
         V2_ONLY,
-        extra=(SLF4J_SIMPLE,),
+        extra=(SLF4J_SIMPLE, TOOLS),
+        dump_log_segments=DUMP_IN_TOOLS,
         # It is named in the published pom, and was not published.
         without=(*BINDINGS, "org.apache.kafka:kafka-tools-api"),
         java=MODERN_JAVA,

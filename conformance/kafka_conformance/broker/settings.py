@@ -38,19 +38,23 @@ SHARED: Final = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    "controlled.shutdown.enable": "false",
 }
 _WITH_ZOOKEEPER: Final = {
     "broker.id": NODE_ID,
     # After a crash the broker cannot come back before its old session has ended.
     "zookeeper.session.timeout.ms": "4000",
     "zookeeper.connection.timeout.ms": "30000",
+    # There is nobody to hand anything over to.
+    "controlled.shutdown.enable": "false",
 }
 _WITH_KRAFT: Final = {
     "node.id": NODE_ID,
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    # As with ZooKeeper: after a crash, how long the broker's old session is in the way.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "200",
     # There is nobody else to wait for.
     "controller.quorum.election.timeout.ms": "200",
     "controller.quorum.fetch.timeout.ms": "2000",

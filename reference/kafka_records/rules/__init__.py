@@ -189,8 +189,8 @@ def _saying(entry: dict[str, str]) -> Saying:
 
 def _table(name: str) -> dict[str, Any]:
     # Not at the top: whoever imports us pays for a parser only when asking for a rule.
-    import tomllib  # noqa: PLC0415
-    from importlib.resources import files  # noqa: PLC0415
+    import tomllib
+    from importlib.resources import files
 
     text = files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

@@ -14,7 +14,7 @@ from kafka_conformance.broker.wire.errors import (
     UnsupportedVersion,
     WireError,
 )
-from kafka_conformance.broker.wire.partitions import Fetched, TopicPartition, Produced
+from kafka_conformance.broker.wire.partitions import Fetched, Produced, TopicPartition
 
 __all__ = [
     "BrokerError",
@@ -23,9 +23,9 @@ __all__ = [
     "Connection",
     "Fetched",
     "GarbledResponse",
-    "TopicPartition",
     "Produced",
     "Silent",
+    "TopicPartition",
     "Unreachable",
     "UnsupportedVersion",
     "WireError",

@@ -16,8 +16,8 @@ from kafka_conformance.broker.wire.errors import BrokerError, Silent, Unsupporte
 from kafka_conformance.broker.wire.partitions import (
     Fetched,
     Names,
-    TopicPartition,
     Produced,
+    TopicPartition,
     fetch_body,
     fetched,
     produce_body,

@@ -1,0 +1,155 @@
+"""How brokers differ from release to release, as one table of what changed when.
+
+A release stands for its minor version: `behaviour("4.1.2")` is what `CHANGES`
+had made of the broker by 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from kafka_records.broker.errors import CORRUPT_MESSAGE, INVALID_RECORD
+from kafka_records.constants import DEFAULT_MAX_MESSAGE_BYTES, INT64_MAX, MAGIC_VALUE_V1, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
+from kafka_records.errors import RecordFormatError
+
+# How a compressed v2 batch is read while its bytes are kept: whole records; keys and
+# values skipped by way of a buffer (2.4); skipped in the stream itself (KAFKA-14633, 3.6).
+SkipsBy = Literal["nothing", "buffer", "stream"]
+HOUR: Final = 3_600_000  # milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """What a release does, where releases differ.
+
+    Attributes:
+        produce: oldest and newest version of the produce request.
+        newest_magic: the newest format that it stores.
+        honours_message_format: whether the topic's message.format.version may ask for an older one.
+        codecs: how many codec ids it knows.
+        invalid_record: what it answers to InvalidRecordException (KIP-467).
+        inspects_first: whether it looks into a request's batches before any partition is appended to.
+        flag_limit: the least bytes that the first batch needs then (HDR-05).
+        one_magic: whether all batches of a partition need one magic, compressed ones a set of their own.
+        collects: whether errors of records are gathered before one is raised (TIM-17).
+        ordered_inner: whether inner offsets out of order are refused rather than rewritten.
+        skips_by: how compressed records are read that are kept as they are.
+        checks_partial: whether the magic of a partial entry is looked at (FRM-08).
+        names_lengths: whether a record that is longer than the batch is refused, not read as null.
+        bounds_bodies: whether compressed records are measured by max.decompressed.message.bytes.
+        sees_available: whether its byte streams say how much is left.
+        create_time_only: whether LogAppendTime from a producer is refused on every topic (TIM-14).
+        time_limits: whether before.max and after.max exist (KIP-937).
+        after_max: default of message.timestamp.after.max.ms.
+        difference_max: whether message.timestamp.difference.max.ms exists.
+        max_message_bytes: default of max.message.bytes.
+        verifies: whether a transaction's partition is verified with the coordinator (KIP-890).
+        adds_partitions: the produce version that adds a partition to a transaction by itself.
+        accepts_unknown: whether an unknown producer may start at any sequence (KIP-360).
+    """
+
+    produce: tuple[int, int] = (0, 2)
+    newest_magic: int = MAGIC_VALUE_V1
+    honours_message_format: bool = True
+    codecs: int = 4
+    invalid_record: int = CORRUPT_MESSAGE
+    inspects_first: bool = False
+    flag_limit: int = 0
+    one_magic: bool = False
+    collects: bool = False
+    ordered_inner: bool = False
+    skips_by: SkipsBy = "nothing"
+    checks_partial: bool = False
+    names_lengths: bool = False
+    bounds_bodies: bool = False
+    sees_available: bool = False
+    create_time_only: bool = True
+    time_limits: bool = False
+    after_max: int = INT64_MAX
+    difference_max: bool = True
+    max_message_bytes: int = 1_000_012
+    verifies: bool = False
+    adds_partitions: int | None = None
+    accepts_unknown: bool = False
+
+
+Version = tuple[int, ...]
+OLDEST: Final = Behaviour()
+
+CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
+    (0, 11, 0): {"produce": (0, 3), "newest_magic": MAGIC_VALUE_V2, "inspects_first": True},
+    (1, 0): {"produce": (0, 5)},
+    (2, 0): {"produce": (0, 6), "checks_partial": True},
+    (2, 1): {"produce": (0, 7), "codecs": 5},
+    (2, 4): {
+        "produce": (0, 8),
+        "invalid_record": INVALID_RECORD,
+        "one_magic": True,
+        "ordered_inner": True,
+        "skips_by": "buffer",
+    },
+    (2, 5): {
+        "ordered_inner": False,
+        "collects": True,
+        "accepts_unknown": True,
+        "max_message_bytes": DEFAULT_MAX_MESSAGE_BYTES,
+    },
+    (2, 8): {"produce": (0, 9)},
+    (3, 0): {"honours_message_format": False, "names_lengths": True},
+    (3, 6): {
+        "produce": (0, 9),
+        "skips_by": "stream",
+        "create_time_only": False,
+        "time_limits": True,
+        "verifies": True,
+        "flag_limit": RECORD_BATCH_OVERHEAD - 10,
+    },
+    (3, 8): {"produce": (0, 11), "sees_available": True},
+    (4, 0): {
+        "produce": (3, 12),
+        "after_max": HOUR,
+        "difference_max": False,
+        "adds_partitions": 12,
+    },
+    (4, 1): {"produce": (3, 13)},
+    (4, 4): {"bounds_bodies": True},
+}
+
+MINORS: Final[frozenset[Version]] = frozenset(
+    {(0, 10, 2), (0, 11, 0), (1, 0), (1, 1)}
+    | {(2, minor) for minor in range(9)}
+    | {(3, minor) for minor in range(10)}
+    | {(4, minor) for minor in range(5)}
+)
+
+
+def behaviour(release: str) -> Behaviour:
+    """What *release*, like "4.4.0", does.
+
+    Raises:
+        RecordFormatError: kind `malformed`, for a release that is not in the table.
+    """
+    minor = minor_version(release)
+    if minor not in MINORS:
+        message = f"no release {release!r} is known"
+        raise RecordFormatError("malformed", message, path="release", rule="PRD-01")
+    found = OLDEST
+    for since, changed in CHANGES.items():
+        if since <= minor:
+            found = replace(found, **changed)
+    return found
+
+
+def minor_version(release: str) -> Version:
+    """What a release stands for: three numbers before 1.0, two since; empty if it is none.
+
+    >>> minor_version("0.10.2.2"), minor_version("4.4.0"), minor_version("newest")
+    ((0, 10, 2), (4, 4), ())
+    """
+    numbers = release.split(".")
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        return ()
+    version = tuple(map(int, numbers))
+    return version[:3] if version[0] == 0 else version[:2]
