@@ -154,3 +154,12 @@ def test_base_timestamp_is_looked_at() -> None:
     verdict = judge(case(BATCH), Encoded(encode(later)))
 
     assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].base_timestamp")
+
+
+def test_a_wrapper_without_the_newest_time_is_lossy() -> None:
+    """A wrapper's own time is worked out again by brokers; a batch's is not the writer's to leave out."""
+    verdict = judge(case(WRAPPER, "masked"), Encoded(encode(replace(WRAPPER, max_timestamp=0))))
+    assert (verdict.outcome, verdict.field) == ("lossy", "batches[0].max_timestamp")
+
+    verdict = judge(case(ZIPPED, "masked"), Encoded(encode(replace(ZIPPED, max_timestamp=0))))
+    assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].max_timestamp")

@@ -34,7 +34,7 @@ from kafka_records.layout import BATCH_V2, CRC_OFFSET_LEGACY, MESSAGE_V1
 from kafka_records.log import encode
 from kafka_records.model import Batch, Header, Record
 from kafka_records.primitives import wrap_int64
-from kafka_records.utf8 import java_utf8
+from kafka_records.broker.strings import java_utf8
 
 # What computeAttributes knows: in v2, and in v1.
 KNOWN_BITS = (

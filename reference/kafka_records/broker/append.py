@@ -1,0 +1,203 @@
+"""What a broker does with a produced payload: KafkaApis, ReplicaManager and UnifiedLog, in their order (PRD-01).
+
+    request     framing of the first batch, transactional id, validateRecords, transaction
+    partition   base offset, size, CRC of every batch
+    records     LogValidator
+    again       size of what came out, segment size, producer state
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka_records.broker import before_v2
+from kafka_records.broker.config import TopicConfig
+from kafka_records.broker.entries import Entry, entries
+from kafka_records.broker.errors import Thrown, code_of
+from kafka_records.broker.log_validator import validate
+from kafka_records.broker.producer_state import check_transaction, find_duplicate, updated
+from kafka_records.broker.releases import Behaviour, behaviour
+from kafka_records.broker.state import AppendResult, BatchMetadata, LogState
+from kafka_records.broker.validation import Task
+from kafka_records.constants import MAGIC_VALUE_V1, MAGIC_VALUE_V2, NO_TIMESTAMP, Compression
+
+# ProduceRequest#validateRecords: since this version only v2, and one batch of it.
+FIRST_FOR_V2 = 3
+FIRST_FOR_ZSTD = 7
+# AddPartitionsToTxnManager: HDR-05, what `producerId()` needs.
+PRODUCER_ID_END = 51
+
+
+def append(
+    log: LogState, payload: bytes, config: TopicConfig, *, release: str, api_version: int, now_ms: int
+) -> AppendResult:
+    """What the leader of a partition answers to *payload*, and what it stores.
+
+    Args:
+        log: the partition so far.
+        payload: the record bytes of a produce request, whatever they are.
+        config: the topic's settings.
+        release: of Kafka, like "4.4.0".
+        api_version: of the produce request.
+        now_ms: the broker's time.
+
+    Raises:
+        RecordFormatError: kind `malformed`, only for a release that is not known.
+    """
+    does = behaviour(release)
+    payload = bytes(payload)
+    try:
+        _check_request(log, payload, does, api_version)
+    except Thrown as thrown:
+        return _refused(log, thrown, does, whole=not _is_partitions(thrown))
+    try:
+        if does.newest_magic == MAGIC_VALUE_V1:
+            return before_v2.append_messages(log, payload, config, does, now_ms)
+        return _append(log, payload, config, does, api_version, now_ms)
+    except Thrown as thrown:
+        return _refused(log, thrown, does)
+
+
+class _OfPartition(Thrown):
+    """An exception that is answered for one partition, though the request is still being looked at."""
+
+
+def _is_partitions(thrown: Thrown) -> bool:
+    return isinstance(thrown, _OfPartition)
+
+
+def _refused(log: LogState, thrown: Thrown, does: Behaviour, *, whole: bool = False) -> AppendResult:
+    """The error that the broker answers (PRD-02, PRD-03, PRD-14)."""
+    return AppendResult(
+        log=log,
+        error_code=code_of(thrown.name, invalid_record=does.invalid_record),
+        record_errors=thrown.record_errors,
+        whole_request=whole,
+        rule=thrown.rule,
+    )
+
+
+def _check_request(log: LogState, payload: bytes, does: Behaviour, api_version: int) -> None:
+    """KafkaApis#handleProduceRequest, ReplicaManager#handleProduceAppend."""
+    oldest, newest = does.produce
+    if not oldest <= api_version <= newest:
+        # PRD-09: a real broker closes the connection, or says so in its own version.
+        raise Thrown("UnsupportedVersionException", "PRD-09")
+    if not does.inspects_first:
+        return
+    first = next(entries(payload, does), None)
+    if first is not None and first.is_transactional and not log.producing.transactional_id:
+        raise Thrown("TransactionalIdAuthorizationException", "TXN-02")
+    if api_version >= FIRST_FOR_V2:
+        _validate_records(payload, does, api_version)
+    if does.verifies:
+        _verify(log, payload, does, api_version)
+
+
+def _validate_records(payload: bytes, does: Behaviour, api_version: int) -> None:
+    """ProduceRequest#validateRecords: what it declares is the partition's, what escapes the request's."""
+    try:
+        found = entries(payload, does)
+        first = next(found, None)
+        if first is None:
+            raise Thrown("InvalidRecordException", "HDR-24" if not payload else "HDR-20")
+        if first.magic != MAGIC_VALUE_V2:
+            raise Thrown("InvalidRecordException", "PRD-05")
+        if api_version < FIRST_FOR_ZSTD and first.compression(does) == "zstd":
+            raise Thrown("UnsupportedCompressionTypeException", "PRD-06")
+        if next(found, None) is not None:
+            raise Thrown("InvalidRecordException", "PRD-04")
+    except Thrown as thrown:
+        if code_of(thrown.name) < 0:
+            raise
+        raise _OfPartition(thrown.name, thrown.rule) from None
+
+
+def _verify(log: LogState, payload: bytes, does: Behaviour, api_version: int) -> None:
+    """The batches that a transaction has to vouch for (TXN-04, TXN-05)."""
+    batches = [batch for batch in entries(payload, does) if batch.has_producer_id and batch.is_transactional]
+    if len({(batch.producer_id, batch.number("producer_epoch")) for batch in batches}) > 1:
+        raise Thrown("InvalidPidMappingException", "TXN-04")
+    if batches:
+        try:
+            check_transaction(batches[0], log, does, api_version)
+        except Thrown as thrown:
+            raise _OfPartition(thrown.name, thrown.rule) from None
+
+
+def _append(
+    log: LogState, payload: bytes, config: TopicConfig, does: Behaviour, api_version: int, now_ms: int
+) -> AppendResult:
+    """UnifiedLog#append."""
+    batches, source = _analyze(payload, config, does)
+    if not batches:
+        return AppendResult(log=log, rule="FRM-12")
+    task = Task(
+        does=does,
+        config=config,
+        source=source,
+        now=now_ms,
+        offset=log.log_end_offset,
+        leader_epoch=log.leader_epoch,
+    )
+    validated = validate(batches, task)
+    stored = [Entry(data.data) for data in entries(validated.data, does)]
+    if validated.path != "in place":
+        check_sizes(stored, config, does, "SIZ-04")
+    check_segment(validated.data, config)
+    end = log.log_end_offset + validated.count
+    for batch in stored:
+        if duplicate := find_duplicate(batch, log):
+            return _known(log, duplicate)
+        log = updated(batch, log, does, api_version)
+    return AppendResult(
+        log=replace(log, log_end_offset=end),
+        base_offset=task.offset,
+        log_append_time=now_ms if task.appends_time else NO_TIMESTAMP,
+        stored=validated.data,
+        path=validated.path,
+        rule="RWR-01" if validated.path == "in place" else "RWR-05" if validated.path == "rebuilt" else "CNV-01",
+    )
+
+
+def _known(log: LogState, duplicate: BatchMetadata) -> AppendResult:
+    """A duplicate is answered as the first time, with its own timestamp (PID-08, TIM-23)."""
+    return AppendResult(
+        log=log, base_offset=duplicate.first_offset, log_append_time=duplicate.timestamp, rule="PID-08"
+    )
+
+
+def _analyze(payload: bytes, config: TopicConfig, does: Behaviour) -> tuple[list[Entry], Compression]:
+    """#analyzeAndValidateRecords, batch by batch (CRC-09); the last codec that is one is the source."""
+    batches: list[Entry] = []
+    source: Compression = "none"
+    for batch in entries(payload, does):
+        if batch.is_v2:
+            if batch.number("base_offset") != 0:
+                raise Thrown("InvalidRecordException", "HDR-06")
+            batch.number("last_offset_delta")
+        check_sizes([batch], config, does, "SIZ-01")
+        if not batch.is_valid:
+            raise Thrown("CorruptRecordException", _validity_rule(batch))
+        compression = batch.compression(does)
+        source = source if compression == "none" else compression
+        batches.append(batch)
+    return batches, source
+
+
+def _validity_rule(batch: Entry) -> str:
+    if not batch.is_v2:
+        return "LEG-04"
+    return "CRC-06" if len(batch.data) >= PRODUCER_ID_END + 10 else "HDR-05"
+
+
+def check_sizes(batches: list[Entry], config: TopicConfig, does: Behaviour, rule: str) -> None:
+    """SIZ-01, SIZ-04: each batch against max.message.bytes."""
+    if any(len(batch.data) > config.largest_batch(does) for batch in batches):
+        raise Thrown("RecordTooLargeException", rule)
+
+
+def check_segment(data: bytes, config: TopicConfig) -> None:
+    """SIZ-06: what is appended against segment.bytes."""
+    if len(data) > config.segment_bytes:
+        raise Thrown("RecordBatchTooLargeException", "SIZ-06")
