@@ -61,7 +61,7 @@ def _by_field(expected: Sequence[Batch], given: Sequence[Batch]) -> list[Differe
 
 
 def _graded(found: list[Difference], expected: Sequence[Batch]) -> list[Difference]:
-    """Mark what does the records no harm: an epoch that brokers overwrite, a codec not used, a wrapper's offset and time."""
+    """Mark what does the records no harm, like an epoch that brokers overwrite, or a codec not used."""
     legacy = all(batch.magic < MAGIC_VALUE_V2 for batch in expected)
     return [replace(difference, lossy=difference.lossy or _harmless(difference, legacy)) for difference in found]
 

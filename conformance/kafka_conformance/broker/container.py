@@ -67,14 +67,27 @@ def start(release: str, *, config: Mapping[str, str] | None = None, start_limit:
     """
     found = find_release(release)
     program = _running_engine()
-    _check_image(program, found)
-    return JvmBroker(found, lambda: Container(program, tag(found)), config=config, start_limit=start_limit)
+
+    def contained(needed: Release) -> Container:
+        _check_image(program, needed)
+        return Container(program, tag(needed))
+
+    return JvmBroker(found, contained, config=config, start_limit=start_limit)
 
 
 def engine_runs() -> bool:
     """Whether there is an engine, and its client."""
     try:
         _running_engine()
+    except NoBroker:
+        return False
+    return True
+
+
+def has_image(release: Release) -> bool:
+    """Whether the image of *release* is there, built from the jars that are locked now."""
+    try:
+        _check_image(_running_engine(), release)
     except NoBroker:
         return False
     return True

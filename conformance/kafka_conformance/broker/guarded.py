@@ -79,30 +79,38 @@ class Guarded:
         # Without reaping it: its id must stay taken until its group is killed.
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def terminate(self, seconds: float) -> bool:
-        """Ask it to end by itself; whether it did within *seconds*."""
-        # To the shell alone, which passes it on: nobody hears it twice.
-        if not self.has_ended():
-            os.kill(self.pid, signal.SIGTERM)
+    def wait(self, seconds: float) -> bool:
+        """Whether the command ended by itself within *seconds*."""
         end = time.monotonic() + seconds
         while not self.has_ended() and time.monotonic() < end:
             time.sleep(0.02)
         return self.has_ended()
 
-    def kill(self) -> None:
-        """End the whole group, now, and wait until its files and ports are free; more than once does no harm."""
+    def terminate(self, seconds: float) -> bool:
+        """Ask it to end by itself; whether it did within *seconds*."""
+        # To the shell alone, which passes it on: nobody hears it twice.
+        if not self.has_ended():
+            os.kill(self.pid, signal.SIGTERM)
+        return self.wait(seconds)
+
+    def kill(self) -> int:
+        """End the whole group, now, and wait until its files and ports are free; more than once does no harm.
+
+        Gives the exit code: the command's own if it had ended, or minus the signal's number.
+        """
         if self._process.returncode is not None:
-            return
+            return self._process.returncode
         self._crash()
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass  # nobody left
-        self._process.wait()
+        code = self._process.wait()
         select.select([self._alive], [], [], _GRACE)
         os.close(self._alive)
         if self._process.stdin is not None:
             self._process.stdin.close()
+        return code
 
     def tail(self) -> str:
         """The last lines of what it wrote."""

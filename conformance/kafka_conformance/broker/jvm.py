@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from typing import Final, Protocol, Self
 from kafka_conformance.broker import jars, settings
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.guarded import Guarded
-from kafka_conformance.broker.releases import Release
+from kafka_conformance.broker.releases import Release, find_release
 from kafka_conformance.broker.wire.client import Client, answers
 
 # Seconds; the slowest takes six on a quiet machine.
@@ -46,14 +45,14 @@ class JvmBroker:
     def __init__(
         self,
         release: Release,
-        place: Callable[[], Place],
+        place: Callable[[Release], Place],
         *,
         config: Mapping[str, str] | None = None,
         start_limit: float = START_LIMIT,
     ) -> None:
         """Start *release* with settings that override ours, and wait until it answers.
 
-        *place* is called for each process that is started.
+        *place* is called for each process that is started, with the release whose jars it needs.
 
         Raises:
             NoBroker: it cannot be started; the end of its log is in the message.
@@ -136,9 +135,10 @@ class JvmBroker:
         """KRaft wants formatted storage; that is the same every time, and takes seconds, so it is kept."""
         kept = jars.cache_directory() / f"{self.release}.storage"
         if not kept.is_dir():
-            done = self.tool("kafka.tools.StorageTool", "format", "-t", settings.CLUSTER_ID, "-c", "server.properties")
-            if done.returncode:
-                raise NoBroker(f"the storage of Kafka {self.release} could not be formatted", log=done.stdout)
+            format_it = ("format", "-t", settings.CLUSTER_ID, "-c", "server.properties")
+            code, said = self.tool("kafka.tools.StorageTool", *format_it)
+            if code:
+                raise NoBroker(f"the storage of Kafka {self.release} could not be formatted", log=said)
             _keep(self.data_directory, kept)
         shutil.copytree(kept, self.data_directory, dirs_exist_ok=True)
 
@@ -176,7 +176,7 @@ class JvmBroker:
         return self._tails()
 
     def _guarded(self, main: str, *arguments: str, log: str) -> Guarded:
-        place = self._place()
+        place = self._place(self._release)
         argv = [*self._command(place, main), *arguments]
         return Guarded(argv, folder=self._folder, log=self._folder / log, crash=place.crash)
 
@@ -188,26 +188,22 @@ class JvmBroker:
         )
         return [*place.java(self._folder), *settings.JVM_FLAGS, *flags, main]
 
-    def tool(self, main: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run another main class of the release, while the broker runs or not; output and errors in `stdout`.
+    def tool(self, main: str, *arguments: str, release: Release | None = None) -> tuple[int, str]:
+        """Run another main class of this release, or of *release*: its exit code, and what it wrote.
 
         Raises:
             NoBroker: it does not end.
         """
-        try:
-            return subprocess.run(
-                [*self._command(self._place(), main), *arguments],
-                cwd=self._folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=TOOL_LIMIT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise NoBroker(f"{main} of Kafka {self.release} did not end within {TOOL_LIMIT:g} s") from error
+        place = self._place(release or self._release)
+        with tempfile.NamedTemporaryFile(dir=self._folder, prefix="tool-") as output:
+            argv = [*self._command(place, main), *arguments]
+            running = Guarded(argv, folder=self._folder, log=Path(output.name), crash=place.crash)
+            ended = running.wait(TOOL_LIMIT)
+            code = running.kill()
+            text = Path(output.name).read_text(encoding="utf-8", errors="replace")
+        if not ended:
+            raise NoBroker(f"{main} of Kafka {self.release} did not end within {TOOL_LIMIT:g} s", log=text)
+        return code, text
 
     def dump_log_segments(self, *arguments: str) -> str:
         """What DumpLogSegments of this release says, `--files` and more given by the caller.
@@ -215,10 +211,11 @@ class JvmBroker:
         Raises:
             NoBroker: the tool does not end, or fails.
         """
-        done = self.tool(self._release.dump_log_segments, *arguments)
-        if done.returncode:
-            raise NoBroker(f"DumpLogSegments of Kafka {self.release} failed", log=done.stdout)
-        return done.stdout
+        by = find_release(self._release.dumped_by or self.release)
+        code, said = self.tool(by.dump_log_segments, *arguments, release=by)
+        if code:
+            raise NoBroker(f"DumpLogSegments of Kafka {self.release} failed", log=said)
+        return said
 
     def client(self) -> Client:
         """A new connection to it, for the caller to close.  Raises `Unreachable`."""
@@ -245,10 +242,10 @@ class JvmBroker:
         settings_ = [part for item in config.items() for part in ("--config", "=".join(item))]
         where = ("--zookeeper", f"{settings.HOST}:{self._inner_port}")
         what = ("--create", "--topic", name, "--partitions", str(count), "--replication-factor", "1")
-        done = self.tool("kafka.admin.TopicCommand", *where, *what, *settings_)
+        code, said = self.tool("kafka.admin.TopicCommand", *where, *what, *settings_)
         # Releases before 0.9 end with 0 after an error, too.
-        if done.returncode or "Error while executing" in done.stdout:
-            raise NoBroker(f"Kafka {self.release} did not create the topic {name}", log=done.stdout)
+        if code or "Error while executing" in said:
+            raise NoBroker(f"Kafka {self.release} did not create the topic {name}", log=said)
 
     def kill(self) -> None:
         """End the broker at once, as a crash would; its data stay."""

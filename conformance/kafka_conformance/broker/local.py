@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from kafka_conformance.broker import jars, java
 from kafka_conformance.broker.jvm import START_LIMIT, JvmBroker
-from kafka_conformance.broker.releases import find_release
+from kafka_conformance.broker.releases import Release, find_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ def start(release: str, *, config: Mapping[str, str] | None = None, start_limit:
         NoBroker: it is unknown, Java or Maven is missing, or it did not come up (with the end of its log).
         JarsDiffer: the jars are not those that were locked.
     """
-    found = find_release(release)
-    here = Here(java.find(found).program, jars.provide(found))
-    return JvmBroker(found, lambda: here, config=config, start_limit=start_limit)
+
+    @cache
+    def here(needed: Release) -> Here:
+        return Here(java.find(needed).program, jars.provide(needed))
+
+    return JvmBroker(find_release(release), here, config=config, start_limit=start_limit)

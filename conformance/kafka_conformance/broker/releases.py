@@ -24,15 +24,14 @@ JAXB: Final = "javax.xml.bind:jaxb-api:2.3.1"
 # In place of 3.4.13, whose client takes addresses apart that Java 14 and later write
 # differently (ZOOKEEPER-3779).
 ZOOKEEPER: Final = "org.apache.zookeeper:zookeeper:3.4.10"
-# From 4.2 on DumpLogSegments lies there.  The newest that was published; it reads what
-# 4.4.0 writes, with 4.4.0's own classes.
+# From 4.2 on DumpLogSegments lies there.
 TOOLS: Final = "org.apache.kafka:kafka-tools:4.3.1"
 DUMP_IN_TOOLS: Final = "org.apache.kafka.tools.DumpLogSegments"
 # Bindings that come along, in releases where we put our own in their place.
 BINDINGS: Final = ("org.slf4j:slf4j-log4j12", "org.slf4j:slf4j-reload4j")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Release:
     """One release of Apache Kafka's broker.
 
@@ -50,6 +49,7 @@ class Release:
         versions: oldest and newest version of its requests by their key, where it cannot be asked (before
             ApiVersions, KIP-35, 0.10.0); None where it can.
         dump_log_segments: the main class of the tool that reads segment files.
+        dumped_by: the release with whose jars that tool runs; empty if it is this one.
         config: settings beside those that all releases share.
     """
 
@@ -64,6 +64,7 @@ class Release:
     names_itself: bool = True
     versions: Mapping[int, tuple[int, int]] | None = None
     dump_log_segments: str = "kafka.tools.DumpLogSegments"
+    dumped_by: str = ""
     config: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -128,8 +129,10 @@ RELEASES: Final = (
         "2.13",
         "kraft",
         V2_ONLY,
-        extra=(SLF4J_SIMPLE, TOOLS),
+        extra=(SLF4J_SIMPLE,),
         dump_log_segments=DUMP_IN_TOOLS,
+        # kafka-tools 4.4.0 was not published, and that of 4.3.1 does not run on the classes of 4.4.0.
+        dumped_by="4.3.1",
         # It is named in the published pom, and was not published.
         without=(*BINDINGS, "org.apache.kafka:kafka-tools-api"),
         java=MODERN_JAVA,

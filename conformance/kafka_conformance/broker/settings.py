@@ -22,6 +22,8 @@ SHARED: Final = {
     # Records of cases carry timestamps of long ago: nothing may be deleted for its age.
     "log.retention.ms": "-1",
     "log.retention.bytes": "-1",
+    # ... and a segment is not to end because the next record is years younger.
+    "log.roll.hours": "876000",
     "log.cleaner.enable": "true",
     # MiB each of heap, unless told otherwise.
     "log.cleaner.dedupe.buffer.size": "8388608",

@@ -14,6 +14,7 @@ from kafka_records.broker import before_v2
 from kafka_records.broker.config import TopicConfig
 from kafka_records.broker.entries import Entry, entries
 from kafka_records.broker.errors import Thrown, code_of
+from kafka_records.broker.limits import check_segment, check_sizes
 from kafka_records.broker.log_validator import validate
 from kafka_records.broker.producer_state import check_transaction, find_duplicate, updated
 from kafka_records.broker.releases import Behaviour, behaviour
@@ -190,14 +191,3 @@ def _validity_rule(batch: Entry) -> str:
         return "LEG-04"
     return "CRC-06" if len(batch.data) >= PRODUCER_ID_END + 10 else "HDR-05"
 
-
-def check_sizes(batches: list[Entry], config: TopicConfig, does: Behaviour, rule: str) -> None:
-    """SIZ-01, SIZ-04: each batch against max.message.bytes."""
-    if any(len(batch.data) > config.largest_batch(does) for batch in batches):
-        raise Thrown("RecordTooLargeException", rule)
-
-
-def check_segment(data: bytes, config: TopicConfig) -> None:
-    """SIZ-06: what is appended against segment.bytes."""
-    if len(data) > config.segment_bytes:
-        raise Thrown("RecordBatchTooLargeException", "SIZ-06")
