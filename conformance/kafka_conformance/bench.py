@@ -128,7 +128,7 @@ def timings(output: str) -> dict[str, Any]:
         (testee,) = json.loads(output)["testees"]
     except (ValueError, KeyError):
         return {"error": "no result"}
-    return {key: testee[key] for key in ("cases", "waited_seconds", "milliseconds_per_case") if key in testee}
+    return {key: testee[key] for key in ("cases", "milliseconds_per_case", "waited_seconds", "heavy_seconds") if key in testee}
 
 
 def measure(runs: int) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,8 @@ offset the wrapper carries (NST-08, seed 004:111).  AbstractLegacyRecordBatch.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kafka_records import attributes as bits
 from kafka_records.budget import BATCH_COST, MESSAGE_COST, PAYLOAD_COST, RECORD_COST, pay
 from kafka_records.compression import compress, decompress
@@ -25,6 +27,13 @@ from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ENTRY
 from kafka_records.message import Message, decode_message, encode_message, is_compressed, is_too_small, layout_of
 from kafka_records.model import Batch, Record
 from kafka_records.primitives import wrap_int64
+
+
+class Inner(NamedTuple):
+    """An inner message, and where it starts in the decompressed set."""
+
+    at: int
+    message: Message
 
 
 def decode_entry(data: bytes, room: int) -> tuple[Batch, int]:
@@ -71,14 +80,18 @@ def decode_wrapper(wrapper: Message, compression: Compression, room: int) -> tup
         raise error.inside("value", moved=value_at) from None
     try:
         messages, room = decode_inner(inner, pay(room, PAYLOAD_COST * len(inner), offset=0))
-        return tuple(resolve(messages, wrapper)), room
+    except RecordFormatError as error:
+        raise error.decompressed_at(value_at) from None
+    base = base_offset_of(messages, wrapper)
+    try:
+        return tuple(resolve(messages, base, wrapper)), room
     except RecordFormatError as error:
         raise error.decompressed_at(value_at) from None
 
 
-def decode_inner(data: bytes, room: int) -> tuple[list[Message], int]:
+def decode_inner(data: bytes, room: int) -> tuple[list[Inner], int]:
     """Split a decompressed message set; a tail that is cut short is dropped (NST-06, NST-27)."""
-    messages: list[Message] = []
+    messages: list[Inner] = []
     at = 0
     # DataLogInputStream#nextBatch
     while at + LOG_OVERHEAD <= len(data):
@@ -92,7 +105,7 @@ def decode_inner(data: bytes, room: int) -> tuple[list[Message], int]:
             break
         pay(room, size, offset=at, path=path)  # the message is copied, while it is read
         try:
-            messages.append(decode_message(data[at:end]))
+            messages.append(Inner(at, decode_message(data[at:end])))
         except RecordFormatError as error:
             raise error.inside(path, moved=at) from None
         room = pay(room, MESSAGE_COST, offset=at, path=path)
@@ -103,33 +116,32 @@ def decode_inner(data: bytes, room: int) -> tuple[list[Message], int]:
     return messages, room
 
 
-def resolve(messages: list[Message], wrapper: Message) -> list[Record]:
+def resolve(messages: list[Inner], base: int, wrapper: Message) -> list[Record]:
     """The records that *messages* stand for.
 
     The wrapper's magic rules the offsets, each message's own magic its layout
     (NST-15).  LogAppendTime of a v1 wrapper overrides the time of v1 messages
     (NST-20), whatever their own timestamp type (NST-21).
     """
-    base = base_offset_of(messages, wrapper)
     append_time = bits.timestamp_type_of(wrapper.attributes, wrapper.magic) == "append"
     records = []
-    for index, message in enumerate(messages):
+    for index, (start, message) in enumerate(messages):
         if is_compressed(message):
             # NST-16: "Inner messages must not be compressed"
-            path = f"records[{index}].attributes"
-            raise RecordFormatError("malformed", "an inner message is compressed", path=path, offset=0, rule="NST-16")
+            path, at = f"records[{index}].attributes", start + ATTRIBUTES_OFFSET_LEGACY
+            raise RecordFormatError("malformed", "an inner message is compressed", path=path, offset=at, rule="NST-16")
         overridden = append_time and message.magic == MAGIC_VALUE_V1
         timestamp = wrapper.timestamp if overridden else message.timestamp
         records.append(Record(wrap_int64(base + message.offset), timestamp, message.key, message.value))
     return records
 
 
-def base_offset_of(messages: list[Message], wrapper: Message) -> int:
+def base_offset_of(messages: list[Inner], wrapper: Message) -> int:
     """What to add to inner offsets (NST-08 to NST-10, NST-12, NST-14)."""
     if wrapper.magic == MAGIC_VALUE_V0 or wrapper.offset == 0:
         # NST-09: "produce data from certain versions of librdkafka" has wrapper offset 0
         return 0
-    last = messages[-1].offset
+    last = messages[-1].message.offset
     if wrapper.offset < last:
         # NST-10: "Found invalid wrapper offset in compressed v1 message set"
         message = f"wrapper offset {wrapper.offset} is below the last inner offset {last}"
