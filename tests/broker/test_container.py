@@ -1,6 +1,7 @@
 """The same brokers in containers: needs an engine, and the image that `kafkaproof broker build` made."""
 
 import pytest
+
 from kafka_conformance.broker import container
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.releases import NEWEST, find_release
