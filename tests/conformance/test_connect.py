@@ -87,6 +87,8 @@ ENGINE = """#!{python} -S
 import os, sys
 if sys.argv[1] == "version":
     sys.exit({version_exit})
+if sys.argv[1] == "image":
+    sys.exit(sys.argv[-1] == "nobody")
 with open({log!r}, "a") as log:
     log.write(" ".join(sys.argv[1:]) + "\\n")
 if sys.argv[1] == "run":
@@ -128,11 +130,15 @@ def test_container_answers(engine: Path) -> None:
 
 
 def test_no_engine_no_container(engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an engine, or with one that does not run, the reason is told."""
+    """Without an engine, with one that does not run, or without the image, the reason is told."""
     program = engine / "docker"
     program.write_text(ENGINE.format(python=sys.executable, log="", version_exit=1))
     with pytest.raises(CannotRun, match="not running"):
         connect("container:image")
+
+    program.write_text(ENGINE.format(python=sys.executable, log="", version_exit=0))
+    with pytest.raises(CannotRun, match="no such image"):
+        connect("container:nobody")
 
     monkeypatch.setenv("PATH", str(engine / "nothing"))
     with pytest.raises(CannotRun, match="no docker"):

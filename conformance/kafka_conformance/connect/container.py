@@ -37,10 +37,15 @@ def container(image: str) -> Connection:
 
 
 def _check_engine(program: str, image: str) -> None:
-    asked = (program, "version", "--format", "{{.Server.Version}}")
+    if not _says_yes(image, program, "version", "--format", "{{.Server.Version}}"):
+        raise CannotRun(f"container:{image}: {ENGINE} is here, but its engine is not running", "start the engine")
+    if not _says_yes(image, program, "image", "inspect", "--format", "{{.Id}}", image):
+        raise CannotRun(f"container:{image}: there is no such image", f"{ENGINE} pull {image}, or build it")
+
+
+def _says_yes(image: str, *command: str) -> bool:
     try:
-        answer = subprocess.run(asked, capture_output=True, timeout=ENGINE_SECONDS, check=False)
+        answer = subprocess.run(command, capture_output=True, timeout=ENGINE_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CannotRun(f"container:{image}: {ENGINE} does not answer: {error}") from error
-    if answer.returncode != 0:
-        raise CannotRun(f"container:{image}: {ENGINE} is here, but its engine is not running", "start the engine")
+    return answer.returncode == 0
