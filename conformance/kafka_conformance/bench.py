@@ -32,6 +32,7 @@ SHAPES = {
     "100 records, 3 headers": (100, 100, 3),
     "1 record of 100 B": (1, 100, 0),
 }
+TIMINGS = ("cases", "milliseconds_per_case", "waited_seconds", "heavy_seconds")
 CERTIFIED = ("kafka-python", "aiokafka", "aiokafka-pure")
 
 
@@ -128,7 +129,7 @@ def timings(output: str) -> dict[str, Any]:
         (testee,) = json.loads(output)["testees"]
     except (ValueError, KeyError):
         return {"error": "no result"}
-    return {key: testee[key] for key in ("cases", "milliseconds_per_case", "waited_seconds", "heavy_seconds") if key in testee}
+    return {key: testee[key] for key in TIMINGS if key in testee}
 
 
 def measure(runs: int) -> Iterator[dict[str, Any]]:
