@@ -2,7 +2,7 @@
 
     @case("CRC-02", each=CODECS)
     def crc_skips_leader_epoch(codec: Compression) -> Draft:
-        \"""The partition leader epoch changes after the CRC is computed; the batch is still valid.\"""
+        "The partition leader epoch changes after the CRC is computed; the batch is still valid."
         ...
         return valid(data, batch)
 
