@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from kafka_conformance import protocol
 from kafka_conformance.protocol import Answer, HelloReply, Refusal, Reply
-from kafka_conformance.testee import CodecError, NotDone, Testee, load
+from kafka_conformance.testee import Appending, CodecError, NotDone, Testee, load
 
 
 def hello(testee: Testee) -> HelloReply:
@@ -27,6 +27,7 @@ def hello(testee: Testee) -> HelloReply:
         runtime=f"{platform.python_implementation()} {platform.python_version()}",
         decode=testee.DECODES,
         encode=testee.ENCODES,
+        append=isinstance(testee, Appending),
         many=True,
     )
 
@@ -47,6 +48,20 @@ def encode_answer(testee: Testee, request: protocol.EncodeRequest) -> Answer:
     """What the testee writes for the batch in *request*."""
     try:
         return Answer(data=bytes(testee.encode(request.batch)))
+    except (NotDone, CodecError) as refusal:
+        return _refused(refusal)
+    except MemoryError:
+        raise
+    except Exception as leak:
+        return Answer(error=_leaked(leak))
+
+
+def append_answer(testee: Testee, request: protocol.AppendRequest) -> Answer:
+    """What the testee says that a broker does."""
+    if not isinstance(testee, Appending):
+        return Answer(skipped="append is not done by this testee")
+    try:
+        return testee.append(request)
     except (NotDone, CodecError) as refusal:
         return _refused(refusal)
     except MemoryError:
@@ -85,11 +100,20 @@ def reply_to(testee: Testee, line: bytes) -> Reply | HelloReply:
         case protocol.EncodeRequest():
             return _with_id(request.id, encode_answer(testee, request))
         case protocol.AppendRequest():
-            return Reply(id=request.id, skipped="append is not done by this testee")
+            return _with_id(request.id, append_answer(testee, request))
 
 
 def _with_id(request_id: str, answer: Answer) -> Reply:
-    return Reply(id=request_id, batches=answer.batches, data=answer.data, error=answer.error, skipped=answer.skipped)
+    return Reply(
+        id=request_id,
+        batches=answer.batches,
+        data=answer.data,
+        error=answer.error,
+        skipped=answer.skipped,
+        error_code=answer.error_code,
+        base_offset=answer.base_offset,
+        stored=answer.stored,
+    )
 
 
 def serve(testee: Testee, source: BinaryIO, sink: BinaryIO) -> None:

@@ -1,4 +1,4 @@
-"""What a Python testee is: a module (or an object) with these six names.
+"""What a Python testee is: a module (or an object) with these six names, and perhaps `append`.
 
 `serve` puts one behind the protocol, so an adapter only drives its codec.  An
 adapter raises `CodecError` for what its codec refuses, with the best kind it
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
-from kafka_conformance.protocol import Capability
+from kafka_conformance.protocol import Answer, AppendRequest, Capability
 from kafka_corpus.wire import WireBatch
 from kafka_records import Kind
 
@@ -49,6 +49,13 @@ class Testee(Protocol):
     def ENCODES(self) -> Capability: ...
     def decode(self, data: bytes, /) -> list[WireBatch]: ...
     def encode(self, batch: WireBatch, /) -> bytes: ...
+
+
+@runtime_checkable
+class Appending(Protocol):
+    """What a testee has besides that can say what a broker does."""
+
+    def append(self, request: AppendRequest, /) -> Answer: ...
 
 
 NAMES: Final = ("NAME", "VERSION", "DECODES", "ENCODES", "decode", "encode")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 import kafka_records
-from kafka_conformance.protocol import Capability
+from kafka_conformance.protocol import Answer, AppendRequest, Capability
 from kafka_conformance.testee import CodecError
 from kafka_corpus.wire import WireBatch, from_wire, to_wire
-from kafka_records import RecordFormatError
+from kafka_records import LogState, RecordFormatError, TopicConfig
 
 NAME = "reference"
 try:
@@ -35,3 +35,22 @@ def encode(batch: WireBatch) -> bytes:
         return kafka_records.encode(from_wire(batch))
     except RecordFormatError as error:
         raise CodecError(error.kind, str(error)) from error
+
+
+def append(request: AppendRequest) -> Answer:
+    """What a broker of the release answers for the payload, and what it stores."""
+    log = LogState(log_end_offset=request.log_end_offset, leader_epoch=request.leader_epoch)
+    try:
+        result = kafka_records.append(
+            log,
+            request.data,
+            TopicConfig.of(request.config),
+            release=request.release,
+            api_version=request.api_version,
+            now_ms=request.now_ms,
+        )
+    except RecordFormatError as error:
+        raise CodecError(error.kind, str(error)) from error
+    if result.error_code:
+        return Answer(error_code=result.error_code)
+    return Answer(error_code=0, base_offset=result.base_offset, stored=result.stored)

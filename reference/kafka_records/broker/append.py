@@ -1,4 +1,6 @@
-"""What a broker does with a produced payload: KafkaApis, ReplicaManager and UnifiedLog, in their order (PRD-01).
+"""What a broker does with a produced payload: KafkaApis, ReplicaManager and UnifiedLog.
+
+They look at one thing after the other, and the first that is wrong decides (PRD-01):
 
     request     framing of the first batch, transactional id, validateRecords, transaction
     partition   base offset, size, CRC of every batch
@@ -18,15 +20,19 @@ from kafka_records.broker.limits import check_segment, check_sizes
 from kafka_records.broker.log_validator import validate
 from kafka_records.broker.producer_state import check_transaction, find_duplicate, updated
 from kafka_records.broker.releases import Behaviour, behaviour
-from kafka_records.broker.state import AppendResult, BatchMetadata, LogState
+from kafka_records.broker.state import RULES, AppendResult, BatchMetadata, LogState
 from kafka_records.broker.validation import Task
-from kafka_records.constants import MAGIC_VALUE_V1, MAGIC_VALUE_V2, NO_TIMESTAMP, Compression
+from kafka_records.constants import (
+    MAGIC_VALUE_V1,
+    MAGIC_VALUE_V2,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    Compression,
+)
 
 # ProduceRequest#validateRecords: since this version only v2, and one batch of it.
 FIRST_FOR_V2 = 3
 FIRST_FOR_ZSTD = 7
-# AddPartitionsToTxnManager: HDR-05, what `producerId()` needs.
-PRODUCER_ID_END = 51
 
 
 def append(
@@ -146,7 +152,7 @@ def _append(
     if validated.path != "in place":
         check_sizes(stored, config, does, "SIZ-04")
     check_segment(validated.data, config)
-    end = log.log_end_offset + validated.count
+    end = log.log_end_offset + validated.records
     for batch in stored:
         if duplicate := find_duplicate(batch, log):
             return _known(log, duplicate)
@@ -157,15 +163,13 @@ def _append(
         log_append_time=now_ms if task.appends_time else NO_TIMESTAMP,
         stored=validated.data,
         path=validated.path,
-        rule="RWR-01" if validated.path == "in place" else "RWR-05" if validated.path == "rebuilt" else "CNV-01",
+        rule=RULES[validated.path],
     )
 
 
 def _known(log: LogState, duplicate: BatchMetadata) -> AppendResult:
     """A duplicate is answered as the first time, with its own timestamp (PID-08, TIM-23)."""
-    return AppendResult(
-        log=log, base_offset=duplicate.first_offset, log_append_time=duplicate.timestamp, rule="PID-08"
-    )
+    return AppendResult(log=log, base_offset=duplicate.first_offset, log_append_time=duplicate.timestamp, rule="PID-08")
 
 
 def _analyze(payload: bytes, config: TopicConfig, does: Behaviour) -> tuple[list[Entry], Compression]:
@@ -189,5 +193,4 @@ def _analyze(payload: bytes, config: TopicConfig, does: Behaviour) -> tuple[list
 def _validity_rule(batch: Entry) -> str:
     if not batch.is_v2:
         return "LEG-04"
-    return "CRC-06" if len(batch.data) >= PRODUCER_ID_END + 10 else "HDR-05"
-
+    return "CRC-06" if len(batch.data) >= RECORD_BATCH_OVERHEAD else "HDR-05"

@@ -8,6 +8,7 @@ from kafka_records.batch import BatchHeader
 from kafka_records.broker import outlines
 from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import Thrown
+from kafka_records.broker.limits import MOST_OUTLINES, MOST_RECORDS, check_room
 from kafka_records.broker.message_sets import read_fully
 from kafka_records.broker.outlines import read_length
 from kafka_records.broker.releases import Behaviour
@@ -106,7 +107,9 @@ def _compressed(
     stream: Stream, count: int, base: Base, does: Behaviour, largest: int | None, read: Reader
 ) -> Iterator[DefaultView]:
     """StreamRecordIterator."""
+    most = MOST_RECORDS if read is read_record else MOST_OUTLINES
     for index in range(count):
+        check_room(index, most)
         try:
             view = read(stream, base, does, largest)
         except Thrown as thrown:

@@ -14,11 +14,11 @@ from kafka_records.attributes import TIMESTAMP_TYPE_MASK
 from kafka_records.broker.config import TopicConfig
 from kafka_records.broker.entries import Entry, message_entries
 from kafka_records.broker.errors import Thrown
-from kafka_records.broker.limits import check_segment, check_sizes
+from kafka_records.broker.limits import MOST_BODY_BYTES, check_segment, check_sizes
 from kafka_records.broker.message_sets import message_of, read_messages
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.rewrite import largest, with_timestamp
-from kafka_records.broker.state import AppendResult, LogState, Path
+from kafka_records.broker.state import RULES, AppendResult, LogState, Path
 from kafka_records.broker.streams import open_stream
 from kafka_records.broker.validation import Task
 from kafka_records.broker.views import LegacyView
@@ -29,17 +29,17 @@ from kafka_records.constants import (
     LOG_OVERHEAD,
     MAGIC_VALUE_V0,
     NO_TIMESTAMP,
+    RECORD_OVERHEAD_V0,
+    RECORD_OVERHEAD_V1,
     Compression,
 )
 from kafka_records.errors import RecordFormatError
 from kafka_records.layout import ENTRY
 from kafka_records.message import Message, encode_message
-from kafka_records.primitives import wrap_int64
+from kafka_records.primitives import wrap_int32, wrap_int64
 
 
-def append_messages(
-    log: LogState, payload: bytes, config: TopicConfig, does: Behaviour, now_ms: int
-) -> AppendResult:
+def append_messages(log: LogState, payload: bytes, config: TopicConfig, does: Behaviour, now_ms: int) -> AppendResult:
     """Log#append.  Raises `Thrown`."""
     entries, source = _analyze(payload, config, does)
     if not entries:
@@ -57,7 +57,7 @@ def append_messages(
         log_append_time=now_ms if task.appends_time else NO_TIMESTAMP,
         stored=data,
         path=path,
-        rule={"in place": "RWR-01", "rebuilt": "RWR-05", "converted": "CNV-01"}[path],
+        rule=RULES[path],
     )
 
 
@@ -103,8 +103,7 @@ def _assigned(messages: Sequence[LegacyView], task: Task) -> Iterator[bytes]:
 
 def _converted(messages: Sequence[LegacyView], task: Task) -> Iterator[bytes]:
     """#convertAndAssignOffsetsNonCompressed: those of the right magic are copied as they are."""
-    for message in messages:
-        message.key_and_value_size  # noqa: B018 - the size is computed first, and may run over the end
+    _check_converted_size(messages, task.magic)
     for offset, message in enumerate(messages, task.offset):
         _check_key(message, task)
         _check_timestamp(message, task)
@@ -113,6 +112,16 @@ def _converted(messages: Sequence[LegacyView], task: Task) -> Iterator[bytes]:
         else:
             timestamp = task.now if task.appends_time else message.timestamp
             yield _written(offset, message, task.magic, timestamp, append=task.appends_time)
+
+
+def _check_converted_size(messages: Sequence[LegacyView], magic: int) -> None:
+    """Room for all is made first, by the sizes that the messages claim (LEG-11)."""
+    overhead = RECORD_OVERHEAD_V0 if magic == MAGIC_VALUE_V0 else RECORD_OVERHEAD_V1
+    size = wrap_int32(sum(overhead + message.key_and_value_size for message in messages))
+    if size < 0:
+        raise Thrown("IllegalArgumentException", "LEG-11")
+    if size > MOST_BODY_BYTES:
+        raise Thrown("OutOfMemoryError", "LEG-11")
 
 
 def _written(offset: int, message: LegacyView, magic: int, timestamp: int, *, append: bool) -> bytes:
@@ -142,6 +151,7 @@ def _check_timestamp(message: LegacyView, task: Task, *, append: bool | None = N
     if not task.appends_time and distance > task.config.limits(task.does)[0]:
         raise Thrown("InvalidTimestampException", "TIM-10")
     if message.has_append_time if append is None else append:
+        message.describe(task.does)
         raise Thrown("InvalidTimestampException", "TIM-13" if task.appends_time else "TIM-14")
 
 
@@ -206,11 +216,14 @@ def _validate_compressed(messages: Sequence[LegacyView], task: Task) -> tuple[by
             in_place = in_place and message.offset == expected
             expected += 1
         if task.source != "none" and message.is_compressed(task.does):
+            message.describe(task.does)
             raise Thrown("CorruptRecordException", "NST-16")
         converts = converts or message.magic != task.magic
         validated.append(_convert(inner, task))
     if in_place and not converts:
-        return _kept(messages[0], validated, task), len(validated), "in place"
+        # Nobody sets anything in what stands behind the first wrapper.
+        rest = b"".join(_entry(message.offset, message.data) for message in messages[1:])
+        return _kept(messages[0], validated, task) + rest, len(validated), "in place"
     return _rebuilt(validated, task), len(validated), "converted" if converts else "rebuilt"
 
 

@@ -85,14 +85,9 @@ class TopicConfig:
         difference = _or(self.difference_max if does.difference_max else None, INT64_MAX)
         if not does.time_limits:
             return difference, difference
+        before, after = _or(self.before_max, INT64_MAX), _or(self.after_max, does.after_max)
         # LogConfig#getMessageTimestampBeforeMaxMs: the old setting holds where the new one is at its default.
-        before = INT64_MAX if self.before_max in (None, INT64_MAX) else self.before_max
-        after = does.after_max if self.after_max in (None, does.after_max) else self.after_max
-        assert before is not None
-        assert after is not None
-        if does.difference_max:
-            return min(before, difference) if before == INT64_MAX else before, difference if after == INT64_MAX else after
-        return before, after
+        return difference if before == INT64_MAX else before, difference if after == INT64_MAX else after
 
     def largest_batch(self, does: Behaviour) -> int:
         """max.message.bytes (SIZ-02)."""
@@ -136,7 +131,7 @@ def _choice(settings: Mapping[str, str], name: str, choices: tuple[str, ...], de
 
 def _format(version: str) -> int:
     """The magic that message.format.version stands for: 0.10.0 brought v1, 0.11.0 v2."""
-    minor = minor_version(version.split("-")[0])
+    minor = minor_version(version.split("-", maxsplit=1)[0])
     if not minor:
         raise _refused("message.format.version", version)
     if minor < (0, 10):

@@ -15,7 +15,7 @@ from kafka_records.attributes import (
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_FLAG_MASK,
 )
-from kafka_records.broker.errors import Exception_, Thrown
+from kafka_records.broker.errors import JavaName, Thrown
 from kafka_records.broker.releases import Behaviour
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import (
@@ -34,7 +34,7 @@ from kafka_records.log import next_entry
 from kafka_records.message import is_too_small
 
 # What nextBatchSize throws, by rule (FRM-05, FRM-08, FRM-09).
-FRAMING: dict[str, Exception_] = {
+FRAMING: dict[str, JavaName] = {
     "FRM-05": "CorruptRecordException",
     "FRM-08": "CorruptRecordException",
     "FRM-09": "IllegalArgumentException",

@@ -9,7 +9,7 @@ names here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 UNKNOWN_SERVER_ERROR: Final = -1
 NONE: Final = 0
@@ -30,7 +30,7 @@ INVALID_RECORD: Final = 87
 TRANSACTION_ABORTABLE: Final = 120
 
 # What Kafka's code, the JDK or a codec throws on the way of a produced payload.
-Exception_ = Literal[
+JavaName = Literal[
     # those that Errors declares
     "CorruptRecordException",
     "InvalidPidMappingException",
@@ -57,11 +57,11 @@ Exception_ = Literal[
     "NoSuchElementException",
     "NullPointerException",
     "OutOfMemoryError",
+    "StackOverflowError",
     "UnsupportedOperationException",
 ]
-EXCEPTIONS: Final[tuple[Exception_, ...]] = get_args(Exception_)
 
-CODES: Final[Mapping[Exception_, int]] = {
+CODES: Final[Mapping[JavaName, int]] = {
     "CorruptRecordException": CORRUPT_MESSAGE,
     "InvalidPidMappingException": INVALID_PRODUCER_ID_MAPPING,
     "InvalidProducerEpochException": INVALID_PRODUCER_EPOCH,
@@ -89,14 +89,14 @@ class Thrown(Exception):
         record_errors: indexes of records at fault, where the broker lists them.
     """
 
-    def __init__(self, name: Exception_, rule: str, record_errors: tuple[int, ...] = ()) -> None:
+    def __init__(self, name: JavaName, rule: str, record_errors: tuple[int, ...] = ()) -> None:
         super().__init__(name)
-        self.name: Exception_ = name
+        self.name: JavaName = name
         self.rule = rule
         self.record_errors = record_errors
 
 
-def code_of(name: Exception_, *, invalid_record: int = INVALID_RECORD) -> int:
+def code_of(name: JavaName, *, invalid_record: int = INVALID_RECORD) -> int:
     """The code of `Errors#forException`; *invalid_record* is what InvalidRecordException stands for.
 
     >>> code_of("RecordTooLargeException"), code_of("NullPointerException")

@@ -14,7 +14,7 @@ from kafka_records.broker.rewrite import kept, largest, rebuilt
 from kafka_records.broker.state import Path
 from kafka_records.broker.validation import RecordErrors, Task, check_batch, check_record, check_set
 from kafka_records.broker.views import View
-from kafka_records.constants import MAGIC_VALUE_V0
+from kafka_records.constants import MAGIC_VALUE_V0, NO_TIMESTAMP
 from kafka_records.model import Record
 
 
@@ -22,7 +22,7 @@ class Validated(NamedTuple):
     """What is to be stored, how many records it holds and how it came about."""
 
     data: bytes
-    count: int
+    records: int
     path: Path
 
 
@@ -40,10 +40,7 @@ def validate(batches: Sequence[Entry], task: Task) -> Validated:
 
 
 def _views(batch: Entry, task: Task, *, outline: bool = False) -> Iterable[View]:
-    """The records of a batch, each read when it is asked for.
-
-    Plain iteration looks at the count first, and at the codec only then (HDR-16).
-    """
+    """The records of a batch, each read when it is asked for."""
     if batch.is_v2:
         return records_of(batch, task.does, task.largest_body, outline=outline)
     return messages_of(batch, task.does, task.largest_body)
@@ -51,7 +48,7 @@ def _views(batch: Entry, task: Task, *, outline: bool = False) -> Iterable[View]
 
 def _assign_offsets(batches: Sequence[Entry], task: Task) -> Validated:
     """#assignOffsetsNonCompressed: everything stays in place; offset deltas are not looked at (OFF-04)."""
-    check_set(list(batches), "none", task.does)
+    check_set(batches, "none", task.does)
     next_offset = task.offset
     stored = []
     for batch in batches:
@@ -80,7 +77,7 @@ def _convert(batches: Sequence[Entry], task: Task) -> Validated:
     for batch in batches:
         for record in _views(batch, task):
             record.contents()
-    check_set(list(batches), "none", task.does)
+    check_set(batches, "none", task.does)
     records: list[Record] = []
     for batch in batches:
         check_batch(batches[0], batch, task)
@@ -102,50 +99,76 @@ def _writable(record: View) -> Record:
 
 def _validate_compressed(batches: Sequence[Entry], task: Task) -> Validated:
     """#validateMessagesAndAssignOffsetsCompressed."""
-    check_set(list(batches), task.source, task.does)
+    check_set(batches, task.source, task.does)
     first = batches[0]
-    in_place = task.source == task.target and first.magic == task.magic and task.magic > MAGIC_VALUE_V0
-    records, timestamps, ordered = _check_compressed(batches, task, outline=in_place and first.is_v2)
-    if in_place and ordered:
-        maximum = task.now if task.appends_time else largest(timestamps)
-        data = kept(first, task.offset + len(records) - 1, maximum, task)
-        return Validated(data, len(records), "in place")
-    converts = first.magic != task.magic
-    data = rebuilt(first, [record.contents() for record in records], task)
-    return Validated(data, len(records), "converted" if converts else "rebuilt")
-
-
-def _check_compressed(
-    batches: Sequence[Entry], task: Task, *, outline: bool
-) -> tuple[list[View], list[int], bool]:
-    """The records, their timestamps and whether they are numbered from 0 on (NST-13, OFF-05)."""
-    records: list[View] = []
-    ordered = True
+    converts = any(batch.magic != task.magic for batch in batches)
+    in_place = task.source == task.target and not converts and task.magic > MAGIC_VALUE_V0
+    checked = _Checked(keeps=not (in_place and first.is_v2))
     for batch in batches:
-        check_batch(batches[0], batch, task)
-        errors = RecordErrors(task.does)
-        has_offsets = min(batch.magic, task.magic) > MAGIC_VALUE_V0
-        for index, record in enumerate(_views(batch, task, outline=outline)):
-            if _check_one(batch, index, record, task, errors):
-                if has_offsets and record.offset != len(records):
-                    ordered = False
-                    _check_order(task.does, index)
-                records.append(record)
-        errors.process()
-    # A record at fault ends the append, so places in `records` are what Kafka expects as offsets.
-    return records, [record.timestamp for record in records], ordered
+        check_batch(first, batch, task)
+        _check_compressed(batch, task, checked)
+    if in_place and checked.ordered:
+        maximum = task.now if task.appends_time else checked.max_timestamp
+        # Before 2.4 there may be more batches; nobody sets anything in those.
+        rest = b"".join(batch.data for batch in batches[1:])
+        data = kept(first, task.offset + checked.count - 1, maximum, task) + rest
+        return Validated(data, checked.count, "in place")
+    data = rebuilt(first, checked.contents(), task)
+    return Validated(data, checked.count, "converted" if converts else "rebuilt")
+
+
+class _Checked:
+    """What is known of the records of a compressed set once they have been looked at.
+
+    Attributes:
+        count: how many there are.
+        max_timestamp: the largest timestamp, -1 at least (TIM-09).
+        ordered: whether they are numbered from 0 on (NST-13, OFF-05).
+    """
+
+    def __init__(self, *, keeps: bool) -> None:
+        self.keeps = keeps
+        self.count = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.ordered = True
+        self._records: list[View] = []
+
+    def add(self, record: View, *, has_offset: bool, does: Behaviour) -> None:
+        """One more record without fault.
+
+        Raises:
+            Thrown: its offset is not its place, which 2.4 alone refused (NST-13).
+        """
+        if has_offset and record.offset != self.count:
+            self.ordered = False
+            if does.ordered_inner:
+                raise Thrown("InvalidRecordException", "NST-13", (self.count,))
+        self.count += 1
+        self.max_timestamp = max(self.max_timestamp, record.timestamp)
+        if self.keeps:
+            self._records.append(record)
+
+    def contents(self) -> list[Record]:
+        """OFF-05: of an outline nothing can be written."""
+        if not self.keeps:
+            raise Thrown("UnsupportedOperationException", "OFF-05")
+        return [record.contents() for record in self._records]
+
+
+def _check_compressed(batch: Entry, task: Task, checked: _Checked) -> None:
+    """A record at fault ends the append, so until then each one's place is the offset that Kafka expects."""
+    errors = RecordErrors(task.does)
+    has_offset = min(batch.magic, task.magic) > MAGIC_VALUE_V0
+    for index, record in enumerate(_views(batch, task, outline=not checked.keeps)):
+        if _check_one(batch, index, record, task, errors) and not errors:
+            checked.add(record, has_offset=has_offset, does=task.does)
+    errors.process()
 
 
 def _check_one(batch: Entry, index: int, record: View, task: Task, errors: RecordErrors) -> bool:
     """#validateRecordCompression, then #validateRecord."""
     if task.source != "none" and record.is_compressed(task.does):
+        record.describe(task.does)
         errors.add(index, "InvalidRecordException", "NST-16")
         return False
     return check_record(batch, index, record, task, errors)
-
-
-def _check_order(does: Behaviour, index: int) -> None:
-    """2.4 alone refused what others write anew (NST-13)."""
-    if does.ordered_inner:
-        raise Thrown("InvalidRecordException", "NST-13", (index,))
-

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import Thrown
+from kafka_records.broker.limits import MOST_BODY_BYTES, MOST_RECORDS, check_room
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.streams import Stream, open_stream
 from kafka_records.broker.views import LegacyView
-from kafka_records.constants import INT32_MAX, LOG_OVERHEAD, MAGIC_VALUE_V0, MAGIC_VALUE_V1
+from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0, MAGIC_VALUE_V1
 from kafka_records.layout import ENTRY
 from kafka_records.message import is_too_small
 from kafka_records.primitives import wrap_int64
@@ -62,6 +63,7 @@ def _base_offset(inner: list[LegacyView], wrapper: LegacyView) -> int:
 
 def read_messages(stream: Stream, append_time: int | None, largest: int | None) -> Iterator[LegacyView]:
     """DataLogInputStream#nextBatch: a tail that is cut short is dropped (NST-06, NST-27)."""
+    count = 0
     try:
         while len(prefix := read_fully(stream, LOG_OVERHEAD)) == LOG_OVERHEAD:
             offset, size = ENTRY.struct.unpack(prefix)
@@ -73,6 +75,8 @@ def read_messages(stream: Stream, append_time: int | None, largest: int | None) 
             if len(data) < size:
                 return
             message = LegacyView(offset, data)
+            count += 1
+            check_room(count, MOST_RECORDS)
             yield replace(message, append_time=append_time) if message.magic == MAGIC_VALUE_V1 else message
     except Thrown as thrown:
         if thrown.name in ("IOException", "EOFException"):
@@ -82,7 +86,7 @@ def read_messages(stream: Stream, append_time: int | None, largest: int | None) 
 
 def read_fully(stream: Stream, size: int) -> bytes:
     """Utils#readFully: *size* bytes, or fewer at the end of the stream."""
-    if size > INT32_MAX - 8:
+    if size > MOST_BODY_BYTES:
         raise Thrown("OutOfMemoryError", "REC-08")
     gathered = bytearray()
     while len(gathered) < size:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_records.broker.errors import Thrown
+from kafka_records.broker.limits import MOST_HEADERS, check_room
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.streams import Stream
 from kafka_records.broker.streams.base import END
@@ -210,7 +211,8 @@ def _skip_headers(fields: _Skipping | _Buffer) -> None:
     count = fields.varint()
     if count < 0:
         raise Thrown("InvalidRecordException", "REC-14")
-    for _ in range(count):
+    for index in range(count):
+        check_room(index, MOST_HEADERS)
         if fields.skip() < 0:
             raise Thrown("InvalidRecordException", "REC-18")
         fields.skip()

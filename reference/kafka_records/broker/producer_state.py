@@ -45,8 +45,10 @@ def check_transaction(batch: Entry, log: LogState, does: Behaviour, api_version:
     """
     if not does.verifies or is_verified(batch, log, does):
         return
-    if not log.producing.producer_known:
+    if log.producing.producer == "unknown":
         raise Thrown("InvalidPidMappingException", "TXN-05")
+    if log.producing.producer == "other epoch":
+        raise Thrown("InvalidProducerEpochException", "TXN-05")
     adds = does.adds_partitions is not None and api_version >= does.adds_partitions
     if not log.producing.in_transaction and not adds:
         generic = api_version > 10
@@ -99,7 +101,9 @@ def _check_sequence(header: BatchHeader, state: ProducerState, does: Behaviour) 
             raise Thrown("OutOfOrderSequenceException", "PID-13")
         if not does.accepts_unknown:
             raise Thrown("UnknownProducerIdException", "PID-06")
-    elif not (state.epoch == NO_PRODUCER_EPOCH and does.accepts_unknown) and not _follows(state.last_sequence, sequence):
+    elif not (state.epoch == NO_PRODUCER_EPOCH and does.accepts_unknown) and not _follows(
+        state.last_sequence, sequence
+    ):
         raise Thrown("OutOfOrderSequenceException", "PID-07")
 
 

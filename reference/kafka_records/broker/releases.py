@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from kafka_records.broker.errors import CORRUPT_MESSAGE, INVALID_RECORD
-from kafka_records.constants import DEFAULT_MAX_MESSAGE_BYTES, INT64_MAX, MAGIC_VALUE_V1, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
+from kafka_records.constants import (
+    DEFAULT_MAX_MESSAGE_BYTES,
+    INT64_MAX,
+    MAGIC_VALUE_V1,
+    MAGIC_VALUE_V2,
+)
 from kafka_records.errors import RecordFormatError
 
 # How a compressed v2 batch is read while its bytes are kept: whole records; keys and
@@ -31,7 +36,6 @@ class Behaviour:
         codecs: how many codec ids it knows.
         invalid_record: what it answers to InvalidRecordException (KIP-467).
         inspects_first: whether it looks into a request's batches before any partition is appended to.
-        flag_limit: the least bytes that the first batch needs then (HDR-05).
         one_magic: whether all batches of a partition need one magic, compressed ones a set of their own.
         collects: whether errors of records are gathered before one is raised (TIM-17).
         ordered_inner: whether inner offsets out of order are refused rather than rewritten.
@@ -39,6 +43,10 @@ class Behaviour:
         checks_partial: whether the magic of a partial entry is looked at (FRM-08).
         names_lengths: whether a record that is longer than the batch is refused, not read as null.
         bounds_bodies: whether compressed records are measured by max.decompressed.message.bytes.
+        buffers_gzip: whether it reads gzip through a buffer; if not, half a KiB of compressed bytes at a time.
+        knows_horizon: whether bit 6 survives where attributes are written anew (KIP-534).
+        checks_prefix: whether its zstd refuses one to four bytes that cannot begin a frame.
+        skips_any_size: whether its zstd skips a frame whose size overflows with its header.
         sees_available: whether its byte streams say how much is left.
         create_time_only: whether LogAppendTime from a producer is refused on every topic (TIM-14).
         time_limits: whether before.max and after.max exist (KIP-937).
@@ -56,7 +64,6 @@ class Behaviour:
     codecs: int = 4
     invalid_record: int = CORRUPT_MESSAGE
     inspects_first: bool = False
-    flag_limit: int = 0
     one_magic: bool = False
     collects: bool = False
     ordered_inner: bool = False
@@ -64,6 +71,10 @@ class Behaviour:
     checks_partial: bool = False
     names_lengths: bool = False
     bounds_bodies: bool = False
+    buffers_gzip: bool = False
+    knows_horizon: bool = False
+    checks_prefix: bool = False
+    skips_any_size: bool = False
     sees_available: bool = False
     create_time_only: bool = True
     time_limits: bool = False
@@ -80,7 +91,7 @@ OLDEST: Final = Behaviour()
 
 CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
     (0, 11, 0): {"produce": (0, 3), "newest_magic": MAGIC_VALUE_V2, "inspects_first": True},
-    (1, 0): {"produce": (0, 5)},
+    (1, 0): {"produce": (0, 5), "buffers_gzip": True},
     (2, 0): {"produce": (0, 6), "checks_partial": True},
     (2, 1): {"produce": (0, 7), "codecs": 5},
     (2, 4): {
@@ -98,13 +109,14 @@ CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
     },
     (2, 8): {"produce": (0, 9)},
     (3, 0): {"honours_message_format": False, "names_lengths": True},
+    (3, 1): {"knows_horizon": True},
     (3, 6): {
         "produce": (0, 9),
         "skips_by": "stream",
+        "checks_prefix": True,
         "create_time_only": False,
         "time_limits": True,
         "verifies": True,
-        "flag_limit": RECORD_BATCH_OVERHEAD - 10,
     },
     (3, 8): {"produce": (0, 11), "sees_available": True},
     (4, 0): {
@@ -114,7 +126,7 @@ CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
         "adds_partitions": 12,
     },
     (4, 1): {"produce": (3, 13)},
-    (4, 4): {"bounds_bodies": True},
+    (4, 4): {"bounds_bodies": True, "skips_any_size": True},
 }
 
 MINORS: Final[frozenset[Version]] = frozenset(

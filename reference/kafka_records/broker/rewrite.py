@@ -19,10 +19,10 @@ from kafka_records.attributes import (
 from kafka_records.broker.batches import header_of
 from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import Thrown
+from kafka_records.broker.strings import java_utf8
 from kafka_records.broker.validation import Task
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import (
-    LOG_OVERHEAD,
     MAGIC_VALUE_V0,
     MAGIC_VALUE_V2,
     NO_PRODUCER_ID,
@@ -34,16 +34,9 @@ from kafka_records.layout import BATCH_V2, CRC_OFFSET_LEGACY, MESSAGE_V1
 from kafka_records.log import encode
 from kafka_records.model import Batch, Header, Record
 from kafka_records.primitives import wrap_int64
-from kafka_records.broker.strings import java_utf8
 
 # What computeAttributes knows: in v2, and in v1.
-KNOWN_BITS = (
-    COMPRESSION_CODEC_MASK
-    | TIMESTAMP_TYPE_MASK
-    | TRANSACTIONAL_FLAG_MASK
-    | CONTROL_FLAG_MASK
-    | DELETE_HORIZON_FLAG_MASK
-)
+KNOWN_BITS = COMPRESSION_CODEC_MASK | TIMESTAMP_TYPE_MASK | TRANSACTIONAL_FLAG_MASK | CONTROL_FLAG_MASK
 KNOWN_BITS_LEGACY = COMPRESSION_CODEC_MASK | TIMESTAMP_TYPE_MASK
 MESSAGE_BODY_AT = MESSAGE_V1.size
 
@@ -69,7 +62,8 @@ def _kept_batch(entry: Entry, last_offset: int, max_timestamp: int, task: Task) 
     if not _changes(entry, header.max_timestamp, max_timestamp, task):
         return BATCH_V2.struct.pack(*header) + records
     # ATT-09: bits that nobody knows vanish, those of the second byte too.
-    attributes = _with_type(entry.attributes & KNOWN_BITS, task)
+    known = KNOWN_BITS | (DELETE_HORIZON_FLAG_MASK if task.does.knows_horizon else 0)
+    attributes = _with_type(entry.attributes & known, task)
     header = header._replace(attributes=attributes, max_timestamp=max_timestamp)
     unsigned = BATCH_V2.struct.pack(*header) + records
     return BATCH_V2.struct.pack(*header._replace(crc=checksum_v2(unsigned))) + records
@@ -147,8 +141,3 @@ def _written(header: Header) -> Header:
 def largest(timestamps: Sequence[int]) -> int:
     """The maximum, but not below "none" (TIM-09)."""
     return max((NO_TIMESTAMP, *timestamps))
-
-
-def offset_of(data: bytes) -> int:
-    """Where stored bytes start to tell their offset."""
-    return int.from_bytes(data[: LOG_OVERHEAD - 4], "big", signed=True)

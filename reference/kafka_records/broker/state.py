@@ -20,6 +20,7 @@ NO_OFFSET: Final = -1
 BATCHES_TO_RETAIN: Final = 5
 
 Path = Literal["in place", "rebuilt", "converted"]
+RULES: Final[Mapping[Path, str]] = {"in place": "RWR-01", "rebuilt": "RWR-05", "converted": "CNV-01"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,12 @@ class Producing:
 
     Attributes:
         transactional_id: whether the request names a transactional id that it may write under (TXN-02).
-        producer_known: whether that id belongs to the batch's producer.
+        producer: what the coordinator knows of the batch's producer under that id.
         in_transaction: whether the partition has been added to the open transaction (TXN-05).
     """
 
     transactional_id: bool = False
-    producer_known: bool = True
+    producer: Literal["known", "unknown", "other epoch"] = "known"
     in_transaction: bool = True
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-# A surrogate in three bytes: Java puts one replacement for it, Python three.
-SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+# A surrogate, cut short or not: Java puts one replacement for it, Python one for each byte.
+SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 REPLACEMENT = "\ufffd".encode()
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafka_records.broker.config import TopicConfig
 from kafka_records.broker.entries import Entry
-from kafka_records.broker.errors import Exception_, Thrown
+from kafka_records.broker.errors import JavaName, Thrown
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.views import View
 from kafka_records.constants import INT64_MIN, MAGIC_VALUE_V1, MAGIC_VALUE_V2, NO_TIMESTAMP, Compression
@@ -54,7 +55,7 @@ class Task:
         return self.config.largest_body(self.does)
 
 
-def check_set(batches: list[Entry], source: Compression, does: Behaviour) -> None:
+def check_set(batches: Sequence[Entry], source: Compression, does: Behaviour) -> None:
     """#getFirstBatchAndMaybeValidateNoMoreBatches (NST-24, PRD-08)."""
     alone = batches[0].is_v2 or source != "none"
     if does.one_magic and alone and len(batches) > 1:
@@ -94,12 +95,12 @@ class RecordErrors:
 
     def __init__(self, does: Behaviour) -> None:
         self._does = does
-        self._found: list[tuple[int, Exception_, str]] = []
+        self._found: list[tuple[int, JavaName, str]] = []
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, index: int, name: Exception_, rule: str) -> None:
+    def add(self, index: int, name: JavaName, rule: str) -> None:
         """The record at *index* is at fault."""
         self._found.append((index, name, rule))
         if not self._does.collects:
@@ -120,6 +121,8 @@ def check_record(batch: Entry, index: int, record: View, task: Task, errors: Rec
         Thrown: for an inner CRC, which is no error of the record (NST-17).
     """
     if not record.has_magic(batch.magic):
+        if task.does.one_magic:
+            record.describe(task.does)
         errors.add(index, "InvalidRecordException", "NST-25" if record.has_magic(MAGIC_VALUE_V2) else "NST-15")
         return False
     if batch.magic <= MAGIC_VALUE_V1 and batch.compression(task.does) != "none":
@@ -128,6 +131,8 @@ def check_record(batch: Entry, index: int, record: View, task: Task, errors: Rec
         errors.add(index, "InvalidRecordException", "LEG-26" if batch.magic <= MAGIC_VALUE_V1 else "PRD-17")
         return False
     if rule := _timestamp_fault(batch, record, task):
+        if rule != "TIM-10":
+            record.describe(task.does)
         errors.add(index, "InvalidTimestampException", rule)
         return False
     return True

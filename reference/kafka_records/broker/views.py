@@ -21,13 +21,19 @@ class View(Protocol):
     """What the validator asks of a record."""
 
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Absolute, or as the producer numbered it."""
+        ...
 
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int:
+        """Milliseconds."""
+        ...
 
     @property
-    def has_key(self) -> bool: ...
+    def has_key(self) -> bool:
+        """Whether the key is not null."""
+        ...
 
     def has_magic(self, magic: int) -> bool:
         """Whether it is of the format *magic* (NST-15)."""
@@ -43,6 +49,10 @@ class View(Protocol):
 
     def contents(self) -> Record:
         """Key, value and headers as well."""
+        ...
+
+    def describe(self, does: Behaviour) -> None:
+        """Be put into an error message, which may fail in its turn."""
         ...
 
 
@@ -71,6 +81,9 @@ class DefaultView:
         if self.record is None:
             raise Thrown("UnsupportedOperationException", "OFF-05")
         return self.record
+
+    def describe(self, does: Behaviour) -> None:
+        """DefaultRecord#toString looks at nothing that may be broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +174,11 @@ class LegacyView:
     def contents(self) -> Record:
         """LEG-12: what follows the value is lost."""
         return Record(self.offset, self.timestamp, self._sized(self._key_size_at), self.value)
+
+    def describe(self, does: Behaviour) -> None:
+        """LegacyRecord#toString looks at everything (LEG-11, LEG-16)."""
+        self.is_compressed(does)
+        self.contents()
 
     def _sized(self, at: int) -> bytes | None:
         """Utils#sizeDelimited (LEG-11)."""

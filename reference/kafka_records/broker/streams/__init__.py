@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafka_records.broker.errors import Thrown
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.streams.base import Chunked, Direct, Source, Stream
-from kafka_records.broker.streams.gzip import GzipSource
+from kafka_records.broker.streams.gzip import LARGE_BUFFER, SMALL_BUFFER, GzipSource
 from kafka_records.broker.streams.lz4 import Lz4Source
 from kafka_records.broker.streams.snappy import SnappySource
 from kafka_records.broker.streams.zstd import ZstdSource
@@ -32,17 +32,20 @@ def open_stream(compression: Compression, data: bytes, magic: int, does: Behavio
     if does.skips_by == "stream":
         large = compression in ("gzip", "zstd")
         return Chunked(source, LARGE_CHUNK if large else SMALL_CHUNK, skips=compression == "lz4")
-    # Java's own BufferedInputStream in front of gzip (since 1.0) and zstd, nothing in front of the others.
-    return Chunked(source, LARGE_CHUNK) if compression in ("gzip", "zstd") else Direct(source)
+    # Java's own BufferedInputStream in front of some, nothing in front of the others.
+    buffered = compression == "zstd" or (compression == "gzip" and does.buffers_gzip)
+    return Chunked(source, LARGE_CHUNK) if buffered else Direct(source)
 
 
 def _source(compression: Compression, data: bytes, magic: int, does: Behaviour) -> Source:
     match compression:
         case "gzip":
-            return GzipSource(data, sees_available=does.sees_available)
+            return GzipSource(
+                data, LARGE_BUFFER if does.buffers_gzip else SMALL_BUFFER, sees_available=does.sees_available
+            )
         case "snappy":
             return SnappySource(data)
         case "lz4":
             return Lz4Source(data, check_header=magic > MAGIC_VALUE_V0)
         case _:
-            return ZstdSource(data)
+            return ZstdSource(data, checks_prefix=does.checks_prefix, skips_any_size=does.skips_any_size)

@@ -1,4 +1,4 @@
-"""java.util.zip.GZIPInputStream with a buffer of 8 KiB for compressed bytes."""
+"""java.util.zip.GZIPInputStream, and the buffer for compressed bytes that it is given."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from kafka_records.broker.errors import Thrown
 from kafka_records.compression.gzip import SMALLEST_REST, TRAILER, header_end
 from kafka_records.errors import RecordFormatError
 
-BUFFER_SIZE = 8 * 1024
+LARGE_BUFFER, SMALL_BUFFER = 8 * 1024, 512
+# `read` calls itself for a member without output; this many fill the stack, give or take.
+MOST_EMPTY_MEMBERS = 9_000
 
 
 class GzipSource:
     """Members one after the other."""
 
-    def __init__(self, data: bytes, *, sees_available: bool) -> None:
+    def __init__(self, data: bytes, buffer_size: int, *, sees_available: bool) -> None:
         """Read the first header.  Raises `RecordFormatError`."""
         self._data = data
+        self._buffer_size = buffer_size
         self._sees_available = sees_available
         self._ended = False
         self._begin(header_end(data, 0), b"")
@@ -30,12 +33,16 @@ class GzipSource:
 
     def read(self, size: int) -> bytes | None:
         """Output of one call of the inflater."""
+        empty = 0
         while not self._ended:
+            if empty > MOST_EMPTY_MEMBERS:
+                raise Thrown("StackOverflowError", "GZP-02")
             if block := self._inflate(size):
                 self._crc = zlib.crc32(block, self._crc)
                 self._size += len(block)
                 return block
             self._ended = self._ends_here()
+            empty += 1
         return None
 
     def _inflate(self, size: int) -> bytes:
@@ -54,7 +61,7 @@ class GzipSource:
         return b""
 
     def _fill(self) -> None:
-        self._input = self._data[self._at : self._at + BUFFER_SIZE]
+        self._input = self._data[self._at : self._at + self._buffer_size]
         if not self._input:
             raise Thrown("EOFException", "GZP-05")
         self._at += len(self._input)

@@ -8,6 +8,10 @@ from kafka_records.compression.snappy import HEADER, INT32, MAGIC, MAX_CHUNK_SIZ
 from kafka_records.errors import RecordFormatError
 from kafka_records.model import DEFAULT
 
+# `hasNextChunk` calls itself for a repeated header; this many fill the stack, give or take.
+MOST_HEADERS = 10_000
+MOST_EMPTY_BLOCKS = 40_000
+
 
 class SnappySource:
     """Xerial blocks, or one raw block, which the constructor inflates."""
@@ -27,17 +31,24 @@ class SnappySource:
     def read(self, size: int) -> bytes | None:
         """Output of as many blocks as it takes; an error in one loses what those before gave in this call."""
         gathered = bytearray()
-        while len(gathered) < size and (self._block or self._next_block()):
+        while len(gathered) < size and (self._block or self._next_block(recurses=size == 1)):
             left = size - len(gathered)
             gathered += self._block[:left]
             self._block = self._block[left:]
         return bytes(gathered) or None
 
-    def _next_block(self) -> bool:
-        """SnappyInputStream#hasNextChunk: whether there is a block; one without output does (SNP-07)."""
+    def _next_block(self, *, recurses: bool) -> bool:
+        """SnappyInputStream#hasNextChunk: whether there is a block with output (SNP-07).
+
+        #read() calls itself for one without, #read(byte[], int, int) does not.
+        """
+        headers = empty = 0
         while len(self._data) - self._at >= INT32.size:
             try:
                 if self._data.startswith(MAGIC[: INT32.size], self._at):
+                    headers += 1
+                    if headers > MOST_HEADERS:
+                        raise Thrown("StackOverflowError", "SNP-04")
                     self._at = repeated_header_end(self._data, self._at)
                     continue
                 self._block = self._read_block()
@@ -45,6 +56,10 @@ class SnappySource:
                 raise Thrown("IOException", error.rule) from None
             if self._block:
                 return True
+            headers = 0
+            empty += 1
+            if recurses and empty > MOST_EMPTY_BLOCKS:
+                raise Thrown("StackOverflowError", "SNP-07")
         self._at = len(self._data)
         return False
 

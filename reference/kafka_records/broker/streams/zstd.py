@@ -1,4 +1,9 @@
-"""com.github.luben.zstd.ZstdInputStreamNoFinalizer."""
+"""com.github.luben.zstd.ZstdInputStreamNoFinalizer.
+
+It reads 131,075 compressed bytes at a time, and where the data end in the
+middle of a frame it complains only if no frame has ended since it last read: a
+second frame that is cut short is an end like any other (ZST-04, ZST-07).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +15,15 @@ from kafka_records.broker.errors import Thrown
 from kafka_records.compression.zstd import MAGIC, SKIPPABLE, read_header, skippable_end
 from kafka_records.errors import RecordFormatError
 
+# ZSTD_DStreamInSize
+BUFFER_SIZE = 128 * 1024 + 3
+# ZSTD_startingInputLength
+STARTING_INPUT = 5
+SKIPPABLE_HEADER = 8
+UINT32_MAX = 2**32 - 1
 BLOCK_HEADER = 3
 CHECKSUM = 4
-RAW, RLE, COMPRESSED, RESERVED = range(4)
+RAW, RLE, _COMPRESSED, RESERVED = range(4)
 
 
 class ZstdSource:
@@ -22,19 +33,30 @@ class ZstdSource:
     in a later block loses what it had gathered.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, checks_prefix: bool, skips_any_size: bool) -> None:
         self._data = data
+        self._checks_prefix = checks_prefix
+        self._skips_any_size = skips_any_size
         self._at = 0
+        self._frame_end = 0
         self._frame: Iterator[bytes] | None = None
         self._block = b""
         self._truncated = False
 
     def read(self, size: int) -> bytes | None:
         """ZstdInputStreamNoFinalizer#read; a frame without output is passed over (ZST-02)."""
-        while self._frame is not None or self._block or self._at < len(self._data):
+        while not self._is_over():
             if block := self._read(size):
                 return block
         return None
+
+    def _is_over(self) -> bool:
+        if self._block:
+            return False
+        if self._truncated:
+            last_buffer = (len(self._data) - 1) // BUFFER_SIZE * BUFFER_SIZE
+            return self._frame_end > last_buffer
+        return self._frame is None and self._at == len(self._data)
 
     def _read(self, size: int) -> bytes:
         """#readInternal: until *size* is reached, or the frame's end, or that of the data."""
@@ -47,37 +69,43 @@ class ZstdSource:
             self._block = self._block[left:]
         return bytes(gathered)
 
-    def _has_more(self, gathered: bytes) -> bool:
+    def _has_more(self, gathered: bytearray) -> bool:
         """Whether the frame goes on; where its data end, it does if nothing is *gathered*, and fails."""
         if self._block:
             return True
-        if self._truncated and not gathered:
+        if self._truncated:
+            if gathered or self._is_over():
+                return False
             raise Thrown("IOException", "ZST-07")
-        if self._truncated or self._frame is None:
+        if self._frame is None:
             return False
-        self._next_block(self._frame)
-        return self._has_more(gathered) if self._truncated else self._frame is not None
+        return self._next_block(self._frame)
 
-    def _next_block(self, frame: Iterator[bytes]) -> None:
+    def _next_block(self, frame: Iterator[bytes]) -> bool:
+        """Whether there is more to look at: a block, or the place where the data end."""
         try:
             self._block = next(frame)
         except StopIteration:
-            self._frame = None
+            self._frame, self._frame_end = None, self._at
+            return False
         except EOFError:
             self._truncated = True
         except RecordFormatError as error:
-            raise Thrown("IOException", error.rule) from None
+            if error.rule != "ZST-07":
+                raise Thrown("IOException", error.rule) from None
+            self._truncated = True
         except zstandard.ZstdError:
             raise Thrown("IOException", "ZST-05") from None
+        return True
 
     def _blocks(self) -> Iterator[bytes]:
         """The output of the frame at hand, and past it."""
         data, start = self._data, self._at
         if data[start + 1 : start + 4] == SKIPPABLE and data[start] & 0xF0 == 0x50:
-            self._at = skippable_end(data, start)
+            self._skip_frame(start)
             return
         if not data.startswith(MAGIC, start):
-            raise Thrown("IOException", "ZST-04")
+            raise EOFError if self._may_begin(data[start:]) else Thrown("IOException", "ZST-04")
         frame = read_header(data, start)
         inflater = zstandard.ZstdDecompressor().decompressobj()
         yield inflater.decompress(data[start : frame.end])
@@ -86,9 +114,26 @@ class ZstdSource:
             end, last = self._block_end(frame.block_size)
             block, self._at = data[self._at : end], end
             yield inflater.decompress(block)
+            if end > len(data):
+                raise EOFError
         if frame.checksum:
             yield inflater.decompress(self._piece(CHECKSUM))
             self._at += CHECKSUM
+
+    def _skip_frame(self, start: int) -> None:
+        """ZST-03; a size that overflows with its header was an error once."""
+        size = int.from_bytes(self._data[start + 4 : start + SKIPPABLE_HEADER], "little")
+        if not self._skips_any_size and size + SKIPPABLE_HEADER > UINT32_MAX:
+            raise Thrown("IOException", "ZST-07")
+        self._at = skippable_end(self._data, start)
+
+    def _may_begin(self, data: bytes) -> bool:
+        """Whether a frame may still begin here, once there is more; old versions look at five bytes or none."""
+        if not self._checks_prefix:
+            return len(data) < STARTING_INPUT
+        if len(data) >= len(MAGIC):
+            return False
+        return MAGIC.startswith(data) or (data[0] & 0xF0 == 0x50 and SKIPPABLE.startswith(data[1:]))
 
     def _block_end(self, block_size: int) -> tuple[int, bool]:
         """Where the block at hand ends, and whether it is the frame's last."""
@@ -97,7 +142,8 @@ class ZstdSource:
         if kind == RESERVED or size > block_size:
             raise Thrown("IOException", "ZST-05")
         whole = BLOCK_HEADER + (1 if kind == RLE else size)
-        self._piece(whole)
+        if kind != RAW:
+            self._piece(whole)  # of a raw block, what is there is given
         return self._at + whole, bool(last)
 
     def _piece(self, size: int) -> bytes:
