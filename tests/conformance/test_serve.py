@@ -16,7 +16,7 @@ from kafka_conformance.testee import CodecError, NotDone
 from kafka_conformance.testees import reference
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireBatch
-from kafka_records import Batch, encode
+from kafka_records import Batch, Record, encode
 
 
 def talk(lines: list[object], testee: testees.Testee = reference) -> list[Any]:
@@ -109,12 +109,28 @@ def test_empty_lines_are_no_requests() -> None:
     assert talk(["", "  "]) == []
 
 
+def appending(data: bytes, release: str = "4.4.0") -> dict[str, object]:
+    """A request to append *data* at offset 7."""
+    request = {"id": "9", "op": "append", "data": text(data), "release": release, "api_version": 9}
+    return request | {"log_end_offset": 7, "leader_epoch": 4, "config": {}, "now_ms": 1_724_709_879_130}
+
+
 def test_append_is_skipped() -> None:
-    """A request that the testee cannot do is skipped."""
-    append = {"id": "9", "op": "append", "data": "", "release": "4.4.0", "api_version": 7, "log_end_offset": 0}
-    (reply,) = talk([append | {"leader_epoch": 0, "config": {}, "now_ms": 1}])
+    """A testee that is no broker skips what a broker is asked."""
+    (reply,) = talk([appending(b"")], failing(IndexError()))
 
     assert sorted(reply) == ["id", "skipped"]
+
+
+def test_append_is_answered() -> None:
+    """The reference says what a broker stores, or the code that it refuses with."""
+    data = encode(Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, b"k", b"v"),)))
+    stored, refused, unknown = talk([appending(data), appending(data + data), appending(data, "0.7.0")])
+
+    kept = (7).to_bytes(8, "big") + data[8:12] + (4).to_bytes(4, "big") + data[16:]
+    assert stored == {"id": "9", "error_code": 0, "base_offset": 7, "stored": text(kept)}
+    assert refused == {"id": "9", "error_code": 87}
+    assert unknown["error"]["kind"] == "malformed"
 
 
 @pytest.mark.parametrize(
