@@ -109,7 +109,7 @@ def _compressed(
     """StreamRecordIterator."""
     most = MOST_RECORDS if read is read_record else MOST_OUTLINES
     for index in range(count):
-        check_room(index, most)
+        check_room(index + 1, most)
         try:
             view = read(stream, base, does, largest)
         except Thrown as thrown:

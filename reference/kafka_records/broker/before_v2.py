@@ -187,7 +187,7 @@ def _inner(wrapper: LegacyView, codec: Compression, does: Behaviour) -> Iterator
         raise Thrown("NullPointerException", "NST-03")
     append_time = wrapper.timestamp if wrapper.has_append_time else None
     found = []
-    for message in read_messages(open_stream(codec, value, wrapper.magic, does), append_time, None):
+    for message in read_messages(open_stream(codec, value, wrapper.magic, does), append_time):
         if message.magic != wrapper.magic:
             raise Thrown("CorruptRecordException", "NST-15")
         found.append(message)
@@ -215,9 +215,6 @@ def _validate_compressed(messages: Sequence[LegacyView], task: Task) -> tuple[by
             _check_timestamp(message, task, append=inner.has_append_time)
             in_place = in_place and message.offset == expected
             expected += 1
-        if task.source != "none" and message.is_compressed(task.does):
-            message.describe(task.does)
-            raise Thrown("CorruptRecordException", "NST-16")
         converts = converts or message.magic != task.magic
         validated.append(_convert(inner, task))
     if in_place and not converts:
@@ -255,8 +252,6 @@ def _kept(wrapper: LegacyView, validated: Sequence[LegacyView], task: Task) -> b
 def _rebuilt(validated: Sequence[LegacyView], task: Task) -> bytes:
     """MemoryRecords#builderWithEntries: messages byte by byte, in a new wrapper if there is a codec."""
     first = validated[0]
-    if any(message.magic != first.magic for message in validated):
-        raise Thrown("IllegalArgumentException", "NST-15")
     if task.target == "none":
         return b"".join(_entry(offset, message.data) for offset, message in enumerate(validated, task.offset))
     base = 0 if first.magic > MAGIC_VALUE_V0 else task.offset

@@ -43,7 +43,7 @@ def _views(batch: Entry, task: Task, *, outline: bool = False) -> Iterable[View]
     """The records of a batch, each read when it is asked for."""
     if batch.is_v2:
         return records_of(batch, task.does, task.largest_body, outline=outline)
-    return messages_of(batch, task.does, task.largest_body)
+    return messages_of(batch, task.does)
 
 
 def _assign_offsets(batches: Sequence[Entry], task: Task) -> Validated:
@@ -160,15 +160,6 @@ def _check_compressed(batch: Entry, task: Task, checked: _Checked) -> None:
     errors = RecordErrors(task.does)
     has_offset = min(batch.magic, task.magic) > MAGIC_VALUE_V0
     for index, record in enumerate(_views(batch, task, outline=not checked.keeps)):
-        if _check_one(batch, index, record, task, errors) and not errors:
+        if check_record(batch, index, record, task, errors) and not errors:
             checked.add(record, has_offset=has_offset, does=task.does)
     errors.process()
-
-
-def _check_one(batch: Entry, index: int, record: View, task: Task, errors: RecordErrors) -> bool:
-    """#validateRecordCompression, then #validateRecord."""
-    if task.source != "none" and record.is_compressed(task.does):
-        record.describe(task.does)
-        errors.add(index, "InvalidRecordException", "NST-16")
-        return False
-    return check_record(batch, index, record, task, errors)

@@ -22,14 +22,8 @@ def message_of(entry: Entry) -> LegacyView:
     return LegacyView(ENTRY.struct.unpack_from(entry.data)[0], entry.data[LOG_OVERHEAD:])
 
 
-def messages_of(entry: Entry, does: Behaviour, largest: int | None) -> Iterator[LegacyView]:
-    """The plain message itself, or the inner messages of a wrapper.
-
-    Args:
-        entry: a v0 or v1 entry.
-        does: the release.
-        largest: bytes that an inner message may take, or None.
-    """
+def messages_of(entry: Entry, does: Behaviour) -> Iterator[LegacyView]:
+    """The plain message itself, or the inner messages of a wrapper, none of which is compressed (NST-16)."""
     message = message_of(entry)
     compression = entry.compression(does)
     if compression == "none":
@@ -41,7 +35,7 @@ def messages_of(entry: Entry, does: Behaviour, largest: int | None) -> Iterator[
     if value is None:
         raise Thrown("InvalidRecordException", "NST-03")
     append_time = message.timestamp if message.has_append_time else None
-    inner = list(read_messages(open_stream(compression, value, entry.magic, does), append_time, largest))
+    inner = list(read_messages(open_stream(compression, value, entry.magic, does), append_time))
     if not inner:
         raise Thrown("InvalidRecordException", "NST-05")
     base = _base_offset(inner, message)
@@ -61,7 +55,7 @@ def _base_offset(inner: list[LegacyView], wrapper: LegacyView) -> int:
     return wrapper.offset - inner[-1].offset
 
 
-def read_messages(stream: Stream, append_time: int | None, largest: int | None) -> Iterator[LegacyView]:
+def read_messages(stream: Stream, append_time: int | None) -> Iterator[LegacyView]:
     """DataLogInputStream#nextBatch: a tail that is cut short is dropped (NST-06, NST-27)."""
     count = 0
     try:
@@ -69,8 +63,6 @@ def read_messages(stream: Stream, append_time: int | None, largest: int | None) 
             offset, size = ENTRY.struct.unpack(prefix)
             if is_too_small(size):
                 raise Thrown("CorruptRecordException", "NST-07")
-            if largest is not None and size > largest:
-                raise Thrown("InvalidRecordException", "SIZ-03")
             data = read_fully(stream, size)
             if len(data) < size:
                 return

@@ -14,7 +14,7 @@ from kafka_records.broker.errors import Thrown
 from kafka_records.broker.limits import MOST_HEADERS, check_room
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.streams import Stream
-from kafka_records.broker.streams.base import END
+from kafka_records.broker.streams.base import END, Chunked
 from kafka_records.broker.views import DefaultView
 from kafka_records.errors import RecordFormatError
 from kafka_records.primitives import wrap_int64
@@ -67,6 +67,7 @@ def _varlong(next_byte: Callable[[], int]) -> int:
 def by_stream(stream: Stream, base: Base, does: Behaviour, largest: int | None) -> DefaultView:
     """Read from the stream itself."""
     read_length(stream, does, largest)
+    assert isinstance(stream, Chunked)  # where nothing stands in front of the codec, there is a buffer here
     try:
         return _outline(_Skipping(stream), base)
     except Thrown as thrown:
@@ -94,7 +95,7 @@ def _malformed(thrown: Thrown) -> Thrown:
 class _Skipping:
     """A record's fields in the stream."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Chunked) -> None:
         self._stream = stream
 
     def byte(self) -> int:
@@ -212,7 +213,7 @@ def _skip_headers(fields: _Skipping | _Buffer) -> None:
     if count < 0:
         raise Thrown("InvalidRecordException", "REC-14")
     for index in range(count):
-        check_room(index, MOST_HEADERS)
+        check_room(index + 1, MOST_HEADERS)
         if fields.skip() < 0:
             raise Thrown("InvalidRecordException", "REC-18")
         fields.skip()

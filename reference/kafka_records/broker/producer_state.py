@@ -10,14 +10,12 @@ from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import Thrown
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.state import UNKNOWN_PRODUCER, BatchMetadata, LogState, ProducerState
-from kafka_records.constants import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE
+from kafka_records.constants import INT32_MAX, NO_PRODUCER_EPOCH
 from kafka_records.primitives import increment_sequence, wrap_int64
 
 
 def last_sequence_of(header: BatchHeader) -> int:
-    """PID-11, PID-17: counted by offsets, not by records."""
-    if header.base_sequence == NO_SEQUENCE:
-        return NO_SEQUENCE
+    """PID-11, PID-17: counted by offsets, not by records; there is a first one, or the batch was refused (PID-03)."""
     return increment_sequence(header.base_sequence, header.last_offset_delta)
 
 

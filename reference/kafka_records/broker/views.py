@@ -39,10 +39,6 @@ class View(Protocol):
         """Whether it is of the format *magic* (NST-15)."""
         ...
 
-    def is_compressed(self, does: Behaviour) -> bool:
-        """Whether it is a compressed message set in its turn (NST-16)."""
-        ...
-
     def ensure_valid(self) -> None:
         """Raise `Thrown` if its own CRC is wrong (NST-17, REC-27)."""
         ...
@@ -69,17 +65,12 @@ class DefaultView:
         """DefaultRecord#hasMagic."""
         return magic >= MAGIC_VALUE_V2
 
-    def is_compressed(self, does: Behaviour) -> bool:  # noqa: ARG002 - messages need to ask
-        """CMP-11: there is no such thing in v2."""
-        return False
-
     def ensure_valid(self) -> None:
         """REC-27: there is no CRC of records."""
 
     def contents(self) -> Record:
-        """OFF-05: PartialDefaultRecord#key is not supported."""
-        if self.record is None:
-            raise Thrown("UnsupportedOperationException", "OFF-05")
+        """All of it; an outline is never asked (OFF-05)."""
+        assert self.record is not None
         return self.record
 
     def describe(self, does: Behaviour) -> None:

@@ -28,10 +28,6 @@ class Stream(Protocol):
         """Some bytes, at most *size*; None at the end."""
         ...
 
-    def skip(self, size: int) -> int:
-        """How many bytes were skipped, at most *size*."""
-        ...
-
 
 class Direct:
     """A source with nothing in front."""
@@ -52,10 +48,6 @@ class Direct:
     def read(self, size: int) -> bytes | None:
         """As the source does."""
         return self._source.read(size)
-
-    def skip(self, size: int) -> int:
-        """As `InputStream#skip` does, by reading."""
-        return len(self._source.read(size) or b"")
 
 
 class Chunked:
@@ -86,7 +78,7 @@ class Chunked:
         return self._take(size) if self._has_more() else None
 
     def skip(self, size: int) -> int:
-        """First what the chunk has, then the source or more chunks."""
+        """How many bytes were skipped: first what the chunk has, then the source or more chunks."""
         left = size - len(self._take(size))
         while left:
             skipped = self._skip_in_source(left) if self._skips else self._skip_in_chunk(left)

@@ -61,25 +61,22 @@ class ZstdSource:
     def _read(self, size: int) -> bytes:
         """#readInternal: until *size* is reached, or the frame's end, or that of the data."""
         gathered = bytearray()
-        if self._frame is None:
-            self._frame = self._blocks()
-        while len(gathered) < size and self._has_more(gathered):
+        frame = self._frame = self._frame or self._blocks()
+        while len(gathered) < size and self._has_more(frame, gathered):
             left = size - len(gathered)
             gathered += self._block[:left]
             self._block = self._block[left:]
         return bytes(gathered)
 
-    def _has_more(self, gathered: bytearray) -> bool:
-        """Whether the frame goes on; where its data end, it does if nothing is *gathered*, and fails."""
+    def _has_more(self, frame: Iterator[bytes], gathered: bytearray) -> bool:
+        """Whether *frame* goes on; where its data end, it does if nothing is *gathered*, and fails."""
         if self._block:
             return True
         if self._truncated:
             if gathered or self._is_over():
                 return False
             raise Thrown("IOException", "ZST-07")
-        if self._frame is None:
-            return False
-        return self._next_block(self._frame)
+        return self._next_block(frame)
 
     def _next_block(self, frame: Iterator[bytes]) -> bool:
         """Whether there is more to look at: a block, or the place where the data end."""

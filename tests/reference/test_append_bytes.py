@@ -1,0 +1,216 @@
+"""What `append` stores, byte by byte, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.reference.append_cases import BATCH, MESSAGE_V1, NOW, RECORD, packed, records, wrapped
+
+from kafka_corpus.build import TIMESTAMP, put, raw_batch, raw_header, raw_message, raw_record, reseal
+from kafka_records import AppendResult, Header, LogState, RecordFormatError, TopicConfig, append, decode, encode
+from kafka_records.broker.errors import Thrown
+from kafka_records.broker.limits import MOST_RECORDS, check_room
+from kafka_records.broker.strings import java_utf8
+
+LOG = LogState(log_end_offset=100, leader_epoch=7)
+
+
+def produce(payload: bytes, release: str = "4.4.0", version: int = 9, **config: str) -> AppendResult:
+    """Append to LOG; *config* has underscores for dots."""
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    return append(LOG, payload, TopicConfig.of(settings), release=release, api_version=version, now_ms=NOW)
+
+
+def test_only_offset_and_epoch_change() -> None:
+    """In place, the bytes from the magic on are the producer's (RWR-01, CRC-10, CRC-11, HDR-07)."""
+    result = produce(BATCH + b"tail")
+    assert result.path == "in place"
+    assert result.stored == put(put(BATCH, "base_offset", 100), "partition_leader_epoch", 7)
+    assert result.log == replace(LOG, log_end_offset=101)
+
+
+def test_strange_bits_stay_or_go() -> None:
+    """Bits that nobody knows stay with the header and vanish with it (ATT-09); bit 6 is known since 3.1 (ATT-11)."""
+    kept = produce(raw_batch(RECORD, attributes=0x7FC0)).stored
+    assert kept[21:23] == b"\x7f\xc0"
+    changed = {
+        release: produce(raw_batch(RECORD, attributes=0x7FC0, max_timestamp=5), release).stored
+        for release in ("4.4.0", "2.8.2")
+    }
+    assert [stored[21:23] for stored in changed.values()] == [b"\x00\x40", b"\x00\x00"]
+    assert decode(changed["4.4.0"])[0].max_timestamp == TIMESTAMP
+
+
+def test_the_maximum_is_the_brokers() -> None:
+    """A producer's maximum is overwritten, -1 being the least there is (TIM-08, TIM-09)."""
+    assert decode(produce(raw_batch(RECORD, max_timestamp=9)).stored)[0].max_timestamp == TIMESTAMP
+    assert decode(produce(raw_batch(RECORD, base_timestamp=-5)).stored)[0].max_timestamp == -1
+
+
+def test_append_time_leaves_base_and_deltas() -> None:
+    """On a LogAppendTime topic bit 3, maximum and CRC change, nothing else (TIM-12, TIM-23)."""
+    result = produce(BATCH, message_timestamp_type="LogAppendTime")
+    wanted = reseal(put(put(BATCH, "attributes", 8), "max_timestamp", NOW))
+    assert result.stored == put(put(wanted, "base_offset", 100), "partition_leader_epoch", 7)
+    assert result.log_append_time == NOW
+    assert produce(BATCH).log_append_time == -1
+
+
+def test_bit_3_is_cleared_and_the_maximum_believed() -> None:
+    """Bit 3 on a CreateTime topic: the client's maximum stays, the real times are not looked at (TIM-15, TIM-16)."""
+    late = raw_batch(RECORD, attributes=8, max_timestamp=NOW)
+    (batch,) = decode(produce(late, message_timestamp_before_max_ms="1000").stored)
+    assert (batch.timestamp_type, batch.max_timestamp, batch.records[0].timestamp) == ("create", NOW, TIMESTAMP)
+
+
+def test_bit_3_in_a_rebuilt_batch() -> None:
+    """Where the batch is rebuilt, all records get the client's maximum (TIM-26)."""
+    (batch,) = decode(produce(raw_batch(RECORD, attributes=8, max_timestamp=5), compression_type="gzip").stored)
+    assert [record.timestamp for record in batch.records] == [5]
+
+
+def test_rebuilding_writes_a_fresh_batch() -> None:
+    """Other codec: deltas from 0 on, base of the first, no strange bits, producer kept (RWR-05 to RWR-07, OFF-06)."""
+    odd = raw_record(attributes=0x7F, offset_delta=5, timestamp_delta=3, key_length=b"\x03")
+    source = raw_batch(odd, attributes=0x40, producer_id=3, producer_epoch=2, base_sequence=1)
+    result = produce(source, compression_type="lz4")
+    (batch,) = decode(result.stored)
+    assert result.path == "rebuilt"
+    assert result.stored[21:23] == b"\x00\x03"
+    assert (batch.base_timestamp, batch.max_timestamp) == (TIMESTAMP + 3, TIMESTAMP + 3)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (3, 2, 1)
+    assert result.stored == encode(replace(batch, base_timestamp=None))
+
+
+def test_offsets_of_a_plain_batch_stay() -> None:
+    """A batch that stays plain keeps whatever deltas it has (OFF-03, OFF-04)."""
+    (batch,) = decode(produce(raw_batch(raw_record(offset_delta=-1))).stored)
+    assert (batch.base_offset, batch.records[0].offset) == (100, 99)
+
+
+def test_append_time_in_a_rebuilt_batch() -> None:
+    """Rebuilt under LogAppendTime: records keep their own times below the batch's (RWR-12)."""
+    stored = produce(BATCH, compression_type="uncompressed", message_timestamp_type="LogAppendTime").stored
+    rebuilt = produce(packed("gzip", RECORD), compression_type="uncompressed", message_timestamp_type="LogAppendTime")
+    assert rebuilt.stored == stored
+    assert rebuilt.path == "rebuilt"
+
+
+def test_header_keys_go_through_a_string() -> None:
+    """Rebuilding replaces what is not UTF-8, as Java's strings do (REC-22)."""
+    key = b"k\xed\xa0\x80\xed\xa0\xff"
+    (batch,) = decode(
+        produce(
+            raw_batch(raw_record(header_count=b"\x02", headers=raw_header(key, b"v"))), compression_type="zstd"
+        ).stored
+    )
+    mark = "\ufffd".encode()
+    assert batch.records[0].headers == (Header(b"k" + mark + mark + mark, b"v"),)
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        (b"plain", "plain"),
+        (b"\xed\xa0\x80", "?"),
+        (b"\xed\xa0", "?"),
+        (b"\xed\xa0\x00", "?\0"),
+        (b"\xe2\x82", "?"),
+        (b"\xc0\x80", "??"),
+        (b"\xf5\x80", "??"),
+        (b"\xf0\x9f\x98", "?"),
+        (b"\xe0\x80", "??"),
+    ],
+)
+def test_java_strings(key: bytes, written: str) -> None:
+    """Java puts one replacement for a cut character and for a surrogate, one for each other byte (REC-21)."""
+    assert java_utf8(key).decode() == written.replace("?", "\ufffd")
+
+
+@pytest.mark.parametrize("release", ["2.8.2", "1.1.1"])
+def test_messages_become_one_batch(release: str) -> None:
+    """v0 and v1 messages are stored as one v2 batch, slack and keys of wrappers lost (CNV-01 to CNV-04, LEG-12)."""
+    result = produce(raw_message(1, b"k", tail=b"slack") + raw_message(1, timestamp=-1), release, 2)
+    (batch,) = decode(result.stored)
+    assert (result.path, batch.magic, batch.compression, len(batch.records)) == ("converted", 2, "none", 2)
+    (packed_batch,) = decode(produce(wrapped(1, "gzip", MESSAGE_V1), release, 2).stored)
+    assert (packed_batch.magic, packed_batch.compression) == (2, "gzip")
+    (bare,) = decode(produce(raw_message(0), release, 1, message_timestamp_type="LogAppendTime").stored)
+    assert (bare.base_timestamp, bare.max_timestamp) == (-1, NOW)
+
+
+def test_old_formats_on_disk() -> None:
+    """A topic of an older message format gets messages of that format (CRC-12, NST-11, NST-13)."""
+    kept = produce(MESSAGE_V1, "2.8.2", 2, message_format_version="0.10.0-IV1").stored
+    assert kept == (100).to_bytes(8, "big") + MESSAGE_V1[8:]
+    timed = produce(
+        MESSAGE_V1, "2.8.2", 2, message_format_version="0.10.0", message_timestamp_type="LogAppendTime"
+    ).stored
+    assert (decode(timed)[0].timestamp_type, decode(timed)[0].max_timestamp) == ("append", NOW)
+    down = produce(
+        wrapped(1, "lz4", *(raw_message(1, offset=at) for at in (5, 3))), "2.8.2", 2, message_format_version="0.9.0"
+    ).stored
+    (batch,) = decode(down)
+    assert (batch.magic, batch.base_offset, batch.last_offset) == (0, 100, 101)
+
+
+def test_before_v2_bytes_stay() -> None:
+    """0.10.2 copies messages that have the right magic, even into a wrapper made anew."""
+    strange = raw_message(1, attributes=0x70, tail=b"slack")
+    assert produce(strange, "0.10.2.2", 2).stored == (100).to_bytes(8, "big") + strange[8:]
+    timed = produce(strange, "0.10.2.2", 2, message_timestamp_type="LogAppendTime").stored
+    assert timed[17] == 0x78
+    flat = produce(wrapped(1, "gzip", strange), "0.10.2.2", 2, compression_type="uncompressed")
+    assert (flat.path, flat.stored) == ("rebuilt", (100).to_bytes(8, "big") + strange[8:])
+    (mixed, other) = decode(produce(raw_message(0) + MESSAGE_V1, "0.10.2.2", 2).stored)
+    assert (mixed.magic, mixed.max_timestamp, other.magic) == (1, -1, 1)
+
+
+def test_nothing_to_append() -> None:
+    """An old request with no complete message is taken, and nothing is stored (FRM-12)."""
+    for release in ("2.8.2", "0.10.2.2"):
+        result = produce(b"", release, 2)
+        assert (result.error_code, result.base_offset, result.stored, result.log) == (0, -1, b"", LOG)
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ({"message.timestamp.type": "Never"}, "config.message.timestamp.type"),
+        ({"compression.type": "none"}, "config.compression.type"),
+        ({"max.message.bytes": "many"}, "config.max.message.bytes"),
+        ({"message.format.version": "old"}, "config.message.format.version"),
+    ],
+)
+def test_settings_that_kafka_refuses(settings: dict[str, str], path: str) -> None:
+    """A value that is none is refused with its name (RWR-04)."""
+    with pytest.raises(RecordFormatError) as caught:
+        TopicConfig.of(settings)
+    assert (caught.value.kind, caught.value.path) == ("malformed", path)
+
+
+def test_settings_have_kafkas_defaults() -> None:
+    """Nothing said means the release's defaults (SIZ-02, TIM-11)."""
+    assert TopicConfig.of({"retention.ms": "5"}) == TopicConfig()
+    large = raw_batch(raw_record(value=bytes(1_048_517)))
+    assert len(large) == 1_048_588 + 1
+    assert [produce(large, release).error_code for release in ("4.4.0", "2.8.2")] == [10, 10]
+    assert produce(raw_batch(raw_record(value=bytes(1_048_516)))).error_code == 0
+    ahead = raw_batch(RECORD, base_timestamp=NOW + 3_600_001)
+    assert [produce(ahead, release).error_code for release in ("4.4.0", "4.0.2", "3.9.2")] == [32, 32, 0]
+    assert produce(ahead, "3.9.2", message_timestamp_difference_max_ms="3600000").error_code == 32
+
+
+def test_room_is_counted() -> None:
+    """What fits is no error, one more is."""
+    check_room(MOST_RECORDS, MOST_RECORDS)
+    with pytest.raises(Thrown, match="OutOfMemoryError"):
+        check_room(MOST_RECORDS + 1, MOST_RECORDS)
+
+
+def test_errors_of_records_are_listed() -> None:
+    """All records at fault are listed, until 2.4 only the first (PRD-11)."""
+    both = raw_batch(records(2), record_count=2)
+    assert produce(both, cleanup_policy="compact").record_errors == (0, 1)
+    assert produce(both, "2.4.1", 7, cleanup_policy="compact").record_errors == (0,)
