@@ -34,10 +34,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_conformance.judge import SEVERITIES, Outcome, Severity, judge
-from kafka_conformance.observation import Decoded, Encoded, Hung, Observation, Refused, Skipped
+from kafka_conformance.observation import Decoded, Encoded, Hung, Observation, Played, Refused, Skipped
 from kafka_conformance.protocol import Refusal
 from kafka_conformance.results import Line, Results, line_for
 from kafka_corpus.case import Case
+from kafka_corpus.scenario import Scenario, StepAnswer
 
 # Codecs that read and write v2 only leave about half of the corpus alone.
 MAX_SKIPPED: Final = 0.6
@@ -48,10 +49,26 @@ SERIOUS: Final[frozenset[Severity]] = frozenset(
 
 CREDIT: Final[Mapping[Outcome, float]] = {"agree": 1.0, "lossy": 0.5, "wrong_error": 0.5}
 
+TAKEN: Final = StepAnswer(base_offset=0)
+CORRUPT: Final = StepAnswer(error_code=2)
+
+
+def _accepting(case: Case) -> Observation:
+    if isinstance(case.input, Scenario):
+        return Played((TAKEN,) * len(case.input.steps))
+    return Decoded(()) if case.op == "decode" else Encoded(b"")
+
+
+def _refusing(case: Case) -> Observation:
+    if isinstance(case.input, Scenario):
+        return Played((CORRUPT,) * len(case.input.steps))
+    return Refused(Refusal("corrupt", "refused"))
+
+
 NULLS: Final[Mapping[str, Callable[[Case], Observation]]] = {
     "mute": lambda _: Hung(0.0),
-    "accept-all": lambda case: Decoded(()) if case.op == "decode" else Encoded(b""),
-    "refuse-all": lambda _: Refused(Refusal("corrupt", "refused")),
+    "accept-all": _accepting,
+    "refuse-all": _refusing,
     "skip-all": lambda _: Skipped("skipped"),
 }
 

@@ -20,11 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final
+
+import msgspec
 
 from kafka_conformance import written
 from kafka_conformance.compare import Difference, compare
 from kafka_conformance.observation import (
+    Appended,
     Crashed,
     Decoded,
     Encoded,
@@ -32,18 +35,19 @@ from kafka_conformance.observation import (
     Garbled,
     Hung,
     Observation,
+    Played,
     Refused,
     Skipped,
     how_it_ended,
 )
+from kafka_conformance.playing import judge_played
 from kafka_conformance.protocol import Refusal
+from kafka_conformance.severity import OUTCOMES, SEVERITIES, Outcome, Severity
 from kafka_corpus.case import Case, Expectation
+from kafka_corpus.scenario import StepAnswer
 from kafka_corpus.wire import to_wire
 
-Severity = Literal["wrong_data", "crash", "hang", "memory", "accepts_invalid", "rejects_valid", "wrong_error", "lossy"]
-SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)  # worst first
-Outcome = Severity | Literal["agree", "skipped"]
-OUTCOMES: Final[tuple[Outcome, ...]] = (*SEVERITIES, "agree", "skipped")
+__all__ = ["AGREE", "OUTCOMES", "SEVERITIES", "Outcome", "Severity", "Verdict", "judge", "rank", "verdict_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,23 @@ def judge(case: Case, observation: Observation) -> Verdict:
             return _worse(_judge_before_error(case, observation), _judge_error(case.expect, error))
         case Encoded(data) if case.op == "encode":
             return _judge_bytes(case, data)
+        case Appended(error_code, base_offset, stored) if case.op == "append" and case.expect.answers:
+            return _judge_appended(case, error_code, base_offset, stored)
+        case Played(answers) if case.expect.answers:
+            return _of_broker(case, answers)
     return Verdict("crash", why=f"{type(observation).__name__.lower()} is no answer to {case.op}")
+
+
+def _judge_appended(case: Case, error_code: int, base_offset: int, stored: bytes) -> Verdict:
+    # A testee says less than a broker: what it does not say is taken as right.
+    expected = case.expect.answers[0]
+    changes = {"error_code": error_code, "base_offset": base_offset, "data": stored}
+    return _of_broker(case, (msgspec.structs.replace(expected, **changes),))
+
+
+def _of_broker(case: Case, answers: Sequence[StepAnswer]) -> Verdict:
+    outcome, field, why = judge_played(case.expect, answers)
+    return Verdict(outcome, field, why)
 
 
 def _judge_error(expect: Expectation, error: Refusal) -> Verdict:

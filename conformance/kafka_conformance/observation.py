@@ -1,6 +1,8 @@
-"""What a testee did with one case: the eight things that can happen.
+"""What a testee did with one case: the things that can happen.
 
     Decoded, Encoded        it gave data
+    Appended                it said what a broker answers and stores
+    Played                  a broker's answers to the steps of a scenario
     Refused                 it reported an error
     Skipped                 it said that it does not do this
     Crashed, Hung, Exceeded, Garbled    the sandbox had to say it for the testee
@@ -17,6 +19,7 @@ from msgspec import UNSET
 
 from kafka_conformance.hostile import printable
 from kafka_conformance.protocol import Answer, Refusal, Reply
+from kafka_corpus.scenario import StepAnswer
 from kafka_corpus.wire import WireBatch
 
 
@@ -33,6 +36,22 @@ class Encoded:
     """Bytes."""
 
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Kafka's error code; with 0, the first offset and the bytes stored."""
+
+    error_code: int
+    base_offset: int
+    stored: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A broker's answer to each step."""
+
+    answers: tuple[StepAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +103,7 @@ class Garbled:
 # The longest of ours has 23 characters.
 MAX_KIND: Final = 40
 
-Observation = Decoded | Encoded | Refused | Skipped | Crashed | Hung | Exceeded | Garbled
+Observation = Decoded | Encoded | Appended | Played | Refused | Skipped | Crashed | Hung | Exceeded | Garbled
 
 
 def observe(answer: Answer | Reply) -> Observation:
@@ -98,7 +117,10 @@ def observe(answer: Answer | Reply) -> Observation:
         return Skipped(printable(answer.skipped))
     if answer.data is not UNSET:
         return Encoded(answer.data)
-    return Garbled("a reply with neither batches, data, error nor skipped")
+    if answer.error_code is not UNSET:
+        base_offset = -1 if answer.base_offset is UNSET else answer.base_offset
+        return Appended(answer.error_code, base_offset, b"" if answer.stored is UNSET else answer.stored)
+    return Garbled("a reply with neither batches, data, error, error_code nor skipped")
 
 
 def _tamed(error: Refusal) -> Refusal:
@@ -126,6 +148,10 @@ def summary(observation: Observation) -> dict[str, Any]:
             return {"kind": name, "batches": len(batches)} | _error(error)
         case Refused(error):
             return {"kind": name} | _error(error)
+        case Appended(error_code, base_offset, stored):
+            return {"kind": name, "error_code": error_code, "base_offset": base_offset, "bytes": len(stored)}
+        case Played(answers):
+            return {"kind": name, "error_codes": [answer.error_code for answer in answers]}
         case Encoded(data):
             return {"kind": name, "bytes": len(data)}
         case Skipped(reason, by_runner):

@@ -14,17 +14,17 @@ SECONDS_BETWEEN_LINES: Final = 5.0
 
 
 @contextmanager
-def progress(name: str) -> Iterator[Progress]:
-    """Something to tell about progress while *name* runs."""
+def progress(name: str, counted: str = "findings") -> Iterator[Progress]:
+    """Something to tell about progress while *name* runs; the third number that it is told counts *counted*."""
     if sys.stderr.isatty():
-        with _bar(name) as told:
+        with _bar(name, counted) as told:
             yield told
     else:
-        yield _lines(name)
+        yield _lines(name, counted)
 
 
 @contextmanager
-def _bar(name: str) -> Iterator[Progress]:
+def _bar(name: str, counted: str) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -32,7 +32,7 @@ def _bar(name: str) -> Iterator[Progress]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[findings]} findings"),
+        TextColumn(f"{{task.fields[findings]}} {counted}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -40,14 +40,14 @@ def _bar(name: str) -> Iterator[Progress]:
         yield lambda done, total, findings: bar.update(task, completed=done, total=total, findings=findings)
 
 
-def _lines(name: str) -> Progress:
+def _lines(name: str, counted: str) -> Progress:
     last = time.monotonic()
 
     def told(done: int, total: int, findings: int) -> None:
         nonlocal last
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            sys.stderr.write(f"{name}: {done:,} of {total:,} cases, {findings:,} findings\n")
+            sys.stderr.write(f"{name}: {done:,} of {total:,} cases, {findings:,} {counted}\n")
             sys.stderr.flush()
 
     return told

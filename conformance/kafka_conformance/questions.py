@@ -10,10 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import UNSET
+
 from kafka_conformance.observation import Skipped
-from kafka_conformance.protocol import Capability, HelloReply
+from kafka_conformance.protocol import AppendRequest, Capability, HelloReply
 from kafka_conformance.sandbox import Question
 from kafka_corpus.case import Case, Recipe
+from kafka_corpus.prediction import payload_of, version_of
+from kafka_corpus.scenario import NEWEST_RELEASE, NOW, Scenario
 from kafka_corpus.vectors import input_of
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch
@@ -40,8 +44,8 @@ class Asked:
 
 def beyond(case: Case, hello: HelloReply) -> Skipped | None:
     """Why *case* is not asked of this testee; None if it is."""
-    if case.op not in ("decode", "encode"):
-        return Skipped(f"{case.op} is not asked in this version", by_runner=True)
+    if isinstance(case.input, Scenario):
+        return None
     if case.op == "encode":
         if not isinstance(case.input, Batch):
             return Skipped("a batch made from a recipe is not asked in this version", by_runner=True)
@@ -78,18 +82,50 @@ def _needs(data: bytes) -> Iterator[tuple[int, str]]:
         at += LOG_OVERHEAD + size
 
 
+def concerns(case: Case, *, append: bool) -> bool:
+    """Whether *case* is for codecs; one payload to a fresh log is for those that announce `append`."""
+    if isinstance(case.input, Scenario):
+        return append and case.op == "append" and case.input.is_plain()
+    return True
+
+
+def append_request(scenario: Scenario) -> AppendRequest:
+    """The one payload of *scenario*, as the newest release is asked that it concerns."""
+    (step,) = scenario.produces()
+    release = scenario.until or NEWEST_RELEASE
+    return AppendRequest(
+        id="",
+        data=payload_of(step),
+        release=release,
+        api_version=version_of(step, release),
+        log_end_offset=0,
+        leader_epoch=0,
+        config=scenario.config,
+        now_ms=NOW,
+    )
+
+
 def question(case: Case) -> Question:
     """What *case* asks; recipes are built now, and are heavy."""
+    if isinstance(case.input, Scenario):
+        return Question(append_request(case.input), heavy=is_heavy(case))
     given = input_of(case)
     subject = to_wire(given) if isinstance(given, Batch) else given
-    return Question(subject, heavy=isinstance(case.input, Recipe))
+    return Question(subject, heavy=is_heavy(case))
+
+
+def is_heavy(case: Case) -> bool:
+    """Whether its bytes are made when it is asked."""
+    if isinstance(case.input, Scenario):
+        return any(step.data is UNSET for step in case.input.produces())
+    return isinstance(case.input, Recipe)
 
 
 def groups(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
     """Cases in groups to be asked together: of one kind, not too many, heavy ones alone and first."""
     plain: dict[str, list[Case]] = {}
     for case in cases:
-        if isinstance(case.input, Recipe):
+        if is_heavy(case):
             yield [case]
         else:
             plain.setdefault(case.op, []).append(case)

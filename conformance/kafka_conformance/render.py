@@ -213,7 +213,8 @@ def _ending(report: Report) -> Iterator[Text]:
         first = _alike(report.fresh or report.findings)[0][0]
         case = first.line.case
         yield Text(f"one case again   kafkaproof explain --case '{case}'")
-        yield Text(f"                 kafkaproof certify {_quoted(name)} --only '{case}'")
+        command = "broker certify --bootstrap" if report.results.header.testee.get("broker") else "certify"
+        yield Text(f"                 kafkaproof {command} {_quoted(name)} --only '{case}'")
     yield Text(f"full result      {report.path}")
     footer = report.results.footer
     if footer is None:

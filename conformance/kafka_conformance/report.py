@@ -13,6 +13,7 @@ import msgspec
 from kafka_conformance.certificate import Certificate, certify
 from kafka_conformance.deviations import Applied, Deviation, apply
 from kafka_conformance.judge import OUTCOMES, SEVERITIES, rank
+from kafka_conformance.questions import concerns
 from kafka_conformance.results import Line, Results
 from kafka_corpus.case import Case
 
@@ -81,6 +82,8 @@ class Report:
 
 def make(results: Results, cases: Sequence[Case], deviations: Iterable[Deviation], path: Path) -> Report:
     """The report on *results* over *cases*."""
+    append = bool(results.header.testee.get("append"))
+    cases = [case for case in cases if results.header.testee.get("broker") or concerns(case, append=append)]
     applied = apply(deviations, results.lines)
     certificate = certify(results, cases, applied.known, [entry.case for entry in applied.stale])
     wrong = [line for line in results.lines if line.outcome in SEVERITIES]

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeVar
@@ -23,7 +23,7 @@ from kafka_conformance.hostile import printable
 from kafka_conformance.judge import judge
 from kafka_conformance.observation import Skipped, summary
 from kafka_conformance.protocol import Capability, HelloReply
-from kafka_conformance.questions import TOGETHER, beyond, groups, question
+from kafka_conformance.questions import TOGETHER, beyond, concerns, groups, question
 from kafka_conformance.results import Header, Line, Results, Unusable
 from kafka_conformance.sandbox import Answered, Sandbox
 from kafka_corpus.case import Case
@@ -102,6 +102,7 @@ def run(plan: Run) -> Results:
     first = Sandbox(plan.connection)
     try:
         hello = first.hello()
+        plan = replace(plan, cases=[case for case in plan.cases if concerns(case, append=hello.append)])
         first.calibrate(trivial_decodes())
         header = _header(plan, hello, first.seconds)
         earned = _earned(plan, header)

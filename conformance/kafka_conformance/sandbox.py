@@ -22,13 +22,14 @@ from itertools import count
 from statistics import median
 from typing import Final
 
+import msgspec
 from msgspec import UNSET
 
 from kafka_conformance import protocol
 from kafka_conformance.child import Child, Trouble
 from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, how_it_ended, observe
-from kafka_conformance.protocol import HelloReply, Misfit, Reply, Stray
+from kafka_conformance.protocol import AppendRequest, HelloReply, Misfit, Reply, Stray
 from kafka_corpus.wire import WireBatch
 
 # A JVM in a cold container takes seconds to say hello.
@@ -52,9 +53,9 @@ NOT_ASKED: Final = "not asked: the testee had answered none of the questions bef
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Bytes to decode or a batch to encode; `heavy` ones are asked alone and may take long."""
+    """Bytes to decode, a batch to encode or a payload to append (its id is set later); `heavy` ones are asked alone and may take long."""
 
-    subject: bytes | WireBatch
+    subject: bytes | WireBatch | AppendRequest
     heavy: bool = False
 
 
@@ -120,7 +121,7 @@ class Sandbox:
     def ask(self, questions: Sequence[Question]) -> Iterator[Answered]:
         """The answers to *questions*, in their order, each as soon as it is there.
 
-        Several have to be of one kind, all bytes or all batches, and not heavy.
+        Several have to be of one kind, all bytes, all batches or all payloads, and not heavy.
         """
         done = 0
         while done < len(questions):
@@ -349,6 +350,8 @@ def _line(name: str, question: Question) -> bytes:
     subject = question.subject
     if isinstance(subject, bytes):
         return protocol.request_line(protocol.DecodeRequest(id=name, data=subject))
+    if isinstance(subject, AppendRequest):
+        return protocol.request_line(msgspec.structs.replace(subject, id=name))
     return protocol.request_line(protocol.EncodeRequest(id=name, batch=subject))
 
 

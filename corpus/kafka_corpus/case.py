@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kafka_corpus.scenario import Scenario, StepAnswer
 from kafka_records import Batch, Kind
 
-Op = Literal["decode", "encode", "append", "compact", "convert"]
+# The last five are asked of brokers: a payload produced; what is fetched, and in old formats;
+# what lies on the disk; what the cleaner leaves.
+Op = Literal["decode", "encode", "append", "fetch", "convert", "segment", "compact"]
 Verdict = Literal[
     "valid",  # must give exactly what is expected
     "invalid",  # must be refused
@@ -38,6 +41,9 @@ class Recipe:
     args: dict[str, Any] = field(default_factory=dict)
 
 
+Question = bytes | Batch | Recipe | Scenario
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
     """The right answer.
@@ -49,6 +55,7 @@ class Expectation:
         kinds: the error kinds that fit, best first; empty means any.
         compare: how closely an answer has to match.
         why: for `acceptable`: who disagrees with whom.
+        answers: brokers: the right answer to each step, in the newest release that the scenario is about.
     """
 
     verdict: Verdict
@@ -57,6 +64,7 @@ class Expectation:
     kinds: tuple[Kind, ...] = ()
     compare: Compare = "exact"
     why: str = ""
+    answers: tuple[StepAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +77,7 @@ class Case:
         rules: ids in the rule catalogue, the one under test first.
         area: the case module, as `v2_batch`.
         op: what is asked.
-        input: bytes to decode, a batch to encode, or a recipe for bytes.
+        input: bytes to decode, a batch to encode, a recipe for bytes, or a scenario for a broker.
         evidence: answers recorded elsewhere, `{"java": {"4.4.0": …}}`.
         refs: JIRA issues, KIPs, seed lines.
         since: the corpus version that brought it.
@@ -81,7 +89,7 @@ class Case:
     rules: tuple[str, ...]
     area: str
     op: Op
-    input: bytes | Batch | Recipe
+    input: Question
     expect: Expectation
     evidence: dict[str, Any] = field(default_factory=dict)
     refs: tuple[str, ...] = ()

@@ -22,14 +22,16 @@ from kafka_corpus.compiler import (
     stored_files,
     stored_ledger,
 )
-from kafka_corpus.vectors import IDS, input_of
+from kafka_corpus.evidence import brokers
+from kafka_corpus.scenario import Scenario
+from kafka_corpus.vectors import IDS, input_of, to_vector
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch
-from kafka_records.rules import all_rules
+from kafka_records.rules import Check, all_rules
 
 COMPILE: Final = "run `kafkaproof corpus compile`"
-# The operations whose rules have to have cases; the other checks need a broker.
-DIRECTIONS: Final = ("decode", "encode")
+# How a rule can be checked: each way needs a case that goes it.
+DIRECTIONS: Final[tuple[Check, ...]] = ("decode", "encode", "produce", "fetch")
 
 
 class Drift(NamedTuple):
@@ -55,6 +57,10 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
         *disagreements(compiled.cases),
         *missing_rules(compiled.cases),
         *repeated_inputs(compiled.cases),
+        *(
+            Drift("brokers", where, why)
+            for where, why in brokers.contradictions(root, compiled.cases, compiled.contents)
+        ),
         *(
             Drift("evidence", where, why)
             for where, why in evidence.contradictions(root, compiled.cases, compiled.contents)
@@ -135,17 +141,34 @@ def missing_rules(cases: Sequence[Case]) -> Iterator[Drift]:
 
 def uncovered(cases: Sequence[Case]) -> list[tuple[str, str]]:
     """(direction, rule id) of each rule that wants a case and has none."""
-    cited = {(case.op, id_) for case in cases for id_ in case.rules}
+    cited = {(direction, id_) for case in cases for direction in directions(case) for id_ in case.rules}
     wanted = [(direction, rule.id) for rule in all_rules() for direction in DIRECTIONS if direction in rule.checked_by]
     return [(direction, id_) for direction, id_ in wanted if (direction, id_) not in cited]
+
+
+def directions(case: Case) -> Iterator[Check]:
+    """The ways in which *case* checks its rules: a payload is fetched back if it was stored."""
+    if not isinstance(case.input, Scenario):
+        yield "decode" if case.op == "decode" else "encode"
+        return
+    yield "produce"
+    if case.op != "append" or any(answer.data for answer in case.expect.answers):
+        yield "fetch"
+
+
+def asked_by(case: Case) -> bytes:
+    """The question as bytes; two cases with the same ones ask the same."""
+    if isinstance(case.input, Scenario):
+        return msgspec.json.encode(to_vector(case).input)
+    given = input_of(case)
+    return msgspec.json.encode(to_wire(given)) if isinstance(given, Batch) else given
 
 
 def repeated_inputs(cases: Sequence[Case]) -> Iterator[Drift]:
     """Cases that ask what another one asks."""
     seen: dict[tuple[str, bytes], str] = {}
     for case in cases:
-        given = input_of(case)
-        asked = msgspec.json.encode(to_wire(given)) if isinstance(given, Batch) else given
+        asked = asked_by(case)
         key = (case.op, sha256(asked).digest())
         if key in seen:
             yield Drift("inputs", case.id, f"asks the same as {seen[key]}")

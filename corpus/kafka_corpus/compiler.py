@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 
 from kafka_corpus import evidence, ledger, pack, schema
 from kafka_corpus.answers import ask_reference, brief, data_difference
-from kafka_corpus.case import Case, Recipe
+from kafka_corpus.case import Case, Question
+from kafka_corpus.evidence import brokers
+from kafka_corpus.scenario import Scenario
 from kafka_corpus.vectors import (
     IDS,
     MANIFEST,
@@ -72,7 +75,8 @@ def compile_corpus(
     settled = settle(cases, root)
     contents = {case.id: content_hash(case) for case in settled}
     recordings = [evidence.pruned(recording, contents) for recording in evidence.load(root)]
-    complete = tuple(with_evidence(case, recordings, contents[case.id]) for case in settled)
+    asked = brokers.pruned(brokers.load(root), contents)
+    complete = tuple(with_evidence(case, recordings, asked, contents[case.id]) for case in settled)
     entries = ledger.extend([] if rewrite_ids else stored_ledger(root), complete, retire=retire)
     vectors = vector_files(complete)
     files = {f"{GOLDENS}/{name}": data for name, (_, data) in vectors.items()}
@@ -80,6 +84,8 @@ def compile_corpus(
     files[f"{GOLDENS}/{MANIFEST}"] = manifest_text(complete, contents, vectors, libraries(root))
     files[f"schema/{schema.FILE}"] = schema.text()
     files |= {f"{evidence.FOLDER}/{recording.file}": recording.text() for recording in recordings}
+    if asked:
+        files[f"{evidence.FOLDER}/{brokers.FILE}"] = brokers.text(asked)
     return Compiled(complete, contents, entries, files)
 
 
@@ -115,20 +121,25 @@ def too_big(case: Case) -> str:
     return ""
 
 
-def batch_size(given: Batch | Recipe) -> int:
-    """Bytes of keys, values and headers."""
-    if isinstance(given, Recipe):
+def batch_size(given: Question) -> int:
+    """Bytes of keys, values and headers of a batch, of the payloads of a scenario."""
+    if isinstance(given, Scenario):
+        return sum(len(step.data) for step in given.produces() if step.data is not UNSET)
+    if not isinstance(given, Batch):
         return 0
     texts = [text for record in given.records for text in (record.key, record.value, *sum(record.headers, ()))]
     return sum(len(text) for text in texts if text)
 
 
-def with_evidence(case: Case, recordings: Sequence[evidence.Recording], content: str) -> Case:
+def with_evidence(case: Case, recordings: Sequence[evidence.Recording], asked: brokers.Ledger, content: str) -> Case:
     """*case* with the reference's answer and the recorded ones."""
     # Asked as the vector has it: a line does not hold all that a `Batch` can.
     as_vector = parse_line(line_of(replace(case, evidence={})))
     answers: dict[str, Any] = {"reference": brief(as_vector, ask_reference(as_vector))}
-    return replace(case, evidence=answers | evidence.merged(recordings, case, content))
+    answers |= evidence.merged(recordings, case, content)
+    if case.id in asked:
+        answers["brokers"] = brokers.as_evidence(asked[case.id], case)
+    return replace(case, evidence=answers)
 
 
 def vector_files(cases: Sequence[Case]) -> dict[str, tuple[int, bytes]]:
@@ -194,7 +205,8 @@ def stored_manifest(root: Path) -> Manifest | None:
 
 def stored_cases(root: Path) -> list[Case]:
     """The cases compiled below *root*."""
-    files = {name: data for name, data in stored_lines(root).items() if not name.endswith(IDS)}
+    lines = stored_lines(root)
+    files = {name: data for name, data in lines.items() if name.startswith(GOLDENS) and not name.endswith(IDS)}
     return [parse_line(line) for data in files.values() for line in data.splitlines()]
 
 
@@ -212,8 +224,12 @@ def stored_files(root: Path) -> dict[str, bytes]:
 
 def stored_lines(root: Path) -> dict[str, bytes]:
     """The packed files below *root*, by the path that they would have unpacked."""
-    names = [path.name.removesuffix(pack.SUFFIX) for path in sorted((root / GOLDENS).glob(f"*.ndjson{pack.SUFFIX}"))]
-    return {f"{GOLDENS}/{name}": pack.read(root / GOLDENS, name) for name in names}
+    found = {}
+    for folder in (GOLDENS, evidence.FOLDER):
+        for path in sorted((root / folder).glob(f"*.ndjson{pack.SUFFIX}")):
+            name = path.name.removesuffix(pack.SUFFIX)
+            found[f"{folder}/{name}"] = pack.read(root / folder, name)
+    return found
 
 
 def write(compiled: Compiled, root: Path) -> list[str]:
@@ -234,7 +250,7 @@ def write(compiled: Compiled, root: Path) -> list[str]:
 
 def is_packed(name: str) -> bool:
     """Whether the file at this path below a root is kept packed."""
-    return name.startswith(GOLDENS) and name.endswith(".ndjson")
+    return (name.startswith(GOLDENS) and name.endswith(".ndjson")) or name == f"{evidence.FOLDER}/{brokers.FILE}"
 
 
 def reference_answer(case: Case) -> Answer:

@@ -21,7 +21,8 @@ from functools import cache, partial
 from typing import Any
 
 from kafka_corpus import cases
-from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe
+from kafka_corpus.case import Case, Compare, Expectation, Op, Question, Recipe, Verdict
+from kafka_corpus.scenario import NEWEST, Made, Produce, Scenario, Step, StepAnswer, op_of
 from kafka_records import Batch, Kind
 
 
@@ -30,7 +31,7 @@ class Draft:
     """What a case function returns: the question and its right answer."""
 
     op: Op
-    input: bytes | Batch | Recipe
+    input: Question
     expect: Expectation
 
 
@@ -153,3 +154,59 @@ STRICT_WRITER = "Kafka's writer refuses it; the format can hold it, and readers 
 def may_write(batch: Batch, data: bytes, *, why: str, compare: Compare = "exact") -> Draft:
     """A writer may refuse *batch*, or write it as *data*; *why* says who differs."""
     return Draft("encode", batch, Expectation(verdict="acceptable", data=data, compare=compare, why=why))
+
+
+def refused(error_code: int, **more: Any) -> StepAnswer:
+    """A broker's answer to a payload that it does not take."""
+    return StepAnswer(error_code=error_code, **more)
+
+
+def stored(data: bytes, *, base_offset: int = 0, **more: Any) -> StepAnswer:
+    """A broker's answer to a payload that it stores as *data*."""
+    return StepAnswer(base_offset=base_offset, data=data, **more)
+
+
+def produced(
+    payload: bytes | Recipe,
+    answer: StepAnswer,
+    *,
+    api_version: int = NEWEST,
+    config: Mapping[str, str] | None = None,
+    since: str = "",
+    until: str = "",
+    compare: Compare = "exact",
+) -> Draft:
+    """*payload*, produced to a fresh partition, is answered with *answer*.
+
+    Args:
+        payload: the record bytes of the produce request.
+        answer: `stored(…)` or `refused(…)`, in the newest release that is asked.
+        api_version: the newest version of the request to be used.
+        config: the topic's settings.
+        since: the oldest release that is asked; unless given, that with v2 where *payload* is v2.
+        until: the newest; unless given, the last one that has the version.
+        compare: "masked" where the broker compresses anew.
+    """
+    step = _produce(payload, api_version)
+    return scene((step, answer), config=config, since=since, until=until, compare=compare)
+
+
+def _produce(payload: bytes | Recipe, api_version: int) -> Produce:
+    if isinstance(payload, Recipe):
+        return Produce(recipe=Made(payload.name, payload.args), api_version=api_version)
+    return Produce(data=payload, api_version=api_version)
+
+
+def scene(
+    *played: tuple[Step, StepAnswer],
+    config: Mapping[str, str] | None = None,
+    since: str = "",
+    until: str = "",
+    compare: Compare = "exact",
+) -> Draft:
+    """Steps and their answers; the arguments are those of `produced`."""
+    steps = tuple(step for step, _ in played)
+    answers = tuple(answer for _, answer in played)
+    scenario = Scenario(steps=steps, config=dict(config or {}), since=since, until=until).bounded()
+    verdict: Verdict = "invalid" if any(answer.error_code for answer in answers) else "valid"
+    return Draft(op_of(steps), scenario, Expectation(verdict=verdict, compare=compare, answers=answers))

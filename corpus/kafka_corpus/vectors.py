@@ -8,16 +8,17 @@ Schema is generated from the structs here (`kafka_corpus.schema`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 from importlib.resources import files
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_corpus import pack
-from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe, Verdict
+from kafka_corpus.case import Case, Compare, Expectation, Op, Question, Recipe, Verdict
+from kafka_corpus.scenario import Scenario, Step, StepAnswer
 from kafka_corpus.wire import WireBatch, from_wire, to_wire
 from kafka_records import Batch, Kind
 
@@ -25,6 +26,10 @@ SCHEMA_VERSION: Final = 1
 CORPUS_VERSION: Final = "1.0"
 # Until 1.0 is released nobody holds us to an id; False from then on, and for ever.
 UNRELEASED: Final = True
+
+OPS: Final[tuple[Op, ...]] = get_args(Op)
+# What codecs are asked; all else is for brokers.
+CODEC_OPS: Final[tuple[Op, ...]] = ("decode", "encode")
 
 FORMAT: Final = "kafkaproof vectors"
 MANIFEST: Final = "MANIFEST.json"
@@ -40,12 +45,22 @@ class RecipeInput(msgspec.Struct):
     args: dict[str, Any]
 
 
+class ScenarioInput(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What is done to a fresh partition of a broker, and the releases that it concerns."""
+
+    steps: Annotated[list[Step], Meta(min_length=1)]
+    config: Annotated[dict[str, str], Meta(description="the topic's settings")] = {}
+    since: Annotated[str, Meta(description="the oldest release; empty for the oldest of all")] = ""
+    until: Annotated[str, Meta(description="the newest release; empty for the newest of all")] = ""
+
+
 class Input(msgspec.Struct, omit_defaults=True):
-    """The question; exactly one of the three."""
+    """The question; exactly one of the four."""
 
     data: Annotated[bytes, Meta(description="decode these bytes")] | UnsetType = UNSET
     batch: Annotated[WireBatch, Meta(description="write this batch")] | UnsetType = UNSET
     recipe: RecipeInput | UnsetType = UNSET
+    scenario: ScenarioInput | UnsetType = UNSET
 
 
 class Expect(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -57,6 +72,7 @@ class Expect(msgspec.Struct, omit_defaults=True, kw_only=True):
     kinds: list[Kind]
     compare: Compare
     why: str = ""
+    answers: Annotated[list[StepAnswer], Meta(description="brokers: one for each step")] = []
 
 
 class Vector(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -92,6 +108,26 @@ class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
     data_sha256: Sha256 | UnsetType = UNSET
     batches: list[WireBatch] | UnsetType = UNSET
     data: bytes | UnsetType = UNSET
+    answers: Annotated[list[StepAnswer], Meta(description="to the steps of a scenario")] | UnsetType = UNSET
+
+
+class BriefStep(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A broker's answer to one step, with a hash for the bytes; `StepAnswer` says what the fields mean."""
+
+    error_code: int = 0
+    base_offset: int = -1
+    log_append_time: int = -1
+    data_sha256: Sha256 | UnsetType = UNSET
+    record_errors: tuple[int, ...] = ()
+    closed: bool = False
+    ended: bool = False
+
+
+class BrokerAnswer(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What a broker of a release answered: as the case expects, or else what."""
+
+    as_expected: bool = False
+    steps: list[BriefStep] = []
 
 
 class VectorFile(msgspec.Struct):
@@ -143,8 +179,10 @@ def to_vector(case: Case) -> Vector:
     )
 
 
-def _to_input(given: bytes | Batch | Recipe) -> Input:
+def _to_input(given: Question) -> Input:
     match given:
+        case Scenario():
+            return Input(scenario=_to_scenario(given))
         case Batch():
             return Input(batch=to_wire(given))
         case Recipe(name, args):
@@ -152,15 +190,20 @@ def _to_input(given: bytes | Batch | Recipe) -> Input:
     return Input(data=given)
 
 
+def _to_scenario(given: Scenario) -> ScenarioInput:
+    return ScenarioInput(steps=list(given.steps), config=given.config, since=given.since, until=given.until)
+
+
 def _to_expect(case: Case) -> Expect:
     expect = case.expect
     return Expect(
         verdict=expect.verdict,
-        batches=UNSET if case.op == "encode" else list(map(to_wire, expect.batches)),
+        batches=list(map(to_wire, expect.batches)) if case.op == "decode" else UNSET,
         data=UNSET if expect.data is None else expect.data,
         kinds=list(expect.kinds),
         compare=expect.compare,
         why=expect.why,
+        answers=list(expect.answers),
     )
 
 
@@ -181,6 +224,7 @@ def to_case(vector: Vector) -> Case:
             kinds=tuple(expect.kinds),
             compare=expect.compare,
             why=expect.why,
+            answers=tuple(expect.answers),
         ),
         evidence=vector.evidence,
         refs=tuple(vector.refs),
@@ -189,13 +233,16 @@ def to_case(vector: Vector) -> Case:
     )
 
 
-def _from_input(given: Input) -> bytes | Batch | Recipe:
+def _from_input(given: Input) -> Question:
+    if given.scenario is not UNSET:
+        asked = given.scenario
+        return Scenario(steps=tuple(asked.steps), config=asked.config, since=asked.since, until=asked.until)
     if given.data is not UNSET:
         return given.data
     if given.batch is not UNSET:
         return from_wire(given.batch)
     if given.recipe is UNSET:
-        raise ValueError("an input holds one of data, batch and recipe")
+        raise ValueError("an input holds one of data, batch, recipe and scenario")
     return Recipe(given.recipe.name, given.recipe.args)
 
 
@@ -222,7 +269,13 @@ def corpus_hash_of(hashes: Iterable[tuple[str, str]]) -> str:
 
 
 def input_of(case: Case) -> bytes | Batch:
-    """The bytes to decode or the batch to write; a recipe is carried out."""
+    """The bytes to decode or the batch to write; a recipe is carried out.
+
+    Raises:
+        TypeError: the case is a scenario for a broker.
+    """
+    if isinstance(case.input, Scenario):
+        raise TypeError(f"{case.id} is played to a broker, and has no one input")
     if not isinstance(case.input, Recipe):
         return case.input
     # Few need it, and it imports every codec.
@@ -249,10 +302,10 @@ def _glob(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts.get(char) or re.escape(char) for char in pattern), re.DOTALL)
 
 
-def load_vectors(only: str | None = None) -> list[Case]:
-    """The compiled cases inside the package, sorted by id; *only* as in `matches`."""
-    cases = [to_case(vector) for vector in _stored() if only is None or matches(only, vector.id)]
-    return sorted(cases, key=lambda case: case.id)
+def load_vectors(only: str | None = None, *, ops: Collection[Op] = OPS) -> list[Case]:
+    """The compiled cases inside the package, sorted by id; *only* as in `matches`, *ops* as in `CODEC_OPS`."""
+    wanted = (vector for vector in _stored() if vector.op in ops and (only is None or matches(only, vector.id)))
+    return sorted(map(to_case, wanted), key=lambda case: case.id)
 
 
 def _stored() -> Iterator[Vector]:

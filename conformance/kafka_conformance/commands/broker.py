@@ -16,6 +16,8 @@ from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.jvm import JvmBroker
 from kafka_conformance.broker.releases import RELEASES, Release, find_release
 from kafka_conformance.cli import CANNOT_RUN, OK
+from kafka_conformance.commands.broker_certify import certify
+from kafka_conformance.commands.broker_ledger import compare, record
 
 # Seconds between two looks at a broker that runs in the foreground.
 LOOK: Final = 0.5
@@ -137,7 +139,12 @@ def lock(release: tuple[str, ...]) -> None:
 
 @broker.command()
 @click.argument("release")
-@click.option("--base", help="The image to build on; it must have `java` on its path.  [default: a public JRE image]")
+@click.option(
+    "--base",
+    envvar="KAFKAPROOF_BASE_IMAGE",
+    show_envvar=True,
+    help="The image to build on; it must have `java` on its path.  [default: a public JRE image]",
+)
 def build(release: str, base: str | None) -> None:
     """Build the image from which RELEASE runs in a container."""
     from kafka_conformance.broker import container
@@ -146,3 +153,8 @@ def build(release: str, base: str | None) -> None:
         click.echo(container.build(release, base or container.DEFAULT_BASE))
     except NoBroker as error:
         _cannot(error)
+
+
+broker.add_command(record)
+broker.add_command(compare)
+broker.add_command(certify)

@@ -24,7 +24,7 @@ from kafka_conformance.report import Report
 from kafka_conformance.runner import Interrupted, Run, run
 from kafka_conformance.selection import select
 from kafka_corpus.case import Case
-from kafka_corpus.vectors import corpus_hash, load_vectors
+from kafka_corpus.vectors import CODEC_OPS, corpus_hash, load_vectors
 
 DEFAULT_REPORT: Final = "kafkaproof-results"
 FORMATS: Final = ("json", "junit")
@@ -63,6 +63,15 @@ def _declared(_ctx: click.Context, _parameter: click.Parameter, path: Path | Non
         raise click.BadParameter(str(error)) from error
 
 
+declared_option = click.option(
+    "--deviations", "declared", type=click.Path(path_type=Path, dir_okay=False), callback=_declared, metavar="FILE",
+    help="Known deviations (TOML); strict, one that no longer happens fails the run.",
+)  # fmt: skip
+formats_option = click.option(
+    "--format", "formats", callback=_formats, default="json", metavar="NAME,…", help="json, junit."
+)
+
+
 @click.command()
 @click.argument("testees", nargs=-1, required=True, metavar="TESTEE…")
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
@@ -70,12 +79,9 @@ def _declared(_ctx: click.Context, _parameter: click.Parameter, path: Path | Non
     "--report", "folder", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_REPORT, metavar="DIR",
     show_default=True, help="Where results go, one directory for each testee.",
 )  # fmt: skip
-@click.option(
-    "--deviations", "declared", type=click.Path(path_type=Path, dir_okay=False), callback=_declared, metavar="FILE",
-    help="Known deviations (TOML); strict, one that no longer happens fails the run.",
-)  # fmt: skip
+@declared_option
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at once.  [default: processors]")
-@click.option("--format", "formats", callback=_formats, default="json", metavar="NAME,…", help="json, junit.")
+@formats_option
 @click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Address space of a testee.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
@@ -112,7 +118,7 @@ def _check_name(name: str) -> None:
 
 def _cases(only: Sequence[str]) -> list[Case]:
     try:
-        cases = select(load_vectors(), only)
+        cases = select(load_vectors(ops=(*CODEC_OPS, "append")), only)
     except (OSError, ValueError) as error:
         click.echo(f"the corpus cannot be read: {error}", err=True)
         sys.exit(CANNOT_RUN)
@@ -136,7 +142,7 @@ def _certify_one(name: str, cases: Sequence[Case], settings: Settings) -> tuple[
         return _cannot_run(name, error)
     except Interrupted as stopped:
         return _stopped(name, path, stopped)
-    _write(made, settings.formats, path.parent)
+    write_report(made, settings.formats, path.parent)
     if not settings.as_json:
         render.show(made, render.console())
     return report.document(made), OK if made.agrees else DISAGREEMENTS
@@ -189,7 +195,8 @@ def _stopped(name: str, path: Path, stopped: Interrupted) -> tuple[dict[str, Any
     return document | {"error": str(stopped), "result": str(path)}, INTERRUPTED
 
 
-def _write(made: Report, formats: Sequence[str], folder: Path) -> None:
+def write_report(made: Report, formats: Sequence[str], folder: Path) -> None:
+    """Write what was asked for into *folder*."""
     render.write_summary(made, folder / "summary.txt")
     if "json" in formats:
         compact = msgspec.json.encode(report.document(made))

@@ -25,6 +25,7 @@ from msgspec import UNSET, UnsetType
 
 from kafka_corpus.answers import brief, disagreement
 from kafka_corpus.case import Case
+from kafka_corpus.scenario import Scenario
 from kafka_corpus.vectors import Answer, content_hash, input_of, matches
 from kafka_corpus.wire import WireBatch, to_wire
 from kafka_records import Batch
@@ -184,6 +185,8 @@ def requests(cases: Iterable[Case]) -> Iterator[bytes]:
     """Hello and a request for each case, as lines of the testee protocol."""
     yield _encoder.encode({"op": "hello", "protocol": 1}) + b"\n"
     for case in cases:
+        if isinstance(case.input, Scenario):
+            continue
         given = input_of(case)
         what = {"batch": to_wire(given)} if isinstance(given, Batch) else {"data": b64encode(given).decode()}
         yield _encoder.encode({"id": case.id, "op": case.op, **what}) + b"\n"

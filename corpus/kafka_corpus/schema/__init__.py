@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_corpus.vectors import SCHEMA_VERSION, Answer, Vector
+from kafka_corpus.vectors import SCHEMA_VERSION, Answer, BrokerAnswer, Vector
 
 FILE: Final = "vector.schema.json"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -14,13 +14,14 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 def build() -> dict[str, Any]:
     """The schema of one line."""
-    (vector, answer), definitions = msgspec.json.schema_components([Vector, Answer], ref_template="#/$defs/{name}")
-    # Exactly one, where the struct has three optional fields.
-    definitions["Input"]["oneOf"] = [{"required": [name]} for name in ("data", "batch", "recipe")]
+    models = [Vector, Answer, BrokerAnswer]
+    (vector, answer, broker), definitions = msgspec.json.schema_components(models, ref_template="#/$defs/{name}")
+    # Exactly one, where the struct has four optional fields.
+    definitions["Input"]["oneOf"] = [{"required": [name]} for name in ("data", "batch", "recipe", "scenario")]
     definitions["Vector"]["properties"]["evidence"] = {
         "type": "object",
         "description": "answers by implementation and release; the reference has one only",
-        "properties": {"reference": answer},
+        "properties": {"reference": answer, "brokers": {"type": "object", "additionalProperties": broker}},
         "additionalProperties": {"type": "object", "additionalProperties": answer},
     }
     return {

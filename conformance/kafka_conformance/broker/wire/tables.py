@@ -355,6 +355,16 @@ END_TXN: Final = Api(
     ),
 )  # fmt: skip
 
+# Later versions give reasons, and name topics by id.
+DELETE_TOPICS: Final = Api(
+    20, "DeleteTopics", 0, 3, flexible=4,
+    request=(many("topic_names", "string"), one("timeout_ms", "int32", default=60_000)),
+    response=(
+        one(THROTTLE, "int32", 1),
+        many("responses", (one("name", "string"), one("error_code", "int16"))),
+    ),
+)  # fmt: skip
+
 APIS: Final = (
     PRODUCE,
     FETCH,
@@ -363,6 +373,7 @@ APIS: Final = (
     FIND_COORDINATOR,
     API_VERSIONS,
     CREATE_TOPICS,
+    DELETE_TOPICS,
     INIT_PRODUCER_ID,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,

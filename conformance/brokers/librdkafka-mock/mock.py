@@ -1,0 +1,18 @@
+"""librdkafka's mock cluster with one broker, until standard input ends; needs confluent-kafka."""
+
+import sys
+
+from confluent_kafka import Producer
+
+
+def main() -> None:
+    """Print `host:port`, and serve."""
+    producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+    (broker,) = producer.list_topics(timeout=10).brokers.values()
+    print(f"{broker.host}:{broker.port}", flush=True)
+    # Whoever started it holds the other end: it cannot outlive them.
+    sys.stdin.buffer.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Scenarios played to real brokers, and what they answered kept: the recorder."""

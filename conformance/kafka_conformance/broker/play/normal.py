@@ -1,0 +1,90 @@
+"""What differs each time a broker is asked, made the same: its clock, and the producer ids that it assigned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_corpus.build import put, reseal, reseal_message
+from kafka_corpus.scenario import NOW
+from kafka_records import RecordFormatError, decode, encode
+from kafka_records.constants import MAGIC_VALUE_V1, MAGIC_VALUE_V2
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V1, Layout
+from kafka_records.log import entries
+
+# Milliseconds by which the broker's clock may be behind ours, or ahead.
+TOLERANCE: Final = 2_000
+HORIZON: Final = 0x40
+
+
+def now_ms() -> int:
+    """Our clock."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """How to make answers the same.
+
+    Attributes:
+        since: when the scenario began, by our clock.
+        producers: placeholders by the ids that the broker assigned.
+        retention: delete.retention.ms of the topic, which delete horizons lie ahead.
+    """
+
+    since: int
+    producers: Mapping[int, int]
+    retention: int = 86_400_000
+
+    def time(self, stamp: int) -> int:
+        """NOW for a time of the broker's own, others as they are."""
+        return NOW if self._is_now(stamp) else stamp
+
+    def producer(self, producer_id: int) -> int:
+        """The placeholder of a producer id, others as they are."""
+        return self.producers.get(producer_id, producer_id)
+
+    def log(self, data: bytes) -> bytes:
+        """The entries in *data*; what is behind the last whole one stays as it is."""
+        done, end = [], 0
+        try:
+            for start, end in entries(data):
+                done.append(self._entry(data[start:end]))
+        except RecordFormatError:
+            end = sum(map(len, done))
+        return b"".join(done) + data[end:]
+
+    def _is_now(self, stamp: int) -> bool:
+        return self.since - TOLERANCE <= stamp <= now_ms() + TOLERANCE
+
+    def _entry(self, entry: bytes) -> bytes:
+        match entry[MAGIC_OFFSET]:
+            case magic if magic == MAGIC_VALUE_V2:
+                return self._batch(entry)
+            case magic if magic == MAGIC_VALUE_V1:
+                changed = self._timed(entry, "timestamp", MESSAGE_V1)
+                return entry if changed == entry else reseal_message(changed)
+        return entry
+
+    def _batch(self, entry: bytes) -> bytes:
+        header = dict(zip((each.name for each in BATCH_V2.fields), BATCH_V2.struct.unpack_from(entry), strict=True))
+        changed = put(entry, "producer_id", self.producer(header["producer_id"]))
+        if header["attributes"] & HORIZON:
+            return self._ahead(changed if changed == entry else reseal(changed))
+        changed = self._timed(self._timed(changed, "base_timestamp", BATCH_V2), "max_timestamp", BATCH_V2)
+        return entry if changed == entry else reseal(changed)
+
+    def _ahead(self, entry: bytes) -> bytes:
+        """A batch with a delete horizon, from which all its timestamps are counted."""
+        (batch,) = decode(entry)
+        horizon = batch.delete_horizon
+        if horizon is None or not self._is_now(horizon - self.retention):
+            return entry
+        return encode(replace(batch, delete_horizon=NOW + self.retention))
+
+    def _timed(self, entry: bytes, field: str, layout: Layout) -> bytes:
+        where = layout.field(field)
+        stamp = int.from_bytes(entry[where.offset : where.offset + where.width], "big", signed=True)
+        return put(entry, field, self.time(stamp), layout=layout)

@@ -1,0 +1,227 @@
+"""A scenario played on one partition of a broker: each step a request, each answer made the same for all times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from kafka_conformance.broker.interface import Broker
+from kafka_conformance.broker.play.normal import Normal, now_ms
+from kafka_conformance.broker.wire import BrokerError, Client, Closed, Produced, TopicPartition, tables
+from kafka_conformance.broker.wire.client import PAUSE
+from kafka_conformance.broker.wire.partitions import Fetched
+from kafka_conformance.broker.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
+from kafka_corpus.build import put, reseal
+from kafka_corpus.prediction import payload_of
+from kafka_corpus.scenario import (
+    Aborted,
+    AddPartitions,
+    EndTransaction,
+    Fetch,
+    FindOffset,
+    InitProducerId,
+    Produce,
+    Scenario,
+    Step,
+    StepAnswer,
+    producer_id,
+)
+from kafka_records import RecordFormatError
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
+from kafka_records.log import entries
+
+# Seconds for a marker to get from the coordinator to the partition.
+MARKER_LIMIT: Final = 10.0
+IMPATIENT: Final = 0.2
+ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
+RETENTION: Final = "delete.retention.ms"
+
+
+class CannotPlay(Exception):
+    """A step that this broker cannot be brought to: its disk is not ours, it has no such request."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long, in seconds, a marker is waited for; shared by all that is played to one broker."""
+
+    seconds: float = MARKER_LIMIT
+
+
+class Stage:
+    """A broker, a connection to it and a partition of its own for one scenario."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        client: Client,
+        scenario: Scenario,
+        partitions: list[TopicPartition],
+        patience: Patience | None = None,
+    ) -> None:
+        """*partitions* are empty; the second is for payloads that go beside others."""
+        self._patience = patience or Patience()
+        self.broker = broker
+        self.client = client
+        self.partition, *self._beside = partitions
+        self.end = 0
+        self._scenario = scenario
+        self._producers: dict[str, Producer] = {}
+        retention = scenario.config.get(RETENTION)
+        normal = Normal(now_ms(), {})
+        self.normal = normal if retention is None else replace(normal, retention=int(retention))
+
+    def play(self, more: Mapping[type, Callable[[Stage, Any], StepAnswer]] | None = None) -> tuple[StepAnswer, ...]:
+        """The answers to all steps; *more* are ways to carry out further kinds of steps.
+
+        Raises:
+            CannotPlay: a step that is not for this broker.
+            WireError: the broker is gone, or does not answer.
+        """
+        ways = {**_WAYS, **(more or {})}
+        return tuple(self._answer(ways, step) for step in self._scenario.steps)
+
+    def _answer(self, ways: Mapping[type, Callable[[Stage, Any], StepAnswer]], step: Step) -> StepAnswer:
+        way = ways.get(type(step))
+        if way is None:
+            raise CannotPlay(type(step).__name__)
+        try:
+            return way(self, step)
+        except BrokerError as error:
+            return StepAnswer(error_code=error.code)
+
+    def produce(self, step: Produce) -> StepAnswer:
+        """Produce, and fetch back what it added to the log."""
+        payloads = {self.partition: self._signed(step, payload_of(step))}
+        if step.beside is not UNSET:
+            payloads[self._beside[0]] = step.beside
+        version = min(step.api_version, self.client.newest(tables.PRODUCE))
+        fields: dict[str, Any] = {"acks": step.acks}
+        if step.transactional:
+            fields["transactional_id"] = self._transactional_id(step.producer)
+        given = self.client.produce(payloads, version, **fields)
+        if isinstance(given, Closed):
+            return StepAnswer(closed=True)
+        if given is None:
+            return StepAnswer(data=self.added())
+        answer = self._produced(given[self.partition])
+        if step.beside is not UNSET:
+            answer = msgspec.structs.replace(answer, beside=given[self._beside[0]].error_code)
+        return answer
+
+    def _produced(self, given: Produced) -> StepAnswer:
+        return StepAnswer(
+            error_code=given.error_code,
+            base_offset=-1 if given.error_code else given.base_offset,
+            log_append_time=self.normal.time(given.log_append_time),
+            record_errors=tuple(index for index, _ in given.record_errors),
+            data=b"" if given.error_code else self.added(),
+        )
+
+    def added(self) -> bytes:
+        """What the log has behind the end that we know; from now on we know it."""
+        found = self._fetch(self.end, tables.FETCH.newest)
+        assert not isinstance(found, Closed)
+        self.end = _end_of(found.records, self.end)
+        return self.normal.log(found.records)
+
+    def _fetch(self, offset: int, version: int, isolation: int = 0, **fields: Any) -> Fetched | Closed:
+        version = min(version, self.client.newest(tables.FETCH))
+        given = self.client.fetch({self.partition: offset}, version, isolation_level=isolation, max_wait_ms=0, **fields)
+        return given if isinstance(given, Closed) else given[self.partition]
+
+    def _signed(self, step: Produce, payload: bytes) -> bytes:
+        """*payload* with the id and epoch of the step's producer in each batch."""
+        if not step.producer:
+            return payload
+        id_, epoch = self._producers[step.producer]
+        producer = Producer(id_, epoch - step.epochs_back)
+        return b"".join(_signed_batch(payload[start:end], producer) for start, end in entries(payload))
+
+    def _transactional_id(self, alias: str) -> str:
+        return f"{self.partition.topic}-{self.partition.partition}-{alias}"
+
+    def init_producer_id(self, step: InitProducerId) -> StepAnswer:
+        """Ask for an id, or the next epoch."""
+        name = self._transactional_id(step.producer) if step.transactional else None
+        known = step.producer in self._producers
+        producer = self._producers[step.producer] = init_producer_id(self.client, name)
+        if not known:
+            index = producer_id(len(self.normal.producers))
+            self.normal = replace(self.normal, producers={**self.normal.producers, producer.producer_id: index})
+        return StepAnswer()
+
+    def add_partitions(self, step: AddPartitions) -> StepAnswer:
+        """Add our partition."""
+        producer = self._producers[step.producer]
+        codes = add_partitions(self.client, self._transactional_id(step.producer), producer, [self.partition])
+        return StepAnswer(error_code=codes[self.partition])
+
+    def end_transaction(self, step: EndTransaction) -> StepAnswer:
+        """Commit or abort, and wait for the marker."""
+        producer = self._producers[step.producer]
+        name = self._transactional_id(step.producer)
+        self._producers[step.producer] = end_transaction(self.client, name, producer, commit=step.commit)
+        limit = time.monotonic() + self._patience.seconds
+        while not (marker := self.added()) and time.monotonic() < limit:
+            time.sleep(PAUSE)
+        if not marker:
+            # A broker that writes none will write none the next time.
+            self._patience.seconds = IMPATIENT
+        return StepAnswer(data=marker)
+
+    def fetch(self, step: Fetch) -> StepAnswer:
+        """Fetch what the step says."""
+        limits = {} if step.max_bytes is UNSET else {"partition_max_bytes": step.max_bytes}
+        given = self._fetch(step.offset, step.api_version, ISOLATION[step.isolation], **limits)
+        if isinstance(given, Closed):
+            return StepAnswer(closed=True)
+        return StepAnswer(
+            error_code=given.error_code,
+            data=self.normal.log(given.records),
+            high_watermark=given.high_watermark,
+            last_stable_offset=given.last_stable_offset,
+            aborted=tuple(Aborted(self.normal.producer(who), first) for who, first in given.aborted or ()),
+        )
+
+    def find_offset(self, step: FindOffset) -> StepAnswer:
+        """Ask for the offset of a time."""
+        return StepAnswer(base_offset=self.client.offset(self.partition, step.timestamp, ISOLATION[step.isolation]))
+
+
+_WAYS: Final[Mapping[type, Callable[[Stage, Any], StepAnswer]]] = {
+    Produce: Stage.produce,
+    InitProducerId: Stage.init_producer_id,
+    AddPartitions: Stage.add_partitions,
+    EndTransaction: Stage.end_transaction,
+    Fetch: Stage.fetch,
+    FindOffset: Stage.find_offset,
+}
+
+
+def _signed_batch(batch: bytes, producer: Producer) -> bytes:
+    return reseal(put(put(batch, "producer_id", producer.producer_id), "producer_epoch", producer.producer_epoch))
+
+
+def _end_of(records: bytes, end: int) -> int:
+    """The offset behind the last entry of *records*; *end* if there is none."""
+    for start, _ in _whole(records):
+        layout = BATCH_V2 if records[start + MAGIC_OFFSET] == 2 else MESSAGE_V0
+        header = dict(
+            zip((field.name for field in layout.fields), layout.struct.unpack_from(records, start), strict=True)
+        )
+        end = header["base_offset"] + header["last_offset_delta"] + 1 if layout is BATCH_V2 else header["offset"] + 1
+    return end
+
+
+def _whole(records: bytes) -> Iterator[tuple[int, int]]:
+    """The entries of *records*, up to the first that is none: a broker may store anything."""
+    try:
+        yield from entries(records)
+    except RecordFormatError:
+        return

@@ -1,0 +1,119 @@
+"""`kafkaproof broker certify`: judge any broker by what Apache Kafka answers."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import msgspec
+
+from kafka_conformance import deviations, render, report, results
+from kafka_conformance.broker.errors import NoBroker
+from kafka_conformance.broker.external import ExternalBroker
+from kafka_conformance.broker.play import certifying
+from kafka_conformance.broker.releases import NEWEST
+from kafka_conformance.broker.wire.client import address
+from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafka_conformance.commands.certify import (
+    DEFAULT_REPORT,
+    declared_option,
+    folder_name,
+    formats_option,
+    write_report,
+)
+from kafka_conformance.progress import progress
+from kafka_conformance.selection import select
+from kafka_corpus.case import Case
+from kafka_corpus.compiler import package_root
+from kafka_corpus.evidence import brokers
+from kafka_corpus.vectors import corpus_hash, load_vectors
+
+
+def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
+    try:
+        address(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return text
+
+
+@click.command()
+@click.option(
+    "--bootstrap",
+    required=True,
+    callback=_address,
+    metavar="HOST:PORT",
+    help="The broker; it has to lead all partitions.",
+)
+@click.option("--against", default=NEWEST, show_default=True, metavar="RELEASE", help="Whose answers are right.")
+@click.option("--name", metavar="TEXT", help="What the report calls it.  [default: HOST:PORT]")
+@click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
+@click.option(
+    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_REPORT, metavar="DIR",
+    show_default=True, help="Where results go, one directory for each broker.",
+)  # fmt: skip
+@declared_option
+@formats_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+def certify(
+    bootstrap: str,
+    against: str,
+    name: str | None,
+    only: tuple[str, ...],
+    folder: Path,
+    declared: tuple[deviations.Deviation, ...],
+    formats: tuple[str, ...],
+    as_json: bool,
+) -> NoReturn:
+    """Run the produce and fetch cases on any Kafka-compatible broker, and judge it by Apache Kafka's answers.
+
+    Topics are created for it, and deleted at the end where the broker can do that.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    cases = _cases(against, only)
+    path = folder / folder_name(name or bootstrap) / results.FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        done = _run(bootstrap, name or bootstrap, against, cases, only, path)
+    except NoBroker as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_RUN)
+    except KeyboardInterrupt:
+        click.echo(f"stopped; what was earned is in {path}", err=True)
+        sys.exit(INTERRUPTED)
+    made = report.make(done, cases, declared, path)
+    write_report(made, formats, path.parent)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(report.document(made)), indent=2))
+    else:
+        render.show(made, render.console())
+    sys.exit(OK if made.agrees else DISAGREEMENTS)
+
+
+def _cases(against: str, only: Sequence[str]) -> list[Case]:
+    ledger = brokers.load(package_root())
+    cases = list(certifying.judged_by(select(load_vectors(ops=certifying.OPS), only), ledger, against))
+    if not cases:
+        raise click.UsageError(f"nothing is recorded of {against} for these cases; kafkaproof broker record does that")
+    return cases
+
+
+def _run(
+    bootstrap: str, name: str, against: str, cases: Sequence[Case], only: Sequence[str], path: Path
+) -> results.Results:
+    with ExternalBroker(bootstrap) as broker, progress(name) as told:
+        plan = certifying.Run(
+            broker=broker,
+            name=name,
+            against=against,
+            cases=cases,
+            corpus=corpus_hash(),
+            path=path,
+            only=only,
+            progress=told,
+        )
+        return certifying.run(plan)

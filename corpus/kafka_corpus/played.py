@@ -1,0 +1,76 @@
+"""Answers of brokers compared: with what a case expects, with a prediction, with one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from kafka_corpus.case import Case, Compare
+from kafka_corpus.masking import masked
+from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, NEWEST, Produce, Scenario, StepAnswer
+from kafka_records import RecordFormatError
+from kafka_records.layout import MAGIC_OFFSET
+
+# Bytes that are shown where data differ.
+SHOWN = 8
+# Said about segments in words that differ with every release; kept, not compared.
+IN_WORDS = frozenset({"text"})
+# The last produce version that takes v0 and v1.
+LAST_OF_V1 = 2
+
+
+def scenario_of(case: Case) -> Scenario | None:
+    """What a broker is asked about *case*: its scenario, or its bytes to decode as a payload; None if neither."""
+    if isinstance(case.input, Scenario):
+        return case.input
+    if case.op != "decode" or not isinstance(case.input, bytes):
+        return None
+    is_v2 = len(case.input) <= MAGIC_OFFSET or case.input[MAGIC_OFFSET] >= 2
+    step = Produce(data=case.input, api_version=NEWEST if is_v2 else LAST_OF_V1)
+    scenario = Scenario(steps=(step,)).bounded()
+    assert not is_v2 or step.api_version >= FIRST_PRODUCE_OF_V2
+    return scenario
+
+
+def difference(expected: Sequence[StepAnswer], given: Sequence[StepAnswer], compare: Compare = "exact") -> str:
+    """Where *given* is not what is *expected*, as `[1].base_offset is 3, expected 2`; or an empty string."""
+    for index, (want, have) in enumerate(zip_longest(expected, given)):
+        if want is None or have is None:
+            return f"{len(given)} answers, expected {len(expected)}"
+        if different := _step_difference(want, have, compare):
+            return f"[{index}].{different}"
+    return ""
+
+
+def _step_difference(want: StepAnswer, have: StepAnswer, compare: Compare) -> str:
+    for name in StepAnswer.__struct_fields__:
+        expected, given = getattr(want, name), getattr(have, name)
+        if given == expected or name in IN_WORDS:
+            continue
+        if name != "data":
+            return f"{name} is {given!r:.80}, expected {expected!r:.80}"
+        if compare == "exact" or not same_above_compression(expected, given):
+            return f"data is {_data_difference(expected, given)}"
+    return ""
+
+
+def _data_difference(expected: bytes, given: bytes) -> str:
+    """How many bytes, and around the first that differs what is there and what should be."""
+    at = next((at for at, (one, other) in enumerate(zip(expected, given, strict=False)) if one != other), None)
+    if at is None:
+        at = min(len(expected), len(given))
+    sizes = f"{len(given)} bytes" + (f" in place of {len(expected)}" if len(expected) != len(given) else "")
+    return f"{sizes}, at byte {at} {_around(given, at)}, expected {_around(expected, at)}"
+
+
+def _around(data: bytes, at: int) -> str:
+    shown = data[at : at + SHOWN].hex()
+    return f"{shown}{'…' if len(data) > at + SHOWN else ''}" or "the end"
+
+
+def same_above_compression(one: bytes, other: bytes) -> bool:
+    """Whether two logs differ at most in what a codec makes of the same records."""
+    try:
+        return one == other or masked(one) == masked(other)
+    except RecordFormatError:
+        return False

@@ -1,0 +1,235 @@
+"""Scenarios: what is done to a fresh partition of a broker, step by step, and what it answers.
+
+A step is one request, or one thing that happens to the broker; an answer belongs
+to each.  Answers are the same whenever they are given: a broker's time becomes
+`NOW` in them, and producer ids that it assigned become those of `producer_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+# Milliseconds: what stands in answers for the time of the broker that gave them.
+NOW: Final = 1_724_709_879_130
+# The producer id that stands for the first producer that a broker named, and so on.
+FIRST_PRODUCER_ID: Final = 9_000
+NEWEST: Final = 99  # a produce version that no release has yet
+
+# The releases that v2 came with, and that took v0 and v1 last (KIP-896: produce 0 to 2 are gone in 4.0).
+OLDEST: Final = "0.8.2.2"
+NEWEST_RELEASE: Final = "4.4.0"
+FIRST_OF_V2: Final = "0.11.0.3"
+LAST_OF_V1: Final = "3.9.2"
+FIRST_PRODUCE_OF_V2: Final = 3
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A payload that is too large to keep: a function of `kafka_corpus.recipes` makes it."""
+
+    name: str
+    args: dict[str, Any]
+
+
+class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_defaults=True, kw_only=True):
+    """Produce a payload; the answer holds what was stored because of it.
+
+    `api_version` is the newest version to be used: a release that has only older ones is asked in its newest.
+    """
+
+    data: bytes | UnsetType = UNSET
+    recipe: Made | UnsetType = UNSET
+    api_version: int = NEWEST
+    acks: int = -1
+    producer: Annotated[str, Meta(description="batches get this producer's id and epoch before they are sent")] = ""
+    epochs_back: Annotated[int, Meta(description="how far behind the producer's epoch that of the batches is")] = 0
+    transactional: Annotated[bool, Meta(description="the request names the producer's transactional id")] = False
+    beside: Annotated[bytes, Meta(description="a payload for another partition in the same request")] | UnsetType = (
+        UNSET
+    )
+
+
+class InitProducerId(msgspec.Struct, frozen=True, tag_field="do", tag="init_producer_id", omit_defaults=True):
+    """Ask for a producer id; a second time for the next epoch of a transactional one."""
+
+    producer: str
+    transactional: bool = True
+
+
+class AddPartitions(msgspec.Struct, frozen=True, tag_field="do", tag="add_partitions"):
+    """Add the partition to the producer's transaction."""
+
+    producer: str
+
+
+class EndTransaction(msgspec.Struct, frozen=True, tag_field="do", tag="end_transaction"):
+    """Commit or abort; the answer holds the marker that the partition got."""
+
+    producer: str
+    commit: bool
+
+
+class Fetch(msgspec.Struct, frozen=True, tag_field="do", tag="fetch", omit_defaults=True, kw_only=True):
+    """Fetch; `api_version` as for `Produce`, `max_bytes` for the partition."""
+
+    offset: int = 0
+    api_version: int = NEWEST
+    isolation: Isolation = "read_uncommitted"
+    max_bytes: int | UnsetType = UNSET
+
+
+class FindOffset(msgspec.Struct, frozen=True, tag_field="do", tag="find_offset", omit_defaults=True):
+    """ListOffsets: the first record so late; -1 asks for the end of the log, -2 for its start, -3 for the latest time."""
+
+    timestamp: int
+    isolation: Isolation = "read_uncommitted"
+
+
+class Clean(msgspec.Struct, frozen=True, tag_field="do", tag="clean"):
+    """Have the cleaner go over all that is there; the answer holds the segments then."""
+
+
+class Restart(msgspec.Struct, frozen=True, tag_field="do", tag="restart", omit_defaults=True):
+    """Kill the broker, or end it cleanly, and start it on its data."""
+
+    clean: bool = False
+
+
+class Edit(msgspec.Struct, frozen=True, tag_field="do", tag="edit", omit_defaults=True):
+    """Kill the broker, change a segment file from byte `at` on (or cut it there), and start the broker again."""
+
+    at: int
+    data: bytes = b""
+    cut: bool = False
+
+
+class Segment(msgspec.Struct, frozen=True, tag_field="do", tag="segment"):
+    """Read the segment files from the disk, end to end."""
+
+
+class Dump(msgspec.Struct, frozen=True, tag_field="do", tag="dump"):
+    """Have DumpLogSegments read the segments; the answer holds its lines about batches and records."""
+
+
+Step = (
+    Produce
+    | InitProducerId
+    | AddPartitions
+    | EndTransaction
+    | Fetch
+    | FindOffset
+    | Clean
+    | Restart
+    | Edit
+    | Segment
+    | Dump
+)
+
+
+class Aborted(msgspec.Struct, frozen=True):
+    """An aborted transaction in a fetch response."""
+
+    producer_id: int
+    first_offset: int
+
+
+class StepAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a broker answered to one step.
+
+    Offsets are -1, and lists empty, where an answer has none.
+    """
+
+    error_code: int = 0
+    base_offset: Annotated[int, Meta(description="produce: of the first record; find_offset: the offset found")] = -1
+    log_append_time: Annotated[int, Meta(description="NOW, the time of a duplicate's first copy, or -1")] = -1
+    data: Annotated[bytes, Meta(description="bytes stored, fetched, or in the segments")] = b""
+    record_errors: tuple[int, ...] = ()
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    aborted: tuple[Aborted, ...] = ()
+    text: Annotated[str, Meta(description="what DumpLogSegments says")] = ""
+    beside: Annotated[int, Meta(description="produce: the error code of the other partition")] | UnsetType = UNSET
+    closed: Annotated[bool, Meta(description="the broker closed the connection instead of answering")] = False
+    ended: Annotated[bool, Meta(description="the broker itself ended, or answered nothing any more")] = False
+
+
+Op = Literal["append", "fetch", "convert", "segment", "compact"]
+# Before this version a fetch gets v0 or v1 only.
+FIRST_FETCH_OF_V2: Final = 4
+_OPS: Final[tuple[tuple[Op, tuple[type, ...]], ...]] = (
+    ("compact", (Clean,)),
+    ("segment", (Segment, Dump, Edit, Restart)),
+)
+_FETCHING: Final = (Fetch, FindOffset, InitProducerId, EndTransaction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is done to a partition on which nothing lies.
+
+    Attributes:
+        steps: in order.
+        config: the topic's settings, under Kafka's own names.
+        since: the oldest release that is asked; empty for the oldest of all.
+        until: the newest; empty for the newest of all.
+    """
+
+    steps: tuple[Step, ...]
+    config: dict[str, str] = field(default_factory=dict)
+    since: str = ""
+    until: str = ""
+
+    def concerns(self, release: str) -> bool:
+        """Whether *release* is asked."""
+        number = release_number(release)
+        newest = release_number(self.until) if self.until else (NEWEST,)
+        return release_number(self.since or "0") <= number <= newest
+
+    def bounded(self) -> Scenario:
+        """With the oldest and the newest release set, where the payloads or their versions leave no choice."""
+        is_v2 = any(step.api_version >= FIRST_PRODUCE_OF_V2 for step in self.produces())
+        since = self.since or (FIRST_OF_V2 if is_v2 else OLDEST)
+        until = self.until or (LAST_OF_V1 if any(True for _ in self.produces()) and not is_v2 else "")
+        return replace(self, since=since, until=until)
+
+    def produces(self) -> Iterator[Produce]:
+        """The steps that produce."""
+        return (step for step in self.steps if isinstance(step, Produce))
+
+    def restarts(self) -> bool:
+        """Whether the broker is ended in it."""
+        return any(isinstance(step, Restart | Edit) for step in self.steps)
+
+    def is_plain(self) -> bool:
+        """Whether it is one payload, produced without more ado: what a testee's `append` can be asked."""
+        only = self.steps[0]
+        return len(self.steps) == 1 and isinstance(only, Produce) and not only.producer and not only.transactional
+
+
+def op_of(steps: Sequence[Step]) -> Op:
+    """What a scenario is about: the furthest from the request that it looks: cleaner, disk, old fetches, fetches."""
+    for op, kinds in _OPS:
+        if any(isinstance(step, kinds) for step in steps):
+            return op
+    old = any(isinstance(step, Fetch) and step.api_version < FIRST_FETCH_OF_V2 for step in steps)
+    return "convert" if old else "fetch" if any(isinstance(step, _FETCHING) for step in steps) else "append"
+
+
+def release_number(release: str) -> tuple[int, ...]:
+    """Releases in their order.
+
+    >>> release_number("0.10.2.2") < release_number("0.11.0.3") < release_number("4.4.0")
+    True
+    """
+    return tuple(map(int, release.split(".")))
+
+
+def producer_id(index: int) -> int:
+    """The producer id that stands for the producer that was named as number *index*, from 0."""
+    return FIRST_PRODUCER_ID + index
