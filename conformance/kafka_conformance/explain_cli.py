@@ -96,8 +96,11 @@ def from_hex(text: str) -> bytes:
 
 
 def from_case(case_id: str) -> tuple[str, bytes]:
-    """The input of a case; of one that asks for an encoding, what should be written."""
-    from kafka_corpus.vectors import input_of, load_vectors  # no other way in needs the corpus
+    """The input of a case; what should be written, if that is asked; what a scenario produces, end to end."""
+    # No other way in needs the corpus.
+    from kafka_corpus.prediction import payload_of
+    from kafka_corpus.scenario import Scenario
+    from kafka_corpus.vectors import input_of, load_vectors
 
     cases = {case.id: case for case in load_vectors()}
     if case_id not in cases:
@@ -105,6 +108,9 @@ def from_case(case_id: str) -> tuple[str, bytes]:
         hint = f"; is it {near[0]}?" if near else ""
         raise Misuse(f"no case {printable(case_id)} in the corpus{hint}")
     case = cases[case_id]
+    if isinstance(case.input, Scenario):
+        payloads = b"".join(map(payload_of, case.input.produces()))
+        return f"{case.id}: {case.title} (what is produced)", payloads
     source = input_of(case)
     data = source if isinstance(source, bytes) else written(case_id, source, case.expect.data)
     return f"{case.id}: {case.title}", data

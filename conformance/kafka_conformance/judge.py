@@ -44,7 +44,6 @@ from kafka_conformance.playing import judge_played
 from kafka_conformance.protocol import Refusal
 from kafka_conformance.severity import OUTCOMES, SEVERITIES, Outcome, Severity
 from kafka_corpus.case import Case, Expectation
-from kafka_corpus.scenario import StepAnswer
 from kafka_corpus.wire import to_wire
 
 __all__ = ["AGREE", "OUTCOMES", "SEVERITIES", "Outcome", "Severity", "Verdict", "judge", "rank", "verdict_on"]
@@ -85,6 +84,11 @@ def judge(case: Case, observation: Observation) -> Verdict:
             return Verdict("hang", why=f"no answer within {seconds:.1f} s")
         case Exceeded(what):
             return Verdict("memory", why=what)
+    return _of_broker(case, observation) if case.expect.answers else _of_codec(case, observation)
+
+
+def _of_codec(case: Case, observation: Observation) -> Verdict:
+    match observation:
         case Refused(error):
             return _judge_error(case.expect, error)
         case Decoded(_, None) if case.op == "decode":
@@ -93,23 +97,23 @@ def judge(case: Case, observation: Observation) -> Verdict:
             return _worse(_judge_before_error(case, observation), _judge_error(case.expect, error))
         case Encoded(data) if case.op == "encode":
             return _judge_bytes(case, data)
-        case Appended(error_code, base_offset, stored) if case.op == "append" and case.expect.answers:
-            return _judge_appended(case, error_code, base_offset, stored)
-        case Played(answers) if case.expect.answers:
-            return _of_broker(case, answers)
+    return _no_answer(case, observation)
+
+
+def _of_broker(case: Case, observation: Observation) -> Verdict:
+    match observation:
+        case Played(answers):
+            return Verdict(*judge_played(case.expect, answers))
+        case Appended(error_code, base_offset, stored):
+            # A testee says less than a broker: what it does not say is taken as right.
+            changes = {"error_code": error_code, "base_offset": base_offset, "data": stored}
+            answer = msgspec.structs.replace(case.expect.answers[0], **changes)
+            return Verdict(*judge_played(case.expect, (answer,)))
+    return _no_answer(case, observation)
+
+
+def _no_answer(case: Case, observation: Observation) -> Verdict:
     return Verdict("crash", why=f"{type(observation).__name__.lower()} is no answer to {case.op}")
-
-
-def _judge_appended(case: Case, error_code: int, base_offset: int, stored: bytes) -> Verdict:
-    # A testee says less than a broker: what it does not say is taken as right.
-    expected = case.expect.answers[0]
-    changes = {"error_code": error_code, "base_offset": base_offset, "data": stored}
-    return _of_broker(case, (msgspec.structs.replace(expected, **changes),))
-
-
-def _of_broker(case: Case, answers: Sequence[StepAnswer]) -> Verdict:
-    outcome, field, why = judge_played(case.expect, answers)
-    return Verdict(outcome, field, why)
 
 
 def _judge_error(expect: Expectation, error: Refusal) -> Verdict:

@@ -142,28 +142,37 @@ def how_it_ended(ending: Crashed | Exceeded) -> str:
 
 def summary(observation: Observation) -> dict[str, Any]:
     """The observation as a result line keeps it: its name and its small fields."""
-    name = type(observation).__name__.lower()
+    return {"kind": type(observation).__name__.lower()} | _small_fields(observation)
+
+
+def _small_fields(observation: Observation) -> dict[str, Any]:
     match observation:
         case Decoded(batches, error):
-            return {"kind": name, "batches": len(batches)} | _error(error)
+            return {"batches": len(batches)} | _error(error)
         case Refused(error):
-            return {"kind": name} | _error(error)
-        case Appended(error_code, base_offset, stored):
-            return {"kind": name, "error_code": error_code, "base_offset": base_offset, "bytes": len(stored)}
-        case Played(answers):
-            return {"kind": name, "error_codes": [answer.error_code for answer in answers]}
+            return _error(error)
         case Encoded(data):
-            return {"kind": name, "bytes": len(data)}
+            return {"bytes": len(data)}
+        case Appended(error_code, base_offset, stored):
+            return {"error_code": error_code, "base_offset": base_offset, "bytes": len(stored)}
+        case Played(answers):
+            return {"error_codes": [answer.error_code for answer in answers]}
+    return _ending_fields(observation)
+
+
+def _ending_fields(observation: Observation) -> dict[str, Any]:
+    match observation:
         case Skipped(reason, by_runner):
-            return {"kind": name, "reason": reason} | ({"by_runner": True} if by_runner else {})
+            return {"reason": reason} | ({"by_runner": True} if by_runner else {})
         case Crashed(signal, exit_code, stderr):
-            return {"kind": name, "signal": signal, "exit_code": exit_code, "stderr": stderr}
+            return {"signal": signal, "exit_code": exit_code, "stderr": stderr}
         case Hung(seconds):
-            return {"kind": name, "seconds": round(seconds, 3)}
+            return {"seconds": round(seconds, 3)}
         case Exceeded(what, stderr):
-            return {"kind": name, "what": what, "stderr": stderr}
+            return {"what": what, "stderr": stderr}
         case Garbled(why):
-            return {"kind": name, "why": why}
+            return {"why": why}
+    return {}
 
 
 def _error(error: Refusal | None) -> dict[str, Any]:

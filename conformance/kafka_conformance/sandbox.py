@@ -53,7 +53,7 @@ NOT_ASKED: Final = "not asked: the testee had answered none of the questions bef
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Bytes to decode, a batch to encode or a payload to append (its id is set later); `heavy` ones are asked alone and may take long."""
+    """Bytes to decode, a batch to encode or a payload to append; `heavy` ones are asked alone and may take long."""
 
     subject: bytes | WireBatch | AppendRequest
     heavy: bool = False

@@ -85,7 +85,7 @@ class Fetch(msgspec.Struct, frozen=True, tag_field="do", tag="fetch", omit_defau
 
 
 class FindOffset(msgspec.Struct, frozen=True, tag_field="do", tag="find_offset", omit_defaults=True):
-    """ListOffsets: the first record so late; -1 asks for the end of the log, -2 for its start, -3 for the latest time."""
+    """ListOffsets: the first record so late; -1 asks for the end of the log, -2 for its start, -3 for the last time."""
 
     timestamp: int
     isolation: Isolation = "read_uncommitted"

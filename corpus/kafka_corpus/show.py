@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
 from kafka_corpus.case import Case, Recipe
+from kafka_corpus.prediction import payload_of
+from kafka_corpus.scenario import Produce, Scenario
 from kafka_corpus.vectors import input_of
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch
@@ -60,13 +63,15 @@ def lines(case: Case) -> Iterator[str]:
     yield from answer(case)
     for name, given in evidence_of(case):
         yield f"answer of {name}  {json.dumps(given)}"
-    if case.op == "decode":
+    if case.op != "encode":
         yield f"see  kafkaproof explain --case '{case.id}'"
 
 
 def question(case: Case) -> Iterator[str]:
     """The input."""
     match case.input:
+        case Scenario():
+            yield from played(case.input)
         case Batch():
             yield "input  a batch"
             yield f"  {as_json(to_wire(case.input))}"
@@ -75,6 +80,16 @@ def question(case: Case) -> Iterator[str]:
         case bytes():
             yield f"input  {len(case.input)} bytes"
             yield from hex_lines(case.input)
+
+
+def played(scenario: Scenario) -> Iterator[str]:
+    """A scenario: whom it concerns, and what is done."""
+    config = "".join(f", {name}={value}" for name, value in scenario.config.items())
+    yield f"input  played to brokers from {scenario.since or 'the first'} to {scenario.until or 'the newest'}{config}"
+    for step in scenario.steps:
+        yield f"  {as_json(step)}"
+        if isinstance(step, Produce) and step.data is not UNSET:
+            yield from hex_lines(step.data)
 
 
 def answer(case: Case) -> Iterator[str]:
@@ -86,6 +101,9 @@ def answer(case: Case) -> Iterator[str]:
         yield f"why  {expect.why}"
     for batch in expect.batches:
         yield f"  {as_json(to_wire(batch))}"
+    for step in expect.answers:
+        yield f"  {as_json(step)}"
+        yield from hex_lines(step.data)
     if expect.data is not None:
         yield f"bytes  {len(expect.data)}"
         yield from hex_lines(expect.data)
@@ -114,6 +132,8 @@ def as_json(value: Any) -> str:
 
 
 def raw_bytes(case: Case) -> bytes:
-    """The bytes to decode; of an encode case those that are right, if there are any."""
+    """The bytes to decode, or to produce; of an encode case those that are right, if there are any."""
+    if isinstance(case.input, Scenario):
+        return b"".join(map(payload_of, case.input.produces()))
     given = input_of(case)
     return given if isinstance(given, bytes) else case.expect.data or b""

@@ -9,7 +9,8 @@ def main() -> None:
     """Print `host:port`, and serve."""
     producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
     (broker,) = producer.list_topics(timeout=10).brokers.values()
-    print(f"{broker.host}:{broker.port}", flush=True)
+    sys.stdout.write(f"{broker.host}:{broker.port}\n")
+    sys.stdout.flush()
     # Whoever started it holds the other end: it cannot outlive them.
     sys.stdin.buffer.read()
 

@@ -43,12 +43,9 @@ def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str
 
 @click.command()
 @click.option(
-    "--bootstrap",
-    required=True,
-    callback=_address,
-    metavar="HOST:PORT",
+    "--bootstrap", required=True, callback=_address, metavar="HOST:PORT",
     help="The broker; it has to lead all partitions.",
-)
+)  # fmt: skip
 @click.option("--against", default=NEWEST, show_default=True, metavar="RELEASE", help="Whose answers are right.")
 @click.option("--name", metavar="TEXT", help="What the report calls it.  [default: HOST:PORT]")
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")

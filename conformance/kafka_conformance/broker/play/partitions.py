@@ -27,7 +27,7 @@ class Fresh:
         settings: Mapping[str, str] = SMALL,
         names: list[str] | None = None,
     ) -> None:
-        """Topics are called *prefix* and a number, have *at_once* partitions and *settings* of ours; *names* gets all."""
+        """Topics are called *prefix* and a number, which *names* gets, and have *at_once* partitions and *settings*."""
         self._topics = [] if names is None else names
         self._broker = broker
         self._prefix = prefix
