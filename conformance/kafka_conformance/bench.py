@@ -1,9 +1,10 @@
 """Measure what the project promises: times, ratios and sizes.
 
-    python -m kafka_conformance.bench [--json] [--runs N]
+    python -m kafka_conformance.bench [--json] [--runs N] [--broker RELEASE]
 
 Ratios are taken side by side in one run, pair by pair, in CPU seconds, and their
 median is quoted; absolute times depend on the machine and are shown as such.
+With --broker, a release of Kafka is measured as an oracle, and nothing else.
 """
 
 from __future__ import annotations
@@ -141,14 +142,22 @@ def measure(runs: int) -> Iterator[dict[str, Any]]:
         yield certify_time(testee)
 
 
+def measure_broker(release: str, runs: int) -> Iterator[dict[str, Any]]:
+    """The figures of a real broker; needs what it needs to be started."""
+    from kafka_conformance.broker import bench
+
+    yield from bench.measure(release, runs)
+
+
 def main() -> None:
     """Measure and print, a line for each figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     parser.add_argument("--runs", type=int, default=7, help="pairs to take the median of")
+    parser.add_argument("--broker", metavar="RELEASE", help="measure a broker of this release, and nothing else")
     options = parser.parse_args()
     figures = []
-    for figure in measure(options.runs):
+    for figure in measure_broker(options.broker, options.runs) if options.broker else measure(options.runs):
         figures.append(figure)
         if not options.json:
             print(

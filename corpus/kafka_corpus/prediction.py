@@ -3,20 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from msgspec import UNSET
 
 from kafka_corpus import recipes
+from kafka_corpus.build import put, reseal
 from kafka_corpus.case import Recipe
-from kafka_corpus.scenario import NEWEST_RELEASE, NOW, Produce, Scenario, Step, StepAnswer
-from kafka_records import AppendResult, LogState, RecordFormatError, TopicConfig, append
+from kafka_corpus.scenario import (
+    NEWEST_RELEASE,
+    NOW,
+    Aborted,
+    AddPartitions,
+    Clean,
+    Edit,
+    EndTransaction,
+    Fetch,
+    FindOffset,
+    InitProducerId,
+    Produce,
+    Restart,
+    Scenario,
+    Segment,
+    Step,
+    StepAnswer,
+    producer_id,
+)
+from kafka_records import (
+    AppendResult,
+    CleanerConfig,
+    LogState,
+    Producing,
+    RecordFormatError,
+    Round,
+    TopicConfig,
+    abort_index,
+    append,
+    compact,
+    end_transaction,
+    fetch_view,
+    last_stable_offset,
+    recover,
+)
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
+from kafka_records.log import entries
+from kafka_records.transactions.marker import BUMPS_EPOCH
 
 # ProduceResponse: what newer versions say more.
 FIRST_WITH_TIME: Final = 2
 FIRST_WITH_RECORD_ERRORS: Final = 8
+ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
+LATEST, EARLIEST = -1, -2
+# socket.request.max.bytes: a broker reads no more.
+LARGEST_REQUEST: Final = 100 * 1024 * 1024
+# A fetch gives what is in one segment, and these decide where one ends.
+ROLLING: Final = frozenset({"segment.bytes", "segment.ms"})
 
 
 class Unpredicted(Exception):
@@ -24,13 +66,39 @@ class Unpredicted(Exception):
 
 
 @dataclass(slots=True)
+class _Producer:
+    """A producer that the broker named, and its transaction on our partition."""
+
+    id: int
+    is_transactional: bool
+    epoch: int = 0
+    is_open: bool = False
+
+
+@dataclass(slots=True)
 class _Partition:
     """The partition that a scenario is played on, as far as it has got."""
 
     release: str
-    config: TopicConfig
+    settings: dict[str, str]
     log: LogState = field(default_factory=LogState)
     stored: bytes = b""
+    producers: dict[str, _Producer] = field(default_factory=dict)
+    # Whether the leader epoch is still that of a new partition.
+    is_first_leader: bool = True
+    # Where the cleaner goes on, and how often it has been there: each time is later than the one before.
+    first_dirty_offset: int = 0
+    cleanings: int = 0
+
+    @property
+    def config(self) -> TopicConfig:
+        """The topic's settings, read."""
+        return TopicConfig.of(self.settings)
+
+    def took(self, result: AppendResult) -> None:
+        """The log after an append."""
+        self.log = result.log
+        self.stored += result.stored
 
 
 def predict(scenario: Scenario, release: str) -> tuple[StepAnswer, ...] | None:
@@ -38,22 +106,15 @@ def predict(scenario: Scenario, release: str) -> tuple[StepAnswer, ...] | None:
     if minor_version(release) not in MINORS:
         return None
     try:
-        partition = _Partition(release, TopicConfig.of(scenario.config))
-        return tuple(_answer(partition, step) for step in scenario.steps)
-    except (Unpredicted, RecordFormatError):
+        partition = _Partition(release, scenario.config)
+        return tuple(_PREDICTIONS[type(step)](partition, step) for step in scenario.steps)
+    except (Unpredicted, RecordFormatError, KeyError):
         return None
 
 
 def newest_predicted(scenario: Scenario) -> tuple[StepAnswer, ...] | None:
     """What the reference says of the newest release that *scenario* is about."""
     return predict(scenario, scenario.until or NEWEST_RELEASE)
-
-
-def _answer(partition: _Partition, step: Step) -> StepAnswer:
-    predicted = _PREDICTIONS.get(type(step))
-    if predicted is None:
-        raise Unpredicted(type(step).__name__)
-    return predicted(partition, step)
 
 
 def payload_of(step: Produce) -> bytes:
@@ -72,22 +133,37 @@ def version_of(step: Produce, release: str) -> int:
     return min(step.api_version, behaviour(release).produce[1])
 
 
-def _produce(partition: _Partition, step: Step) -> StepAnswer:
-    assert isinstance(step, Produce)
-    if step.producer or step.transactional or step.beside is not UNSET or step.acks not in (-1, 0, 1):
+def _produce(partition: _Partition, step: Produce) -> StepAnswer:
+    if step.beside is not UNSET or step.acks not in (-1, 0, 1) or not partition.is_first_leader:
         raise Unpredicted("more than a payload")
-    version = version_of(step, partition.release)
-    result = append(
-        partition.log,
-        payload_of(step),
-        partition.config,
-        release=partition.release,
-        api_version=version,
-        now_ms=NOW,
-    )
-    partition.log = result.log
-    partition.stored += result.stored
+    version, oldest = version_of(step, partition.release), behaviour(partition.release).produce[0]
+    payload = payload_of(step)
+    if version < oldest or len(payload) > LARGEST_REQUEST:
+        return StepAnswer(closed=True)
+    producer = partition.producers[step.producer] if step.producer else None
+    if producer is not None:
+        epoch = producer.epoch - step.epochs_back
+        payload = b"".join(_signed(payload[at:end], producer.id, epoch) for at, end in entries(payload))
+    log = replace(partition.log, producing=_producing(step, producer))
+    result = append(log, payload, partition.config, release=partition.release, api_version=version, now_ms=NOW)
+    partition.took(result)
+    if producer is not None and step.transactional and not result.error_code:
+        producer.is_open = True
     return _as_answer(result, version, step.acks)
+
+
+def _signed(batch: bytes, id_: int, epoch: int) -> bytes:
+    return reseal(put(put(batch, "producer_id", id_), "producer_epoch", epoch))
+
+
+def _producing(step: Produce, producer: _Producer | None) -> Producing:
+    if producer is None or not producer.is_transactional:
+        return Producing(transactional_id=step.transactional, producer="unknown")
+    return Producing(
+        transactional_id=step.transactional,
+        producer="other epoch" if step.epochs_back else "known",
+        in_transaction=producer.is_open,
+    )
 
 
 def _as_answer(result: AppendResult, version: int, acks: int) -> StepAnswer:
@@ -103,4 +179,127 @@ def _as_answer(result: AppendResult, version: int, acks: int) -> StepAnswer:
     )
 
 
-_PREDICTIONS: Final[dict[type, Callable[[_Partition, Step], StepAnswer]]] = {Produce: _produce}
+def _init_producer_id(partition: _Partition, step: InitProducerId) -> StepAnswer:
+    known = partition.producers.get(step.producer)
+    if known is None:
+        partition.producers[step.producer] = _Producer(producer_id(len(partition.producers)), step.transactional)
+    elif known.is_open or not step.transactional:
+        raise Unpredicted("the end of a transaction by another producer")
+    else:
+        known.epoch += 1
+    return StepAnswer()
+
+
+def _add_partitions(partition: _Partition, step: AddPartitions) -> StepAnswer:
+    partition.producers[step.producer].is_open = True
+    return StepAnswer()
+
+
+def _end_transaction(partition: _Partition, step: EndTransaction) -> StepAnswer:
+    producer = partition.producers[step.producer]
+    if not producer.is_open or not partition.is_first_leader:
+        raise Unpredicted("a transaction without this partition")
+    result = end_transaction(
+        partition.log,
+        producer.id,
+        producer.epoch,
+        commit=step.commit,
+        coordinator_epoch=0,
+        now_ms=NOW,
+        release=partition.release,
+        config=partition.config,
+    )
+    if result.error_code:
+        raise Unpredicted("a marker that is not taken is sent again")
+    partition.took(result)
+    producer.is_open = False
+    if behaviour(partition.release).transaction_version >= BUMPS_EPOCH:
+        producer.epoch += 1
+    return StepAnswer(data=result.stored)
+
+
+def _fetch(partition: _Partition, step: Fetch) -> StepAnswer:
+    if ROLLING & partition.settings.keys():
+        raise Unpredicted("which segment an offset is in")
+    end = partition.log.log_end_offset
+    limits: dict[str, Any] = {} if step.max_bytes is UNSET else {"partition_max_bytes": step.max_bytes}
+    result = fetch_view(
+        partition.stored,
+        fetch_offset=step.offset,
+        high_watermark=end,
+        api_version=min(step.api_version, behaviour(partition.release).fetch[1]),
+        release=partition.release,
+        isolation_level=ISOLATION[step.isolation],
+        last_stable_offset=last_stable_offset(partition.stored, end),
+        aborted=abort_index(partition.stored),
+        config=partition.config,
+        down_conversion=partition.settings.get("message.downconversion.enable") != "false",
+        **limits,
+    )
+    if result.closed:
+        return StepAnswer(closed=True)
+    return StepAnswer(
+        error_code=result.error_code,
+        data=result.records,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.last_stable_offset,
+        aborted=tuple(Aborted(who, first) for who, first in result.aborted or ()),
+    )
+
+
+def _find_offset(partition: _Partition, step: FindOffset) -> StepAnswer:
+    end = partition.log.log_end_offset
+    if step.timestamp == EARLIEST:
+        return StepAnswer(base_offset=0)
+    if step.timestamp != LATEST:
+        raise Unpredicted("a time")
+    is_committed = step.isolation == "read_committed"
+    return StepAnswer(base_offset=last_stable_offset(partition.stored, end) if is_committed else end)
+
+
+def _segment(partition: _Partition, _: Segment) -> StepAnswer:
+    return StepAnswer(data=partition.stored)
+
+
+def _restart(partition: _Partition, _: Restart) -> StepAnswer:
+    partition.is_first_leader = False
+    return StepAnswer()
+
+
+def _edit(partition: _Partition, step: Edit) -> StepAnswer:
+    behind = b"" if step.cut else partition.stored[step.at + len(step.data) :]
+    edited = partition.stored[: step.at] + step.data + behind
+    result = recover(edited, release=partition.release)
+    if result.error or result.splits:
+        raise Unpredicted("a broker that does not start, or makes other files")
+    partition.stored = result.data
+    partition.is_first_leader = False
+    partition.log = replace(partition.log, log_end_offset=result.next_offset)
+    return StepAnswer(data=result.data)
+
+
+def _clean(partition: _Partition, _: Clean) -> StepAnswer:
+    config, given = CleanerConfig.of(partition.settings), Round(first_dirty_offset=partition.first_dirty_offset)
+    now_ms = NOW + partition.cleanings
+    result = compact(partition.stored, config, given, release=partition.release, now_ms=now_ms)
+    if result.error:
+        raise Unpredicted("a partition that cannot be cleaned")
+    partition.stored, partition.first_dirty_offset = result.data, result.next_dirty_offset
+    partition.cleanings += 1
+    # The filler, which is in no answer.
+    partition.log = replace(partition.log, log_end_offset=partition.log.log_end_offset + 1)
+    return StepAnswer(data=result.data)
+
+
+_PREDICTIONS: Final[dict[type[Step], Callable[[_Partition, Any], StepAnswer]]] = {
+    Produce: _produce,
+    InitProducerId: _init_producer_id,
+    AddPartitions: _add_partitions,
+    EndTransaction: _end_transaction,
+    Fetch: _fetch,
+    FindOffset: _find_offset,
+    Segment: _segment,
+    Restart: _restart,
+    Edit: _edit,
+    Clean: _clean,
+}

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 # Milliseconds: what stands in answers for the time of the broker that gave them.
-NOW: Final = 1_724_709_879_130
+NOW: Final = 1_795_000_000_000
 # The producer id that stands for the first producer that a broker named, and so on.
 FIRST_PRODUCER_ID: Final = 9_000
 NEWEST: Final = 99  # a produce version that no release has yet
@@ -102,7 +102,10 @@ class Restart(msgspec.Struct, frozen=True, tag_field="do", tag="restart", omit_d
 
 
 class Edit(msgspec.Struct, frozen=True, tag_field="do", tag="edit", omit_defaults=True):
-    """Kill the broker, change a segment file from byte `at` on (or cut it there), and start the broker again."""
+    """Kill the broker, write `data` over the segments from byte `at` on (and `cut` them behind it), and start it again.
+
+    The answer holds what it then leaves of them.
+    """
 
     at: int
     data: bytes = b""

@@ -97,6 +97,10 @@ class ExternalBroker:
         """Raises `NoBroker`: it is not ours to start."""
         raise NoBroker(f"{self.bootstrap} was not started here, so it cannot be restarted here")
 
+    def dump_log_segments(self, *arguments: str) -> str:  # noqa: ARG002 - as in the interface
+        """Raises `NoBroker`: its files cannot be seen."""
+        raise NoBroker(f"the files of {self.bootstrap} cannot be seen")
+
     def stop(self) -> None:
         """Nothing: it goes on running."""
 

@@ -12,9 +12,9 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 # $1 is the folder to remove, the rest is the command.  The shell gives background
 # commands no standard input, so they get a copy of it; nobody ever reads a line
@@ -30,7 +30,8 @@ trap 'orphaned=yes; kill -KILL $child' USR1
 exec 3<&-
 wait $child; code=$?
 while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
-[ -z "$orphaned" ] || { rm -rf "$folder"; kill -KILL 0; }
+# A process that is just ending may still write there.
+[ -z "$orphaned" ] || { for _ in 1 2 3 4 5; do rm -rf "$folder" && break; sleep 1; done; kill -KILL 0; }
 kill -KILL $watcher
 exit $code
 """
@@ -39,15 +40,31 @@ _TAIL_BYTES: Final = 16 * 1024
 _GRACE: Final = 5.0
 
 
+class Running(Protocol):
+    """A command that was started, here or elsewhere."""
+
+    def has_ended(self) -> bool:
+        """Whether it is gone."""
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ended by itself within *seconds*."""
+
+    def terminate(self, seconds: float) -> bool:
+        """Ask it to end by itself; whether it did within *seconds*."""
+
+    def kill(self) -> int:
+        """End it, now, and wait until its files and ports are free: its exit code, or minus the signal's number."""
+
+    def tail(self) -> str:
+        """The last lines of what it wrote."""
+
+
 class Guarded:
     """A running command; its standard output and error go to *log*."""
 
-    def __init__(
-        self, argv: Sequence[str], *, folder: Path, log: Path, crash: Callable[[], None] = lambda: None
-    ) -> None:
-        """Start it in *folder*, which is removed should we die; *crash* ends what is not in its group."""
+    def __init__(self, argv: Sequence[str], *, folder: Path, log: Path) -> None:
+        """Start it in *folder*, which is removed should we die."""
         self.log = log
-        self._crash = crash
         # Inherited by all that is started, used by none: it reads as ended once all of them are gone.
         self._alive, inherited = os.pipe()
         try:
@@ -100,7 +117,6 @@ class Guarded:
         """
         if self._process.returncode is not None:
             return self._process.returncode
-        self._crash()
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -114,5 +130,10 @@ class Guarded:
 
     def tail(self) -> str:
         """The last lines of what it wrote."""
-        data = self.log.read_bytes()[-_TAIL_BYTES:]
-        return "\n".join(data.decode(errors="replace").splitlines()[-TAIL_LINES:])
+        return tail_of(self.log)
+
+
+def tail_of(log: Path) -> str:
+    """The last lines of a file that may hold any bytes."""
+    data = log.read_bytes()[-_TAIL_BYTES:]
+    return "\n".join(data.decode(errors="replace").splitlines()[-TAIL_LINES:])

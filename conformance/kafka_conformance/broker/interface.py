@@ -36,6 +36,9 @@ class Broker(Protocol):
     def restart(self, *, clean: bool = False) -> None:
         """Start it again on its data, after killing it, or (*clean*) after it has shut down by itself."""
 
+    def dump_log_segments(self, *arguments: str) -> str:
+        """What DumpLogSegments of its release says; the arguments are those of the tool.  Raises `NoBroker`."""
+
     def stop(self) -> None:
         """End it and remove what it left; more than once does no harm."""
 

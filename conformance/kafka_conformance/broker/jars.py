@@ -1,4 +1,4 @@
-"""The jars of a release: fetched by Maven once, kept in the user's cache, checked against a lock at every start.
+"""The jars of a release: fetched once by Maven or Ivy, kept in the user's cache, checked against a lock at every start.
 
 The lock (`jars.lock.json`, in this package) holds the SHA-256 of every jar by
 release, and no address: where jars come from is Maven's business.
@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
+from kafka_conformance.broker import ivy
 from kafka_conformance.broker.errors import JarsDiffer, NoBroker
 from kafka_conformance.broker.releases import Release
 
 LOCK: Final = Path(__file__).parent / "jars.lock.json"
+MAVEN: Final = "mvn"
 # Pinned: the version that Maven takes by itself does not go with every Maven 3.
 PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 # Seconds.  A first fetch is up to 100 MB.
@@ -65,14 +67,14 @@ def provide(release: Release) -> Path:
 
     Raises:
         JarsDiffer: they are not the ones that were locked.
-        NoBroker: there is no lock for the release, or Maven is missing or failed.
+        NoBroker: there is no lock for the release, Maven and Ivy are missing, or one failed.
     """
     digests = locked().get(release.name)
     if digests is None:
         raise NoBroker(f"no jars of Kafka {release.name} are locked", hint="kafkaproof broker lock")
     folder = folder_of(release)
     if not folder.is_dir():
-        _fetch_into(folder, release)
+        _fetch_into(folder, release, digests)
     check(folder, digests, release.name)
     return folder
 
@@ -123,11 +125,14 @@ def lock(releases: Iterable[Release], path: Path = LOCK) -> dict[str, Digests]:
     return entries
 
 
-def _fetch_into(folder: Path, release: Release) -> None:
+def _fetch_into(folder: Path, release: Release, digests: Digests) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Half a set of jars must not be taken for a whole one: we fetch beside it and rename.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{release.name}-") as scratch:
-        _run_maven(Path(scratch), release)
+        if shutil.which(MAVEN) is None:
+            ivy.resolve(release, digests, Path(scratch) / "lib", Path(scratch))
+        else:
+            _run_maven(Path(scratch), release)
         try:
             (Path(scratch) / "lib").rename(folder)
         except OSError:
@@ -137,9 +142,9 @@ def _fetch_into(folder: Path, release: Release) -> None:
 
 def _run_maven(scratch: Path, release: Release) -> None:
     """Fill *scratch*/lib."""
-    program = shutil.which("mvn")
+    program = shutil.which(MAVEN)
     if program is None:
-        raise NoBroker(f"mvn is not on the path: the jars of Kafka {release.name} come with it", hint="install Maven")
+        raise NoBroker("mvn is not on the path, and what is to be locked comes with it", hint="install Maven")
     (scratch / "pom.xml").write_text(pom(release), encoding="utf-8")
     asked = [program, "-B", "-q", "-Dstyle.color=never", PLUGIN, "-DoutputDirectory=lib", "-DincludeScope=runtime"]
     try:

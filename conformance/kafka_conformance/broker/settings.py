@@ -61,6 +61,8 @@ _WITH_KRAFT: Final = {
     "controller.quorum.election.timeout.ms": "200",
     "controller.quorum.fetch.timeout.ms": "2000",
 }
+# What ZooKeeper keeps for as long as a broker's session lasts.
+SESSION: Final = f"/brokers/ids/{NODE_ID}"
 _FIRST_WITH_LISTENERS: Final = (0, 9)
 
 # Small and quick to start; the serial collector stops for a moment only, in a heap of this size.
@@ -135,6 +137,8 @@ def zookeeper(data: Path, port: int) -> str:
             # Milliseconds; sessions last twice that at least.
             "tickTime": "500",
             "admin.enableServer": "false",
+            # So that we can see which sessions there are.
+            "4lw.commands.whitelist": "dump",
         }
     )
 

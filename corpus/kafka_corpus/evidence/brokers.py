@@ -32,6 +32,9 @@ FOLDER: Final = "evidence"
 FILE: Final = "brokers.ndjson"
 REVIEWED: Final = "brokers.toml"
 
+# Whose answers the reference has to predict; of others a slow test says how far it does.
+PREDICTED: Final = ("2.8.2", "4.4.0")
+
 Answers = tuple[StepAnswer, ...]
 
 
@@ -176,7 +179,8 @@ def contradictions(root: Path, cases: Sequence[Case], contents: Mapping[str, str
         recorded = line.by_release() if line is not None and line.sha256 == contents[case.id] else {}
         if case.expect.answers and (reason := _newest_difference(case, scenario, recorded, releases)):
             yield case.id, reason
-        for release, reason in unpredicted(case, scenario, recorded):
+        strict = {release: recorded[release] for release in PREDICTED if release in recorded}
+        for release, reason in unpredicted(scenario, strict):
             entries = [entry for entry in reviewed if entry.covers(case.id, release)]
             needed.update(entries)
             if not entries:
@@ -194,7 +198,7 @@ def _newest_difference(case: Case, scenario: Scenario, recorded: Mapping[str, An
     return reason and f"the broker {newest} answers something else: {reason}"
 
 
-def unpredicted(case: Case, scenario: Scenario, recorded: Mapping[str, Answers]) -> Iterator[tuple[str, str]]:
+def unpredicted(scenario: Scenario, recorded: Mapping[str, Answers]) -> Iterator[tuple[str, str]]:
     """Each release whose recorded answer the reference does not predict, and the first difference."""
     for release, given in recorded.items():
         said = predict(scenario, release)

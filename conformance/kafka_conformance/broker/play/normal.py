@@ -82,7 +82,9 @@ class Normal:
         horizon = batch.delete_horizon
         if horizon is None or not self._is_now(horizon - self.retention):
             return entry
-        return encode(replace(batch, delete_horizon=NOW + self.retention))
+        records = tuple(record._replace(timestamp=self.time(record.timestamp)) for record in batch.records)
+        newest = self.time(batch.max_timestamp)
+        return encode(replace(batch, delete_horizon=NOW + self.retention, max_timestamp=newest, records=records))
 
     def _timed(self, entry: bytes, field: str, layout: Layout) -> bytes:
         where = layout.field(field)

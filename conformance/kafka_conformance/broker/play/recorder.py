@@ -15,7 +15,7 @@ import msgspec
 
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.interface import Broker
-from kafka_conformance.broker.play.disk import ON_DISK
+from kafka_conformance.broker.play.disk import ON_DISK, settings
 from kafka_conformance.broker.play.partitions import Fresh
 from kafka_conformance.broker.play.stage import CannotPlay, Patience, Stage
 from kafka_conformance.broker.wire import BrokerError, Client, WireError
@@ -142,8 +142,9 @@ class Recorder:
         if self._client is None:
             self._client = self._broker.client()
         number = 2 if any(step.beside is not msgspec.UNSET for step in scenario.produces()) else 1
+        config = settings(scenario, self._broker.release)
         try:
-            partitions = self._partitions.take(scenario.config, number)
+            partitions = self._partitions.take(config, number)
         except BrokerError as error:
             if error.code == INVALID_CONFIG:
                 raise CannotPlay("the release does not know these settings") from error
@@ -157,7 +158,7 @@ class Recorder:
             # Partitions that were there before have another leader epoch now.
             self.renew(self._client)
         elif scenario.is_plain() and _left_nothing(answers):
-            self._partitions.give_back(scenario.config, partitions[0])
+            self._partitions.give_back(config, partitions[0])
         return answers
 
     def _restart(self) -> None:

@@ -1,0 +1,92 @@
+"""`broker certify` on Apache Kafka itself, and on two brokers that are something else; needs Java, Maven and Go."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_conformance.broker import local
+from kafka_conformance.broker.releases import NEWEST
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+BROKERS = Path(__file__).parents[2] / "conformance" / "brokers"
+
+
+@contextmanager
+def serving(*command: str) -> Iterator[str]:
+    """The address of a broker that serves until its standard input ends."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def certified(bootstrap: str, folder: Path, *more: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and report."""
+    command = [sys.executable, "-m", "kafka_conformance", "broker", "certify", "--bootstrap", bootstrap, "--json"]
+    done = subprocess.run(
+        [*command, "--report", str(folder), *more], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_apache_kafka(tmp_path: Path) -> None:
+    """Apache Kafka agrees with what was recorded of it, and leaves no topic behind."""
+    with local.start(NEWEST) as broker:
+        code, report = certified(broker.bootstrap, tmp_path, "--name", "kafka")
+        with broker.client() as client:
+            assert not [each["name"] for each in client.metadata()["topics"] if "kafkaproof" in each["name"]]
+    assert report["findings"] == []
+    assert (code, report["certified"], report["counts"]["skipped"]) == (0, True, 0)
+    assert (tmp_path / "kafka" / "report.json").exists()
+
+
+def test_older_kafka(tmp_path: Path) -> None:
+    """An older release is certified by its own answers, and not by those of the newest."""
+    with local.start("3.9.2") as broker:
+        assert certified(broker.bootstrap, tmp_path, "--against", "3.9.2")[0] == 0
+        code, report = certified(broker.bootstrap, tmp_path)
+    assert code == 1
+    assert not report["certified"]
+
+
+def test_kfake(tmp_path: Path) -> None:
+    """franz-go's kfake answers all cases, and is judged with severities like a codec."""
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go here")
+    program = tmp_path / "kfake"
+    subprocess.run(["go", "build", "-o", str(program), "."], cwd=BROKERS / "kfake", check=True)
+    with serving(str(program)) as bootstrap:
+        code, report = certified(bootstrap, tmp_path, "--name", "kfake")
+    assert (code, report["certified"], report["complete"]) == (1, False, True)
+    assert report["counts"]["agree"] > 100
+    assert report["counts"]["accepts_invalid"] > 100
+    assert report["counts"]["skipped"] < report["cases"] / 10
+
+
+def test_librdkafkas_mock_cluster(tmp_path: Path) -> None:
+    """librdkafka's mock cluster checks nothing, so it takes what Kafka refuses; topics come about by being asked for."""
+    pytest.importorskip("confluent_kafka")
+    with serving(sys.executable, str(BROKERS / "librdkafka-mock" / "mock.py")) as bootstrap:
+        code, report = certified(bootstrap, tmp_path, "--name", "mock")
+    assert (code, report["certified"], report["complete"]) == (1, False, True)
+    assert report["counts"]["accepts_invalid"] > 0
+
+
+def test_nobody(tmp_path: Path) -> None:
+    """Where nobody answers, that is said, and nothing was run."""
+    command = [sys.executable, "-m", "kafka_conformance", "broker", "certify", "--bootstrap", "127.0.0.1:1"]
+    done = subprocess.run([*command, "--report", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "127.0.0.1:1" in done.stderr
+    assert subprocess.run([*command[:-1], "nowhere"], capture_output=True, check=False).returncode == 2

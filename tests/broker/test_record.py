@@ -1,0 +1,104 @@
+"""Recording what real brokers answer: resumed, restarted, never twice; needs Java and Maven."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance.broker import local
+from kafka_conformance.broker.play import asking
+from kafka_conformance.broker.play.recorder import Asked, Recorder, Recording
+from kafka_conformance.broker.releases import NEWEST
+from kafka_corpus.evidence import brokers
+from kafka_corpus.played import difference
+from kafka_corpus.vectors import load_vectors
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+OLD = "0.10.2.2"
+
+
+def some(release: str, only: str = "produce_*", every: int = 9) -> list[Asked]:
+    """A part of what *release* is asked, none of which ends the broker."""
+    asked = [each for each in asking.asked_of(load_vectors(only), release) if not each.scenario.restarts()]
+    return asked[::every]
+
+
+@pytest.mark.parametrize("release", [OLD, NEWEST])
+def test_recorded_again(release: str, tmp_path: Path) -> None:
+    """Asked again, a broker answers what the ledger says, clock and producer ids apart."""
+    asked = some(release)
+    assert len(asked) > 20
+    ledger = brokers.load(Path(brokers.__file__).parent.parent)
+    with local.start(release, config={"log.cleaner.backoff.ms": "100"}) as broker:
+        recorder = Recorder(broker)
+        lines = asking.ask(recorder, asked, Recording(tmp_path / "answers.ndjson"), lambda *_: None)
+        recorder.close()
+    assert asking.differing(ledger, release, asked, lines) == []
+    assert recorder.restarts == 0
+
+
+def test_broker_killed_in_the_middle(tmp_path: Path) -> None:
+    """A broker that is killed is started again; no answer is lost, none recorded twice, and all are right."""
+    asked = some(NEWEST)
+    recording = Recording(tmp_path / "answers.ndjson")
+    with local.start(NEWEST) as broker:
+        recorder = Recorder(broker)
+        lines = []
+        for line in recorder.record(asked, recording):
+            lines.append(line)
+            if len(lines) == len(asked) // 2:
+                broker.kill()
+        recorder.close()
+    assert recorder.restarts == 1
+    kept = recording.path.read_text().splitlines()
+    assert [json.loads(line)["id"] for line in kept] == [line.id for line in lines]
+    assert sorted(line.id for line in lines) == sorted(each.id for each in asked)
+    ledger = brokers.load(Path(brokers.__file__).parent.parent)
+    assert asking.differing(ledger, NEWEST, asked, {line.id: line for line in lines}) == []
+
+
+def test_resumed(tmp_path: Path) -> None:
+    """A recording that was stopped in the middle of a line goes on behind the last whole one."""
+    asked = some(NEWEST, "produce_offsets.*", 5)
+    recording = Recording(tmp_path / "answers.ndjson")
+    with local.start(NEWEST) as broker:
+        recorder = Recorder(broker)
+        answers = recorder.record(asked, recording)
+        first = [next(answers), next(answers)]
+        answers.close()
+        with recording.path.open("ab") as file:
+            file.write(b'{"id":"torn')
+        lines = list(recorder.record(asked, recording))
+        recorder.close()
+    assert lines[:2] == first
+    assert len(lines) == len(asked) == len(recording.lines())
+
+
+def kafkaproof(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    command = [sys.executable, "-m", "kafka_conformance", "broker", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+
+
+def test_commands(tmp_path: Path) -> None:
+    """`record` fills a ledger, asks nothing twice, `--check` agrees with it, and `compare` says what changed."""
+    (tmp_path / "evidence").mkdir()
+    where = ("--root", str(tmp_path), "--dir", str(tmp_path / "answers"), "--only", "HDR-06")
+    for release in ("2.0.1", NEWEST):
+        done = kafkaproof("record", release, *where)
+        assert done.returncode == 0, done.stderr
+    again = kafkaproof("record", NEWEST, "--json", *where)
+    assert json.loads(again.stdout)["releases"][0]["asked"] == 0
+    checked = kafkaproof("record", NEWEST, "--check", *where)
+    assert checked.returncode == 0, checked.stdout
+    compared = kafkaproof("compare", "2.0.1", NEWEST, "--json", "--root", str(tmp_path))
+    ledger = brokers.load(tmp_path)
+    assert compared.returncode == (1 if json.loads(compared.stdout)["changes"] else 0)
+    both = [line.by_release() for line in ledger.values() if len(line.by_release()) == 2]
+    changed = [answers for answers in both if difference(answers["2.0.1"], answers[NEWEST], "masked")]
+    assert len(json.loads(compared.stdout)["changes"]) == len(changed) > 0
+    assert kafkaproof("compare", "2.0.1", "9.9.9", "--root", str(tmp_path)).returncode == 2

@@ -1,0 +1,265 @@
+"""Scenarios: what is done to a broker, how it is written down, and what the reference says to it."""
+
+import gzip
+
+import pytest
+
+from kafka_corpus.batches import batch_of, bytes_of, some_records
+from kafka_corpus.batches import payload_of as records_of
+from kafka_corpus.build import put, raw_message, reseal
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.played import difference, scenario_of
+from kafka_corpus.prediction import payload_of, predict, version_of
+from kafka_corpus.registry import produced, refused, scene, stored
+from kafka_corpus.scenario import (
+    NOW,
+    AddPartitions,
+    Clean,
+    Dump,
+    Edit,
+    EndTransaction,
+    Fetch,
+    FindOffset,
+    InitProducerId,
+    Made,
+    Produce,
+    Restart,
+    Scenario,
+    Segment,
+    Step,
+    StepAnswer,
+    op_of,
+    producer_id,
+)
+from kafka_corpus.vectors import input_of, line_of, parse_line
+from kafka_records import Record
+
+BATCH = bytes_of(batch_of(*some_records(3)))
+STORED = put(BATCH, "partition_leader_epoch", 0)
+MESSAGE = raw_message(1, b"key")
+
+
+def answers(*steps: Step, release: str = "4.4.0", **config: str) -> tuple[StepAnswer, ...]:
+    """What the reference says."""
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    found = predict(Scenario(steps=steps, config=settings), release)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("steps", "op"),
+    [
+        ((Produce(data=BATCH),), "append"),
+        ((Produce(data=BATCH), Fetch()), "fetch"),
+        ((Produce(data=BATCH), FindOffset(-1)), "fetch"),
+        ((InitProducerId("a"), EndTransaction("a", True)), "fetch"),
+        ((Produce(data=BATCH), Fetch(api_version=3)), "convert"),
+        ((Produce(data=BATCH), Segment()), "segment"),
+        ((Produce(data=BATCH), Restart(), Fetch()), "segment"),
+        ((Produce(data=BATCH), Edit(at=0)), "segment"),
+        ((Produce(data=BATCH), Dump()), "segment"),
+        ((Produce(data=BATCH), Clean(), Segment()), "compact"),
+    ],
+)
+def test_operation(steps: tuple[Step, ...], op: str) -> None:
+    """The operation of a scenario is the furthest from the request that it looks."""
+    assert op_of(steps) == op
+
+
+def test_releases() -> None:
+    """Payloads in v2 are for releases since 0.11, those before for releases that still take them."""
+    new = produced(BATCH, refused(87)).input
+    old = produced(MESSAGE, refused(2), api_version=2).input
+    assert isinstance(new, Scenario)
+    assert isinstance(old, Scenario)
+    assert [new.concerns(release) for release in ("0.10.2.2", "0.11.0.3", "4.4.0")] == [False, True, True]
+    assert [old.concerns(release) for release in ("0.8.2.2", "3.9.2", "4.0.2")] == [True, True, False]
+
+
+def test_verdict() -> None:
+    """A scenario is invalid if the broker refuses something in it."""
+    assert produced(BATCH, refused(87)).expect.verdict == "invalid"
+    assert produced(BATCH, stored(STORED)).expect.verdict == "valid"
+
+
+def test_vector() -> None:
+    """Every step and answer comes back from the line that it was written to."""
+    steps = (
+        Produce(data=BATCH, api_version=9, acks=0, producer="a", epochs_back=1, transactional=True, beside=b"x"),
+        Produce(recipe=Made("zeros", {"size": 3})),
+        InitProducerId("a", False),
+        AddPartitions("a"),
+        EndTransaction("a", False),
+        Fetch(offset=3, api_version=4, isolation="read_committed", max_bytes=10),
+        FindOffset(-2, "read_committed"),
+        Clean(),
+        Restart(True),
+        Edit(at=5, data=b"x", cut=True),
+        Segment(),
+        Dump(),
+    )
+    draft = scene(*((step, StepAnswer(data=b"\x01", beside=3)) for step in steps), config={"a": "b"}, since="1.1.1")
+    case = Case(
+        id="area.case", title="", rules=("X",), area="area", op=draft.op, input=draft.input, expect=draft.expect
+    )
+    again = parse_line(line_of(case))
+    assert (again.input, again.expect) == (case.input, case.expect)
+    with pytest.raises(TypeError, match="is played to a broker"):
+        input_of(again)
+
+
+def test_payload() -> None:
+    """A payload is given, or made by a recipe."""
+    assert payload_of(Produce(data=b"x")) == b"x"
+    with pytest.raises(ValueError, match="data or as a recipe"):
+        payload_of(Produce())
+
+
+def test_version() -> None:
+    """A release is asked in the newest version that it has, if that is not above the step's."""
+    assert [version_of(Produce(data=b"", api_version=9), release) for release in ("1.1.1", "4.4.0")] == [5, 9]
+
+
+def test_inputs_of_codecs_as_payloads() -> None:
+    """The bytes of a decode case are a payload too: below v2 in the last version that takes them."""
+
+    def versions(data: bytes) -> list[int]:
+        case = Case(
+            id="a.b", title="", rules=("X",), area="a", op="decode", input=data, expect=Expectation(verdict="valid")
+        )
+        scenario = scenario_of(case)
+        assert scenario is not None
+        return [step.api_version for step in scenario.produces()]
+
+    assert versions(MESSAGE) == [2]
+    assert versions(BATCH)[0] > 2
+
+
+def test_append() -> None:
+    """Offsets go on from payload to payload."""
+    assert answers(Produce(data=BATCH), Produce(data=BATCH)) == (
+        StepAnswer(base_offset=0, data=STORED),
+        StepAnswer(base_offset=3, data=put(STORED, "base_offset", 3)),
+    )
+
+
+def test_append_in_old_versions() -> None:
+    """There is no time in answers before version 2, and no list of records before version 8."""
+    late = bytes_of(batch_of(Record(0, 2 * NOW, None, b"")))
+    refusals = [answers(Produce(data=late, api_version=version))[0].record_errors for version in (7, 8)]
+    assert refusals == [(), (0,)]
+    times = [
+        answers(Produce(data=MESSAGE, api_version=version), release="2.8.2", message_timestamp_type="LogAppendTime")
+        for version in (1, 2)
+    ]
+    assert [answer.log_append_time for (answer,) in times] == [-1, NOW]
+
+
+def test_append_without_an_answer() -> None:
+    """With acks=0 there is no error code: the broker closes the connection."""
+    wrong = put(BATCH, "base_offset", 1)
+    assert answers(Produce(data=wrong, acks=0), Produce(data=BATCH, acks=0)) == (
+        StepAnswer(closed=True),
+        StepAnswer(data=STORED),
+    )
+
+
+def test_request_that_is_gone() -> None:
+    """A version that the release no longer has makes it close the connection."""
+    assert answers(Produce(data=MESSAGE, api_version=2)) == (StepAnswer(closed=True),)
+
+
+def test_transaction() -> None:
+    """A transaction's batches get the producer's id, and its end a marker with the next epoch since 4.0."""
+    data = bytes_of(batch_of(*some_records(1), producer_id=0, producer_epoch=0, base_sequence=0, transactional=True))
+    steps = (
+        InitProducerId("a"),
+        AddPartitions("a"),
+        Produce(data=data, producer="a", transactional=True, api_version=11),
+        Fetch(isolation="read_committed"),
+        EndTransaction("a", commit=False),
+        Fetch(isolation="read_committed"),
+        FindOffset(-1),
+        FindOffset(-2),
+    )
+    _, _, sent, open_, marker, closed, latest, earliest = answers(*steps)
+    signed = reseal(put(put(data, "producer_id", producer_id(0)), "partition_leader_epoch", 0))
+    assert sent == StepAnswer(base_offset=0, data=signed)
+    assert (open_.data, open_.high_watermark, open_.last_stable_offset) == (b"", 1, 0)
+    assert (closed.data, closed.last_stable_offset) == (signed + marker.data, 2)
+    assert [(each.producer_id, each.first_offset) for each in closed.aborted] == [(producer_id(0), 0)]
+    assert [latest.base_offset, earliest.base_offset] == [2, 0]
+    old = answers(*steps, release="2.8.2")[4].data
+    assert (old[43:51], old[51:53], marker.data[51:53]) == (marker.data[43:51], b"\x00\x00", b"\x00\x01")
+
+
+def test_transaction_of_somebody_else() -> None:
+    """What the coordinator does not know is not taken as a transaction."""
+    data = bytes_of(batch_of(*some_records(1), producer_id=5, producer_epoch=0, base_sequence=0, transactional=True))
+    (answer,) = answers(Produce(data=data, transactional=True, api_version=9))
+    assert answer.error_code == 49
+
+
+def test_disk() -> None:
+    """A segment holds what was stored; an edit that breaks a checksum ends the log there."""
+    produce = Produce(data=BATCH)
+    second = put(STORED, "base_offset", 3)
+    steps = (produce, produce, Segment(), Edit(at=len(STORED) + 70, data=b"?"), Segment(), FindOffset(-1))
+    _, _, before, edited, after, end = answers(*steps)
+    assert before.data == STORED + second
+    assert (edited.data, after.data, end.base_offset) == (STORED, STORED, 3)
+
+
+def test_cleaner() -> None:
+    """The cleaner leaves the last record of each key, and the filler takes an offset."""
+    payload = bytes_of(batch_of(Record(0, NOW, b"k", b"old"), Record(1, NOW, b"k", b"new")))
+    _, cleaned, end = answers(Produce(data=payload), Clean(), FindOffset(-1), cleanup_policy="compact")
+    assert cleaned.data[61:].count(b"new") == 1
+    assert b"old" not in cleaned.data
+    assert end.base_offset == 3
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (Produce(data=BATCH, acks=2),),
+        (Produce(data=BATCH, beside=BATCH),),
+        (Produce(data=BATCH, producer="nobody"),),
+        (Restart(), Produce(data=BATCH)),
+        (InitProducerId("a"), EndTransaction("a", True)),
+        (InitProducerId("a"), AddPartitions("a"), InitProducerId("a")),
+        (FindOffset(5),),
+        (Dump(),),
+    ],
+)
+def test_unpredicted(steps: tuple[Step, ...]) -> None:
+    """What the reference knows nothing about has no prediction."""
+    assert predict(Scenario(steps=steps), "4.4.0") is None
+
+
+def test_unpredicted_releases() -> None:
+    """Nor do releases that it does not describe."""
+    assert predict(Scenario(steps=(Produce(data=MESSAGE),)), "0.8.2.2") is None
+
+
+def test_difference() -> None:
+    """The first step and field that differ are named, and where bytes part."""
+    right = (StepAnswer(), StepAnswer(base_offset=2, data=STORED))
+    assert difference(right, right) == ""
+    assert difference(right, right[:1]) == "1 answers, expected 2"
+    assert difference(right, (StepAnswer(), StepAnswer(base_offset=3))) == "[1].base_offset is 3, expected 2"
+    wrong = (StepAnswer(), StepAnswer(base_offset=2, data=STORED[:20]))
+    assert difference(right, wrong).startswith("[1].data is 20 bytes in place of")
+    assert difference([StepAnswer(text="a")], [StepAnswer(text="b")]) == ""
+
+
+def test_difference_above_compression() -> None:
+    """What another gzip makes of the same records is no difference, where that does not count."""
+    records = some_records(9)
+    batch = batch_of(*records, compression="gzip")
+    small, other = bytes_of(batch), bytes_of(batch, packed=gzip.compress(records_of(records), 0))
+    assert small != other
+    assert difference([StepAnswer(data=small)], [StepAnswer(data=other)], "masked") == ""
+    assert difference([StepAnswer(data=small)], [StepAnswer(data=other)]) != ""
+    assert difference([StepAnswer(data=small)], [StepAnswer(data=b"?" * 20)], "masked") != ""
