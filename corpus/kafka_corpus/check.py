@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kafka_corpus import evidence, ledger
+from kafka_corpus import errata, evidence, ledger
 from kafka_corpus.answers import disagreement
 from kafka_corpus.case import Case
 from kafka_corpus.compiler import (
@@ -56,6 +56,7 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
         *file_drifts(compiled, root),
         *disagreements(compiled.cases),
         *missing_rules(compiled.cases),
+        *(Drift("rules", id_, "no case shows who is right") for id_ in errata.unshown(compiled.cases)),
         *repeated_inputs(compiled.cases),
         *(
             Drift("brokers", where, why)

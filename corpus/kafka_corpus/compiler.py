@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from kafka_corpus import evidence, ledger, pack, schema
+from kafka_corpus import errata, evidence, ledger, pack, schema
 from kafka_corpus.answers import ask_reference, brief, data_difference
 from kafka_corpus.case import Case, Question
 from kafka_corpus.evidence import brokers
@@ -86,6 +86,7 @@ def compile_corpus(
     files |= {f"{evidence.FOLDER}/{recording.file}": recording.text() for recording in recordings}
     if asked:
         files[f"{evidence.FOLDER}/{brokers.FILE}"] = brokers.text(asked)
+        files[errata.FILE] = errata.page(complete).encode()
     return Compiled(complete, contents, entries, files)
 
 
@@ -217,7 +218,7 @@ def stored_ledger(root: Path) -> list[ledger.Entry]:
 
 def stored_files(root: Path) -> dict[str, bytes]:
     """What lies below *root* where compiled files do, by path."""
-    patterns = (f"{GOLDENS}/*.json", "schema/*.json", f"{evidence.FOLDER}/*.ndjson")
+    patterns = (f"{GOLDENS}/*.json", "schema/*.json", f"{evidence.FOLDER}/*.ndjson", errata.FILE)
     paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
     return stored_lines(root) | {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
 

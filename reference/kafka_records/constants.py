@@ -29,6 +29,7 @@ RECORD_BATCH_OVERHEAD: Final = 61
 MAX_RECORD_OVERHEAD: Final = 21
 
 INT32_MAX: Final = 2**31 - 1
+INT32_MIN: Final = -(2**31)
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 

@@ -18,17 +18,20 @@ from kafka_records.broker.entries import Entry, entries
 from kafka_records.broker.errors import Thrown, code_of
 from kafka_records.broker.limits import check_segment, check_sizes
 from kafka_records.broker.log_validator import validate
-from kafka_records.broker.producer_state import check_transaction, find_duplicate, updated
+from kafka_records.broker.producer_state import check_transaction, find_duplicate, updated, verified
 from kafka_records.broker.releases import Behaviour, behaviour
 from kafka_records.broker.state import RULES, AppendResult, BatchMetadata, LogState
 from kafka_records.broker.validation import Task
 from kafka_records.constants import (
+    INT32_MAX,
+    INT64_MAX,
     MAGIC_VALUE_V1,
     MAGIC_VALUE_V2,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
     Compression,
 )
+from kafka_records.errors import RecordFormatError
 
 # ProduceRequest#validateRecords: since this version only v2, and one batch of it.
 FIRST_FOR_V2 = 3
@@ -49,20 +52,39 @@ def append(
         now_ms: the broker's time.
 
     Raises:
-        RecordFormatError: kind `malformed`, only for a release that is not known.
+        RecordFormatError: kind `malformed`, only for a release that is not known or a number that Kafka has no
+            room for.
     """
     does = behaviour(release)
+    _check_numbers(log, now_ms)
     payload = bytes(payload)
     try:
         _check_request(log, payload, does, api_version)
+        transactional = _to_verify(payload, does)
     except Thrown as thrown:
         return _refused(log, thrown, does, whole=not _is_partitions(thrown))
+    if transactional is not None:
+        log = verified(transactional, log, does, api_version)
     try:
+        if transactional is not None:
+            check_transaction(transactional, log, does, api_version)
         if does.newest_magic == MAGIC_VALUE_V1:
             return before_v2.append_messages(log, payload, config, does, now_ms)
-        return _append(log, payload, config, does, api_version, now_ms)
+        return _append(log, payload, config, does, now_ms)
     except Thrown as thrown:
         return _refused(log, thrown, does)
+
+
+def _check_numbers(log: LogState, now_ms: int) -> None:
+    """Java's types hold these, and what follows in the log still has offsets."""
+    ranges = (
+        ("log_end_offset", log.log_end_offset, 0, INT64_MAX - INT32_MAX),
+        ("leader_epoch", log.leader_epoch, -1, INT32_MAX),
+        ("now_ms", now_ms, 0, INT64_MAX),
+    )
+    for name, number, least, most in ranges:
+        if not least <= number <= most:
+            raise RecordFormatError("malformed", f"{name} is {number}", path=name, rule="PRD-01")
 
 
 class _OfPartition(Thrown):
@@ -97,8 +119,6 @@ def _check_request(log: LogState, payload: bytes, does: Behaviour, api_version: 
         raise Thrown("TransactionalIdAuthorizationException", "TXN-02")
     if api_version >= FIRST_FOR_V2:
         _validate_records(payload, does, api_version)
-    if does.verifies:
-        _verify(log, payload, does, api_version)
 
 
 def _validate_records(payload: bytes, does: Behaviour, api_version: int) -> None:
@@ -120,21 +140,17 @@ def _validate_records(payload: bytes, does: Behaviour, api_version: int) -> None
         raise _OfPartition(thrown.name, thrown.rule) from None
 
 
-def _verify(log: LogState, payload: bytes, does: Behaviour, api_version: int) -> None:
-    """The batches that a transaction has to vouch for (TXN-04, TXN-05)."""
+def _to_verify(payload: bytes, does: Behaviour) -> Entry | None:
+    """The first of the batches that a transaction has to vouch for (TXN-04, TXN-05)."""
+    if not does.verifies:
+        return None
     batches = [batch for batch in entries(payload, does) if batch.has_producer_id and batch.is_transactional]
     if len({(batch.producer_id, batch.number("producer_epoch")) for batch in batches}) > 1:
         raise Thrown("InvalidPidMappingException", "TXN-04")
-    if batches:
-        try:
-            check_transaction(batches[0], log, does, api_version)
-        except Thrown as thrown:
-            raise _OfPartition(thrown.name, thrown.rule) from None
+    return batches[0] if batches else None
 
 
-def _append(
-    log: LogState, payload: bytes, config: TopicConfig, does: Behaviour, api_version: int, now_ms: int
-) -> AppendResult:
+def _append(log: LogState, payload: bytes, config: TopicConfig, does: Behaviour, now_ms: int) -> AppendResult:
     """UnifiedLog#append."""
     batches, source = _analyze(payload, config, does)
     if not batches:
@@ -156,7 +172,7 @@ def _append(
     for batch in stored:
         if duplicate := find_duplicate(batch, log):
             return _known(log, duplicate)
-        log = updated(batch, log, does, api_version)
+        log = updated(batch, log, does)
     return AppendResult(
         log=replace(log, log_end_offset=end),
         base_offset=task.offset,

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from kafka_records.batch import BatchHeader
 from kafka_records.broker import outlines
 from kafka_records.broker.entries import Entry
-from kafka_records.broker.errors import Thrown
-from kafka_records.broker.limits import MOST_OUTLINES, MOST_RECORDS, check_room
+from kafka_records.broker.errors import JavaName, Thrown
+from kafka_records.broker.limits import Room
 from kafka_records.broker.message_sets import read_fully
-from kafka_records.broker.outlines import read_length
+from kafka_records.broker.outlines import Reading, read_length
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.streams import Stream, open_stream
 from kafka_records.broker.streams.base import END
 from kafka_records.broker.views import DefaultView
+from kafka_records.budget import HEADER_COST, RECORD_COST
 from kafka_records.constants import MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
 from kafka_records.errors import RecordFormatError
 from kafka_records.layout import BATCH_V2
@@ -36,7 +37,9 @@ def base_of(header: BatchHeader, *, append: bool) -> Base:
     return Base(header.base_offset, header.base_timestamp, header.max_timestamp if append else None)
 
 
-def records_of(entry: Entry, does: Behaviour, largest: int | None, *, outline: bool) -> Iterator[DefaultView]:
+def records_of(
+    entry: Entry, does: Behaviour, largest: int | None, *, outline: bool, room: Room | None = None
+) -> Iterator[DefaultView]:
     """RecordIterator: as many records as the header counts, which must be all there is.
 
     Args:
@@ -44,6 +47,7 @@ def records_of(entry: Entry, does: Behaviour, largest: int | None, *, outline: b
         does: the release.
         largest: bytes that the body of a compressed record may take, or None.
         outline: whether keys and values are not going to be needed.
+        room: for compressed records; a heap of their own if None.
     """
     header = header_of(entry)
     base = base_of(header, append=entry.has_append_time)
@@ -56,7 +60,7 @@ def records_of(entry: Entry, does: Behaviour, largest: int | None, *, outline: b
         read = outlines.by_buffer if does.skips_by == "buffer" else outlines.by_stream
     else:
         read = read_record
-    yield from _compressed(stream, header.record_count, base, does, largest, read)
+    yield from _compressed(stream, header.record_count, Reading(base, does, largest, room or Room()), read)
 
 
 def _plain(data: bytes, count: int, base: Base, does: Behaviour) -> Iterator[DefaultView]:
@@ -85,11 +89,12 @@ def _plain_record(data: bytes, at: int, base: Base, does: Behaviour) -> tuple[De
     return full_view(_body(data[start : max(start, start + length)], length, base)), start + length
 
 
-def _body(body: bytes, length: int, base: Base) -> Record:
+def _body(body: bytes, length: int, base: Base, left: int = NO_LIMIT) -> Record:
     try:
-        record, used = decode_body(body, base, NO_LIMIT)
+        record, used = decode_body(body, base, left)
     except RecordFormatError as error:
-        raise Thrown("InvalidRecordException", error.rule) from None
+        name: JavaName = "OutOfMemoryError" if error.kind == "limit" else "InvalidRecordException"
+        raise Thrown(name, error.rule) from None
     if used != length:
         raise Thrown("InvalidRecordException", "REC-04")
     return record
@@ -100,20 +105,16 @@ def full_view(record: Record) -> DefaultView:
     return DefaultView(record.offset, record.timestamp, record.key is not None, record)
 
 
-Reader = Callable[[Stream, Base, Behaviour, int | None], DefaultView]
+Reader = Callable[[Stream, Reading], DefaultView]
 
 
-def _compressed(
-    stream: Stream, count: int, base: Base, does: Behaviour, largest: int | None, read: Reader
-) -> Iterator[DefaultView]:
+def _compressed(stream: Stream, count: int, reading: Reading, read: Reader) -> Iterator[DefaultView]:
     """StreamRecordIterator."""
-    most = MOST_RECORDS if read is read_record else MOST_OUTLINES
     for index in range(count):
-        check_room(index + 1, most)
         try:
-            view = read(stream, base, does, largest)
+            view = read(stream, reading)
         except Thrown as thrown:
-            raise _translated(thrown, does) from None
+            raise _translated(thrown, reading.does) from None
         if index == count - 1 and _goes_on(stream):
             raise Thrown("InvalidRecordException", "HDR-14")
         yield view
@@ -139,13 +140,16 @@ def _goes_on(stream: Stream) -> bool:
         raise
 
 
-def read_record(stream: Stream, base: Base, does: Behaviour, largest: int | None) -> DefaultView:
+def read_record(stream: Stream, reading: Reading) -> DefaultView:
     """DefaultRecord#readFrom(InputStream): all of a record (REC-05)."""
-    length = read_length(stream, does, largest)
+    length = read_length(stream, reading)
     if length < 0:
         # `ByteBuffer.allocate` of a negative size
         raise Thrown("IllegalArgumentException", "REC-07")
-    body = read_fully(stream, length)
+    body = read_fully(stream, length, reading.room)
     if len(body) < length:
         raise Thrown("InvalidRecordException", "REC-05")
-    return full_view(_body(body, length, base))
+    reading.room.take(RECORD_COST, "HDR-18")
+    record = _body(body, length, reading.base, reading.room.left)
+    reading.room.take(HEADER_COST * len(record.headers), "REC-15")
+    return full_view(record)

@@ -14,7 +14,7 @@ from kafka_records.attributes import TIMESTAMP_TYPE_MASK
 from kafka_records.broker.config import TopicConfig
 from kafka_records.broker.entries import Entry, message_entries
 from kafka_records.broker.errors import Thrown
-from kafka_records.broker.limits import MOST_BODY_BYTES, check_segment, check_sizes
+from kafka_records.broker.limits import check_segment, check_sizes
 from kafka_records.broker.message_sets import message_of, read_messages
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.rewrite import largest, with_timestamp
@@ -103,7 +103,7 @@ def _assigned(messages: Sequence[LegacyView], task: Task) -> Iterator[bytes]:
 
 def _converted(messages: Sequence[LegacyView], task: Task) -> Iterator[bytes]:
     """#convertAndAssignOffsetsNonCompressed: those of the right magic are copied as they are."""
-    _check_converted_size(messages, task.magic)
+    _check_converted_size(messages, task)
     for offset, message in enumerate(messages, task.offset):
         _check_key(message, task)
         _check_timestamp(message, task)
@@ -114,14 +114,13 @@ def _converted(messages: Sequence[LegacyView], task: Task) -> Iterator[bytes]:
             yield _written(offset, message, task.magic, timestamp, append=task.appends_time)
 
 
-def _check_converted_size(messages: Sequence[LegacyView], magic: int) -> None:
+def _check_converted_size(messages: Sequence[LegacyView], task: Task) -> None:
     """Room for all is made first, by the sizes that the messages claim (LEG-11)."""
-    overhead = RECORD_OVERHEAD_V0 if magic == MAGIC_VALUE_V0 else RECORD_OVERHEAD_V1
+    overhead = RECORD_OVERHEAD_V0 if task.magic == MAGIC_VALUE_V0 else RECORD_OVERHEAD_V1
     size = wrap_int32(sum(overhead + message.key_and_value_size for message in messages))
     if size < 0:
         raise Thrown("IllegalArgumentException", "LEG-11")
-    if size > MOST_BODY_BYTES:
-        raise Thrown("OutOfMemoryError", "LEG-11")
+    task.room.take(size, "LEG-11")
 
 
 def _written(offset: int, message: LegacyView, magic: int, timestamp: int, *, append: bool) -> bytes:
@@ -170,24 +169,24 @@ class _Inner:
         return self.wrapper.has_append_time
 
 
-def _deep(messages: Sequence[LegacyView], does: Behaviour) -> Iterator[_Inner]:
+def _deep(messages: Sequence[LegacyView], task: Task) -> Iterator[_Inner]:
     """RecordsIterator, deep, with matching magic."""
     for message in messages:
-        codec = _codec(message, does)
+        codec = _codec(message, task.does)
         if codec == "none":
             yield _Inner(message, None)
         else:
-            yield from _inner(message, codec, does)
+            yield from _inner(message, codec, task)
 
 
-def _inner(wrapper: LegacyView, codec: Compression, does: Behaviour) -> Iterator[_Inner]:
+def _inner(wrapper: LegacyView, codec: Compression, task: Task) -> Iterator[_Inner]:
     """#DeepRecordsIterator."""
     value = wrapper.value
     if value is None:
         raise Thrown("NullPointerException", "NST-03")
     append_time = wrapper.timestamp if wrapper.has_append_time else None
     found = []
-    for message in read_messages(open_stream(codec, value, wrapper.magic, does), append_time):
+    for message in read_messages(open_stream(codec, value, wrapper.magic, task.does), append_time, task.room):
         if message.magic != wrapper.magic:
             raise Thrown("CorruptRecordException", "NST-15")
         found.append(message)
@@ -197,7 +196,7 @@ def _inner(wrapper: LegacyView, codec: Compression, does: Behaviour) -> Iterator
     for message in found:
         # A base below 0 is not added: offsets stay what they are (NST-09 in a way, NST-10 never).
         resolved = replace(message, offset=wrap_int64(base + message.offset)) if base >= 0 else message
-        if resolved.is_compressed(does):
+        if resolved.is_compressed(task.does):
             raise Thrown("CorruptRecordException", "NST-16")
         yield _Inner(resolved, wrapper)
 
@@ -208,7 +207,7 @@ def _validate_compressed(messages: Sequence[LegacyView], task: Task) -> tuple[by
     expected = 0
     converts = False
     validated: list[LegacyView] = []
-    for inner in _deep(messages, task.does):
+    for inner in _deep(messages, task):
         message = inner.message
         _check_key(message, task)
         if min(message.magic, task.magic) > MAGIC_VALUE_V0:

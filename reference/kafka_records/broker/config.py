@@ -64,6 +64,8 @@ class TopicConfig:
         Raises:
             RecordFormatError: kind `malformed`, for a value that Kafka does not take.
         """
+        # ConfigDef#parseType trims.
+        settings = {name: value.strip() for name, value in settings.items()}
         version = settings.get("message.format.version")
         return cls(
             timestamp_type=cast(
@@ -76,7 +78,7 @@ class TopicConfig:
             max_message_bytes=_number(settings, "max.message.bytes"),
             max_decompressed_message_bytes=_or(_number(settings, "max.decompressed.message.bytes"), LARGEST_ARRAY),
             segment_bytes=_or(_number(settings, "segment.bytes"), DEFAULT_SEGMENT_BYTES),
-            compacts="compact" in settings.get("cleanup.policy", "delete").split(","),
+            compacts="compact" in map(str.strip, settings.get("cleanup.policy", "delete").split(",")),
             message_format=None if version is None else _format(version),
         )
 

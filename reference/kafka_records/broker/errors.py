@@ -16,6 +16,7 @@ NONE: Final = 0
 CORRUPT_MESSAGE: Final = 2
 MESSAGE_TOO_LARGE: Final = 10
 RECORD_LIST_TOO_LARGE: Final = 18
+INVALID_REQUIRED_ACKS: Final = 21
 INVALID_TIMESTAMP: Final = 32
 UNSUPPORTED_VERSION: Final = 35
 UNSUPPORTED_FOR_MESSAGE_FORMAT: Final = 43
@@ -52,6 +53,7 @@ JavaName = Literal[
     "EOFException",
     "IOException",
     "IllegalArgumentException",
+    "IllegalStateException",
     "IndexOutOfBoundsException",
     "KafkaException",
     "NoSuchElementException",

@@ -1,9 +1,10 @@
 """Sizes that a topic allows, and what a broker's memory holds.
 
 Kafka bounds neither the length of a record nor the number of records that a
-compressed batch unpacks to (CMP-10, HDR-18, REC-08); its heap does.  The numbers
-here are about what a heap of half a GiB to one GiB can hold, and they keep
-`append` itself within bounds.
+compressed batch unpacks to (CMP-10, HDR-18, REC-08); its heap does.  `Room` is
+what keeps `append` itself within bounds, at the prices of `budget`: 320 MiB, or
+2**20 records of nothing.  A broker's heap of half a GiB was seen to hold six
+times as many of those, so a batch of millions may be taken that is refused here.
 """
 
 from __future__ import annotations
@@ -16,17 +17,30 @@ from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import Thrown
 from kafka_records.broker.releases import Behaviour
 
-MOST_BODY_BYTES: Final = 5 * 2**26
-MOST_RECORDS: Final = 2**20
-# Of a record of which only the outline is kept, and of its headers, which are only skipped.
-MOST_OUTLINES: Final = 2**22
-MOST_HEADERS: Final = 2**21
+HEAP: Final = 5 * 2**26
+# The largest array that such a heap was seen to give, more or less: 240 MiB.
+LARGEST_ARRAY: Final = 15 * 2**24
 
 
-def check_room(count: int, most: int) -> None:
-    """HDR-18: so many are too many for the heap."""
-    if count > most:
-        raise Thrown("OutOfMemoryError", "HDR-18")
+class Room:
+    """What is left of the heap while a partition's records are gathered.
+
+    Attributes:
+        left: bytes.
+    """
+
+    def __init__(self, left: int = HEAP) -> None:
+        self.left = left
+
+    def take(self, size: int, rule: str) -> None:
+        """Make room for *size* bytes.
+
+        Raises:
+            Thrown: there is none; *rule* says what asked for it.
+        """
+        if size > min(self.left, LARGEST_ARRAY):
+            raise Thrown("OutOfMemoryError", rule)
+        self.left -= size
 
 
 def check_sizes(batches: Sequence[Entry], config: TopicConfig, does: Behaviour, rule: str) -> None:

@@ -42,8 +42,8 @@ def validate(batches: Sequence[Entry], task: Task) -> Validated:
 def _views(batch: Entry, task: Task, *, outline: bool = False) -> Iterable[View]:
     """The records of a batch, each read when it is asked for."""
     if batch.is_v2:
-        return records_of(batch, task.does, task.largest_body, outline=outline)
-    return messages_of(batch, task.does)
+        return records_of(batch, task.does, task.largest_body, outline=outline, room=task.room)
+    return messages_of(batch, task.does, task.room)
 
 
 def _assign_offsets(batches: Sequence[Entry], task: Task) -> Validated:
@@ -103,7 +103,8 @@ def _validate_compressed(batches: Sequence[Entry], task: Task) -> Validated:
     first = batches[0]
     converts = any(batch.magic != task.magic for batch in batches)
     in_place = task.source == task.target and not converts and task.magic > MAGIC_VALUE_V0
-    checked = _Checked(keeps=not (in_place and first.is_v2))
+    # Before 2.4 there are no outlines, so that what is out of order can still be written.
+    checked = _Checked(keeps=not (in_place and first.is_v2 and task.does.skips_by != "nothing"))
     for batch in batches:
         check_batch(first, batch, task)
         _check_compressed(batch, task, checked)

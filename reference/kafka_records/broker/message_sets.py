@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import Thrown
-from kafka_records.broker.limits import MOST_BODY_BYTES, MOST_RECORDS, check_room
+from kafka_records.broker.limits import Room
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.streams import Stream, open_stream
 from kafka_records.broker.views import LegacyView
+from kafka_records.budget import RECORD_COST
 from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0, MAGIC_VALUE_V1
 from kafka_records.layout import ENTRY
 from kafka_records.message import is_too_small
@@ -22,8 +23,11 @@ def message_of(entry: Entry) -> LegacyView:
     return LegacyView(ENTRY.struct.unpack_from(entry.data)[0], entry.data[LOG_OVERHEAD:])
 
 
-def messages_of(entry: Entry, does: Behaviour) -> Iterator[LegacyView]:
-    """The plain message itself, or the inner messages of a wrapper, none of which is compressed (NST-16)."""
+def messages_of(entry: Entry, does: Behaviour, room: Room | None = None) -> Iterator[LegacyView]:
+    """The plain message itself, or the inner messages of a wrapper, none of which is compressed (NST-16).
+
+    Inner messages take *room*, or a heap of their own if that is None.
+    """
     message = message_of(entry)
     compression = entry.compression(does)
     if compression == "none":
@@ -35,7 +39,7 @@ def messages_of(entry: Entry, does: Behaviour) -> Iterator[LegacyView]:
     if value is None:
         raise Thrown("InvalidRecordException", "NST-03")
     append_time = message.timestamp if message.has_append_time else None
-    inner = list(read_messages(open_stream(compression, value, entry.magic, does), append_time))
+    inner = list(read_messages(open_stream(compression, value, entry.magic, does), append_time, room or Room()))
     if not inner:
         raise Thrown("InvalidRecordException", "NST-05")
     base = _base_offset(inner, message)
@@ -55,20 +59,18 @@ def _base_offset(inner: list[LegacyView], wrapper: LegacyView) -> int:
     return wrapper.offset - inner[-1].offset
 
 
-def read_messages(stream: Stream, append_time: int | None) -> Iterator[LegacyView]:
+def read_messages(stream: Stream, append_time: int | None, room: Room) -> Iterator[LegacyView]:
     """DataLogInputStream#nextBatch: a tail that is cut short is dropped (NST-06, NST-27)."""
-    count = 0
     try:
-        while len(prefix := read_fully(stream, LOG_OVERHEAD)) == LOG_OVERHEAD:
+        while len(prefix := read_fully(stream, LOG_OVERHEAD, room)) == LOG_OVERHEAD:
             offset, size = ENTRY.struct.unpack(prefix)
             if is_too_small(size):
                 raise Thrown("CorruptRecordException", "NST-07")
-            data = read_fully(stream, size)
+            data = read_fully(stream, size, room)
             if len(data) < size:
                 return
+            room.take(RECORD_COST, "HDR-18")
             message = LegacyView(offset, data)
-            count += 1
-            check_room(count, MOST_RECORDS)
             yield replace(message, append_time=append_time) if message.magic == MAGIC_VALUE_V1 else message
     except Thrown as thrown:
         if thrown.name in ("IOException", "EOFException"):
@@ -76,10 +78,9 @@ def read_messages(stream: Stream, append_time: int | None) -> Iterator[LegacyVie
         raise
 
 
-def read_fully(stream: Stream, size: int) -> bytes:
+def read_fully(stream: Stream, size: int, room: Room) -> bytes:
     """Utils#readFully: *size* bytes, or fewer at the end of the stream."""
-    if size > MOST_BODY_BYTES:
-        raise Thrown("OutOfMemoryError", "REC-08")
+    room.take(size, "REC-08")
     gathered = bytearray()
     while len(gathered) < size:
         block = stream.read(size - len(gathered))

@@ -8,14 +8,17 @@ REC-28).  From 2.4 to 3.5 it read by way of a buffer of 2 KiB, and counted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kafka_records.broker.errors import Thrown
-from kafka_records.broker.limits import MOST_HEADERS, check_room
+from kafka_records.broker.limits import Room
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.streams import Stream
 from kafka_records.broker.streams.base import END, Chunked
 from kafka_records.broker.views import DefaultView
+from kafka_records.budget import RECORD_COST
 from kafka_records.errors import RecordFormatError
 from kafka_records.primitives import wrap_int64
 from kafka_records.record import Base
@@ -25,13 +28,33 @@ from kafka_records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, decode_var
 BUFFER_SIZE = 2048
 # What `(byte) in.read()` makes of the end of a stream.
 END_BYTE = 0xFF
+# Headers of two bytes: an empty key, and a value that is empty or null.
+SMALLEST_HEADERS = re.compile(rb"(?:\x00[\x00\x01])*+")
+SMALLEST_HEADER = 2
 
 
-def read_length(stream: Stream, does: Behaviour, largest: int | None) -> int:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the compressed records of a batch are read.
+
+    Attributes:
+        base: what they take from the batch.
+        does: the release.
+        largest: bytes that a record's body may take, or None.
+        room: what they may take of the heap.
+    """
+
+    base: Base
+    does: Behaviour
+    largest: int | None
+    room: Room
+
+
+def read_length(stream: Stream, reading: Reading) -> int:
     """The length in front of a record's body, measured if the release does that (REC-07, REC-08)."""
-    ends_in_errors = does.skips_by != "stream"
+    ends_in_errors = reading.does.skips_by != "stream"
     length = _varint(lambda: _byte(stream, ends_in_errors=ends_in_errors))
-    if largest is not None and not 0 <= length <= largest:
+    if reading.largest is not None and not 0 <= length <= reading.largest:
         raise Thrown("InvalidRecordException", "REC-07" if length < 0 else "SIZ-03")
     return length
 
@@ -46,39 +69,45 @@ def _byte(stream: Stream, *, ends_in_errors: bool) -> int:
     return END_BYTE
 
 
-def _groups(next_byte: Callable[[], int], most: int, rule: str) -> bytes:
+def _groups(first: int, next_byte: Callable[[], int], most: int, rule: str) -> bytes:
     """The bytes of a varint, up to the one that ends it."""
-    groups = bytearray()
-    while len(groups) < most:
+    groups = bytearray((first,))
+    while groups[-1] >= 0x80:
+        if len(groups) == most:
+            raise Thrown("IllegalArgumentException", rule)
         groups.append(next_byte())
-        if groups[-1] < 0x80:
-            return bytes(groups)
-    raise Thrown("IllegalArgumentException", rule)
+    return bytes(groups)
 
 
 def _varint(next_byte: Callable[[], int]) -> int:
-    return decode_varint(_groups(next_byte, MAX_VARINT_BYTES, "VAR-06"), 0, "")[0]
+    first = next_byte()
+    if first < 0x80:  # nearly all there is
+        return (first >> 1) ^ -(first & 1)
+    return decode_varint(_groups(first, next_byte, MAX_VARINT_BYTES, "VAR-06"), 0, "")[0]
 
 
 def _varlong(next_byte: Callable[[], int]) -> int:
-    return decode_varlong(_groups(next_byte, MAX_VARLONG_BYTES, "VAR-08"), 0, "")[0]
+    first = next_byte()
+    if first < 0x80:
+        return (first >> 1) ^ -(first & 1)
+    return decode_varlong(_groups(first, next_byte, MAX_VARLONG_BYTES, "VAR-08"), 0, "")[0]
 
 
-def by_stream(stream: Stream, base: Base, does: Behaviour, largest: int | None) -> DefaultView:
+def by_stream(stream: Stream, reading: Reading) -> DefaultView:
     """Read from the stream itself."""
-    read_length(stream, does, largest)
+    read_length(stream, reading)
     assert isinstance(stream, Chunked)  # where nothing stands in front of the codec, there is a buffer here
     try:
-        return _outline(_Skipping(stream), base)
+        return _outline(_Skipping(stream), reading)
     except Thrown as thrown:
         raise _malformed(thrown) from None
 
 
-def by_buffer(stream: Stream, base: Base, does: Behaviour, largest: int | None) -> DefaultView:
+def by_buffer(stream: Stream, reading: Reading) -> DefaultView:
     """Read by way of a buffer that is filled with as much as the record's length allows."""
-    buffer = _Buffer(stream, read_length(stream, does, largest))
+    buffer = _Buffer(stream, read_length(stream, reading))
     try:
-        view = _outline(buffer, base)
+        view = _outline(buffer, reading)
     except Thrown as thrown:
         raise _malformed(thrown) from None
     if buffer.left > 0 or buffer.has_more:
@@ -119,6 +148,10 @@ class _Skipping:
                 raise Thrown("InvalidRecordException", "REC-13")
             left -= skipped or 1
         return size
+
+    def pass_over(self, count: int) -> int:
+        """As many as *count* of the smallest headers, as far as a chunk has them; millions of them take a moment."""
+        return self._stream.pass_over(SMALLEST_HEADERS, count * SMALLEST_HEADER) // SMALLEST_HEADER
 
 
 class _Buffer:
@@ -170,6 +203,14 @@ class _Buffer:
         self._at += max(0, to_skip)
         return size
 
+    def pass_over(self, count: int) -> int:
+        """As many as *count* of the smallest headers, as long as no number makes `_ensure` read more."""
+        end = min(self._at + count * SMALLEST_HEADER, len(self._bytes) - MAX_VARINT_BYTES)
+        run = SMALLEST_HEADERS.match(self._bytes, self._at, max(self._at, end))
+        passed = len(run[0]) if run else 0
+        self._at += passed
+        return passed // SMALLEST_HEADER
+
     def _ensure(self, size: int) -> None:
         if len(self._bytes) - self._at < size and self.left > 0:
             self._read_more()
@@ -194,15 +235,16 @@ class _Buffer:
         return bytes(gathered)
 
 
-def _outline(fields: _Skipping | _Buffer, base: Base) -> DefaultView:
+def _outline(fields: _Skipping | _Buffer, reading: Reading) -> DefaultView:
     """Attributes, timestamp, offset; then keys, values and headers, skipped."""
+    reading.room.take(RECORD_COST, "HDR-18")
     fields.byte()
     timestamp_delta = fields.varlong()
     offset_delta = fields.varint()
     key_size = fields.skip()
     fields.skip()
     _skip_headers(fields)
-    base_offset, base_timestamp, append_time = base
+    base_offset, base_timestamp, append_time = reading.base
     timestamp = wrap_int64(base_timestamp + timestamp_delta) if append_time is None else append_time
     return DefaultView(wrap_int64(base_offset + offset_delta), timestamp, key_size >= 0, None)
 
@@ -212,8 +254,11 @@ def _skip_headers(fields: _Skipping | _Buffer) -> None:
     count = fields.varint()
     if count < 0:
         raise Thrown("InvalidRecordException", "REC-14")
-    for index in range(count):
-        check_room(index + 1, MOST_HEADERS)
+    while count > 0:
+        if passed := fields.pass_over(count):
+            count -= passed
+            continue
         if fields.skip() < 0:
             raise Thrown("InvalidRecordException", "REC-18")
         fields.skip()
+        count -= 1

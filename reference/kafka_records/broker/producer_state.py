@@ -9,7 +9,7 @@ from kafka_records.broker.batches import header_of
 from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import Thrown
 from kafka_records.broker.releases import Behaviour
-from kafka_records.broker.state import UNKNOWN_PRODUCER, BatchMetadata, LogState, ProducerState
+from kafka_records.broker.state import UNKNOWN_PRODUCER, BatchMetadata, LogState, ProducerState, Verification
 from kafka_records.constants import INT32_MAX, NO_PRODUCER_EPOCH
 from kafka_records.primitives import increment_sequence, wrap_int64
 
@@ -35,25 +35,37 @@ def is_verified(batch: Entry, log: LogState, does: Behaviour) -> bool:
     return state.transaction_first_offset is not None and same_epoch
 
 
+def verified(batch: Entry, log: LogState, does: Behaviour, api_version: int) -> LogState:
+    """The log once it is noted that the coordinator has to be asked about *batch* (#maybeCreateVerificationGuard)."""
+    if is_verified(batch, log, does):
+        return log
+    epoch, sequence = batch.number("producer_epoch"), batch.number("base_sequence")
+    first = Verification(epoch=epoch, lowest_sequence=sequence, bumps_epoch=_adds_partitions(does, api_version))
+    return log.with_verification(batch.producer_id, log.verifying.get(batch.producer_id, first).seen(epoch, sequence))
+
+
+def _adds_partitions(does: Behaviour, api_version: int) -> bool:
+    return does.adds_partitions is not None and api_version >= does.adds_partitions
+
+
 def check_transaction(batch: Entry, log: LogState, does: Behaviour, api_version: int) -> None:
     """What the transaction coordinator has to say before the append (TXN-05, KIP-890).
 
     Raises:
         Thrown: the partition is not part of the producer's open transaction.
     """
-    if not does.verifies or is_verified(batch, log, does):
+    if is_verified(batch, log, does):
         return
     if log.producing.producer == "unknown":
         raise Thrown("InvalidPidMappingException", "TXN-05")
     if log.producing.producer == "other epoch":
         raise Thrown("InvalidProducerEpochException", "TXN-05")
-    adds = does.adds_partitions is not None and api_version >= does.adds_partitions
-    if not log.producing.in_transaction and not adds:
+    if not log.producing.in_transaction and not _adds_partitions(does, api_version):
         generic = api_version > 10
         raise Thrown("TransactionAbortableException" if generic else "InvalidTxnStateException", "TXN-05")
 
 
-def updated(batch: Entry, log: LogState, does: Behaviour, api_version: int) -> LogState:
+def updated(batch: Entry, log: LogState, does: Behaviour) -> LogState:
     """The log once *batch*, with its offsets assigned, has been appended.
 
     Raises:
@@ -64,10 +76,12 @@ def updated(batch: Entry, log: LogState, does: Behaviour, api_version: int) -> L
     header = header_of(batch)
     state = log.producers.get(header.producer_id, UNKNOWN_PRODUCER)
     _check_epoch(header, state)
-    if batch.is_transactional and not is_verified(batch, log, does):
-        _check_first(header, state, does, api_version)
+    if header.producer_id in log.verifying:
+        _check_first(header, state, log.verifying[header.producer_id])
     _check_sequence(header, state, does)
     appended = state.with_batch(header.producer_epoch, _metadata(header))
+    if batch.is_transactional:
+        log = log.with_verification(header.producer_id, None)
     return log.with_producer(header.producer_id, _in_transaction(batch, appended, header.base_offset))
 
 
@@ -82,10 +96,13 @@ def _check_epoch(header: BatchHeader, state: ProducerState) -> None:
         raise Thrown("InvalidProducerEpochException", "PID-14")
 
 
-def _check_first(header: BatchHeader, state: ProducerState, does: Behaviour, api_version: int) -> None:
-    """Since 4.0 a transaction begun by produce 12 starts at sequence 0 where its producer is unknown."""
-    bumps = does.adds_partitions is not None and api_version >= does.adds_partitions
-    if bumps and header.base_sequence != 0 and not state.batches:
+def _check_first(header: BatchHeader, state: ProducerState, asked: Verification) -> None:
+    """Since 4.0 a transaction begun by produce 12 starts at sequence 0 where its producer is unknown.
+
+    What the coordinator was asked about earlier comes first, transactional or not.
+    """
+    sequence = header.base_sequence
+    if sequence > asked.lowest_sequence or (asked.bumps_epoch and sequence != 0 and not state.batches):
         raise Thrown("OutOfOrderSequenceException", "PID-06")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from kafka_records.broker.errors import CORRUPT_MESSAGE, INVALID_RECORD
@@ -22,6 +23,9 @@ from kafka_records.errors import RecordFormatError
 # How a compressed v2 batch is read while its bytes are kept: whole records; keys and
 # values skipped by way of a buffer (2.4); skipped in the stream itself (KAFKA-14633, 3.6).
 SkipsBy = Literal["nothing", "buffer", "stream"]
+# How stored batches become older ones on their way to an old fetch: all at once (0.10), batch by
+# batch, as they are sent (KIP-283, 2.0), or not at all (KIP-896, 4.0).
+ConvertsBy = Literal["set", "batch", "chunk", "nothing"]
 HOUR: Final = 3_600_000  # milliseconds
 
 
@@ -56,6 +60,14 @@ class Behaviour:
         verifies: whether a transaction's partition is verified with the coordinator (KIP-890).
         adds_partitions: the produce version that adds a partition to a transaction by itself.
         accepts_unknown: whether an unknown producer may start at any sequence (KIP-360).
+        fetch: oldest and newest version of the fetch request.
+        converts_by: how an old fetch is served from newer batches (CNV-06 to CNV-14).
+        drops_headers: whether records with headers can be converted (KAFKA-6739; 1.0.2 and 1.1.1 were the first).
+        keeps_unconverted: whether what is stored is sent as it is where nothing was to be converted in it.
+        converts_always: whether old fetches are converted for whatever they read, rather than only if that is newer.
+        tells_stable: whether read_uncommitted is told the last stable offset.
+        guards_zstd: whether a topic of compression.type=zstd refuses old fetches (CNV-15).
+        transaction_version: of the feature transaction.version; from 2 on a marker carries the next epoch (KIP-890).
     """
 
     produce: tuple[int, int] = (0, 2)
@@ -84,22 +96,39 @@ class Behaviour:
     verifies: bool = False
     adds_partitions: int | None = None
     accepts_unknown: bool = False
+    fetch: tuple[int, int] = (0, 3)
+    converts_by: ConvertsBy = "set"
+    drops_headers: bool = False
+    keeps_unconverted: bool = False
+    converts_always: bool = False
+    tells_stable: bool = False
+    guards_zstd: bool = False
+    transaction_version: int = 0
 
 
 Version = tuple[int, ...]
 OLDEST: Final = Behaviour()
 
 CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
-    (0, 11, 0): {"produce": (0, 3), "newest_magic": MAGIC_VALUE_V2, "inspects_first": True},
-    (1, 0): {"produce": (0, 5), "buffers_gzip": True},
-    (2, 0): {"produce": (0, 6), "checks_partial": True},
-    (2, 1): {"produce": (0, 7), "codecs": 5},
+    (0, 11, 0): {
+        "produce": (0, 3),
+        "newest_magic": MAGIC_VALUE_V2,
+        "inspects_first": True,
+        "fetch": (0, 5),
+        "converts_by": "batch",
+    },
+    (1, 0): {"produce": (0, 5), "buffers_gzip": True, "fetch": (0, 6), "drops_headers": True},
+    (1, 1): {"fetch": (0, 7), "keeps_unconverted": True},
+    (2, 0): {"produce": (0, 6), "checks_partial": True, "fetch": (0, 8), "converts_by": "chunk"},
+    (2, 1): {"produce": (0, 7), "codecs": 5, "fetch": (0, 10), "guards_zstd": True},
+    (2, 3): {"fetch": (0, 11)},
     (2, 4): {
         "produce": (0, 8),
         "invalid_record": INVALID_RECORD,
         "one_magic": True,
         "ordered_inner": True,
         "skips_by": "buffer",
+        "tells_stable": True,
     },
     (2, 5): {
         "ordered_inner": False,
@@ -107,9 +136,11 @@ CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
         "accepts_unknown": True,
         "max_message_bytes": DEFAULT_MAX_MESSAGE_BYTES,
     },
+    (2, 7): {"fetch": (0, 12)},
     (2, 8): {"produce": (0, 9)},
-    (3, 0): {"honours_message_format": False, "names_lengths": True},
-    (3, 1): {"knows_horizon": True},
+    (3, 0): {"honours_message_format": False, "names_lengths": True, "converts_always": True},
+    (3, 1): {"knows_horizon": True, "fetch": (0, 13)},
+    (3, 5): {"fetch": (0, 15)},
     (3, 6): {
         "produce": (0, 9),
         "skips_by": "stream",
@@ -118,14 +149,20 @@ CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
         "time_limits": True,
         "verifies": True,
     },
+    (3, 7): {"fetch": (0, 16)},
     (3, 8): {"produce": (0, 11), "sees_available": True},
+    (3, 9): {"fetch": (0, 17)},
     (4, 0): {
         "produce": (3, 12),
         "after_max": HOUR,
         "difference_max": False,
         "adds_partitions": 12,
+        "fetch": (4, 17),
+        "converts_by": "nothing",
+        "guards_zstd": False,
+        "transaction_version": 2,
     },
-    (4, 1): {"produce": (3, 13)},
+    (4, 1): {"produce": (3, 13), "fetch": (4, 18)},
     (4, 4): {"bounds_bodies": True, "skips_any_size": True},
 }
 
@@ -137,6 +174,7 @@ MINORS: Final[frozenset[Version]] = frozenset(
 )
 
 
+@lru_cache(maxsize=64)
 def behaviour(release: str) -> Behaviour:
     """What *release*, like "4.4.0", does.
 

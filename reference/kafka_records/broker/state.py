@@ -89,6 +89,29 @@ class Producing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a leader asked the coordinator about a producer whose transaction has not begun here (KIP-890).
+
+    Attributes:
+        epoch: the producer's newest.
+        lowest_sequence: of the batches that came under that epoch; none above it is taken first.
+        bumps_epoch: whether the first of them came by a version that adds partitions.
+    """
+
+    epoch: int
+    lowest_sequence: int
+    bumps_epoch: bool
+
+    def seen(self, epoch: int, sequence: int) -> Verification:
+        """VerificationStateEntry#maybeUpdateLowestSequenceAndEpoch."""
+        if epoch > self.epoch:
+            return replace(self, epoch=epoch, lowest_sequence=sequence)
+        if epoch == self.epoch and sequence < self.lowest_sequence:
+            return replace(self, lowest_sequence=sequence)
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
     """A partition as its leader sees it."""
 
@@ -96,6 +119,13 @@ class LogState:
     leader_epoch: int = 0
     producers: Mapping[int, ProducerState] = field(default_factory=lambda: MappingProxyType({}))
     producing: Producing = Producing()
+    verifying: Mapping[int, Verification] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_verification(self, producer_id: int, verification: Verification | None) -> LogState:
+        """The same log, with or without what was asked about that producer."""
+        others = {key: each for key, each in self.verifying.items() if key != producer_id}
+        asked = {} if verification is None else {producer_id: verification}
+        return replace(self, verifying=MappingProxyType(others | asked))
 
     def with_producer(self, producer_id: int, state: ProducerState) -> LogState:
         """The same log, knowing *state* of that producer."""

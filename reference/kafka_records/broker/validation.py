@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_records.broker.config import TopicConfig
 from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import JavaName, Thrown
+from kafka_records.broker.limits import Room
 from kafka_records.broker.releases import Behaviour
 from kafka_records.broker.views import View
 from kafka_records.constants import INT64_MIN, MAGIC_VALUE_V1, MAGIC_VALUE_V2, NO_TIMESTAMP, Compression
@@ -25,6 +26,7 @@ class Task:
         now: the broker's time, milliseconds.
         offset: what the first record is to get.
         leader_epoch: goes into v2 batches.
+        room: for what is decompressed.
     """
 
     does: Behaviour
@@ -33,6 +35,7 @@ class Task:
     now: int
     offset: int
     leader_epoch: int
+    room: Room = field(default_factory=Room)
 
     @property
     def target(self) -> Compression:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Protocol
 
 from kafka_records.broker.errors import Thrown
@@ -76,6 +77,11 @@ class Chunked:
         if self._at == len(self._chunk) and size >= self._size:
             return self._source.read(size)
         return self._take(size) if self._has_more() else None
+
+    def pass_over(self, pattern: re.Pattern[bytes], most: int) -> int:
+        """How many bytes of the chunk, *most* at the most, match *pattern*; they are taken."""
+        run = pattern.match(self._chunk, self._at, self._at + most)
+        return len(self._take(len(run[0]))) if run else 0
 
     def skip(self, size: int) -> int:
         """How many bytes were skipped: first what the chunk has, then the source or more chunks."""

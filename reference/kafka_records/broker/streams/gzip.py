@@ -9,6 +9,7 @@ from kafka_records.compression.gzip import SMALLEST_REST, TRAILER, header_end
 from kafka_records.errors import RecordFormatError
 
 LARGE_BUFFER, SMALL_BUFFER = 8 * 1024, 512
+INT32_SIZE = 4
 # `read` calls itself for a member without output; this many fill the stack, give or take.
 MOST_EMPTY_MEMBERS = 9_000
 
@@ -70,11 +71,13 @@ class GzipSource:
         """GZIPInputStream#readTrailer: verify, and look whether there is another member (GZP-02, GZP-03)."""
         buffered = len(self._inflater.unused_data)
         at = self._at - buffered
-        trailer = self._data[at : at + TRAILER.size]
-        if len(trailer) < TRAILER.size:
-            raise Thrown("EOFException", "GZP-05")
-        if TRAILER.unpack(trailer) != (self._crc, self._size & 0xFFFFFFFF):
-            raise Thrown("IOException", "GZP-04")
+        # A wrong CRC is noticed before the size is found missing.
+        for place, wanted in ((at, self._crc), (at + INT32_SIZE, self._size & 0xFFFFFFFF)):
+            stored = self._data[place : place + INT32_SIZE]
+            if len(stored) < INT32_SIZE:
+                raise Thrown("EOFException", "GZP-05")
+            if int.from_bytes(stored, "little") != wanted:
+                raise Thrown("IOException", "GZP-04")
         available = self._sees_available and self._at < len(self._data)
         if buffered <= SMALLEST_REST and not available:
             return True

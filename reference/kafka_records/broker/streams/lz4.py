@@ -18,7 +18,7 @@ class Lz4Source:
         """Read the frame header.  Raises `RecordFormatError`."""
         self._flags, self._block_size, self._at = read_header(data, check_header=check_header)
         self._data = data
-        self._block = b""
+        self._block = memoryview(b"")  # read piece by piece without being copied each time
         self._finished = False
 
     def read(self, size: int) -> bytes | None:
@@ -27,7 +27,7 @@ class Lz4Source:
             self._read_block()
         if self._finished:
             return None
-        block, self._block = self._block[:size], self._block[size:]
+        block, self._block = bytes(self._block[:size]), self._block[size:]
         return block
 
     def _read_block(self) -> None:
@@ -46,7 +46,7 @@ class Lz4Source:
         if self._at + size > len(self._data):
             raise Thrown("IOException", "LZ4-12")
         packed = self._data[self._at : self._at + size]
-        self._block = packed if word & STORED else self._inflate(packed)
+        self._block = memoryview(packed if word & STORED else self._inflate(packed))
         self._at += size
         if self._flags & BLOCK_CHECKSUM and self._number() != xxhash.xxh32_intdigest(packed):
             raise Thrown("IOException", "LZ4-10")

@@ -21,9 +21,9 @@ class SnappySource:
         if not data:
             raise refused("an empty snappy stream", 0, "CMP-08")
         self._data = data
-        self._block = b""
+        self._block = memoryview(b"")  # read piece by piece without being copied each time
         if len(data) < HEADER.size or not data.startswith(MAGIC):
-            self._block = _inflate(data, "SNP-02")
+            self._block = memoryview(_inflate(data, "SNP-02"))
             self._at = len(data)
         else:
             self._at = HEADER.size
@@ -51,7 +51,7 @@ class SnappySource:
                         raise Thrown("StackOverflowError", "SNP-04")
                     self._at = repeated_header_end(self._data, self._at)
                     continue
-                self._block = self._read_block()
+                self._block = memoryview(self._read_block())
             except RecordFormatError as error:
                 raise Thrown("IOException", error.rule) from None
             if self._block:

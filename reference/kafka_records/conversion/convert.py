@@ -1,0 +1,68 @@
+"""`convert`: stored bytes for an older fetch, or produced ones for a newer log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kafka_records.broker import LogState, TopicConfig, append
+from kafka_records.broker.errors import JavaName, Thrown
+from kafka_records.broker.releases import Behaviour, behaviour
+from kafka_records.constants import MAGIC_VALUE_V2
+from kafka_records.conversion.sending import Closed
+from kafka_records.conversion.served import served
+from kafka_records.errors import Kind, RecordFormatError
+
+KINDS: Final[Mapping[JavaName, Kind]] = {
+    "UnsupportedCompressionTypeException": "unsupported_compression",
+    "CorruptRecordException": "corrupt",
+    "KafkaException": "decompression",
+}
+# The last version of the produce request with messages in it.
+PRODUCE_OF_MESSAGES: Final = 2
+
+
+def convert(data: bytes, to_magic: int, *, first_offset: int = 0, release: str) -> bytes:
+    """*data* as a broker of *release* hands it to those who know formats up to *to_magic*.
+
+    Downwards that is the answer to a fetch (CNV-06 to CNV-14), padding and all;
+    upwards, what an append makes of messages (CNV-01 to CNV-05), for nothing is
+    ever converted upwards later (CNV-06).
+
+    Args:
+        data: entries end to end, of any magic.
+        to_magic: 0, 1 or 2.
+        first_offset: downwards, where the fetch begins; upwards, what the first message gets.
+        release: of Kafka, like "3.9.2".
+
+    Raises:
+        RecordFormatError: the broker refuses, or closes the connection.
+    """
+    does = behaviour(release)
+    if to_magic >= MAGIC_VALUE_V2:
+        return _up(bytes(data), first_offset, release)
+    if does.converts_by == "nothing":
+        raise _refused(f"{release} converts nothing", "unsupported_magic", "PRD-09")
+    return _down(bytes(data), to_magic, first_offset, does)
+
+
+def _down(data: bytes, to_magic: int, first_offset: int, does: Behaviour) -> bytes:
+    try:
+        return served(data, to_magic, first_offset, does)
+    except Thrown as thrown:
+        raise _refused(thrown.name, KINDS.get(thrown.name, "malformed"), thrown.rule) from None
+    except Closed as closed:
+        message = f"the connection is closed: {closed.thrown.name}"
+        raise _refused(message, KINDS.get(closed.thrown.name, "malformed"), closed.thrown.rule) from None
+
+
+def _up(data: bytes, first_offset: int, release: str) -> bytes:
+    log = LogState(log_end_offset=first_offset)
+    result = append(log, data, TopicConfig(), release=release, api_version=PRODUCE_OF_MESSAGES, now_ms=0)
+    if result.error_code:
+        raise _refused(f"error {result.error_code}", "malformed", result.rule)
+    return result.stored
+
+
+def _refused(message: str, kind: Kind, rule: str) -> RecordFormatError:
+    return RecordFormatError(kind, message, rule=rule)
