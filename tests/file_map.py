@@ -18,7 +18,8 @@ OTHERS = {
     "corpus/kafka_corpus/goldens/": "the compiled vectors, their manifest and the ledger of ids",
     "conformance/testees/": "adapters in other languages: one source file, one build file, a short README each",
     "tests/": "see `tests/README.md`",
-    ".ci/run": "what a new machine does: the README's two commands",
+    ".ci/run": "what a new machine does: the README's two commands, and more where Java is there",
+    ".ci/containers": "runs a command where brokers can run in containers",
 }
 
 

@@ -109,7 +109,7 @@ def from_case(case_id: str) -> tuple[str, bytes]:
         raise Misuse(f"no case {printable(case_id)} in the corpus{hint}")
     case = cases[case_id]
     if isinstance(case.input, Scenario):
-        payloads = b"".join(map(payload_of, case.input.produces()))
+        payloads = b"".join(payload_of(step) for step in case.input.produces() if not step.is_null())
         return f"{case.id}: {case.title} (what is produced)", payloads
     source = input_of(case)
     data = source if isinstance(source, bytes) else written(case_id, source, case.expect.data)

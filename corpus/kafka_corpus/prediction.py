@@ -134,7 +134,7 @@ def version_of(step: Produce, release: str) -> int:
 
 
 def _produce(partition: _Partition, step: Produce) -> StepAnswer:
-    if step.beside is not UNSET or step.acks not in (-1, 0, 1) or not partition.is_first_leader:
+    if step.is_null() or step.beside is not UNSET or step.acks not in (-1, 0, 1) or not partition.is_first_leader:
         raise Unpredicted("more than a payload")
     version, oldest = version_of(step, partition.release), behaviour(partition.release).produce[0]
     payload = payload_of(step)

@@ -17,7 +17,7 @@ import snappy
 import zstandard
 
 from kafka_corpus.batches import PLAIN, batch_of, bytes_of, compressed, payload_of, some_records
-from kafka_corpus.build import TIMESTAMP, raw_batch, raw_message, raw_record
+from kafka_corpus.build import TIMESTAMP, overlong, raw_batch, raw_message, raw_record
 from kafka_corpus.case import Recipe
 from kafka_corpus.frames import (
     LZ4_END_MARK,
@@ -38,6 +38,7 @@ from kafka_corpus.frames import (
 from kafka_corpus.messages import seal
 from kafka_records import Batch
 from kafka_records.constants import Compression
+from kafka_records.layout import BATCH_V2
 from kafka_records.varint import encode_varint
 
 MIB = 1024 * 1024
@@ -219,7 +220,25 @@ def wide_window(mib: int) -> bytes:
     return enclose(zstd_frame(blocks, header=header), "zstd", 2)
 
 
+def plain_batch(size: int, **fields: int) -> bytes:
+    """A batch of exactly *size* bytes: one record, its value dashes; *fields* change the header."""
+    head = raw_record(value=b"")
+    # Five bytes for each of the two lengths are always enough, and overlong ones are read alike.
+    value_size = size - BATCH_V2.size - len(head) - 8
+    body = head[1:-2] + overlong(value_size, 5) + b"-" * value_size + head[-1:]
+    return raw_batch(overlong(len(body), 5) + body, **fields)
+
+
 RECIPES: Final[dict[str, Callable[..., bytes]]] = {
     function.__name__: function
-    for function in (bomb, flood, header_flood, many_frames, many_pieces, many_skippable_frames, wide_window)
+    for function in (
+        bomb,
+        flood,
+        header_flood,
+        many_frames,
+        many_pieces,
+        many_skippable_frames,
+        plain_batch,
+        wide_window,
+    )
 }

@@ -43,7 +43,7 @@ class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_d
     `api_version` is the newest version to be used: a release that has only older ones is asked in its newest.
     """
 
-    data: bytes | UnsetType = UNSET
+    data: Annotated[bytes, Meta(description="neither data nor recipe stand for null")] | UnsetType = UNSET
     recipe: Made | UnsetType = UNSET
     api_version: int = NEWEST
     acks: int = -1
@@ -53,6 +53,11 @@ class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_d
     beside: Annotated[bytes, Meta(description="a payload for another partition in the same request")] | UnsetType = (
         UNSET
     )
+
+
+    def is_null(self) -> bool:
+        """Whether there are no records at all, not even none."""
+        return self.data is UNSET and self.recipe is UNSET
 
 
 class InitProducerId(msgspec.Struct, frozen=True, tag_field="do", tag="init_producer_id", omit_defaults=True):
@@ -159,6 +164,7 @@ class StepAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     text: Annotated[str, Meta(description="what DumpLogSegments says")] = ""
     beside: Annotated[int, Meta(description="produce: the error code of the other partition")] | UnsetType = UNSET
     closed: Annotated[bool, Meta(description="the broker closed the connection instead of answering")] = False
+    silent: Annotated[bool, Meta(description="the broker did not answer, to this request only")] = False
     ended: Annotated[bool, Meta(description="the broker itself ended, or answered nothing any more")] = False
 
 
@@ -212,7 +218,8 @@ class Scenario:
     def is_plain(self) -> bool:
         """Whether it is one payload, produced without more ado: what a testee's `append` can be asked."""
         only = self.steps[0]
-        return len(self.steps) == 1 and isinstance(only, Produce) and not only.producer and not only.transactional
+        simple = isinstance(only, Produce) and not (only.producer or only.transactional or only.is_null())
+        return len(self.steps) == 1 and simple
 
 
 def op_of(steps: Sequence[Step]) -> Op:

@@ -134,6 +134,6 @@ def as_json(value: Any) -> str:
 def raw_bytes(case: Case) -> bytes:
     """The bytes to decode, or to produce; of an encode case those that are right, if there are any."""
     if isinstance(case.input, Scenario):
-        return b"".join(map(payload_of, case.input.produces()))
+        return b"".join(payload_of(step) for step in case.input.produces() if not step.is_null())
     given = input_of(case)
     return given if isinstance(given, bytes) else case.expect.data or b""

@@ -1,44 +1,141 @@
-"""The same brokers in containers: needs an engine, and the image that `kafkaproof broker build` made."""
+"""What is particular to brokers in containers; what they share with those here is in test_started.py."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from kafka_conformance.broker import container
+from kafka_conformance.broker import contained, container
 from kafka_conformance.broker.errors import NoBroker
+from kafka_conformance.broker.external import ExternalBroker
 from kafka_conformance.broker.releases import NEWEST, find_release
-from kafka_conformance.broker.wire import TopicPartition
-from kafka_records import Batch, Record, decode, encode
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.container, pytest.mark.slow]
+
+IMAGE = container.tag(find_release(NEWEST))
+# Starts a container, says its log, and is killed before it could be told of its end.
+PARENT = """
+import sys, time
+from pathlib import Path
+from kafka_conformance.broker.contained import Contained
+folder = Path(sys.argv[1])
+running = Contained(sys.argv[2], ["sh", "-c", "echo running; sleep 1000"], folder=folder, log=folder / "log")
+while "running" not in running.tail():
+    time.sleep(0.05)
+print(running.name, flush=True)
+time.sleep(1000)
+"""
 
 
-def test_what_is_produced_is_fetched() -> None:
-    """A record comes back from a broker in a container, after a crash and after a clean restart too."""
-    if not container.engine_runs():
-        pytest.skip("no container engine runs here")
-    if not container.has_image(find_release(NEWEST)):
-        pytest.skip(f"there is no image: kafkaproof broker build {NEWEST}")
-    where = TopicPartition("topic", 0)
-    batch = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=1, records=(Record(0, 1, b"k", b"v"),))
-    with container.start(NEWEST) as broker:
-        broker.create_topics({where.topic: 1})
-        with broker.client() as client:
-            answer = client.produce({where: encode(batch)})
-            assert isinstance(answer, dict)
-            assert answer[where].error_code == 0
-        for clean in (False, True):
-            broker.restart(clean=clean)
-            with broker.client() as client:
-                client.await_leaders({where.topic: 1})
-                found = client.fetch({where: 0})
-                assert isinstance(found, dict)
-                assert [each.records[0].value for each in decode(found[where].records)] == [b"v"]
-        folder = broker.data_directory
-    assert not folder.exists()
+def names() -> set[str]:
+    """All containers that there are, ended ones too."""
+    with closing(contained.engine()) as client:
+        return {each.name for each in client.containers.list(all=True, ignore_removed=True)}
+
+
+def until(true: object, seconds: float = 20) -> bool:
+    """Whether a condition comes true within *seconds*."""
+    assert callable(true)
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.1)
+    return bool(true())
+
+
+def test_exit_code_and_output(tmp_path: Path) -> None:
+    """A command that ends by itself leaves its exit code and output, and no container."""
+    argv = ["sh", "-c", "pwd; echo to standard error >&2; exit 7"]
+    running = contained.Contained(IMAGE, argv, folder=tmp_path, log=tmp_path / "log")
+    assert running.wait(20)
+    assert running.kill() == 7
+    assert running.tail().splitlines() == [str(tmp_path), "to standard error"]
+    assert running.name not in names()
+
+
+def test_terminated(tmp_path: Path) -> None:
+    """A command that handles SIGTERM ends in its own way."""
+    script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.02; done"
+    running = contained.Contained(IMAGE, ["sh", "-c", script], folder=tmp_path, log=tmp_path / "log")
+    assert until(lambda: "ready" in running.tail())
+    assert running.terminate(20)
+    assert (running.kill(), running.tail().splitlines()) == (3, ["ready", "bye"])
+
+
+def test_killed_by_us(tmp_path: Path) -> None:
+    """After `kill` the container is gone, the folder stays, and a second time does no harm."""
+    running = contained.Contained(IMAGE, ["sleep", "1000"], folder=tmp_path, log=tmp_path / "log")
+    assert running.name in names()
+    assert not running.has_ended()
+    assert running.kill() == -signal.SIGKILL
+    assert running.kill() == -signal.SIGKILL
+    assert running.name not in names()
+    assert tmp_path.exists()
+
+
+def test_killed_with_us(tmp_path: Path) -> None:
+    """When its starter is killed with SIGKILL, the container goes, and so does the folder."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", PARENT, str(folder), IMAGE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as parent:
+        assert parent.stdout is not None
+        name = parent.stdout.readline().strip()
+        assert name in names()
+        parent.send_signal(signal.SIGKILL)
+    assert until(lambda: name not in names())
+    assert until(lambda: not folder.exists())
+
+
+def test_a_broker_killed_with_us() -> None:
+    """After `kill -9` of the process that started it, no broker, no container and no folder is left."""
+    before = names()
+    command = [sys.executable, "-m", "kafka_conformance", "broker", "start", NEWEST, "--container"]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as parent:
+        assert parent.stdout is not None
+        said = re.match(r"Kafka \S+ at (\S+), logs in (\S+);", parent.stdout.readline())
+        assert said
+        bootstrap, folder = said[1], Path(said[2]).parent
+        ExternalBroker(bootstrap).stop()
+        parent.send_signal(signal.SIGKILL)
+    assert until(lambda: not folder.exists())
+    assert until(lambda: names() <= before)
+    with pytest.raises(NoBroker, match="no broker answers"):
+        ExternalBroker(bootstrap)
+
+
+def test_a_broker_that_fails_shows_its_log() -> None:
+    """When a broker does not come up, the message has the end of its log, and no container is left."""
+    before = names()
+    with pytest.raises(NoBroker, match=r"num\.io\.threads") as caught:
+        container.start(NEWEST, config={"num.io.threads": "none"})
+    assert "ConfigException" in caught.value.log
+    assert names() <= before
+
+
+def test_no_image() -> None:
+    """Where there is no image, one line says how to build it."""
+    with pytest.raises(NoBroker, match=r"there is no image .*kafkaproof broker build 0\.9\.0\.1") as caught:
+        container.start("0.9.0.1")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_base() -> None:
+    """An image cannot be built on one that is not there."""
+    with pytest.raises(NoBroker, match="could not be built on kafkaproof-test:missing"):
+        container.build("0.8.2.2", "kafkaproof-test:missing")
 
 
 def test_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no engine runs, one line says so."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
-    with pytest.raises(NoBroker, match=r"engine is not running|no docker here") as caught:
+    with pytest.raises(NoBroker, match="no container engine is running") as caught:
         container.start(NEWEST)
     assert "\n" not in str(caught.value)

@@ -28,7 +28,9 @@ from kafka_records.compression.lz4 import header_checksum
 from kafka_records.varint import encode_varint
 
 SNAPPY_HEADER = SNAPPY_STREAM[:16]
+HALF_A_MAGIC = SNAPPY_HEADER[:4] + b"[" + SNAPPY_HEADER[5:]
 END_MARK = bytes(4)
+GZIP_START = compress("gzip", ONE[:5], magic=2)
 EMPTY_MEMBER = compress("gzip", b"", magic=2)
 BIG = raw_record(value=bytes(range(256)) * 400)
 HALVES = (TWO[:9], TWO[9:])
@@ -64,10 +66,17 @@ GZIP: tuple[Produce, ...] = (
     v2("gzip: cut in the data", "GZP-05", framed("gzip", GZIP_MEMBER[:12]), -1, 87),
     v2("gzip: cut in the trailer", "GZP-05", framed("gzip", GZIP_MEMBER[:-1]), -1),
     v2("gzip: wrong trailer", "GZP-04", framed("gzip", GZIP_MEMBER[:-1] + b"\x01"), -1),
+    v2("gzip: cut in the checksum", "GZP-05", framed("gzip", GZIP_MEMBER[:-5]), -1),
+    v2(
+        "gzip: wrong checksum within a record, and no size",
+        "GZP-04",
+        framed("gzip", flip(GZIP_START, len(GZIP_START) - 5)[:-1]),
+        -1,
+    ),
     v2(
         "gzip: cut in the trailer within a record",
         "GZP-05",
-        framed("gzip", compress("gzip", ONE[:5], magic=2)[:-1]),
+        framed("gzip", GZIP_START[:-1]),
         -1,
         87,
     ),
@@ -107,6 +116,13 @@ SNAPPY: tuple[Produce, ...] = (
     ),
     v2("snappy: second header", "RWR-01", framed("snappy", SNAPPY_HEADER * 3 + SNAPPY_STREAM[16:]), 0),
     v2("snappy: a stack of headers", "SNP-04", framed("snappy", SNAPPY_HEADER * 50_000 + SNAPPY_STREAM[16:]), -1),
+    v2(
+        "snappy: half a magic, and a block cut short",
+        "SNP-08",
+        framed("snappy", SNAPPY_HEADER + snappy_block(ONE[:9]) + HALF_A_MAGIC + SNAPPY_STREAM[16:-1]),
+        -1,
+    ),
+    v2("snappy: half a magic at the end", "RWR-01", framed("snappy", SNAPPY_STREAM + HALF_A_MAGIC), 0),
     v2(
         "snappy: empty blocks", "RWR-01", framed("snappy", SNAPPY_HEADER + snappy_block(b"") * 9 + snappy_block(ONE)), 0
     ),

@@ -10,6 +10,7 @@ from tests.reference.append_message_cases import MESSAGES
 from kafka_corpus.vectors import load_vectors
 from kafka_records import AppendResult, LogState, RecordFormatError, TopicConfig, append
 from kafka_records.broker.releases import CHANGES, MINORS, behaviour
+from kafka_records.constants import INT32_MAX, INT64_MAX
 from kafka_records.layout import BATCH_V2, ENTRY
 from kafka_records.log import entries
 
@@ -91,6 +92,44 @@ def test_releases_that_are_not_known(release: str) -> None:
     with pytest.raises(RecordFormatError, match="no release") as caught:
         append(LOG, b"", TopicConfig(), release=release, api_version=7, now_ms=NOW)
     assert (caught.value.kind, caught.value.path) == ("malformed", "release")
+
+
+@pytest.mark.parametrize(
+    ("log", "now_ms", "path"),
+    [
+        (LogState(log_end_offset=-1), NOW, "log_end_offset"),
+        (LogState(log_end_offset=INT64_MAX), NOW, "log_end_offset"),
+        (LogState(leader_epoch=INT32_MAX + 1), NOW, "leader_epoch"),
+        (LogState(leader_epoch=-2), NOW, "leader_epoch"),
+        (LogState(), INT64_MAX + 1, "now_ms"),
+        (LogState(), -1, "now_ms"),
+    ],
+)
+def test_numbers_that_kafka_has_no_room_for(log: LogState, now_ms: int, path: str) -> None:
+    """Offsets, epochs and times outside of Java's types are refused by name."""
+    with pytest.raises(RecordFormatError) as caught:
+        append(log, b"", TopicConfig(), release="4.4.0", api_version=9, now_ms=now_ms)
+    assert (caught.value.kind, caught.value.path) == ("malformed", path)
+
+
+@pytest.mark.parametrize(
+    ("log", "now_ms"),
+    [
+        (LogState(log_end_offset=INT64_MAX - INT32_MAX, leader_epoch=INT32_MAX), INT64_MAX),
+        (LogState(leader_epoch=-1), 0),
+    ],
+)
+@pytest.mark.parametrize("release", ["4.4.0", "2.8.2", "0.10.2.2"])
+def test_the_largest_numbers(release: str, log: LogState, now_ms: int) -> None:
+    """Every payload has an answer where offset, epoch and time are as large or as small as they can be."""
+    settings = {"message.timestamp.type": "LogAppendTime", "compression.type": "gzip"}
+    for case in CASES:
+        for config in (case.config, {**case.config, **settings}):
+            version = 2 if release == "0.10.2.2" else case.version
+            result = append(
+                log, case.payload, TopicConfig.of(config), release=release, api_version=version, now_ms=now_ms
+            )
+            assert bool(result.stored) <= (result.error_code == 0)
 
 
 def test_patch_releases_stand_for_their_minor() -> None:

@@ -10,8 +10,13 @@ from tests.reference.append_cases import BATCH, MESSAGE_V1, NOW, RECORD, packed,
 from kafka_corpus.build import TIMESTAMP, put, raw_batch, raw_header, raw_message, raw_record, reseal
 from kafka_records import AppendResult, Header, LogState, RecordFormatError, TopicConfig, append, decode, encode
 from kafka_records.broker.errors import Thrown
-from kafka_records.broker.limits import MOST_RECORDS, check_room
+from kafka_records.broker.limits import HEAP, LARGEST_ARRAY, Room
+from kafka_records.broker.message_sets import read_fully
+from kafka_records.broker.releases import behaviour
+from kafka_records.broker.streams import open_stream
 from kafka_records.broker.strings import java_utf8
+from kafka_records.compression import compress
+from kafka_records.varint import encode_varint
 
 LOG = LogState(log_end_offset=100, leader_epoch=7)
 
@@ -68,6 +73,13 @@ def test_bit_3_in_a_rebuilt_batch() -> None:
     """Where the batch is rebuilt, all records get the client's maximum (TIM-26)."""
     (batch,) = decode(produce(raw_batch(RECORD, attributes=8, max_timestamp=5), compression_type="gzip").stored)
     assert [record.timestamp for record in batch.records] == [5]
+
+
+def test_out_of_order_before_there_were_outlines() -> None:
+    """Until 2.4 a compressed batch that is out of order was rebuilt rather than failing (OFF-05)."""
+    strange = packed("gzip", raw_record(offset_delta=5))
+    assert (produce(strange, "1.1.1", 2).path, produce(strange, "2.4.1", 2).error_code) == ("rebuilt", 87)
+    assert produce(strange, "2.5.1", 2).rule == "OFF-05"
 
 
 def test_rebuilding_writes_a_fresh_batch() -> None:
@@ -190,6 +202,14 @@ def test_settings_that_kafka_refuses(settings: dict[str, str], path: str) -> Non
     assert (caught.value.kind, caught.value.path) == ("malformed", path)
 
 
+def test_settings_are_read_as_kafka_reads_them() -> None:
+    """Blanks around values and between policies say nothing, nor do settings that are not about an append."""
+    said = {"cleanup.policy": " delete , compact ", "max.message.bytes": " 500 ", "compression.type": "gzip "}
+    plain = {"cleanup.policy": "compact", "max.message.bytes": "500", "compression.type": "gzip"}
+    unknown = {"compression.gzip.level": "9", "compression.zstd.level": "x", "no.such.setting": ""}
+    assert TopicConfig.of(said | unknown) == TopicConfig.of(plain)
+
+
 def test_settings_have_kafkas_defaults() -> None:
     """Nothing said means the release's defaults (SIZ-02, TIM-11)."""
     assert TopicConfig.of({"retention.ms": "5"}) == TopicConfig()
@@ -203,10 +223,56 @@ def test_settings_have_kafkas_defaults() -> None:
 
 
 def test_room_is_counted() -> None:
-    """What fits is no error, one more is."""
-    check_room(MOST_RECORDS, MOST_RECORDS)
+    """What fits is no error, one byte more is (HDR-18)."""
+    room = Room()
+    room.take(LARGEST_ARRAY, "REC-08")
+    room.take(HEAP - LARGEST_ARRAY, "REC-08")
+    with pytest.raises(Thrown, match="OutOfMemoryError") as caught:
+        room.take(1, "HDR-18")
+    assert caught.value.rule == "HDR-18"
+
+
+def test_one_array_is_smaller_than_the_heap() -> None:
+    """A length that no array can have is refused though nothing has been taken yet (REC-08)."""
     with pytest.raises(Thrown, match="OutOfMemoryError"):
-        check_room(MOST_RECORDS + 1, MOST_RECORDS)
+        Room().take(LARGEST_ARRAY + 1, "REC-08")
+    for size, code in ((LARGEST_ARRAY + 1, -1), (LARGEST_ARRAY, 87)):
+        payload = packed("gzip", encode_varint(size) + RECORD[1:])
+        assert produce(payload, compression_type="lz4").error_code == code
+
+
+def test_what_is_read_adds_up() -> None:
+    """Two lengths that fit alone and not together are too many, in records and in wrappers (REC-08)."""
+    room = Room()
+    stream = open_stream("zstd", compress("zstd", bytes(1000), magic=2), 2, behaviour("4.4.0"))
+    assert len(read_fully(stream, LARGEST_ARRAY, room)) == 1000
+    with pytest.raises(Thrown, match="OutOfMemoryError"):
+        read_fully(stream, LARGEST_ARRAY, room)
+
+
+@pytest.mark.parametrize("release", ["4.4.0", "2.8.2"])
+def test_headers_of_nothing(release: str) -> None:
+    """Millions of empty headers are skipped while a batch is kept, and too many for the heap if not (REC-15)."""
+    count = 2_000_000
+    record = raw_record(header_count=encode_varint(count), headers=bytes(2 * count))
+    assert produce(packed("zstd", record), release).path == "in place"
+    rebuilt = produce(packed("zstd", record), release, compression_type="gzip")
+    assert (rebuilt.error_code, rebuilt.rule) == (-1, "CMP-10")
+    one_too_few = raw_record(header_count=encode_varint(count + 1), headers=bytes(2 * count))
+    assert produce(packed("zstd", one_too_few), release).error_code == 87
+
+
+@pytest.mark.parametrize("release", ["4.4.0", "2.8.2"])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 1000, 1020, 1021, 1022, 1023, 1024, 9000])
+def test_runs_of_small_headers(release: str, count: int) -> None:
+    """Headers of two bytes, with a null value or an empty one, and others between them are told apart (REC-18)."""
+    small, null = raw_header(b"", b""), raw_header(b"", None)
+    headers = (small + null) * count + raw_header(b"k", b"v") + null * count
+    record = raw_record(header_count=encode_varint(3 * count + 1), headers=headers)
+    assert produce(packed("gzip", record + raw_record(offset_delta=1), count=2), release).path == "in place"
+    headless = (small + null) * count + raw_header(None, b"v") + null * count
+    wrong = raw_record(header_count=encode_varint(3 * count + 1), headers=headless)
+    assert produce(packed("gzip", wrong), release).rule == "REC-18"
 
 
 def test_errors_of_records_are_listed() -> None:

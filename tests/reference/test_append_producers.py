@@ -9,6 +9,7 @@ from tests.reference.append_cases import NOW, RECORD, records
 
 from kafka_corpus.build import TIMESTAMP, raw_batch
 from kafka_records import AppendResult, BatchMetadata, LogState, Producing, TopicConfig, append
+from kafka_records.broker.state import Verification
 from kafka_records.constants import INT32_MAX
 
 TRANSACTIONAL, CONTROL = 16, 32
@@ -117,6 +118,28 @@ def test_a_transaction_begun_by_produce_12_starts_at_0() -> None:
     first = batch(5, attributes=TRANSACTIONAL)
     assert [produce(IN_TRANSACTION, first, version=version).error_code for version in (9, 11, 12)] == [0, 0, 45]
     assert produce(IN_TRANSACTION, batch(0, attributes=TRANSACTIONAL), version=12).error_code == 0
+
+
+def test_what_was_asked_about_comes_first() -> None:
+    """A batch whose partition was not verified keeps those of higher sequences out until it has come (KIP-890)."""
+    outside = LogState(producing=Producing(transactional_id=True, in_transaction=False))
+    refused = produce(outside, batch(2, attributes=TRANSACTIONAL))
+    assert refused.error_code == 48
+    assert refused.log.verifying[1] == Verification(epoch=0, lowest_sequence=2, bumps_epoch=False)
+    inside = replace(refused.log, producing=Producing(transactional_id=True))
+    assert produce(inside, batch(3, attributes=TRANSACTIONAL)).error_code == 45
+    assert produce(inside, batch(3)).error_code == 45
+    taken = produce(inside, batch(2, attributes=TRANSACTIONAL))
+    assert (taken.error_code, dict(taken.log.verifying)) == (0, {})
+    assert produce(taken.log, batch(3, attributes=TRANSACTIONAL)).error_code == 0
+
+
+def test_the_lowest_sequence_of_the_newest_epoch() -> None:
+    """What was asked about keeps the lowest sequence, and starts anew with a higher epoch (KIP-890)."""
+    asked = Verification(epoch=1, lowest_sequence=5, bumps_epoch=False)
+    assert asked.seen(1, 6) == asked.seen(0, 3) == asked
+    assert asked.seen(1, 4) == replace(asked, lowest_sequence=4)
+    assert asked.seen(2, 9) == replace(asked, epoch=2, lowest_sequence=9)
 
 
 def test_old_formats_take_no_transactions() -> None:

@@ -127,7 +127,7 @@ def segment_of_the_blog() -> Draft:
 SIXTEEN_KIB: Final = bytes(16384)
 
 
-@case("SIZ-13", refs=["seed 004:184"])
+@case("SIZ-13", refs=["seed 004:184", "A36"])
 def large_v2_batch_of_the_blog() -> Draft:
     """A record of 16384 B takes 16456 B in v2: 61 + 11 + 16384, which seed 004 adds up to 17086 (A36)."""
     data = raw_batch(raw_record(value=SIXTEEN_KIB))

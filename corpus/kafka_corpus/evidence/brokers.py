@@ -179,7 +179,7 @@ def contradictions(root: Path, cases: Sequence[Case], contents: Mapping[str, str
         recorded = line.by_release() if line is not None and line.sha256 == contents[case.id] else {}
         if case.expect.answers and (reason := _newest_difference(case, scenario, recorded, releases)):
             yield case.id, reason
-        strict = {release: recorded[release] for release in PREDICTED if release in recorded}
+        strict: dict[str, Answers] = {release: recorded[release] for release in PREDICTED if release in recorded}
         for release, reason in unpredicted(scenario, strict):
             entries = [entry for entry in reviewed if entry.covers(case.id, release)]
             needed.update(entries)

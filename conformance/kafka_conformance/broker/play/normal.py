@@ -1,4 +1,4 @@
-"""What differs each time a broker is asked, made the same: its clock, and the producer ids that it assigned."""
+"""What differs each time a broker is asked, made the same: its clock, the producer ids that it assigned, its starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from kafka_records.log import entries
 
 # Milliseconds by which the broker's clock may be behind ours, or ahead.
 TOLERANCE: Final = 2_000
-HORIZON: Final = 0x40
+CONTROL, HORIZON = 0x20, 0x40
+# Where it lies in a marker, from the end: before the count of headers (TXN-14).  It counts the broker's starts.
+COORDINATOR_EPOCH: Final = -5
 
 
 def now_ms() -> int:
@@ -71,6 +73,8 @@ class Normal:
     def _batch(self, entry: bytes) -> bytes:
         header = dict(zip((each.name for each in BATCH_V2.fields), BATCH_V2.struct.unpack_from(entry), strict=True))
         changed = put(entry, "producer_id", self.producer(header["producer_id"]))
+        if header["attributes"] & CONTROL and header["record_count"]:
+            changed = changed[:COORDINATOR_EPOCH] + bytes(4) + changed[COORDINATOR_EPOCH + 4 :]
         if header["attributes"] & HORIZON:
             return self._ahead(changed if changed == entry else reseal(changed))
         changed = self._timed(self._timed(changed, "base_timestamp", BATCH_V2), "max_timestamp", BATCH_V2)

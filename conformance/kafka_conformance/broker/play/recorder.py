@@ -21,8 +21,6 @@ from kafka_conformance.broker.play.stage import CannotPlay, Patience, Stage
 from kafka_conformance.broker.wire import BrokerError, Client, WireError
 from kafka_corpus.scenario import Scenario, StepAnswer
 
-# CreateTopics: a setting that the release does not know, or a value.
-INVALID_CONFIG: Final = 40
 UNKNOWN_SERVER_ERROR: Final = -1
 TRIES: Final = 2
 
@@ -145,11 +143,7 @@ class Recorder:
         config = settings(scenario, self._broker.release)
         try:
             partitions = self._partitions.take(config, number)
-        except BrokerError as error:
-            if error.code == INVALID_CONFIG:
-                raise CannotPlay("the release does not know these settings") from error
-            raise
-        except NoBroker as error:
+        except (BrokerError, NoBroker) as error:
             raise CannotPlay(f"no topic with these settings: {error}") from error
         stage = Stage(self._broker, self._client, scenario, partitions, self._patience)
         answers = stage.play(ON_DISK)

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from kafka_conformance.broker.interface import Broker
 from kafka_conformance.broker.play.normal import Normal, now_ms
-from kafka_conformance.broker.wire import BrokerError, Client, Closed, Produced, TopicPartition, tables
+from kafka_conformance.broker.wire import BrokerError, Client, Closed, Produced, Silent, TopicPartition, tables
 from kafka_conformance.broker.wire.client import PAUSE
 from kafka_conformance.broker.wire.partitions import Fetched
 from kafka_conformance.broker.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
@@ -38,6 +38,8 @@ from kafka_records.log import entries
 # Seconds for a marker to get from the coordinator to the partition.
 MARKER_LIMIT: Final = 10.0
 IMPATIENT: Final = 0.2
+# Seconds until a request without records is taken for one that is never answered.
+NULL_LIMIT: Final = 3.0
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 RETENTION: Final = "delete.retention.ms"
 
@@ -97,6 +99,8 @@ class Stage:
 
     def produce(self, step: Produce) -> StepAnswer:
         """Produce, and fetch back what it added to the log."""
+        if step.is_null():
+            return self._produce_null(step)
         payloads = {self.partition: self._signed(step, payload_of(step))}
         if step.beside is not UNSET:
             payloads[self._beside[0]] = step.beside
@@ -113,6 +117,16 @@ class Stage:
         if step.beside is not UNSET:
             answer = msgspec.structs.replace(answer, beside=given[self._beside[0]].error_code)
         return answer
+
+    def _produce_null(self, step: Produce) -> StepAnswer:
+        """On a connection of its own, which has no further use if nothing comes (HDR-25)."""
+        version = min(step.api_version, self.client.newest(tables.PRODUCE))
+        with Client(self.broker.bootstrap, time_limit=NULL_LIMIT, ranges=self.client.ranges()) as client:
+            try:
+                given = client.produce({self.partition: None}, version)
+            except Silent:
+                return StepAnswer(silent=True)
+        return self._produced(given[self.partition]) if isinstance(given, dict) else StepAnswer(closed=True)
 
     def _produced(self, given: Produced) -> StepAnswer:
         return StepAnswer(

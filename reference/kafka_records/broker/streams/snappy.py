@@ -49,7 +49,12 @@ class SnappySource:
                     headers += 1
                     if headers > MOST_HEADERS:
                         raise Thrown("StackOverflowError", "SNP-04")
-                    self._at = repeated_header_end(self._data, self._at)
+                    end = repeated_header_end(self._data, self._at)
+                    if not self._data.startswith(MAGIC, self._at):
+                        # Half a magic ends this call only; the next goes on behind what was no header.
+                        self._at += HEADER.size
+                        return False
+                    self._at = end
                     continue
                 self._block = memoryview(self._read_block())
             except RecordFormatError as error:
