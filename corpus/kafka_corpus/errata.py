@@ -19,9 +19,9 @@ MOST_CASES: Final = 6
 INTRODUCTION: Final = """\
 # Errata: the seeds against one another, and against brokers
 
-The formats were described in five documents, the seeds, which contradict one another on {count} points. For each point this
-page has what each of them says, what holds, and the cases that show it, with what real brokers answered to them. It is written by
-`kafkaproof corpus compile` from the rule catalogue and the ledger of brokers' answers.
+The formats were described in five documents, the seeds, which contradict one another on {count} points. For each point
+this page has what each of them says, what holds, and the cases that show it, with what real brokers answered to them.
+It is written by `kafkaproof corpus compile` from the rule catalogue and the ledger of brokers' answers.
 
 {seeds}
 """
@@ -84,10 +84,8 @@ def sorted_releases(names: Iterable[str]) -> list[str]:
 
 def _outcome(case: Case, answer: Mapping[str, Any]) -> str:
     """The last step tells."""
-    if answer.get("as_expected"):
-        last = msgspec.to_builtins(case.expect.answers[-1])
-    else:
-        last = answer["steps"][-1]
+    expected = answer.get("as_expected", False)
+    last = msgspec.to_builtins(case.expect.answers[-1]) if expected else answer["steps"][-1]
     if last.get("ended"):
         return "the broker ended"
     if last.get("closed"):
@@ -95,4 +93,4 @@ def _outcome(case: Case, answer: Mapping[str, Any]) -> str:
     code = last.get("error_code", 0)
     if code:
         return CODES.get(code, f"error {code}")
-    return "taken as the case says" if answer.get("as_expected") else "taken"
+    return "taken as the case says" if expected else "taken"

@@ -47,6 +47,7 @@ from kafka_records import (
     recover,
 )
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
+from kafka_records.compaction import Segment as SegmentFile
 from kafka_records.log import entries
 from kafka_records.transactions.marker import BUMPS_EPOCH
 
@@ -58,7 +59,7 @@ LATEST, EARLIEST = -1, -2
 # socket.request.max.bytes: a broker reads no more.
 LARGEST_REQUEST: Final = 100 * 1024 * 1024
 # A fetch gives what is in one segment, and these decide where one ends.
-ROLLING: Final = frozenset({"segment.bytes", "segment.ms"})
+ROLLING: Final = frozenset({"segment.bytes", "segment.ms", "segment.index.bytes"})
 
 
 class Unpredicted(Exception):
@@ -86,9 +87,14 @@ class _Partition:
     producers: dict[str, _Producer] = field(default_factory=dict)
     # Whether the leader epoch is still that of a new partition.
     is_first_leader: bool = True
-    # Where the cleaner goes on, and how often it has been there: each time is later than the one before.
+    # Base offsets of the segments: the first, those of fillers, and those that begin behind fillers.
+    segments: list[int] = field(default_factory=lambda: [0])
+    # The last filler, and where the cleaner goes on.
+    filler: int | None = None
     first_dirty_offset: int = 0
-    cleanings: int = 0
+    # Whether the broker has shut down in order, and whether its recovery split a segment.
+    is_flushed: bool = False
+    is_split: bool = False
 
     @property
     def config(self) -> TopicConfig:
@@ -219,7 +225,7 @@ def _end_transaction(partition: _Partition, step: EndTransaction) -> StepAnswer:
 
 
 def _fetch(partition: _Partition, step: Fetch) -> StepAnswer:
-    if ROLLING & partition.settings.keys():
+    if ROLLING & partition.settings.keys() or partition.is_split:
         raise Unpredicted("which segment an offset is in")
     end = partition.log.log_end_offset
     limits: dict[str, Any] = {} if step.max_bytes is UNSET else {"partition_max_bytes": step.max_bytes}
@@ -261,34 +267,65 @@ def _segment(partition: _Partition, _: Segment) -> StepAnswer:
     return StepAnswer(data=partition.stored)
 
 
-def _restart(partition: _Partition, _: Restart) -> StepAnswer:
+def _restart(partition: _Partition, step: Restart) -> StepAnswer:
     partition.is_first_leader = False
+    partition.is_flushed = step.clean
     return StepAnswer()
 
 
 def _edit(partition: _Partition, step: Edit) -> StepAnswer:
     behind = b"" if step.cut else partition.stored[step.at + len(step.data) :]
     edited = partition.stored[: step.at] + step.data + behind
-    result = recover(edited, release=partition.release)
-    if result.error or result.splits:
-        raise Unpredicted("a broker that does not start, or makes other files")
-    partition.stored = result.data
     partition.is_first_leader = False
+    if partition.filler is None:
+        return _recovered(partition, edited)
+    if not partition.is_flushed:
+        raise Unpredicted("recovery of several segments")
+    # What was closed before the broker shut down in order is not looked at again.
+    partition.stored = edited
+    return StepAnswer(data=edited)
+
+
+def _recovered(partition: _Partition, edited: bytes) -> StepAnswer:
+    result = recover(edited, release=partition.release)
+    if result.error:
+        return StepAnswer(ended=True)  # SEG-13; what was there is put back
+    partition.stored, partition.is_split = result.data, result.splits
     partition.log = replace(partition.log, log_end_offset=result.next_offset)
     return StepAnswer(data=result.data)
 
 
 def _clean(partition: _Partition, _: Clean) -> StepAnswer:
-    config, given = CleanerConfig.of(partition.settings), Round(first_dirty_offset=partition.first_dirty_offset)
-    now_ms = NOW + partition.cleanings
-    result = compact(partition.stored, config, given, release=partition.release, now_ms=now_ms)
+    end, last = partition.log.log_end_offset, partition.filler
+    # The filler, which is in no answer.
+    partition.log = replace(partition.log, log_end_offset=end + 1)
+    is_open = any(producer.is_open for producer in partition.producers.values())
+    if last is not None and last + 1 < end:
+        # What was produced since began a segment, and the filler before it got a round of its own.
+        partition.segments.append(last + 1)
+        if not is_open:
+            _clean_round(partition, last + 1)
+    if not is_open:
+        _clean_round(partition, end)
+    partition.segments.append(end)
+    partition.filler = end
+    # CLN-25: an open transaction keeps the cleaner away.
+    return StepAnswer(data=partition.stored, silent=is_open)
+
+
+def _clean_round(partition: _Partition, end: int) -> None:
+    """The log up to the offset *end* is cleaned."""
+    given = Round(
+        first_dirty_offset=partition.first_dirty_offset,
+        first_uncleanable_offset=end,
+        high_watermark=partition.log.log_end_offset,
+        segments=[SegmentFile(base, NOW + at) for at, base in enumerate(partition.segments)],
+    )
+    config = CleanerConfig.of(partition.settings)
+    result = compact(partition.stored, config, given, release=partition.release, now_ms=NOW)
     if result.error:
         raise Unpredicted("a partition that cannot be cleaned")
-    partition.stored, partition.first_dirty_offset = result.data, result.next_dirty_offset
-    partition.cleanings += 1
-    # The filler, which is in no answer.
-    partition.log = replace(partition.log, log_end_offset=partition.log.log_end_offset + 1)
-    return StepAnswer(data=result.data)
+    partition.stored, partition.first_dirty_offset = result.data, end
 
 
 _PREDICTIONS: Final[dict[type[Step], Callable[[_Partition, Any], StepAnswer]]] = {

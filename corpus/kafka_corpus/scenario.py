@@ -54,7 +54,6 @@ class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_d
         UNSET
     )
 
-
     def is_null(self) -> bool:
         """Whether there are no records at all, not even none."""
         return self.data is UNSET and self.recipe is UNSET
@@ -97,7 +96,7 @@ class FindOffset(msgspec.Struct, frozen=True, tag_field="do", tag="find_offset",
 
 
 class Clean(msgspec.Struct, frozen=True, tag_field="do", tag="clean"):
-    """Have the cleaner go over all that is there; the answer holds the segments then."""
+    """Have the cleaner go over all that is there; the answer holds the segments then, and is `silent` if it keeps away."""
 
 
 class Restart(msgspec.Struct, frozen=True, tag_field="do", tag="restart", omit_defaults=True):
@@ -115,6 +114,7 @@ class Edit(msgspec.Struct, frozen=True, tag_field="do", tag="edit", omit_default
     at: int
     data: bytes = b""
     cut: bool = False
+    fatal: Annotated[bool, Meta(description="the broker may not start again; then the answer is `ended`")] = False
 
 
 class Segment(msgspec.Struct, frozen=True, tag_field="do", tag="segment"):
@@ -164,7 +164,7 @@ class StepAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     text: Annotated[str, Meta(description="what DumpLogSegments says")] = ""
     beside: Annotated[int, Meta(description="produce: the error code of the other partition")] | UnsetType = UNSET
     closed: Annotated[bool, Meta(description="the broker closed the connection instead of answering")] = False
-    silent: Annotated[bool, Meta(description="the broker did not answer, to this request only")] = False
+    silent: Annotated[bool, Meta(description="the broker did not answer, to this only")] = False
     ended: Annotated[bool, Meta(description="the broker itself ended, or answered nothing any more")] = False
 
 
@@ -203,6 +203,8 @@ class Scenario:
     def bounded(self) -> Scenario:
         """With the oldest and the newest release set, where the payloads or their versions leave no choice."""
         is_v2 = any(step.api_version >= FIRST_PRODUCE_OF_V2 for step in self.produces())
+        # KIP-98 brought v2 and transactions.
+        is_v2 = is_v2 or any(isinstance(step, InitProducerId) for step in self.steps)
         since = self.since or (FIRST_OF_V2 if is_v2 else OLDEST)
         until = self.until or (LAST_OF_V1 if any(True for _ in self.produces()) and not is_v2 else "")
         return replace(self, since=since, until=until)

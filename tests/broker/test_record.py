@@ -54,9 +54,8 @@ def test_broker_killed_in_the_middle(tmp_path: Path) -> None:
                 broker.kill()
         recorder.close()
     assert recorder.restarts == 1
-    kept = recording.path.read_text().splitlines()
-    assert [json.loads(line)["id"] for line in kept] == [line.id for line in lines]
-    assert sorted(line.id for line in lines) == sorted(each.id for each in asked)
+    answered = [line["id"] for line in map(json.loads, recording.path.read_text().splitlines()) if "steps" in line]
+    assert sorted(answered) == sorted(each.id for each in asked)
     ledger = brokers.load(Path(brokers.__file__).parent.parent)
     assert asking.differing(ledger, NEWEST, asked, {line.id: line for line in lines}) == []
 
@@ -75,7 +74,21 @@ def test_resumed(tmp_path: Path) -> None:
         lines = list(recorder.record(asked, recording))
         recorder.close()
     assert lines[:2] == first
-    assert len(lines) == len(asked) == len(recording.lines())
+    assert {line.id for line in lines} == {each.id for each in asked} == recording.lines().keys()
+
+
+def test_disk(tmp_path: Path) -> None:
+    """Behind every payload that was stored lies what was fetched back, and DumpLogSegments reads it so."""
+    asked = [each for each in some(NEWEST, every=3) if each.scenario.is_plain()]
+    recording = Recording(tmp_path / "answers.ndjson")
+    with local.start(NEWEST) as broker:
+        recorder = Recorder(broker)
+        lines = asking.ask(recorder, asked, recording, lambda *_: None)
+        recorder.close()
+    stored = [line for line in lines.values() if line.steps and line.steps[0].data]
+    assert len(stored) > 50
+    assert [line.id for line in stored if line.disk is None or line.disk.segment] == []
+    assert all(recording.lines()[line.id].disk == line.disk for line in stored)
 
 
 def kafkaproof(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -19,6 +19,7 @@ from kafka_conformance.connect import CannotRun, Connection, connect
 from kafka_conformance.results import Unusable
 from kafka_conformance.runner import Interrupted, Run, run
 from kafka_corpus.case import Case, Expectation, Recipe
+from kafka_corpus.registry import produced, refused
 
 Script = Callable[..., Connection]
 
@@ -94,11 +95,14 @@ def test_what_is_not_announced_is_not_asked(script: Script, tmp_path: Path, name
     }
 
 
-def test_operations_that_are_not_there_yet_are_skipped(script: Script, tmp_path: Path) -> None:
-    """A case of an operation that cannot be asked is skipped, with the reason."""
-    done = run(plan(script(REPLY), [replace(cases(1)[0], op="compact")], tmp_path))
+def test_what_brokers_are_asked_is_not_asked_of_codecs(script: Script, tmp_path: Path) -> None:
+    """A payload for a broker is left out, unless the testee announces that it can append."""
+    draft = produced(b"", refused(87))
+    payload = replace(cases(1)[0], id="a.payload", op=draft.op, input=draft.input, expect=draft.expect)
+    done = run(plan(script(REPLY), [*cases(1), payload], tmp_path))
 
-    assert (done.lines[0].outcome, done.lines[0].why) == ("skipped", "compact is not asked in this version")
+    assert [line.case for line in done.lines] == [cases(1)[0].id]
+    assert done.header.cases == 1
 
 
 def test_a_testee_that_cannot_run_leaves_no_result(tmp_path: Path) -> None:

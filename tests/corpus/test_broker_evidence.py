@@ -133,7 +133,7 @@ def test_ledger_file(place: Path) -> None:
 def test_brief_evidence_of_codec_cases() -> None:
     """What brokers answered to the bytes of a decode case stands there with a hash in place of bytes."""
     case = replace(CASES[1], op="decode", input=BATCH, expect=replace(CASES[1].expect, answers=()))
-    line = brokers.line_of(case.id, content_hash(case), {"4.4.0": (REFUSED,)})
+    line = brokers.line_of(case.id, content_hash(case), {"4.4.0": ((REFUSED,), None)})
     assert brokers.as_evidence(line, case) == {"4.4.0": BrokerAnswer(steps=[BriefStep(error_code=87)])}
 
 

@@ -100,7 +100,7 @@ def test_broken_line_is_refused(sample: list[Case]) -> None:
     ):
         with pytest.raises(ValueError, match=why):
             parse_line(broken)
-    with pytest.raises(ValueError, match="one of data, batch and recipe"):
+    with pytest.raises(ValueError, match="one of data, batch, recipe and scenario"):
         vectors.to_case(msgspec.structs.replace(vectors.to_vector(sample[0]), input=vectors.Input()))
 
 

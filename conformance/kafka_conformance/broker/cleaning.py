@@ -41,6 +41,10 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LAST_PRODUCE_BEFORE_V2: Final = 2
 
 
+class NotCleaned(NoBroker):
+    """The cleaner has not been over a partition, however long it was waited for."""
+
+
 def segment_bytes(release: str) -> int:
     """segment.bytes of a topic that is to be cleaned."""
     return (
@@ -107,12 +111,12 @@ def await_cleaned(broker: Broker, partition: TopicPartition, *, limit: float = L
     A transaction that is still open keeps the cleaner away; with one this fails.
 
     Raises:
-        NoBroker: it has not after *limit* seconds.
+        NotCleaned: it has not after *limit* seconds.
     """
     end = time.monotonic() + limit
     while cleaned_up_to(broker, partition) < active_base_offset(broker, partition):
         if time.monotonic() > end:
-            raise NoBroker(f"the cleaner has not been over {partition.topic}-{partition.partition} in {limit:g} s")
+            raise NotCleaned(f"the cleaner has not been over {partition.topic}-{partition.partition} in {limit:g} s")
         time.sleep(PAUSE)
 
 
@@ -124,7 +128,8 @@ def force_clean(broker: Broker, client: Client, partition: TopicPartition, *, li
     time: that one is waited for first, if this is not the first call.
 
     Raises:
-        NoBroker: the cleaner has not done it after *limit* seconds.
+        NotCleaned: the cleaner has not done it after *limit* seconds.
+        NoBroker: the filler could not be sent, or began no segment.
         BrokerError: the filler was refused.
     """
     await_cleaned(broker, partition, limit=limit)
@@ -194,15 +199,19 @@ def edit_segment(broker: Broker, partition: TopicPartition, at: int, data: bytes
     Raises:
         NoBroker: its disk cannot be seen, or it does not start with what it finds.
     """
-    files = segment_files(broker, partition)
     broker.kill()
-    path, at = _place(files, at)
+    write_over(broker, partition, at, data, cut=cut)
+    start_unclean(broker)
+
+
+def write_over(broker: Broker, partition: TopicPartition, at: int, data: bytes, *, cut: bool = False) -> None:
+    """What `edit_segment` does to the files, of a broker that is down."""
+    path, at = _place(segment_files(broker, partition), at)
     with path.open("r+b") as file:
         file.seek(at)
         file.write(data)
         if cut:
             file.truncate()
-    _start_unclean(broker)
 
 
 def plant(broker: Broker, logs: Mapping[TopicPartition, bytes]) -> None:
@@ -215,7 +224,7 @@ def plant(broker: Broker, logs: Mapping[TopicPartition, bytes]) -> None:
     broker.kill()
     for partition, path in files.items():
         path.write_bytes(logs[partition])
-    _start_unclean(broker)
+    start_unclean(broker)
 
 
 def _place(files: list[Path], at: int) -> tuple[Path, int]:
@@ -227,7 +236,7 @@ def _place(files: list[Path], at: int) -> tuple[Path, int]:
     return files[-1], at
 
 
-def _start_unclean(broker: Broker) -> None:
+def start_unclean(broker: Broker) -> None:
     """Start *broker* as after a crash: with recovery."""
     assert broker.data_directory is not None
     (broker.data_directory / CLEAN_SHUTDOWN).unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -25,8 +26,12 @@ from kafka_corpus.evidence import brokers
 from kafka_corpus.vectors import load_vectors
 
 DEFAULT_FOLDER: Final = "kafkaproof-results/brokers"
-# The cleaner looks again that often, in milliseconds; else every case that it is in would take 15 s.
-CONFIG: Final = {"log.cleaner.backoff.ms": "100"}
+CONFIG: Final = {
+    # The cleaner looks again that often, in milliseconds; else every case that it is in would take 15 s.
+    "log.cleaner.backoff.ms": "100",
+    # Producers of cases look years old; they are forgotten at a restart, and not at some moment before.
+    "producer.id.expiration.check.interval.ms": "86400000",
+}
 MOST_SHOWN: Final = 40
 
 only_option = click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
@@ -139,8 +144,12 @@ class _Run:
         }
 
     def _ask(self, release: str, asked: Sequence[Asked], recording: Recording) -> dict[str, Line]:
-        with progress(release, "restarts") as told, self._start(release, config=CONFIG) as broker:
-            recorder = Recorder(broker)
+        with progress(release, "restarts") as told, ExitStack() as started:
+
+            def start() -> JvmBroker:
+                return started.enter_context(self._start(release, config=CONFIG))
+
+            recorder = Recorder(start(), anew=start)
             try:
                 return asking.ask(recorder, asked, recording, told)
             finally:

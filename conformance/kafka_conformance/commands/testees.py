@@ -1,23 +1,35 @@
-"""`kafkaproof testees` lists the known ones; `kafkaproof testee reference` is one."""
+"""`kafkaproof testees` lists the known ones and builds them; `kafkaproof testee reference` is one."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from typing import Any
+import time
+from typing import Any, Final
 
 import click
 import msgspec
 
 from kafka_conformance.connect.container import ENGINE
-from kafka_conformance.connect.known import KNOWN, Known
+from kafka_conformance.connect import BadConnect, CannotRun
+from kafka_conformance.connect.known import KNOWN, Known, everyone, find
+from kafka_conformance.testees import built
+
+CANNOT_RUN: Final = 3
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
-def testees(as_json: bool) -> None:
+@click.pass_context
+def testees(ctx: click.Context, as_json: bool) -> None:
     """List known testees, their versions and languages, and whether they can run here."""
-    listed = [_described(known) for known in KNOWN]
+    if ctx.invoked_subcommand:
+        return
+    try:
+        listed = [_described(known) for known in everyone()]
+    except CannotRun as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_RUN)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode({"testees": listed, "miniatures": _miniatures()}), indent=2))
     else:
@@ -64,6 +76,62 @@ def _show(listed: list[dict[str, Any]]) -> None:
     on.print()
     on.print(Text("any other: direct:MODULE, process:COMMAND LINE, container:IMAGE " + f"({engine})", style="dim"))
     on.print(Text("wrong on purpose: miniature:NAME (kafkaproof testees --json lists them)", style="dim"))
+
+
+@testees.command()
+@click.argument("names", metavar="NAME[@VERSION]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Build all that have something to build.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
+def build(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
+    """Build testees in other languages, with pinned versions, unless that has been done.
+
+    One whose toolchain is not here is skipped, and a line says what it takes.
+    Exit code 3 if one could not be built.
+    """
+    if everything == bool(names):
+        raise click.UsageError("say which testees to build, or --all")
+    done = []
+    for known in _to_build(names):
+        done.append(_build(known))
+        if not as_json:
+            click.echo(_line(done[-1]))
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode({"testees": done}), indent=2))
+    if any(each["state"] == "failed" for each in done):
+        sys.exit(CANNOT_RUN)
+
+
+def _to_build(names: tuple[str, ...]) -> list[Known]:
+    """The named ones, or all that have a recipe."""
+    try:
+        found = [find(name) for name in names] if names else [known for known in everyone() if known.recipe]
+    except BadConnect as error:
+        raise click.UsageError(str(error)) from error
+    except CannotRun as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_RUN)
+    return [known for known in found if known]
+
+
+def _build(known: Known) -> dict[str, Any]:
+    before = time.monotonic()
+    state, why = "ready", ""
+    try:
+        if known.recipe and not built.is_built(known.recipe):
+            built.build(known.recipe)
+            state = "built"
+    except built.ToolchainMissing as error:
+        state, why = "skipped", str(error)
+    except built.BuildError as error:
+        state, why = "failed", str(error)
+    seconds = round(time.monotonic() - before, 1)
+    return {"name": known.name, "version": known.version(), "state": state, "why": why, "seconds": seconds}
+
+
+def _line(done: dict[str, Any]) -> str:
+    took = f" in {done['seconds']} s" if done["state"] == "built" else ""
+    why = f": {done['why']}" if done["why"] else ""
+    return f"{done['name']} {done['version']}: {done['state']}{took}{why}".replace("  ", " ")
 
 
 @click.command()

@@ -1,19 +1,29 @@
-"""Testees known by name: what `kafkaproof testees` lists."""
+"""Testees known by name: what `kafkaproof testees` lists.
+
+Those in Python are modules of ours, served by this interpreter.  The others
+are built by their recipes (`testees/recipe.py`) when they are first asked for.
+`NAME@VERSION` is the same testee with another release of its codec, in a build
+of its own.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from shutil import which
+from pathlib import Path, PurePath
 from typing import Final
 
-from kafka_conformance.connect import VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, Connection
+from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, Connection
 from kafka_conformance.connect.direct import direct
+from kafka_conformance.connect.process import VIRTUAL_MACHINES
+from kafka_conformance.testees import built
+from kafka_conformance.testees.recipe import SOURCES_VARIABLE, Recipe, RecipeError, folder_of_sources, recipes
 
 MINIATURE: Final = "miniature:"
 JAVA: Final = "java-kafka-clients"
 INSTALL: Final = "pip install 'kafkaproof[testees]'"
+OURS: Final = "kafkaproof"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,33 +33,31 @@ class Known:
     Attributes:
         name: as given to `certify`.
         about: what it is, in a few words.
-        module: its adapter, or what builds and starts it.
+        module: its adapter in Python; empty for one that is built.
         packages: the import names that it needs.
-        programs: the programs that it needs.
         distribution: what its version is the version of.
         environment: variables that make it this codec and not another.
+        recipe: how it is built, or installed for a version of its own.
     """
 
     name: str
     about: str
-    module: str
+    module: str = ""
     packages: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()
-    distribution: str = "kafkaproof"
+    distribution: str = OURS
     language: str = "python"
     environment: tuple[tuple[str, str], ...] = ()
+    recipe: Recipe | None = None
 
     def missing(self) -> tuple[str, ...]:
         """The packages and programs that are not here."""
         packages = tuple(name for name in self.packages if find_spec(name) is None)
-        return packages + tuple(name for name in self.programs if which(name) is None)
+        return packages + (self.recipe.missing() if self.recipe else ())
 
     def version(self) -> str | None:
         """The version that would be judged; None if it is not installed."""
-        if self.name == JAVA:
-            from kafka_conformance.testees import java
-
-            return java.DEFAULT_RELEASE
+        if self.recipe:
+            return self.recipe.version
         try:
             return version(self.distribution)
         except PackageNotFoundError:
@@ -82,45 +90,99 @@ KNOWN: Final = (
         distribution="aiokafka",
         environment=(("AIOKAFKA_NO_EXTENSIONS", "1"),),
     ),
-    Known(
-        name=JAVA,
-        about="Kafka's own client; Maven builds the adapter when it is first asked for",
-        module=f"{_TESTEES}.java",
-        programs=("java", "javac", "mvn"),
-        language="java",
-    ),
 )
 
 
+def everyone() -> tuple[Known, ...]:
+    """All testees that have a name: those of `KNOWN`, then those with a recipe.
+
+    Raises:
+        CannotRun: a recipe cannot be used.
+    """
+    try:
+        return KNOWN + tuple(map(_from_recipe, recipes()))
+    except RecipeError as error:
+        raise CannotRun(str(error)) from error
+
+
+def _from_recipe(recipe: Recipe) -> Known:
+    return Known(name=recipe.name, about=recipe.about, language=recipe.language, recipe=recipe)
+
+
 def find(name: str) -> Known | None:
-    """The known testee *name*, None for a miniature.  Raises `BadConnect` for any other name."""
+    """The known testee *name*, or NAME@VERSION; None for a miniature.  Raises `BadConnect` for any other name."""
     if name.startswith(MINIATURE):
         return None
-    for known in KNOWN:
-        if known.name == name:
-            return known
-    names = ", ".join(known.name for known in KNOWN)
-    raise BadConnect(f"no testee {name!r}: known are {names}; or say direct:, process: or container:")
+    plain, at, asked = name.partition("@")
+    for known in everyone():
+        if known.name == plain:
+            return at_version(known, asked) if at else known
+    names = ", ".join(known.name for known in everyone())
+    others = "" if folder_of_sources() else f" ({SOURCES_VARIABLE} may name the folder of more)"
+    raise BadConnect(f"no testee {name!r}: known are {names}{others}; or say direct:, process: or container:")
+
+
+def at_version(known: Known, asked: str) -> Known:
+    """*known* with the release *asked* of its codec, in a build of its own.
+
+    Raises:
+        BadConnect: *asked* is no version, or the testee is of this project.
+    """
+    if known.module and known.distribution == OURS:
+        raise BadConnect(f"{known.name} is of this project, and has no other releases")
+    try:
+        recipe = (known.recipe or _installed(known)).at(asked)
+    except RecipeError as error:
+        raise BadConnect(f"{known.name}@{asked}: {error}") from error
+    return replace(known, name=f"{known.name}@{asked}", recipe=recipe, packages=())
+
+
+def _installed(known: Known) -> Recipe:
+    """How one in Python is installed for a version of its own: in a folder that goes before the installed packages."""
+    pip = ("{python}", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    uv = ("uv", "pip", "install", "--quiet", "--python", "{python}")
+    tool = pip if find_spec("pip") else uv
+    return Recipe(
+        name=known.name,
+        project=known.distribution,
+        about=known.about,
+        language=known.language,
+        version="",
+        folder=Path(__file__).parent,
+        sources=(),
+        programs=() if tool is pip else ("uv",),
+        build=((*tool, "--target", "{build}", f"{known.distribution}=={{version}}"),),
+        run=(),
+        environment=known.environment,
+    )
 
 
 def by_name(name: str) -> Connection:
-    """The connection to the known testee *name*."""
+    """The connection to the known testee *name*, built now if it has to be."""
     known = find(name)
     if known is None:
         plain = name.removeprefix(MINIATURE).replace("-", "_")
         return replace(direct(f"kafka_conformance.miniatures.{plain}"), name=name)
-    missing = known.missing()
-    if missing:
+    if missing := known.missing():
         hint = INSTALL if known.packages else f"install {', '.join(missing)}"
         raise CannotRun(f"{known.name} cannot run: {', '.join(missing)} is not installed", hint)
-    return _java() if known.name == JAVA else replace(direct(known.module, known.environment), name=known.name)
-
-
-def _java() -> Connection:
-    from kafka_conformance.testees import java
-
+    if known.recipe is None:
+        return replace(direct(known.module, known.environment), name=known.name)
     try:
-        argv = java.command(java.build(java.default_directory()))
-    except java.JavaTesteeError as error:
-        raise CannotRun(f"{JAVA} cannot run: {error}", "it takes Maven, a JDK and a checkout of Kafkaproof") from error
-    return Connection(name=JAVA, argv=tuple(argv), memory=VIRTUAL_MACHINE_MEMORY)
+        return _of_build(known, known.recipe)
+    except built.BuildError as error:
+        raise CannotRun(f"{known.name} cannot run: {error}", f"kafkaproof testees build {known.name}") from error
+
+
+def _of_build(known: Known, recipe: Recipe) -> Connection:
+    folder = built.build(recipe)
+    if known.module:
+        connection = direct(known.module, known.environment)
+        environment = tuple((key, f"{folder}:{value}" if key == "PYTHONPATH" else value)
+                            for key, value in connection.environment)
+        return replace(connection, name=known.name, environment=environment)
+    argv = built.command(recipe, folder)
+    virtual = PurePath(argv[0]).name in VIRTUAL_MACHINES
+    memory = VIRTUAL_MACHINE_MEMORY if virtual else DEFAULT_MEMORY
+    environment = tuple((key, value.replace("{build}", str(folder))) for key, value in recipe.environment)
+    return Connection(name=known.name, argv=tuple(argv), environment=environment, memory=memory)

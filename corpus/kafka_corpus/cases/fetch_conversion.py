@@ -20,7 +20,7 @@ OLD = 2  # the last produce version that takes v0 and v1
 PACKED: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4"}
 CODECS: dict[str, Compression] = {"none": "none", **PACKED}
 MAGICS = {"v0": 0, "v1": 1}
-FORMATS = {"v0": (0, "0.9.0"), "v1": (1, "0.10.2")}
+FORMATS = {"v0": (0, "0.9.0"), "v1": (1, "0.10.0")}
 # inter.broker.protocol.version 3.0 made message.format.version void (KIP-724).
 LAST_WITH_OLD_FORMATS = "2.8.2"
 # v1 brought timestamps and message.format.version (KIP-32).
@@ -174,7 +174,7 @@ def wrapper_stored_as_it_is(codec: Compression) -> Draft:
     """In its own message format a v1 wrapper is stored without being compressed anew, and fetched as it is."""
     data = message_set(1, codec)
     step = Produce(data=data, api_version=OLD)
-    config = {"message.format.version": "0.10.2"}
+    config = {"message.format.version": "0.10.0"}
     return scene((step, stored(data)), fetches(data, 3), config=config, since=FIRST_OF_V1, until=LAST_WITH_OLD_FORMATS)
 
 
@@ -188,7 +188,7 @@ def copied_to_an_old_fetch(api_version: int) -> Draft:
     return scene((step, stored(data)), old, config=config, since=FIRST_OF_V1, until=LAST_WITH_OLD_FORMATS)
 
 
-OLD_FORMAT = {"message.format.version": "0.10.2"}
+OLD_FORMAT = {"message.format.version": "0.10.0"}
 
 
 @case("CNV-01")

@@ -187,7 +187,7 @@ def producers_do_not_fence_one_another() -> Draft:
 @case("PID-18", each=CODECS)
 def idempotent_data_below_v2(codec: Compression) -> Draft:
     """A topic of an older message format takes no batches of idempotent producers."""
-    config = {"message.format.version": "0.10.2"}
+    config = {"message.format.version": "0.10.0"}
     return produced(numbered_from(0, 2, codec), refused(UNSUPPORTED_FOR_MESSAGE_FORMAT), config=config, until="2.8.2")
 
 
@@ -195,7 +195,7 @@ def idempotent_data_below_v2(codec: Compression) -> Draft:
 def idempotent_data_without_a_producer_id_below_v2() -> Draft:
     """Where there is no producer id, an epoch and a sequence are no hindrance to an older message format."""
     batch = sent(1, producer_epoch=3, base_sequence=9)
-    config = {"message.format.version": "0.10.2"}
+    config = {"message.format.version": "0.10.0"}
     return produced(batch, stored(set_of([record_of(1, 0, b"key 0", b"value 0")], 1)), config=config, until="2.8.2")
 
 

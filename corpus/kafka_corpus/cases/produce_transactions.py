@@ -39,7 +39,7 @@ from kafka_records.constants import Compression
 CODECS: dict[str, Compression] = {"none": "none", "gzip": "gzip"}
 TRANSACTIONAL = 0x10
 NO_ID = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
-OLD_FORMAT = {"message.format.version": "0.10.2"}
+OLD_FORMAT = {"message.format.version": "0.10.0"}
 LAST_WITH_OLD_FORMATS = "2.8.2"
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -38,11 +39,23 @@ PREDICTED: Final = ("2.8.2", "4.4.0")
 Answers = tuple[StepAnswer, ...]
 
 
-class Given(msgspec.Struct, frozen=True):
-    """The same answers, and the releases that gave them."""
+class Disk(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was on the broker's disk behind the answers, as far as it is something else.
+
+    `segment` is what the files hold, if that is not what was fetched back; `dump` is in what DumpLogSegments reads
+    other than their headers say.
+    """
+
+    segment: bytes = b""
+    dump: str = ""
+
+
+class Given(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The same answers, and the releases that gave them; `disk` where that was looked at."""
 
     releases: list[str]
     steps: Answers
+    disk: Disk | None = None
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -57,8 +70,13 @@ class Line(msgspec.Struct, frozen=True):
         found = {release: given.steps for given in self.answers for release in given.releases}
         return dict(sorted(found.items(), key=lambda item: release_number(item[0])))
 
+    def seen(self) -> dict[str, tuple[Answers, Disk | None]]:
+        """The answers and what was on the disk."""
+        return {release: (given.steps, given.disk) for given in self.answers for release in given.releases}
+
 
 Ledger = dict[str, Line]
+NOTHING_SEEN: Final[Mapping[str, Disk]] = MappingProxyType({})
 
 _encoder = msgspec.json.Encoder()
 _lines = msgspec.json.Decoder(Line)
@@ -82,22 +100,28 @@ def write(root: Path, ledger: Ledger) -> None:
     pack.write(root / FOLDER / FILE, text(ledger))
 
 
-def with_answers(ledger: Ledger, release: str, content: Mapping[str, str], answers: Mapping[str, Answers]) -> Ledger:
-    """*ledger* with the *answers* of *release*, by case id; *content* has the hashes of the cases."""
+def with_answers(
+    ledger: Ledger,
+    release: str,
+    content: Mapping[str, str],
+    answers: Mapping[str, Answers],
+    disks: Mapping[str, Disk] = NOTHING_SEEN,
+) -> Ledger:
+    """*ledger* with the *answers* of *release* and what was on its *disks*; *content* has the hashes of the cases."""
     merged = dict(ledger)
     for id_, given in answers.items():
         old = ledger.get(id_)
-        known = old.by_release() if old is not None and old.sha256 == content[id_] else {}
-        merged[id_] = line_of(id_, content[id_], known | {release: given})
+        known = old.seen() if old is not None and old.sha256 == content[id_] else {}
+        merged[id_] = line_of(id_, content[id_], {**known, release: (given, disks.get(id_))})
     return merged
 
 
-def line_of(id_: str, content: str, answers: Mapping[str, Answers]) -> Line:
-    """The line of a case, equal answers together, oldest release first."""
-    together: dict[Answers, list[str]] = {}
-    for release in sorted(answers, key=release_number):
-        together.setdefault(answers[release], []).append(release)
-    return Line(id_, content, [Given(releases, steps) for steps, releases in together.items()])
+def line_of(id_: str, content: str, seen: Mapping[str, tuple[Answers, Disk | None]]) -> Line:
+    """The line of a case, what is equal together, oldest release first."""
+    together: dict[tuple[Answers, Disk | None], list[str]] = {}
+    for release in sorted(seen, key=release_number):
+        together.setdefault(seen[release], []).append(release)
+    return Line(id_, content, [Given(releases, *given) for given, releases in together.items()])
 
 
 def pruned(ledger: Ledger, contents: Mapping[str, str]) -> Ledger:

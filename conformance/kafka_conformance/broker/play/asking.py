@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_conformance.broker.play.recorder import Asked, Line, Recorder, Recording, answers_of
+from kafka_conformance.broker.play.recorder import Asked, Line, Recorder, Recording, answers_of, disks_of
 from kafka_conformance.runner import Progress
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import brokers
@@ -48,7 +48,8 @@ def ask(recorder: Recorder, asked: Sequence[Asked], recording: Recording, told: 
 
 def merged(ledger: brokers.Ledger, release: str, asked: Sequence[Asked], lines: Mapping[str, Line]) -> brokers.Ledger:
     """*ledger* with the answers in *lines*."""
-    return brokers.with_answers(ledger, release, {each.id: each.sha256 for each in asked}, answers_of(lines))
+    content = {each.id: each.sha256 for each in asked}
+    return brokers.with_answers(ledger, release, content, answers_of(lines), disks_of(lines))
 
 
 @dataclass(frozen=True, slots=True)

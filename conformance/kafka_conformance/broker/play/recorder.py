@@ -6,8 +6,9 @@ once more on an empty partition.  If it ends there again, that is the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,14 +16,26 @@ import msgspec
 
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.interface import Broker
-from kafka_conformance.broker.play.disk import ON_DISK, settings
+from kafka_conformance.broker.play.disk import ON_DISK, settings, together
+from kafka_conformance.broker.play.dumping import Stored, look
 from kafka_conformance.broker.play.partitions import Fresh
 from kafka_conformance.broker.play.stage import CannotPlay, Patience, Stage
 from kafka_conformance.broker.wire import BrokerError, Client, WireError
-from kafka_corpus.scenario import Scenario, StepAnswer
+from kafka_corpus.evidence.brokers import Disk
+from kafka_corpus.scenario import (
+    Edit,
+    EndTransaction,
+    Fetch,
+    InitProducerId,
+    Produce,
+    Restart,
+    Scenario,
+    StepAnswer,
+)
 
 UNKNOWN_SERVER_ERROR: Final = -1
-TRIES: Final = 2
+# So many partitions are looked at on the disk together.
+LOOK_AT: Final = 300
 
 Answers = tuple[StepAnswer, ...]
 
@@ -36,12 +49,13 @@ class Asked(NamedTuple):
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one broker answered to one case; `skipped` says why it could not be asked."""
+    """What one broker answered to one case; `skipped` says why it could not be asked, `disk` what was on its disk."""
 
     id: str
     sha256: str
     steps: Answers = ()
     skipped: str = ""
+    disk: Disk | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,12 @@ class Recording:
             return {}
         data = self.path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
-        return {line.id: line for line in _lines.decode_lines(whole)}
+        found: dict[str, Line] = {}
+        for line in _lines.decode_lines(whole):
+            # The disk is looked at later, for many cases at once.
+            seen = line.disk is not None and line.id in found
+            found[line.id] = msgspec.structs.replace(found[line.id], disk=line.disk) if seen else line
+        return found
 
     def begin(self, asked: Sequence[Asked]) -> dict[str, Line]:
         """Make the file ready to be added to; what it holds of *asked* already."""
@@ -86,12 +105,22 @@ def _line(line: Line) -> bytes:
 class Recorder:
     """Plays scenarios to one broker, which is started again whenever it ends."""
 
-    def __init__(self, broker: Broker, *, fresh: Callable[[Broker, int], Fresh] | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        fresh: Callable[[Broker, int], Fresh] | None = None,
+        anew: Callable[[], Broker] | None = None,
+    ) -> None:
+        """Ask *broker*; *anew* gives another one should it not start on its data any more."""
         self._broker = broker
+        self._anew = anew
         self._fresh = fresh or (lambda running, start: Fresh(running, prefix=f"case-{start}"))
         self._partitions: Fresh | None = None
         self._client: Client | None = None
         self._patience = Patience()
+        self._last: Stage | None = None
+        self._stored: list[Stored] = []
         self.renewals = 0
         self.restarts = 0
 
@@ -109,17 +138,60 @@ class Recorder:
         """
         earned = recording.begin(asked)
         yield from earned.values()
-        # Those that end the broker come last: starting it takes longer than all others.
-        for each in sorted(asked, key=lambda each: each.scenario.restarts()):
-            if each.id not in earned:
-                line = self._ask(each)
-                recording.add(line)
-                yield line
+        todo = [each for each in asked if each.id not in earned]
+        for line in chain(self._one_by_one(todo), self._together(todo)):
+            recording.add(line)
+            yield line
+            if len(self._stored) >= LOOK_AT:
+                yield from self._look(recording, todo)
+        yield from self._look(recording, todo)
+
+    def _look(self, recording: Recording, todo: Iterable[Asked]) -> Iterator[Line]:
+        """The disk behind what was stored since the last look."""
+        stored, self._stored = self._stored, []
+        if self._broker.data_directory is None or not stored:
+            return
+        lines, contents = recording.lines(), {each.id: each.sha256 for each in todo}
+        for id_, disk in look(self._broker, stored).items():
+            recording.add(Line(id_, contents[id_], disk=disk))
+            yield msgspec.structs.replace(lines[id_], disk=disk)
+
+    def _one_by_one(self, todo: Iterable[Asked]) -> Iterator[Line]:
+        return (self._ask(each) for each in todo if not can_share(each.scenario))
+
+    def _together(self, todo: Iterable[Asked]) -> Iterator[Line]:
+        """Those that end the broker, which takes longer to start than all else: one start for many of them."""
+        sharing = [each for each in todo if can_share(each.scenario)]
+        for clean in (False, True):
+            group = [each for each in sharing if is_clean(each.scenario) is clean]
+            try:
+                yield from self._play_together(group)
+            except (CannotPlay, NoBroker, WireError, OSError):
+                # One of them, we do not know which: each by itself then.
+                self._restart()
+                yield from map(self._ask, group)
+
+    def _play_together(self, group: Sequence[Asked]) -> list[Line]:
+        lines, stages = [], {}
+        for each in group:
+            try:
+                stages[self._stage(each.scenario)] = each
+            except CannotPlay as error:
+                lines.append(Line(each.id, each.sha256, skipped=str(error)))
+        while ending := _at_their_ends(stages):
+            together(ending)
+            self._client = next(iter(ending)).client
+            for stage in stages:
+                stage.client = self._client
+        self.renew(self._client)
+        return lines + [Line(each.id, each.sha256, tuple(stage.answers)) for stage, each in stages.items()]
 
     def _ask(self, asked: Asked) -> Line:
         for last in (False, True):
             try:
-                return Line(asked.id, asked.sha256, self.play(asked.scenario))
+                answers = self.play(asked.scenario)
+                self._note(asked.id, asked.scenario, answers)
+                return Line(asked.id, asked.sha256, answers)
             except CannotPlay as error:
                 return Line(asked.id, asked.sha256, skipped=str(error))
             except (WireError, OSError):
@@ -135,31 +207,54 @@ class Recorder:
             CannotPlay: it cannot be brought to it.
             WireError: it ended, or is silent.
         """
-        if self._partitions is None:
-            self._partitions = self._fresh(self._broker, self.renewals)
-        if self._client is None:
-            self._client = self._broker.client()
-        number = 2 if any(step.beside is not msgspec.UNSET for step in scenario.produces()) else 1
-        config = settings(scenario, self._broker.release)
-        try:
-            partitions = self._partitions.take(config, number)
-        except (BrokerError, NoBroker) as error:
-            raise CannotPlay(f"no topic with these settings: {error}") from error
-        stage = Stage(self._broker, self._client, scenario, partitions, self._patience)
+        stage = self._stage(scenario)
         answers = stage.play(ON_DISK)
         self._client = stage.client
         if scenario.restarts():
             # Partitions that were there before have another leader epoch now.
             self.renew(self._client)
-        elif scenario.is_plain() and _left_nothing(answers):
-            self._partitions.give_back(config, partitions[0])
+        elif scenario.is_plain() and _left_nothing(answers) and self._partitions is not None:
+            self._partitions.give_back(settings(scenario, self._broker.release), stage.partition)
         return answers
+
+    def _note(self, id_: str, scenario: Scenario, answers: Answers) -> None:
+        """Remember where it was played, if the answers say all that lies there."""
+        stage = self._last
+        told = all(isinstance(step, Produce | EndTransaction | Fetch | InitProducerId) for step in scenario.steps)
+        data = b"".join(
+            answer.data
+            for step, answer in zip(scenario.steps, answers, strict=True)
+            if isinstance(step, Produce | EndTransaction)
+        )
+        if stage is not None and told and data:
+            self._stored.append(Stored(id_, stage.partition, stage.normal, data))
+
+    def _stage(self, scenario: Scenario) -> Stage:
+        """An empty partition, and a connection."""
+        if self._partitions is None:
+            self._partitions = self._fresh(self._broker, self.renewals)
+        if self._client is None:
+            self._client = self._broker.client()
+        number = 2 if any(step.beside is not msgspec.UNSET for step in scenario.produces()) else 1
+        try:
+            partitions = self._partitions.take(settings(scenario, self._broker.release), number)
+        except (BrokerError, NoBroker) as error:
+            raise CannotPlay(f"no topic with these settings: {error}") from error
+        self._last = Stage(self._broker, self._client, scenario, partitions, self._patience)
+        return self._last
 
     def _restart(self) -> None:
         """A broker that is gone, or was lost, is started again."""
         self.close()
         self.restarts += 1
-        self._broker.restart()
+        self._stored = []
+        try:
+            self._broker.restart()
+        except NoBroker:
+            if self._anew is None:
+                raise
+            self._broker.stop()
+            self._broker = self._anew()
         self.renew()
 
     def renew(self, client: Client | None = None) -> None:
@@ -170,6 +265,26 @@ class Recorder:
         self._partitions = None
 
 
+def _at_their_ends(stages: Iterable[Stage]) -> dict[Stage, Restart | Edit]:
+    """Play *stages* up to where the broker is ended; which of them are there, and how it is."""
+    at = {stage: stage.play_until((Restart, Edit), ON_DISK) for stage in stages}
+    return {stage: step for stage, step in at.items() if isinstance(step, Restart | Edit)}
+
+
+def can_share(scenario: Scenario) -> bool:
+    """Whether it ends the broker, in a way that others can be played through as well."""
+    ends = [step for step in scenario.steps if isinstance(step, Restart | Edit)]
+    kinds = {isinstance(step, Restart) and step.clean for step in ends}
+    return len(kinds) == 1 and not any(isinstance(step, Edit) and step.fatal for step in ends)
+
+
+def is_clean(scenario: Scenario) -> bool:
+    """Whether it lets the broker shut down by itself each time that it ends."""
+    return all(step.clean for step in scenario.steps if isinstance(step, Restart)) and not any(
+        isinstance(step, Edit) for step in scenario.steps
+    )
+
+
 def _left_nothing(answers: Answers) -> bool:
     return all(answer.error_code not in (0, UNKNOWN_SERVER_ERROR) for answer in answers)
 
@@ -177,3 +292,8 @@ def _left_nothing(answers: Answers) -> bool:
 def answers_of(lines: Mapping[str, Line]) -> dict[str, Answers]:
     """The answers in *lines* by case id, without what was skipped."""
     return {id_: line.steps for id_, line in lines.items() if line.steps}
+
+
+def disks_of(lines: Mapping[str, Line]) -> dict[str, Disk]:
+    """What was on the disk, by case id, where that was looked at."""
+    return {id_: line.disk for id_, line in lines.items() if line.disk is not None}

@@ -72,23 +72,38 @@ class Stage:
         self.client = client
         self.partition, *self._beside = partitions
         self.end = 0
+        self.answers: list[StepAnswer] = []
         self._scenario = scenario
         self._producers: dict[str, Producer] = {}
         retention = scenario.config.get(RETENTION)
         normal = Normal(now_ms(), {})
         self.normal = normal if retention is None else replace(normal, retention=int(retention))
 
-    def play(self, more: Mapping[type, Callable[[Stage, Any], StepAnswer]] | None = None) -> tuple[StepAnswer, ...]:
+    def play(self, more: Ways | None = None) -> tuple[StepAnswer, ...]:
         """The answers to all steps; *more* are ways to carry out further kinds of steps.
 
         Raises:
             CannotPlay: a step that is not for this broker.
             WireError: the broker is gone, or does not answer.
         """
-        ways = {**_WAYS, **(more or {})}
-        return tuple(self._answer(ways, step) for step in self._scenario.steps)
+        assert self.play_until((), more) is None
+        return tuple(self.answers)
 
-    def _answer(self, ways: Mapping[type, Callable[[Stage, Any], StepAnswer]], step: Step) -> StepAnswer:
+    def play_until(self, kinds: tuple[type, ...], more: Ways | None = None) -> Step | None:
+        """Play up to the next step of *kinds*, which is given and left to the caller; None at the end.
+
+        Raises:
+            CannotPlay: a step that is not for this broker.
+            WireError: the broker is gone, or does not answer.
+        """
+        ways = {**_WAYS, **(more or {})}
+        for step in self._scenario.steps[len(self.answers) :]:
+            if isinstance(step, kinds):
+                return step
+            self.answers.append(self._answer(ways, step))
+        return None
+
+    def _answer(self, ways: Ways, step: Step) -> StepAnswer:
         way = ways.get(type(step))
         if way is None:
             raise CannotPlay(type(step).__name__)
@@ -208,7 +223,8 @@ class Stage:
         return StepAnswer(base_offset=self.client.offset(self.partition, step.timestamp, ISOLATION[step.isolation]))
 
 
-_WAYS: Final[Mapping[type, Callable[[Stage, Any], StepAnswer]]] = {
+Ways = Mapping[type, Callable[[Stage, Any], StepAnswer]]
+_WAYS: Final[Ways] = {
     Produce: Stage.produce,
     InitProducerId: Stage.init_producer_id,
     AddPartitions: Stage.add_partitions,
