@@ -46,6 +46,7 @@ from kafka_records import (
     last_stable_offset,
     recover,
 )
+from kafka_records.broker.errors import INVALID_TXN_STATE
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 from kafka_records.compaction import Segment as SegmentFile
 from kafka_records.log import entries
@@ -142,9 +143,9 @@ def version_of(step: Produce, release: str) -> int:
 def _produce(partition: _Partition, step: Produce) -> StepAnswer:
     if step.is_null() or step.beside is not UNSET or step.acks not in (-1, 0, 1) or not partition.is_first_leader:
         raise Unpredicted("more than a payload")
-    version, oldest = version_of(step, partition.release), behaviour(partition.release).produce[0]
+    does, version = behaviour(partition.release), version_of(step, partition.release)
     payload = payload_of(step)
-    if version < oldest or len(payload) > LARGEST_REQUEST:
+    if version < does.produce[0] or len(payload) > LARGEST_REQUEST:
         return StepAnswer(closed=True)
     producer = partition.producers[step.producer] if step.producer else None
     if producer is not None:
@@ -154,7 +155,7 @@ def _produce(partition: _Partition, step: Produce) -> StepAnswer:
     result = append(log, payload, partition.config, release=partition.release, api_version=version, now_ms=NOW)
     partition.took(result)
     if producer is not None and step.transactional and not result.error_code:
-        producer.is_open = True
+        producer.is_open = producer.is_open or (does.adds_partitions is not None and version >= does.adds_partitions)
     return _as_answer(result, version, step.acks)
 
 
@@ -203,6 +204,9 @@ def _add_partitions(partition: _Partition, step: AddPartitions) -> StepAnswer:
 
 def _end_transaction(partition: _Partition, step: EndTransaction) -> StepAnswer:
     producer = partition.producers[step.producer]
+    bumps = behaviour(partition.release).transaction_version >= BUMPS_EPOCH
+    if not producer.is_open and not bumps:
+        return StepAnswer(error_code=INVALID_TXN_STATE)
     if not producer.is_open or not partition.is_first_leader:
         raise Unpredicted("a transaction without this partition")
     result = end_transaction(
@@ -219,8 +223,7 @@ def _end_transaction(partition: _Partition, step: EndTransaction) -> StepAnswer:
         raise Unpredicted("a marker that is not taken is sent again")
     partition.took(result)
     producer.is_open = False
-    if behaviour(partition.release).transaction_version >= BUMPS_EPOCH:
-        producer.epoch += 1
+    producer.epoch += bumps
     return StepAnswer(data=result.stored)
 
 

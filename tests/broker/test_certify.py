@@ -1,9 +1,11 @@
 """`broker certify` on Apache Kafka itself, and on two brokers that are something else; needs Java, Maven and Go."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,8 @@ from kafka_conformance.broker.releases import NEWEST
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
+# As the README prints it.
+COMMAND = "kafkaproof broker certify --bootstrap HOST:PORT"
 BROKERS = Path(__file__).parents[2] / "conformance" / "brokers"
 
 
@@ -49,6 +53,18 @@ def test_apache_kafka(tmp_path: Path) -> None:
     assert report["findings"] == []
     assert (code, report["certified"], report["counts"]["skipped"]) == (0, True, 0)
     assert (tmp_path / "kafka" / "report.json").exists()
+
+
+def test_command_of_the_readme(tmp_path: Path) -> None:
+    """What the README prints does what it says, once there is a broker at the address."""
+    environment = os.environ | {"PATH": os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))}
+    with local.start(NEWEST) as broker:
+        command = COMMAND.replace("HOST:PORT", broker.bootstrap)
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stdout + done.stderr
+    assert "CERTIFIED" in done.stdout
 
 
 def test_older_kafka(tmp_path: Path) -> None:

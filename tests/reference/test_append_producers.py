@@ -10,6 +10,7 @@ from tests.reference.append_cases import NOW, RECORD, records
 from kafka_corpus.build import TIMESTAMP, raw_batch
 from kafka_records import AppendResult, BatchMetadata, LogState, Producing, TopicConfig, append
 from kafka_records.broker.state import Verification
+from kafka_records.compression import compress
 from kafka_records.constants import INT32_MAX
 
 TRANSACTIONAL, CONTROL = 16, 32
@@ -143,11 +144,15 @@ def test_the_lowest_sequence_of_the_newest_epoch() -> None:
 
 
 def test_old_formats_take_no_transactions() -> None:
-    """A topic of an older message format refuses them by name (TXN-07)."""
+    """A topic of an older message format refuses them: by name if they are compressed, else not (TXN-07)."""
     config = TopicConfig.of({"message.format.version": "0.10.0"})
-    payload = batch(0, attributes=TRANSACTIONAL)
-    result = append(IN_TRANSACTION, payload, config, release="2.8.2", api_version=7, now_ms=NOW)
-    assert (result.error_code, result.rule) == (43, "TXN-07")
+    codes = []
+    for attributes, body in ((TRANSACTIONAL, RECORD), (TRANSACTIONAL | 1, compress("gzip", RECORD, magic=2))):
+        payload = raw_batch(body, attributes=attributes, producer_id=1, producer_epoch=0, base_sequence=0)
+        result = append(IN_TRANSACTION, payload, config, release="2.8.2", api_version=7, now_ms=NOW)
+        assert result.rule == "TXN-07"
+        codes.append(result.error_code)
+    assert codes == [-1, 43]
 
 
 def test_two_producers_in_one_request() -> None:

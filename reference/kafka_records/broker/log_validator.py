@@ -14,7 +14,7 @@ from kafka_records.broker.rewrite import kept, largest, rebuilt
 from kafka_records.broker.state import Path
 from kafka_records.broker.validation import RecordErrors, Task, check_batch, check_record, check_set
 from kafka_records.broker.views import View
-from kafka_records.constants import MAGIC_VALUE_V0, NO_TIMESTAMP
+from kafka_records.constants import MAGIC_VALUE_V0, MAGIC_VALUE_V2, NO_TIMESTAMP
 from kafka_records.model import Record
 
 
@@ -77,6 +77,9 @@ def _convert(batches: Sequence[Entry], task: Task) -> Validated:
     for batch in batches:
         for record in _views(batch, task):
             record.contents()
+    if task.magic < MAGIC_VALUE_V2 and batches[0].is_transactional:
+        # MemoryRecordsBuilder is made before the batches are looked at, and refuses in its own words.
+        raise Thrown("IllegalArgumentException", "TXN-07")
     check_set(batches, "none", task.does)
     records: list[Record] = []
     for batch in batches:
