@@ -141,7 +141,8 @@ def version_of(step: Produce, release: str) -> int:
 
 
 def _produce(partition: _Partition, step: Produce) -> StepAnswer:
-    if step.is_null() or step.beside is not UNSET or step.acks not in (-1, 0, 1) or not partition.is_first_leader:
+    elsewhere = step.beside is not UNSET or step.again is not UNSET or step.topic
+    if step.is_null() or elsewhere or step.acks not in (-1, 0, 1) or not partition.is_first_leader:
         raise Unpredicted("more than a payload")
     does, version = behaviour(partition.release), version_of(step, partition.release)
     payload = payload_of(step)
@@ -300,24 +301,23 @@ def _recovered(partition: _Partition, edited: bytes) -> StepAnswer:
 
 def _clean(partition: _Partition, _: Clean) -> StepAnswer:
     end, last = partition.log.log_end_offset, partition.filler
-    # The filler, which is in no answer.
-    partition.log = replace(partition.log, log_end_offset=end + 1)
-    is_open = any(producer.is_open for producer in partition.producers.values())
+    rounds = [end]
     if last is not None and last + 1 < end:
         # What was produced since began a segment, and the filler before it got a round of its own.
         partition.segments.append(last + 1)
-        if not is_open:
-            _clean_round(partition, last + 1)
-    if not is_open:
-        _clean_round(partition, end)
+        rounds = [last + 1, end]
+    # The filler, which is in no answer.
+    partition.log = replace(partition.log, log_end_offset=end + 1)
+    # CLN-25: an open transaction keeps the cleaner away.
+    is_open = any(producer.is_open for producer in partition.producers.values())
+    silent = is_open or not all(_clean_round(partition, each) for each in rounds)
     partition.segments.append(end)
     partition.filler = end
-    # CLN-25: an open transaction keeps the cleaner away.
-    return StepAnswer(data=partition.stored, silent=is_open)
+    return StepAnswer(data=partition.stored, silent=silent)
 
 
-def _clean_round(partition: _Partition, end: int) -> None:
-    """The log up to the offset *end* is cleaned."""
+def _clean_round(partition: _Partition, end: int) -> bool:
+    """The log up to the offset *end* is cleaned; whether it can be (CLN-24)."""
     given = Round(
         first_dirty_offset=partition.first_dirty_offset,
         first_uncleanable_offset=end,
@@ -327,8 +327,9 @@ def _clean_round(partition: _Partition, end: int) -> None:
     config = CleanerConfig.of(partition.settings)
     result = compact(partition.stored, config, given, release=partition.release, now_ms=NOW)
     if result.error:
-        raise Unpredicted("a partition that cannot be cleaned")
+        return False
     partition.stored, partition.first_dirty_offset = result.data, end
+    return True
 
 
 _PREDICTIONS: Final[dict[type[Step], Callable[[_Partition, Any], StepAnswer]]] = {

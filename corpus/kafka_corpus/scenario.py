@@ -50,6 +50,8 @@ class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_d
     producer: Annotated[str, Meta(description="batches get this producer's id and epoch before they are sent")] = ""
     epochs_back: Annotated[int, Meta(description="how far behind the producer's epoch that of the batches is")] = 0
     transactional: Annotated[bool, Meta(description="the request names the producer's transactional id")] = False
+    again: Annotated[bytes, Meta(description="the same partition once more, in the same request")] | UnsetType = UNSET
+    topic: Annotated[str, Meta(description="an internal topic in place of the scenario's own")] = ""
     beside: Annotated[bytes, Meta(description="a payload for another partition in the same request")] | UnsetType = (
         UNSET
     )
@@ -96,7 +98,7 @@ class FindOffset(msgspec.Struct, frozen=True, tag_field="do", tag="find_offset",
 
 
 class Clean(msgspec.Struct, frozen=True, tag_field="do", tag="clean"):
-    """Have the cleaner go over all that is there; the answer holds the segments then, and is `silent` if it keeps away."""
+    """Have the cleaner go over all that is there; the answer holds the segments then; `silent` if it keeps away."""
 
 
 class Restart(msgspec.Struct, frozen=True, tag_field="do", tag="restart", omit_defaults=True):

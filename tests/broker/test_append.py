@@ -150,6 +150,7 @@ def differences(
     return found
 
 
+@pytest.mark.sweep
 def test_the_corpus_is_predicted(asked: tuple[str, Client]) -> None:
     """Every case of the corpus is answered and stored as `append` says, but for what is listed."""
     release, client = asked
@@ -189,11 +190,13 @@ def made_differences(release: str, client: Client) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.sweep
 def test_what_is_made_from_seeds_is_predicted(asked: tuple[str, Client]) -> None:
     """Some ten thousand payloads with something wrong in most: all answered and stored as `append` says."""
     assert made_differences(*asked) == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("release", OLD_RELEASES)
 def test_what_is_made_from_seeds_is_predicted_of_old_brokers(release: str) -> None:
     """So it is with the brokers that store v0 and v1."""
@@ -201,6 +204,7 @@ def test_what_is_made_from_seeds_is_predicted_of_old_brokers(release: str) -> No
         assert made_differences(*each) == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_leader_that_has_been_elected_again(release: str) -> None:
     """A later leader epoch is in whatever is stored (HDR-07)."""
@@ -230,6 +234,7 @@ def produce_versions(release: str) -> tuple[int, ...]:
     return tuple(range(max(oldest, 3), newest + 1))
 
 
+@pytest.mark.sweep
 def test_transactions_are_predicted(asked: tuple[str, Client]) -> None:
     """What a partition of a running transaction takes, step by step, in every version (TXN-02 to TXN-08)."""
     release, client = asked
@@ -254,6 +259,7 @@ def test_transactions_are_predicted(asked: tuple[str, Client]) -> None:
             assert theirs == mine, (version, number, rule)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("id_of", "producing"),
     [

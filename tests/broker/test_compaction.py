@@ -16,7 +16,7 @@ from kafka_conformance.broker.wire.transactions import init_producer_id
 from kafka_records import Header
 from kafka_records.constants import COMPRESSIONS, Compression
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.sweep]
 
 RELEASES = ("4.4.0", "3.9.2", "2.8.2")
 AT_ONCE = {"delete.retention.ms": "0"}

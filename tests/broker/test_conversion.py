@@ -18,7 +18,7 @@ from kafka_records import FetchResult, TopicConfig, fetch_view
 from kafka_records.constants import MAGIC_VALUE_V2
 from kafka_records.conversion.files import file_entries, last_offset_of
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.sweep]
 
 # Fetches that know v0, v0 and v1, and everything.
 VERSIONS = (0, 1, 2, 3, 4)

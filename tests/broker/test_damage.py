@@ -24,7 +24,7 @@ from kafka_conformance.broker.wire.transactions import end_transaction, init_pro
 from kafka_corpus.build import put
 from kafka_records import CleanerConfig, RecordFormatError, Round, compact, decode, recover
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.sweep]
 
 RELEASES = ("4.4.0", "2.8.2")
 # Seconds; one that does not start says so within this, one with ZooKeeper is tried again that long.

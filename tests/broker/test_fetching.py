@@ -36,7 +36,7 @@ from kafka_records import (
 from kafka_records import end_transaction as predicted_end
 from kafka_records.fetching.segment import position_of
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.sweep]
 
 RELEASES = ("2.8.2", "4.4.0")
 SETTINGS: tuple[dict[str, str], ...] = ({}, {"compression.type": "gzip"}, {"message.timestamp.type": "LogAppendTime"})

@@ -15,7 +15,7 @@ from kafka_conformance.broker.jvm import JvmBroker
 from kafka_corpus.build import put, reseal
 from kafka_records import Batch, Record, recover
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.sweep]
 
 RELEASES = ("4.4.0", "3.9.2", "2.8.2")
 AT_ONCE = {"delete.retention.ms": "0"}

@@ -10,9 +10,13 @@ from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, Ba
 from kafka_conformance.connect.known import JAVA, KNOWN, Known
 from kafka_conformance.observation import Decoded
 from kafka_conformance.sandbox import Question, Sandbox
+from kafka_conformance.testees.recipe import SOURCES_VARIABLE
+
+# The package may be an installed wheel, which holds no sources of testees.
+SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
 
 
-@pytest.mark.parametrize("name", [known.name for known in KNOWN if known.language != "java"])
+@pytest.mark.parametrize("name", [known.name for known in KNOWN])
 def test_known_testees_say_hello(name: str) -> None:
     """Every known Python testee starts, and calls itself what we call it."""
     sandbox = Sandbox(connect(name))
@@ -58,16 +62,19 @@ def test_strings_that_name_nothing(text: str) -> None:
         connect(text)
 
 
-def test_checking_a_string_looks_for_nothing() -> None:
+def test_checking_a_string_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A string can be right though what it names is not here."""
+    monkeypatch.setenv(SOURCES_VARIABLE, str(SOURCES))
     for text in ("process:./nobody", "container:nobody", "direct:nobody", "miniature:nobody", JAVA):
         check(text)
 
 
 def test_what_is_not_installed_cannot_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A known testee whose packages or programs are missing says which, and how to get them."""
+    monkeypatch.setenv(SOURCES_VARIABLE, str(SOURCES))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CannotRun, match="java, javac, mvn") as caught:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(CannotRun, match="mvn, javac, java") as caught:
         connect(JAVA)
 
     assert "install" in caught.value.hint

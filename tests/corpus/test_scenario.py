@@ -220,6 +220,26 @@ def test_cleaner() -> None:
     assert end.base_offset == 3
 
 
+def test_cleaner_again() -> None:
+    """What is produced after a cleaning is behind the filler, and is cleaned by the next."""
+    old, new = (bytes_of(batch_of(Record(0, NOW, b"k", value))) for value in (b"old", b"new"))
+    steps = (Produce(data=old), Clean(), Produce(data=new), Clean(), FindOffset(-1))
+    _, first, second, cleaned, end = answers(*steps, cleanup_policy="compact")
+    assert b"old" in first.data
+    assert (cleaned.data, second.base_offset, end.base_offset) == (second.data, 2, 4)
+
+
+def test_cleaner_keeps_away() -> None:
+    """An open transaction keeps the cleaner away, and so does a batch that cannot be decoded."""
+    data = bytes_of(batch_of(Record(0, NOW, b"k", b"v"), base_sequence=0, transactional=True))
+    write = Produce(data=data, producer="a", transactional=True)
+    *_, stored, cleaned = answers(InitProducerId("a"), AddPartitions("a"), write, Clean(), cleanup_policy="compact")
+    assert (cleaned.data, cleaned.silent) == (stored.data, True)
+    unreadable = reseal(put(STORED, "record_count", 9))
+    edited, cleaned = answers(Edit(at=0, data=unreadable), Clean(), cleanup_policy="compact")
+    assert (edited.data, cleaned.data, cleaned.silent) == (unreadable, unreadable, True)
+
+
 @pytest.mark.parametrize(
     "steps",
     [

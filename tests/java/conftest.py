@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance.connect import VIRTUAL_MACHINE_MEMORY, Connection
+from kafka_conformance.connect.known import JAVA
 from kafka_conformance.sandbox import Sandbox
-from kafka_conformance.testees import java
+from kafka_conformance.testees import built, recipe
 
 # MiB.  Java allocates what hostile sizes announce; with a small heap it gives up soon.
 HEAP = 512
@@ -19,8 +20,9 @@ SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
 def java_client() -> Iterator[Sandbox]:
     """A running testee; what it takes is said by the error when it cannot be built."""
     # The package may be an installed wheel, which holds no Java.
-    os.environ.setdefault(java.SOURCES_VARIABLE, str(SOURCES))
-    argv = java.command(java.build(java.default_directory()), heap=HEAP)
-    sandbox = Sandbox(Connection(name=java.NAME, argv=tuple(argv), memory=VIRTUAL_MACHINE_MEMORY))
+    os.environ.setdefault(recipe.SOURCES_VARIABLE, str(SOURCES))
+    java = next(each for each in recipe.recipes() if each.name == JAVA)
+    argv = [f"-Xmx{HEAP}m" if word.startswith("-Xmx") else word for word in built.command(java, built.build(java))]
+    sandbox = Sandbox(Connection(name=JAVA, argv=tuple(argv), memory=VIRTUAL_MACHINE_MEMORY))
     yield sandbox
     sandbox.close()

@@ -14,7 +14,7 @@ from kafka_corpus.frames import codec_id
 from kafka_corpus.logs import AT_ONCE, CODECS, COMPACTED, IN_A_DAY, appends, cleans, keyed, lies, planted, shunned
 from kafka_corpus.messages import message_of, set_of, wrap
 from kafka_corpus.registry import Draft, case, scene, stored
-from kafka_corpus.scenario import NOW, Edit, Produce, Restart, StepAnswer
+from kafka_corpus.scenario import FIRST_OF_V2, NOW, Edit, Produce, Restart, StepAnswer
 from kafka_records import Record
 from kafka_records.constants import NO_TIMESTAMP, Compression
 
@@ -104,6 +104,7 @@ def messages_become_batches(magic: int) -> Draft:
         planted(*(message_of(record, magic) for record in records)),
         cleans(lies_anew(b), lies_anew(gone, delete_horizon=IN_A_DAY), lies_anew(a), lies_anew(c)),
         config=COMPACTED,
+        since=FIRST_OF_V2,
     )
 
 
@@ -122,6 +123,7 @@ def wrapper_becomes_a_batch(row: dict[str, Any]) -> Draft:
         planted(wrapped(magic, codec, *whole), wrapped(magic, codec, *records)),
         cleans(lies_anew(*whole, compression=codec), lies_anew(*records[1:], compression=codec)),
         config=COMPACTED,
+        since=FIRST_OF_V2,
         compare="masked",
     )
 
@@ -135,6 +137,7 @@ def old_tombstones_go() -> Draft:
         cleans(lies_anew(a), lies_anew(gone, delete_horizon=NOW), lies_anew(b)),
         cleans(lies_anew(a), lies_anew(b)),
         config=AT_ONCE,
+        since=FIRST_OF_V2,
     )
 
 
@@ -146,6 +149,7 @@ def messages_of_another_format_inside(codec: Compression) -> Draft:
         planted(wrap(set_of(records, 0), 1, codec, offset=1)),
         cleans(lies_anew(*records, compression=codec)),
         config=COMPACTED,
+        since=FIRST_OF_V2,
         compare="masked",
     )
 
@@ -158,7 +162,7 @@ def messages_of_another_format_are_mended() -> Draft:
         planted(wrap(set_of(records, 0), 1, "gzip", offset=1)),
         cleans(wrap(set_of(records, 1), 1, "gzip", offset=1, timestamp=NO_TIMESTAMP)),
         config=COMPACTED,
-        since="0.11.0.3",
+        since=FIRST_OF_V2,
         until=LAST_TO_KEEP,
         compare="masked",
     )
@@ -173,7 +177,7 @@ def records_without_a_key(codec: Compression) -> Draft:
         planted(lies(*first, compression=codec), lies(keyed(3, None), compression=codec), other),
         cleans(lies(first[1], base_offset=0, last_offset=2, compression=codec), other),
         config=COMPACTED,
-        since="0.11.0.3",
+        since=FIRST_OF_V2,
         compare="exact" if codec == "none" else "masked",
     )
 

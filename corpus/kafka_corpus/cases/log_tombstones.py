@@ -8,8 +8,8 @@ from kafka_corpus.registry import Draft, case, scene
 from kafka_corpus.scenario import NOW
 from kafka_records.constants import Compression
 
-# The first release whose cleaner keeps the last batch of a round, and the last one that does (KAFKA-17076).
-KEEPS_LAST = {"since": "3.9.2", "until": "4.3.1"}
+# The first release that is asked whose cleaner keeps the last batch of a round, and the last one (KAFKA-17076).
+FIRST_TO_KEEP_LAST, LAST_TO_KEEP_LAST = "3.9.2", "4.3.1"
 # Horizons of a client's: its tombstones may stay, or had to go long ago.
 AHEAD, PASSED = 2_500_000_000_000, 1_700_000_000_001
 
@@ -177,7 +177,8 @@ def last_batch_of_a_round(codec: Compression) -> Draft:
         cleans(lies(keyed(0, b"a"), keyed(1, b"z")), empty),
         cleans(lies(keyed(0, b"a"), keyed(1, b"z"))),
         config=COMPACTED,
-        **KEEPS_LAST,
+        since=FIRST_TO_KEEP_LAST,
+        until=LAST_TO_KEEP_LAST,
     )
 
 

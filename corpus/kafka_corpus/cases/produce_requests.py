@@ -10,13 +10,14 @@ from kafka_corpus.build import flip, grid, packed, put, raw_batch, raw_message, 
 from kafka_corpus.packed import LEGACY
 from kafka_corpus.plays import fetched, takes
 from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
-from kafka_corpus.scenario import Fetch, Produce, StepAnswer
+from kafka_corpus.scenario import Fetch, InitProducerId, Produce, StepAnswer
 from kafka_records import Record
 from kafka_records.broker.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     INVALID_REQUIRED_ACKS,
     INVALID_TIMESTAMP,
+    INVALID_TOPIC_EXCEPTION,
     MESSAGE_TOO_LARGE,
     NONE,
     RECORD_LIST_TOO_LARGE,
@@ -342,3 +343,18 @@ def no_key_on_an_ordinary_topic(codec: Compression) -> Draft:
     """A topic that is not compacted takes records without keys."""
     data = keyed(None, None, codec=codec)
     return produced(data, stored(kept(data)))
+
+
+@case("PRD-18", each=CODECS)
+def partition_named_twice(codec: Compression) -> Draft:
+    """Of two payloads for one partition in a request the last one is stored, and the other is lost without a word."""
+    first, last = batch_of(*some_records(1), compression=codec), batch_of(*some_records(2), compression=codec)
+    step = Produce(data=bytes_of(first), again=bytes_of(last))
+    return scene((step, stored(kept(bytes_of(last)))))
+
+
+@case("PRD-19")
+def internal_topic() -> Draft:
+    """Nobody but brokers may write to a topic of Kafka's own."""
+    step = Produce(data=bytes_of(batch_of(*some_records(1))), topic="__transaction_state")
+    return scene((InitProducerId("a"), StepAnswer()), (step, refused(INVALID_TOPIC_EXCEPTION)))

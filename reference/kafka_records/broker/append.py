@@ -60,7 +60,7 @@ def append(
     payload = bytes(payload)
     try:
         _check_request(log, payload, does, api_version)
-        transactional = _to_verify(payload, does)
+        transactional = _to_verify(log, payload, does)
     except Thrown as thrown:
         return _refused(log, thrown, does, whole=not _is_partitions(thrown))
     if transactional is not None:
@@ -140,14 +140,14 @@ def _validate_records(payload: bytes, does: Behaviour, api_version: int) -> None
         raise _OfPartition(thrown.name, thrown.rule) from None
 
 
-def _to_verify(payload: bytes, does: Behaviour) -> Entry | None:
-    """The first of the batches that a transaction has to vouch for (TXN-04, TXN-05)."""
+def _to_verify(log: LogState, payload: bytes, does: Behaviour) -> Entry | None:
+    """The first batch that a transaction has to vouch for (TXN-04, TXN-05); none without a transactional id."""
     if not does.verifies:
         return None
     batches = [batch for batch in entries(payload, does) if batch.has_producer_id and batch.is_transactional]
     if len({(batch.producer_id, batch.number("producer_epoch")) for batch in batches}) > 1:
         raise Thrown("InvalidPidMappingException", "TXN-04")
-    return batches[0] if batches else None
+    return batches[0] if batches and log.producing.transactional_id else None
 
 
 def _append(log: LogState, payload: bytes, config: TopicConfig, does: Behaviour, now_ms: int) -> AppendResult:

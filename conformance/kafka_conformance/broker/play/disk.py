@@ -18,7 +18,7 @@ from kafka_records import RecordFormatError
 # What DumpLogSegments says of batches, messages and records begins with one of these.
 SAID_OF_ENTRIES: Final = ("baseOffset:", "offset:", "| offset:")
 # Seconds; a cleaner that has not begun by then keeps away from the partition (CLN-24, CLN-25).
-CLEANER_LIMIT: Final = 15.0
+CLEANER_LIMIT: Final = 5.0
 
 
 def settings(scenario: Scenario, release: str) -> dict[str, str]:
@@ -133,6 +133,7 @@ def connect_again(stage: Stage, client: Client) -> None:
     """Go on by *client*, once the broker leads the partition."""
     stage.client = client
     client.await_leaders({stage.partition.topic: stage.partition.partition + 1})
+    stage.end = client.offset(stage.partition)
 
 
 ON_DISK: Final[Mapping[type, Callable[[Stage, Any], StepAnswer]]] = {

@@ -116,22 +116,33 @@ class Stage:
         """Produce, and fetch back what it added to the log."""
         if step.is_null():
             return self._produce_null(step)
-        payloads = {self.partition: self._signed(step, payload_of(step))}
+        where = TopicPartition(step.topic, 0) if step.topic else self.partition
+        given = self._exchanged(step, where)
+        if isinstance(given, Closed):
+            return StepAnswer(closed=True)
+        if given is None:
+            return StepAnswer(data=self.added())
+        answer = self._produced(given[where])
+        if step.beside is not UNSET:
+            answer = msgspec.structs.replace(answer, beside=given[self._beside[0]].error_code)
+        return answer
+
+    def _exchanged(self, step: Produce, where: TopicPartition) -> dict[TopicPartition, Produced] | Closed | None:
+        """The answers to the request of a step; None where there is none to it."""
+        payloads = {where: self._signed(step, payload_of(step))}
         if step.beside is not UNSET:
             payloads[self._beside[0]] = step.beside
         version = min(step.api_version, self.client.newest(tables.PRODUCE))
         fields: dict[str, Any] = {"acks": step.acks}
         if step.transactional:
             fields["transactional_id"] = self._transactional_id(step.producer)
-        given = self.client.produce(payloads, version, **fields)
-        if isinstance(given, Closed):
-            return StepAnswer(closed=True)
-        if given is None:
-            return StepAnswer(data=self.added())
-        answer = self._produced(given[self.partition])
-        if step.beside is not UNSET:
-            answer = msgspec.structs.replace(answer, beside=given[self._beside[0]].error_code)
-        return answer
+        if step.again is UNSET:
+            return self.client.produce(payloads, version, **fields)
+        request = self.client.produce_request(payloads, version, **fields)
+        twice = {"index": where.partition, "records": step.again}
+        request.body["topic_data"][0]["partition_data"].append(twice)
+        answer = next(self.client.exchange((request,)))
+        return self.client.read_produced(answer) if isinstance(answer, dict) else answer
 
     def _produce_null(self, step: Produce) -> StepAnswer:
         """On a connection of its own, which has no further use if nothing comes (HDR-25)."""

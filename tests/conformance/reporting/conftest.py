@@ -1,0 +1,117 @@
+"""Real result files: two miniatures and a script that says hostile things, on a few cases."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kafka_conformance import results
+from kafka_conformance.reporting.collection import Collection, cases_by_id, collect, read
+from kafka_conformance.results import Line
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import CODEC_OPS, corpus_hash
+
+Changed = dict[str, dict[str, Any]]
+
+AREA = "v2_headers"
+WRONG = ("miniature:swaps_key_and_value", "miniature:keys_as_text")
+
+# What somebody may try who wants to be more than text: in HTML, in a script, in Markdown, in XML, on a terminal.
+HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m|`@everyone`[x](http://x.example)]]>\u202e\"'&"
+
+SCRIPT = """
+import json, sys
+hostile = json.loads(sys.argv[1])
+def reply(**fields):
+    print(json.dumps(fields), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["op"] == "hello":
+        reply(protocol=1, name="bad" + hostile, version=hostile, language=hostile, runtime=hostile)
+    else:
+        reply(id=request["id"], error={"kind": hostile, "message": hostile})
+"""
+
+
+def certify(folder: Path, *arguments: str) -> None:
+    """Run `kafkaproof certify` on the cases of `AREA`; whatever it finds."""
+    command = [
+        sys.executable,
+        "-m",
+        "kafka_conformance",
+        "certify",
+        *arguments,
+        "--only",
+        AREA,
+        "--report",
+        str(folder),
+    ]
+    path = os.pathsep.join(each for each in sys.path if each)
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of results: two miniatures, each wrong in another way."""
+    folder = tmp_path_factory.mktemp("wrong")
+    certify(folder, *WRONG, "--format", "json,html,sarif,badge,markdown,junit")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the result of a testee that says nothing but `HOSTILE`."""
+    folder = tmp_path_factory.mktemp("hostile")
+    script = folder / "testee.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    said = msgspec.json.encode(HOSTILE).decode().replace("'", "\\u0027")
+    certify(folder / "results", f"process:{sys.executable} {script} '{said}'")
+    return folder / "results"
+
+
+@pytest.fixture(scope="session")
+def whole_corpus() -> dict[str, Case]:
+    """All cases by id."""
+    return cases_by_id()
+
+
+@pytest.fixture(scope="session")
+def collected(wrong: Path, hostile: Path) -> Collection:
+    """All three testees side by side."""
+    return collect(read([wrong, hostile]))
+
+
+@pytest.fixture
+def whole(tmp_path: Path, whole_corpus: dict[str, Case]) -> Callable[..., Path]:
+    """Write a complete result over all that codecs are asked, where all agree but the cases given as `{id: fields}`."""
+
+    def make(name: str = "perfect", version: str = "1.0", changed: Changed | None = None) -> Path:
+        path = tmp_path / f"{name}-{version}" / results.FILE
+        path.parent.mkdir()
+        cases = [case for case in whole_corpus.values() if case.op in CODEC_OPS]
+        testee = {"name": name, "version": version, "language": "python", "connect": name, "append": False}
+        header = results.Header(testee=testee, corpus=corpus_hash(), cases=len(cases), only=[], settings={})
+        writer = results.Writer(path, header, [_line(case, changed or {}) for case in cases])
+        writer.finish(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0)
+        return path
+
+    return make
+
+
+def _line(case: Case, changed: Changed) -> Line:
+    said: dict[str, Any] = {
+        "case": case.id,
+        "area": case.area,
+        "op": case.op,
+        "expected": case.expect.verdict,
+        "rules": case.rules,
+    }
+    return Line(**(said | changed.get(case.id, {"outcome": "agree"})))

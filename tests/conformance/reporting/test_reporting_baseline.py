@@ -1,0 +1,153 @@
+"""What got better or worse from one run to another."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kafka_conformance import results
+from kafka_conformance.cli import kafkaproof
+from kafka_conformance.judge import Outcome
+from kafka_conformance.reporting.baseline import changes, counts, matching
+from kafka_conformance.results import Footer, Header, Line, Results
+
+Whole = Callable[..., Path]
+
+
+def run_of(name: str = "x", language: str = "go", connect: str = "x", **outcomes: Outcome) -> Results:
+    """A run with these outcomes by case."""
+    testee = {"name": name, "language": language, "connect": connect}
+    header = Header(testee=testee, corpus="", cases=len(outcomes), only=[], settings={})
+    plain = {"area": "a", "op": "decode", "expected": "valid", "rules": ()}
+    lines = tuple(Line(case=case, outcome=outcome, **plain) for case, outcome in outcomes.items())  # type: ignore[arg-type]
+    return Results(header, lines, Footer(counts={}, seconds=0, waited=0, starts=1, strays=0, sha256=""))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind"),
+    [
+        ("agree", "agree", None),
+        ("crash", "crash", None),
+        ("agree", "lossy", "worse"),
+        ("lossy", "agree", "better"),
+        ("lossy", "wrong_data", "worse"),
+        ("wrong_data", "lossy", "better"),
+        ("agree", "skipped", "worse"),
+        ("skipped", "agree", "better"),
+        ("skipped", "crash", "worse"),
+        ("crash", "skipped", "changed"),
+    ],
+)
+def test_kinds_of_change(before: Outcome, now: Outcome, kind: str | None) -> None:
+    """Graver is worse; to skip what was right is worse, to skip what was wrong is no improvement."""
+    found = changes(run_of(case=before), run_of(case=now))
+
+    assert [change.kind for change in found] == ([] if kind is None else [kind])
+
+
+def test_cases_that_were_not_asked() -> None:
+    """A finding in a case that is new is told as such; a case that is gone, or new and right, is not."""
+    found = changes(run_of(a="agree", gone="crash"), run_of(a="agree", b="hang", c="agree"))
+
+    assert [(change.kind, change.case, change.before) for change in found] == [("new", "b", None)]
+
+
+def test_wrong_in_another_way_is_a_change() -> None:
+    """Another field is another mistake; another record of the same field is not."""
+    old, new = run_of(a="wrong_data", b="wrong_data"), run_of(a="wrong_data", b="wrong_data")
+    for done, fields in (
+        (old, ("batches[0].magic", "batches[0].magic")),
+        (new, ("batches[7].magic", "batches[0].base_offset")),
+    ):
+        for line, field in zip(done.lines, fields, strict=True):
+            line.field = field
+
+    assert [(change.kind, change.case) for change in changes(old, new)] == [("changed", "b")]
+
+
+def test_worse_comes_first() -> None:
+    """Changes are sorted: worse before better, graver before less grave."""
+    old = run_of(a="crash", b="agree", c="agree")
+    found = changes(old, run_of(a="agree", b="lossy", c="crash"))
+
+    assert [change.case for change in found] == ["c", "b", "a"]
+    assert counts(found) == {"worse": 2, "better": 1, "changed": 0, "new": 0}
+
+
+def test_runs_are_matched_by_testee() -> None:
+    """Versions of one testee are compared; two codecs of one name are told apart; nobody is compared with another."""
+    old = [run_of("a", connect="a@1.0"), run_of("b", "python", "b"), run_of("b", "cython", "b-fast")]
+    new = [run_of("b", "cython", "process:x"), run_of("a", connect="a"), run_of("c", connect="c")]
+
+    assert matching(new, old) == [old[2], old[0], None]
+    assert matching([new[2]], [old[0]]) == [old[0]]
+    assert matching(new, []) == [None, None, None]
+
+
+def report(*arguments: object) -> Result:
+    """Run `kafkaproof report`."""
+    return CliRunner().invoke(kafkaproof, ["report", *map(str, arguments)])
+
+
+def test_report_compares(whole: Whole, tmp_path: Path) -> None:
+    """Worse is exit code 1, better is 0; page, Markdown, JSON and SARIF say which cases."""
+    cases = [line.case for line in results.read(whole("seed", "0")).lines if line.expected == "valid"][:3]
+    old = whole("codec", "1", {cases[0]: {"outcome": "crash"}, cases[2]: {"outcome": "lossy"}})
+    new = whole("codec", "2", {cases[1]: {"outcome": "hang", "why": "no answer"}, cases[2]: {"outcome": "lossy"}})
+    done = report(new, "--out", tmp_path / "out", "--baseline", old)
+    compared = json.loads((tmp_path / "out" / "report.json").read_bytes())["testees"][0]["baseline"]
+    sarif = json.loads((tmp_path / "out" / "report.sarif").read_bytes())["runs"][0]["results"]
+
+    assert done.exit_code == 1, done.output
+    assert "since the baseline: 1 worse, 1 better" in done.stdout
+    assert [(each["case"], each["change"]) for each in compared["cases"]] == [(cases[1], "worse"), (cases[0], "better")]
+    assert [each["baselineState"] for each in sarif] == ["new", "unchanged"]
+    assert "since the baseline: 1 worse, 1 better" in (tmp_path / "out" / "summary.md").read_text(encoding="utf-8")
+    assert "#/?testee=0&amp;change=worse" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert report(old, "--out", tmp_path / "back", "--baseline", old).exit_code == 0
+
+
+def test_a_case_that_is_right_again_can_be_looked_at(whole: Whole, tmp_path: Path) -> None:
+    """What got better has its page though nobody disagrees any more, and is no finding."""
+    case = next(line.case for line in results.read(whole("seed", "0")).lines if line.expected == "valid")
+    old, new = whole("codec", "1", {case: {"outcome": "crash"}}), whole("codec", "2")
+    report(new, "--out", tmp_path / "out", "--baseline", old)
+
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+    assert "0 cases with findings" in page
+    assert '<script type="text/plain" id="chunk-0">' in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give RESULTS"),
+        (["{result}"], "--out"),
+        (["{folder}", "--out", "{folder}/out"], "there is no result.ndjson"),
+        (["{result}", "--out", "{folder}/out", "--verify", "{result}"], "--verify goes with"),
+        (["{other}", "--out", "{folder}/out"], "not a result"),
+        (["--verify", "{result}", "{result}", "{other}"], "has one result"),
+    ],
+    ids=["nothing", "no out", "empty folder", "both", "no result", "two results"],
+)
+def test_usage(arguments: list[str], said: str, whole: Whole, tmp_path: Path) -> None:
+    """A wrong command line is exit code 2, says what is wrong, and writes nothing."""
+    result, empty = whole("codec", "1"), tmp_path / "empty"
+    empty.mkdir()
+    other = tmp_path / "other.ndjson"
+    other.write_text('{"not": "a result"}\n', encoding="utf-8")
+    done = report(*[each.format(result=result, folder=empty, other=other) for each in arguments])
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.split())
+    assert list(empty.iterdir()) == []
+
+
+def test_a_baseline_of_somebody_else(whole: Whole, tmp_path: Path) -> None:
+    """Two testees compared with a baseline of a third are a usage error, not a comparison."""
+    paths = [whole("a", "1"), whole("b", "1")]
+
+    assert report(*paths, "--out", tmp_path / "out", "--baseline", whole("c", "1")).exit_code == 2

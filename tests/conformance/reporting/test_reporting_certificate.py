@@ -1,0 +1,221 @@
+"""Certificates: bound to result and corpus, and checked without either's word."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from kafka_conformance import results
+from kafka_conformance.certificate import NULLS
+from kafka_conformance.cli import kafkaproof
+from kafka_conformance.reporting import statement
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import corpus_hash, load_manifest
+
+Whole = Callable[..., Path]
+Lines = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+LOSSY = {"outcome": "lossy", "field": "batches[0].magic", "why": "it has no such field"}
+
+
+def report(*arguments: object) -> Result:
+    """Run `kafkaproof report`."""
+    return CliRunner().invoke(kafkaproof, ["report", *map(str, arguments)])
+
+
+@pytest.fixture
+def issued(whole: Whole, tmp_path: Path, whole_corpus: dict[str, Case]) -> Path:
+    """A certificate with its result beside it, of a testee with one skip and one finding."""
+    changed = {
+        "v2_crc.crc_skips_leader_epoch": LOSSY,
+        **{
+            id_: {"outcome": "skipped", "why": "no v0"}
+            for id_ in ("v0_message.null_key_and_value", "v0_message.two_messages")
+        },
+    }
+    path = whole("codec", "1.2", changed)
+    assert report(path, "--out", tmp_path / "out").exit_code == 0
+    return tmp_path / "out" / "codec" / statement.FILE
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The certificate."""
+    content: dict[str, Any] = json.loads(path.read_bytes())
+    return content
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a certificate and make its own hash fit again, as a forger would."""
+    content = read(path)
+    change(content)
+    content.pop("sha256")
+    content["sha256"] = statement._hash(content)
+    path.write_bytes(statement.encoded(content))
+
+
+def rewrite_result(path: Path, change: Lines) -> None:
+    """Change the lines of a result and make its footer fit again."""
+    done = results.read(path)
+    lines = change([json.loads(line) for line in path.read_bytes().splitlines()[1:-1]])
+    writer = results.Writer(path, done.header, [msgspec.convert(line, results.Line) for line in lines])
+    writer.finish(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0)
+
+
+def test_a_certificate_says_what_it_is_about(issued: Path) -> None:
+    """Testee and version, both hashes, the score by area, skips with their reasons, and null testees beside."""
+    content = read(issued)
+
+    assert (content["testee"]["name"], content["testee"]["version"]) == ("codec", "1.2")
+    assert content["corpus"]["sha256"] == corpus_hash()
+    assert content["skipped"]["cases"] == sum(content["skipped"]["why"].values())
+    assert (content["findings"]["lossy"], content["skipped"]["cases"]) == (1, 2)
+    assert set(content["areas"]) == {area for area in load_manifest().areas if area in content["areas"]}
+    assert content["nulls"] == dict.fromkeys(NULLS, 0.0)
+    assert content["certified"] is True
+
+
+def test_a_certificate_holds(issued: Path) -> None:
+    """One that nobody touched is exit code 0, with the result beside it or named."""
+    assert report("--verify", issued).exit_code == 0
+    moved = issued.rename(issued.parent.parent / "elsewhere.json")
+
+    assert report("--verify", moved).exit_code == 1
+    assert report("--verify", moved, issued.parent / results.FILE).exit_code == 0
+
+
+FORGED: list[Callable[[dict[str, Any]], None]] = [
+    lambda content: content.update(score=0.5),
+    lambda content: content.update(certified=False),
+    lambda content: content["testee"].update(version="9.9"),
+    lambda content: content["corpus"].update(sha256="0" * 64),
+    lambda content: content["areas"].pop("v2_crc"),
+    lambda content: content["skipped"].update(cases=0),
+    lambda content: content.update(deviations=[{"case": "v2_crc", "severity": "crash", "reason": "x"}]),
+    lambda content: content.update(deviations="none"),
+    lambda content: content.update(nulls={}),
+    lambda content: content["findings"].update(lossy=0, crash=7),
+]
+
+
+@pytest.mark.parametrize("forge", FORGED)
+def test_a_forged_certificate_does_not_hold(forge: Callable[[dict[str, Any]], None], issued: Path) -> None:
+    """Whatever is changed in a certificate, its own hash too, does not follow from the result: exit code 1."""
+    rewrite(issued, forge)
+    done = report("--verify", issued)
+
+    assert done.exit_code == 1
+    assert "does not hold" in done.stdout
+    assert "its own hash" not in done.stdout
+
+
+def test_a_touched_certificate_does_not_hold(issued: Path) -> None:
+    """A certificate whose own hash does not fit says so."""
+    issued.write_bytes(issued.read_bytes().replace(b'"1.2"', b'"1.3"'))
+
+    assert "its own hash does not fit" in report("--verify", issued).stdout
+
+
+def test_another_result_does_not_fit(issued: Path) -> None:
+    """A result that was changed is found, even when its footer fits again."""
+    result = issued.parent / results.FILE
+    rewrite_result(result, lambda lines: [line | {"ms": 1.0} for line in lines])
+    done = report("--verify", issued)
+
+    assert done.exit_code == 1
+    assert "result: it says" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lines: lines[1:], "1 cases are missing"),
+        (lambda lines: [*lines, lines[0]], "twice"),
+        (lambda lines: [*lines, lines[0] | {"case": "v2_crc.easy"}], "not in the corpus"),
+        (lambda lines: [lines[0] | {"expected": "acceptable"}, *lines[1:]], "not as the corpus has them"),
+    ],
+    ids=["dropped", "twice", "invented", "relabelled"],
+)
+def test_the_corpus_cannot_be_cut(
+    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+    said: str,
+    issued: Path,
+    whole_corpus: dict[str, Case],
+) -> None:
+    """Cases left out, doubled, invented or relabelled are found, though certificate and result fit each other."""
+    result = issued.parent / results.FILE
+    rewrite_result(result, change)
+    made = statement.statement(statement.remade(results.read(result), whole_corpus, (), result), results.FILE)
+    issued.write_bytes(statement.encoded(made))
+    done = report("--verify", issued)
+
+    assert done.exit_code == 1
+    assert said in done.stdout
+
+
+def test_no_certificate_for_a_cut_corpus(issued: Path, tmp_path: Path) -> None:
+    """`report` makes no certificate of a result that leaves cases out and says it is complete."""
+    result = issued.parent / results.FILE
+    rewrite_result(result, lambda lines: lines[5:])
+    done = report(result, "--out", tmp_path / "cut")
+
+    assert done.exit_code == 0
+    assert "no certificate is written: 5 cases are missing" in done.stderr
+    assert not list((tmp_path / "cut").rglob(statement.FILE))
+
+
+def test_skips_buy_nothing(whole: Whole, whole_corpus: dict[str, Case], tmp_path: Path) -> None:
+    """A testee that skips all but what it can is not certified, and its certificate counts the skips."""
+    easy = {id_: {"outcome": "skipped", "why": "hard"} for id_ in whole_corpus if not id_.startswith("v2_crc")}
+    report(whole("lazy", "1", easy), "--out", tmp_path / "out")
+    content = read(tmp_path / "out" / "lazy" / statement.FILE)
+
+    assert content["certified"] is False
+    assert content["skipped"]["why"] == {"hard": content["skipped"]["cases"]}
+    assert any("were skipped" in reason for reason in content["reasons"])
+
+
+def test_declared_deviations_are_listed(whole: Whole, whole_corpus: dict[str, Case], tmp_path: Path) -> None:
+    """A certificate that rests on declared deviations lists them, and holds."""
+    known = tmp_path / "known.toml"
+    case = next(id_ for id_ in whole_corpus if id_.startswith("v2_crc."))
+    path = whole("codec", "2", {case: {"outcome": "crash"}})
+    known.write_text(f'[[deviation]]\ncase = "{case}"\nseverity = "crash"\nreason = "seen"\n', encoding="utf-8")
+    report(path, "--out", tmp_path / "out", "--deviations", known)
+    certificate = tmp_path / "out" / "codec" / statement.FILE
+
+    assert read(certificate)["deviations"] == [{"case": case, "severity": "crash", "reason": "seen", "issue": None}]
+    assert read(certificate)["known"] == [case]
+    assert report("--verify", certificate).exit_code == 0
+
+
+def test_a_certificate_cannot_point_elsewhere(issued: Path, tmp_path: Path) -> None:
+    """The result is looked for beside the certificate, whatever path it names."""
+    rewrite(issued, lambda content: content["result"].update(file="../../../etc/passwd"))
+
+    assert statement.result_of(read(issued), issued) == issued.parent / "passwd"
+    assert report("--verify", issued).exit_code == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "kafkaproof-certificate", "version": 2}', "\xff"])
+def test_what_is_no_certificate(text: str, tmp_path: Path) -> None:
+    """A file that is no certificate is a usage error, not a certificate that does not hold."""
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="latin-1")
+    done = report("--verify", path)
+
+    assert done.exit_code == 2
+    assert "Traceback" not in done.output
+
+
+def test_verdict_as_json(issued: Path) -> None:
+    """--json prints one document that says whether it holds, and why not."""
+    good = json.loads(report("--verify", issued, "--json").stdout)
+    (issued.parent / results.FILE).unlink()
+    bad = json.loads(report("--verify", issued, "--json").stdout)
+
+    assert (good["holds"], good["certified"], good["problems"]) == (True, True, [])
+    assert bad["holds"] is False
+    assert "cannot be read" in bad["problems"][0]

@@ -1,0 +1,172 @@
+"""What programs read: JSON, SARIF, JUnit XML, badges; and Markdown for a pull request."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_conformance import report
+from kafka_conformance.cli import kafkaproof
+from kafka_conformance.deviations import Deviation
+from kafka_conformance.judge import SEVERITIES
+from kafka_conformance.reporting import badge, markdown, sarif
+from kafka_conformance.reporting.collection import Collection, collect, read
+from kafka_corpus.vectors import corpus_hash
+
+LEVELS = {"wrong_error": "warning", "lossy": "note"}
+
+
+def test_certify_writes_every_format(wrong: Path) -> None:
+    """Each testee has its files in its own directory; what can be said of all stands one level above."""
+    own = {"result.ndjson", "summary.txt", "report.json", "report.html", "report.sarif", "junit.xml"}
+    own |= {"badge.svg", "badge.json", "summary.md"}
+    folders = [path for path in wrong.iterdir() if path.is_dir()]
+
+    assert len(folders) == 2
+    assert [{path.name for path in folder.iterdir()} for folder in folders] == [own, own]
+    assert {path.name for path in wrong.iterdir() if path.is_file()} == {"report.html", "report.sarif", "summary.md"}
+
+
+def test_report_writes_everything(wrong: Path, hostile: Path, tmp_path: Path) -> None:
+    """`report` writes the page and all formats, and says where; exit code 0 whatever the findings."""
+    done = CliRunner().invoke(kafkaproof, ["report", str(wrong), str(hostile), "--out", str(tmp_path)])
+    whole = {path.name for path in tmp_path.iterdir() if path.is_file()}
+    own = {"badge.json", "badge.svg", "certificate.json", "junit.xml", "result.ndjson"}
+
+    assert done.exit_code == 0, done.output
+    assert whole == {"index.html", "report.json", "report.sarif", "summary.md"}
+    assert [{path.name for path in folder.iterdir()} for folder in tmp_path.iterdir() if folder.is_dir()] == [own] * 3
+    assert str(tmp_path / "index.html") in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_json_is_pure(wrong: Path, tmp_path: Path) -> None:
+    """--json prints one document with every testee, and nothing else; report.json says the same."""
+    done = CliRunner().invoke(kafkaproof, ["report", str(wrong), "--out", str(tmp_path), "--json"])
+    printed = json.loads(done.stdout)
+    kept = json.loads((tmp_path / "report.json").read_bytes())
+
+    assert printed["corpus"] == corpus_hash()
+    assert [each["counts"]["wrong_data"] > 0 for each in printed["testees"]] == [False, True]
+    assert kept == {name: value for name, value in printed.items() if name != "written"}
+    assert all(Path(path).is_file() for path in printed["written"])
+
+
+def test_sarif_has_every_finding(collected: Collection) -> None:
+    """One run for each testee, one result for each finding, levels by severity, rules by number."""
+    document = json.loads(sarif.sarif(collected))
+
+    assert document["version"] == "2.1.0"
+    for run, entry in zip(document["runs"], collected.entries, strict=True):
+        rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+        assert len(run["results"]) == len(entry.report.findings) > 0
+        for result, finding in zip(run["results"], entry.report.findings, strict=True):
+            severity = result["properties"]["severity"]
+            assert severity == finding.line.outcome
+            assert severity in SEVERITIES
+            assert result["level"] == LEVELS.get(severity, "error")
+            assert rules[result["ruleIndex"]] == result["ruleId"] == finding.line.rules[0]
+
+
+def test_sarif_places_are_lines_of_the_result(collected: Collection) -> None:
+    """The line that a finding names is the line of its case in the result file."""
+    document = json.loads(sarif.sarif(collected))
+    for run, entry in zip(document["runs"], collected.entries, strict=True):
+        lines = entry.report.path.read_text(encoding="utf-8").splitlines()
+        for result in run["results"]:
+            place = result["locations"][0]["physicalLocation"]
+            case = result["locations"][0]["logicalLocations"][0]["name"]
+            assert json.loads(lines[place["region"]["startLine"] - 1])["case"] == case
+            assert place["artifactLocation"]["uri"] == f"{entry.folder}/result.ndjson"
+
+
+def test_fingerprints_outlive_versions(wrong: Path) -> None:
+    """A finding has a fingerprint of its own, the same in another version of the testee, with another message."""
+    first, second = collect(read([wrong])), collect(read([wrong]))
+    for line in second.entries[0].results.lines:
+        line.why += " at 0x7f00"
+    second.entries[0].results.header.testee["version"] = "2.0"
+    prints = [
+        [result["partialFingerprints"][sarif.FINGERPRINT] for run in document["runs"] for result in run["results"]]
+        for document in (json.loads(sarif.sarif(each)) for each in (first, second))
+    ]
+
+    assert prints[0] == prints[1]
+    assert len(set(prints[0])) == len(prints[0])
+
+
+def test_sarif_suppresses_what_is_declared(wrong: Path) -> None:
+    """A known deviation is suppressed, with its reason; nothing else is."""
+    known = Deviation(case="v2_headers.*", severity="lossy", reason="our API has text", issue="X-1")
+    results = [
+        each for run in json.loads(sarif.sarif(collect(read([wrong], [known]))))["runs"] for each in run["results"]
+    ]
+    suppressed = [each for each in results if "suppressions" in each]
+
+    assert suppressed
+    assert {each["properties"]["severity"] for each in suppressed} == {"lossy"}
+    assert suppressed[0]["suppressions"][0]["justification"] == "our API has text (X-1)"
+    assert len(suppressed) < len(results)
+
+
+def test_machine_formats_hold_no_control_characters(wrong: Path, hostile: Path, tmp_path: Path) -> None:
+    """SARIF, Markdown, badges and JUnit of a hostile testee are harmless, and can be read."""
+    CliRunner().invoke(kafkaproof, ["report", str(wrong), str(hostile), "--out", str(tmp_path)])
+    plain = ("result.ndjson", "certificate.json", "report.json")  # JSON, which escapes them
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name not in plain]
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+
+    assert len(texts) >= 10
+    assert [path for path, text in texts.items() if re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)] == []
+    for path in texts:
+        if path.suffix in (".svg", ".xml"):
+            ElementTree.parse(path)
+
+
+def test_markdown_is_deaf(collected: Collection) -> None:
+    """What a testee says makes no link, no mention, no HTML, no cell and no code span."""
+    text = markdown.summary(collected)
+    said = re.findall(r"<code>(.*?)</code>", text)
+    rest = re.sub(r"<code>.*?</code>", "", text)
+    rows = [line for line in rest.splitlines() if line.startswith("|")]
+
+    assert any("&#64;everyone" in each for each in said)
+    assert not [each for each in said if re.search(r"[^A-Za-z0-9 ,&#;]", each)]
+    assert not re.search(r"[@\[\]]|http|<img|<script", rest)
+    assert {row.count("|") for row in rows} == {5, 7}
+    assert "❌ not certified" in text
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_badge(number: int, collected: Collection) -> None:
+    """Picture and endpoint say the same; the picture is one that loads nothing."""
+    entry = collected.entries[number]
+    picture = ElementTree.fromstring(badge.picture(entry))
+    endpoint = json.loads(badge.endpoint(entry))
+
+    assert endpoint["schemaVersion"] == 1
+    assert picture.get("aria-label") == f"{endpoint['label']}: {endpoint['message']}"
+    assert endpoint["message"] == "only a part was run"
+    assert not [each for each in picture.iter() if any("href" in name for name in each.attrib)]
+    assert int(picture.get("width", "0")) > 100
+
+
+def test_badge_says_the_certificate(whole: object, collected: Collection) -> None:
+    """Green is who is certified, with the score."""
+    assert callable(whole)
+    done = collect(read([whole()]), cases=collected.cases)
+    endpoint = json.loads(badge.endpoint(done.entries[0]))
+
+    assert (endpoint["message"], endpoint["color"]) == ("certified · 1.000", "brightgreen")
+    assert badge.GREEN in badge.picture(done.entries[0])
+
+
+def test_document_of_one_run_is_that_of_certify(wrong: Path) -> None:
+    """report.json of a testee is what `certify --json` says of it."""
+    (entry, _) = collect(read([wrong])).entries
+    kept = json.loads((entry.report.path.parent / "report.json").read_bytes())
+
+    assert kept["findings"] == json.loads(json.dumps(report.document(entry.report)["findings"]))

@@ -1,0 +1,250 @@
+"""Testees with a recipe: read, built once, skipped where a toolchain is missing, and known by name."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_conformance.commands.testees import testees as command
+from kafka_conformance.connect import VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, connect
+from kafka_conformance.connect.known import everyone, find
+from kafka_conformance.observation import Decoded
+from kafka_conformance.sandbox import Question, Sandbox
+from kafka_conformance.smoke import passed, smoke
+from kafka_conformance.testees import built, recipe
+from kafka_conformance.testees.built import BuildError, ToolchainMissing, first_error
+
+SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
+SERVES = f"""
+name = "toy"
+about = "the reference, copied and run"
+language = "python"
+programs = ["sh"]
+version = "1.0"
+sources = ["testee.py"]
+versioned = [["sh", "-c", "echo {{version}} > asked"]]
+older = [{{ than = "0.9", commands = [["sh", "-c", "echo old >> asked"]] }}]
+build = [["sh", "-c", "echo built >> $COUNT; cp * {{build}}"]]
+run = [{sys.executable!r}, "{{build}}/testee.py"]
+
+[[variants]]
+name = "toy-second"
+environment = {{ PLACE = "{{build}}/x" }}
+"""
+TESTEE = """
+import sys
+from kafka_conformance import serve
+from kafka_conformance.testee import load
+serve.serve(load("kafka_conformance.testees.reference"), sys.stdin.buffer, sys.stdout.buffer)
+"""
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one testee, a cache of our own, and a file that counts builds."""
+    (tmp_path / "testees" / "toy").mkdir(parents=True)
+    (tmp_path / "testees" / "toy" / "testee.toml").write_text(SERVES)
+    (tmp_path / "testees" / "toy" / "testee.py").write_text(TESTEE)
+    monkeypatch.setenv(recipe.SOURCES_VARIABLE, str(tmp_path / "testees"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COUNT", str(tmp_path / "count"))
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
+    return tmp_path
+
+
+def toy(folder: Path) -> recipe.Recipe:
+    """The toy's recipe, read anew."""
+    return recipe.read(folder / "testees" / "toy" / "testee.toml")[0]
+
+
+def test_a_known_name_is_built_and_answers(toys: Path) -> None:
+    """A testee with a recipe is built when it is first connected to, and answers as any other."""
+    sandbox = Sandbox(connect("toy"))
+    answer = next(sandbox.ask([Question(b"")])).observation
+    sandbox.close()
+    connect("toy")
+
+    assert answer == Decoded(())
+    assert (toys / "count").read_text() == "built\n"
+
+
+def test_variants_share_a_build(toys: Path) -> None:
+    """Two codecs in one program are two names and one build; `{build}` is known to their environment."""
+    first, second = connect("toy"), connect("toy-second")
+
+    assert (toys / "count").read_text() == "built\n"
+    assert first.argv == second.argv
+    assert second.name == "toy-second"
+    assert dict(second.environment)["PLACE"] == str(Path(first.argv[1]).parent / "x")
+
+
+def test_changed_sources_are_built_anew(toys: Path) -> None:
+    """A build is never used after its sources have changed."""
+    before = built.build(toy(toys))
+    (toys / "testees" / "toy" / "testee.py").write_text(TESTEE + "# changed\n")
+
+    assert not built.is_built(toy(toys))
+    assert built.build(toy(toys)) != before
+
+
+def test_a_version_has_a_build_of_its_own(toys: Path) -> None:
+    """NAME@VERSION runs the commands for another version first, those for older ones too, in its own place."""
+    pinned, asked, old = (built.build(toy(toys).at(version)) for version in ("1.0", "1.1", "0.8"))
+
+    assert not (pinned / "asked").exists()
+    assert (asked / "asked").read_text() == "1.1\n"
+    assert (old / "asked").read_text() == "0.8\nold\n"
+    assert connect("toy@1.1").argv[1] == str(asked / "testee.py")
+    assert connect("toy@1.1").name == "toy@1.1"
+
+
+@pytest.mark.parametrize("name", ["toy@", "toy@--help", "toy@1;2", "toy@1/..", "nobody@1", "reference@1.0"])
+def test_what_is_no_version(toys: Path, name: str) -> None:
+    """A version goes into command lines, so it has to look like one; what has no releases has no versions."""
+    assert toys.is_dir()
+    with pytest.raises(BadConnect):
+        find(name)
+
+
+def test_python_testees_have_versions_too() -> None:
+    """Another release of a Python codec is installed into a folder of its own, with the same adapter."""
+    known = find("aiokafka-pure@0.11.0")
+
+    assert known is not None
+    assert known.module == "kafka_conformance.testees.aiokafka_"
+    assert known.recipe is not None
+    assert known.recipe.build[0][-1] == "aiokafka=={version}"
+    assert known.version() == "0.11.0"
+    assert dict(known.environment) == {"AIOKAFKA_NO_EXTENSIONS": "1"}
+
+
+def test_half_a_build_is_none(toys: Path) -> None:
+    """A build that failed is not taken for a whole one, and the error is one line that says what was wrong."""
+    path = toys / "testees" / "toy" / "testee.toml"
+    text = path.read_text()
+    path.write_text(text.replace("cp * {build}", "touch {build}/half; echo main.go:1:2: undefined: x >&2; exit 1"))
+
+    with pytest.raises(BuildError, match=r"^sh did not build toy 1\.0: main\.go:1:2: undefined: x$"):
+        built.build(toy(toys))
+    assert not built.is_built(toy(toys))
+
+
+def test_a_missing_toolchain_is_told(toys: Path) -> None:
+    """A testee whose toolchain is not here cannot run, and the message names the program."""
+    path = toys / "testees" / "toy" / "testee.toml"
+    path.write_text(path.read_text().replace('["sh"]', '["no-such-compiler"]'))
+    recipe._read_all.cache_clear()
+
+    with pytest.raises(ToolchainMissing, match="no-such-compiler is not on the path"):
+        built.build(toy(toys))
+    with pytest.raises(CannotRun, match="no-such-compiler is not installed"):
+        connect("toy")
+
+
+def test_build_command(toys: Path) -> None:
+    """The command builds once, says what it did, skips what it cannot build, and fails only on failures."""
+    first = CliRunner().invoke(command, ["build", "toy"])
+    again = CliRunner().invoke(command, ["build", "--all", "--json"])
+    path = toys / "testees" / "toy" / "testee.toml"
+    skipping = path.read_text().replace('["sh"]', '["no-such-compiler"]')
+    path.write_text(skipping)
+    recipe._read_all.cache_clear()
+    skipped = CliRunner().invoke(command, ["build", "toy"])
+    path.write_text(SERVES.replace("echo built", "exit 1; echo built"))
+    recipe._read_all.cache_clear()
+    failed = CliRunner().invoke(command, ["build", "toy"])
+
+    assert first.output.startswith("toy 1.0: built in ")
+    assert [each["state"] for each in json.loads(again.output)["testees"]] == ["ready", "ready"]
+    assert (skipped.exit_code, skipped.output) == (0, "toy 1.0: skipped: no-such-compiler is not on the path\n")
+    assert (failed.exit_code, failed.output) == (3, "toy 1.0: failed: sh did not build toy 1.0: no error was named\n")
+
+
+@pytest.mark.parametrize("arguments", [["build"], ["build", "--all", "toy"], ["build", "nobody"]])
+def test_build_command_wants_names_or_all(toys: Path, arguments: list[str]) -> None:
+    """Nothing, both, and an unknown name are the user's mistakes."""
+    assert toys.is_dir()
+    assert CliRunner().invoke(command, arguments).exit_code == 2
+
+
+def test_they_are_listed(toys: Path) -> None:
+    """`kafkaproof testees` lists those with a recipe behind ours."""
+    assert toys.is_dir()
+    listed = json.loads(CliRunner().invoke(command, ["--json"]).output)["testees"]
+
+    assert [each["name"] for each in listed][-2:] == ["toy", "toy-second"]
+    assert listed[-1]["runs_here"]
+
+
+@pytest.mark.parametrize("broken", ["name = 1 = 2", 'name = "x"', SERVES.replace('["sh"]', '"sh"'), "run ="])
+def test_a_recipe_that_cannot_be_used(toys: Path, broken: str) -> None:
+    """What is wrong in a recipe is told with the file's name."""
+    path = toys / "testees" / "toy" / "testee.toml"
+    path.write_text(broken)
+
+    with pytest.raises(recipe.RecipeError, match="testee.toml"):
+        recipe.read(path)
+
+
+def test_errors_of_tools() -> None:
+    """Of what a tool prints, the line that says what is wrong is shown."""
+    maven = "[INFO] x\n[ERROR] COMPILATION ERROR : \n[ERROR] Testee.java:[27,47] package x does not exist\n"
+
+    assert first_error(maven) == "Testee.java:[27,47] package x does not exist"
+    assert first_error("\x1b[1merror[E0432]\x1b[0m: unresolved import\nmore\n") == "error[E0432]: unresolved import"
+    assert first_error("some\nlast line\n\n") == "last line"
+    assert first_error("") == "no error was named"
+
+
+@pytest.fixture
+def shipped(monkeypatch: pytest.MonkeyPatch) -> tuple[recipe.Recipe, ...]:
+    """The recipes of the project."""
+    monkeypatch.setenv(recipe.SOURCES_VARIABLE, str(SOURCES))
+    return recipe.recipes()
+
+
+def test_recipes_are_whole(shipped: tuple[recipe.Recipe, ...]) -> None:
+    """Every recipe of the project names sources that are there, has a README, and a name that is its own."""
+    assert {"java-kafka-clients", "franz-go", "sarama", "kafka-go"} <= {each.name for each in shipped}
+    assert len({known.name for known in everyone()}) == len(everyone())
+    for each in shipped:
+        assert [name for name in (*each.sources, "README.md") if not (each.folder / name).exists()] == [], each.name
+        # Without commands for other versions, the version has to be in those for all.
+        assert each.versioned or any("{version}" in word for line in each.build for word in line), each.name
+
+
+def test_virtual_machines_get_their_memory(shipped: tuple[recipe.Recipe, ...], toys: Path) -> None:
+    """A testee that runs on a JVM gets more address space than one that does not."""
+    assert shipped
+    java = toys / "testees" / "toy" / "java"
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    path = toys / "testees" / "toy" / "testee.toml"
+    path.write_text(path.read_text().replace(f"{sys.executable!r}", f"{str(java)!r}"))
+    recipe._read_all.cache_clear()
+
+    assert connect("toy").memory == VIRTUAL_MACHINE_MEMORY
+
+
+NAMES = [each.name for path in sorted(SOURCES.glob("*/testee.toml")) for each in recipe.read(path)]
+
+
+@pytest.mark.testees
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_real_ones_are_sound(shipped: tuple[recipe.Recipe, ...], name: str) -> None:
+    """Every testee whose toolchain is here builds, calls itself what we call it, and is sound."""
+    chosen = next(each for each in shipped if each.name == name)
+    if missing := chosen.missing():
+        pytest.skip(f"needs {', '.join(missing)}")
+    sandbox = Sandbox(connect(name))
+    hello = sandbox.hello()
+    sandbox.close()
+    checks = list(smoke(connect(name)))
+
+    assert (hello.name, hello.version) == (name, chosen.version)
+    assert hello.many
+    assert [check for check in checks if not check.passed] == []
+    assert passed(checks)
