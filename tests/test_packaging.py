@@ -50,10 +50,12 @@ def test_packages_are_typed(package: str) -> None:
         ("kafka_records", "rules", ".toml"),
         ("kafka_corpus", "goldens", ".ndjson.gz"),
         ("kafka_corpus", "goldens", ".json"),
+        ("kafka_conformance", "reporting/assets", ".html"),
+        ("kafka_conformance", "reporting/assets", ".js"),
     ],
 )
 def test_data_is_inside_the_packages(package: str, folder: str, suffix: str) -> None:
-    """Rules and vectors are installed with the code that reads them."""
+    """Rules, vectors and the parts of the report are installed with the code that reads them."""
     data = [file for file in resources.files(package).joinpath(folder).iterdir() if file.name.endswith(suffix)]
     assert data
     assert all(file.read_bytes() for file in data)
@@ -73,7 +75,8 @@ def _is_folder(entry: object) -> bool:
 
 def test_adapters_in_other_languages_are_not_installed(wheel: list[PurePosixPath]) -> None:
     """Java, Go and Rust sources are in the source distribution only."""
-    assert not [file for file in wheel if file.suffix in {".java", ".go", ".rs", ".js", ".xml", ".jar", ".class"}]
+    foreign = {".java", ".go", ".rs", ".js", ".xml", ".jar", ".class"}
+    assert not [file for file in wheel if file.suffix in foreign and file.parent.name != "assets"]
 
 
 def test_one_command() -> None:

@@ -23,6 +23,10 @@ INTERRUPTED: Final = 130
 # Name, where it is defined, and what `--help` says without importing it.
 COMMANDS: Final = {
     "certify": ("kafka_conformance.commands.certify:certify", "Run the corpus against codecs and judge their answers."),
+    "report": (
+        "kafka_conformance.commands.report:report_command",
+        "Write results as pages and files, and check certificates.",
+    ),
     "smoke": ("kafka_conformance.commands.smoke:smoke", "Ask whether an adapter is sound."),
     "testees": ("kafka_conformance.commands.testees:testees", "List known testees, and whether they can run here."),
     "testee": ("kafka_conformance.commands.testees:testee", "Serve a testee over standard input and output."),

@@ -11,7 +11,7 @@ from kafka_conformance.results import Line
 
 def junit(report: Report) -> bytes:
     """One suite for each area, one test case for each case."""
-    root = Element("testsuites", name=_text(str(report.results.header.testee["name"])))
+    root = Element("testsuites", name=_text(str(report.results.header.testee.get("name", "testee"))))
     known = report.applied.known
     for area in report.by_area():
         lines = sorted((line for line in report.results.lines if line.area == area), key=lambda line: line.case)

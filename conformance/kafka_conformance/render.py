@@ -148,19 +148,19 @@ def _show_findings(report: Report, on: Console, most: int) -> None:
     if not report.findings:
         on.print(Text("no findings", style="green"))
         return
-    alike = _alike(report.fresh)
+    groups = alike(report.fresh)
     known = len(report.findings) - len(report.fresh)
     heading = f"{len(report.fresh):,} findings, worst first" + (f"; {known:,} known deviations" if known else "")
     on.print(Text(heading, style="bold"))
     if on.width >= WIDE:
-        on.print(Padding(_in_columns(alike[:most]), (0, 0, 0, 2)))
+        on.print(Padding(_in_columns(groups[:most]), (0, 0, 0, 2)))
     else:
-        for first, others in alike[:most]:
+        for first, others in groups[:most]:
             severity, case, rule, why = _finding(first, others)
             on.print(Text.assemble("  ", severity, "  ", case, "  ", rule), soft_wrap=True)
             on.print(Padding(why, (0, 0, 0, 6)), style="dim")
-    if len(alike) > most:
-        rest = sum(1 + len(others) for _, others in alike[most:])
+    if len(groups) > most:
+        rest = sum(1 + len(others) for _, others in groups[most:])
         on.print(Text(f"  and {rest:,} more in the full result", style="dim"))
 
 
@@ -187,7 +187,7 @@ def _finding(first: Finding, others: Sequence[Finding]) -> tuple[Text, ...]:
     )
 
 
-def _alike(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
+def alike(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
     """Findings that show the same thing, under the first of them; worst first, many before few."""
 
     def key(finding: Finding) -> tuple[int, tuple[str, ...], str]:
@@ -210,7 +210,7 @@ def _ending(report: Report) -> Iterator[Text]:
     name = report.results.header.testee["connect"]
     yield Text()
     if report.findings:
-        first = _alike(report.fresh or report.findings)[0][0]
+        first = alike(report.fresh or report.findings)[0][0]
         case = first.line.case
         yield Text(f"one case again   kafkaproof explain --case '{case}'")
         command = "broker certify --bootstrap" if report.results.header.testee.get("broker") else "certify"

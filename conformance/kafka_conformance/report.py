@@ -35,6 +35,7 @@ class Report:
     applied: Applied
     findings: tuple[Finding, ...]
     path: Path
+    declared: tuple[Deviation, ...] = ()
 
     @property
     def fresh(self) -> list[Finding]:
@@ -82,14 +83,15 @@ class Report:
 
 def make(results: Results, cases: Sequence[Case], deviations: Iterable[Deviation], path: Path) -> Report:
     """The report on *results* over *cases*."""
+    declared = tuple(deviations)
     append = bool(results.header.testee.get("append"))
     cases = [case for case in cases if results.header.testee.get("broker") or concerns(case, append=append)]
-    applied = apply(deviations, results.lines)
+    applied = apply(declared, results.lines)
     certificate = certify(results, cases, applied.known, [entry.case for entry in applied.stale])
     wrong = [line for line in results.lines if line.outcome in SEVERITIES]
     findings = [Finding(line, line.case in applied.known) for line in wrong]
     findings.sort(key=lambda finding: (finding.known, rank(finding.line.outcome), finding.line.case))
-    return Report(results, certificate, applied, tuple(findings), path)
+    return Report(results, certificate, applied, tuple(findings), path, declared)
 
 
 def document(report: Report) -> dict[str, Any]:

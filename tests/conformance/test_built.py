@@ -184,7 +184,7 @@ def test_a_recipe_that_cannot_be_used(toys: Path, broken: str) -> None:
     path = toys / "testees" / "toy" / "testee.toml"
     path.write_text(broken)
 
-    with pytest.raises(recipe.RecipeError, match="testee.toml"):
+    with pytest.raises(recipe.RecipeError, match=r"testee\.toml"):
         recipe.read(path)
 
 

@@ -60,6 +60,16 @@ def test_scripts_that_are_not_sound(body: str, hello: str, failing: str, script:
     assert not passed(list(made.values()))
 
 
+@pytest.mark.parametrize(("before", "passes"), [("[{}, {}]", True), ("[{}]", False)])
+def test_a_refused_tail_is_the_codecs_own(before: str, passes: bool, script: Script) -> None:
+    """An error for a partial batch at the end is told and not judged, if the two before it are shown."""
+    refused = f"reply(id=id, batches={before}, error=dict(kind='truncated', message='too short'))"
+    check = checks(script(f"{refused} if len(data) > 200 else reply(id=id, batches=[{{}}])"))
+
+    assert check["two of magic 2 and a partial one"].passed is passes
+    assert ("too short" in check["two of magic 2 and a partial one"].note) is passes
+
+
 def test_a_broken_line_is_no_failure(script: Script) -> None:
     """The protocol never sends a broken line, so what it does is told and not judged."""
     made = checks(script("reply(id=id, skipped='no')"))

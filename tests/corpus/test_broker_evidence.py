@@ -38,7 +38,7 @@ CASES = [
     case_of("taken", produced(BATCH, stored(TAKEN.data))),
 ]
 CONTENT = {case.id: content_hash(case) for case in CASES}
-RIGHT = {"sample.refused": (REFUSED,), "sample.taken": (TAKEN,)}
+RIGHT: dict[str, brokers.Answers] = {"sample.refused": (REFUSED,), "sample.taken": (TAKEN,)}
 
 
 @pytest.fixture

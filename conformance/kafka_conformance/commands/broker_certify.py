@@ -21,11 +21,11 @@ from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafka_conformance.commands.certify import (
     DEFAULT_REPORT,
     declared_option,
-    folder_name,
     formats_option,
     write_report,
 )
 from kafka_conformance.progress import progress
+from kafka_conformance.reporting.names import folder_name
 from kafka_conformance.selection import select
 from kafka_corpus.case import Case
 from kafka_corpus.compiler import package_root

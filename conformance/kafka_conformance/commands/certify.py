@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -15,21 +13,20 @@ from typing import Any, Final, NoReturn
 import click
 import msgspec
 
-from kafka_conformance import deviations, junit, render, report, results
+from kafka_conformance import deviations, render, report, results
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafka_conformance.connect import MIB, BadConnect, CannotRun, check, connect
 from kafka_conformance.hostile import printable
 from kafka_conformance.progress import progress
 from kafka_conformance.report import Report
+from kafka_conformance.reporting.names import folder_name
 from kafka_conformance.runner import Interrupted, Run, run
 from kafka_conformance.selection import select
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import CODEC_OPS, corpus_hash, load_vectors
 
 DEFAULT_REPORT: Final = "kafkaproof-results"
-FORMATS: Final = ("json", "junit")
-LATER: Final = ("html", "badge")
-MAX_NAME: Final = 80
+FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +46,6 @@ class Settings:
 def _formats(_ctx: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
-        if name in LATER:
-            raise click.BadParameter(f"{name} is not there yet; there are {', '.join(FORMATS)}")
         if name not in FORMATS:
             raise click.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}")
     return names
@@ -68,7 +63,7 @@ declared_option = click.option(
     help="Known deviations (TOML); strict, one that no longer happens fails the run.",
 )  # fmt: skip
 formats_option = click.option(
-    "--format", "formats", callback=_formats, default="json", metavar="NAME,…", help="json, junit."
+    "--format", "formats", callback=_formats, default="json", metavar="NAME,…", help=f"{', '.join(FORMATS)}."
 )
 
 
@@ -103,6 +98,7 @@ def certify(testees: tuple[str, ...], jobs: int | None, as_json: bool, **options
         codes.append(code)
         if code == INTERRUPTED:
             break
+    _write_together([name for name, code in zip(testees, codes, strict=False) if code in (OK, DISAGREEMENTS)], settings)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode({"testees": documents}), indent=2))
     sys.exit(max(codes))
@@ -198,16 +194,17 @@ def _stopped(name: str, path: Path, stopped: Interrupted) -> tuple[dict[str, Any
 def write_report(made: Report, formats: Sequence[str], folder: Path) -> None:
     """Write what was asked for into *folder*."""
     render.write_summary(made, folder / "summary.txt")
-    if "json" in formats:
-        compact = msgspec.json.encode(report.document(made))
-        (folder / "report.json").write_bytes(msgspec.json.format(compact, indent=2) + b"\n")
-    if "junit" in formats:
-        (folder / "junit.xml").write_bytes(junit.junit(made))
+    if formats:
+        # The page needs a template engine, a plain run does not.
+        from kafka_conformance.reporting.output import write_formats
+
+        write_formats(made, formats, folder)
 
 
-def folder_name(testee: str) -> str:
-    """A directory name for *testee*; long ones are cut and told apart by a hash."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", testee).strip("._") or "testee"
-    if len(name) <= MAX_NAME and name == testee:
-        return name
-    return f"{name[:MAX_NAME]}-{hashlib.sha256(testee.encode()).hexdigest()[:8]}"
+def _write_together(names: Sequence[str], settings: Settings) -> None:
+    """Several testees in one matrix, beside the directories of each."""
+    if len(names) > 1:
+        from kafka_conformance.reporting.output import write_together
+
+        paths = [settings.folder / folder_name(name) / results.FILE for name in names]
+        write_together(paths, settings.formats, settings.declared, settings.folder)

@@ -10,8 +10,8 @@ from typing import Any, Final
 import click
 import msgspec
 
-from kafka_conformance.connect.container import ENGINE
 from kafka_conformance.connect import BadConnect, CannotRun
+from kafka_conformance.connect.container import ENGINE
 from kafka_conformance.connect.known import KNOWN, Known, everyone, find
 from kafka_conformance.testees import built
 
@@ -131,7 +131,8 @@ def _build(known: Known) -> dict[str, Any]:
 def _line(done: dict[str, Any]) -> str:
     took = f" in {done['seconds']} s" if done["state"] == "built" else ""
     why = f": {done['why']}" if done["why"] else ""
-    return f"{done['name']} {done['version']}: {done['state']}{took}{why}".replace("  ", " ")
+    name = done["name"] if "@" in done["name"] else f"{done['name']} {done['version']}"
+    return f"{name}: {done['state']}{took}{why}"
 
 
 @click.command()

@@ -178,8 +178,9 @@ def _of_build(known: Known, recipe: Recipe) -> Connection:
     folder = built.build(recipe)
     if known.module:
         connection = direct(known.module, known.environment)
-        environment = tuple((key, f"{folder}:{value}" if key == "PYTHONPATH" else value)
-                            for key, value in connection.environment)
+        environment = tuple(
+            (key, f"{folder}:{value}" if key == "PYTHONPATH" else value) for key, value in connection.environment
+        )
         return replace(connection, name=known.name, environment=environment)
     argv = built.command(recipe, folder)
     virtual = PurePath(argv[0]).name in VIRTUAL_MACHINES

@@ -30,7 +30,9 @@ BUILD_TIME_LIMIT: Final = 1200
 _LONGEST_ERROR: Final = 300  # characters; a resolution error names every repository asked
 _WHOLE: Final = ".whole"
 # What compilers and package tools put before the line that matters.
-_ERROR_LINE: Final = re.compile(r"\[ERROR\] +\S|error(\[\w+\])?:|^npm ERR!|: (undefined|cannot|unknown|no )", re.I)
+_ERROR_LINE: Final = re.compile(
+    r"\[ERROR\] +\S|error(\[\w+\])?:|^npm ERR!|: (undefined|cannot|unknown|no )", re.IGNORECASE
+)
 _TITLE: Final = re.compile(r"COMPILATION ERROR|^npm ERR! code")
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -148,7 +150,8 @@ def _run(recipe: Recipe, argv: list[str], folder: Path) -> None:
     except OSError as error:
         raise BuildError(f"{what}: {error}") from error
     if done.returncode:
-        raise BuildError(f"{what}: {first_error(done.stdout + done.stderr)}")
+        said = (done.stdout + done.stderr).replace(f"{folder}{os.sep}", "")
+        raise BuildError(f"{what}: {first_error(said)}")
 
 
 def first_error(output: str) -> str:

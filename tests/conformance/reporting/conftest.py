@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def whole_corpus() -> dict[str, Case]:
+def whole_corpus() -> Mapping[str, Case]:
     """All cases by id."""
     return cases_by_id()
 
@@ -89,13 +89,12 @@ def collected(wrong: Path, hostile: Path) -> Collection:
     return collect(read([wrong, hostile]))
 
 
-@pytest.fixture
-def whole(tmp_path: Path, whole_corpus: dict[str, Case]) -> Callable[..., Path]:
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory, whole_corpus: Mapping[str, Case]) -> Callable[..., Path]:
     """Write a complete result over all that codecs are asked, where all agree but the cases given as `{id: fields}`."""
 
     def make(name: str = "perfect", version: str = "1.0", changed: Changed | None = None) -> Path:
-        path = tmp_path / f"{name}-{version}" / results.FILE
-        path.parent.mkdir()
+        path = tmp_path_factory.mktemp("whole") / results.FILE
         cases = [case for case in whole_corpus.values() if case.op in CODEC_OPS]
         testee = {"name": name, "version": version, "language": "python", "connect": name, "append": False}
         header = results.Header(testee=testee, corpus=corpus_hash(), cases=len(cases), only=[], settings={})

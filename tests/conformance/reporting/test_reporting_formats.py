@@ -12,7 +12,7 @@ from kafka_conformance import report
 from kafka_conformance.cli import kafkaproof
 from kafka_conformance.deviations import Deviation
 from kafka_conformance.judge import SEVERITIES
-from kafka_conformance.reporting import badge, markdown, sarif
+from kafka_conformance.reporting import badge, markdown, picture, sarif
 from kafka_conformance.reporting.collection import Collection, collect, read
 from kafka_corpus.vectors import corpus_hash
 
@@ -37,7 +37,7 @@ def test_report_writes_everything(wrong: Path, hostile: Path, tmp_path: Path) ->
     own = {"badge.json", "badge.svg", "certificate.json", "junit.xml", "result.ndjson"}
 
     assert done.exit_code == 0, done.output
-    assert whole == {"index.html", "report.json", "report.sarif", "summary.md"}
+    assert whole == {"index.html", "report.json", "report.sarif", "summary.md", "matrix.svg"}
     assert [{path.name for path in folder.iterdir()} for folder in tmp_path.iterdir() if folder.is_dir()] == [own] * 3
     assert str(tmp_path / "index.html") in done.stdout
     assert "\x1b" not in done.stdout
@@ -144,14 +144,28 @@ def test_markdown_is_deaf(collected: Collection) -> None:
 def test_badge(number: int, collected: Collection) -> None:
     """Picture and endpoint say the same; the picture is one that loads nothing."""
     entry = collected.entries[number]
-    picture = ElementTree.fromstring(badge.picture(entry))
+    drawn = ElementTree.fromstring(badge.picture(entry))
     endpoint = json.loads(badge.endpoint(entry))
 
     assert endpoint["schemaVersion"] == 1
-    assert picture.get("aria-label") == f"{endpoint['label']}: {endpoint['message']}"
+    assert drawn.get("aria-label") == f"{endpoint['label']}: {endpoint['message']}"
     assert endpoint["message"] == "only a part was run"
-    assert not [each for each in picture.iter() if any("href" in name for name in each.attrib)]
-    assert int(picture.get("width", "0")) > 100
+    assert not [each for each in drawn.iter() if any("href" in name for name in each.attrib)]
+    assert int(drawn.get("width", "0")) > 100
+
+
+def test_matrix_as_a_picture(collected: Collection) -> None:
+    """The SVG has a named cell for each testee and area, text of its own only, and loads and runs nothing."""
+    root = ElementTree.fromstring(picture.matrix(collected))
+    titles = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}title")]
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+
+    assert len(titles) == len(collected.entries) * (len(collected.areas()) + 1)
+    assert any("v2_headers" in title and "wrong data" in title for title in titles)
+    assert tags == {"svg", "style", "rect", "text", "g", "title"}
+    assert not [
+        element for element in root.iter() if any("href" in name or name[:2] == "on" for name in element.attrib)
+    ]
 
 
 def test_badge_says_the_certificate(whole: object, collected: Collection) -> None:

@@ -6,7 +6,7 @@ once more on an empty partition.  If it ends there again, that is the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -130,7 +130,7 @@ class Recorder:
             self._client.close()
             self._client = None
 
-    def record(self, asked: Sequence[Asked], recording: Recording) -> Iterator[Line]:
+    def record(self, asked: Sequence[Asked], recording: Recording) -> Generator[Line, None, None]:
         """Ask what *recording* does not hold yet; each line as it comes, those that were there first.
 
         Raises:

@@ -1,0 +1,122 @@
+"""`kafkaproof report`: results as pages and files, compared with older ones; and certificates checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import msgspec
+
+from kafka_conformance.cli import DISAGREEMENTS, OK
+from kafka_conformance.commands.certify import declared_option
+from kafka_conformance.deviations import Deviation
+from kafka_conformance.hostile import printable
+from kafka_conformance.reporting import output, statement
+from kafka_conformance.reporting.baseline import counts
+from kafka_conformance.reporting.collection import Collection, cases_by_id, collect, files, read
+from kafka_conformance.results import Results, Unusable
+from kafka_conformance.results import read as read_result
+
+existing = click.Path(path_type=Path, exists=True)
+
+
+@click.command("report")
+@click.argument("paths", nargs=-1, type=existing, metavar="RESULTS…")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where it is written.")
+@click.option("--baseline", type=existing, metavar="OLD", help="Results from before, to say what is better or worse.")
+@click.option(
+    "--verify", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+    help="Check a certificate; its result lies beside it, or is given.",
+)  # fmt: skip
+@declared_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def report_command(
+    paths: tuple[Path, ...],
+    out: Path | None,
+    baseline: Path | None,
+    verify: Path | None,
+    declared: tuple[Deviation, ...],
+    as_json: bool,
+) -> NoReturn:
+    """Write what RESULTS say: a page to look at, JSON, SARIF, JUnit, Markdown, badges and certificates.
+
+    RESULTS are result.ndjson files, or directories as `certify --report` writes them.
+
+    Exit codes: 0 it is written or holds, 1 something is worse than before or does not hold, 2 usage.
+    """
+    if verify is not None:
+        if out or baseline or declared:
+            raise click.UsageError("--verify goes with nothing but RESULTS and --json")
+        sys.exit(_verify(verify, paths, as_json))
+    if not paths or out is None:
+        raise click.UsageError("give RESULTS and --out DIR, or --verify FILE")
+    try:
+        old = () if baseline is None else [read_result(path) for path in files([baseline])]
+        collection = _collected(paths, declared, old)
+    except Unusable as error:
+        raise click.UsageError(printable(str(error))) from error
+    written = output.write_all(collection, out)
+    _tell(collection, written, out, as_json)
+    sys.exit(DISAGREEMENTS if any(_worse(collection)) else OK)
+
+
+def _collected(paths: Sequence[Path], declared: Sequence[Deviation], old: Sequence[Results]) -> Collection:
+    collection = collect(read(paths, declared), old)
+    if old and all(entry.changes is None for entry in collection.entries):
+        raise Unusable("--baseline: it is of none of these testees")
+    return collection
+
+
+def _worse(collection: Collection) -> list[bool]:
+    return [any(change.kind == "worse" for change in entry.changes or ()) for entry in collection.entries]
+
+
+def _tell(collection: Collection, written: Sequence[Path], out: Path, as_json: bool) -> None:
+    if as_json:
+        document = output.document(collection) | {"written": [str(path) for path in written]}
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        return
+    for entry in collection.entries:
+        certificate = entry.report.certificate
+        word = "certified" if certificate.certified else "not certified"
+        click.echo(f"{entry.label} {entry.version}: {word}, score {certificate.score:.3f}")
+        if entry.changes is not None:
+            told = ", ".join(f"{number:,} {kind}" for kind, number in counts(entry.changes).items() if number)
+            click.echo(f"  since the baseline: {told or 'nothing changed'}")
+        why = output.uncertifiable(entry, collection)
+        if why:
+            click.echo(f"  no certificate is written: {why}", err=True)
+    click.echo(f"{len(written)} files; look at {out / 'index.html'}")
+
+
+def _verify(path: Path, given: Sequence[Path], as_json: bool) -> int:
+    if len(given) > 1:
+        raise click.UsageError("a certificate has one result")
+    try:
+        content = statement.load(path)
+        result = files(given)[0] if given else statement.result_of(content, path)
+    except (statement.BadCertificate, Unusable) as error:
+        raise click.UsageError(printable(str(error))) from error
+    found = list(statement.problems(content, result, cases_by_id()))
+    testee = content.get("testee")
+    named = testee if isinstance(testee, dict) else {}
+    name = printable(f"{named.get('name', 'testee')} {named.get('version', '')}", 100)
+    if as_json:
+        document = {"holds": not found, "testee": name, "certified": content.get("certified"), "problems": found}
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+    else:
+        _tell_verdict(name, content.get("certified") is True, found)
+    return DISAGREEMENTS if found else OK
+
+
+def _tell_verdict(name: str, certified: bool, found: Sequence[str]) -> None:
+    if not found:
+        word = "certified" if certified else "not certified"
+        click.echo(f"the certificate holds: {name} is {word}, as follows from the result and this corpus")
+        return
+    click.echo(f"the certificate of {name} does not hold")
+    for problem in found:
+        click.echo(f"  {problem}")

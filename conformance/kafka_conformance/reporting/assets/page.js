@@ -1,0 +1,327 @@
+"use strict";
+// Text becomes text nodes, never markup: what testees say is in it.
+(() => {
+  const STEP = 60;
+  const $ = (id) => document.getElementById(id);
+
+  function make(tag, properties, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(properties || {})) {
+      if (value === false || value === undefined || value === null) continue;
+      element.setAttribute(name, value === true ? "" : String(value));
+    }
+    for (const child of children.flat()) {
+      if (child || child === 0) element.append(child);
+    }
+    return element;
+  }
+
+  async function unpack(id) {
+    const bytes = Uint8Array.from(atob($(id).textContent), (character) => character.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  const words = (outcome) => outcome.replaceAll("_", " ");
+  const chunks = new Map();
+  let index, filtered = [], shown = 0, lastList = "#/";
+
+  // ---- the list ----
+
+  const severityOf = (number) => index.outcomes[number];
+  const isFinding = (number) => number !== null && number < index.outcomes.length - 2;
+  const form = $("filters");
+
+  function fitting(one, wanted) {
+    if (wanted.area && one.area !== wanted.area) return false;
+    const testees = wanted.testee ? [Number(wanted.testee)] : one.outcomes.keys();
+    let some = false;
+    for (const testee of testees) {
+      const outcome = one.outcomes[testee];
+      if (outcome === undefined || outcome === null) continue;
+      if (wanted.severity ? severityOf(outcome) !== wanted.severity : !isFinding(outcome) && !wanted.change) continue;
+      if (wanted.change && !one.changes.some(([who, kind]) => who === testee && kind === wanted.change)) continue;
+      some = true;
+    }
+    return some && wanted.words.every((word) => one.text.includes(word));
+  }
+
+  function apply() {
+    const fields = new FormData(form);
+    const wanted = {};
+    for (const name of ["severity", "area", "testee", "change"]) wanted[name] = fields.get(name) || "";
+    wanted.words = (fields.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
+    filtered = index.cases.filter((one) => fitting(one, wanted));
+    const some = filtered.length.toLocaleString("en"), all = index.found.toLocaleString("en");
+    const narrowed = Object.values(wanted).some((value) => value.length);
+    $("count").textContent = narrowed ? `${some} cases shown, of ${all} with findings` : `${all} cases with findings`;
+    $("list").replaceChildren();
+    shown = 0;
+    showMore();
+  }
+
+  function showMore() {
+    const before = shown;
+    shown = Math.min(filtered.length, shown + STEP);
+    $("list").append(...filtered.slice(before, shown).map(listed));
+    $("more").hidden = shown >= filtered.length;
+    $("more").textContent = `Show more (${(filtered.length - shown).toLocaleString("en")} are left)`;
+    return before;
+  }
+
+  const caseHref = (id) => "#/case/" + encodeURIComponent(id);
+
+  function listed(one) {
+    const chips = one.outcomes.flatMap((outcome, testee) =>
+      isFinding(outcome) ? [chip(testee, severityOf(outcome), one.known.includes(testee))] : []);
+    const changes = one.changes.map(([testee, kind]) => make("span", { class: "change c-" + kind }, `${kind} in ${label(testee)}`));
+    return make("li", {},
+      make("a", { class: "id", href: caseHref(one.id) }, one.id),
+      make("p", {}, one.title),
+      make("p", { class: "faint" }, one.why[0]),
+      make("div", { class: "chips" }, chips, changes));
+  }
+
+  const label = (testee) => index.testees[testee].label;
+
+  function chip(testee, severity, known) {
+    return make("span", { class: "tag s-" + severity + (known ? " known" : "") },
+      `${label(testee)}: ${words(severity)}`, known && make("span", { class: "unseen" }, " (known deviation)"));
+  }
+
+  function remember() {
+    const parameters = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) if (value) parameters.set(name, value);
+    const text = parameters.toString();
+    lastList = text ? "#/?" + text : "#/";
+    history.replaceState(null, "", lastList);
+  }
+
+  function fill(parameters) {
+    for (const field of form.elements) if (field.name) field.value = parameters.get(field.name) || "";
+  }
+
+  // ---- a case ----
+
+  async function detailOf(number) {
+    const chunk = Math.floor(number / index.chunk);
+    if (!chunks.has(chunk)) chunks.set(chunk, unpack("chunk-" + chunk));
+    return (await chunks.get(chunk))[number % index.chunk];
+  }
+
+  const fact = (name, ...value) => [make("dt", {}, name), make("dd", {}, ...value)];
+
+  function caseView(one, detail, number) {
+    const view = [
+      make("p", { class: "back" },
+        make("a", { href: lastList, id: "back" }, "← All findings"),
+        neighbour(number, -1, "Previous"), neighbour(number, 1, "Next")),
+      make("h1", { tabindex: -1 }, detail.title || one.id),
+      facts(one, detail),
+      make("h2", {}, "What each said"),
+      said(detail.said),
+      make("h2", {}, "What is right"),
+      right(one, detail),
+    ];
+    view.push(make("h2", {}, "The rule"), ...one.rules.map(ruleView));
+    if (detail.evidence && detail.evidence.length) view.push(make("h2", {}, "Recorded answers"), recorded(detail.evidence));
+    if (detail.question) view.push(make("h2", {}, "The question"), ...detail.question.flatMap(questionView));
+    else view.push(make("p", { class: "warning" }, "This corpus does not have the case any more."));
+    return view;
+  }
+
+  function neighbour(number, step, name) {
+    const at = filtered.indexOf(index.cases[number]);
+    const other = at < 0 ? undefined : filtered[at + step];
+    return other ? make("a", { href: caseHref(other.id), title: other.id, rel: step < 0 ? "prev" : "next" }, name) : null;
+  }
+
+  function facts(one, detail) {
+    return make("dl", { class: "facts" },
+      fact("case", make("code", {}, one.id)),
+      fact("area", make("a", { href: "#/?area=" + encodeURIComponent(one.area) }, one.area), `, ${one.op}`),
+      detail.refs && detail.refs.length ? fact("refers to", detail.refs.join(", ")) : [],
+      fact("look at it", make("code", {}, `kafkaproof explain --case '${one.id}'`)),
+      fact("ask again", make("code", {}, `kafkaproof certify ${quoted(detail)} --only '${one.id}'`)));
+  }
+
+  function quoted(detail) {
+    const first = detail.said.find((each) => isFinding(index.outcomes.indexOf(each.outcome)));
+    const connect = index.testees[(first || detail.said[0]).testee].connect || "TESTEE";
+    return /^[\w.@:-]+$/.test(connect) ? connect : `'${connect.replaceAll("'", "'\\''")}'`;
+  }
+
+  function said(all) {
+    const rows = all.map((each) => make("tr", { role: "row" },
+      make("th", { scope: "row", role: "rowheader" }, label(each.testee)),
+      make("td", { role: "cell" }, make("span", { class: "tag s-" + each.outcome }, words(each.outcome))),
+      make("td", { role: "cell" }, make("p", {}, each.why || (each.outcome === "agree" ? "as is right" : "")), more(each))));
+    const heads = ["codec", "outcome", "what it did"].map((text) => make("th", { scope: "col", role: "columnheader" }, text));
+    return make("table", { class: "said", role: "table" },
+      make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, heads)), make("tbody", { role: "rowgroup" }, rows));
+  }
+
+  function more(each) {
+    return [
+      each.answer && each.outcome !== "skipped" && `answer: ${each.answer}`,
+      each.also && `also differ: ${each.also.join(", ")}`,
+      each.left_out && `not exposed: ${each.left_out.join(", ")}`,
+      each.known && `known deviation: ${each.known}`,
+      each.before && `in the baseline ${each.before}`,
+      each.deaths && `its process died ${each.deaths} times over it`,
+    ].filter(Boolean).map((text) => make("p", { class: "faint" }, text));
+  }
+
+  const VERDICTS = {
+    valid: "It has to be taken, and to give what follows.",
+    invalid: "It has to be refused.",
+    acceptable: "It may be refused or taken; whoever takes it has to give what follows.",
+  };
+
+  function right(one, detail) {
+    const kinds = detail.kinds && detail.kinds.length ? ` Kinds of error that fit: ${detail.kinds.join(", ")}.` : "";
+    const texts = (detail.expected || []).map((text) => block(text, "What is right"));
+    return make("div", {}, make("p", {}, (VERDICTS[one.expected] || one.expected) + kinds),
+      detail.why && make("p", { class: "faint" }, detail.why), texts);
+  }
+
+  function ruleView(id) {
+    const [statement, outcome, sources] = index.rules[id] || ["", "", []];
+    return make("div", { class: "rule" },
+      make("p", {}, make("a", { href: "#/?q=" + encodeURIComponent(id) }, id), "  ", statement),
+      outcome && make("p", { class: "faint" }, outcome),
+      sources.length ? make("p", { class: "faint" }, "sources: " + sources.join(", ")) : null);
+  }
+
+  function recorded(evidence) {
+    const heads = ["who", "release", "answer"].map((text) => make("th", { scope: "col" }, text));
+    const rows = evidence.map((row) => make("tr", {}, row.map((text) => make("td", {}, text))));
+    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Recorded answers" },
+      make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
+  }
+
+  const block = (text, name) => make("pre", { tabindex: 0, role: "region", "aria-label": name }, text);
+
+  function questionView(part) {
+    if (part.text !== undefined) return [make("h3", {}, part.title), block(part.text, part.title)];
+    return [make("h3", {}, `${part.title}, ${part.size}`), hex(part), make("p", { class: "faint" }, part.summary)];
+  }
+
+  // ---- bytes ----
+
+  function hex(part) {
+    const heads = ["byte", "bytes", "field", "value", "meaning"].map((text) => make("th", { scope: "col", role: "columnheader" }, text));
+    const body = make("tbody", { role: "rowgroup" });
+    let inner = 0;
+    for (const row of part.rows) {
+      if (row[0] === "open") inner += 1;
+      if (row[0] === "close") inner -= 1;
+      const made = hexRow(row);
+      if (!made) continue;
+      if (inner) made.classList.add("inner");
+      body.append(made);
+    }
+    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": part.title },
+      make("table", { class: "hex", role: "table" }, make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, heads)), body));
+  }
+
+  const line = (kind, ...children) =>
+    make("tr", { role: "row", class: kind }, make("td", { role: "cell", colspan: 5 }, ...children));
+
+  function hexRow([kind, ...rest]) {
+    switch (kind) {
+      case "part": return line("part", rest[1]);
+      case "open": return line("part", "▾ " + rest[1]);
+      case "field": return fieldRow(...rest);
+      case "error": return line("error", make("strong", {}, "✗ " + rest[0] + ": "), rest[1], make("br"), make("span", { class: "faint" }, rest[2] + "; rule " + rest[3]));
+      case "end": return line("note", `${rest[0]}  end of these bytes`);
+      case "more": return line("note", `… ${rest[0].toLocaleString("en")} rows more; kafkaproof explain shows them all`);
+    }
+    return null;
+  }
+
+  function fieldRow(depth, group, at, bytes, name, value, meaning, notes) {
+    const digits = bytes.flatMap((row, number) => [
+      number ? "\n" : "",
+      ...(typeof row === "string" ? [row] : [row[0] && row[0] + " ", make("mark", {}, row[1]), row[2] && " " + row[2]]),
+    ]);
+    const below = notes.map(([what, means]) => make("div", { class: "note" }, `${what}  ${means}`));
+    return make("tr", { role: "row", class: "d" + Math.min(depth, 6) },
+      make("td", { role: "cell", class: "at" }, at),
+      make("td", { role: "cell", class: "bytes g-" + group }, digits),
+      make("td", { role: "cell", class: "name g-" + group }, name),
+      make("td", { role: "cell", class: "value" }, value),
+      make("td", { role: "cell", class: "meaning" }, meaning, below));
+  }
+
+  // ---- which of the two ----
+
+  const TITLE = document.title;
+
+  async function route(event) {
+    const hash = location.hash;
+    if (hash && !hash.startsWith("#/")) return; // a place on the page
+    if (hash.startsWith("#/case/")) {
+      const id = safely(hash.slice("#/case/".length));
+      const number = index.cases.findIndex((one) => one.id === id);
+      if (number >= 0) return showCase(number, event);
+    }
+    showList(hash, event);
+  }
+
+  function safely(text) {
+    try { return decodeURIComponent(text); } catch { return text; }
+  }
+
+  async function showCase(number, event) {
+    const one = index.cases[number];
+    const detail = await detailOf(number);
+    const asked = safely(location.hash.slice("#/case/".length));
+    if (asked !== one.id) return; // another was asked for meanwhile
+    $("case").replaceChildren(...caseView(one, detail, number).filter(Boolean));
+    $("overview").hidden = true;
+    $("case").hidden = false;
+    document.title = one.id + " · Kafkaproof";
+    scrollTo(0, 0);
+    if (event) $("case").querySelector("h1").focus({ preventScroll: true });
+  }
+
+  function showList(hash, event) {
+    const wasCase = !$("case").hidden;
+    const left = wasCase ? document.title.split(" · ")[0] : "";
+    $("case").hidden = true;
+    $("case").replaceChildren();
+    $("overview").hidden = false;
+    document.title = TITLE;
+    lastList = hash || "#/";
+    fill(new URLSearchParams(hash.startsWith("#/?") ? hash.slice(3) : ""));
+    apply();
+    if (!event) {
+      if (lastList !== "#/") $("findings").scrollIntoView();
+      return;
+    }
+    const link = left && [...$("list").querySelectorAll("a.id")].find((each) => each.textContent === left);
+    if (link) link.focus();
+    else if (lastList !== "#/") $("findings").focus();
+    else $("content").focus();
+  }
+
+  async function start() {
+    index = await unpack("index");
+    for (const one of index.cases) {
+      one.text = [one.id, one.title, one.area, ...one.rules, ...one.why].join("\n").toLowerCase();
+    }
+    form.addEventListener("input", () => { remember(); apply(); });
+    form.addEventListener("reset", (event) => { event.preventDefault(); fill(new URLSearchParams()); remember(); apply(); });
+    form.addEventListener("submit", (event) => event.preventDefault());
+    $("more").addEventListener("click", () => {
+      const first = showMore();
+      $("list").children[first].querySelector("a").focus();
+    });
+    addEventListener("hashchange", route);
+    await route();
+    document.documentElement.dataset.ready = "yes";
+  }
+
+  start().catch((error) => { $("count").textContent = `This page cannot be unpacked here: ${error}`; });
+})();

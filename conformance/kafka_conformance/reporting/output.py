@@ -1,0 +1,120 @@
+"""Writes reports: all formats of some runs into a directory, or some of one run into its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from kafka_conformance import junit, report, results
+from kafka_conformance.deviations import Deviation
+from kafka_conformance.hostile import printable
+from kafka_conformance.report import Report
+from kafka_conformance.reporting import badge, html, markdown, picture, sarif, statement
+from kafka_conformance.reporting.baseline import Change, counts
+from kafka_conformance.reporting.collection import Collection, Entry, collect, read
+
+# What a format writes into the directory of one run.
+Files = Mapping[str, bytes]
+
+
+def _indented(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def _badges(collection: Collection) -> Files:
+    (entry,) = collection.entries
+    return {"badge.svg": badge.picture(entry).encode(), "badge.json": badge.endpoint(entry)}
+
+
+FORMATS: Final[Mapping[str, Callable[[Collection], Files]]] = {
+    "html": lambda collection: {"report.html": html.page(collection).encode()},
+    "json": lambda collection: {"report.json": _indented(report.document(collection.entries[0].report))},
+    "junit": lambda collection: {"junit.xml": junit.junit(collection.entries[0].report)},
+    "sarif": lambda collection: {"report.sarif": sarif.sarif(collection)},
+    "badge": _badges,
+    "markdown": lambda collection: {"summary.md": markdown.summary(collection).encode()},
+}
+
+
+def write_formats(made: Report, formats: Sequence[str], folder: Path) -> None:
+    """Write one run in some of `FORMATS` into *folder*."""
+    # The page reads the corpus; what says the same as the result does without.
+    needed = bool({"html", "sarif"} & set(formats))
+    collection = collect([made], cases=None if needed else {})
+    for name in formats:
+        for file, content in FORMATS[name](collection).items():
+            (folder / file).write_bytes(content)
+
+
+# Those that can say something of several runs at once.
+TOGETHER: Final = frozenset({"html", "sarif", "markdown"})
+
+
+def write_together(paths: Sequence[Path], formats: Sequence[str], declared: Sequence[Deviation], folder: Path) -> None:
+    """Write the runs in *paths* side by side into *folder*, in those of *formats* that are `TOGETHER`."""
+    wanted = [name for name in formats if name in TOGETHER]
+    if wanted:
+        collection = collect(read(paths, declared))
+        for name in wanted:
+            for file, content in FORMATS[name](collection).items():
+                (folder / file).write_bytes(content)
+
+
+def write_all(collection: Collection, folder: Path) -> list[Path]:
+    """Write everything into *folder*: what is about all runs, and a directory for each."""
+    whole: dict[str, bytes] = {
+        "index.html": html.page(collection).encode(),
+        "report.json": _indented(document(collection)),
+        "report.sarif": sarif.sarif(collection),
+        "summary.md": markdown.summary(collection).encode(),
+        "matrix.svg": picture.matrix(collection).encode(),
+    }
+    written = [_write(folder / name, content) for name, content in whole.items()]
+    for entry in collection.entries:
+        written += [
+            _write(folder / entry.folder / name, content) for name, content in _of_one(entry, collection).items()
+        ]
+    return written
+
+
+def _of_one(entry: Entry, collection: Collection) -> Files:
+    alone = Collection((entry,), collection.cases, collection.corpus)
+    made = dict(_badges(alone)) | {"junit.xml": junit.junit(entry.report)}
+    # The certificate is of the file beside it.
+    made[results.FILE] = entry.report.path.read_bytes()
+    if not uncertifiable(entry, collection):
+        made[statement.FILE] = statement.encoded(statement.statement(entry.report, results.FILE))
+    return made
+
+
+def uncertifiable(entry: Entry, collection: Collection) -> str:
+    """Why there is no certificate, or an empty string: this corpus has to be the one that was run."""
+    if entry.results.header.corpus != collection.corpus:
+        return f"it was run on corpus {printable(entry.results.header.corpus, 12)}, another than is here"
+    return next(iter(statement.coverage(entry.results, collection.cases)), "")
+
+
+def document(collection: Collection) -> dict[str, Any]:
+    """All runs as one JSON object."""
+    return {"corpus": collection.corpus, "testees": [_document(entry) for entry in collection.entries]}
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    found = entry.changes
+    compared = None if found is None else {"counts": counts(found), "cases": [_changed(each) for each in found]}
+    return {"label": entry.label, "folder": entry.folder} | report.document(entry.report) | {"baseline": compared}
+
+
+def _changed(change: Change) -> dict[str, Any]:
+    before = None if change.before is None else {"outcome": change.before.outcome, "why": change.before.why}
+    now = {"outcome": change.now.outcome, "why": change.now.why}
+    return {"case": change.case, "change": change.kind, "before": before, "now": now}
+
+
+def _write(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
