@@ -59,24 +59,34 @@ def _disk(stored: Stored, segment: bytes, said: list[Said] | str) -> Disk:
 
 
 def _dumped(broker: Broker, stored: Sequence[Stored]) -> dict[str, list[Said] | str]:
-    """What the tool says of each; where it fails over one of many, of each half."""
-    files = {each.id: list(map(str, cleaning.segment_files(broker, each.partition))) for each in stored}
-    if not files:
-        return {}
+    """What the tool says of each; one over which it fails is the last that it names, and the rest is asked again."""
+    names = {each.id: list(map(str, cleaning.segment_files(broker, each.partition))) for each in stored}
+    found: dict[str, list[Said] | str] = {}
+    todo = list(names)
+    while todo:
+        text, failure = _asked(broker, [name for id_ in todo for name in names[id_]])
+        said = read(text)
+        done = [id_ for id_ in todo if names[id_][-1] in said] if failure else todo
+        for id_ in done:
+            found[id_] = [entry for name in names[id_] for entry in said.get(name, ())]
+        if failure:
+            guilty = done[-1] if done else todo[0]
+            found[guilty] = failure
+        todo = [id_ for id_ in todo if id_ not in found]
+    return found
+
+
+def _asked(broker: Broker, files: Sequence[str]) -> tuple[str, str]:
+    """What the tool says of *files*, and how it failed, if it did."""
     try:
-        text = broker.dump_log_segments("--files", ",".join(name for names in files.values() for name in names))
+        return broker.dump_log_segments("--files", ",".join(files)), ""
     except NoBroker as error:
-        if len(stored) == 1:
-            return {stored[0].id: FAILED + _last_line(error.log)}
-        half = len(stored) // 2
-        return _dumped(broker, stored[:half]) | _dumped(broker, stored[half:])
-    said = read(text)
-    return {id_: [entry for name in names for entry in said.get(name, ())] for id_, names in files.items()}
+        return error.log, FAILED + _last_line(error.log)
 
 
 def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line and not line.startswith(("\t", "Dumping"))]
-    return lines[-1] if lines else "it said nothing"
+    lines = [line for line in text.splitlines() if "Exception" in line or "Error" in line]
+    return lines[0] if lines else "it said nothing"
 
 
 def read(text: str) -> dict[str, list[Said]]:
