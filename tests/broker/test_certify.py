@@ -83,7 +83,7 @@ def test_kfake(tmp_path: Path) -> None:
     program = tmp_path / "kfake"
     subprocess.run(["go", "build", "-o", str(program), "."], cwd=BROKERS / "kfake", check=True)
     with serving(str(program)) as bootstrap:
-        code, report = certified(bootstrap, tmp_path, "--name", "kfake")
+        code, report = certified(bootstrap, tmp_path / "report", "--name", "kfake")
     assert (code, report["certified"], report["complete"]) == (1, False, True)
     assert report["counts"]["agree"] > 100
     assert report["counts"]["accepts_invalid"] > 100

@@ -73,7 +73,10 @@ def certify(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     cases = _cases(against, only)
     path = folder / folder_name(name or bootstrap) / results.FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--report: {error}") from error
     try:
         done = _run(bootstrap, name or bootstrap, against, cases, only, path)
     except NoBroker as error:

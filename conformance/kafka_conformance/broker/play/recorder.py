@@ -143,15 +143,15 @@ class Recorder:
             recording.add(line)
             yield line
             if len(self._stored) >= LOOK_AT:
-                yield from self._look(recording, todo)
-        yield from self._look(recording, todo)
+                yield from self._look(recording, asked)
+        yield from self._look(recording, asked)
 
-    def _look(self, recording: Recording, todo: Iterable[Asked]) -> Iterator[Line]:
+    def _look(self, recording: Recording, asked: Iterable[Asked]) -> Iterator[Line]:
         """The disk behind what was stored since the last look."""
         stored, self._stored = self._stored, []
         if self._broker.data_directory is None or not stored:
             return
-        lines, contents = recording.lines(), {each.id: each.sha256 for each in todo}
+        lines, contents = recording.lines(), {each.id: each.sha256 for each in asked}
         for id_, disk in look(self._broker, stored).items():
             recording.add(Line(id_, contents[id_], disk=disk))
             yield msgspec.structs.replace(lines[id_], disk=disk)
