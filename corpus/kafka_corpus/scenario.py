@@ -60,6 +60,11 @@ class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_d
         """Whether there are no records at all, not even none."""
         return self.data is UNSET and self.recipe is UNSET
 
+    def is_plain(self) -> bool:
+        """Whether it is one payload, answered for its own sake."""
+        alone = self.again is UNSET and self.beside is UNSET and not (self.topic or self.producer or self.transactional)
+        return alone and self.acks != 0 and not self.is_null()
+
 
 class InitProducerId(msgspec.Struct, frozen=True, tag_field="do", tag="init_producer_id", omit_defaults=True):
     """Ask for a producer id; a second time for the next epoch of a transactional one."""
@@ -222,8 +227,7 @@ class Scenario:
     def is_plain(self) -> bool:
         """Whether it is one payload, produced without more ado: what a testee's `append` can be asked."""
         only = self.steps[0]
-        simple = isinstance(only, Produce) and not (only.producer or only.transactional or only.is_null())
-        return len(self.steps) == 1 and simple
+        return len(self.steps) == 1 and isinstance(only, Produce) and only.is_plain()
 
 
 def op_of(steps: Sequence[Step]) -> Op:
