@@ -74,7 +74,9 @@ def test_what_is_produced_is_fetched(broker: JvmBroker) -> None:
                     answer = produced(client, topic, encode(batch(magic, value)), version)
                     assert (answer.error_code, answer.base_offset) == (0, len(expected)), (magic, version)
                     expected.append(value)
-        assert len(expected) >= len(client.versions(tables.PRODUCE))
+        # 4.x names the versions before 3, for old clients' sake, and has none of them.
+        first = FIRST_WITH_V2 if min(find_release(broker.release).magics) == 2 else 0
+        assert len(expected) >= len([version for version in client.versions(tables.PRODUCE) if version >= first])
         assert client.offset(topic) == len(expected)
         for version in client.versions(tables.FETCH):
             batches = decode(fetched(client, topic, 0, version).records)
