@@ -7,10 +7,15 @@ without passing through here.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 # Long enough for a library's message with its path, short enough for one result line.
 MAX_TEXT: Final = 400
+# Of a standard error, bytes: what the child keeps of it.
+_READ: Final = 16 * 1024
+# How runtimes begin to say why they end; the frames that led there follow, innermost first.
+_WHY: Final = re.compile(r"panic: |fatal error: |thread '.*' panicked at |Exception in thread |SIG[A-Z]+: ")
 
 
 def printable(text: str | bytes, limit: int = MAX_TEXT) -> str:
@@ -33,7 +38,16 @@ def _escaped(character: str) -> str:
 
 
 def tail(text: bytes, limit: int = MAX_TEXT) -> str:
-    """The last *limit* characters of a standard error, lines joined by " | "."""
-    lines = [printable(line, limit) for line in text[-4 * limit :].splitlines() if line.strip()]
-    joined = " | ".join(lines)
-    return joined if len(joined) <= limit else f"…{joined[1 - limit :]}"
+    """The last *limit* characters of a standard error, lines joined by " | ".
+
+    Where a runtime says why it ends, it is the first *limit* characters from there on.
+
+    >>> tail(b"loading\\npanic: index out of range\\n\\ngoroutine 1 [running]:\\n", 40)
+    'panic: index out of range | goroutine 1…'
+    """
+    lines = [printable(line, limit) for line in text[-_READ:].splitlines() if line.strip()]
+    why = next((at for at, line in enumerate(lines) if _WHY.match(line)), None)
+    joined = " | ".join(lines if why is None else lines[why:])
+    if len(joined) <= limit:
+        return joined
+    return f"…{joined[1 - limit :]}" if why is None else f"{joined[: limit - 1]}…"

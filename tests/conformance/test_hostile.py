@@ -35,3 +35,12 @@ def test_tail_keeps_the_end() -> None:
     assert tail(b"first\n\nsecond\x1b\nthird\n") == r"first | second\x1b | third"
     assert tail(b"noise\n" * 10_000 + b"panic: it broke\n", 40).endswith("panic: it broke")
     assert len(tail(b"noise\n" * 10_000, 40)) == 40
+
+
+def test_the_reason_of_a_panic_outlives_its_frames() -> None:
+    """Of a long stack the first lines are kept, for they say why it ended and in which function."""
+    frames = b"".join(b"main.frame%d(0xc000)\n" % number for number in range(200))
+    kept = tail(b"warning: old\npanic: index out of range\ngoroutine 1 [running]:\nlib.Decode()\n" + frames)
+
+    assert kept.startswith("panic: index out of range | goroutine 1 [running]: | lib.Decode()")
+    assert len(kept) <= 400
