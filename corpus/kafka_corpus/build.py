@@ -14,6 +14,7 @@ from kafka_records import Batch, Header, Record
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.layout import BATCH_V2, MESSAGE_V0, MESSAGE_V1, Layout
+from kafka_records.log import entries
 from kafka_records.primitives import encode_nullable_int32
 from kafka_records.varint import encode_varint, encode_varlong
 
@@ -128,6 +129,14 @@ def raw_message(
 def reseal(batch: bytes) -> bytes:
     """*batch* with the CRC that its bytes ask for; the length stays as it is."""
     return put(batch, "crc", checksum_v2(batch))
+
+
+def signed(payload: bytes, producer_id: int, producer_epoch: int) -> bytes:
+    """The v2 batches of *payload* as that producer sends them: id and epoch in each, the CRC made right."""
+    batches = (payload[start:end] for start, end in entries(payload))
+    return b"".join(
+        reseal(put(put(batch, "producer_id", producer_id), "producer_epoch", producer_epoch)) for batch in batches
+    )
 
 
 def reseal_message(message: bytes) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,12 +87,20 @@ def check_command(root: Path | None, as_json: bool) -> None:
     """
     from kafka_corpus import compiler, registry
     from kafka_corpus.check import check
+    from kafka_corpus.evidence import brokers
 
     cases = registry.all_cases()
     drifts = check(cases, root or compiler.package_root())
-    document = {"ok": not drifts, "cases": len(cases), "drifts": [drift._asdict() for drift in drifts]}
-    say(document, as_json, lambda: drift_lines(drifts, len(cases)))
+    silent = brokers.silences(cases)
+    found = [drift._asdict() for drift in drifts]
+    document = {"ok": not drifts, "cases": len(cases), "drifts": found, "unpredicted": dict(silent)}
+    say(document, as_json, lambda: [*silence_lines(silent), *drift_lines(drifts, len(cases))])
     sys.exit(1 if drifts else 0)
+
+
+def silence_lines(silent: Mapping[str, int]) -> list[str]:
+    """What the reference does not predict, one reason a line."""
+    return [f"{count} answers of brokers have no prediction: {reason}" for reason, count in sorted(silent.items())]
 
 
 def drift_lines(drifts: list[Drift], number: int) -> list[str]:

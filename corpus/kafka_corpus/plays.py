@@ -19,11 +19,6 @@ APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 Played = tuple[Step, StepAnswer]
 
 
-def since(codec: Compression) -> str:
-    """The first release that knows *codec* in v2; empty for the first with v2."""
-    return "2.1.0" if codec == "zstd" else ""
-
-
 def sent(count: int = 1, codec: Compression = "none", **fields: Any) -> bytes:
     """A batch of so many records from a producer; *fields* are those of `Batch`."""
     return bytes_of(batch_of(*some_records(count), compression=codec, **fields))

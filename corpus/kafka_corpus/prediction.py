@@ -9,9 +9,10 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from kafka_corpus import recipes
-from kafka_corpus.build import put, reseal
+from kafka_corpus.build import signed
 from kafka_corpus.case import Recipe
 from kafka_corpus.scenario import (
+    ISOLATION,
     NEWEST_RELEASE,
     NOW,
     Aborted,
@@ -35,7 +36,6 @@ from kafka_records import (
     CleanerConfig,
     LogState,
     Producing,
-    RecordFormatError,
     Round,
     TopicConfig,
     abort_index,
@@ -49,13 +49,11 @@ from kafka_records import (
 from kafka_records.broker.errors import INVALID_TXN_STATE
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 from kafka_records.compaction import Segment as SegmentFile
-from kafka_records.log import entries
 from kafka_records.transactions.marker import BUMPS_EPOCH
 
 # ProduceResponse: what newer versions say more.
 FIRST_WITH_TIME: Final = 2
 FIRST_WITH_RECORD_ERRORS: Final = 8
-ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 LATEST, EARLIEST = -1, -2
 # socket.request.max.bytes: a broker reads no more.
 LARGEST_REQUEST: Final = 100 * 1024 * 1024
@@ -109,14 +107,27 @@ class _Partition:
 
 
 def predict(scenario: Scenario, release: str) -> tuple[StepAnswer, ...] | None:
-    """The answers of a broker of *release*; None for what the reference does not know."""
-    if minor_version(release) not in MINORS:
-        return None
+    """The answers of a broker of *release*; None for what the reference does not know (`silence` says why)."""
     try:
-        partition = _Partition(release, scenario.config)
-        return tuple(_PREDICTIONS[type(step)](partition, step) for step in scenario.steps)
-    except (Unpredicted, RecordFormatError, KeyError):
+        return _predicted(scenario, release)
+    except Unpredicted:
         return None
+
+
+def silence(scenario: Scenario, release: str) -> str:
+    """Why the reference predicts nothing for *scenario* on *release*; empty if it does."""
+    try:
+        _predicted(scenario, release)
+    except Unpredicted as error:
+        return str(error)
+    return ""
+
+
+def _predicted(scenario: Scenario, release: str) -> tuple[StepAnswer, ...]:
+    if minor_version(release) not in MINORS:
+        raise Unpredicted(f"release {release}")
+    partition = _Partition(release, scenario.config)
+    return tuple(_PREDICTIONS[type(step)](partition, step) for step in scenario.steps)
 
 
 def newest_predicted(scenario: Scenario) -> tuple[StepAnswer, ...] | None:
@@ -151,17 +162,13 @@ def _produce(partition: _Partition, step: Produce) -> StepAnswer:
     producer = partition.producers[step.producer] if step.producer else None
     if producer is not None:
         epoch = producer.epoch - step.epochs_back
-        payload = b"".join(_signed(payload[at:end], producer.id, epoch) for at, end in entries(payload))
+        payload = signed(payload, producer.id, epoch)
     log = replace(partition.log, producing=_producing(step, producer))
     result = append(log, payload, partition.config, release=partition.release, api_version=version, now_ms=NOW)
     partition.took(result)
     if producer is not None and step.transactional and not result.error_code:
         producer.is_open = producer.is_open or (does.adds_partitions is not None and version >= does.adds_partitions)
     return _as_answer(result, version, step.acks)
-
-
-def _signed(batch: bytes, id_: int, epoch: int) -> bytes:
-    return reseal(put(put(batch, "producer_id", id_), "producer_epoch", epoch))
 
 
 def _producing(step: Produce, producer: _Producer | None) -> Producing:

@@ -28,6 +28,8 @@ LAST_OF_V1: Final = "3.9.2"
 FIRST_PRODUCE_OF_V2: Final = 3
 
 Isolation = Literal["read_uncommitted", "read_committed"]
+# What the requests write for it.
+ISOLATION: Final[dict[Isolation, int]] = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class Made(msgspec.Struct, frozen=True):

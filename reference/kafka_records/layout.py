@@ -45,6 +45,10 @@ class Layout:
         """The field called *name*; KeyError if there is none."""
         return {field.name: field for field in self.fields}[name]
 
+    def values(self, data: bytes, at: int = 0) -> dict[str, int]:
+        """The number in every field, the first of them at *at*; struct.error where *data* is too short."""
+        return dict(zip((field.name for field in self.fields), self.struct.unpack_from(data, at), strict=True))
+
 
 def layout(**types: str) -> Layout:
     """Lay fields of these *types* end to end, in the order given."""

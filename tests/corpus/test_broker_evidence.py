@@ -11,8 +11,8 @@ from kafka_corpus.build import put, raw_message
 from kafka_corpus.case import Case
 from kafka_corpus.check import check, directions
 from kafka_corpus.evidence import brokers
-from kafka_corpus.registry import Draft, produced, refused, stored
-from kafka_corpus.scenario import StepAnswer
+from kafka_corpus.registry import Draft, produced, refused, scene, stored
+from kafka_corpus.scenario import FindOffset, StepAnswer
 from kafka_corpus.vectors import BriefStep, BrokerAnswer, content_hash
 
 BATCH = bytes_of(batch_of(*some_records(2)))
@@ -142,3 +142,9 @@ def test_ways_of_checking() -> None:
     assert [list(directions(case)) for case in CASES] == [["produce"], ["produce", "fetch"]]
     old = case_of("old", produced(raw_message(1), refused(2), api_version=2))
     assert list(directions(old)) == ["produce"]
+
+
+def test_silences() -> None:
+    """What the reference predicts nothing about is counted by reason; what it does predict is not."""
+    asked = case_of("time", scene((FindOffset(timestamp=5), StepAnswer())))
+    assert brokers.silences([*CASES, asked]) == {"a time": len(brokers.PREDICTED)}

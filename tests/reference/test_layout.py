@@ -68,3 +68,10 @@ def test_examples_in_docstrings_hold(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_values_by_name() -> None:
+    """`values` gives the number in each field, from wherever the fields begin."""
+    data = bytes(3) + MESSAGE_V1.struct.pack(7, 22, 0xFFFFFFFF, 1, 8, -1)
+    expected = {"offset": 7, "message_size": 22, "crc": 0xFFFFFFFF, "magic": 1, "attributes": 8, "timestamp": -1}
+    assert MESSAGE_V1.values(data, 3) == expected

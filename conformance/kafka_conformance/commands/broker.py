@@ -5,11 +5,10 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import click
-import msgspec
 
 from kafka_conformance.broker import jars, java
 from kafka_conformance.broker.errors import NoBroker
@@ -18,6 +17,7 @@ from kafka_conformance.broker.releases import RELEASES, Release, find_release
 from kafka_conformance.cli import CANNOT_RUN, OK
 from kafka_conformance.commands.broker_certify import certify
 from kafka_conformance.commands.broker_ledger import compare, record
+from kafka_conformance.commands.saying import say_json
 
 # Seconds between two looks at a broker that runs in the foreground.
 LOOK: Final = 0.5
@@ -26,10 +26,6 @@ LOOK: Final = 0.5
 @click.group()
 def broker() -> None:
     """List, start and prepare real Kafka brokers."""
-
-
-def _say(document: Mapping[str, Any]) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 
 def _cannot(error: NoBroker) -> NoReturn:
@@ -43,7 +39,7 @@ def list_(as_json: bool) -> None:
     """List the releases, whether their jars are here, and which Java would run them."""
     listed = [_described(release) for release in RELEASES]
     if as_json:
-        _say({"releases": listed})
+        say_json({"releases": listed})
     else:
         _show(listed)
 
@@ -118,7 +114,7 @@ def start(release: str, config: dict[str, str], contained: bool, as_json: bool) 
 def _announce(running: JvmBroker, as_json: bool) -> None:
     where = str(running.data_directory)
     if as_json:
-        _say({"release": running.release, "bootstrap": running.bootstrap, "data_directory": where})
+        say_json({"release": running.release, "bootstrap": running.bootstrap, "data_directory": where})
     else:
         click.echo(f"Kafka {running.release} at {running.bootstrap}, logs in {where}; ctrl-C ends it")
     sys.stdout.flush()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
-import msgspec
 
 from kafka_conformance import deviations, render, report, results
 from kafka_conformance.broker.errors import NoBroker
@@ -24,6 +23,7 @@ from kafka_conformance.commands.certify import (
     formats_option,
     write_report,
 )
+from kafka_conformance.commands.saying import say_json
 from kafka_conformance.progress import progress
 from kafka_conformance.reporting.names import folder_name
 from kafka_conformance.selection import select
@@ -88,7 +88,7 @@ def certify(
     made = report.make(done, cases, declared, path)
     write_report(made, formats, path.parent)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(report.document(made)), indent=2))
+        say_json(report.document(made))
     else:
         render.show(made, render.console())
     sys.exit(OK if made.agrees else DISAGREEMENTS)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
-import msgspec
 
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.jvm import JvmBroker
@@ -18,6 +17,7 @@ from kafka_conformance.broker.play import asking
 from kafka_conformance.broker.play.recorder import Asked, Line, Recorder, Recording
 from kafka_conformance.broker.releases import RELEASES, find_release
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafka_conformance.commands.saying import say_json
 from kafka_conformance.progress import progress
 from kafka_conformance.selection import select
 from kafka_corpus.case import Case
@@ -84,7 +84,7 @@ def record(
         click.echo(f"stopped; what was earned is in {folder}, the same command goes on with it", err=True)
         code = INTERRUPTED
     if as_json:
-        _say({"releases": said})
+        say_json({"releases": said})
     sys.exit(code or (DISAGREEMENTS if any(each["differing"] for each in said) else OK))
 
 
@@ -165,10 +165,6 @@ def _tell(said: dict[str, Any]) -> None:
         click.echo(f"  {each['case']}: {each['what']}")
 
 
-def _say(document: dict[str, Any]) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
-
-
 @click.command()
 @click.argument("old")
 @click.argument("new")
@@ -184,7 +180,7 @@ def compare(old: str, new: str, only: tuple[str, ...], root: Path | None, as_jso
             raise click.UsageError(f"nothing is recorded of {name}; there are {', '.join(sorted(known)) or 'none'}")
     found = list(asking.changes(ledger, old, new, [case.id for case in _cases(only)]))
     if as_json:
-        _say({"old": old, "new": new, "changes": [{"case": each.id, "what": each.what} for each in found]})
+        say_json({"old": old, "new": new, "changes": [{"case": each.id, "what": each.what} for each in found]})
     else:
         for each in found:
             click.echo(f"{each.id}: {each.what}")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
-import msgspec
 
 from kafka_conformance.cli import DISAGREEMENTS, OK
 from kafka_conformance.commands.certify import declared_option
+from kafka_conformance.commands.saying import say_json
 from kafka_conformance.deviations import Deviation
 from kafka_conformance.hostile import printable
 from kafka_conformance.reporting import output, statement
@@ -77,7 +77,7 @@ def _worse(collection: Collection) -> list[bool]:
 def _tell(collection: Collection, written: Sequence[Path], out: Path, as_json: bool) -> None:
     if as_json:
         document = output.document(collection) | {"written": [str(path) for path in written]}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        say_json(document)
         return
     for entry in collection.entries:
         certificate = entry.report.certificate
@@ -106,7 +106,7 @@ def _verify(path: Path, given: Sequence[Path], as_json: bool) -> int:
     name = printable(f"{named.get('name', 'testee')} {named.get('version', '')}", 100)
     if as_json:
         document = {"holds": not found, "testee": name, "certified": content.get("certified"), "problems": found}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        say_json(document)
     else:
         _tell_verdict(name, content.get("certified") is True, found)
     return DISAGREEMENTS if found else OK

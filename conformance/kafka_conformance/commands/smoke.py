@@ -11,6 +11,7 @@ from rich.text import Text
 
 from kafka_conformance import render
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, OK
+from kafka_conformance.commands.saying import say_json
 from kafka_conformance.connect import BadConnect, CannotRun, connect
 from kafka_conformance.smoke import Check, passed
 from kafka_conformance.smoke import smoke as run_checks
@@ -38,7 +39,7 @@ def smoke(testee: str, as_json: bool) -> NoReturn:
         sys.exit(CANNOT_RUN)
     if as_json:
         document = {"testee": testee, "sound": passed(checks), "checks": [msgspec.to_builtins(each) for each in checks]}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        say_json(document)
     sys.exit(OK if passed(checks) else DISAGREEMENTS)
 
 

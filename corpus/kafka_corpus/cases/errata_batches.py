@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kafka_corpus.appends import since_of
 from kafka_corpus.batches import batch_of, bytes_of, payload_of, some_records
 from kafka_corpus.build import TIMESTAMP, expected, flip, grid, put, raw_batch, raw_header, raw_record, record, reseal
 from kafka_corpus.case import Recipe
 from kafka_corpus.frames import pack
-from kafka_corpus.plays import assigned, fetches, number_in, refuses, sent, since, takes
+from kafka_corpus.plays import assigned, fetches, number_in, refuses, sent, takes
 from kafka_corpus.registry import Draft, acceptable, case, produced, refused, scene, stored
 from kafka_corpus.scenario import FindOffset, StepAnswer
 from kafka_records import Record
@@ -55,14 +56,14 @@ def zstd_is_a_codec(codec: Compression) -> Draft:
     """Codec 4 of a v2 batch is zstd."""
     batch = sent(4, codec)
     assert number_in(batch, "attributes") == 4
-    return scene(takes(batch), fetches(assigned(batch), 4), since=since(codec))
+    return scene(takes(batch), fetches(assigned(batch), 4), since=since_of(codec))
 
 
 @case("PRD-06", "CMP-02", each={"3": 3, "6": 6}, refs=["A43"])
 def zstd_before_version_7(api_version: int) -> Draft:
     """A broker that has zstd does not take it in a request from before."""
     refusal = refused(UNSUPPORTED_COMPRESSION_TYPE)
-    return produced(sent(4, "zstd"), refusal, api_version=api_version, since=since("zstd"))
+    return produced(sent(4, "zstd"), refusal, api_version=api_version, since=since_of("zstd"))
 
 
 @case("HDR-01", "TIM-06", each={"above all": 100, "below all": -100}, refs=["A06", "A07"])

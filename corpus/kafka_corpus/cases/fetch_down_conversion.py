@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_corpus.appends import FIRST_OF_ZSTD
 from kafka_corpus.batches import batch_of, bytes_of, some_records
 from kafka_corpus.build import TIMESTAMP, grid
 from kafka_corpus.frames import lz4_frame, lz4_sequence
@@ -20,7 +21,6 @@ PACKED: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz
 VERSIONS = {"0": (0, 0), "1": (1, 0), "2": (2, 1), "3": (3, 1)}
 # The newest fetch for each magic.
 NEWEST = {"v0": (1, 0), "v1": (3, 1)}
-FIRST_OF_ZSTD = "2.1.0"
 FIRST_FOR_ZSTD = 10
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_corpus.appends import since_of
 from kafka_corpus.batches import batch_of, bytes_of
 from kafka_corpus.build import TIMESTAMP, grid
-from kafka_corpus.plays import assigned, fetched, fetches, numbered_from, sent, since, takes, with_deltas
+from kafka_corpus.plays import assigned, fetched, fetches, numbered_from, sent, takes, with_deltas
 from kafka_corpus.registry import Draft, case, scene
 from kafka_corpus.scenario import Clean, Fetch, FindOffset, StepAnswer
 from kafka_records import Record
@@ -26,7 +27,9 @@ def base_offsets(codec: Compression) -> Draft:
     batches = sent(3, codec), sent(1), sent(2, codec)
     log = b"".join(assigned(batch, at) for batch, at in zip(batches, (0, 3, 4), strict=True))
     return scene(
-        *(takes(batch, at) for batch, at in zip(batches, (0, 3, 4), strict=True)), fetches(log, 6), since=since(codec)
+        *(takes(batch, at) for batch, at in zip(batches, (0, 3, 4), strict=True)),
+        fetches(log, 6),
+        since=since_of(codec),
     )
 
 

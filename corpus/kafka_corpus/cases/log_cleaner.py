@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_corpus.appends import since_of
 from kafka_corpus.batches import batch_of, bytes_of
 from kafka_corpus.build import grid, overlong, raw_batch, raw_header, raw_record, record
 from kafka_corpus.frames import codec_id, deflate_stored, gzip_member
 from kafka_corpus.logs import AT_ONCE, CODECS, COMPACTED, appends, cleans, keyed, lies, serves
 from kafka_corpus.plays import APPEND_TIME, assigned, takes, times
-from kafka_corpus.plays import since as since_of
 from kafka_corpus.registry import Draft, case, scene
 from kafka_corpus.scenario import NOW
 from kafka_corpus.shapes import CODECS as ALL_CODECS

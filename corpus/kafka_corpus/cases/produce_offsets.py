@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_corpus.appends import since_of
 from kafka_corpus.build import grid, put
-from kafka_corpus.plays import assigned, fetches, sent, since, takes, with_deltas
+from kafka_corpus.plays import assigned, fetches, sent, takes, with_deltas
 from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
 from kafka_corpus.scenario import NOW, Produce
 from kafka_records.broker.errors import INVALID_RECORD, UNKNOWN_SERVER_ERROR
@@ -43,7 +44,7 @@ def offsets_go_on() -> Draft:
 @case("OFF-03", "RWR-01", each=CODECS, refs=["A39"])
 def base_offset_of_a_compressed_batch(codec: Compression) -> Draft:
     """The base offset of a compressed batch is put into its header, and the records stay packed as they were."""
-    return scene(takes(sent(5)), takes(sent(2, codec), 5), takes(sent(1, codec), 7), since=since(codec))
+    return scene(takes(sent(5)), takes(sent(2, codec), 5), takes(sent(1, codec), 7), since=since_of(codec))
 
 
 DELTAS = {
@@ -84,13 +85,13 @@ def deltas_are_fetched_as_sent(deltas: tuple[int, ...]) -> Draft:
 def deltas_in_a_compressed_batch(shape: dict[str, Any]) -> Draft:
     """A compressed batch whose deltas do not count from 0 would be built anew, which the broker cannot do."""
     codec = shape["codec"]
-    return produced(with_deltas(shape["deltas"], codec), refused(UNKNOWN_SERVER_ERROR), since=since(codec))
+    return produced(with_deltas(shape["deltas"], codec), refused(UNKNOWN_SERVER_ERROR), since=since_of(codec))
 
 
 @case("OFF-05", "RWR-01", each=CODECS)
 def right_deltas_in_a_compressed_batch(codec: Compression) -> Draft:
     """A compressed batch whose deltas count from 0 is stored as it is."""
-    return scene(takes(with_deltas((0, 1, 2), codec)), since=since(codec))
+    return scene(takes(with_deltas((0, 1, 2), codec)), since=since_of(codec))
 
 
 def numbered_anew(deltas: tuple[int, ...], codec: Compression) -> bytes:
@@ -104,7 +105,7 @@ def deltas_are_numbered_anew(shape: dict[str, Any]) -> Draft:
     codec, deltas = shape["codec"], shape["deltas"]
     answer = stored(numbered_anew(deltas, codec))
     config = {"compression.type": codec}
-    return produced(with_deltas(deltas), answer, config=config, since=since(codec), compare="masked")
+    return produced(with_deltas(deltas), answer, config=config, since=since_of(codec), compare="masked")
 
 
 @case("OFF-06", "RWR-05", each=grid(codec=CODECS, deltas={"gap": (0, 5), "reversed": (2, 1, 0)}))
@@ -113,4 +114,4 @@ def deltas_are_numbered_anew_without_codec(shape: dict[str, Any]) -> Draft:
     codec, deltas = shape["codec"], shape["deltas"]
     answer = stored(numbered_anew(deltas, "none"))
     config = {"compression.type": "uncompressed"}
-    return produced(with_deltas(deltas, codec), answer, config=config, since=since(codec))
+    return produced(with_deltas(deltas, codec), answer, config=config, since=since_of(codec))

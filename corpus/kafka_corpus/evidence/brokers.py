@@ -12,6 +12,7 @@ broker answers, with the rule and the reason; the list is strict.
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,7 +26,7 @@ from msgspec import UNSET
 from kafka_corpus import pack
 from kafka_corpus.case import Case
 from kafka_corpus.played import difference, scenario_of
-from kafka_corpus.prediction import predict
+from kafka_corpus.prediction import predict, silence
 from kafka_corpus.scenario import Scenario, StepAnswer, release_number
 from kafka_corpus.vectors import BriefStep, BrokerAnswer, matches
 
@@ -212,6 +213,13 @@ def contradictions(root: Path, cases: Sequence[Case], contents: Mapping[str, str
     for entry in reviewed:
         if entry not in needed:
             yield ", ".join(entry.ids), f"{REVIEWED} covers nothing any more on {', '.join(entry.releases)}: remove it"
+
+
+def silences(cases: Iterable[Case]) -> Counter[str]:
+    """What the reference predicts nothing about, and in how many answers of the releases that it is held to."""
+    scenarios = [scenario for case in cases if (scenario := scenario_of(case)) is not None]
+    reasons = (silence(each, release) for each in scenarios for release in PREDICTED if each.concerns(release))
+    return Counter(filter(None, reasons))
 
 
 def _newest_difference(case: Case, scenario: Scenario, recorded: Mapping[str, Answers], releases: Iterable[str]) -> str:

@@ -130,8 +130,7 @@ def _message(segment: bytes, start: int) -> Said:
 
 
 def _batch(segment: bytes, start: int, end: int) -> Said:
-    names = (field.name for field in BATCH_V2.fields)
-    header = dict(zip(names, BATCH_V2.struct.unpack_from(segment, start), strict=True))
+    header = BATCH_V2.values(segment, start)
     attributes = header["attributes"]
     return {
         "baseOffset": str(header["base_offset"]),

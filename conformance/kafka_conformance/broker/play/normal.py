@@ -71,7 +71,7 @@ class Normal:
         return entry
 
     def _batch(self, entry: bytes) -> bytes:
-        header = dict(zip((each.name for each in BATCH_V2.fields), BATCH_V2.struct.unpack_from(entry), strict=True))
+        header = BATCH_V2.values(entry)
         changed = put(entry, "producer_id", self.producer(header["producer_id"]))
         if header["attributes"] & CONTROL and header["record_count"]:
             changed = changed[:COORDINATOR_EPOCH] + bytes(4) + changed[COORDINATOR_EPOCH + 4 :]

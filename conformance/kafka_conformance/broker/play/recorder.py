@@ -119,7 +119,6 @@ class Recorder:
         self._partitions: Fresh | None = None
         self._client: Client | None = None
         self._patience = Patience()
-        self._last: Stage | None = None
         self._stored: list[Stored] = []
         self.renewals = 0
         self.restarts = 0
@@ -189,8 +188,9 @@ class Recorder:
     def _ask(self, asked: Asked) -> Line:
         for last in (False, True):
             try:
-                answers = self.play(asked.scenario)
-                self._note(asked.id, asked.scenario, answers)
+                stage = self._stage(asked.scenario)
+                answers = self._play(stage, asked.scenario)
+                self._note(asked.id, asked.scenario, stage, answers)
                 return Line(asked.id, asked.sha256, answers)
             except CannotPlay as error:
                 return Line(asked.id, asked.sha256, skipped=str(error))
@@ -207,7 +207,9 @@ class Recorder:
             CannotPlay: it cannot be brought to it.
             WireError: it ended, or is silent.
         """
-        stage = self._stage(scenario)
+        return self._play(self._stage(scenario), scenario)
+
+    def _play(self, stage: Stage, scenario: Scenario) -> Answers:
         answers = stage.play(ON_DISK)
         self._client = stage.client
         if scenario.restarts():
@@ -217,16 +219,15 @@ class Recorder:
             self._partitions.give_back(settings(scenario, self._broker.release), stage.partition)
         return answers
 
-    def _note(self, id_: str, scenario: Scenario, answers: Answers) -> None:
+    def _note(self, id_: str, scenario: Scenario, stage: Stage, answers: Answers) -> None:
         """Remember where it was played, if the answers say all that lies there."""
-        stage = self._last
         told = all(isinstance(step, Produce | EndTransaction | Fetch | InitProducerId) for step in scenario.steps)
         data = b"".join(
             answer.data
             for step, answer in zip(scenario.steps, answers, strict=True)
             if isinstance(step, Produce | EndTransaction)
         )
-        if stage is not None and told and data:
+        if told and data:
             self._stored.append(Stored(id_, stage.partition, stage.normal, data))
 
     def _stage(self, scenario: Scenario) -> Stage:
@@ -240,8 +241,7 @@ class Recorder:
             partitions = self._partitions.take(settings(scenario, self._broker.release), number)
         except (BrokerError, NoBroker) as error:
             raise CannotPlay(f"no topic with these settings: {error}") from error
-        self._last = Stage(self._broker, self._client, scenario, partitions, self._patience)
-        return self._last
+        return Stage(self._broker, self._client, scenario, partitions, self._patience)
 
     def _restart(self) -> None:
         """A broker that is gone, or was lost, is started again."""

@@ -16,9 +16,10 @@ from kafka_conformance.broker.wire import BrokerError, Client, Closed, Produced,
 from kafka_conformance.broker.wire.client import PAUSE
 from kafka_conformance.broker.wire.partitions import Fetched
 from kafka_conformance.broker.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
-from kafka_corpus.build import put, reseal
+from kafka_corpus.build import signed
 from kafka_corpus.prediction import payload_of
 from kafka_corpus.scenario import (
+    ISOLATION,
     Aborted,
     AddPartitions,
     EndTransaction,
@@ -40,7 +41,6 @@ MARKER_LIMIT: Final = 10.0
 IMPATIENT: Final = 0.2
 # Seconds until a request without records is taken for one that is never answered.
 NULL_LIMIT: Final = 3.0
-ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 RETENTION: Final = "delete.retention.ms"
 
 
@@ -180,8 +180,7 @@ class Stage:
         if not step.producer:
             return payload
         id_, epoch = self._producers[step.producer]
-        producer = Producer(id_, epoch - step.epochs_back)
-        return b"".join(_signed_batch(payload[start:end], producer) for start, end in entries(payload))
+        return signed(payload, id_, epoch - step.epochs_back)
 
     def _transactional_id(self, alias: str) -> str:
         return f"{self.partition.topic}-{self.partition.partition}-{alias}"
@@ -245,17 +244,11 @@ _WAYS: Final[Ways] = {
 }
 
 
-def _signed_batch(batch: bytes, producer: Producer) -> bytes:
-    return reseal(put(put(batch, "producer_id", producer.producer_id), "producer_epoch", producer.producer_epoch))
-
-
 def _end_of(records: bytes, end: int) -> int:
     """The offset behind the last entry of *records*; *end* if there is none."""
     for start, _ in _whole(records):
         layout = BATCH_V2 if records[start + MAGIC_OFFSET] == 2 else MESSAGE_V0
-        header = dict(
-            zip((field.name for field in layout.fields), layout.struct.unpack_from(records, start), strict=True)
-        )
+        header = layout.values(records, start)
         end = header["base_offset"] + header["last_offset_delta"] + 1 if layout is BATCH_V2 else header["offset"] + 1
     return end
 
