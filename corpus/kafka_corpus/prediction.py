@@ -127,7 +127,13 @@ def _predicted(scenario: Scenario, release: str) -> tuple[StepAnswer, ...]:
     if minor_version(release) not in MINORS:
         raise Unpredicted(f"release {release}")
     partition = _Partition(release, scenario.config)
-    return tuple(_PREDICTIONS[type(step)](partition, step) for step in scenario.steps)
+    return tuple(_prediction(step)(partition, step) for step in scenario.steps)
+
+
+def _prediction(step: Step) -> Callable[[_Partition, Any], StepAnswer]:
+    if type(step) not in _PREDICTIONS:
+        raise Unpredicted(f"what {type(step).__name__.lower()} shows")
+    return _PREDICTIONS[type(step)]
 
 
 def newest_predicted(scenario: Scenario) -> tuple[StepAnswer, ...] | None:
@@ -159,7 +165,7 @@ def _produce(partition: _Partition, step: Produce) -> StepAnswer:
     payload = payload_of(step)
     if version < does.produce[0] or len(payload) > LARGEST_REQUEST:
         return StepAnswer(closed=True)
-    producer = partition.producers[step.producer] if step.producer else None
+    producer = _producer(partition, step.producer) if step.producer else None
     if producer is not None:
         epoch = producer.epoch - step.epochs_back
         payload = signed(payload, producer.id, epoch)
@@ -169,6 +175,12 @@ def _produce(partition: _Partition, step: Produce) -> StepAnswer:
     if producer is not None and step.transactional and not result.error_code:
         producer.is_open = producer.is_open or (does.adds_partitions is not None and version >= does.adds_partitions)
     return _as_answer(result, version, step.acks)
+
+
+def _producer(partition: _Partition, alias: str) -> _Producer:
+    if alias not in partition.producers:
+        raise Unpredicted("a producer that the broker did not name")
+    return partition.producers[alias]
 
 
 def _producing(step: Produce, producer: _Producer | None) -> Producing:
@@ -206,12 +218,12 @@ def _init_producer_id(partition: _Partition, step: InitProducerId) -> StepAnswer
 
 
 def _add_partitions(partition: _Partition, step: AddPartitions) -> StepAnswer:
-    partition.producers[step.producer].is_open = True
+    _producer(partition, step.producer).is_open = True
     return StepAnswer()
 
 
 def _end_transaction(partition: _Partition, step: EndTransaction) -> StepAnswer:
-    producer = partition.producers[step.producer]
+    producer = _producer(partition, step.producer)
     bumps = behaviour(partition.release).transaction_version >= BUMPS_EPOCH
     if not producer.is_open and not bumps:
         return StepAnswer(error_code=INVALID_TXN_STATE)
