@@ -80,9 +80,10 @@ def test_adapters_in_other_languages_are_not_installed(wheel: list[PurePosixPath
 
 
 def test_one_command() -> None:
-    """The distribution has one command, `kafkaproof`."""
+    """The distribution has one command, `kafkaproof`, and one plugin of pytest's of that name."""
     entry_points = metadata.distribution("kafkaproof").entry_points
-    assert [(entry.group, entry.name) for entry in entry_points] == [("console_scripts", "kafkaproof")]
+    names = {(entry.group, entry.name) for entry in entry_points}
+    assert names == {("console_scripts", "kafkaproof"), ("pytest11", "kafkaproof")}
 
 
 def test_main_job_needs_no_extra() -> None:

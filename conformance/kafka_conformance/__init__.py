@@ -1,5 +1,33 @@
 """Judges codecs: asks them the corpus's questions and says what was wrong with the answers.
 
 It reads cases through `kafka_corpus.vectors` and never writes one.  Only
-`kafka_fuzz` may import it.
+`kafka_fuzz` may import it.  For tests of other projects there are `check_codec`,
+and what a codec's functions may raise: `CodecError` and `NotDone`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kafka_conformance.deviations import Deviation
+    from kafka_conformance.in_process.checking import check_codec
+    from kafka_conformance.testee import CodecError, NotDone
+
+__all__ = ["CodecError", "Deviation", "NotDone", "check_codec"]
+
+# Imported when they are asked for: the command line and pytest start without them.
+_WHERE: Final = {
+    "check_codec": "kafka_conformance.in_process.checking",
+    "CodecError": "kafka_conformance.testee",
+    "Deviation": "kafka_conformance.deviations",
+    "NotDone": "kafka_conformance.testee",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_WHERE[name]), name)
