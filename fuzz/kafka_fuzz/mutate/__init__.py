@@ -1,0 +1,86 @@
+"""Mutators: wire bytes in, wire bytes out, in three profiles, each deterministic from a seed.
+
+    mutant = mutate(Random(7), seeds, "model")
+    mutant.data, mutant.labels, mutant.expected, mutant.cell
+
+`bytes` knows nothing and is the baseline; `repair` mutates fields of *seeds*
+and mends what depends on them; `model` needs no seeds, and knows the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from kafka_fuzz.mutate.model import for_cell, mutate_model
+from kafka_fuzz.mutate.mutant import PROFILES, Cell, Expected, Mutant, Profile
+from kafka_fuzz.mutate.plain import mutate_bytes
+from kafka_fuzz.mutate.repair import mutate_repair
+from kafka_fuzz.mutate.seeds import corpus_seeds, own_seeds
+
+__all__ = [
+    "PROFILES",
+    "SHARES",
+    "Cell",
+    "Expected",
+    "Mutant",
+    "Profile",
+    "corpus_seeds",
+    "custom_mutator",
+    "draw_profile",
+    "for_cell",
+    "mutate",
+    "own_seeds",
+]
+
+# How often each is run in a campaign, out of 100.
+SHARES: Final[dict[Profile, int]] = {"bytes": 10, "repair": 45, "model": 45}
+
+
+def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile) -> Mutant:
+    """An input for a decoder; the same state of *rng* and the same *seeds* give the same.
+
+    Args:
+        seeds: wire bytes to start from; not looked at by `model`.
+        profile: one of `PROFILES`.
+
+    Raises:
+        ValueError: there is no such profile.
+    """
+    match profile:
+        case "bytes":
+            return mutate_bytes(rng, seeds)
+        case "repair":
+            return mutate_repair(rng, seeds)
+        case "model":
+            return mutate_model(rng)
+    raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
+
+
+def draw_profile(rng: Random) -> Profile:
+    """A profile, each as often as `SHARES` says."""
+    number = rng.random() * 100
+    for profile, share in SHARES.items():
+        if number < share:
+            return profile
+        number -= share
+    return "model"
+
+
+def custom_mutator(data: bytes, max_size: int, seed: int) -> bytes:
+    """What atheris asks for: other bytes from *data*, at most *max_size* of them.
+
+    All three profiles take turns.  A mutant that is too long is made again from
+    the same numbers, a few times, and then cut: libFuzzer ends a run on longer ones.
+    """
+    rng = Random(seed)
+    seeds = (data,) if data else own_seeds()
+    for _ in range(TRIES):
+        made = mutate(rng, seeds, draw_profile(rng)).data
+        if len(made) <= max_size:
+            return made
+    return mutate_bytes(rng, (data[:max_size],)).data[:max_size]
+
+
+TRIES: Final = 4

@@ -1,0 +1,288 @@
+"""Edits that know the fields: one change to one entry, what depends on it mended inside.
+
+Each takes an entry taken apart and gives one that is whole again but for its
+own size and checksum, which `repair` sees to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from kafka_fuzz.cells import Nesting
+from kafka_fuzz.mutate import plain
+from kafka_fuzz.mutate.apart import Part, Span, part_of, parts_of, record_spans
+from kafka_fuzz.mutate.packing import pack
+from kafka_fuzz.mutate.sealing import INT32, as_message, mended, seal_message, varint
+from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V2
+from kafka_records.layout import (
+    ATTRIBUTES_OFFSET_LEGACY,
+    ATTRIBUTES_OFFSET_V2,
+    BATCH_V2,
+    ENTRY,
+    MESSAGE_BODY,
+    MESSAGE_V0,
+)
+from kafka_records.varint import decode_varlong, encode_varlong
+
+# What is computed from the rest.
+DEPENDENT: Final = ("batch_length", "message_size", "crc")
+COUNT: Final = BATCH_V2.field("record_count")
+LAST_DELTA: Final = BATCH_V2.field("last_offset_delta")
+VARINT_EDGES: Final = (
+    *(0, 1, 2, -1, -2, 63, 64, -64, -65, 127, 128, 8191, 8192, 2**20),
+    *(2**31 - 1, -(2**31), 2**31, 2**32, 2**63 - 1, -(2**63)),
+)
+# How often what depends on an edit inside a record is mended.
+MENDED: Final = 0.85
+
+
+class Edited(NamedTuple):
+    """An entry after an edit: its bytes, the field and what was done to it, and where that lies."""
+
+    entry: bytes
+    field: str
+    edit: str
+    nesting: Nesting
+
+
+Edit = Callable[[Part, Random, Sequence[bytes]], Edited]
+
+
+def nested(part: Part) -> Nesting:
+    """Where the records of an entry lie."""
+    return "record" if part.codec == "none" else "packed"
+
+
+def choose(rng: Random, items: Sequence[bytes]) -> bytes:
+    """One of *items*."""
+    return items[int(rng.random() * len(items))]
+
+
+def fixed_field(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+    """A fixed field at an edge of its type, or close to what it was."""
+    fields = [field for field in part.layout.fields if field.name not in DEPENDENT]
+    field = fields[int(rng.random() * len(fields))]
+    value = int.from_bytes(part.head[field.offset : field.offset + field.width], "big")
+    other, edit = another_integer(value, rng)
+    packed = (other % (1 << 8 * field.width)).to_bytes(field.width, "big")
+    head = part.head[: field.offset] + packed + part.head[field.offset + field.width :]
+    return Edited(part.whole(head), field.name, edit, "entry")
+
+
+def another_integer(value: int, rng: Random) -> tuple[int, str]:
+    """An integer instead of *value*, and how it was chosen."""
+    match int(rng.random() * 5):
+        case 0:
+            return value + rng.choice((-2, -1, 1, 2)), "step"
+        case 1:
+            return value ^ 1 << rng.randrange(16), "bit"
+        case 2:
+            return int.from_bytes(value.to_bytes(8, "big").lstrip(b"\0"), "little"), "reversed"
+    return rng.choice(plain.EDGES), "edge"
+
+
+def record_field(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+    """A field of a v2 record: a varint at an edge or in a longer form, bytes edited."""
+    if part.magic != MAGIC_VALUE_V2 or not part.records:
+        return body_field(part, rng, seeds) if part.magic < MAGIC_VALUE_V2 else payload_bytes(part, rng, seeds)
+    index = int(rng.random() * len(part.records))
+    record = part.records[index]
+    spans = record_spans(record)
+    if not spans:
+        return payload_bytes(part, rng, seeds)
+    at = int(rng.random() * len(spans))
+    content, edit = another_content(record, spans[at], rng, seeds)
+    changed = with_span(record, spans, at, content, rng)
+    payload = b"".join((*part.records[:index], changed, *part.records[index + 1 :]))
+    return Edited(part.whole(payload=payload), spans[at].name, edit, nested(part))
+
+
+def another_content(record: bytes, span: Span, rng: Random, seeds: Sequence[bytes]) -> tuple[bytes, str]:
+    """Other bytes for a field, and how they were made."""
+    content = record[span.start : span.end]
+    if span.type == "bytes":
+        name, edit = plain.EDITS[int(rng.random() * len(plain.EDITS))]
+        return edit(content, rng, seeds), name
+    if span.type == "i8":
+        return bytes((rng.choice(plain.BYTES),)), "edge"
+    match int(rng.random() * 4):
+        case 0:
+            return encode_varlong(decode_varlong(content, 0, "")[0] + rng.choice((-2, -1, 1, 2))), "step"
+        case 1:
+            longer = content[:-1] + bytes((content[-1] | 0x80,)) + b"\x80" * rng.randrange(9)
+            return longer + bytes((rng.choice((0, 0, 1, 0x10, 0x7F)),)), "longer"
+        case 2:
+            return content[:-1] + bytes((content[-1] ^ 1 << rng.randrange(8),)), "bit"
+    return encode_varlong(rng.choice(VARINT_EDGES)), "edge"
+
+
+def with_span(record: bytes, spans: Sequence[Span], at: int, content: bytes, rng: Random) -> bytes:
+    """The record with another field; a length in front of it, and its own, mostly agree."""
+    span, length = spans[at], spans[0]
+    if at == 0:
+        return content + record[span.end :]
+    before, start = record[length.end : span.start], span.start
+    if span.type == "bytes" and rng.random() < MENDED:
+        start = spans[at - 1].start
+        before = record[length.end : start] + varint(len(content))
+    body = before + content + record[span.end :]
+    return (varint(len(body)) if rng.random() < MENDED else record[: length.end]) + body
+
+
+def body_field(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+    """A length, key or value of a message, or of one of a wrapper's messages."""
+    if part.codec != "none" or part.broken:
+        return inner_message(part, rng, seeds)
+    spans = body_spans(part.payload)
+    if not spans:
+        return payload_bytes(part, rng, seeds)
+    span = spans[int(rng.random() * len(spans))]
+    content = part.payload[span.start : span.end]
+    if span.type == "bytes":
+        name, edit = plain.EDITS[int(rng.random() * len(plain.EDITS))]
+        content, before = edit(content, rng, seeds), part.payload[: span.start]
+        if rng.random() < MENDED:
+            before = before[:-4] + INT32.pack(len(content))
+    else:
+        value, name = another_integer(int.from_bytes(content, "big"), rng)
+        content, before = (value % (1 << 32)).to_bytes(4, "big"), part.payload[: span.start]
+    return Edited(part.whole(payload=before + content + part.payload[span.end :]), span.name, name, "record")
+
+
+def body_spans(body: bytes) -> list[Span]:
+    """Where the variable fields of a message lie, as far as its lengths lead."""
+    spans: list[Span] = []
+    at = length = 0
+    for name, type_ in MESSAGE_BODY:
+        end = at + (4 if type_ == "i32" else max(0, length))
+        if end > len(body):
+            break
+        length = INT32.unpack_from(body, at)[0] if type_ == "i32" else 0
+        spans.append(Span(name, at, end, type_))
+        at = end
+    return spans
+
+
+def inner_message(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+    """An edit to one of a wrapper's messages, which is mended like an entry."""
+    if not part.records:
+        return payload_bytes(part, rng, seeds)
+    index = int(rng.random() * len(part.records))
+    inner = part_of(part.records[index])
+    if inner is None:
+        return payload_bytes(part, rng, seeds)
+    done = (fixed_field, body_field)[rng.random() < 0.5](inner, rng, seeds)
+    entry = mended(done.entry) if rng.random() < MENDED else done.entry
+    payload = b"".join((*part.records[:index], entry, *part.records[index + 1 :]))
+    return Edited(part.whole(payload=payload), done.field, done.edit, "packed")
+
+
+def payload_bytes(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+    """Bytes of the payload, unpacked; inner messages that can still be followed are mended."""
+    name, edit = plain.EDITS[int(rng.random() * len(plain.EDITS))]
+    payload = edit(part.payload, rng, seeds)
+    if part.magic < MAGIC_VALUE_V2 and part.codec != "none" and rng.random() < MENDED:
+        payload = mended_messages(payload)
+    return Edited(part.whole(payload=payload), "payload", name, nested(part))
+
+
+def mended_messages(payload: bytes) -> bytes:
+    """Inner messages end to end with their checksums right; the last takes what is left."""
+    made, at = [], 0
+    while at + LOG_OVERHEAD <= len(payload):
+        size = ENTRY.struct.unpack_from(payload, at)[1]
+        end = at + LOG_OVERHEAD + size
+        if size < MESSAGE_V0.size - LOG_OVERHEAD or end > len(payload):
+            end = len(payload)
+        made.append(mended(payload[at:end]))
+        at = end
+    return b"".join(made) + payload[at:]
+
+
+def stream_bytes(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+    """Bytes of the packed stream; plain records are edited as such."""
+    if part.codec == "none":
+        return payload_bytes(part, rng, seeds)
+    packed = part.payload if part.broken else pack(part.codec, part.payload, part.magic)
+    name, edit = plain.EDITS[int(rng.random() * len(plain.EDITS))]
+    packed = edit(packed, rng, seeds)
+    head = part.head if part.magic == MAGIC_VALUE_V2 else part.head[:-4] + INT32.pack(len(packed))
+    return Edited(head + packed, "stream", name, "stream")
+
+
+def record_list(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+    """Records dropped, said twice, turned round, or spliced in from another seed; counts mostly agree."""
+    if not part.records or (part.magic < MAGIC_VALUE_V2 and part.codec == "none"):
+        return body_field(part, rng, seeds) if part.magic < MAGIC_VALUE_V2 else payload_bytes(part, rng, seeds)
+    records, index = list(part.records), int(rng.random() * len(part.records))
+    edit = ("drop", "double", "turn", "splice", "splice")[int(rng.random() * 5)]
+    match edit:
+        case "drop":
+            del records[index]
+        case "double":
+            records.insert(index, records[index])
+        case "turn":
+            records.reverse()
+        case _:
+            records[index : index + int(rng.random() * 2)] = other_records(part, rng, seeds)
+    return Edited(part.whole(counted(part, len(records), rng), b"".join(records)), "records", edit, nested(part))
+
+
+def other_records(part: Part, rng: Random, seeds: Sequence[bytes]) -> Sequence[bytes]:
+    """A few records of another entry of the same kind."""
+    for _ in range(4):
+        parts = parts_of(choose(rng, seeds)) if seeds else ()
+        for other in parts:
+            if (other.magic == MAGIC_VALUE_V2) == (part.magic == MAGIC_VALUE_V2) and other.records:
+                return other.records[: 1 + int(rng.random() * 3)]
+    return part.records[:1]
+
+
+def counted(part: Part, count: int, rng: Random) -> bytes:
+    """The header with another count of records."""
+    if part.magic != MAGIC_VALUE_V2 or rng.random() > MENDED:
+        return part.head
+    head = part.head[: COUNT.offset] + INT32.pack(count)
+    return head[: LAST_DELTA.offset] + INT32.pack(count - 1) + head[LAST_DELTA.offset + LAST_DELTA.width :]
+
+
+def another_codec(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+    """The same payload in another codec; a message is put into a wrapper."""
+    if part.magic < MAGIC_VALUE_V2:
+        return wrapped(part, rng)
+    number = int(rng.random() * len(COMPRESSIONS))
+    at = ATTRIBUTES_OFFSET_V2 + 1
+    head = part.head[:at] + bytes((part.head[at] & ~7 | number,)) + part.head[at + 1 :]
+    repacked = part._replace(codec=COMPRESSIONS[number], head=head)
+    return Edited(repacked.whole(), "attributes", COMPRESSIONS[number], "entry")
+
+
+def wrapped(part: Part, rng: Random) -> Edited:
+    """The message, or the wrapper, inside a wrapper."""
+    number = 1 + int(rng.random() * 3)
+    inner = mended(part.whole())
+    offset, magic = int.from_bytes(inner[:8], "big", signed=True), part.magic & 1
+    packed = pack(COMPRESSIONS[number], inner, magic)
+    wrapper = as_message(magic, offset, 0, None, packed)._replace(attributes=number)
+    return Edited(seal_message(wrapper), "attributes", f"wrapped in {COMPRESSIONS[number]}", "packed")
+
+
+def attribute_bit(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+    """A bit of the attributes above the codec's."""
+    at = ATTRIBUTES_OFFSET_V2 + 1 if part.magic == MAGIC_VALUE_V2 else ATTRIBUTES_OFFSET_LEGACY
+    bit = 3 + int(rng.random() * 5)
+    head = part.head[:at] + bytes((part.head[at] ^ 1 << bit,)) + part.head[at + 1 :]
+    return Edited(part.whole(head), "attributes", f"bit {bit}", "entry")
+
+
+EDITS: Final[tuple[Edit, ...]] = (
+    *(fixed_field,) * 3,
+    *(record_field,) * 5,
+    *(payload_bytes,) * 2,
+    *(record_list,) * 2,
+    stream_bytes,
+    another_codec,
+    attribute_bit,
+)

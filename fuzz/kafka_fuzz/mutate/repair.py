@@ -1,0 +1,93 @@
+"""The profile `repair`: fields mutated on wire bytes, then everything that depends on them mended.
+
+A decoder that checks sizes and checksums refuses nearly all else at the door.
+In one of ten, one of them is left wrong, for the door has to be tried too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from kafka_fuzz.cells import Cell, position_of
+from kafka_fuzz.mutate import plain
+from kafka_fuzz.mutate.apart import Part, part_of, parts_of
+from kafka_fuzz.mutate.edits import EDITS, Edited, choose
+from kafka_fuzz.mutate.mutant import Mutant
+from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, mended, with_crc, with_size
+from kafka_records.constants import LOG_OVERHEAD
+from kafka_records.layout import CRC_OFFSET_LEGACY, CRC_OFFSET_V2
+
+LEFT_WRONG: Final = 0.1
+# More than one edit to one entry, more than one entry, an end that is cut.
+AGAIN: Final = 0.3
+JOINED: Final = 0.2
+CUT: Final = 0.04
+
+
+def mutate_repair(rng: Random, seeds: Sequence[bytes]) -> Mutant:
+    """One of *seeds* after an edit or a few to one of its entries."""
+    seed = choose(rng, seeds) if seeds else b""
+    parts = parts_of(seed)
+    if not parts:
+        return unframed(rng, seed, seeds)
+    index = int(rng.random() * len(parts))
+    done, labels = edited(parts[index], rng, seeds)
+    entry = sealed(done.entry, rng, labels)
+    others = [mended(part.whole()) for part in parts] if len(parts) > 1 else [entry]
+    others[index] = entry
+    if rng.random() < JOINED:
+        index += joined(others, rng, seeds, labels)
+    data = b"".join(others)
+    if rng.random() < CUT:
+        data = data[: int(rng.random() * len(data))]
+        labels.append("cut")
+    part = parts[index if index < len(parts) else -1] if len(others) == len(parts) else parts[-1]
+    where = position_of(index, len(others))
+    cell = Cell(part.magic if 0 <= part.magic < 3 else -1, part.codec, done.field, done.edit, "", done.nesting, where)
+    return Mutant(data, "repair", tuple(labels), None, cell)
+
+
+def unframed(rng: Random, seed: bytes, seeds: Sequence[bytes]) -> Mutant:
+    """A seed without one whole entry: its bytes edited, then mended as if it were one."""
+    done = plain.mutate_bytes(rng, (seed, *seeds[:1]))
+    return Mutant(mended(done.data), "repair", done.labels, None, done.cell)
+
+
+def edited(part: Part, rng: Random, seeds: Sequence[bytes]) -> tuple[Edited, list[str]]:
+    """The entry after one edit, or a few."""
+    done = EDITS[int(rng.random() * len(EDITS))](part, rng, seeds)
+    labels = [f"{done.field} {done.edit}"]
+    while rng.random() < AGAIN:
+        again = part_of(mended(done.entry)) if len(done.entry) > CRC_OFFSET_V2 else None
+        if again is None:
+            break
+        done = EDITS[int(rng.random() * len(EDITS))](again, rng, seeds)
+        labels.append(f"{done.field} {done.edit}")
+    return done, labels
+
+
+def sealed(entry: bytes, rng: Random, labels: list[str]) -> bytes:
+    """The entry mended, or in one of ten all but one thing of it."""
+    if rng.random() >= LEFT_WRONG:
+        return mended(entry)
+    if rng.random() < 0.5:
+        labels.append("crc left wrong")
+        whole = mended(entry)
+        at = CRC_OFFSET_V2 if len(whole) > CRC_OFFSET_V2 and whole[16] == 2 else CRC_OFFSET_LEGACY
+        return whole[:at] + bytes(byte ^ 1 << int(rng.random() * 8) for byte in whole[at : at + 1]) + whole[at + 1 :]
+    labels.append("size left wrong")
+    size = len(entry) - LOG_OVERHEAD + rng.choice((-1, 1, -8, 8, 64, 2**20))
+    return with_crc(entry[:SIZE_AT] + INT32.pack(size) + entry[LOG_OVERHEAD:]) if len(entry) > 12 else with_size(entry)
+
+
+def joined(entries: list[bytes], rng: Random, seeds: Sequence[bytes], labels: list[str]) -> int:
+    """Put entries of another seed before or behind; return how many came before."""
+    more = [mended(part.whole()) for part in parts_of(choose(rng, seeds))[:3]]
+    labels.append("joined")
+    if rng.random() < 0.5:
+        entries.extend(more)
+        return 0
+    entries[:0] = more
+    return len(more)

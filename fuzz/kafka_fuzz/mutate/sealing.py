@@ -1,0 +1,121 @@
+"""Entries written from their fields, with sizes and checksums right unless told otherwise; and mended again.
+
+The structs are cut from the layout tables: what comes before the checksummed
+bytes, and those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from crc32c import crc32c
+
+from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V2, NO_TIMESTAMP
+from kafka_records.layout import (
+    BATCH_V2,
+    CRC_OFFSET_LEGACY,
+    CRC_OFFSET_V2,
+    CRC_START_LEGACY,
+    CRC_START_V2,
+    ENTRY,
+    MAGIC_OFFSET,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    WIDTHS,
+    Field,
+    Layout,
+)
+from kafka_records.message import Message
+from kafka_records.varint import encode_varint, encode_varlong
+
+
+def _struct(fields: tuple[Field, ...]) -> Struct:
+    return Struct(">" + "".join(WIDTHS[field.type][0] for field in fields))
+
+
+def _checked(layout: Layout, start: int) -> tuple[Field, ...]:
+    return tuple(field for field in layout.fields if field.offset >= start)
+
+
+HEAD_V2: Final = _struct(tuple(field for field in BATCH_V2.fields if field.offset < CRC_START_V2))
+CHECKED_V2: Final = _checked(BATCH_V2, CRC_START_V2)
+TAIL_V2: Final = _struct(CHECKED_V2)
+_tail_values: Final = itemgetter(*(field.name for field in CHECKED_V2))
+
+HEAD_LEGACY: Final = _struct(tuple(field for field in MESSAGE_V0.fields if field.offset < CRC_START_LEGACY))
+TAIL_V0: Final = _struct(_checked(MESSAGE_V0, CRC_START_LEGACY))
+TAIL_V1: Final = _struct(_checked(MESSAGE_V1, CRC_START_LEGACY))
+
+INT32: Final = Struct(">i")
+UINT32: Final = Struct(">I")
+NULL: Final = INT32.pack(-1)
+SIZE_AT: Final = ENTRY.field("size").offset
+SMALL_VARINTS: Final = {value: encode_varint(value) for value in range(-64, 8192)}
+
+
+def varint(value: int) -> bytes:
+    """An int32 in zig-zag form, the shortest."""
+    return SMALL_VARINTS.get(value) or encode_varint(value)
+
+
+def varlong(value: int) -> bytes:
+    """An int64 in zig-zag form, the shortest."""
+    return SMALL_VARINTS.get(value) or encode_varlong(value)
+
+
+def seal_batch(header: Mapping[str, int], packed: bytes) -> bytes:
+    """A v2 batch around *packed*; `batch_length` and `crc` are right unless *header* has them."""
+    checked = TAIL_V2.pack(*_tail_values(header)) + packed
+    head = HEAD_V2.pack(
+        header["base_offset"],
+        header.get("batch_length", BATCH_V2.size - LOG_OVERHEAD + len(packed)),
+        header["partition_leader_epoch"],
+        header["magic"],
+        header["crc"] if "crc" in header else crc32c(checked),
+    )
+    return head + checked
+
+
+def seal_message(message: Message, body: bytes | None = None) -> bytes:
+    """A v0 or v1 message; *body* replaces key and value."""
+    if message.magic:
+        checked = TAIL_V1.pack(message.magic, message.attributes, message.timestamp)
+    else:
+        checked = TAIL_V0.pack(message.magic, message.attributes)
+    checked += sized(message.key) + sized(message.value) if body is None else body
+    return HEAD_LEGACY.pack(message.offset, len(checked) + 4, crc32(checked)) + checked
+
+
+def sized(content: bytes | None) -> bytes:
+    """An int32 length and the content, as v0 and v1 have it."""
+    return NULL if content is None else INT32.pack(len(content)) + content
+
+
+def mended(entry: bytes) -> bytes:
+    """One whole entry with the size and the checksum that its bytes ask for, where there is room for them."""
+    return with_crc(with_size(entry))
+
+
+def with_size(entry: bytes) -> bytes:
+    """The entry with its true size."""
+    if len(entry) < LOG_OVERHEAD:
+        return entry
+    return entry[:SIZE_AT] + INT32.pack(len(entry) - LOG_OVERHEAD) + entry[LOG_OVERHEAD:]
+
+
+def with_crc(entry: bytes) -> bytes:
+    """The entry with the checksum that its magic asks for."""
+    if len(entry) < CRC_START_V2:
+        return entry
+    if entry[MAGIC_OFFSET] == MAGIC_VALUE_V2:
+        return entry[:CRC_OFFSET_V2] + UINT32.pack(crc32c(entry[CRC_START_V2:])) + entry[CRC_START_V2:]
+    return entry[:CRC_OFFSET_LEGACY] + UINT32.pack(crc32(entry[CRC_START_LEGACY:])) + entry[CRC_START_LEGACY:]
+
+
+def as_message(magic: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None) -> Message:
+    """A plain message; v0 has no timestamp."""
+    return Message(offset, magic, 0, timestamp if magic else NO_TIMESTAMP, key, value)

@@ -1,0 +1,74 @@
+"""Lies: the verdict that goes with each holds for the reference, wherever the lie is told."""
+
+from itertools import groupby
+from random import Random
+
+import pytest
+
+from kafka_fuzz.cells import NO_LIE, Cell, reachable
+from kafka_fuzz.mutate import Mutant, for_cell
+from kafka_fuzz.mutate.lies import LIES
+from kafka_fuzz.mutate.model import all_cells
+from kafka_records import KINDS, RecordFormatError, decode
+from kafka_records.rules import rule
+
+ROUNDS = 2
+
+
+def by_lie(cell: Cell) -> str:
+    """The lie of a cell."""
+    return cell.lie
+
+
+CELLS = {name: list(group) for name, group in groupby(all_cells(), by_lie)}
+
+
+def holds(mutant: Mutant) -> bool:
+    """Whether the reference answers as the mutant expects."""
+    expected = mutant.expected
+    assert expected is not None
+    try:
+        read = decode(mutant.data)
+    except RecordFormatError as error:
+        refused = expected.verdict != "valid" and error.kind in expected.kinds
+        return refused and error.batches == expected.batches[: len(error.batches)]
+    return expected.verdict != "invalid" and read == expected.batches
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_verdict_holds(name: str) -> None:
+    """In each of its cells the reference gives the verdict that the table says."""
+    made = [for_cell(Random(f"{number}{cell}"), cell) for cell in CELLS[name] for number in range(ROUNDS)]
+
+    assert [(mutant.cell, mutant.data.hex()) for mutant in made if not holds(mutant)] == []
+
+
+def test_there_are_enough() -> None:
+    """There are at least 60 lies, each told in every cell that it names, and truths besides."""
+    assert len(LIES) >= 60
+    assert {*LIES, NO_LIE} == set(CELLS)
+    assert len(reachable()) == sum(map(len, CELLS.values()))
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_the_table_is_true_to_the_catalogue(name: str) -> None:
+    """A lie says what is untrue, and names rules and kinds that there are."""
+    lie = LIES[name]
+
+    assert lie.says.endswith(".")
+    assert lie.rules
+    assert all(rule(id_).statement for id_ in lie.rules)
+    assert set(lie.kinds) <= set(KINDS)
+    assert bool(lie.kinds) == (lie.verdict != "valid")
+
+
+@pytest.mark.parametrize("name", [name for name, lie in LIES.items() if lie.verdict == "invalid"])
+def test_a_lie_is_one(name: str) -> None:
+    """What is before a lie is read, so the lie is the only thing that is wrong."""
+    lasts = [cell for cell in CELLS[name] if cell.position in ("last", "middle")]
+    for cell in lasts[:20]:
+        mutant = for_cell(Random(str(cell)), cell)
+        with pytest.raises(RecordFormatError) as caught:
+            decode(mutant.data)
+        assert mutant.expected is not None
+        assert caught.value.batches == mutant.expected.batches
