@@ -170,6 +170,5 @@ def corrupt_marker() -> Draft:
 @case("TXN-07", "LEG-20", each={"transactional": 0x10, "control": 0x20, "both": 0x30})
 def bits_below_v2(attributes: int) -> Draft:
     """Bits 4 and 5 of a v1 message make it neither transactional nor a control message."""
-    why = "seed 000:139 wants the high bits 0, Kafka does not look at them"
     batch = single_batch(record_of(1, 8, b"key"), 1)
-    return acceptable(raw_message(1, b"key", offset=8, attributes=attributes), batch, kinds=("malformed",), why=why)
+    return valid(raw_message(1, b"key", offset=8, attributes=attributes), batch)
