@@ -22,7 +22,7 @@ from typing import IO, Final
 from kafka_conformance import process_group
 from kafka_conformance.connect import Connection
 from kafka_conformance.hostile import tail
-from kafka_conformance.observation import Crashed, Exceeded
+from kafka_conformance.observation import Crashed, Exceeded, Hung
 from kafka_conformance.protocol import MAX_LINE
 
 # Processor seconds until the kernel ends an orphan: when the runner itself is
@@ -40,6 +40,8 @@ _OUT_OF_MEMORY: Final = re.compile(
     rb"MemoryError|OutOfMemory|out of memory|bad_alloc|memory allocation of \d+ bytes failed|Cannot allocate memory",
     re.IGNORECASE,
 )
+# Go's runtime ends a program of which nothing can ever go on: a hang that is known at once.
+_DEADLOCK: Final = b"fatal error: all goroutines are asleep - deadlock!"
 _starts = count(1)
 
 
@@ -162,7 +164,7 @@ class Child:
             self._stderr += chunk
             del self._stderr[:-STDERR_TAIL]
 
-    def ending(self) -> Crashed | Exceeded:
+    def ending(self) -> Crashed | Exceeded | Hung:
         """How it ended; ends what is left of it."""
         self._wait(GRACE)
         exited = self._has_ended()
@@ -172,6 +174,8 @@ class Child:
             return Crashed(stderr=f"it closed its standard output and went on running; {stderr}".rstrip("; "))
         if _OUT_OF_MEMORY.search(self._stderr):
             return Exceeded("it ran out of memory", stderr)
+        if _DEADLOCK in self._stderr:
+            return Hung(0.0, stderr)
         return Crashed(signal=_signal(code), exit_code=code if code >= 0 else None, stderr=stderr)
 
     def stderr_tail(self) -> str:

@@ -80,8 +80,8 @@ def judge(case: Case, observation: Observation) -> Verdict:
             return Verdict("crash", why=how_it_ended(observation))
         case Garbled(why):
             return Verdict("crash", why=why)
-        case Hung(seconds):
-            return Verdict("hang", why=f"no answer within {seconds:.1f} s")
+        case Hung():
+            return Verdict("hang", why=how_it_ended(observation))
         case Exceeded(what):
             return Verdict("memory", why=what)
     return _of_broker(case, observation) if case.expect.answers else _of_codec(case, observation)

@@ -80,9 +80,10 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """No answer within the time limit, in seconds."""
+    """No answer within the time limit, in seconds; with `stderr`, none ever, as its runtime found out and said there."""
 
     seconds: float
+    stderr: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +128,12 @@ def _tamed(error: Refusal) -> Refusal:
     return Refusal(printable(error.kind, MAX_KIND), printable(error.message))
 
 
-def how_it_ended(ending: Crashed | Exceeded) -> str:
+def how_it_ended(ending: Crashed | Exceeded | Hung) -> str:
     """The end of a testee in words."""
     if isinstance(ending, Exceeded):
         how = ending.what
+    elif isinstance(ending, Hung):
+        how = "it would wait for ever" if ending.stderr else f"no answer within {ending.seconds:.1f} s"
     elif ending.signal is not None:
         how = f"ended by signal {ending.signal}"
     elif ending.exit_code is not None:
@@ -166,8 +169,8 @@ def _ending_fields(observation: Observation) -> dict[str, Any]:
             return {"reason": reason} | ({"by_runner": True} if by_runner else {})
         case Crashed(signal, exit_code, stderr):
             return {"signal": signal, "exit_code": exit_code, "stderr": stderr}
-        case Hung(seconds):
-            return {"seconds": round(seconds, 3)}
+        case Hung(seconds, stderr):
+            return {"seconds": round(seconds, 3)} | ({"stderr": stderr} if stderr else {})
         case Exceeded(what, stderr):
             return {"what": what, "stderr": stderr}
         case Garbled(why):

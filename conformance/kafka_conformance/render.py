@@ -226,7 +226,9 @@ def _ending(report: Report) -> Iterator[Text]:
     if footer.waited or heavy > 1:
         waited = f"{footer.waited:.1f} s waiting for cases that hang, {heavy:.1f} s for inputs made to take long"
         yield Text(f"                 of it, counting every worker: {waited}", style="dim")
-    unstable = [line.case for line in report.results.lines if line.deaths and line.outcome not in ("crash", "memory")]
+    unstable = [
+        line.case for line in report.results.lines if line.deaths and line.outcome not in ("crash", "memory", "hang")
+    ]
     if unstable:
         yield Text(f"unstable         {len(unstable)} answered only when asked again, as {unstable[0]}", style="yellow")
     if footer.strays:

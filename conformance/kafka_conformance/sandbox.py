@@ -365,7 +365,7 @@ def _observe_reply(reply: Reply | Misfit) -> Observation:
 
 
 def _died(observation: Observation) -> bool:
-    return isinstance(observation, Crashed | Exceeded)
+    return isinstance(observation, Crashed | Exceeded) or (isinstance(observation, Hung) and bool(observation.stderr))
 
 
 def _outside(observation: Observation) -> bool:

@@ -62,14 +62,17 @@ def _by_field(expected: Sequence[Batch], given: Sequence[Batch]) -> list[Differe
 
 def _graded(found: list[Difference], expected: Sequence[Batch]) -> list[Difference]:
     """Mark what does the records no harm, like an epoch that brokers overwrite, or a codec not used."""
-    legacy = all(batch.magic < MAGIC_VALUE_V2 for batch in expected)
-    return [replace(difference, lossy=difference.lossy or _harmless(difference, legacy)) for difference in found]
+    first = expected[0]
+    return [replace(difference, lossy=difference.lossy or _harmless(difference, first)) for difference in found]
 
 
-def _harmless(difference: Difference, legacy: bool) -> bool:
+def _harmless(difference: Difference, first: Batch) -> bool:
+    legacy = first.magic < MAGIC_VALUE_V2
     match difference.path.rpartition(".")[2]:
         case "partition_leader_epoch":
             return True  # HDR-07: what a producer writes there is overwritten by every broker
+        case "base_sequence":
+            return first.producer_id == -1  # PID-02: without a producer nobody looks at it
         case "compression":
             return bool(difference.given == "none")
         case "max_timestamp":
@@ -77,6 +80,9 @@ def _harmless(difference: Difference, legacy: bool) -> bool:
         case "last_offset":
             # NST-09: readers take a wrapper at offset 0 as a producer's, and every broker gives it another.
             return legacy and bool(difference.given == 0)
+        case "base_offset" | "offset":
+            # NST-13: some old producers leave all offsets 0, and brokers give them others.
+            return legacy and first.base_offset == 0 and bool(difference.given == 0)
     return False
 
 

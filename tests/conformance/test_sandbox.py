@@ -70,6 +70,16 @@ def test_a_hang_is_observed(script: Script, sandbox: Make) -> None:
     assert made.tally.waited == hung.seconds
 
 
+def test_a_deadlock_that_go_finds_is_a_hang(script: Script, sandbox: Make) -> None:
+    """Go's runtime ends a program in which nothing can go on, which is a hang known at once and no crash."""
+    said = "fatal error: all goroutines are asleep - deadlock!"
+    made = sandbox(script(misbehaving(f"os.write(2, b'{said}'); os._exit(2)")))
+    before, hung, after = (next(made.ask([question])) for question in (FINE, BAD, FINE))
+
+    assert [before.observation, hung.observation, after.observation] == [ANSWERED, Hung(0.0, said), ANSWERED]
+    assert hung.deaths == 2
+
+
 def test_a_busy_loop_hangs_too(script: Script, sandbox: Make) -> None:
     """A process that works for ever is not taken for one that waits for the processor."""
     made = sandbox(script(misbehaving("\n    while True: pass")))

@@ -72,6 +72,15 @@ def test_the_epoch_that_brokers_overwrite_is_lossy() -> None:
     assert (verdict.outcome, verdict.field) == ("lossy", "batches[0].partition_leader_epoch")
 
 
+def test_a_sequence_of_no_producer_is_lossy() -> None:
+    """A base sequence of 0 does no harm where there is no producer id, and does where there is one."""
+    owned = replace(BATCH, producer_id=7, producer_epoch=1, base_sequence=5)
+    anyone, owner = (encode(replace(batch, base_sequence=0)) for batch in (BATCH, owned))
+
+    assert judge(case(BATCH), Encoded(anyone)).outcome == "lossy"
+    assert judge(case(owned), Encoded(owner)).outcome == "wrong_data"
+
+
 def test_other_compressed_bytes_agree() -> None:
     """Compressed by another library or level, the same payload agrees under `masked`."""
     data = encode(ZIPPED)
@@ -118,6 +127,17 @@ def test_a_wrapper_at_offset_0_is_lossy() -> None:
 
     assert judge(case(WRAPPER, "masked"), Encoded(at_0)).outcome == "lossy"
     assert judge(case(moved, "masked"), Encoded(at_0)).outcome == "wrong_data"
+
+
+def test_messages_at_offset_0_are_lossy() -> None:
+    """Old producers leave all offsets 0, which brokers assign; that does not do for messages from 7 on."""
+    several = replace(WRAPPER, compression="none")
+    records = tuple(record._replace(offset=record.offset + 7) for record in RECORDS)
+    moved = replace(several, base_offset=7, last_offset=8, records=records)
+    at_0 = b"".join(encode(replace(several, last_offset=0, records=(r._replace(offset=0),))) for r in RECORDS)
+
+    assert judge(case(several), Encoded(at_0)).outcome == "lossy"
+    assert judge(case(moved), Encoded(at_0)).outcome == "wrong_data"
 
 
 def test_readable_takes_any_bytes_that_mean_the_same() -> None:

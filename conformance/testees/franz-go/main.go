@@ -369,7 +369,6 @@ func expressible(wanted *batch) error {
 		{differs(wanted.Control, false), "a control batch"},
 		{wanted.DeleteHorizon != nil, "a delete horizon"},
 		{wanted.Compression == "zstd" && wanted.Magic < 2, "zstd in old messages"},
-		{len(wanted.Records) > 1 && wanted.Magic < 2 && (wanted.Compression == "none" || wanted.Compression == ""), "several messages in one"},
 	}
 	for _, each := range others {
 		if each.unusual {

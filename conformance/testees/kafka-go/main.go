@@ -1,8 +1,8 @@
 // Serves the two record codecs of segmentio's kafka-go by the testee protocol, version 1: one JSON line in, one out.
 //
 // The first argument says which: "records" is protocol.RecordSet, which Client.Fetch and Client.Produce use; "conn" is
-// Conn.ReadBatch, which Reader uses, over a pipe to a peer that only moves bytes.  Nothing is corrected on the way: what
-// kafka-go loses or refuses, the reply shows.
+// Conn.ReadBatch, and "reader" the same with a read deadline, as Reader uses it; both over a network that only moves bytes.
+// Nothing is corrected on the way: what kafka-go loses or refuses, the reply shows.
 package main
 
 import (
@@ -26,24 +26,26 @@ import (
 
 const topic = "t"
 
-// codec is one of the two.
+// codec is one of the two; the second comes with and without a read deadline.
 type codec struct {
 	name            string
+	deadline        bool
 	decode          func([]byte) answer
 	encode          func(*batch) answer
 	decodes, writes capability
 }
 
-var codecs = map[string]codec{
-	"records": {
-		"kafka-go", decodeRecords, encodeOrSay,
-		capability{[]int{0, 1, 2}, compressions}, capability{[]int{1, 2}, compressions},
-	},
-	"conn": {
-		"kafka-go-conn", decodeConn, func(*batch) answer { return answer{Skipped: "a Conn is asked to read only"} },
-		capability{[]int{0, 1, 2}, compressions}, capability{[]int{}, []string{}},
-	},
-}
+var (
+	everything = capability{[]int{0, 1, 2}, compressions}
+	nothing    = capability{[]int{}, []string{}}
+	codecs     = map[string]codec{
+		"records": {"kafka-go", false, decodeRecords, encodeOrSay, everything, capability{[]int{1, 2}, compressions}},
+		"conn":    {"kafka-go-conn", false, decodeConn, readsOnly, everything, nothing},
+		"reader":  {"kafka-go-reader", true, decodeConn, readsOnly, everything, nothing},
+	}
+)
+
+func readsOnly(*batch) answer { return answer{Skipped: "a Conn is asked to read only"} }
 
 var chosen codec
 
@@ -299,15 +301,13 @@ var errStays = errors.New("io.EOF before the first message, and the offset stays
 
 func fetched(entry []byte) ([]record, error) {
 	const from = math.MinInt64
-	wire.records <- entry
-	conn := wire.connected()
-	if len(os.Args) > 2 { // how long a Reader would wait
-		wait, _ := time.ParseDuration(os.Args[2])
-		conn.SetReadDeadline(time.Now().Add(wait))
-	}
+	connect()
+	conn := connected.conn
+	connected.network.records = entry
+	chosen.hurry(conn)
 	conn.Seek(from, kafka.SeekAbsolute|kafka.SeekDontCheck)
 	read := conn.ReadBatchWith(kafka.ReadBatchConfig{MinBytes: 1, MaxBytes: math.MaxInt32 / 2})
-	records, err := drain(read)
+	records, err := drain(conn, read)
 	if err == nil && read.Offset() == from {
 		err = errStays
 	}
@@ -315,14 +315,22 @@ func fetched(entry []byte) ([]record, error) {
 		err = closed
 	}
 	if err != nil && err != errStays {
-		wire.close()
+		connected.conn = nil
 	}
 	return records, err
 }
 
-func drain(read *kafka.Batch) ([]record, error) {
+// hurry sets the deadline of ten seconds that Reader has by default; without one a Conn has none.
+func (c codec) hurry(conn *kafka.Conn) {
+	if c.deadline {
+		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	}
+}
+
+func drain(conn *kafka.Conn, read *kafka.Batch) ([]record, error) {
 	records := []record{}
 	for {
+		chosen.hurry(conn)
 		message, err := read.ReadMessage()
 		if err == io.EOF {
 			return records, nil
@@ -358,6 +366,7 @@ var kinds = [][2]string{
 	{"cannot decode", "malformed"},
 	{"batch remain < 0", "malformed"},
 	{"multiple Read calls return no data or error", "malformed"},
+	{os.ErrDeadlineExceeded.Error(), "truncated"},
 }
 
 func refused(err error) *refusal {
@@ -424,7 +433,7 @@ func encode(wanted *batch) ([]byte, error) {
 
 // expressible says what a RecordSet cannot be asked for.
 func expressible(wanted *batch) error {
-	magic, plain := int8(2), wanted.Compression == "none" || wanted.Compression == ""
+	magic := int8(2)
 	if wanted.Magic == nil {
 		wanted.Magic = &magic
 	}
@@ -443,10 +452,8 @@ func expressible(wanted *batch) error {
 	}{
 		{*wanted.Magic < 1 || *wanted.Magic > 2, "such a magic"},
 		{len(wanted.Records) == 0, "a batch without records"},
-		{old && plain && len(wanted.Records) > 1, "several messages in one"},
-		{old && !plain && wanted.Magic != nil && differs(wanted.LastOffset, 0), "the offset of a wrapper"},
 		{differs(wanted.BaseOffset, 0), "a base offset other than 0"},
-		{!old && differs(wanted.LastOffset, last), "an offset after the last record"},
+		{differs(wanted.LastOffset, last), "an offset after the last record"},
 		{gaps, "gaps between offsets"},
 		{differs(wanted.PartitionLeaderEpoch, -1), "a partition leader epoch"},
 		{differs(wanted.ProducerID, -1) || differs(wanted.ProducerEpoch, -1) || differs(wanted.BaseSequence, -1), "a producer id"},
@@ -466,58 +473,65 @@ func expressible(wanted *batch) error {
 
 func differs[T comparable](given *T, usual T) bool { return given != nil && *given != usual }
 
-// --- the peer -------------------------------------------------------------------------------------------------------
+// --- the network ----------------------------------------------------------------------------------------------------
 
-// peer is what a Conn takes for a broker: it answers a fetch with the records that it is given.
-type peer struct {
+// network is what a Conn takes for one: a request is answered as soon as it is written, a fetch with the records that are
+// given.  So what can be read is all that will ever come.
+type network struct {
+	net.Conn
+	records  []byte
+	asked    []byte
+	answers  bytes.Buffer
+	deadline time.Time
+}
+
+// connected is the Conn, over a network of its own.
+var connected struct {
 	conn    *kafka.Conn
-	records chan []byte
+	network *network
 }
 
-var wire = &peer{records: make(chan []byte, 1)}
-
-func init() {
-	// With a network in its place, the runtime could not see that a Conn waits for what never comes, and end the program.
-	go time.Sleep(math.MaxInt64)
-}
-
-func (p *peer) connected() *kafka.Conn {
-	if p.conn == nil {
-		ours, theirs := net.Pipe()
-		go p.serve(ours)
-		p.conn = kafka.NewConnWith(theirs, kafka.ConnConfig{Topic: topic})
-	}
-	return p.conn
-}
-
-func (p *peer) close() {
-	p.conn.Close()
-	p.conn = nil
-}
-
-func (p *peer) serve(conn net.Conn) {
-	defer conn.Close()
-	for {
-		size := make([]byte, 4)
-		if _, err := io.ReadFull(conn, size); err != nil {
-			return
-		}
-		frame := make([]byte, binary.BigEndian.Uint32(size))
-		if _, err := io.ReadFull(conn, frame); err != nil {
-			return
-		}
-		out := append(make([]byte, 4), frame[4:8]...)
-		if binary.BigEndian.Uint16(frame) == 1 {
-			out = appendFetchResponse(out, <-p.records)
-		} else {
-			out = append(out, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 10) // ApiVersions 0: Fetch, from 0 to 10
-		}
-		binary.BigEndian.PutUint32(out, uint32(len(out)-4))
-		if _, err := conn.Write(out); err != nil {
-			return
-		}
+func connect() {
+	if connected.conn == nil {
+		connected.network = &network{}
+		connected.conn = kafka.NewConnWith(connected.network, kafka.ConnConfig{Topic: topic})
 	}
 }
+
+func (n *network) Read(into []byte) (int, error) {
+	if n.answers.Len() == 0 && n.deadline.IsZero() {
+		select {} // for ever; Go's runtime sees that nothing can end this, says so and ends the program
+	}
+	if n.answers.Len() == 0 {
+		return 0, os.ErrDeadlineExceeded // the time until then is left out
+	}
+	return n.answers.Read(into)
+}
+
+func (n *network) Write(sent []byte) (int, error) {
+	n.asked = append(n.asked, sent...)
+	for len(n.asked) >= 4 && len(n.asked)-4 >= int(binary.BigEndian.Uint32(n.asked)) {
+		frame := n.asked[4 : 4+binary.BigEndian.Uint32(n.asked)]
+		n.answers.Write(n.answer(frame))
+		n.asked = n.asked[4+len(frame):]
+	}
+	return len(sent), nil
+}
+
+func (n *network) answer(frame []byte) []byte {
+	out := append(make([]byte, 4), frame[4:8]...)
+	if binary.BigEndian.Uint16(frame) == 1 {
+		out = appendFetchResponse(out, n.records)
+	} else {
+		out = append(out, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 10) // ApiVersions 0: Fetch, from 0 to 10
+	}
+	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+	return out
+}
+
+func (n *network) Close() error                          { return nil }
+func (n *network) SetReadDeadline(until time.Time) error { n.deadline = until; return nil }
+func (n *network) SetWriteDeadline(time.Time) error      { return nil }
 
 // appendFetchResponse writes version 10, with one partition.
 func appendFetchResponse(out, records []byte) []byte {

@@ -17,13 +17,17 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
 )
 
-const topic = "t"
+const (
+	topic   = "t"
+	address = "127.0.0.1:9"
+)
 
 // --- protocol -------------------------------------------------------------------------------------------------------
 
@@ -302,6 +306,10 @@ func encode(wanted *batch) ([]byte, error) {
 	switch {
 	case wanted.Magic < 0 || wanted.Magic > 2:
 		return nil, skipped("sarama has no such magic")
+	case isProducers(wanted):
+		return produceRecords(wanted, codec)
+	case wanted.Magic < 2 && isBeyondMessages(wanted):
+		return nil, skipped("to sarama an old message has no headers, no producer and no control bit")
 	case wanted.DeleteHorizon != nil:
 		return nil, skipped("sarama has no delete horizon")
 	case wanted.TimestampType == "none" && wanted.Magic > 0:
@@ -314,13 +322,93 @@ func encode(wanted *batch) ([]byte, error) {
 		asked := &sarama.ProduceRequest{Version: 3, RequiredAcks: sarama.NoResponse}
 		asked.AddBatch(topic, 0, made)
 		return wire.produce(asked)
-	case len(wanted.Records) == 0 || codec == sarama.CompressionNone && len(wanted.Records) > 1:
-		return nil, skipped("a message holds one record, a wrapper at least one")
+	case len(wanted.Records) == 0:
+		return nil, skipped("a set holds at least one message")
 	case codec == sarama.CompressionNone:
-		return produceSet(&sarama.MessageBlock{Offset: wanted.Records[0].Offset, Msg: newMessage(wanted, wanted.Records[0])})
+		var blocks []*sarama.MessageBlock
+		for _, each := range wanted.Records {
+			blocks = append(blocks, &sarama.MessageBlock{Offset: each.Offset, Msg: newMessage(wanted, each)})
+		}
+		return produceSet(blocks...)
 	default:
 		return encodeWrapper(wanted, codec)
 	}
+}
+
+// isProducers says whether an AsyncProducer can be asked for this: records from offset 0, and nothing set beside them.
+func isProducers(wanted *batch) bool {
+	highest := int64(math.MinInt64)
+	for at, each := range wanted.Records {
+		timestamp := or(each.Timestamp, -1)
+		if each.Offset != int64(at) || wanted.Magic > 0 && timestamp == -1 { // no time, to a producer, is now
+			return false
+		}
+		highest = max(highest, timestamp)
+	}
+	return len(wanted.Records) > 0 && or(wanted.BaseOffset, 0) == 0 &&
+		or(wanted.LastOffset, int64(len(wanted.Records)-1)) == int64(len(wanted.Records)-1) &&
+		(wanted.Magic == 0 || or(wanted.MaxTimestamp, highest) == highest && wanted.TimestampType != "none") &&
+		wanted.TimestampType != "append" && wanted.DeleteHorizon == nil && !isOwned(wanted) &&
+		or(wanted.PartitionLeaderEpoch, -1) == -1
+}
+
+func isOwned(wanted *batch) bool {
+	return or(wanted.ProducerID, -1) != -1 || or(wanted.ProducerEpoch, -1) != -1 || or(wanted.BaseSequence, -1) != -1 ||
+		or(wanted.Transactional, false) || or(wanted.Control, false)
+}
+
+func isBeyondMessages(wanted *batch) bool {
+	for _, each := range wanted.Records {
+		if len(each.Headers) > 0 {
+			return true
+		}
+	}
+	return isOwned(wanted)
+}
+
+// produceRecords has an AsyncProducer send the records in one batch, to a broker of the release that takes this format.
+func produceRecords(wanted *batch, codec sarama.CompressionCodec) ([]byte, error) {
+	config := wire.config()
+	config.Version = []sarama.KafkaVersion{sarama.V0_9_0_0, sarama.V0_10_0_0, sarama.V2_1_0_0}[wanted.Magic]
+	config.Metadata.Retry.Max, config.Producer.Retry.Max = 0, 0
+	config.Producer.RequiredAcks, config.Producer.Return.Successes = sarama.NoResponse, true
+	config.Producer.Compression, config.Producer.Partitioner = codec, sarama.NewManualPartitioner
+	config.Producer.Flush.Messages, config.Producer.MaxMessageBytes = len(wanted.Records), int(sarama.MaxRequestSize)-(1<<20)
+	producer, err := sarama.NewAsyncProducer([]string{address}, config)
+	if err != nil {
+		return nil, skipped(err.Error())
+	}
+	defer producer.AsyncClose()
+	go func() {
+		for _, each := range wanted.Records {
+			producer.Input() <- newProducerMessage(each)
+		}
+	}()
+	for range wanted.Records {
+		select {
+		case <-producer.Successes():
+		case refused := <-producer.Errors():
+			return nil, refused.Err
+		}
+	}
+	return <-wire.produced, nil
+}
+
+func newProducerMessage(from record) *sarama.ProducerMessage {
+	made := &sarama.ProducerMessage{Topic: topic}
+	if from.Key != nil {
+		made.Key = sarama.ByteEncoder(from.Key)
+	}
+	if from.Value != nil {
+		made.Value = sarama.ByteEncoder(from.Value)
+	}
+	if from.Timestamp != nil && *from.Timestamp != -1 {
+		made.Timestamp = time.UnixMilli(*from.Timestamp)
+	}
+	for _, header := range from.Headers {
+		made.Headers = append(made.Headers, sarama.RecordHeader{Key: header[0], Value: header[1]})
+	}
+	return made
 }
 
 // newBatch fills sarama's struct, which wants deltas.
@@ -428,15 +516,19 @@ func (p *peer) connected() *sarama.Broker {
 			return p.broker
 		}
 	}
+	p.broker = sarama.NewBroker(address)
+	if err := p.broker.Open(p.config()); err != nil {
+		panic(err)
+	}
+	return p.broker
+}
+
+func (p *peer) config() *sarama.Config {
 	config := sarama.NewConfig()
 	config.ApiVersionsRequest = false
 	config.Version = sarama.V2_1_0_0
 	config.Net.Proxy.Enable, config.Net.Proxy.Dialer = true, p
-	p.broker = sarama.NewBroker("127.0.0.1:9")
-	if err := p.broker.Open(config); err != nil {
-		panic(err)
-	}
-	return p.broker
+	return config
 }
 
 // Dial is the proxy's: every connection is a pipe.
@@ -464,11 +556,16 @@ func (p *peer) serve(conn net.Conn) {
 		if _, err := io.ReadFull(conn, frame); err != nil {
 			return
 		}
-		if binary.BigEndian.Uint16(frame) == 0 {
+		var out []byte
+		switch binary.BigEndian.Uint16(frame) {
+		case 0: // Produce
 			p.produced <- producedIn(frame)
 			continue
+		case 3:
+			out = metadataResponse(frame[4:8], binary.BigEndian.Uint16(frame[2:]))
+		default:
+			out = fetchResponse(frame[4:8], <-p.records)
 		}
-		out := fetchResponse(frame[4:8], <-p.records)
 		if _, err := conn.Write(out); err != nil {
 			return
 		}
@@ -483,6 +580,46 @@ func producedIn(frame []byte) []byte {
 	}
 	at += 2 + 4 + 4 + 2 + len(topic) + 4 + 4 // acks, timeout, one topic, its name, one partition, its index
 	return frame[at+4:]
+}
+
+// metadataResponse tells of one broker and one partition, in versions 0 to 8.
+func metadataResponse(correlation []byte, version uint16) []byte {
+	host, port, _ := strings.Cut(address, ":")
+	number, _ := strconv.Atoi(port)
+	out := append(make([]byte, 4), correlation...)
+	if version >= 3 {
+		out = append(out, 0, 0, 0, 0) // throttle time
+	}
+	out = append(out, 0, 0, 0, 1, 0, 0, 0, 1, 0, byte(len(host))) // one broker, its id
+	out = append(out, host...)
+	out = binary.BigEndian.AppendUint32(out, uint32(number))
+	if version >= 1 {
+		out = append(out, 0xff, 0xff) // no rack
+	}
+	if version >= 2 {
+		out = append(out, 0xff, 0xff) // no cluster id
+	}
+	if version >= 1 {
+		out = append(out, 0, 0, 0, 1) // controller
+	}
+	out = append(out, 0, 0, 0, 1, 0, 0, 0, byte(len(topic))) // one topic, no error
+	out = append(out, topic...)
+	if version >= 1 {
+		out = append(out, 0) // not internal
+	}
+	out = append(out, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1) // one partition, no error, its id, its leader
+	if version >= 7 {
+		out = append(out, 0, 0, 0, 0) // leader epoch
+	}
+	out = append(out, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1) // replicas, those in sync
+	if version >= 5 {
+		out = append(out, 0, 0, 0, 0) // none offline
+	}
+	if version >= 8 {
+		out = append(out, make([]byte, 8)...) // authorized operations
+	}
+	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+	return out
 }
 
 // fetchResponse is version 4, with one partition.
