@@ -80,7 +80,7 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """No answer within the time limit, in seconds; with `stderr`, none ever, as its runtime found out and said there."""
+    """No answer within the time limit, in seconds; with `stderr`, none ever, as its runtime said there."""
 
     seconds: float
     stderr: str = ""
