@@ -14,7 +14,7 @@ from kafka_fuzz.cells import Nesting
 from kafka_fuzz.mutate import plain
 from kafka_fuzz.mutate.apart import Part, Span, part_of, parts_of, record_spans
 from kafka_fuzz.mutate.packing import pack
-from kafka_fuzz.mutate.sealing import INT32, as_message, mended, seal_message, varint
+from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, as_message, mended, seal_message, varint
 from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V2
 from kafka_records.layout import (
     ATTRIBUTES_OFFSET_LEGACY,
@@ -170,6 +170,8 @@ def inner_message(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
     if not part.records:
         return payload_bytes(part, rng, seeds)
     index = int(rng.random() * len(part.records))
+    if rng.random() < 0.2:
+        return inner_size(part, index, rng)
     inner = part_of(part.records[index])
     if inner is None:
         return payload_bytes(part, rng, seeds)
@@ -177,6 +179,15 @@ def inner_message(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
     entry = mended(done.entry) if rng.random() < MENDED else done.entry
     payload = b"".join((*part.records[:index], entry, *part.records[index + 1 :]))
     return Edited(part.whole(payload=payload), done.field, done.edit, "packed")
+
+
+def inner_size(part: Part, index: int, rng: Random) -> Edited:
+    """Another size for one of a wrapper's messages; no checksum of its own covers it."""
+    record = part.records[index]
+    size, edit = another_integer(len(record) - LOG_OVERHEAD, rng)
+    changed = record[:SIZE_AT] + (size % (1 << 32)).to_bytes(4, "big") + record[LOG_OVERHEAD:]
+    payload = b"".join((*part.records[:index], changed, *part.records[index + 1 :]))
+    return Edited(part.whole(payload=payload), "size", edit, "packed")
 
 
 def payload_bytes(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:

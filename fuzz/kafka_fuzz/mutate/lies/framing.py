@@ -59,6 +59,12 @@ def size_below_every_format(spot: Spot) -> bytes:
     return sized(spot.base.data, spot.value)
 
 
+@lie("FRM-05", magics=ALL, field="size", kinds=FRAMING, variants={"here": 0, "back": 1})
+def size_leads_nowhere(spot: Spot) -> bytes:
+    """The size leads to this entry again, or before it: who adds it up without looking never ends."""
+    return sized(spot.base.data, -LOG_OVERHEAD - spot.value * len(spot.base.data))
+
+
 @lie("FRM-09", magics=ALL, field="size", kinds=FRAMING, variants={"near largest": 11, "largest": 0})
 def size_overflows_with_its_prefix(spot: Spot) -> bytes:
     """Size and prefix together do not fit an int32."""

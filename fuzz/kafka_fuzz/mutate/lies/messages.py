@@ -199,11 +199,12 @@ def message_append_time_bit_without_time(spot: Spot) -> bytes:
     return with_message(spot.base, index, seal_message(message._replace(attributes=message.attributes | 0x08)))
 
 
-@lie("LEG-15", magics=LEGACY, field="attributes", kinds=("unsupported_compression",))
+@lie("LEG-15", magics=LEGACY, field="attributes", kinds=("unsupported_compression",), variants={"packed": 1, "not": 0})
 def zstd_before_v2(spot: Spot) -> bytes:
-    """The attributes name zstd, which came with v2."""
-    message = spot.base.message
-    return seal_message(message._replace(attributes=message.attributes & ~7 | 4))
+    """The attributes name zstd, which came with v2; the value is zstd's, or is not."""
+    message, base = spot.base.message, spot.base
+    value = pack("zstd", base.payload or base.data, 2) if spot.value else message.value
+    return seal_message(message._replace(attributes=message.attributes & ~7 | 4, value=value))
 
 
 @lie("NST-01", magics=LEGACY, codecs=("none",), field="attributes", kinds=("decompression", *BROKEN, "corrupt"))

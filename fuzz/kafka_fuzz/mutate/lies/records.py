@@ -59,6 +59,14 @@ def record_length_negative(spot: Spot) -> bytes:
     return with_length(spot, any_record(spot), spot.value)
 
 
+@lie("REC-07", nesting="record", field="length", kinds=BROKEN, variants={"here": False, "back": True})
+def record_length_leads_nowhere(spot: Spot) -> bytes:
+    """A record's length leads to it again, or to the first."""
+    index = any_record(spot)
+    before = sum(map(len, spot.base.parts[:index])) if spot.value else 0
+    return with_length(spot, index, -before - len(varint(-before - 1)))
+
+
 @lie("REC-09", nesting="record", field="length", kinds=BROKEN, variants={"nothing": True, "body left": False})
 def record_length_zero(spot: Spot) -> bytes:
     """A record's length is zero."""

@@ -212,7 +212,7 @@ def snappy_version_of_a_repeated_header(spot: Spot) -> bytes:
     nesting="stream",
     field="block_length",
     kinds=(*STREAM, "limit"),
-    variants={"smallest": -(2**31), "minus one": -1, "zero": 0, "by one": None, "largest": 2**31 - 1},
+    variants={"smallest": -(2**31), "here": -4, "minus one": -1, "zero": 0, "by one": None, "largest": 2**31 - 1},
 )
 def snappy_block_length_wrong(spot: Spot) -> bytes:
     """A snappy block's length cannot be, or reaches beyond the stream."""

@@ -132,6 +132,23 @@ def inner_size_too_small(spot: Spot) -> bytes:
     return with_message(spot.base, index, written[:SIZE_AT] + INT32.pack(spot.value) + written[LOG_OVERHEAD:])
 
 
+@lie(
+    "NST-07",
+    magics=LEGACY,
+    codecs=CODECS,
+    nesting="packed",
+    field="size",
+    kinds=FRAMING,
+    variants={"here": False, "back": True},
+)
+def inner_size_leads_nowhere(spot: Spot) -> bytes:
+    """An inner message's size leads to it again, or to the first: who adds it up without looking never ends."""
+    index, message = any_message(spot)
+    written = seal_message(message)
+    size = -LOG_OVERHEAD - (sum(map(len, spot.base.parts[:index])) if spot.value else 0)
+    return with_message(spot.base, index, written[:SIZE_AT] + INT32.pack(size) + written[LOG_OVERHEAD:])
+
+
 @lie("NST-18", "LEG-04", magics=LEGACY, codecs=CODECS, nesting="packed", field="crc", kinds=("corrupt",))
 def inner_crc_wrong(spot: Spot) -> bytes:
     """An inner message's checksum is not that of its bytes; the wrapper's is right."""

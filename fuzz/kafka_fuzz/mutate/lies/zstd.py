@@ -77,6 +77,21 @@ def zstd_skippable_frame(spot: Spot) -> bytes:
     return with_stream(spot.base, SKIPPABLE + whole if spot.value else whole + SKIPPABLE)
 
 
+@lie(
+    "ZST-03",
+    codecs=ZSTD,
+    nesting="stream",
+    field="skippable_size",
+    kinds=(*STREAM, "limit"),
+    variants={"by one": 4, "largest": 2**32 - 1, "here": 2**32 - 8},
+)
+def zstd_skippable_size_wrong(spot: Spot) -> bytes:
+    """A skippable frame's size reaches beyond the stream, or leads to it again where sums wrap."""
+    skippable = SKIPPABLE[:4] + spot.value.to_bytes(4, "little") + b"xyz"
+    whole = pack("zstd", spot.base.payload, 2)
+    return with_stream(spot.base, whole + skippable if spot.value == 4 else skippable + whole)
+
+
 @lie("ZST-05", codecs=ZSTD, nesting="stream", field="checksum")
 def zstd_checksum_right(spot: Spot) -> bytes:
     """A zstd frame has a checksum."""
