@@ -37,7 +37,9 @@ READ: Final = 1 << 18
 PROLONGATIONS: Final = 4
 
 _OUT_OF_MEMORY: Final = re.compile(
-    rb"MemoryError|OutOfMemory|out of memory|bad_alloc|memory allocation of \d+ bytes failed|Cannot allocate memory",
+    rb"MemoryError|OutOfMemory|out of memory|bad_alloc|memory allocation of \d+ bytes failed|Cannot allocate memory"
+    # librdkafka asserts that it got what it asked for.
+    rb"|rd_(?:m|c|re)alloc: Assertion",
     re.IGNORECASE,
 )
 # Go's runtime ends a program of which nothing can ever go on: a hang that is known at once.

@@ -66,6 +66,16 @@ def compare(
     return comparison
 
 
+def compare_records(expected: Sequence[WireRecord], given: Sequence[WireRecord]) -> Comparison:
+    """Compare records that are not told apart by batches."""
+    comparison = Comparison()
+    for difference in _records("", expected, given, comparison.left_out):
+        comparison.differences.append(difference)
+        if len(comparison.differences) >= MAX_DIFFERENCES:
+            break
+    return comparison
+
+
 def _batches(
     expected: Sequence[WireBatch], given: Sequence[WireBatch], fields: Sequence[str], left_out: set[str]
 ) -> Iterator[Difference]:
@@ -75,7 +85,7 @@ def _batches(
         if have.records is UNSET:
             left_out.add("records")
         elif want.records is not UNSET:
-            yield from _records(path, want.records, have.records, left_out)
+            yield from _records(f"{path}.", want.records, have.records, left_out)
 
 
 def _records(
@@ -83,9 +93,9 @@ def _records(
 ) -> Iterator[Difference]:
     for index, (want, have) in enumerate(zip(expected, given, strict=False)):
         if want != have:
-            yield from _record(f"{path}.records[{index}]", want, have, left_out)
+            yield from _record(f"{path}records[{index}]", want, have, left_out)
     if len(expected) != len(given):
-        yield Difference(f"{path}.records.length", len(expected), len(given))
+        yield Difference(f"{path}records.length", len(expected), len(given))
 
 
 def _record(path: str, want: WireRecord, have: WireRecord, left_out: set[str]) -> Iterator[Difference]:

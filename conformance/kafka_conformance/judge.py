@@ -24,10 +24,11 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance import written
+from kafka_conformance import consuming, written
 from kafka_conformance.compare import Difference, compare
 from kafka_conformance.observation import (
     Appended,
+    Consumed,
     Crashed,
     Decoded,
     Encoded,
@@ -95,6 +96,8 @@ def _of_codec(case: Case, observation: Observation) -> Verdict:
             return _judge_batches(case, observation)
         case Decoded(_, error) if case.op == "decode" and error is not None:
             return _worse(_judge_before_error(case, observation), _judge_error(case.expect, error))
+        case Consumed() if case.op == "decode":
+            return _judge_consumed(case, observation)
         case Encoded(data) if case.op == "encode":
             return _judge_bytes(case, data)
     return _no_answer(case, observation)
@@ -117,9 +120,11 @@ def _no_answer(case: Case, observation: Observation) -> Verdict:
 
 
 def _judge_error(expect: Expectation, error: Refusal) -> Verdict:
-    told = f"{error.kind}: {error.message}" if error.message else error.kind
+    told = ": ".join(filter(None, (error.kind, error.message))) or "an error"
     if expect.verdict == "valid":
         return Verdict("rejects_valid", field="error", why=told)
+    if not error.kind:
+        return Verdict("agree", left_out=("error.kind",))
     if expect.kinds and error.kind not in expect.kinds:
         return Verdict("wrong_error", field="error.kind", why=f"expected {' or '.join(expect.kinds)}, got {told}")
     return AGREE
@@ -131,6 +136,20 @@ def _judge_batches(case: Case, decoded: Decoded) -> Verdict:
         got = _counted(len(decoded.batches), "batch", "batches")
         return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {got}")
     return _compared(case, decoded, prefix=False)
+
+
+def _judge_consumed(case: Case, consumed: Consumed) -> Verdict:
+    comparison = consuming.compared(case, consumed)
+    verdict = verdict_on(comparison.differences, tuple(sorted(comparison.left_out)))
+    if consumed.error is not None:
+        return _worse(verdict, _judge_error(case.expect, consumed.error))
+    if consumed.stalled:
+        return _worse(verdict, Verdict("hang", field="next_offset", why=consuming.stalled(consumed)))
+    if case.expect.verdict == "invalid":
+        kinds = " or ".join(case.expect.kinds) or "an error"
+        got = _counted(len(consumed.records), "record", "records")
+        return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {got}")
+    return verdict
 
 
 def _judge_before_error(case: Case, decoded: Decoded) -> Verdict:

@@ -1,6 +1,7 @@
 """What a testee did with one case: the things that can happen.
 
     Decoded, Encoded        it gave data
+    Consumed                it gave data as a consumer does: records, batches not told apart
     Appended                it said what a broker answers and stores
     Played                  a broker's answers to the steps of a scenario
     Refused                 it reported an error
@@ -20,7 +21,7 @@ from msgspec import UNSET
 from kafka_conformance.hostile import printable
 from kafka_conformance.protocol import Answer, Refusal, Reply
 from kafka_corpus.scenario import StepAnswer
-from kafka_corpus.wire import WireBatch
+from kafka_corpus.wire import WireBatch, WireRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,23 @@ class Decoded:
     """Batches; with an error, those that it delivered before it."""
 
     batches: tuple[WireBatch, ...]
+    error: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """Records as a consumer delivered them.
+
+    Attributes:
+        records: all of them, in order; with an error, those before it.
+        next_offset: what it asked for when it was through; None if nobody saw.
+        stalled: whether it would ask for that for ever.
+        error: what it reported.
+    """
+
+    records: tuple[WireRecord, ...]
+    next_offset: int | None = None
+    stalled: bool = False
     error: Refusal | None = None
 
 
@@ -104,7 +122,7 @@ class Garbled:
 # The longest of ours has 23 characters.
 MAX_KIND: Final = 40
 
-Observation = Decoded | Encoded | Appended | Played | Refused | Skipped | Crashed | Hung | Exceeded | Garbled
+Observation = Decoded | Consumed | Encoded | Appended | Played | Refused | Skipped | Crashed | Hung | Exceeded | Garbled
 
 
 def observe(answer: Answer | Reply) -> Observation:
@@ -112,6 +130,8 @@ def observe(answer: Answer | Reply) -> Observation:
     error = None if answer.error is UNSET else _tamed(answer.error)
     if answer.batches is not UNSET:
         return Decoded(tuple(answer.batches), error)
+    if answer.records is not UNSET:
+        return _consumed(answer, error)
     if error is not None:
         return Refused(error)
     if answer.skipped is not UNSET:
@@ -121,7 +141,13 @@ def observe(answer: Answer | Reply) -> Observation:
     if answer.error_code is not UNSET:
         base_offset = -1 if answer.base_offset is UNSET else answer.base_offset
         return Appended(answer.error_code, base_offset, b"" if answer.stored is UNSET else answer.stored)
-    return Garbled("a reply with neither batches, data, error, error_code nor skipped")
+    return Garbled("a reply with neither batches, records, data, error, error_code nor skipped")
+
+
+def _consumed(answer: Answer | Reply, error: Refusal | None) -> Consumed:
+    records = () if answer.records is UNSET else tuple(answer.records)
+    next_offset = None if answer.next_offset is UNSET else answer.next_offset
+    return Consumed(records, next_offset, answer.stalled is True, error)
 
 
 def _tamed(error: Refusal) -> Refusal:
@@ -152,6 +178,9 @@ def _small_fields(observation: Observation) -> dict[str, Any]:
     match observation:
         case Decoded(batches, error):
             return {"batches": len(batches)} | _error(error)
+        case Consumed(records, next_offset, stalled, error):
+            position = {} if next_offset is None else {"next_offset": next_offset}
+            return {"records": len(records)} | position | ({"stalled": True} if stalled else {}) | _error(error)
         case Refused(error):
             return _error(error)
         case Encoded(data):

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_conformance.hostile import printable
-from kafka_corpus.wire import WireBatch
+from kafka_corpus.wire import WireBatch, WireRecord
 from kafka_records import KINDS
 
 PROTOCOL: Final = 1
@@ -83,19 +83,28 @@ class HelloReply(msgspec.Struct, kw_only=True):
     encode: Capability = msgspec.field(default_factory=Capability)
     append: bool = False
     many: Annotated[bool, Meta(description="understands `many` in decode")] = False
+    consumer: Annotated[bool, Meta(description="answers decode with `records`, as a consumer delivers them")] = False
 
 
 class Refusal(msgspec.Struct):
-    """An error as the testee reports it; a kind of its own making fits no expectation."""
+    """An error as the testee reports it; a kind of its own making fits no expectation, one left out fits all."""
 
-    kind: Annotated[str, Meta(extra_json_schema={"enum": list(KINDS)})]
+    kind: Annotated[str, Meta(extra_json_schema={"enum": list(KINDS)})] = ""
     message: str = ""
 
 
 class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One answer within `many`."""
+    """One answer within `many`.
+
+    A consumer gives `records`: what it delivered, batches not told apart.
+    `next_offset` is the offset that it asked for next; `stalled` says that it
+    asked for one offset again and again, and would do so for ever.
+    """
 
     batches: list[WireBatch] | UnsetType = UNSET
+    records: list[WireRecord] | UnsetType = UNSET
+    next_offset: int | UnsetType = UNSET
+    stalled: bool | UnsetType = UNSET
     data: bytes | UnsetType = UNSET
     error: Refusal | UnsetType = UNSET
     skipped: str | UnsetType = UNSET
@@ -109,6 +118,9 @@ class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     id: Id
     batches: list[WireBatch] | UnsetType = UNSET
+    records: list[WireRecord] | UnsetType = UNSET
+    next_offset: int | UnsetType = UNSET
+    stalled: bool | UnsetType = UNSET
     data: bytes | UnsetType = UNSET
     error: Refusal | UnsetType = UNSET
     skipped: str | UnsetType = UNSET
@@ -119,7 +131,7 @@ class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 # A reply holds at least one of these.
-ANSWERS: Final = ("batches", "data", "error", "skipped", "error_code", "many")
+ANSWERS: Final = ("batches", "records", "data", "error", "skipped", "error_code", "many")
 
 
 @dataclass(frozen=True, slots=True)

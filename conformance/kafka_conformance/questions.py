@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import UNSET
 
+from kafka_conformance.consuming import unfollowable
 from kafka_conformance.observation import Skipped
 from kafka_conformance.protocol import AppendRequest, Capability, HelloReply
 from kafka_conformance.sandbox import Question
@@ -50,6 +51,8 @@ def beyond(case: Case, hello: HelloReply) -> Skipped | None:
         if not isinstance(case.input, Batch):
             return Skipped("a batch made from a recipe is not asked in this version", by_runner=True)
         return _unannounced(hello.encode, "encode", {(case.input.magic, case.input.compression)})
+    if hello.consumer and (why := unfollowable(case)):
+        return Skipped(why, by_runner=True)
     if isinstance(case.input, bytes):
         return _unannounced(hello.decode, "decode", set(_needs(case.input)))
     return None

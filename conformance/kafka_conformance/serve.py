@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from kafka_conformance import protocol
 from kafka_conformance.protocol import Answer, HelloReply, Refusal, Reply
-from kafka_conformance.testee import Appending, CodecError, NotDone, Testee, load
+from kafka_conformance.testee import Appending, CodecError, Consuming, NotDone, Testee, load
 
 
 def hello(testee: Testee) -> HelloReply:
@@ -29,13 +29,14 @@ def hello(testee: Testee) -> HelloReply:
         encode=testee.ENCODES,
         append=isinstance(testee, Appending),
         many=True,
+        consumer=isinstance(testee, Consuming),
     )
 
 
 def decode_answer(testee: Testee, data: bytes) -> Answer:
     """What the testee does with *data*."""
     try:
-        return Answer(batches=testee.decode(data))
+        return testee.consume(data) if isinstance(testee, Consuming) else Answer(batches=testee.decode(data))
     except (NotDone, CodecError) as refusal:
         return _refused(refusal)
     except MemoryError:
@@ -107,6 +108,9 @@ def _with_id(request_id: str, answer: Answer) -> Reply:
     return Reply(
         id=request_id,
         batches=answer.batches,
+        records=answer.records,
+        next_offset=answer.next_offset,
+        stalled=answer.stalled,
         data=answer.data,
         error=answer.error,
         skipped=answer.skipped,

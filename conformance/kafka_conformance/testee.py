@@ -1,4 +1,4 @@
-"""What a Python testee is: a module (or an object) with these six names, and perhaps `append`.
+"""What a Python testee is: a module (or an object) with these six names, and perhaps `append` or `consume`.
 
 `serve` puts one behind the protocol, so an adapter only drives its codec.  An
 adapter raises `CodecError` for what its codec refuses, with the best kind it
@@ -56,6 +56,13 @@ class Appending(Protocol):
     """What a testee has besides that can say what a broker does."""
 
     def append(self, request: AppendRequest, /) -> Answer: ...
+
+
+@runtime_checkable
+class Consuming(Protocol):
+    """What a testee has instead of `decode` (which it leaves undone) that is a consumer."""
+
+    def consume(self, data: bytes, /) -> Answer: ...
 
 
 NAMES: Final = ("NAME", "VERSION", "DECODES", "ENCODES", "decode", "encode")

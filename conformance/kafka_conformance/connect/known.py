@@ -64,6 +64,9 @@ class Known:
             return None
 
 
+# Its threads would each reserve address space for an arena, which the limit counts as memory.
+LIBRDKAFKA: Final = (("MALLOC_ARENA_MAX", "2"),)
+
 _TESTEES: Final = "kafka_conformance.testees"
 KNOWN: Final = (
     Known(name="reference", about="kafka_records, the executable specification", module=f"{_TESTEES}.reference"),
@@ -89,6 +92,24 @@ KNOWN: Final = (
         packages=("aiokafka", "cramjam"),
         distribution="aiokafka",
         environment=(("AIOKAFKA_NO_EXTENSIONS", "1"),),
+    ),
+    Known(
+        name="confluent-kafka",
+        about="librdkafka: its consumer and producer on a fake broker; compares no checksums by default",
+        module=f"{_TESTEES}.confluent_kafka_",
+        packages=("confluent_kafka",),
+        distribution="confluent-kafka",
+        language="c",
+        environment=LIBRDKAFKA,
+    ),
+    Known(
+        name="confluent-kafka-crc",
+        about="the same with check.crcs=true",
+        module=f"{_TESTEES}.confluent_kafka_",
+        packages=("confluent_kafka",),
+        distribution="confluent-kafka",
+        language="c",
+        environment=(*LIBRDKAFKA, ("KAFKAPROOF_CHECK_CRCS", "1")),
     ),
 )
 

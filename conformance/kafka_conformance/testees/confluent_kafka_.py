@@ -1,0 +1,226 @@
+"""confluent-kafka, which is librdkafka, through a fake broker of ours.
+
+It has no API for records, so a consumer is assigned a partition that serves
+the bytes of the case, and a producer's requests are caught.  One consumer
+reads case after case, each on a partition of its own, and is replaced after an
+error, so that nothing is carried over.  By default librdkafka compares no
+checksums; with `KAFKAPROOF_CHECK_CRCS=1` in the environment `check.crcs` is on
+(known name `confluent-kafka-crc`).  (The module is not called
+`confluent_kafka`, so that nobody confuses the two.)
+
+The magic that a producer writes follows from the versions of Produce and Fetch
+that a broker offers, so there is a fake broker for each.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final, NoReturn
+
+import confluent_kafka
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from msgspec import UNSET
+
+from kafka_conformance.fake_broker import CATCHES, END, FakeBroker, Tape
+from kafka_conformance.protocol import Answer, Capability, Refusal
+from kafka_conformance.testee import CodecError, NotDone
+from kafka_corpus.wire import WireBatch, WireRecord, from_wire
+from kafka_records import Batch, Kind
+
+CHECKS_CRCS: Final = os.environ.get("KAFKAPROOF_CHECK_CRCS") == "1"
+NAME = "confluent-kafka-crc" if CHECKS_CRCS else "confluent-kafka"
+VERSION = f"{confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})"
+COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+DECODES = Capability([0, 1, 2], list(COMPRESSIONS))
+ENCODES = Capability([0, 1, 2], list(COMPRESSIONS))
+
+TOPIC: Final = "cases"
+# Partitions of the topic; when all were used, another consumer begins again.
+PARTITIONS: Final = 500
+POLL_SECONDS: Final = 1.0
+FLUSH_SECONDS: Final = 10.0
+# A payload of any case fits, and is sent as one.
+MOST_BYTES: Final = 1_000_000_000
+QUIET: Final[dict[str, Any]] = {"log_level": 0, "message.max.bytes": MOST_BYTES}
+
+# What its errors say of the kinds that a decoder tells apart; the rest is told by the message.
+KINDS: Final[dict[int, Kind]] = {
+    KafkaError._BAD_COMPRESSION: "decompression",
+    KafkaError._NOT_IMPLEMENTED: "unsupported_compression",
+}
+
+
+def decode(_data: bytes) -> NoReturn:
+    """A consumer tells no batches: see `consume`."""
+    raise NotDone("a consumer tells no batches")
+
+
+class Reader:
+    """A consumer, moved from case to case."""
+
+    def __init__(self) -> None:
+        self._broker = FakeBroker(partitions=PARTITIONS)
+        self._consumer: Any = None
+        self._used = 0
+
+    def read(self, data: bytes) -> Answer:
+        """What the consumer makes of *data*."""
+        partition = self._next_partition()
+        tape = self._broker.serve(TOPIC, data, partition)
+        self._consumer.assign([TopicPartition(TOPIC, partition, 0)])
+        records: list[WireRecord] = []
+        error = self._poll(records)
+        self._broker.withdraw(TOPIC, partition)
+        if error is not None:
+            self._drop()
+            return Answer(records=records, error=error)
+        return Answer(records=records, next_offset=_position(tape), stalled=tape.stalled)
+
+    def _next_partition(self) -> int:
+        if self._used == PARTITIONS:
+            self._drop()
+        if self._consumer is None:
+            self._consumer, self._used = self._started(), 0
+        self._used += 1
+        return self._used - 1
+
+    def _started(self) -> Any:
+        own = {"group.id": "kafkaproof", "enable.auto.commit": False, "check.crcs": CHECKS_CRCS}
+        # Behind a batch that it cannot read it waits half a second, and asks for the same again.
+        own["fetch.error.backoff.ms"] = 1
+        most = {"fetch.message.max.bytes": MOST_BYTES, "fetch.max.bytes": MOST_BYTES, "receive.message.max.bytes": 2 * MOST_BYTES}
+        return Consumer({"bootstrap.servers": self._broker.address, **QUIET, **own, **most})
+
+    def _drop(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _poll(self, records: list[WireRecord]) -> Refusal | None:
+        """Fill *records* until the end of the tape, or the first error."""
+        while True:
+            message = self._consumer.poll(POLL_SECONDS)
+            if message is None:
+                continue
+            if message.error() is not None:
+                return refused(message.error())
+            if message.key() == END:
+                return None
+            records.append(_record(message))
+
+
+def _position(tape: Tape) -> Any:
+    return UNSET if tape.position is None else tape.position
+
+
+def _record(message: Any) -> WireRecord:
+    kind, timestamp = message.timestamp()
+    # Its header keys are text already: the bytes behind them are gone.
+    headers = [(key.encode(), value) for key, value in message.headers() or ()]
+    timestamp = -1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
+    return WireRecord(message.offset(), timestamp, message.key(), message.value(), headers)
+
+
+def refused(error: Any) -> Refusal:
+    """librdkafka's error as one of ours."""
+    return Refusal(_kind(error.code(), error.str()), f"{error.name()}: {error.str()}")
+
+
+def _kind(code: int, text: str) -> Kind:
+    return KINDS.get(code, "malformed")
+
+
+_reader: Reader | None = None
+
+
+def consume(data: bytes) -> Answer:
+    """What a consumer delivers of *data*."""
+    global _reader  # noqa: PLW0603  # one for the process, started when it is first wanted
+    _reader = _reader or Reader()
+    return _reader.read(data)
+
+
+class Writer:
+    """Producers by magic and compression, each on a fake broker of its magic."""
+
+    def __init__(self) -> None:
+        self._brokers: dict[int, FakeBroker] = {}
+        self._producers: dict[tuple[int, str], Any] = {}
+
+    def write(self, wanted: Batch) -> bytes:
+        """The bytes of the one request that *wanted* becomes."""
+        producer = self._producer(wanted.magic, wanted.compression)
+        broker = self._brokers[wanted.magic]
+        broker.caught()
+        errors: list[Any] = []
+        for record in wanted.records:
+            producer.produce(
+                TOPIC,
+                partition=0,
+                key=record.key,
+                value=record.value,
+                timestamp=record.timestamp,
+                headers=[(_header_text(header.key), header.value) for header in record.headers] or None,
+                on_delivery=lambda error, _: errors.append(error) if error else None,
+            )
+        producer.flush(FLUSH_SECONDS)
+        if errors:
+            raise CodecError("malformed", errors[0].str())
+        caught = broker.caught()
+        if len(caught) != 1:
+            raise CodecError("malformed", f"{len(caught)} requests for one batch")
+        return caught[0]
+
+    def _producer(self, magic: int, compression: str) -> Any:
+        if magic not in self._brokers:
+            self._brokers[magic] = FakeBroker(versions=CATCHES[magic])
+        if (magic, compression) not in self._producers:
+            self._producers[magic, compression] = self._started(self._brokers[magic], compression)
+        return self._producers[magic, compression]
+
+    def _started(self, broker: FakeBroker, compression: str) -> Any:
+        # All records of a case go out together: it waits for more until it is flushed.
+        waiting = {"linger.ms": 60_000, "batch.num.messages": 1_000_000, "batch.size": MOST_BYTES}
+        plain = {"bootstrap.servers": broker.address, "compression.type": compression}
+        return Producer({**plain, **QUIET, **waiting})
+
+
+_writer = Writer()
+
+
+def encode(batch: WireBatch) -> bytes:
+    """The bytes that its producer sends for *batch*."""
+    wanted = from_wire(batch)
+    _check_expressible(wanted)
+    try:
+        return _writer.write(wanted)
+    except (KafkaException, BufferError) as error:
+        raise CodecError("malformed", str(error)) from error
+
+
+def _header_text(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise NotDone("header keys are text in its API; these bytes are not UTF-8") from None
+
+
+def _check_expressible(wanted: Batch) -> None:
+    offsets = [record.offset for record in wanted.records]
+    for unusual, what in (
+        (wanted.magic not in CATCHES, "such a magic"),
+        (offsets != list(range(len(offsets))), "other offsets than 0, 1, 2"),
+        (wanted.base_offset != 0, "a base offset other than 0"),
+        (offsets and wanted.last_offset not in (0, offsets[-1]), "an offset after the last record"),
+        (wanted.producer_id != -1, "a producer id"),
+        (wanted.transactional, "a transaction"),
+        (wanted.partition_leader_epoch != -1, "a partition leader epoch"),
+        (wanted.timestamp_type == "append", "LogAppendTime"),
+        (wanted.timestamp_type == "none" and wanted.magic > 0, "records without timestamps"),
+        (any(record.timestamp == 0 for record in wanted.records), "the time 0, which means now"),
+        (wanted.control, "a control batch"),
+        (wanted.delete_horizon is not None, "a delete horizon"),
+        (not wanted.records, "a batch without records"),
+    ):
+        if unusual:
+            raise NotDone(f"its producer cannot be asked for {what}")
