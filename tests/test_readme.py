@@ -21,6 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 RUN_HERE = {
     'kafkaproof smoke "process:python example.py"': ({0}, "example.py"),
     'kafkaproof certify "process:python example.py"': ({0, 1}, "example.py"),
+    'kafkaproof smoke "fetch:python consumer.py"': ({0}, "consumer.py"),
     "kafkaproof corpus export vendored": ({0}, "vendored"),
     "kafkaproof broker compare 3.9.2 4.4.0": ({1}, "cases changed from 3.9.2 to 4.4.0"),
 }
@@ -61,9 +62,10 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the README's example.py in it, and nothing else."""
+    """A directory with the README's two programs in it, and nothing else."""
     directory = tmp_path_factory.mktemp("readme")
-    (directory / "example.py").write_text(after("example.py", "python"), encoding="utf-8")
+    for name in ("example.py", "consumer.py"):
+        (directory / name).write_text(after(name, "python"), encoding="utf-8")
     return directory
 
 

@@ -36,7 +36,7 @@ READ: Final = 1 << 18
 # On a crowded machine a limit is prolonged this often, at most.
 PROLONGATIONS: Final = 4
 
-_OUT_OF_MEMORY: Final = re.compile(
+OUT_OF_MEMORY: Final = re.compile(
     rb"MemoryError|OutOfMemory|out of memory|bad_alloc|memory allocation of \d+ bytes failed|Cannot allocate memory"
     # librdkafka asserts that it got what it asked for.
     rb"|rd_(?:m|c|re)alloc: Assertion",
@@ -174,7 +174,7 @@ class Child:
         code, stderr = self._process.returncode, tail(bytes(self._stderr))
         if not exited:
             return Crashed(stderr=f"it closed its standard output and went on running; {stderr}".rstrip("; "))
-        if _OUT_OF_MEMORY.search(self._stderr):
+        if OUT_OF_MEMORY.search(self._stderr):
             return Exceeded("it ran out of memory", stderr)
         if _DEADLOCK in self._stderr:
             return Hung(0.0, stderr)

@@ -77,16 +77,17 @@ def compared(case: Case, consumed: Consumed) -> Comparison:
 
     Behind what is right a consumer may have delivered the first records of a
     batch that then turned out to be broken, and before an error it may have
-    held some back: these are not compared.
+    held some back: these are not compared.  Nor are those that one does not
+    deliver which never gets there.
     """
     expected, given = expected_records(case), consumed.records
-    if consumed.error is not None or case.expect.verdict == "invalid":
+    if consumed.error is not None or consumed.stalled or case.expect.verdict == "invalid":
         shortest = min(len(expected), len(given))
         expected, given = expected[:shortest], given[:shortest]
     comparison = compare_records(expected, given)
     if case.expect.batches:
         comparison.left_out.update(HEADER_FIELDS)
-    if case.expect.verdict != "invalid" and consumed.error is None:
+    if case.expect.verdict != "invalid" and consumed.error is None and not consumed.stalled:
         comparison.differences.extend(_skipped_ahead(case, consumed))
     return comparison
 

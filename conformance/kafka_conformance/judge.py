@@ -193,7 +193,7 @@ def _counted(count: int, one: str, many: str) -> str:
 
 def _worse(one: Verdict, other: Verdict) -> Verdict:
     worst = min(one, other, key=lambda verdict: OUTCOMES.index(verdict.outcome))
-    return Verdict(worst.outcome, worst.field, worst.why, worst.also, one.left_out or other.left_out)
+    return Verdict(worst.outcome, worst.field, worst.why, worst.also, tuple(sorted({*one.left_out, *other.left_out})))
 
 
 def rank(outcome: Outcome) -> int:

@@ -86,7 +86,7 @@ class HelloReply(msgspec.Struct, kw_only=True):
     consumer: Annotated[bool, Meta(description="answers decode with `records`, as a consumer delivers them")] = False
 
 
-class Refusal(msgspec.Struct):
+class Refusal(msgspec.Struct, omit_defaults=True):
     """An error as the testee reports it; a kind of its own making fits no expectation, one left out fits all."""
 
     kind: Annotated[str, Meta(extra_json_schema={"enum": list(KINDS)})] = ""

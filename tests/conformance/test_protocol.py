@@ -75,7 +75,7 @@ def test_schema_takes_the_described_lines(line: str) -> None:
         '{"id":"7"}',
         '{"id":7,"batches":[]}',
         '{"id":"7","batches":{}}',
-        '{"id":"7","error":{"message":"no kind"}}',
+        '{"id":"7","error":{"kind":7}}',
         '{"id":"7","error":{"kind":"nasty"}}',
         '{"id":"7","op":"decode"}',
         '{"op":"unknown","id":"7"}',

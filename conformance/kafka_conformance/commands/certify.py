@@ -84,7 +84,8 @@ def certify(testees: tuple[str, ...], jobs: int | None, as_json: bool, **options
     """Run the corpus against each TESTEE and judge the answers.
 
     A TESTEE is a known name (kafkaproof testees), direct:MODULE,
-    process:COMMAND LINE or container:IMAGE.
+    process:COMMAND LINE, container:IMAGE, or fetch:COMMAND LINE for a client
+    that consumes.
     """
     settings = Settings(jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
     cases = _cases(settings.only)

@@ -74,7 +74,12 @@ def _show(listed: list[dict[str, Any]]) -> None:
     on.print(table)
     engine = "an engine client is here" if shutil.which(ENGINE) else f"needs {ENGINE}, which is not here"
     on.print()
-    on.print(Text("any other: direct:MODULE, process:COMMAND LINE, container:IMAGE " + f"({engine})", style="dim"))
+    on.print(
+        Text(
+            "any other: direct:MODULE, process:COMMAND LINE, fetch:COMMAND LINE, container:IMAGE " + f"({engine})",
+            style="dim",
+        )
+    )
     on.print(Text("wrong on purpose: miniature:NAME (kafkaproof testees --json lists them)", style="dim"))
 
 

@@ -1,8 +1,9 @@
-"""Three ways to reach a testee, and one string that says which.
+"""Four ways to reach a testee, and one string that says which.
 
     direct:MODULE           a Python module (or an object in one), in a child process of ours
     process:COMMAND LINE    any program that speaks the protocol
     container:IMAGE         the same in a container
+    fetch:COMMAND LINE      any client that can consume from an address, on a fake broker of ours
     NAME                    a known testee (`known.py`)
 
 What comes out is a `Connection`: a command line and what it needs.  Nothing is
@@ -55,7 +56,7 @@ class BadConnect(ValueError):
     """The connect string is none of ours: exit code 2."""
 
 
-SCHEMES: Final = ("direct", "process", "container")
+SCHEMES: Final = ("direct", "process", "container", "fetch")
 
 
 def check(text: str) -> None:
@@ -68,7 +69,7 @@ def check(text: str) -> None:
         find(text)
     elif not rest.strip():
         raise BadConnect(f"{text!r} names nothing after the colon")
-    elif scheme == "process":
+    elif scheme in ("process", "fetch"):
         split(rest)
 
 
@@ -81,11 +82,17 @@ def connect(text: str, *, memory: int | None = None) -> Connection:
     """
     from kafka_conformance.connect.container import container
     from kafka_conformance.connect.direct import direct
+    from kafka_conformance.connect.fetch import fetch
     from kafka_conformance.connect.known import by_name
     from kafka_conformance.connect.process import process
 
     check(text)
-    ways: dict[str, Callable[[str], Connection]] = {"direct": direct, "process": process, "container": container}
+    ways: dict[str, Callable[[str], Connection]] = {
+        "direct": direct,
+        "process": process,
+        "container": container,
+        "fetch": fetch,
+    }
     scheme, _, rest = text.partition(":")
     found = replace(ways[scheme](rest), name=text) if scheme in SCHEMES else by_name(text)
     return found if memory is None else replace(found, memory=memory)

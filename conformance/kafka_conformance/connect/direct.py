@@ -7,9 +7,12 @@ import sys
 from kafka_conformance.connect import Connection
 
 
+def import_path() -> tuple[str, str]:
+    """The variable with which a child imports what we import, installed or not."""
+    return "PYTHONPATH", ":".join(entry for entry in sys.path if entry)
+
+
 def direct(module: str, environment: tuple[tuple[str, str], ...] = ()) -> Connection:
     """The connection to *module*, served by this interpreter."""
-    # The child imports what we import, installed or not.
-    path = ("PYTHONPATH", ":".join(entry for entry in sys.path if entry))
     argv = (sys.executable, "-m", "kafka_conformance.serve", module.strip())
-    return Connection(name=module, argv=argv, environment=(path, *environment))
+    return Connection(name=module, argv=argv, environment=(import_path(), *environment))

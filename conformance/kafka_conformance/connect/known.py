@@ -140,7 +140,7 @@ def find(name: str) -> Known | None:
             return at_version(known, asked) if at else known
     names = ", ".join(known.name for known in everyone())
     others = "" if folder_of_sources() else f" ({SOURCES_VARIABLE} may name the folder of more)"
-    raise BadConnect(f"no testee {name!r}: known are {names}{others}; or say direct:, process: or container:")
+    raise BadConnect(f"no testee {name!r}: known are {names}{others}; or say direct:, process:, container: or fetch:")
 
 
 def at_version(known: Known, asked: str) -> Known:

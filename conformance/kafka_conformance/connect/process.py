@@ -17,7 +17,7 @@ def split(command: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(command))
     except ValueError as error:
-        raise BadConnect(f"process:{command}: {error}") from error
+        raise BadConnect(f"{command}: {error}") from error
 
 
 def process(command: str) -> Connection:

@@ -25,9 +25,9 @@ from kafka_conformance.fake_broker.tape import Tape
 
 # What a producer chooses its magic by: it writes the newest that Produce and Fetch both have (KIP-32, KIP-98, KIP-110).
 CATCHES: Final[Mapping[int, Versions]] = {
-    0: VERSIONS | {tables.PRODUCE: (0, 1), tables.FETCH: (0, 1)},
-    1: VERSIONS | {tables.PRODUCE: (0, 2), tables.FETCH: (0, 3)},
-    2: VERSIONS | {tables.PRODUCE: (3, 9), tables.FETCH: (4, 12)},
+    0: {**VERSIONS, tables.PRODUCE: (0, 1), tables.FETCH: (0, 1)},
+    1: {**VERSIONS, tables.PRODUCE: (0, 2), tables.FETCH: (0, 3)},
+    2: {**VERSIONS, tables.PRODUCE: (3, 9), tables.FETCH: (4, 12)},
 }
 HOST: Final = "127.0.0.1"
 LARGEST_REQUEST: Final = 256 * 1024 * 1024
@@ -187,7 +187,10 @@ class FakeBroker:
     def _list_offsets(self, body: Message) -> Message:
         with self._change:
             topics = [
-                {"name": topic["name"], "partitions": [self._list_offset(topic["name"], each) for each in topic["partitions"]]}
+                {
+                    "name": topic["name"],
+                    "partitions": [self._list_offset(topic["name"], each) for each in topic["partitions"]],
+                }
                 for topic in body["topics"]
             ]
         return {"throttle_time_ms": 0, "topics": topics}
@@ -206,7 +209,10 @@ class FakeBroker:
 
     def _produced(self, body: Message) -> Message:
         responses = [
-            {"name": topic["name"], "partition_responses": [answers.produced(each["index"]) for each in topic["partition_data"]]}
+            {
+                "name": topic["name"],
+                "partition_responses": [answers.produced(each["index"]) for each in topic["partition_data"]],
+            }
             for topic in body["topic_data"]
         ]
         return {"throttle_time_ms": 0, "responses": responses}

@@ -23,6 +23,8 @@ from kafka_records.log import entries
 END: Final = b"kafkaproof: end of case"
 # So often is one offset served: a client may throw a response away for reasons of its own.
 PATIENCE: Final = 3
+# The last offset of what has none.
+NEVER: Final = 1 << 63
 
 _DELTA: Final = BATCH_V2.field("last_offset_delta")
 
@@ -42,14 +44,14 @@ class Tape:
         self.position: int | None = None
         self.stalled = False
         self._times: Counter[int] = Counter()
-        self._entries = list(_whole_entries(data))
+        self._entries = list(_framed(data))
 
     @property
     def end_offset(self) -> int:
         """What ListOffsets calls the latest offset: behind the end record, as far as headers can be believed."""
         if self.position is not None:
             return self.position + 1
-        last = max((last for _, last in self._entries), default=-1)
+        last = max((last for _, last in self._entries if last != NEVER), default=-1)
         return min(max(last, -1) + 2, INT64_MAX)
 
     def read(self, offset: int, magic: int) -> bytes:
@@ -75,13 +77,15 @@ class Tape:
         return b"" if self.stalled else self.data[start:]
 
 
-def _whole_entries(data: bytes) -> Iterator[tuple[int, int]]:
-    """Start and last offset of each entry, as far as sizes add up."""
+def _framed(data: bytes) -> Iterator[tuple[int, int]]:
+    """Start and last offset of each whole entry; what is no entry and no beginning of one is never over."""
+    behind = 0
     try:
-        for start, _ in entries(data):
+        for start, end in entries(data):
+            behind = end
             yield start, _last_offset(data, start)
     except RecordFormatError:
-        return  # no broker can tell what is behind that
+        yield behind, NEVER
 
 
 def _last_offset(data: bytes, start: int) -> int:

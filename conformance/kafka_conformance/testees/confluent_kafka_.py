@@ -43,11 +43,15 @@ FLUSH_SECONDS: Final = 10.0
 MOST_BYTES: Final = 1_000_000_000
 QUIET: Final[dict[str, Any]] = {"log_level": 0, "message.max.bytes": MOST_BYTES}
 
-# What its errors say of the kinds that a decoder tells apart; the rest is told by the message.
-KINDS: Final[dict[int, Kind]] = {
-    KafkaError._BAD_COMPRESSION: "decompression",
-    KafkaError._NOT_IMPLEMENTED: "unsupported_compression",
-}
+# Its error codes, and a part of the message where one code is for several; what is none of these is malformed.
+KINDS: Final[tuple[tuple[int, str, Kind], ...]] = (
+    (KafkaError._BAD_COMPRESSION, "", "decompression"),
+    (KafkaError._NOT_IMPLEMENTED, "MagicByte", "unsupported_magic"),
+    (KafkaError._NOT_IMPLEMENTED, "", "unsupported_compression"),
+    (KafkaError._BAD_MSG, "CRC", "corrupt"),
+    # It found no whole message, and thinks that it should have asked for more bytes.
+    (KafkaError.MSG_SIZE_TOO_LARGE, "", "truncated"),
+)
 
 
 def decode(_data: bytes) -> NoReturn:
@@ -88,7 +92,11 @@ class Reader:
         own = {"group.id": "kafkaproof", "enable.auto.commit": False, "check.crcs": CHECKS_CRCS}
         # Behind a batch that it cannot read it waits half a second, and asks for the same again.
         own["fetch.error.backoff.ms"] = 1
-        most = {"fetch.message.max.bytes": MOST_BYTES, "fetch.max.bytes": MOST_BYTES, "receive.message.max.bytes": 2 * MOST_BYTES}
+        most = {
+            "fetch.message.max.bytes": MOST_BYTES,
+            "fetch.max.bytes": MOST_BYTES,
+            "receive.message.max.bytes": 2 * MOST_BYTES,
+        }
         return Consumer({"bootstrap.servers": self._broker.address, **QUIET, **own, **most})
 
     def _drop(self) -> None:
@@ -127,7 +135,7 @@ def refused(error: Any) -> Refusal:
 
 
 def _kind(code: int, text: str) -> Kind:
-    return KINDS.get(code, "malformed")
+    return next((kind for own, part, kind in KINDS if own == code and part in text), "malformed")
 
 
 _reader: Reader | None = None

@@ -1,0 +1,26 @@
+"""`fetch:COMMAND LINE`: any client that can consume from an address, on a fake broker of ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import PurePath
+
+from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, CannotRun, Connection
+from kafka_conformance.connect.direct import import_path
+from kafka_conformance.connect.process import VIRTUAL_MACHINES, split
+from kafka_conformance.fetching.clients import CLIENT_PYTHONPATH
+
+
+def fetch(command: str) -> Connection:
+    """The connection to a process of ours that runs *command*, once for each case or once for all."""
+    argv = split(command)
+    program = shutil.which(argv[0])
+    if program is None:
+        raise CannotRun(f"fetch:{command}: there is no program {argv[0]}", "is it built, and is the path right?")
+    # The limit is handed down to the client.
+    memory = VIRTUAL_MACHINE_MEMORY if PurePath(argv[0]).name in VIRTUAL_MACHINES else DEFAULT_MEMORY
+    own = (import_path(), (CLIENT_PYTHONPATH, os.environ.get("PYTHONPATH", "")))
+    ours = (sys.executable, "-m", "kafka_conformance.fetching")
+    return Connection(name=command, argv=(*ours, program, *argv[1:]), environment=own, memory=memory)

@@ -1,0 +1,126 @@
+"""confluent-kafka on the fake broker: what it reads and writes is librdkafka's, and nothing is carried over."""
+
+import sys
+
+import pytest
+from msgspec import UNSET
+
+from kafka_conformance.connect import connect
+from kafka_conformance.consuming import compared
+from kafka_conformance.judge import judge
+from kafka_conformance.observation import Consumed, Observation, observe
+from kafka_conformance.sandbox import Question, Sandbox
+from kafka_conformance.testee import CodecError, NotDone
+from kafka_conformance.testees import confluent_kafka_ as adapter
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.wire import to_wire
+from kafka_records import Batch, Header, Record, decode, encode
+
+TIMESTAMP = 1_700_000_000_123
+RECORDS = (
+    Record(0, TIMESTAMP, b"key", b"value" * 40, (Header(b"h", b"v"), Header(b"n", None))),
+    Record(1, TIMESTAMP + 1, None, b"value" * 40, ()),
+)
+OLD = tuple(Record(at, TIMESTAMP + at, b"key", b"value" * 40) for at in range(2))
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+FORMATS = [(magic, name) for magic in (0, 1, 2) for name in COMPRESSIONS if magic == 2 or name != "zstd"]
+
+
+def given(magic: int, compression: str) -> Batch:
+    """A batch of two records; one in old messages without compression, which hold one each."""
+    records = RECORDS if magic == 2 else OLD if magic == 1 else tuple(each._replace(timestamp=-1) for each in OLD)
+    if magic < 2 and compression == "none":
+        records = records[:1]
+    return Batch(
+        magic=magic, compression=compression, base_offset=0, last_offset=len(records) - 1, records=records,  # type: ignore[arg-type]
+        timestamp_type="none" if magic == 0 else "create", max_timestamp=records[-1].timestamp,
+    )  # fmt: skip
+
+
+def case(data: bytes) -> Case:
+    """The decode case whose right answer the reference gives."""
+    expect = Expectation(verdict="valid", batches=decode(data))
+    return Case(id="a.b", title="", rules=("X",), area="a", op="decode", input=data, expect=expect)
+
+
+def consume(data: bytes) -> Observation:
+    """What the adapter says to *data*, in this process."""
+    return observe(adapter.consume(data))
+
+
+@pytest.mark.parametrize(("magic", "compression"), FORMATS)
+def test_it_reads_what_the_reference_writes(magic: int, compression: str) -> None:
+    """Every format comes record by record, and the position behind it."""
+    data = encode(given(magic, compression))
+    observed = consume(data)
+
+    assert isinstance(observed, Consumed)
+    assert compared(case(data), observed).differences == []
+    assert observed.next_offset == decode(data)[-1].last_offset + 1
+
+
+@pytest.mark.parametrize(("magic", "compression"), FORMATS)
+def test_the_reference_reads_what_it_writes(magic: int, compression: str) -> None:
+    """The magic follows from the versions that the fake broker offers, and all records are in one request."""
+    batch = given(magic, compression)
+    read = decode(adapter.encode(to_wire(batch)))
+
+    assert tuple(record for each in read for record in each.records) == batch.records
+    assert {(each.magic, each.compression) for each in read} == {(magic, compression)}
+
+
+@pytest.mark.parametrize(("name", "refused"), [("confluent-kafka", False), ("confluent-kafka-crc", True)])
+def test_checksums_are_compared_on_request_only(name: str, *, refused: bool) -> None:
+    """The two testees differ in check.crcs."""
+    data = bytearray(encode(given(2, "none")))
+    data[-2] ^= 1
+    sandbox = Sandbox(connect(name))
+    observed = next(sandbox.ask([Question(bytes(data))])).observation
+    sandbox.close()
+
+    assert isinstance(observed, Consumed)
+    assert (observed.error is not None and observed.error.kind == "corrupt") is refused
+
+
+def test_an_error_does_not_reach_the_next_case() -> None:
+    """After bytes that it refuses, the next case is read as if it were the first."""
+    data = encode(given(2, "none"))
+    broken = bytearray(data)
+    broken[16] = 7
+    refused = consume(bytes(broken))
+
+    assert isinstance(refused, Consumed)
+    assert refused.error is not None
+    assert refused.error.kind == "unsupported_magic"
+    assert judge(case(data), consume(data)).outcome == "agree"
+
+
+def test_it_reads_more_cases_than_there_are_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all partitions were used, another consumer begins again."""
+    monkeypatch.setattr(adapter, "PARTITIONS", 2)
+    data = encode(given(2, "none"))
+
+    assert [judge(case(data), consume(data)).outcome for _ in range(5)] == ["agree"] * 5
+
+
+def test_what_its_producer_cannot_be_asked_is_skipped() -> None:
+    """Not done is not wrong."""
+    base = to_wire(given(2, "none"))
+    for fields in ({"base_offset": 5}, {"producer_id": 4}, {"control": True}, {"records": []}):
+        batch = adapter.from_wire(base)
+        with pytest.raises(NotDone):
+            adapter.encode(to_wire(Batch(**{**_fields(batch), **fields})))  # type: ignore[arg-type]
+
+
+def _fields(batch: Batch) -> dict[str, object]:
+    return {name: getattr(batch, name) for name in batch.__dataclass_fields__}
+
+
+def test_it_says_which_librdkafka() -> None:
+    """The version that counts is the library's."""
+    assert "librdkafka" in adapter.VERSION
+    assert adapter.DECODES.magics == [0, 1, 2]
+    assert sys.modules["confluent_kafka"].libversion()[0] in adapter.VERSION
+    assert adapter.consume(b"").error is UNSET
+    with pytest.raises((NotDone, CodecError)):
+        adapter.decode(b"")

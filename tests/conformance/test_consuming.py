@@ -1,0 +1,110 @@
+"""What a consumer delivers, judged: one row for each judgement."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from kafka_conformance.consuming import IN_CONTROL, UNFOLLOWABLE
+from kafka_conformance.judge import judge
+from kafka_conformance.observation import Consumed, Skipped
+from kafka_conformance.protocol import HelloReply, Refusal
+from kafka_conformance.questions import beyond
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.wire import WireRecord, to_wire
+from kafka_records import Batch, Record, encode
+
+FIRST = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, b"k", b"v"),))
+# The last record of the second was compacted away.
+SECOND = Batch(magic=2, base_offset=1, last_offset=2, max_timestamp=5, records=(Record(1, 5, None, b"w"),))
+MARKER = replace(FIRST, control=True, transactional=True, producer_id=1, producer_epoch=0)
+EMPTY = replace(FIRST, records=())
+
+
+def records(*batches: Batch) -> tuple[WireRecord, ...]:
+    """The records of *batches* as a consumer gives them."""
+    return tuple(record for batch in batches for record in to_wire(batch).records or ())
+
+
+def case(verdict: Any, *batches: Batch, data: bytes = b"", **expect: Any) -> Case:
+    """A decode case with this right answer."""
+    expectation = Expectation(verdict=verdict, batches=batches, **expect)
+    return Case(id="a.b", title="", rules=("X",), area="a", op="decode", input=data, expect=expectation)
+
+
+VALID = case("valid", FIRST, SECOND)
+INVALID = case("invalid", FIRST, kinds=("corrupt",))
+BOTH = records(FIRST, SECOND)
+OTHER = (BOTH[0], msgspec.structs.replace(BOTH[1], value=b"x"))
+REFUSED = Refusal("corrupt", "bad")
+UNTOLD = Refusal(message="bad")
+
+
+@pytest.mark.parametrize(
+    ("asked", "consumed", "outcome", "field"),
+    [
+        (VALID, Consumed(BOTH, 3), "agree", ""),
+        (VALID, Consumed(BOTH), "agree", ""),
+        (VALID, Consumed(BOTH[:1], 3), "wrong_data", "records.length"),
+        (VALID, Consumed((*BOTH, BOTH[1]), 3), "wrong_data", "records.length"),
+        (VALID, Consumed(OTHER, 3), "wrong_data", "records[1].value"),
+        (VALID, Consumed(BOTH, 7), "wrong_data", "next_offset"),
+        (VALID, Consumed(BOTH, 2, stalled=True), "hang", "next_offset"),
+        (VALID, Consumed((), 0, stalled=True), "hang", "next_offset"),
+        (VALID, Consumed(OTHER, 2, stalled=True), "wrong_data", "records[1].value"),
+        (VALID, Consumed(BOTH[:1], error=REFUSED), "rejects_valid", "error"),
+        (VALID, Consumed(BOTH, error=UNTOLD), "rejects_valid", "error"),
+        (VALID, Consumed(OTHER, error=REFUSED), "wrong_data", "records[1].value"),
+        # What a batch without records, and control batches, are to a consumer: only its position tells.
+        (case("valid", MARKER), Consumed((), 1), "agree", ""),
+        (case("valid", MARKER), Consumed(records(MARKER), 1), "wrong_data", "records.length"),
+        (case("valid", EMPTY), Consumed((), 0, stalled=True), "hang", "next_offset"),
+        (case("valid"), Consumed((), 0), "agree", ""),
+        (INVALID, Consumed(BOTH[:1], error=REFUSED), "agree", ""),
+        (INVALID, Consumed((), error=REFUSED), "agree", ""),
+        (INVALID, Consumed(BOTH[:1], error=UNTOLD), "agree", ""),
+        (INVALID, Consumed((), error=Refusal("limit")), "wrong_error", "error.kind"),
+        (INVALID, Consumed(BOTH, error=REFUSED), "agree", ""),
+        (INVALID, Consumed(OTHER[1:], error=REFUSED), "wrong_data", "records[0].offset"),
+        (INVALID, Consumed(BOTH[:1], 3), "accepts_invalid", "error"),
+        (INVALID, Consumed((), 0, stalled=True), "hang", "next_offset"),
+        (case("acceptable", FIRST, kinds=("malformed",), why="they differ"), Consumed(BOTH[:1], 1), "agree", ""),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_verdicts(asked: Case, consumed: Consumed, outcome: str, field: str) -> None:
+    """Each thing that a consumer may do gets the outcome that the contract says."""
+    verdict = judge(asked, consumed)
+
+    assert (verdict.outcome, verdict.field) == (outcome, field), verdict.why
+
+
+def test_what_a_consumer_does_not_tell_is_left_out() -> None:
+    """Fields of batches count as not exposed, and so does an error of no kind."""
+    assert {"base_offset", "producer_id"} <= set(judge(VALID, Consumed(BOTH, 3)).left_out)
+    assert "error.kind" in judge(INVALID, Consumed((), error=UNTOLD)).left_out
+
+
+HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (VALID, ""),
+        (case("valid", SECOND, FIRST), UNFOLLOWABLE),
+        (case("valid", FIRST, FIRST), UNFOLLOWABLE),
+        (case("valid", replace(FIRST, base_offset=-1, records=(Record(-1, 5, None, None),))), UNFOLLOWABLE),
+        (case("valid", replace(EMPTY, last_offset=(1 << 63) - 1)), UNFOLLOWABLE),
+        (case("invalid", data=encode(MARKER), kinds=("malformed",)), IN_CONTROL),
+        (case("invalid", data=encode(MARKER), kinds=("corrupt",)), ""),
+        (case("invalid", data=encode(FIRST), kinds=("malformed",)), ""),
+        (case("invalid", FIRST, data=encode(FIRST) + encode(SECOND), kinds=("malformed",)), ""),
+    ],
+    ids=str,
+)
+def test_what_a_consumer_is_not_asked(asked: Case, reason: str) -> None:
+    """Offsets that do not go up, and what is in control batches, are left to decoders."""
+    assert beyond(asked, HELLO) == (Skipped(reason, by_runner=True) if reason else None)
+    assert beyond(asked, msgspec.structs.replace(HELLO, consumer=False)) is None

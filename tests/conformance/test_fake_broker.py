@@ -1,0 +1,187 @@
+"""The fake broker, asked by our own wire client as brokers are."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_conformance.broker.wire import Connection, tables
+from kafka_conformance.broker.wire.connection import Closed, Request
+from kafka_conformance.broker.wire.schema import Api, Message
+from kafka_conformance.fake_broker import CATCHES, END, FakeBroker, Tape
+from kafka_records import Batch, Record, decode, encode
+
+BEGIN = -2
+LATEST = -1
+
+
+def batch(first: int, count: int = 2, **fields: object) -> bytes:
+    """A batch of *count* records from offset *first* on."""
+    records = tuple(Record(first + at, 7, None, b"value") for at in range(count))
+    plain = {"base_offset": first, "last_offset": first + count - 1, "max_timestamp": 7}
+    return encode(Batch(magic=2, records=records, **(plain | fields)))  # type: ignore[arg-type]
+
+
+TWO = batch(0) + batch(2)
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    """A broker with one partition in every topic."""
+    with FakeBroker() as started:
+        yield started
+
+
+def ask(broker: FakeBroker, api: Api, version: int, body: Message) -> Message:
+    """One request on a connection of its own."""
+    host, port = broker.address.split(":")
+    with Connection(host, int(port)) as connection:
+        answer = connection.ask(Request(api, version, body))
+    assert not isinstance(answer, Closed)
+    return answer
+
+
+def fetch(broker: FakeBroker, offset: int, *, version: int = 12, topic: str = "t", wait: int = 0) -> Message:
+    """What the one partition of *topic* answers at *offset*."""
+    partitions = [{"partition": 0, "fetch_offset": offset}]
+    body = {"max_wait_ms": wait, "topics": [{"topic": topic, "partitions": partitions}]}
+    (answered,) = ask(broker, tables.FETCH, version, body)["responses"]
+    return dict(answered["partitions"][0])
+
+
+def is_end(records: bytes, offset: int) -> bool:
+    """Whether these are the end record at *offset*."""
+    (found,) = decode(records)
+    return found.records == (Record(offset, found.max_timestamp, END, END),)
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_a_fetch_gets_the_bytes_as_they_are_and_then_the_end(broker: FakeBroker, version: int) -> None:
+    """In every version the first fetch gets the case, the one behind it the end record in the magic of that version."""
+    tape = broker.serve("t", TWO)
+
+    assert fetch(broker, 0, version=version)["records"] == TWO
+    end = fetch(broker, 4, version=version)
+
+    assert is_end(end["records"], 4)
+    assert decode(end["records"])[0].magic == (0 if version < 2 else 1 if version < 4 else 2)
+    assert end["high_watermark"] == 5
+    assert (tape.asked, tape.position, tape.stalled) == ([0, 4], 4, False)
+    assert fetch(broker, 5, version=version)["records"] == b""
+
+
+def test_who_asks_for_a_part_again_gets_that_part(broker: FakeBroker) -> None:
+    """From the batch that holds the offset on, as from a broker."""
+    broker.serve("t", TWO)
+    fetch(broker, 0)
+
+    assert fetch(broker, 2)["records"] == batch(2)
+
+
+def test_who_asks_again_and_again_has_stalled() -> None:
+    """After three times the same answer a client gets the end record where it stands, and that is noted."""
+    tape = Tape(TWO)
+
+    assert [tape.read(0, 2) for _ in range(3)] == [TWO] * 3
+    assert is_end(tape.read(0, 2), 0)
+    assert tape.stalled
+
+
+@pytest.mark.parametrize(("tail", "stalls"), [(batch(4)[:-1], False), (batch(4)[:3], False), (b"\xff" * 17, True)])
+def test_a_part_of_a_batch_is_over_and_garbage_is_not(tail: bytes, *, stalls: bool) -> None:
+    """A real broker would send the rest of a batch; bytes that cannot be one it would send for ever."""
+    tape = Tape(TWO + tail)
+    tape.read(0, 2)
+
+    answers = [tape.read(4, 2) for _ in range(4)]
+
+    assert [each == tail for each in answers] == ([True] * 3 + [False] if stalls else [False] * 4)
+    assert is_end(answers[3], 4)
+    assert tape.stalled is stalls
+
+
+def test_no_bytes_are_the_end_at_once(broker: FakeBroker) -> None:
+    """A case of no bytes has nothing but its end record."""
+    broker.serve("t", b"")
+
+    assert is_end(fetch(broker, 0)["records"], 0)
+
+
+def test_a_fetch_that_waits_ends_with_the_next_case(broker: FakeBroker) -> None:
+    """A client that waits behind one case is let go when another is put on."""
+    broker.serve("t", b"")
+    fetch(broker, 0)
+    host, port = broker.address.split(":")
+    body = {"max_wait_ms": 60_000, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 1}]}]}
+    with Connection(host, int(port), time_limit=30) as connection:
+        request = Request(tables.FETCH, 12, body)
+        broker.serve("other", TWO)
+        answer = connection.ask(request)
+
+    assert not isinstance(answer, Closed)
+    assert answer["responses"][0]["partitions"][0]["records"] == b""
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_every_topic_exists(broker: FakeBroker, version: int) -> None:
+    """Metadata names the one broker as the leader of whatever is asked for."""
+    answer = ask(broker, tables.METADATA, version, {"topics": [{"name": "any"}]})
+
+    assert [(each["host"], each["port"]) for each in answer["brokers"]] == [("127.0.0.1", broker.port)]
+    (topic,) = answer["topics"]
+    assert (topic["name"], topic["error_code"], len(topic["partitions"])) == ("any", 0, 1)
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_offsets_are_listed(broker: FakeBroker, version: int) -> None:
+    """A log starts at 0, and ends behind its end record."""
+    broker.serve("t", TWO)
+
+    def listed(timestamp: int) -> int:
+        partitions = [{"partition_index": 0, "timestamp": timestamp}]
+        answer = ask(broker, tables.LIST_OFFSETS, version, {"topics": [{"name": "t", "partitions": partitions}]})
+        return int(answer["topics"][0]["partitions"][0]["offset"])
+
+    assert (listed(BEGIN), listed(LATEST)) == (0, 5)
+
+
+@pytest.mark.parametrize("magic", CATCHES)
+def test_what_is_produced_is_caught(magic: int) -> None:
+    """The bytes of a produce request are kept, in the versions in which a producer writes this magic."""
+    low, high = CATCHES[magic][tables.PRODUCE]
+    with FakeBroker(versions=CATCHES[magic]) as broker:
+        for version in range(low, high + 1):
+            body = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": TWO}]}]}
+            answer = ask(broker, tables.PRODUCE, version, body)
+
+            assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0
+            assert broker.caught() == [TWO]
+            assert broker.caught() == []
+
+
+def test_a_version_that_is_not_there_is_answered_in_version_0(broker: FakeBroker) -> None:
+    """KIP-511: error 35, and the versions that there are."""
+    answer = ask(broker, tables.API_VERSIONS, 5, {})
+
+    assert answer["error_code"] == 35
+    assert {each["api_key"] for each in answer["api_keys"]} >= {0, 1, 2, 3, 18}
+
+
+def test_the_client_is_known_by_what_it_says(broker: FakeBroker) -> None:
+    """From version 3 on ApiVersions names the client's software."""
+    ask(broker, tables.API_VERSIONS, 3, {"client_software_name": "mine", "client_software_version": "1.2"})
+
+    assert (broker.client.name, broker.client.version) == ("mine", "1.2")
+
+
+@pytest.mark.parametrize(
+    "nonsense", [b"\x7f\xff\xff\xff", b"\0\0\0\x02hi", b"\0\0\0\x08\x7f\xff\0\0\0\0\0\0", b""], ids=str
+)
+def test_nonsense_is_hung_up_on(broker: FakeBroker, nonsense: bytes) -> None:
+    """A client that speaks no Kafka loses its connection, and nobody else does."""
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as client:
+        client.sendall(nonsense)
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    broker.serve("t", TWO)
+    assert fetch(broker, 0)["records"] == TWO

@@ -1,0 +1,235 @@
+"""`fetch:COMMAND` makes a testee of any client that consumes."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import UNSET
+
+from kafka_conformance.connect import BadConnect, CannotRun, check, connect
+from kafka_conformance.fake_broker import END
+from kafka_conformance.fetching.lines import BadLine, parse
+from kafka_conformance.observation import Consumed, Crashed, Exceeded, Observation, Skipped
+from kafka_conformance.protocol import Refusal
+from kafka_conformance.sandbox import Question, Sandbox
+from kafka_corpus.wire import WireRecord
+from kafka_records import Batch, Header, Record, encode
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+RECORDS = (
+    Record(0, 1_700_000_000_000, b"key", b"\xff\x00", (Header(b"h", b"v"), Header(b"n", None))),
+    Record(1, 1_700_000_000_001, None, b""),
+)
+BATCH = Batch(magic=2, base_offset=0, last_offset=4, max_timestamp=RECORDS[1].timestamp, records=RECORDS)
+DATA = encode(BATCH)
+DELIVERED = tuple(WireRecord(each.offset, each.timestamp, each.key, each.value, list(each.headers)) for each in RECORDS)
+# What a client prints that reads nothing: the first batch is ours, and asks for its name.
+PRINTS = "import sys; sys.stdout.write({!r})"
+END_LINE = f'{{"key":null,"value":"{END.decode()}","encoding":"text"}}\n'
+
+
+@pytest.fixture(scope="module")
+def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The README's consumer, which is kafka-python's."""
+    found = re.search(
+        r"^<!-- consumer.py -->\n```python\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert found
+    path = tmp_path_factory.mktemp("fetching") / "consumer.py"
+    path.write_text(found[1], encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def asked(consumer: Path) -> Iterator[Sandbox]:
+    """kafka-python's consumer as a testee."""
+    sandbox = Sandbox(connect(f"fetch:{sys.executable} {consumer}"))
+    yield sandbox
+    sandbox.close()
+
+
+def ask(sandbox: Sandbox, data: bytes) -> Observation:
+    """What the testee does with *data*."""
+    return next(sandbox.ask([Question(data)])).observation
+
+
+def once(script: str, *words: str) -> Sandbox:
+    """A testee that runs a program in Python for each case."""
+    quoted = script.replace("\\", "\\\\").replace('"', '\\"')
+    return Sandbox(connect(f'fetch:{sys.executable} -c "{quoted}" {{topic}} {" ".join(words)}'))
+
+
+def test_a_consumer_says_who_it_is(asked: Sandbox) -> None:
+    """Name and version are those that the client sends to its broker."""
+    hello = asked.hello()
+
+    assert (hello.name, hello.consumer, hello.encode.magics) == ("kafka-python", True, [])
+    assert hello.version[0].isdigit()
+
+
+def test_a_consumer_delivers_records_and_asks_for_what_is_next(asked: Sandbox) -> None:
+    """The position is behind the batch, not behind its last record."""
+    assert ask(asked, DATA) == Consumed(DELIVERED, next_offset=5)
+
+
+def test_control_records_are_not_delivered(asked: Sandbox) -> None:
+    """A marker moves the position, and is nothing to see."""
+    marker = Record(0, 5, b"\0\0\0\1", b"\0\0\0\0\0\0")
+    batch = Batch(
+        magic=2, base_offset=0, last_offset=0, max_timestamp=5, producer_id=1, producer_epoch=0,
+        transactional=True, control=True, records=(marker,),
+    )  # fmt: skip
+
+    assert ask(asked, encode(batch)) == Consumed((), next_offset=1)
+
+
+def test_what_a_consumer_raises_is_its_refusal(asked: Sandbox) -> None:
+    """A checksum that does not match comes as an error of no kind, since the client told text only."""
+    observed = ask(asked, DATA[:-1] + b"\xff")
+
+    assert isinstance(observed, Consumed)
+    assert observed.error is not None
+    assert (observed.error.kind, observed.records) == ("", ())
+    assert "crc check" in observed.error.message
+    assert ask(asked, DATA) == Consumed(DELIVERED, next_offset=5)
+
+
+def test_a_command_with_a_topic_is_run_for_each_case(consumer: Path) -> None:
+    """The same consumer, started by a program that prints a line for each record."""
+    script = (
+        "import sys, json, subprocess\n"
+        "case = json.dumps(dict(topic=sys.argv[1], bootstrap=sys.argv[2], partition=0, offset=0, end=sys.argv[3]))\n"
+        "done = subprocess.run([sys.executable, sys.argv[4]], input=case.encode(), capture_output=True, check=True)\n"
+        "answer = json.loads(done.stdout)\n"
+        "print('a stray line')\n"
+        "for record in answer['records']: print(json.dumps(record))\n"
+    )
+    sandbox = once(script, "{bootstrap}", f"'{END.decode()}'", str(consumer))
+    try:
+        assert sandbox.hello().name == "kafka-python"
+        assert ask(sandbox, DATA) == Consumed(DELIVERED, next_offset=5)
+    finally:
+        sandbox.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (PRINTS.format('{"offset":0,"value":"dg=="}\n'), Consumed((WireRecord(offset=0, value=b"v"),))),
+        (PRINTS.format('{"error":"no"}\n'), Consumed((), error=Refusal(message="no"))),
+        (PRINTS.format('{"offset":3}\n{"error":{"kind":"corrupt","message":"no"}}\n'),
+         Consumed((WireRecord(offset=3),), error=Refusal("corrupt", "no"))),
+        (PRINTS.format('{"skipped":"no zstd"}\n'), Skipped("no zstd")),
+        ("import sys; sys.exit('it is broken')", Consumed((), error=Refusal(message="it is broken"))),
+        ("import sys; sys.exit(3)", Consumed((), error=Refusal(message="exit code 3"))),
+        (PRINTS.format(END_LINE) + "; sys.stdout.flush(); import time; time.sleep(600)", Consumed(())),
+    ],
+    ids=["record", "error", "kind", "skipped", "message", "code", "end"],
+)  # fmt: skip
+def test_what_is_printed_is_what_it_did(script: str, expected: Observation) -> None:
+    """Lines and exit codes become observations; the end record ends the process."""
+    sandbox = once(script)
+    try:
+        assert ask(sandbox, DATA) == expected
+    finally:
+        sandbox.close()
+
+
+# The first case is ours, to learn the client's name: these fall over the second.
+SECOND = "import sys, os, signal\nif sys.argv[1] == 'case-1': sys.exit()\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", Crashed(signal=11)),
+        ("sys.stderr.write('panic: index out of range'); os._exit(2)", Crashed(exit_code=2)),
+        ("sys.stderr.write('fatal error: runtime: out of memory'); os._exit(2)",
+         Exceeded("it ran out of memory", "fatal error: runtime: out of memory")),
+        ("x = bytearray(1 << 32)", Exceeded("it ran out of memory")),
+        ("print('{\"offset\":\"zero\"}')", Crashed(exit_code=1)),
+    ],
+    ids=["signal", "panic", "out of memory", "its limit", "no record"],
+)  # fmt: skip
+def test_a_client_that_falls_is_told_from_one_that_refuses(script: str, expected: Observation) -> None:
+    """Signals, panics and memory that ran out are observations of their own; a line that is no record is no answer."""
+    sandbox = once(SECOND + script)
+    try:
+        observed = ask(sandbox, DATA)
+    finally:
+        sandbox.close()
+
+    assert type(observed) is type(expected)
+    if isinstance(observed, Crashed) and isinstance(expected, Crashed):
+        assert (observed.signal, observed.exit_code) == (expected.signal, expected.exit_code)
+
+
+def test_the_environment_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client in Python does not import what we import."""
+    monkeypatch.setenv("PYTHONPATH", "/theirs")
+    sandbox = once("import os, sys; sys.exit(os.environ['PYTHONPATH'])")
+    try:
+        observed = ask(sandbox, DATA)
+    finally:
+        sandbox.close()
+
+    assert observed == Consumed((), error=Refusal(message="/theirs"))
+    assert os.environ["PYTHONPATH"] == "/theirs"
+
+
+def test_bad_commands_are_told_at_once() -> None:
+    """A command that is not there cannot run; one that is none is a wrong connect string."""
+    with pytest.raises(CannotRun, match="there is no program"):
+        connect("fetch:no-such-program {topic}")
+    for text in ("fetch:", "fetch: ", "fetch:'unbalanced"):
+        with pytest.raises(BadConnect):
+            check(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"offset":1,"timestamp":null,"key":"aw==","value":null,"headers":[["aA==",null]]}',
+         WireRecord(1, UNSET, b"k", None, [(b"h", None)])),
+        (b'{"key":"6b","encoding":"hex"}', WireRecord(key=b"k")),
+        (b'{"key":"k","value":"\\ufffd","headers":[["h","\\ufffd"]],"encoding":"text"}', WireRecord(key=b"k")),
+        (b'{"key":"k","headers":[["h","v"]],"encoding":"text","p":0}', WireRecord(key=b"k", headers=[(b"h", b"v")])),
+    ],
+    ids=["base64", "hex", "text lost", "text"],
+)  # fmt: skip
+def test_a_line_is_a_record(line: bytes, expected: WireRecord) -> None:
+    """Bytes by their encoding; what is not told stays out, and text that lost its bytes is not told."""
+    assert wire(line) == expected
+
+
+def wire(line: bytes) -> WireRecord:
+    """The record that *line* is."""
+    found = parse(line)
+    assert found is not None
+    return found.wire()
+
+
+@pytest.mark.parametrize("line", [b"", b"INFO starting", b"[1]", b"{not json", b"\xff{}"], ids=str)
+def test_other_lines_are_passed_over(line: bytes) -> None:
+    """What is no JSON object is somebody's log."""
+    assert parse(line) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"offset":"1"}',
+        b'{"encoding":"latin-1"}',
+        b'{"headers":[["a"]]}',
+        b'{"key":"no base64!"}',
+        b'{"key":"g","encoding":"hex"}',
+    ],
+    ids=str,
+)
+def test_a_record_that_is_none_is_said_to_be(line: bytes) -> None:
+    """A JSON object that does not fit is a mistake of the adapter, not an answer."""
+    with pytest.raises(BadLine):
+        wire(line)
