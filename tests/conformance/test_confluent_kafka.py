@@ -1,6 +1,7 @@
 """confluent-kafka on the fake broker: what it reads and writes is librdkafka's, and nothing is carried over."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 from msgspec import UNSET
@@ -105,15 +106,16 @@ def test_it_reads_more_cases_than_there_are_partitions(monkeypatch: pytest.Monke
 
 def test_what_its_producer_cannot_be_asked_is_skipped() -> None:
     """Not done is not wrong."""
-    base = to_wire(given(2, "none"))
-    for fields in ({"base_offset": 5}, {"producer_id": 4}, {"control": True}, {"records": []}):
-        batch = adapter.from_wire(base)
+    base = given(2, "none")
+    for unusual in (
+        replace(base, base_offset=5),
+        replace(base, producer_id=4),
+        replace(base, control=True),
+        replace(base, records=()),
+        replace(base, records=(RECORDS[0]._replace(timestamp=0), RECORDS[1])),
+    ):
         with pytest.raises(NotDone):
-            adapter.encode(to_wire(Batch(**{**_fields(batch), **fields})))  # type: ignore[arg-type]
-
-
-def _fields(batch: Batch) -> dict[str, object]:
-    return {name: getattr(batch, name) for name in batch.__dataclass_fields__}
+            adapter.encode(to_wire(unusual))
 
 
 def test_it_says_which_librdkafka() -> None:
