@@ -15,14 +15,15 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from enum import Enum
 from itertools import count
 from typing import IO, Final
 
-from kafka_conformance import process_group
 from kafka_conformance.connect import Connection
 from kafka_conformance.hostile import tail
 from kafka_conformance.observation import Crashed, Exceeded, Hung
+from kafka_conformance.process_group import Watch
 from kafka_conformance.protocol import MAX_LINE
 
 # Processor seconds until the kernel ends an orphan: when the runner itself is
@@ -33,8 +34,9 @@ STDERR_TAIL: Final = 16 * 1024
 GRACE: Final = 1.0
 SLICE_MS: Final = 100
 READ: Final = 1 << 18
-# On a crowded machine a limit is prolonged this often, at most.
-PROLONGATIONS: Final = 4
+# Nearly all answers come sooner; then nobody looks at what the testee does meanwhile.
+SOON: Final = 0.05
+BETWEEN_LOOKS: Final = 0.15
 
 OUT_OF_MEMORY: Final = re.compile(
     rb"MemoryError|OutOfMemory|out of memory|bad_alloc|memory allocation of \d+ bytes failed|Cannot allocate memory"
@@ -45,6 +47,9 @@ OUT_OF_MEMORY: Final = re.compile(
 # Go's runtime ends a program of which nothing can ever go on: a hang that is known at once.
 _DEADLOCK: Final = b"fatal error: all goroutines are asleep - deadlock!"
 _starts = count(1)
+
+Lull = Callable[[int], None]
+"""Told how many bytes of memory a testee holds that does nothing at the moment."""
 
 
 class Trouble(Enum):
@@ -89,14 +94,25 @@ class Child:
         """Queue *lines*; they go out while `read_line` waits."""
         self._unsent = memoryview(bytes(self._unsent) + lines)
 
-    def read_line(self, seconds: float) -> bytes | Trouble:
-        """The next line of its standard output, or why there is none within *seconds*."""
-        started = process_group.leader_seconds(self.pid)
-        for _ in range(PROLONGATIONS):
-            line = self._read_until(time.monotonic() + seconds)
-            if line is not Trouble.LATE or not self._starved(started, seconds):
-                return line
-        return Trouble.LATE
+    def read_line(self, seconds: float, lull: Lull = lambda _: None, busy: float = 1.0) -> bytes | Trouble:
+        """The next line of its standard output, or why there is none within *seconds*.
+
+        Time in which it stood in line for a processor does not count, and one
+        that works gets *busy* times as much.  *lull* is told, now and then,
+        while it does nothing.
+        """
+        began = time.monotonic()
+        line = self._read_until(began + min(seconds, SOON))
+        if line is not Trouble.LATE:
+            return line
+        watch = Watch(self.pid) if self._local else None
+        while line is Trouble.LATE and (left := _limit(watch, seconds, busy) - _own_seconds(watch, began)) > 0:
+            line = self._read_until(time.monotonic() + min(left, BETWEEN_LOOKS))
+            if watch and line is Trouble.LATE:
+                watch.look()
+                if watch.idle:
+                    lull(watch.memory)
+        return line
 
     def _read_until(self, end: float) -> bytes | Trouble:
         while True:
@@ -111,13 +127,6 @@ class Child:
                 return Trouble.TOO_LONG
             if trouble := self._pump(end):
                 return trouble
-
-    def _starved(self, started: float, seconds: float) -> bool:
-        """Whether it is late because others had the processor."""
-        if not self._local:
-            return False
-        used = process_group.usage(self.pid)
-        return used is not None and used.runnable and used.seconds - started < seconds / 2
 
     def _pump(self, end: float) -> Trouble | None:
         """Move bytes in either direction; None when some may have come."""
@@ -218,6 +227,15 @@ class Child:
                 _close(pipe)
         if self._cleanup:
             subprocess.run(self._cleanup, capture_output=True, timeout=30, check=False)
+
+
+def _limit(watch: Watch | None, seconds: float, busy: float) -> float:
+    return seconds if watch is None or watch.idle else seconds * busy
+
+
+def _own_seconds(watch: Watch | None, began: float) -> float:
+    """What counts of the time since *began*; the watch began a little later."""
+    return time.monotonic() - began if watch is None else min(watch.own_seconds() + SOON, time.monotonic() - began)
 
 
 def _limited(connection: Connection, number: str) -> list[str]:

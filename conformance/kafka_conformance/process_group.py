@@ -1,51 +1,118 @@
-"""A process group on Linux: how much processor time it took, and whether it waits for some.
+"""A testee's processes on Linux: what they took of the processor, and how long they waited for one.
 
 Time limits are wall-clock time, which on a crowded machine says nothing about
-the testee.  Where `/proc` exists we look there before we call one hung;
-elsewhere these functions say that they do not know.
+the testee.  The kernel counts for each thread how long it ran and how long it
+stood in line for a processor (`schedstat`), so we can leave the latter out
+before we call anyone hung.  Where `/proc` has no such files these functions
+say that they do not know.
 """
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 PROC: Final = Path("/proc")
-TICKS: Final = os.sysconf("SC_CLK_TCK")
+PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+NANO: Final = 1e-9
+# Of the time between two looks: who works less than that only waits.
+IDLE_SHARE: Final = 0.02
+# However crowded a machine is, so much of the time counts.
+LEAST_SHARE: Final = 0.25
 
 
-class Usage(NamedTuple):
-    """Processor seconds of a session's processes, and whether one of them wants more."""
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process, its threads and its descendants took up to now.
+
+    Attributes:
+        seconds: of the processor.
+        queued: seconds of standing in line for a processor, all threads added up.
+        memory: bytes that are resident.
+        runnable: whether one of the threads runs, or wants to, or waits for a disk.
+    """
 
     seconds: float
+    queued: float
+    memory: int
     runnable: bool
 
 
-def usage(session: int) -> Usage | None:
-    """What the processes of *session* used up to now; None where that is not known."""
-    if not PROC.joinpath("self", "stat").exists():
-        return None
-    members = [fields for fields in map(_stat, _pids()) if fields and fields[3] == str(session)]
-    ticks = sum(int(fields[11]) + int(fields[12]) for fields in members)
-    return Usage(ticks / TICKS, any(fields[0] in "RD" for fields in members))
+def usage(leader: int) -> Usage | None:
+    """What the process *leader* and those below it used; None where that is not known."""
+    run = queued = memory = 0
+    runnable, seen = False, False
+    for task in _tasks(leader):
+        state, counted = _state(task), _numbers(task / "schedstat")
+        if not counted or not state:
+            continue
+        seen = True
+        run, queued = run + counted[0], queued + counted[1]
+        runnable = runnable or state in "RD"
+        if task.name == task.parent.parent.name:  # the first thread stands for the process
+            memory += (_numbers(task / "statm") or [0, 0])[1] * PAGE
+    return Usage(run * NANO, queued * NANO, memory, runnable) if seen else None
 
 
-def leader_seconds(pid: int) -> float:
-    """Processor seconds of one process; 0.0 where that is not known."""
-    fields = _stat(str(pid))
-    return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
+class Watch:
+    """Looks at a testee from time to time while nothing comes from it."""
+
+    def __init__(self, leader: int) -> None:
+        self._leader = leader
+        self._first = self._last = usage(leader)
+        self._began = self._at = time.monotonic()
+        self.idle = False
+        self.memory = 0
+
+    def look(self) -> None:
+        """See how it went since the last time."""
+        before, now = self._last, usage(self._leader)
+        at = time.monotonic()
+        if before is not None and now is not None:
+            self.idle = not now.runnable and now.seconds - before.seconds < IDLE_SHARE * (at - self._at)
+            self.memory = now.memory
+        self._last, self._at = now, at
+
+    def own_seconds(self) -> float:
+        """Seconds since the watch began, without those in which it stood in line for a processor."""
+        wall = self._at - self._began
+        if self._first is None or self._last is None:
+            return wall
+        # Of many threads all may stand in line at once; what they worked counts in any case.
+        worked = self._last.seconds - self._first.seconds
+        queued = self._last.queued - self._first.queued
+        return min(wall, max(wall - max(queued, 0.0), worked, wall * LEAST_SHARE))
 
 
-def _pids() -> list[str]:
-    return [entry.name for entry in PROC.iterdir() if entry.name.isdigit()]
+def _tasks(leader: int) -> Iterator[Path]:
+    """The threads of *leader* and of all processes below it."""
+    todo = [str(leader)]
+    while todo:
+        try:
+            tasks = list(PROC.joinpath(todo.pop(), "task").iterdir())
+        except OSError:
+            continue
+        for task in tasks:
+            yield task
+            todo += _read(task / "children").decode().split()
 
 
-def _stat(pid: str) -> list[str]:
+def _state(task: Path) -> str:
     # proc_pid_stat(5): the second field is the name in parentheses, and may
     # hold anything; what follows the last one starts with the state.
+    return _read(task / "stat").rpartition(b") ")[2][:1].decode()
+
+
+def _numbers(path: Path) -> list[int]:
+    return [int(word) for word in _read(path).split()]
+
+
+def _read(path: Path) -> bytes:
     try:
-        text = PROC.joinpath(pid, "stat").read_bytes()
+        return path.read_bytes()
     except OSError:
-        return []
-    return text[text.rindex(b")") + 2 :].decode().split()
+        return b""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,6 +21,25 @@ def progress(name: str, counted: str = "findings") -> Iterator[Progress]:
             yield told
     else:
         yield _lines(name, counted)
+
+
+@contextmanager
+def progress_of(names: Sequence[str]) -> Iterator[Callable[[str], Progress]]:
+    """Something to tell about the progress of each of *names*, which run side by side: it shows the sums."""
+    what = names[0] if len(names) == 1 else f"{len(names)} testees"
+    known: dict[str, tuple[int, int, int]] = {}
+    with progress(what) as told:
+
+        def of(name: str) -> Progress:
+            def tell(*numbers: int) -> None:
+                known[name] = (numbers[0], numbers[1], numbers[2])
+                done, total, findings = (sum(column) for column in zip(*known.copy().values(), strict=True))
+                # Those that have not begun will be asked as much as this one.
+                told(done, total + (len(names) - len(known)) * numbers[1], findings)
+
+            return tell
+
+        yield of
 
 
 @contextmanager

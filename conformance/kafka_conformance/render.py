@@ -7,7 +7,7 @@ hand in it.  Piped, the same goes out as plain lines, wide enough not to wrap.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Final
@@ -80,6 +80,42 @@ def _show(report: Report, on: Console, most: int) -> None:
     _show_findings(report, on, most)
     for line in _ending(report):
         on.print(line, soft_wrap=True)
+
+
+def show_together(reports: Sequence[Report], not_run: Mapping[str, str], folder: Path, on: Console) -> None:
+    """Print one line for each testee: findings by severity, score, and whether it is certified."""
+    with on.capture() as captured:
+        on.print(_side_by_side(reports, on))
+        for name, why in not_run.items():
+            on.print(Text(f"not run  {name}: {printable(why)}", style="yellow"))
+        on.print()
+        on.print(Text(f"full results     {folder}/*/summary.txt"))
+        on.print(Text(f"as a page        kafkaproof report {folder} --out DIR"))
+    on.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if on.is_terminal else None, pad_edge=False)
+    shown = [outcome for outcome in OUTCOMES if any(report.results.counts()[outcome] for report in reports)]
+    table.add_column("testee", no_wrap=True)
+    for outcome in shown:
+        heading = HEADINGS[outcome].replace(" ", "\n" if on.is_terminal else " ")
+        table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    for heading in ("score", "certified", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for report in reports:
+        table.add_row(*_in_a_line(report, shown))
+    return table
+
+
+def _in_a_line(report: Report, shown: Sequence[Outcome]) -> Iterator[Text]:
+    testee, counts, footer = report.results.header.testee, report.results.counts(), report.results.footer
+    yield Text(printable(f"{testee['name']} {testee['version']}"))
+    for outcome in shown:
+        yield _number(counts[outcome], outcome)
+    yield Text(f"{report.certificate.score:.3f}", style="bold")
+    yield Text("yes", style="green") if report.certificate.certified else Text("no", style="dim")
+    yield Text("" if footer is None else f"{footer.seconds:.1f}", style="dim")
 
 
 def _title(report: Report, on: Console) -> Rule | Text:

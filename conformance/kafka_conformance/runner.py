@@ -1,7 +1,11 @@
 """Runs cases through testees in parallel; every verdict is on disk as soon as it is known.
 
 Workers are threads, each with a testee of its own; they only wait for pipes.
-This thread judges and writes, so that an interrupt finds it in one place.
+A testee has more workers than there are processors, but only as many are at
+work at once (`slots.py`): the others wait for cases that hang, or are not
+needed and never start.  The thread that runs a testee judges and writes.
+Several testees run side by side on the same processors (`run_all`), the first
+in front, so that none is idle while another starts, waits or ends.
 """
 
 from __future__ import annotations
@@ -12,13 +16,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Final, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Final
 
 import msgspec
 
 from kafka_conformance import results
-from kafka_conformance.connect import Connection
+from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import judge
 from kafka_conformance.observation import Skipped, summary
@@ -26,11 +30,16 @@ from kafka_conformance.protocol import Capability, HelloReply
 from kafka_conformance.questions import TOGETHER, beyond, concerns, groups, question
 from kafka_conformance.results import Header, Line, Results, Unusable
 from kafka_conformance.sandbox import Answered, Sandbox
+from kafka_conformance.slots import Slots, Turn
 from kafka_corpus.case import Case
 from kafka_records import Batch, Record, encode
 
 # How long workers get to notice that a run is stopped.
 STOP_SECONDS: Final = 5.0
+# How long until a run that has nothing to do looks whether it is stopped.
+LOOK_SECONDS: Final = 0.2
+# Workers of one testee that may wait for hangs, beside those at work.
+WAITING: Final = 14
 # How much of what a testee says of itself is kept: characters, and entries of a list.
 MAX_NAME: Final = 100
 MAX_CLAIMS: Final = 16
@@ -46,6 +55,27 @@ class Interrupted(Exception):
         super().__init__(f"stopped after {done} of {total} cases")
 
 
+@dataclass(slots=True)
+class Stop:
+    """How to end a run from another thread; its testees are ended with it.
+
+    Attributes:
+        event: set when its workers have to end.
+        asked: whether somebody asked for that; else the run failed.
+        sandboxes: its testees.
+    """
+
+    event: threading.Event = field(default_factory=threading.Event)
+    asked: bool = False
+    sandboxes: list[Sandbox] = field(default_factory=list)
+
+    def stop(self, slots: Slots) -> None:
+        """Once may be too early for a testee that is about to start: repeat it until the run has ended."""
+        slots.stop(self.event)
+        for sandbox in self.sandboxes:
+            sandbox.interrupt()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One testee, the cases to ask it, and where the results go.
@@ -56,9 +86,12 @@ class Run:
         corpus: the hash of the corpus that they come from.
         path: the result file.
         only: the patterns that chose the cases, for the header.
-        jobs: how many of the testee run at once.
+        jobs: how many of the testee work at once.
         resume: go on with an incomplete file at *path*.
         progress: told about every group of cases.
+        slots: the places at work, where several runs share them; else there are *jobs* of them.
+        rank: who gets a place first, among those that share them.
+        stop: how it is ended from outside.
     """
 
     connection: Connection
@@ -69,6 +102,9 @@ class Run:
     jobs: int = 1
     resume: bool = False
     progress: Progress = lambda *_: None
+    slots: Slots | None = None
+    rank: int = 0
+    stop: Stop = field(default_factory=Stop)
 
 
 @dataclass(slots=True)
@@ -76,12 +112,11 @@ class _State:
     """What the threads share: groups to ask, groups answered, and whether to stop."""
 
     todo: deque[list[Case]]
+    stop: threading.Event
     done: SimpleQueue[_Answer | BaseException | None] = field(default_factory=SimpleQueue)
-    stop: threading.Event = field(default_factory=threading.Event)
 
 
 _Answer = tuple[Case, Answered]
-_Item = TypeVar("_Item")
 
 
 def trivial_decodes() -> list[bytes]:
@@ -99,21 +134,73 @@ def run(plan: Run) -> Results:
         Interrupted: ctrl-C.
         Unusable: resuming, and the file is of another run.
     """
-    first = Sandbox(plan.connection)
+    slots = plan.slots or Slots(plan.jobs)
+    turn = Turn(slots, (plan.rank, 0), plan.stop.event)
+    first = Sandbox(plan.connection, turn=turn)
+    plan.stop.sandboxes.append(first)
     try:
+        turn.take()
         hello = first.hello()
-        plan = replace(plan, cases=[case for case in plan.cases if concerns(case, append=hello.append)])
+        plan = replace(plan, slots=slots, cases=[case for case in plan.cases if concerns(case, append=hello.append)])
         first.calibrate(trivial_decodes())
         header = _header(plan, hello, first.seconds)
         earned = _earned(plan, header)
         if earned is not None and earned.complete:
             return earned
         _ask_the_rest(plan, header, hello, first, earned.lines if earned else ())
-    except KeyboardInterrupt:
+        _check_stopped(plan.stop.event)
+    except (KeyboardInterrupt, CannotRun) as error:
+        if isinstance(error, CannotRun) and not plan.stop.asked:
+            raise
         raise Interrupted(_lines_in(plan.path), len(plan.cases)) from None
     finally:
         first.close()
+        turn.give()
     return results.read(plan.path)
+
+
+Outcome = Results | Exception
+
+
+class Together:
+    """Some runs side by side on *jobs* processors, the first in front."""
+
+    def __init__(self, plans: Sequence[Run], jobs: int) -> None:
+        self._slots = Slots(jobs)
+        self._plans = [replace(plan, slots=self._slots, jobs=jobs, rank=rank) for rank, plan in enumerate(plans)]
+        self._left = set(range(len(plans)))
+        self._ended: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
+
+    def outcomes(self) -> Iterator[tuple[int, Outcome]]:
+        """Start them; give the place of each in *plans* when it has ended, and its results or what `run` raised."""
+        for rank, plan in enumerate(self._plans):
+            threading.Thread(target=self._run, args=(rank, plan), daemon=True).start()
+        while self._left:
+            rank, outcome = self._ended.get()
+            if rank in self._left:
+                self._left.discard(rank)
+                yield rank, outcome
+
+    def stop(self) -> None:
+        """End them, from any thread; each that was not done ends as `Interrupted`."""
+        threading.Thread(target=self._stop, daemon=True).start()
+
+    def _run(self, rank: int, plan: Run) -> None:
+        try:
+            self._ended.put((rank, run(plan)))
+        except Exception as error:  # told where the run was asked for
+            self._ended.put((rank, error))
+
+    def _stop(self) -> None:
+        end = time.monotonic() + STOP_SECONDS
+        while self._left and time.monotonic() < end:
+            for rank in tuple(self._left):
+                self._plans[rank].stop.asked = True
+                self._plans[rank].stop.stop(self._slots)
+            time.sleep(LOOK_SECONDS / 4)
+        for rank in tuple(self._left):
+            plan = self._plans[rank]
+            self._ended.put((rank, Interrupted(_lines_in(plan.path), len(plan.cases))))
 
 
 def _lines_in(path: Path) -> int:
@@ -187,9 +274,9 @@ def _finish(writer: results.Writer, plan: Run, sandboxes: Sequence[Sandbox], sec
 
 def _ask(plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Writer, before: int) -> list[Sandbox]:
     at_once = -(-len(cases) // (plan.jobs * 4))
-    state = _State(deque(groups(cases, min(at_once, TOGETHER))))
-    jobs = max(1, min(plan.jobs, len(state.todo)))
-    sandboxes = [first, *(first.another() for _ in range(jobs - 1))]
+    state = _State(deque(groups(cases, min(at_once, TOGETHER))), plan.stop.event)
+    sandboxes = [first, *_others(plan, first, min(plan.jobs + WAITING, len(state.todo)))]
+    plan.stop.sandboxes.extend(sandboxes[1:])
     threads = [threading.Thread(target=_work, args=(state, sandbox), daemon=True) for sandbox in sandboxes]
     for thread in threads:
         thread.start()
@@ -201,9 +288,23 @@ def _ask(plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Write
             done += len(lines)
             findings += sum(line.outcome not in ("agree", "skipped") for line in lines)
             plan.progress(done, len(plan.cases), findings)
-    finally:
-        _stop(state, sandboxes, threads)
+    except BaseException:
+        _stop(state, plan, threads)
+        raise
+    for thread in threads:
+        thread.join()
     return sandboxes
+
+
+def _others(plan: Run, first: Sandbox, workers: int) -> Iterator[Sandbox]:
+    assert plan.slots is not None
+    for number in range(1, workers):
+        yield first.another(Turn(plan.slots, (plan.rank, number), plan.stop.event))
+
+
+def _check_stopped(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise KeyboardInterrupt
 
 
 def _judged(case: Case, answered: Answered) -> Line:
@@ -216,7 +317,7 @@ def _collected(state: _State, workers: int) -> Iterator[list[_Answer]]:
     """Answers as they come, until every worker is done; raises what a worker raised."""
     while workers:
         answers: list[_Answer] = []
-        for item in _available(state.done):
+        for item in _available(state):
             if isinstance(item, BaseException):
                 raise item
             if item is None:
@@ -226,16 +327,21 @@ def _collected(state: _State, workers: int) -> Iterator[list[_Answer]]:
         yield answers
 
 
-def _available(queue: SimpleQueue[_Item]) -> Iterator[_Item]:
-    """At least one item, and all that are there."""
-    yield queue.get()
-    while not queue.empty():
-        yield queue.get()
+def _available(state: _State) -> Iterator[_Answer | BaseException | None]:
+    """At least one item, and all that are there; none once the run is stopped."""
+    while state.done.empty():
+        try:
+            yield state.done.get(timeout=LOOK_SECONDS)
+            break
+        except Empty:
+            _check_stopped(state.stop)
+    while not state.done.empty():
+        yield state.done.get()
 
 
 def _work(state: _State, sandbox: Sandbox) -> None:
     try:
-        while not state.stop.is_set() and (group := _next(state.todo)):
+        while sandbox.take_turn() and (group := _next(state.todo)):
             answers = sandbox.ask([question(case) for case in group])
             for case, answered in zip(group, answers, strict=True):
                 # A testee that was ended because the run stops has not crashed.
@@ -246,6 +352,9 @@ def _work(state: _State, sandbox: Sandbox) -> None:
         state.done.put(None)
     except BaseException as error:
         state.done.put(error)
+    finally:
+        sandbox.close()
+        sandbox.give_turn()
 
 
 def _next(todo: deque[list[Case]]) -> list[Case] | None:
@@ -255,12 +364,12 @@ def _next(todo: deque[list[Case]]) -> list[Case] | None:
         return None
 
 
-def _stop(state: _State, sandboxes: Sequence[Sandbox], threads: Sequence[threading.Thread]) -> None:
+def _stop(state: _State, plan: Run, threads: Sequence[threading.Thread]) -> None:
     """End workers and testees; at the normal end there is nothing left to do."""
-    state.stop.set()
     state.todo.clear()
     end = time.monotonic() + STOP_SECONDS
-    for sandbox, thread in zip(sandboxes, threads, strict=True):
+    for thread in threads:
         while thread.is_alive() and time.monotonic() < end:
-            sandbox.interrupt()
+            assert plan.slots is not None
+            plan.stop.stop(plan.slots)
             thread.join(0.05)

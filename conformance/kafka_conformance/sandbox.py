@@ -4,6 +4,7 @@ Questions go out several at a time: in one `many` line if the testee announced
 that, else as several lines ahead of the replies.  If `many` does not come back
 whole, the process is replaced and the same questions go out as lines.  Replies
 to lines come in order, so the first that is missing names the guilty case.
+A testee that often falls over `many` gets lines only.
 
 A case with which the process died is asked once more, alone, in a fresh
 process, because a process may also be killed from outside, or fall over what
@@ -30,6 +31,7 @@ from kafka_conformance.child import Child, Trouble
 from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, how_it_ended, observe
 from kafka_conformance.protocol import AppendRequest, HelloReply, Misfit, Reply, Stray
+from kafka_conformance.slots import SMALL, Turn
 from kafka_corpus.wire import WireBatch
 
 # A JVM in a cold container takes seconds to say hello.
@@ -38,8 +40,11 @@ STARTS: Final = 3
 MIN_SECONDS: Final = 0.5
 MAX_SECONDS: Final = 10.0
 CALIBRATION_SECONDS: Final = 3.0
-# Inputs made from a recipe are large, or claim to be.
-HEAVY_SECONDS: Final = 4.0
+# Inputs made from a recipe are large, or claim to be.  Slow is not hung: of the
+# codecs that ever answer such a case, nearly all have done so by then.
+HEAVY_SECONDS: Final = 6.0
+# One that works gets so much more time than one that sleeps: slow machines are no hangs.
+BUSY: Final = 3.0
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
@@ -80,20 +85,43 @@ class Tally:
     unanswered: int = 0
 
 
-class Sandbox:
-    """A testee that is replaced whenever it falls; not for more than one thread."""
+@dataclass(slots=True)
+class Learnt:
+    """What was learnt about a testee; all sandboxes of it share this.
 
-    def __init__(self, connection: Connection, seconds: float = MAX_SECONDS) -> None:
+    Attributes:
+        many: whether it takes `many`; None until it said hello.
+        fell: how often it fell over a line of many.
+        doubtful: whether it left a trivial question unanswered; then it is asked one by one.
+        takes_rows: whether it takes lines ahead of its replies; None until one of them was late.
+    """
+
+    many: bool | None = None
+    fell: int = 0
+    doubtful: bool = False
+    takes_rows: bool | None = None
+
+
+class Sandbox:
+    """A testee that is replaced whenever it falls; not for more than one thread.
+
+    With a *turn* it works only while it has a place, and does without while
+    the testee does nothing.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        seconds: float = MAX_SECONDS,
+        turn: Turn | None = None,
+        learnt: Learnt | None = None,
+    ) -> None:
         self.connection = connection
         self.seconds = seconds
         self.tally = Tally()
+        self._turn = turn
+        self._learnt = learnt or Learnt()
         self._child: Child | None = None
-        # Whether it takes `many`; None until it said hello.
-        self._many: bool | None = None
-        # Whether it left a trivial question unanswered; then it is asked one by one.
-        self._doubtful = False
-        # Whether it takes lines ahead of its replies: None until one of them was late.
-        self._takes_rows: bool | None = None
         self._ids = map(str, count(1))
 
     def hello(self) -> HelloReply:
@@ -111,8 +139,8 @@ class Sandbox:
         self.seconds = patience
         for data in trivial:
             answered = self._once(Question(data))
-            self._doubtful = isinstance(answered.observation, Hung | Crashed | Exceeded | Garbled)
-            if self._doubtful:
+            self._learnt.doubtful = isinstance(answered.observation, Hung | Crashed | Exceeded | Garbled)
+            if self._learnt.doubtful:
                 break
             spent.append(answered.seconds)
         self.seconds = min(max(FACTOR * median(spent[1:] or spent or [0]), MIN_SECONDS), MAX_SECONDS)
@@ -126,11 +154,11 @@ class Sandbox:
         done = 0
         while done < len(questions):
             rest = questions[done:]
-            if len(rest) == 1 or self._takes_rows is False or (self._doubtful and not self.tally.answers):
+            if len(rest) == 1 or self._learnt.takes_rows is False or (self._learnt.doubtful and not self.tally.answers):
                 yield from map(self._alone, rest)
                 return
             self._running()  # which tells whether it takes `many`
-            many = self._many and isinstance(rest[0].subject, bytes)
+            many = self._learnt.many and isinstance(rest[0].subject, bytes)
             for answer in self._at_once(rest) if many else self._in_a_row(rest):
                 yield answer or self._again(questions[done])
                 done += 1
@@ -147,12 +175,18 @@ class Sandbox:
         if child is not None:
             child.end_group()
 
-    def another(self) -> Sandbox:
+    def take_turn(self) -> bool:
+        """Wait for a place, behind those who go first; False if the run was stopped."""
+        return self._turn is None or self._turn.pass_on()
+
+    def give_turn(self) -> None:
+        """Leave the place to another sandbox."""
+        if self._turn is not None:
+            self._turn.give()
+
+    def another(self, turn: Turn | None = None) -> Sandbox:
         """A sandbox of its own for the same testee, with what was learnt about it."""
-        other = Sandbox(self.connection, self.seconds)
-        other._doubtful = self._doubtful
-        other._takes_rows = self._takes_rows
-        return other
+        return Sandbox(self.connection, self.seconds, turn, self._learnt)
 
     # Starting
 
@@ -186,7 +220,7 @@ class Sandbox:
             child.kill()
             raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")
         self._child = child
-        self._many = hello.many if self._many is None else self._many
+        self._learnt.many = hello.many if self._learnt.many is None else self._learnt.many
         return hello
 
     def _await_hello(self, child: Child) -> HelloReply | Trouble:
@@ -201,8 +235,8 @@ class Sandbox:
 
     # Asking several at once
 
-    def _at_once(self, questions: Sequence[Question]) -> Iterator[Answered]:
-        """All in one `many` line; all answers, or none."""
+    def _at_once(self, questions: Sequence[Question]) -> Iterator[Answered | None]:
+        """All in one `many` line; where that does not come back whole, in a row."""
         child = self._running()
         before = time.monotonic()
         name = next(self._ids)
@@ -213,10 +247,12 @@ class Sandbox:
             each = (time.monotonic() - before) / len(questions)
             yield from (self._answered(observe(answer), each) for answer in reply.many)
             return
-        # From now on one by one: a testee that fell once will fall again, and
-        # replies that come singly show where.
-        self._many = False
+        # Now line by line: replies that come singly show where it falls.
+        self._learnt.fell += 1
+        if self._learnt.fell >= PATIENCE:
+            self._learnt.many = False
         self._replace()
+        yield from self._in_a_row(questions)
 
     def _in_a_row(self, questions: Sequence[Question]) -> Iterator[Answered | None]:
         """Several lines ahead of the replies; ends with the first that the testee falls over.
@@ -243,7 +279,7 @@ class Sandbox:
         """How it fell over the first question without a reply, if that is known well enough."""
         observation: Observation
         self._fell_by = trouble
-        if trouble is Trouble.LATE and self._takes_rows:
+        if trouble is Trouble.LATE and self._learnt.takes_rows:
             observation = Hung(spent)
         elif trouble is Trouble.ENDED and fresh:
             observation = child.ending()
@@ -267,7 +303,8 @@ class Sandbox:
         """The next reply to one of *ids*; other lines are counted and dropped."""
         end = time.monotonic() + seconds * 4
         while True:
-            line = child.read_line(seconds)
+            line = child.read_line(seconds, self._lull, BUSY if seconds < HEAVY_SECONDS else 1.0)
+            self._go_on()
             if isinstance(line, Trouble):
                 return line
             reply = protocol.parse_reply(line)
@@ -276,6 +313,14 @@ class Sandbox:
             self._count_stray(reply if isinstance(reply, Stray) else Stray(f"a reply to {reply.id!r}"))
             if time.monotonic() > end:
                 return Trouble.LATE
+
+    def _lull(self, memory: int) -> None:
+        if self._turn is not None and memory < SMALL:
+            self._turn.give()
+
+    def _go_on(self) -> None:
+        if self._turn is not None:
+            self._turn.take()
 
     # Asking one
 
@@ -289,12 +334,12 @@ class Sandbox:
         """
         late = self._fell_by is Trouble.LATE
         answered = self._alone(question)
-        if late and self._takes_rows is None:
-            self._takes_rows = isinstance(answered.observation, Hung)
+        if late and self._learnt.takes_rows is None:
+            self._learnt.takes_rows = isinstance(answered.observation, Hung)
         return answered
 
     def _alone(self, question: Question) -> Answered:
-        if self._doubtful and not self.tally.answers and self.tally.unanswered >= PATIENCE:
+        if self._learnt.doubtful and not self.tally.answers and self.tally.unanswered >= PATIENCE:
             return Answered(Skipped(NOT_ASKED, by_runner=True), 0.0)
         fresh = self._child is None or not self._child.asked
         answered = self._once(question)

@@ -85,7 +85,7 @@ def test_disagreements(kafkaproof: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["certify"], "Missing argument"),
+        (["certify"], "or --all"),
         (["certify", "nobody"], "no testee 'nobody'"),
         (["certify", "reference", "nobody"], "no testee 'nobody'"),
         (["certify", "reference", "--only", "no.such_case"], "no case matches"),

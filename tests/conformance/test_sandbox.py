@@ -294,13 +294,33 @@ def test_no_hello_is_no_run(setup: str, hello: str, said: str, script: Script, s
         sandbox(script(REPLY, setup=setup, hello=hello)).hello()
 
 
-def test_usage_of_a_session() -> None:
-    """Processor time of a session is known here, and grows with work."""
-    session = os.getsid(0)
-    before = process_group.usage(session)
-    while process_group.leader_seconds(os.getpid()) < 0.01:
-        pass
-
+def test_usage_of_a_process() -> None:
+    """What a process takes of the processor is known here, and grows with work."""
+    before = process_group.usage(os.getpid())
     assert before is not None
-    assert process_group.usage(session) is not None
-    assert process_group.usage(2**22 + 1) == process_group.Usage(0.0, False)
+    watch = process_group.Watch(os.getpid())
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    watch.look()
+    after = process_group.usage(os.getpid())
+
+    assert after is not None
+    assert after.seconds > before.seconds
+    assert after.memory > 1 << 20
+    assert not watch.idle
+    assert process_group.usage(2**22 + 1) is None
+
+
+def test_a_testee_that_stands_in_line_is_not_idle(script: Script, sandbox: Make) -> None:
+    """One that sleeps is idle; the time that others kept it from the processor is not counted."""
+    made = sandbox(script("time.sleep(60)"))
+    made.hello()
+    child = made._child
+    assert child is not None
+    watch = process_group.Watch(child.pid)
+    time.sleep(0.1)
+    watch.look()
+
+    assert watch.idle
+    assert 0.05 < watch.own_seconds() < 5

@@ -21,9 +21,9 @@ from kafka_conformance.commands.certify import (
     DEFAULT_REPORT,
     declared_option,
     formats_option,
-    write_report,
 )
 from kafka_conformance.commands.saying import say_json
+from kafka_conformance.commands.several import write_report
 from kafka_conformance.progress import progress
 from kafka_conformance.reporting.names import folder_name
 from kafka_conformance.selection import select

@@ -16,7 +16,7 @@ from kafka_conformance.deviations import Deviation
 from kafka_conformance.hostile import printable
 from kafka_conformance.reporting import output, statement
 from kafka_conformance.reporting.baseline import counts
-from kafka_conformance.reporting.collection import Collection, cases_by_id, collect, files, read
+from kafka_conformance.reporting.collection import Collection, absent, cases_by_id, collect, files, read
 from kafka_conformance.results import Results, Unusable
 from kafka_conformance.results import read as read_result
 
@@ -64,7 +64,7 @@ def report_command(
 
 
 def _collected(paths: Sequence[Path], declared: Sequence[Deviation], old: Sequence[Results]) -> Collection:
-    collection = collect(read(paths, declared), old)
+    collection = collect(read(paths, declared), old, not_run=absent(paths))
     if old and all(entry.changes is None for entry in collection.entries):
         raise Unusable("--baseline: it is of none of these testees")
     return collection

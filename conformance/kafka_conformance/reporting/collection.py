@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
+
+import msgspec
 
 from kafka_conformance import report, results
 from kafka_conformance.deviations import Deviation
@@ -23,6 +25,8 @@ from kafka_corpus.vectors import corpus_hash, load_vectors
 
 MAX_NAME: Final = 60
 MOST_IN_A_FOLDER: Final = 500
+# Beside the directories of those that were run: who was not, and why.
+NOT_RUN: Final = "not-run.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Some runs, and the cases of the corpus by id."""
+    """Some runs, the cases of the corpus by id, and why further testees were not run."""
 
     entries: tuple[Entry, ...]
     cases: Mapping[str, Case]
     corpus: str
+    not_run: Mapping[str, str] = field(default_factory=dict)
 
     def found(self) -> list[str]:
         """Ids of the cases in which somebody disagrees, or did in the baseline, worst first."""
@@ -130,7 +135,23 @@ def remade(done: Results, cases: Mapping[str, Case], deviations: Sequence[Deviat
     return report.make(done, own, deviations, path)
 
 
-def collect(made: Sequence[Report], old: Sequence[Results] = (), cases: Mapping[str, Case] | None = None) -> Collection:
+def absent(paths: Iterable[Path]) -> dict[str, str]:
+    """Who was not run, and why, as the directories among *paths* tell."""
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            found |= msgspec.json.decode((path / NOT_RUN).read_bytes(), type=dict[str, str])
+        except (OSError, ValueError):
+            continue  # there need not be one
+    return {printable(name, MAX_NAME): printable(why) for name, why in found.items()}
+
+
+def collect(
+    made: Sequence[Report],
+    old: Sequence[Results] = (),
+    cases: Mapping[str, Case] | None = None,
+    not_run: Mapping[str, str] = MappingProxyType({}),
+) -> Collection:
     """The runs *made*, each compared with the one of *old* that is of the same testee."""
     labels, folders = _labels([each.results for each in made]), _folders(made)
     partners = matching([each.results for each in made], old)
@@ -138,7 +159,7 @@ def collect(made: Sequence[Report], old: Sequence[Results] = (), cases: Mapping[
         _entry(each, label, folder, partner)
         for each, label, folder, partner in zip(made, labels, folders, partners, strict=True)
     ]
-    return Collection(tuple(entries), cases_by_id() if cases is None else cases, corpus_hash())
+    return Collection(tuple(entries), cases_by_id() if cases is None else cases, corpus_hash(), not_run)
 
 
 def _entry(made: Report, label: str, folder: str, partner: Results | None) -> Entry:

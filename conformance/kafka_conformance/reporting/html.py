@@ -61,6 +61,7 @@ def page(collection: Collection) -> str:
     return environment().get_template("page.html").render(
         entries=collection.entries,
         corpus=collection.corpus,
+        not_run=collection.not_run,
         areas=collection.areas(),
         rows=[(area, [cell(entry, area) for entry in collection.entries]) for area in collection.areas()],
         totals=[cell(entry, None) for entry in collection.entries],

@@ -24,6 +24,11 @@ MOST_WHY: Final = 160
 def summary(collection: Collection) -> str:
     """The text."""
     lines = ["## Kafkaproof", "", *_table(collection)]
+    if collection.not_run:
+        lines += [
+            "",
+            f"Not run: {', '.join(f'{code(name)} ({code(why)})' for name, why in collection.not_run.items())}.",
+        ]
     for entry in collection.entries:
         if entry.changes is not None:
             lines += ["", *_changes(entry, entry.changes)]

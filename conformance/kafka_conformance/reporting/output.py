@@ -9,12 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from kafka_conformance import junit, report, results
-from kafka_conformance.deviations import Deviation
 from kafka_conformance.hostile import printable
 from kafka_conformance.report import Report
 from kafka_conformance.reporting import badge, html, markdown, picture, sarif, statement
 from kafka_conformance.reporting.baseline import Change, counts
-from kafka_conformance.reporting.collection import Collection, Entry, collect, read
+from kafka_conformance.reporting.collection import NOT_RUN, Collection, Entry, collect
 
 # What a format writes into the directory of one run.
 Files = Mapping[str, bytes]
@@ -53,11 +52,15 @@ def write_formats(made: Report, formats: Sequence[str], folder: Path) -> None:
 TOGETHER: Final = frozenset({"html", "sarif", "markdown"})
 
 
-def write_together(paths: Sequence[Path], formats: Sequence[str], declared: Sequence[Deviation], folder: Path) -> None:
-    """Write the runs in *paths* side by side into *folder*, in those of *formats* that are `TOGETHER`."""
+def write_together(made: Sequence[Report], formats: Sequence[str], folder: Path, not_run: Mapping[str, str]) -> None:
+    """Write the runs *made* side by side into *folder*, in those of *formats* that are `TOGETHER`."""
     wanted = [name for name in formats if name in TOGETHER]
+    if not_run:
+        (folder / NOT_RUN).write_bytes(_indented(not_run))
+    else:
+        (folder / NOT_RUN).unlink(missing_ok=True)
     if wanted:
-        collection = collect(read(paths, declared))
+        collection = collect(made, not_run=not_run)
         for name in wanted:
             for file, content in FORMATS[name](collection).items():
                 (folder / file).write_bytes(content)
@@ -99,7 +102,8 @@ def uncertifiable(entry: Entry, collection: Collection) -> str:
 
 def document(collection: Collection) -> dict[str, Any]:
     """All runs as one JSON object."""
-    return {"corpus": collection.corpus, "testees": [_document(entry) for entry in collection.entries]}
+    testees = [_document(entry) for entry in collection.entries]
+    return {"corpus": collection.corpus, "testees": testees, "not_run": dict(collection.not_run)}
 
 
 def _document(entry: Entry) -> dict[str, Any]:
