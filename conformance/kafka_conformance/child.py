@@ -1,9 +1,7 @@
 """A testee's process: started under limits, talked to by lines, ended with all its children.
 
-The child leads a session of its own, so that its whole group can be killed.
-Limits are set by `/bin/sh` just before it becomes the testee, so nothing of
-ours runs between fork and exec.  Reading and writing go on at the same time:
-a testee that prints without reading cannot block us, nor we it.
+Reading and writing go on at the same time: a testee that prints without reading
+cannot block us, nor we it.  How the process comes to be is `starting.py`'s.
 """
 
 from __future__ import annotations
@@ -25,10 +23,8 @@ from kafka_conformance.hostile import tail
 from kafka_conformance.observation import Crashed, Exceeded, Hung
 from kafka_conformance.process_group import Watch
 from kafka_conformance.protocol import MAX_LINE
+from kafka_conformance.starting import Process, Started, Starter
 
-# Processor seconds until the kernel ends an orphan: when the runner itself is
-# killed, a testee that hangs would otherwise spin for ever.
-ORPHAN_SECONDS: Final = 600
 STDERR_TAIL: Final = 16 * 1024
 # How long an ended or dismissed process may take to be gone.
 GRACE: Final = 1.0
@@ -63,21 +59,15 @@ class Trouble(Enum):
 class Child:
     """One running testee; not for more than one thread."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, starter: Starter | None = None) -> None:
         """Start it.  Raises `OSError` if that cannot be done."""
         self.asked = 0
         number = str(next(_starts))
         self._cleanup = [part.replace("{start}", number) for part in connection.cleanup]
         self._local = connection.local
-        self._process = subprocess.Popen(
-            _limited(connection, number),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | dict(connection.environment),
-            start_new_session=True,
-        )
-        self._stdin, self._stdout = _pipe(self._process.stdin), _pipe(self._process.stdout)
+        self._process: Process = starter.start(number) if starter else Started(connection, number)
+        self._code: int | None = None
+        self._stdin, self._stdout = _unblocked(self._process.stdin), _unblocked(self._process.stdout)
         self._unsent = memoryview(b"")
         self._received = bytearray()
         self._searched = 0
@@ -163,14 +153,10 @@ class Child:
         return None if data else Trouble.ENDED
 
     def _has_ended(self) -> bool:
-        if self._process.returncode is not None:
-            return True
-        # Without reaping it: its id must stay taken until its group is killed.
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return self._code is not None or self._process.ended()
 
     def _drain_stderr(self) -> None:
         pipe = self._process.stderr
-        assert pipe is not None
         for chunk in iter(lambda: os.read(pipe.fileno(), READ), b""):
             self._stderr += chunk
             del self._stderr[:-STDERR_TAIL]
@@ -180,7 +166,7 @@ class Child:
         self._wait(GRACE)
         exited = self._has_ended()
         self.kill()
-        code, stderr = self._process.returncode, tail(bytes(self._stderr))
+        code, stderr = self._code or 0, tail(bytes(self._stderr))
         if not exited:
             return Crashed(stderr=f"it closed its standard output and went on running; {stderr}".rstrip("; "))
         if OUT_OF_MEMORY.search(self._stderr):
@@ -197,8 +183,7 @@ class Child:
     def dismiss(self) -> None:
         """Close its standard input, as a sign to end, and kill what does not."""
         self._unsent = memoryview(b"")
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self._process.stdin.close()
         self._wait(GRACE)
         self.kill()
 
@@ -212,7 +197,7 @@ class Child:
     def end_group(self) -> None:
         """Send the signal that ends the whole group; any thread may do that."""
         try:
-            if self._process.returncode is None:
+            if self._code is None:
                 os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass  # nobody left
@@ -220,10 +205,10 @@ class Child:
     def kill(self) -> None:
         """End the whole group, now, and let go of it."""
         self.end_group()
-        self._process.wait()
+        self._code = self._process.reap() if self._code is None else self._code
         self._drain.join(GRACE)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None and not (pipe is self._process.stderr and self._drain.is_alive()):
+            if not (pipe is self._process.stderr and self._drain.is_alive()):
                 _close(pipe)
         if self._cleanup:
             subprocess.run(self._cleanup, capture_output=True, timeout=30, check=False)
@@ -238,17 +223,7 @@ def _own_seconds(watch: Watch | None, began: float) -> float:
     return time.monotonic() - began if watch is None else min(watch.own_seconds() + SOON, time.monotonic() - began)
 
 
-def _limited(connection: Connection, number: str) -> list[str]:
-    argv = [part.replace("{start}", number) for part in connection.argv]
-    if not connection.local:
-        return argv
-    # ulimit: kilobytes of address space, processor seconds, no core files.
-    limits = f"ulimit -c 0; ulimit -t {ORPHAN_SECONDS}; ulimit -v {connection.memory // 1024}"
-    return ["/bin/sh", "-c", f'{{ {limits}; }} 2>/dev/null; exec "$@"', "sh", *argv]
-
-
-def _pipe(pipe: IO[bytes] | None) -> int:
-    assert pipe is not None
+def _unblocked(pipe: IO[bytes]) -> int:
     os.set_blocking(pipe.fileno(), False)
     return pipe.fileno()
 

@@ -15,24 +15,34 @@ but the signals that people and the kernel send).
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import count
 from statistics import median
 from typing import Final
 
-import msgspec
 from msgspec import UNSET
 
 from kafka_conformance import protocol
+from kafka_conformance.asked import (
+    Answered,
+    Learnt,
+    Question,
+    Tally,
+    died,
+    line_of,
+    many_line,
+    observe_reply,
+    outside,
+)
 from kafka_conformance.child import Child, Trouble
 from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, how_it_ended, observe
-from kafka_conformance.protocol import AppendRequest, HelloReply, Misfit, Reply, Stray
+from kafka_conformance.protocol import HelloReply, Misfit, Reply, Stray
 from kafka_conformance.slots import SMALL, Turn
-from kafka_corpus.wire import WireBatch
+from kafka_conformance.starting import Starter
+
+__all__ = ["Answered", "CannotRun", "Question", "Sandbox"]
 
 # A JVM in a cold container takes seconds to say hello.
 START_SECONDS: Final = 30.0
@@ -50,56 +60,7 @@ FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
 PATIENCE: Final = 3
 
-# Signals that come from people, process managers and the kernel's memory killer.
-_FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU})
-
 NOT_ASKED: Final = "not asked: the testee had answered none of the questions before"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Bytes to decode, a batch to encode or a payload to append; `heavy` ones are asked alone and may take long."""
-
-    subject: bytes | WireBatch | AppendRequest
-    heavy: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An observation, what it took in seconds, and how often the process died over it."""
-
-    observation: Observation
-    seconds: float
-    deaths: int = 0
-
-
-@dataclass(slots=True)
-class Tally:
-    """What happened beside the answers."""
-
-    starts: int = 0
-    strays: int = 0
-    first_stray: str = ""
-    waited: float = 0.0  # seconds spent on cases that hung
-    answers: int = 0
-    unanswered: int = 0
-
-
-@dataclass(slots=True)
-class Learnt:
-    """What was learnt about a testee; all sandboxes of it share this.
-
-    Attributes:
-        many: whether it takes `many`; None until it said hello.
-        fell: how often it fell over a line of many.
-        doubtful: whether it left a trivial question unanswered; then it is asked one by one.
-        takes_rows: whether it takes lines ahead of its replies; None until one of them was late.
-    """
-
-    many: bool | None = None
-    fell: int = 0
-    doubtful: bool = False
-    takes_rows: bool | None = None
 
 
 class Sandbox:
@@ -115,12 +76,15 @@ class Sandbox:
         seconds: float = MAX_SECONDS,
         turn: Turn | None = None,
         learnt: Learnt | None = None,
+        starter: Starter | None = None,
     ) -> None:
         self.connection = connection
         self.seconds = seconds
         self.tally = Tally()
         self._turn = turn
         self._learnt = learnt or Learnt()
+        self._starter = starter or Starter(connection)
+        self._joined = False
         self._child: Child | None = None
         self._ids = map(str, count(1))
 
@@ -164,10 +128,13 @@ class Sandbox:
                 done += 1
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and what was kept for further starts unless another sandbox uses it."""
         if self._child is not None:
             self._child.dismiss()
             self._child = None
+        if self._joined:
+            self._joined = False
+            self._starter.leave()
 
     def interrupt(self) -> None:
         """End the process from another thread, so that the one that waits for it goes on."""
@@ -186,7 +153,7 @@ class Sandbox:
 
     def another(self, turn: Turn | None = None) -> Sandbox:
         """A sandbox of its own for the same testee, with what was learnt about it."""
-        return Sandbox(self.connection, self.seconds, turn, self._learnt)
+        return Sandbox(self.connection, self.seconds, turn, self._learnt, self._starter)
 
     # Starting
 
@@ -207,8 +174,11 @@ class Sandbox:
 
     def _start_once(self) -> HelloReply:
         name = self.connection.name
+        if not self._joined:
+            self._joined = True
+            self._starter.join()
         try:
-            child = Child(self.connection)
+            child = Child(self.connection, self._starter)
         except OSError as error:
             raise CannotRun(f"{name} cannot be started: {error}") from error
         self.tally.starts += 1
@@ -240,7 +210,7 @@ class Sandbox:
         child = self._running()
         before = time.monotonic()
         name = next(self._ids)
-        child.send(_many_line(name, questions))
+        child.send(many_line(name, questions))
         child.asked += len(questions)
         reply = self._await(child, {name}, self.seconds)
         if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(questions):
@@ -263,7 +233,7 @@ class Sandbox:
         child = self._running()
         fresh = not child.asked
         ids = [next(self._ids) for _ in questions]
-        child.send(b"".join(map(_line, ids, questions)))
+        child.send(b"".join(map(line_of, ids, questions)))
         child.asked += len(questions)
         for name in ids:
             before = time.monotonic()
@@ -272,7 +242,7 @@ class Sandbox:
             if isinstance(reply, Trouble):
                 yield self._fell(child, reply, spent, fresh=fresh)
                 return
-            yield self._answered(_observe_reply(reply), spent)
+            yield self._answered(observe_reply(reply), spent)
             fresh = False
 
     def _fell(self, child: Child, trouble: Trouble, spent: float, *, fresh: bool) -> Answered | None:
@@ -283,7 +253,7 @@ class Sandbox:
             observation = Hung(spent)
         elif trouble is Trouble.ENDED and fresh:
             observation = child.ending()
-            if _outside(observation):
+            if outside(observation):
                 self._child = None
                 return None
         else:
@@ -297,7 +267,7 @@ class Sandbox:
         self.tally.answers += answered
         self.tally.unanswered += not answered
         self.tally.waited += spent if isinstance(observation, Hung) else 0.0
-        return Answered(observation, spent, int(_died(observation)))
+        return Answered(observation, spent, int(died(observation)))
 
     def _await(self, child: Child, ids: set[str], seconds: float) -> Reply | Misfit | Trouble:
         """The next reply to one of *ids*; other lines are counted and dropped."""
@@ -343,12 +313,12 @@ class Sandbox:
             return Answered(Skipped(NOT_ASKED, by_runner=True), 0.0)
         fresh = self._child is None or not self._child.asked
         answered = self._once(question)
-        if not _died(answered.observation) or (fresh and not _outside(answered.observation)):
+        if not died(answered.observation) or (fresh and not outside(answered.observation)):
             return answered
         if question.heavy and isinstance(answered.observation, Exceeded):
             return answered  # that is what such a case is about, and takes long
         again = self._once(question)
-        deaths = 1 + _died(again.observation)
+        deaths = 1 + died(again.observation)
         return Answered(again.observation, again.seconds, deaths)
 
     def _once(self, question: Question) -> Answered:
@@ -356,7 +326,7 @@ class Sandbox:
         name = next(self._ids)
         strays = self.tally.strays
         before = time.monotonic()
-        child.send(_line(name, question))
+        child.send(line_of(name, question))
         child.asked += 1
         seconds = max(HEAVY_SECONDS, self.seconds) if question.heavy else self.seconds
         reply = self._await(child, {name}, seconds)
@@ -367,7 +337,7 @@ class Sandbox:
     def _observe(self, child: Child, reply: Reply | Misfit | Trouble, spent: float, strays: int) -> Observation:
         match reply:
             case Reply() | Misfit():
-                return _observe_reply(reply)
+                return observe_reply(reply)
             case Trouble.ENDED:
                 self._child = None
                 return child.ending()
@@ -389,32 +359,6 @@ class Sandbox:
         self.tally.strays += 1
         self._last_stray = stray.text
         self.tally.first_stray = self.tally.first_stray or stray.text
-
-
-def _line(name: str, question: Question) -> bytes:
-    subject = question.subject
-    if isinstance(subject, bytes):
-        return protocol.request_line(protocol.DecodeRequest(id=name, data=subject))
-    if isinstance(subject, AppendRequest):
-        return protocol.request_line(msgspec.structs.replace(subject, id=name))
-    return protocol.request_line(protocol.EncodeRequest(id=name, batch=subject))
-
-
-def _many_line(name: str, questions: Iterable[Question]) -> bytes:
-    many = [question.subject for question in questions if isinstance(question.subject, bytes)]
-    return protocol.request_line(protocol.DecodeRequest(id=name, many=many))
-
-
-def _observe_reply(reply: Reply | Misfit) -> Observation:
-    return observe(reply) if isinstance(reply, Reply) else Garbled(f"not a reply: {reply.why}")
-
-
-def _died(observation: Observation) -> bool:
-    return isinstance(observation, Crashed | Exceeded) or (isinstance(observation, Hung) and bool(observation.stderr))
-
-
-def _outside(observation: Observation) -> bool:
-    return isinstance(observation, Crashed) and observation.signal in _FROM_OUTSIDE
 
 
 def _no_hello(child: Child, trouble: Trouble) -> str:

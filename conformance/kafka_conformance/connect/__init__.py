@@ -34,6 +34,7 @@ class Connection:
         local: whether the codec runs in the process that we start (a
             container's does not, so our limits on that process are not its).
         cleanup: a command that ends what killing the process leaves behind.
+        nest: whether it is a Python module, the last word of *argv*, that can be loaded once and forked.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Connection:
     memory: int = DEFAULT_MEMORY
     local: bool = True
     cleanup: tuple[str, ...] = ()
+    nest: bool = False
 
 
 class CannotRun(Exception):

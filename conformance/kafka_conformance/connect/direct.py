@@ -15,4 +15,4 @@ def import_path() -> tuple[str, str]:
 def direct(module: str, environment: tuple[tuple[str, str], ...] = ()) -> Connection:
     """The connection to *module*, served by this interpreter."""
     argv = (sys.executable, "-m", "kafka_conformance.serve", module.strip())
-    return Connection(name=module, argv=argv, environment=(import_path(), *environment))
+    return Connection(name=module, argv=argv, environment=(import_path(), *environment), nest=True)

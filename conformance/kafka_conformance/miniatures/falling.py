@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from typing import Final
+from zlib import crc32
 
 from kafka_conformance.miniatures.base import Miniature, records_of
 from kafka_conformance.testees import reference
@@ -54,8 +55,17 @@ def _stray_lines(data: bytes) -> list[WireBatch]:
     return reference.decode(data)
 
 
+def _crash_on_a_tenth(data: bytes) -> list[WireBatch]:
+    if not crc32(data) % 10:
+        os._exit(70)
+    return reference.decode(data)
+
+
 CRASHES_ON_HEADERS = Miniature(
     NAME="crashes_on_headers", wrong="a segmentation fault on headers", caught_as="crash", decode=_crash_on_headers
+)
+CRASHES_ON_A_TENTH = Miniature(
+    NAME="crashes_on_a_tenth", wrong="ends on one input in ten", caught_as="crash", decode=_crash_on_a_tenth
 )
 PANICS = Miniature(NAME="panics", wrong="ends on what it should refuse", caught_as="crash", decode=_exit_on_errors)
 HANGS_ON_LZ4 = Miniature(NAME="hangs_on_lz4", wrong="loops for ever on lz4", caught_as="hang", decode=_hang_on_lz4)

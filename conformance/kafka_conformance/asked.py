@@ -1,0 +1,95 @@
+"""What passes between the runner and a sandbox, and the lines that questions become."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from kafka_conformance import protocol
+from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, observe
+from kafka_conformance.protocol import AppendRequest, Misfit, Reply
+from kafka_corpus.wire import WireBatch
+
+# Signals that come from people, process managers and the kernel's memory killer.
+_FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU})
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Bytes to decode, a batch to encode or a payload to append; `heavy` ones are asked alone and may take long."""
+
+    subject: bytes | WireBatch | AppendRequest
+    heavy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An observation, what it took in seconds, and how often the process died over it."""
+
+    observation: Observation
+    seconds: float
+    deaths: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened beside the answers."""
+
+    starts: int = 0
+    strays: int = 0
+    first_stray: str = ""
+    waited: float = 0.0  # seconds spent on cases that hung
+    answers: int = 0
+    unanswered: int = 0
+
+
+@dataclass(slots=True)
+class Learnt:
+    """What was learnt about a testee; all sandboxes of it share this.
+
+    Attributes:
+        many: whether it takes `many`; None until it said hello.
+        fell: how often it fell over a line of many.
+        doubtful: whether it left a trivial question unanswered; then it is asked one by one.
+        takes_rows: whether it takes lines ahead of its replies; None until one of them was late.
+    """
+
+    many: bool | None = None
+    fell: int = 0
+    doubtful: bool = False
+    takes_rows: bool | None = None
+
+
+def line_of(name: str, question: Question) -> bytes:
+    """The line that asks *question*."""
+    subject = question.subject
+    if isinstance(subject, bytes):
+        return protocol.request_line(protocol.DecodeRequest(id=name, data=subject))
+    if isinstance(subject, AppendRequest):
+        return protocol.request_line(msgspec.structs.replace(subject, id=name))
+    return protocol.request_line(protocol.EncodeRequest(id=name, batch=subject))
+
+
+def many_line(name: str, questions: Iterable[Question]) -> bytes:
+    """One line that asks all of *questions*, which are bytes."""
+    many = [question.subject for question in questions if isinstance(question.subject, bytes)]
+    return protocol.request_line(protocol.DecodeRequest(id=name, many=many))
+
+
+def observe_reply(reply: Reply | Misfit) -> Observation:
+    """What a line that names its question amounts to."""
+    return observe(reply) if isinstance(reply, Reply) else Garbled(f"not a reply: {reply.why}")
+
+
+def died(observation: Observation) -> bool:
+    """Whether the process ended over it."""
+    return isinstance(observation, Crashed | Exceeded) or (isinstance(observation, Hung) and bool(observation.stderr))
+
+
+def outside(observation: Observation) -> bool:
+    """Whether somebody else may have ended the process."""
+    return isinstance(observation, Crashed) and observation.signal in _FROM_OUTSIDE
