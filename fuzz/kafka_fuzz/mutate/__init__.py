@@ -34,6 +34,8 @@ __all__ = [
     "own_seeds",
 ]
 
+# How often a mutant may be too long before one is cut.
+TRIES: Final = 4
 # How often each is run in a campaign, out of 100.
 SHARES: Final[dict[Profile, int]] = {"bytes": 10, "repair": 45, "model": 45}
 
@@ -74,13 +76,11 @@ def custom_mutator(data: bytes, max_size: int, seed: int) -> bytes:
     All three profiles take turns.  A mutant that is too long is made again from
     the same numbers, a few times, and then cut: libFuzzer ends a run on longer ones.
     """
-    rng = Random(seed)
-    seeds = (data,) if data else own_seeds()
+    rng, data, ours = Random(seed), bytes(data), own_seeds()
+    # Mostly from *data*; one in four from an entry of ours, and splices come from there.
+    seeds = (data, data, data, ours[int(rng.random() * len(ours))]) if data else ours
     for _ in range(TRIES):
         made = mutate(rng, seeds, draw_profile(rng)).data
         if len(made) <= max_size:
             return made
     return mutate_bytes(rng, (data[:max_size],)).data[:max_size]
-
-
-TRIES: Final = 4

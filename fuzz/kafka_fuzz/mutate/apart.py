@@ -42,6 +42,7 @@ class Part(NamedTuple):
 
     Attributes:
         head: the fixed fields; of a wrapper all that is before its value's bytes.
+        packed: what follows them, as it is.
         payload: the records or inner messages, unpacked; of a plain message its body.
         records: the payload cut into records or messages, as far as they can be followed.
         broken: it could not be unpacked, and *payload* is as it was.
@@ -50,6 +51,7 @@ class Part(NamedTuple):
     magic: int
     codec: Compression
     head: bytes
+    packed: bytes
     payload: bytes
     records: tuple[bytes, ...]
     broken: bool
@@ -60,9 +62,10 @@ class Part(NamedTuple):
         return layout_of(self.magic)
 
     def whole(self, head: bytes | None = None, payload: bytes | None = None) -> bytes:
-        """The entry again, packed, neither size nor checksum mended."""
+        """The entry again, neither size nor checksum mended; packed anew only if there is another *payload*."""
         head = self.head if head is None else head
-        payload = self.payload if payload is None else payload
+        if payload is None:
+            return head + self.packed
         packed = payload if self.broken else pack(self.codec, payload, self.magic)
         if self.magic < MAGIC_VALUE_V2 and self.codec != "none":
             head = head[:-4] + INT32.pack(len(packed))
@@ -102,12 +105,17 @@ def part_of(entry: bytes) -> Part | None:
     if magic < MAGIC_VALUE_V2 and codec not in (None, "none"):
         start = value_start(entry, layout.size)
     if codec is None or start > len(entry):
-        return Part(magic, "none", entry[: layout.size], entry[layout.size :], (), True)
+        return unread(magic, "none", entry, layout.size)
     payload = unpack(codec, entry[start:], magic)
     if payload is None:
-        return Part(magic, codec, entry[:start], entry[start:], (), True)
+        return unread(magic, codec, entry, start)
     cut = batch_records(payload) if magic == MAGIC_VALUE_V2 else messages(payload) if codec != "none" else (payload,)
-    return Part(magic, codec, entry[:start], payload, cut, False)
+    return Part(magic, codec, entry[:start], entry[start:], payload, cut, False)
+
+
+def unread(magic: int, codec: Compression, entry: bytes, start: int) -> Part:
+    """An entry whose payload cannot be unpacked."""
+    return Part(magic, codec, entry[:start], entry[start:], entry[start:], (), True)
 
 
 def value_start(entry: bytes, at: int) -> int:

@@ -216,9 +216,8 @@ def stream_bytes(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
     """Bytes of the packed stream; plain records are edited as such."""
     if part.codec == "none":
         return payload_bytes(part, rng, seeds)
-    packed = part.payload if part.broken else pack(part.codec, part.payload, part.magic)
     name, edit = plain.EDITS[int(rng.random() * len(plain.EDITS))]
-    packed = edit(packed, rng, seeds)
+    packed = edit(part.packed, rng, seeds)
     head = part.head if part.magic == MAGIC_VALUE_V2 else part.head[:-4] + INT32.pack(len(packed))
     return Edited(head + packed, "stream", name, "stream")
 
@@ -267,7 +266,7 @@ def another_codec(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
     at = ATTRIBUTES_OFFSET_V2 + 1
     head = part.head[:at] + bytes((part.head[at] & ~7 | number,)) + part.head[at + 1 :]
     repacked = part._replace(codec=COMPRESSIONS[number], head=head)
-    return Edited(repacked.whole(), "attributes", COMPRESSIONS[number], "entry")
+    return Edited(repacked.whole(payload=part.payload), "attributes", COMPRESSIONS[number], "entry")
 
 
 def wrapped(part: Part, rng: Random) -> Edited:

@@ -33,19 +33,19 @@ def mutate_repair(rng: Random, seeds: Sequence[bytes]) -> Mutant:
     if not parts:
         return unframed(rng, seed, seeds)
     index = int(rng.random() * len(parts))
-    done, labels = edited(parts[index], rng, seeds)
-    entry = sealed(done.entry, rng, labels)
-    others = [mended(part.whole()) for part in parts] if len(parts) > 1 else [entry]
-    others[index] = entry
+    part = parts[index]
+    done, labels = edited(part, rng, seeds)
+    log = [mended(each.whole()) for each in parts[:index]]
+    log.append(sealed(done.entry, rng, labels))
+    log += (mended(each.whole()) for each in parts[index + 1 :])
     if rng.random() < JOINED:
-        index += joined(others, rng, seeds, labels)
-    data = b"".join(others)
+        index += joined(log, rng, seeds, labels)
+    data = b"".join(log)
     if rng.random() < CUT:
         data = data[: int(rng.random() * len(data))]
         labels.append("cut")
-    part = parts[index if index < len(parts) else -1] if len(others) == len(parts) else parts[-1]
-    where = position_of(index, len(others))
-    cell = Cell(part.magic if 0 <= part.magic < 3 else -1, part.codec, done.field, done.edit, "", done.nesting, where)
+    magic = part.magic if 0 <= part.magic < 3 else -1
+    cell = Cell(magic, part.codec, done.field, done.edit, "", done.nesting, position_of(index, len(log)))
     return Mutant(data, "repair", tuple(labels), None, cell)
 
 
