@@ -1,0 +1,170 @@
+"""Causes of findings: which one a finding has, as `causes.toml` says, or one made for it.
+
+What ends a process is told apart by the message and the innermost function, as
+far as standard error shows them; what is refused and fits nothing, by the error.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from kafka_conformance.results import Line
+from kafka_conformance.severity import SEVERITIES
+from kafka_corpus.vectors import matches
+
+# Findings of these classes stop a consumer: their maintainers hear of them before all others.
+SENSITIVE: Final = ("crash", "hang", "memory")
+
+CRASHES: Final = 1
+# Causes that are made here have numbers from there on, by severity.
+MADE: Final = 900
+_LONGEST_SLUG: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why findings are alike.
+
+    Attributes:
+        number: what file names start with; the same in every run.
+        slug: its name; with the testee's, the stable id of a dossier.
+        title: that of an issue.
+        about: what goes wrong, in a few sentences.
+    """
+
+    number: int
+    slug: str
+    title: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the catalogue: a cause, and what fits it."""
+
+    cause: Cause
+    outcomes: tuple[str, ...]
+    ops: tuple[str, ...]
+    rules: tuple[str, ...]
+    cases: tuple[str, ...]
+    field: re.Pattern[str]
+    why: re.Pattern[str]
+
+    def fits(self, line: Line) -> bool:
+        """Whether *line* belongs to it."""
+        named = self.rules or self.cases
+        return (
+            (not self.outcomes or line.outcome in self.outcomes)
+            and (not self.ops or line.op in self.ops)
+            and (not named or self._names(line))
+            and self.field.search(line.field) is not None
+            and self.why.search(line.why) is not None
+        )
+
+    def _names(self, line: Line) -> bool:
+        first = line.rules[0] if line.rules else ""
+        return any(first == rule or first.partition("-")[0] == rule for rule in self.rules) or any(
+            matches(pattern, line.case) for pattern in self.cases
+        )
+
+
+@cache
+def catalogue() -> tuple[Entry, ...]:
+    """The entries of `causes.toml`, in their order."""
+    text = files(__package__).joinpath("causes.toml").read_text(encoding="utf-8")
+    given: list[dict[str, Any]] = tomllib.loads(text)["cause"]
+    words = {each["slug"]: each for each in reversed(given) if "title" in each}
+    return tuple(_entry(each, words[each["slug"]]) for each in given)
+
+
+def _entry(given: dict[str, Any], words: dict[str, Any]) -> Entry:
+    return Entry(
+        cause=Cause(given["number"], given["slug"], words["title"], words["about"]),
+        outcomes=tuple(given.get("outcomes", ())),
+        ops=tuple(given.get("ops", ())),
+        rules=tuple(given.get("rules", ())),
+        cases=tuple(given.get("cases", ())),
+        field=re.compile(given.get("field", "")),
+        why=re.compile(given.get("why", "")),
+    )
+
+
+def cause_of(line: Line) -> Cause:
+    """The cause of a finding."""
+    if line.outcome == "crash":
+        return _crash(line)
+    return next((entry.cause for entry in catalogue() if entry.fits(line)), None) or _made(line)
+
+
+_FATAL: Final = (
+    "Input alone ends the process. A consumer that meets such bytes ends at each restart again, "
+    "until somebody moves its position by hand."
+)
+_PANIC: Final = re.compile(r"(?:panic|fatal error): ([^|]+)")
+_RUST: Final = re.compile(r"panicked at ([^|]+)")
+# A function of a library in a Go stack: host/owner/library/package.(*Type).Method(
+_FRAME: Final = re.compile(r"\b[\w.-]+\.\w+/[\w./-]*?([\w-]+)\.\(?\*?(?:(\w+)\)?\.)?(\w+)\(")
+
+
+def _crash(line: Line) -> Cause:
+    """Its message, and the first function of a library below it."""
+    frame = _FRAME.search(line.why)
+    told = _PANIC.search(line.why) or _RUST.search(line.why)
+    signal = re.search(r"signal (\d+)", line.why)
+    message = steady(told[1].strip() if told else f"signal {signal[1]}" if signal else "the process ends")
+    where = ".".join(part for part in frame.groups() if part) if frame else ""
+    # Without a stack, the format says most about where it happened.
+    slug = slugged(f"crash {where or message + ' ' + line.area}")
+    place = f" in {where}" if where else f" on {line.area.replace('_', ' ')} input"
+    return Cause(
+        CRASHES, slug, f"The process ends{place}: {message}",
+        _FATAL,
+    )  # fmt: skip
+
+
+def _made(line: Line) -> Cause:
+    """For what fits nothing: one for each severity."""
+    number = MADE + SEVERITIES.index(line.outcome) if line.outcome in SEVERITIES else MADE
+    return Cause(
+        number, slugged(f"other {line.outcome}"), _WORDS[line.outcome],
+        "The cases below have their severity in common, and perhaps not one cause.",
+    )  # fmt: skip
+
+
+_WORDS: Final = {
+    "wrong_data": "Other data than the bytes hold are given",
+    "hang": "There is no answer",
+    "memory": "Memory is taken without limit",
+    "accepts_invalid": "Invalid data of other kinds are accepted",
+    "rejects_valid": "Valid data of other kinds are refused",
+    "wrong_error": "Errors are of another kind",
+    "lossy": "Less is given than the bytes hold",
+}
+
+
+def slugged(text: str) -> str:
+    """*text* as a part of a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST_SLUG].strip("-")
+
+
+_ADDRESS: Final = re.compile(r"\b0x[0-9a-f]+\??")
+_ARGUMENTS: Final = re.compile(r"\((?:[^()]*0x…[^()]*)\)")
+_TEMPORARY: Final = re.compile(r"(?<![\w.])/(?:tmp|home|root|var|usr)/[^\s|:)]*/")
+# Milliseconds of our days: a writer that puts the time of the call into its records.
+_CLOCK: Final = re.compile(r"(?<!\d)1(?!795000000\d{3}|700\d{9})[789]\d{11}(?!\d)")
+_GOROUTINE: Final = re.compile(r"goroutine \d+")
+_RANGE: Final = re.compile(r"out of range \[[^]]*\]")
+_IDS: Final = re.compile(r" \+0x…|\(<unknown>\)")
+
+
+def steady(text: str) -> str:
+    """*text* without what differs from run to run: addresses, folders, the clock, the index of a panic."""
+    text = _ADDRESS.sub("0x…", text)
+    text = _IDS.sub("", _GOROUTINE.sub("goroutine", _ARGUMENTS.sub("(…)", text)))
+    text = _CLOCK.sub("(the time of the run)", _TEMPORARY.sub("…/", text))
+    return _RANGE.sub("out of range […]", text)

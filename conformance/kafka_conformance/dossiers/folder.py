@@ -1,0 +1,190 @@
+"""The folder of dossiers: a page for each cause, what was found as JSON, an index, and the states of disclosure.
+
+    README.md                     the index, of all testees in the folder
+    disclosure.toml               kept by hand; causes that are new are added as undisclosed
+    TESTEE-VERSION/NNN-cause.md   a dossier
+    TESTEE-VERSION/findings.json  its testee, and every case with its outcome, by dossier
+
+Writing replaces what is there of the same testees and versions, and leaves all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kafka_conformance.dossiers import disclosure, pages
+from kafka_conformance.dossiers.grouping import Group, Testee, grouped
+from kafka_conformance.reporting.collection import cases_by_id, files
+from kafka_conformance.results import Results, Unusable
+from kafka_conformance.results import read as read_result
+
+FINDINGS: Final = "findings.json"
+INDEX: Final = "README.md"
+
+
+class Dossier(msgspec.Struct, frozen=True):
+    """What `findings.json` says of one cause."""
+
+    id: str
+    file: str
+    title: str
+    outcome: str
+    case: str
+    reach: str
+    sensitive: bool
+    cases: dict[str, str]
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """One `findings.json`."""
+
+    testee: str
+    version: str
+    language: str
+    corpus: str
+    dossiers: list[Dossier]
+
+
+def read(paths: Iterable[Path]) -> list[tuple[Results, list[Group]]]:
+    """The results in *paths* with their findings by cause.
+
+    Raises:
+        Unusable: one is no result, or that of a broker.
+    """
+    found = []
+    for path in files(paths):
+        done = read_result(path)
+        if done.header.testee.get("broker"):
+            raise Unusable(f"{path}: it is of a broker, and dossiers are about codecs")
+        found.append((done, grouped(done, cases_by_id())))
+    return found
+
+
+def made(found: Sequence[tuple[Results, list[Group]]], folder: Path, *, full: bool) -> dict[Path, bytes]:
+    """Every file that is to be in *folder*, by its path in it.
+
+    Raises:
+        BadStates: the states of disclosure cannot be used.
+    """
+    states = disclosure.load(folder)
+    written: dict[Path, bytes] = {}
+    for done, groups in found:
+        for group in groups:
+            whole = full or not group.sensitive or disclosure.is_open(states, group.id)
+            state = states.get(group.id, disclosure.UNDISCLOSED)
+            written[Path(group.testee.folder, group.file)] = pages.page(group, state, whole=whole).encode()
+        if groups:
+            written[Path(groups[0].testee.folder, FINDINGS)] = _findings(done, groups)
+    every = [*_elsewhere(folder, written), *(data for path, data in written.items() if path.name == FINDINGS)]
+    known = sorted(
+        (msgspec.json.decode(data, type=Findings) for data in every), key=lambda one: (one.testee, one.version)
+    )
+    written[Path(disclosure.FILE)] = _states(states, known)
+    written[Path(INDEX)] = _index(known, states)
+    return written
+
+
+def _elsewhere(folder: Path, written: Mapping[Path, bytes]) -> Iterator[bytes]:
+    for path in sorted(folder.glob(f"*/{FINDINGS}")):
+        if path.relative_to(folder) not in written:
+            yield path.read_bytes()
+
+
+def _findings(done: Results, groups: Sequence[Group]) -> bytes:
+    testee = groups[0].testee
+    dossiers = [_dossier(group) for group in groups]
+    given = Findings(testee.name, testee.version, testee.language, done.header.corpus, dossiers)
+    return msgspec.json.format(msgspec.json.encode(given), indent=1) + b"\n"
+
+
+def _dossier(group: Group) -> Dossier:
+    cases = {line.case: line.outcome for line in sorted(group.lines, key=lambda line: line.case)}
+    who = pages.widest(group)
+    return Dossier(
+        group.id, group.file, group.cause.title, group.outcome, group.case.id, who, group.sensitive, dict(cases)
+    )
+
+
+_STATES_HEAD: Final = """\
+# Whether maintainers were told of what stops a consumer; SECURITY.md says how that is done.
+# undisclosed, reported YYYY-MM-DD, fixed in VERSION, public
+[states]
+"""
+
+
+def _states(states: Mapping[str, str], known: Sequence[Findings]) -> bytes:
+    sensitive = {each.id for one in known for each in one.dossiers if each.sensitive}
+    kept = {id_: state for id_, state in states.items() if id_ in sensitive or state != disclosure.UNDISCLOSED}
+    every = {**dict.fromkeys(sensitive, disclosure.UNDISCLOSED), **kept}
+    return (_STATES_HEAD + "".join(f'"{id_}" = "{every[id_]}"\n' for id_ in sorted(every))).encode()
+
+
+_HEAD: Final = """\
+# Bug dossiers
+
+What `kafkaproof certify` found in released codecs, by cause: each page is an issue for its maintainers, with the
+smallest bytes, what Kafka does with them, who can bring them about, and a program that shows it. A test runs the cases
+again, so that a page stays true for its version. What stops a consumer (crash, hang, memory) is a summary until its
+maintainers were told ([SECURITY.md](../SECURITY.md)); `kafkaproof dossier RESULTS --full --out DIR` writes the whole.
+
+All of this is written by `kafkaproof dossier RESULTS --out dossiers`; `disclosure.toml` is kept by hand.
+"""
+
+_REACH: Final = {
+    "producers": "any producer",
+    "some": "any producer, in part",
+    "brokers": "brokers themselves",
+    "hostile": "hostile broker",
+    "writers": "as a writer",
+    "unknown": "not measured",
+}
+
+
+def _index(known: Sequence[Findings], states: Mapping[str, str]) -> bytes:
+    rows = [_HEAD]
+    for one in known:
+        total = sum(len(each.cases) for each in one.dossiers)
+        rows.append(f"## {pages.plain(one.testee)} {pages.plain(one.version)}\n")
+        rows.append(f"{len(one.dossiers)} causes, {total:,} cases.\n")
+        rows.append("| dossier | severity | cases | reach | |\n|---|---|---|---|---|")
+        for each in one.dossiers:
+            state = states.get(each.id, disclosure.UNDISCLOSED) if each.sensitive else ""
+            link = f"[{pages.plain(each.title)}]({folder_of(one)}/{each.file})"
+            rows.append(f"| {link} | {each.outcome} | {len(each.cases)} | {_REACH[each.reach]} | {state} |")
+        rows.append("")
+    return ("\n".join(rows).rstrip() + "\n").encode()
+
+
+def folder_of(one: Findings) -> str:
+    """The folder of a testee and version."""
+    return Testee(one.testee, one.version, one.language).folder
+
+
+def differing(written: Mapping[Path, bytes], folder: Path) -> list[Path]:
+    """Files in *folder* that are not as *written*, missing, or left from another run of the same testee."""
+    other = [path for path, data in written.items() if _content(folder / path) != data]
+    return sorted([*other, *_stale(written, folder)])
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _stale(written: Mapping[Path, bytes], folder: Path) -> Iterator[Path]:
+    for name in {path.parent for path in written if path.parent != Path()}:
+        for path in (folder / name).glob("[0-9][0-9][0-9]-*.md"):
+            if path.relative_to(folder) not in written:
+                yield path.relative_to(folder)
+
+
+def write(written: Mapping[Path, bytes], folder: Path) -> None:
+    """Make *folder* hold *written*, and nothing else of the same testees and versions."""
+    for path in _stale(written, folder):
+        (folder / path).unlink()
+    for path, data in written.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)

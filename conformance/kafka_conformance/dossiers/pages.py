@@ -1,0 +1,349 @@
+"""A dossier as Markdown: an issue that could be sent to the maintainers as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from kafka_conformance.dossiers import reach
+from kafka_conformance.dossiers.causes import steady
+from kafka_conformance.dossiers.grouping import Group
+from kafka_conformance.dossiers.reproduce import reproducer
+from kafka_conformance.explain_view import lines as explained_lines
+from kafka_conformance.hostile import printable
+from kafka_conformance.judge import OUTCOMES
+from kafka_conformance.reporting.details import answer_text
+from kafka_conformance.results import Line
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.vectors import input_of
+from kafka_corpus.wire import to_wire
+from kafka_records import Batch, encode, explain
+from kafka_records.rules import rule
+
+WIDTH: Final = 118
+MOST_BYTES: Final = 4096  # of an input that is shown; `kafkaproof explain --case` has all of it
+MOST_EXPLAINED: Final = 64 * 1024
+MOST_ROWS: Final = 100
+MOST_CASES: Final = 30
+MOST_HEX: Final = 400  # digits of bytes that were written
+
+SEVERITY: Final = {
+    "wrong_data": "other data than the bytes hold, without an error",
+    "crash": "the process ends",
+    "hang": "no answer within the time limit",
+    "memory": "more memory than the limit",
+    "accepts_invalid": "what must be refused is accepted",
+    "rejects_valid": "what must be accepted is refused",
+    "wrong_error": "refused for another reason",
+    "lossy": "less than the bytes hold",
+}
+_WHO: Final = {
+    "producers": "**any producer can store this**",
+    "brokers": "**brokers write this themselves** (LogAppendTime, transaction markers, cleaned or converted logs)",
+    "hostile": "**only a hostile broker**, or damage behind it: no release stores it so from a producer",
+    "writers": "**whoever writes with this library**",
+    "unknown": "not measured",
+}
+
+
+def page(group: Group, state: str, *, whole: bool) -> str:
+    """The Markdown page of *group*; without *whole* only what may be said before its maintainers were told."""
+    parts = _whole(group) if whole else _withheld(group)
+    return "\n".join([*_head(group, state), *parts]).rstrip() + "\n"
+
+
+def _head(group: Group, state: str) -> Iterator[str]:
+    testee = group.testee
+    counts = Counter(line.outcome for line in group.lines)
+    severities = ", ".join(f"{counts[each]} × `{each}` ({SEVERITY[each]})" for each in OUTCOMES if counts[each])
+    yield f"# {testee.name}: {plain(group.cause.title)}"
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    yield f"| Library | {plain(testee.name)} {plain(testee.version)} ({plain(testee.language)}) |"
+    yield f"| Severity | {severities} |"
+    yield f"| Smallest case | `{group.case.id}` |"
+    yield f"| Reach | {_summary(group)} |"
+    if group.sensitive:
+        yield f"| Disclosure | {state} |"
+    yield f"| Dossier | `{group.id}` |"
+    yield ""
+
+
+def _withheld(group: Group) -> Iterator[str]:
+    yield "Findings of this class stop a consumer, so the maintainers are told first"
+    yield "([SECURITY.md](../../SECURITY.md)). Until then there is this summary. Those who need the rest make it:"
+    yield ""
+    yield "```sh"
+    yield f"kafkaproof certify {group.testee.name} --only '{group.case.id}' --report found"
+    yield f"kafkaproof dossier found --full --out private   # {group.id}"
+    yield "```"
+
+
+def _whole(group: Group) -> Iterator[str]:
+    yield plain(group.cause.about)
+    yield ""
+    yield from _rules(group)
+    yield from _bytes(group.case)
+    yield from _answers(group)
+    yield from _program(group)
+    yield from _kafka(group)
+    yield from _others(group)
+
+
+def _rules(group: Group) -> Iterator[str]:
+    yield "## What holds"
+    yield ""
+    counted = Counter(line.rules[0] for line in group.lines if line.rules)
+    first = list(group.case.rules[:1])
+    for id_ in [
+        *first,
+        *sorted((other for other in counted if other not in first), key=lambda one: (-counted[one], one)),
+    ][:6]:
+        known = rule(id_)
+        sources = ", ".join(known.sources)
+        yield f"- **{id_}** {plain(known.statement)} {plain(known.outcome)}".rstrip() + f" ({plain(sources)})"
+    yield ""
+
+
+def _bytes(case: Case) -> Iterator[str]:
+    yield "## The smallest case"
+    yield ""
+    yield f"`{case.id}`: {plain(case.title)}"
+    yield ""
+    given = input_of(case)
+    if isinstance(given, Batch):
+        yield "What is written:"
+        yield ""
+        yield from _fenced(_batch(given))
+        right = _written(case, given)
+        if right is not None:
+            yield "As Kafka writes it:"
+            yield ""
+            yield from _fenced(_explained(right))
+        return
+    if isinstance(case.input, Recipe):
+        arguments = ", ".join(f"{name}={value!r}" for name, value in case.input.args.items())
+        yield f"{len(given):,} bytes, made by `{case.input.name}({arguments})` of `kafka_corpus.recipes`; their start:"
+    elif len(given) > MOST_BYTES:
+        yield f"{len(given):,} bytes; their start:"
+    else:
+        yield f"{len(given):,} bytes:"
+        yield ""
+        yield from _fenced(given.hex()[at : at + 96] for at in range(0, 2 * len(given), 96))
+    yield ""
+    yield from _fenced(_explained(given[:MOST_EXPLAINED]))
+
+
+def _written(case: Case, batch: Batch) -> bytes | None:
+    if case.expect.data is not None:
+        return case.expect.data
+    try:
+        return encode(batch)
+    except ValueError:  # that it cannot be written is the case
+        return None
+
+
+def _batch(batch: Batch) -> Iterator[str]:
+    wire = to_wire(batch)
+    fields = {name: getattr(wire, name) for name in wire.__struct_fields__ if name != "records"}
+    yield ", ".join(f"{name} {value}" for name, value in fields.items())
+    for record in batch.records[:MOST_CASES]:
+        fields = f"timestamp {record.timestamp}, key {_data(record.key)}, value {_data(record.value)}"
+        headers = ", ".join(f"{_data(header.key)}: {_data(header.value)}" for header in record.headers)
+        yield f"  offset {record.offset}, {fields}" + (f", headers {headers}" if headers else "")
+
+
+def _data(value: bytes | None) -> str:
+    if value is None:
+        return "null"
+    short = value[:40]
+    text = f'"{short.decode()}"' if short.isascii() and short.decode().isprintable() else f"0x{short.hex()}"
+    return text if len(value) <= len(short) else f"{text}… ({len(value):,} bytes)"
+
+
+def _explained(data: bytes) -> Iterator[str]:
+    rows = [line.plain.rstrip() for line in explained_lines(explain(data), WIDTH)]
+    rows = rows[1:] if not rows[0] else rows
+    yield from rows[:MOST_ROWS]
+    if len(rows) > MOST_ROWS:
+        yield f"… {len(rows) - MOST_ROWS:,} more lines (`kafkaproof explain --case` has them)"
+
+
+def _fenced(rows: Iterator[str] | Sequence[str]) -> Iterator[str]:
+    kept = list(rows)
+    yield "```text"
+    yield from kept
+    yield "```"
+    yield ""
+
+
+def _answers(group: Group) -> Iterator[str]:
+    case, line = group.case, group.lines[0]
+    expect = case.expect
+    yield "## Expected and actual"
+    yield ""
+    kinds = f", for a reason like {' or '.join(expect.kinds)}" if expect.kinds else ""
+    if expect.verdict == "invalid":
+        yield f"Expected: an error{kinds}."
+    elif case.op == "decode":
+        yield f"Expected: {'these records' if expect.verdict == 'valid' else 'these records, or an error'}:"
+        yield ""
+        yield from _fenced(row for batch in expect.batches[:5] for row in _batch(batch))
+    else:
+        yield "Expected: the bytes above (compressed ones may differ, what they hold may not)."
+    if expect.why:
+        yield ""
+        yield plain(expect.why)
+    yield ""
+    yield f"Actual: `{line.outcome}`: {told(line)}"
+    yield ""
+
+
+def told(line: Line) -> str:
+    """What the testee did, as code that no Markdown gets out of."""
+    text = printable(steady(line.why), 400).replace("`", "'")
+    return f"`{text}`"
+
+
+def _program(group: Group) -> Iterator[str]:
+    yield "## Reproducer"
+    yield ""
+    made = reproducer(group)
+    if made is None:
+        yield f"`kafkaproof certify {group.testee.name} --only '{group.case.id}'` shows it again."
+        yield ""
+        return
+    names = " and ".join(f"`{name}`" for name in made.files)
+    yield f"{made.language}; {plain(group.testee.name)} {plain(group.testee.version)}. In an empty folder with {names}:"
+    yield ""
+    yield from _listing("sh", [*made.setup, made.run])
+    for name, text in made.files.items():
+        yield f"`{name}`:"
+        yield ""
+        yield from _listing(_LANGUAGES.get(name.rpartition(".")[2], ""), text.rstrip().split("\n"))
+
+
+_LANGUAGES: Final = {
+    "go": "go", "rs": "rust", "py": "python", "js": "js", "mjs": "js", "java": "java", "toml": "toml", "xml": "xml",
+}  # fmt: skip
+
+
+def _listing(language: str, rows: Sequence[str]) -> Iterator[str]:
+    yield f"```{language}"
+    yield from rows
+    yield "```"
+    yield ""
+
+
+def _kafka(group: Group) -> Iterator[str]:
+    case = group.case
+    yield "## What Apache Kafka does"
+    yield ""
+    for release, answer in _java(case).items():
+        yield f"- Java client {release}: {plain(answer_text(answer))}"
+    found = reach.reach_of(case)
+    predicted = " (predicted by the specification, not measured)" if found.predicted else ""
+    if found.answers:
+        yield f"- Brokers that are sent these bytes by a producer{predicted}:"
+        yield ""
+        yield "| releases | answer |"
+        yield "|---|---|"
+        for text, releases in _runs(found):
+            yield f"| {releases} | {plain(text)} |"
+    yield ""
+    yield f"Reach: {_WHO[reach.who(case, found)]}."
+    wider = _wider(group, found)
+    if wider:
+        yield wider
+    yield ""
+
+
+def _java(case: Case) -> Mapping[str, Any]:
+    given = case.evidence.get("java", {})
+    return given if isinstance(given, dict) else {}
+
+
+def _runs(found: reach.Reach) -> list[tuple[str, str]]:
+    """Answers with their releases, neighbours with one answer together."""
+    runs: list[tuple[str, list[str]]] = []
+    for release, answer in found.answers.items():
+        if runs and runs[-1][0] == str(answer):
+            runs[-1][1].append(release)
+        else:
+            runs.append((str(answer), [release]))
+    return [(text, span(releases)) for text, releases in runs]
+
+
+def span(releases: Sequence[str]) -> str:
+    """Releases in a row, in short."""
+    return ", ".join(releases) if len(releases) < 3 else f"{releases[0]} to {releases[-1]} ({len(releases)} releases)"
+
+
+def _summary(group: Group) -> str:
+    found, who = reach.reach_of(group.case), widest(group)
+    if who == "some":
+        return "**any producer can store some of the cases**, but not the smallest"
+    releases = found.stored()
+    return f"{_WHO[who]}: {span(releases)}" if releases else _WHO[who].partition(",")[0]
+
+
+def _wider(group: Group, found: reach.Reach) -> str:
+    """How far the other cases of the group reach."""
+    if group.case.op != "decode" or len(group.lines) == 1:
+        return ""
+    return _count_of(group) if not found.stored() else ""
+
+
+def _count_of(group: Group) -> str:
+    storable = [(line.case, stored) for line, stored in stored_of(group) if stored]
+    if not storable:
+        return f"None of the {len(group.lines)} cases of this cause is stored from a producer."
+    case, releases = storable[0]
+    some = f"Of the {len(group.lines)} cases of this cause {len(storable)}"
+    return f"{some} are stored from any producer, `{case}` by {span(releases)}."
+
+
+def widest(group: Group) -> str:
+    """Who can bring about the smallest case; `some` if any producer can others, but not this one."""
+    who = reach.who(group.case, reach.reach_of(group.case))
+    return "some" if who == "hostile" and any(stored for _, stored in stored_of(group)) else who
+
+
+def stored_of(group: Group) -> list[tuple[Line, list[str]]]:
+    """The group's decode cases, each with the releases that store it."""
+    cases = _cases(group)
+    return [(line, reach.reach_of(cases[line.case]).stored()) for line in group.lines if line.op == "decode"]
+
+
+def _cases(group: Group) -> Mapping[str, Case]:
+    from kafka_conformance.reporting.collection import cases_by_id
+
+    return cases_by_id() if len(group.lines) > 1 else {group.case.id: group.case}
+
+
+def _others(group: Group) -> Iterator[str]:
+    yield f"## The {len(group.lines)} cases of this cause" if len(group.lines) > 1 else "## The case"
+    yield ""
+    yield "| case | rule | severity | what happened |"
+    yield "|---|---|---|---|"
+    for line in group.lines[:MOST_CASES]:
+        shown = cell(told(line)[:160].rstrip("`"))
+        yield f"| `{cell(line.case)}` | {line.rules[0] if line.rules else ''} | {line.outcome} | {shown}` |"
+    if len(group.lines) > MOST_CASES:
+        yield ""
+        yield f"And {len(group.lines) - MOST_CASES} more: see `findings.json` beside this page."
+    yield ""
+    yield f"Found by [Kafkaproof](../../README.md): `kafkaproof certify {group.testee.name} --only '{group.case.id}'`"
+
+
+def cell(text: str) -> str:
+    """*text* in a cell of a table."""
+    return text.replace("|", "\\|")
+
+
+def plain(text: str) -> str:
+    """*text* as Markdown that says the same: no markup of its own, one line."""
+    shown = printable(text, 2000)
+    return "".join(f"\\{char}" if char in "\\`*_<>[]|" else char for char in shown)

@@ -1,0 +1,271 @@
+"""Who can put such bytes before a consumer: what real brokers answered when they were produced.
+
+Most of it is in the corpus's ledger, which has the answers of all releases to the
+inputs of decode cases.  What the ledger lacks (inputs that are made when they are
+needed) is measured by `kafkaproof dossier --measure RELEASE` and kept in
+`reach.ndjson`; what nobody measured is predicted by the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from kafka_conformance.broker.releases import RELEASES
+from kafka_conformance.broker.wire.errors import ERROR_NAMES
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.compiler import package_root
+from kafka_corpus.evidence import brokers
+from kafka_corpus.played import scenario_of
+from kafka_corpus.prediction import predict
+from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Made, Produce, Scenario, StepAnswer
+from kafka_corpus.vectors import content_hash, input_of
+from kafka_records import Batch, RecordFormatError, decode
+from kafka_records.layout import MAGIC_OFFSET
+
+FILE: Final = "reach.ndjson"
+# Valid data of these groups come from brokers themselves: markers, what the cleaner leaves, what is converted.
+BROKERS_OWN: Final = ("CLN", "CNV", "KRF", "SEG", "TXN")
+_PREFIX: Final = 12  # bytes: offset and size
+_SMALLEST: Final = 14
+_LAST_PRODUCE_OF_V1: Final = 2
+
+# How much of a payload is left in what a fetch gives.
+Kept = Literal[
+    "as it is",  # but for offsets and the leader epoch
+    "in part, still wrong",
+    "with other offsets",  # written anew with the same records, in the same format
+    "anew",
+    "nothing",
+]
+# What a consumer then gets shows what the case is about.
+SHOWS: Final = ("as it is", "in part, still wrong", "with other offsets")
+# These are about how bytes say something, which is gone when records are written anew.
+_OF_BYTES: Final = ("VAR", "GZP", "SNP", "LZ4", "ZST", "LEG")
+Who = Literal["producers", "brokers", "hostile", "writers", "unknown"]
+
+
+class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a broker did with a payload: an error code, or how it kept it; `ended` if it did not survive."""
+
+    error_code: int = 0
+    kept: Kept = "nothing"
+    closed: bool = False
+    ended: bool = False
+
+    @property
+    def reaches(self) -> bool:
+        """Whether a consumer can meet the bytes because of it."""
+        return not (self.error_code or self.closed or self.ended) and self.kept in SHOWS
+
+    def __str__(self) -> str:
+        if self.ended:
+            return "the broker ends"
+        if self.closed:
+            return "closes the connection"
+        if self.error_code:
+            return f"refuses it: {ERROR_NAMES.get(self.error_code, 'error')} ({self.error_code})"
+        kept = {
+            "anew": "stores the records anew, so that this is gone",
+            "nothing": "takes it, and stores nothing of it",
+        }
+        return kept.get(self.kept, f"stores it and serves it {self.kept}")
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One line of `reach.ndjson`: a case, the hash of its content, and answers by release."""
+
+    case: str
+    sha256: str
+    answers: dict[str, Told]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Answers to the bytes of one case, releases in order; *predicted* if the reference gave them."""
+
+    answers: Mapping[str, Told]
+    predicted: bool = False
+
+    def stored(self) -> list[str]:
+        """The releases on which a consumer can meet it."""
+        return [release for release, told in self.answers.items() if told.reaches]
+
+
+def order(releases: Iterable[str]) -> list[str]:
+    """Releases, oldest first."""
+    known = [each.name for each in RELEASES]
+    return sorted(releases, key=lambda name: (known.index(name) if name in known else len(known), name))
+
+
+def who(case: Case, reach: Reach) -> Who:
+    """Who can bring it about."""
+    if case.op == "encode":
+        return "writers"
+    if reach.stored():
+        return "producers"
+    if case.expect.verdict == "valid" and (
+        _prefix_of(case) in BROKERS_OWN or any(map(_of_broker, case.expect.batches))
+    ):
+        return "brokers"
+    return "hostile" if reach.answers else "unknown"
+
+
+def _prefix_of(case: Case) -> str:
+    return case.rules[0].partition("-")[0]
+
+
+def _of_broker(batch: Batch) -> bool:
+    """Whether a broker writes such batches by itself, and takes them from nobody."""
+    span = batch.last_offset - batch.base_offset + 1
+    stamped = batch.timestamp_type == "append" or batch.delete_horizon is not None
+    return stamped or batch.control or len(batch.records) != span
+
+
+def reach_of(case: Case) -> Reach:
+    """What brokers answered to the bytes of *case*, from the ledger, else as measured, else as predicted."""
+    if case.op != "decode":
+        return Reach({})
+    scenario = asked(case)
+    recorded = _ledger().get(case.id)
+    if recorded is not None and recorded.sha256 == content_hash(case):
+        given = input_of(case)
+        assert isinstance(given, bytes)
+        found = {release: told(case, given, steps[0]) for release, steps in recorded.by_release().items() if steps}
+        return Reach({release: found[release] for release in order(found)})
+    kept = measured().get(case.id)
+    if kept is not None and kept.sha256 == content_hash(case):
+        return Reach({release: kept.answers[release] for release in order(kept.answers)})
+    return Reach({} if isinstance(case.input, Recipe) else _predicted(case, scenario), predicted=True)
+
+
+def _predicted(case: Case, scenario: Scenario) -> dict[str, Told]:
+    found = {}
+    for release in (each.name for each in RELEASES if scenario.concerns(each.name)):
+        said = predict(scenario, release)
+        if said:
+            given = input_of(case)
+            assert isinstance(given, bytes)
+            found[release] = told(case, given, said[0])
+    return found
+
+
+def asked(case: Case) -> Scenario:
+    """What a broker is asked about a decode case; an input that is made is made by the recorder too."""
+    if not isinstance(case.input, Recipe):
+        scenario = scenario_of(case)
+        assert scenario is not None
+        return scenario
+    data = input_of(case)
+    assert isinstance(data, bytes)
+    is_v2 = len(data) <= MAGIC_OFFSET or data[MAGIC_OFFSET] >= 2
+    made = Made(case.input.name, dict(case.input.args))
+    step = Produce(recipe=made, api_version=NEWEST if is_v2 else _LAST_PRODUCE_OF_V1)
+    return Scenario(steps=(step,), until="" if is_v2 else LAST_OF_V1).bounded()
+
+
+def told(case: Case, given: bytes, answer: StepAnswer) -> Told:
+    """What *answer* to the bytes *given* amounts to."""
+    if answer.error_code or answer.closed or answer.ended or answer.silent:
+        return Told(answer.error_code, closed=answer.closed or answer.silent, ended=answer.ended)
+    return Told(kept=_kept(case, given, answer.data))
+
+
+def _kept(case: Case, given: bytes, stored: bytes) -> Kept:
+    if not stored:
+        return "nothing"
+    if placed(given) == placed(stored):
+        return "as it is"
+    if case.expect.verdict == "invalid":
+        return "in part, still wrong" if _refused(stored) else "anew"
+    alike = _prefix_of(case) not in _OF_BYTES and _content(given) == _content(stored)
+    return "with other offsets" if alike else "anew"
+
+
+def _content(data: bytes) -> list[object] | None:
+    """What batches hold, offsets aside; None if they cannot be read."""
+    try:
+        return [
+            (
+                batch.magic,
+                batch.compression,
+                batch.timestamp_type,
+                [record._replace(offset=0) for record in batch.records],
+            )
+            for batch in decode(data)
+        ]
+    except RecordFormatError:
+        return None
+
+
+def _refused(stored: bytes) -> bool:
+    try:
+        decode(stored)
+    except RecordFormatError:
+        return True
+    return False
+
+
+def placed(data: bytes) -> bytes:
+    """A log without what a broker sets without looking inside: the offsets of its entries and leader epochs."""
+    found, at = bytearray(data), 0
+    while at + _PREFIX <= len(data):
+        size = int.from_bytes(data[at + 8 : at + _PREFIX], "big", signed=True)
+        end = at + _PREFIX + size
+        if size < _SMALLEST or end > len(data):
+            break
+        found[at : at + 8] = bytes(8)
+        if data[at + MAGIC_OFFSET] >= 2:
+            found[at + _PREFIX : at + MAGIC_OFFSET] = bytes(4)
+        at = end
+    return bytes(found)
+
+
+@cache
+def _ledger() -> brokers.Ledger:
+    return brokers.load(package_root())
+
+
+@cache
+def measured() -> Mapping[str, Measured]:
+    """`reach.ndjson`, by case id."""
+    source = files(__package__).joinpath(FILE)
+    lines = msgspec.json.Decoder(Measured).decode_lines(source.read_bytes()) if source.is_file() else []
+    return {line.case: line for line in lines}
+
+
+def unmeasured(cases: Iterable[Case], release: str) -> Iterator[Case]:
+    """Those of *cases* to which nobody has an answer of *release* yet."""
+    for case in cases:
+        if case.op == "decode" and asked(case).concerns(release) and release not in _known(case):
+            yield case
+
+
+def _known(case: Case) -> Mapping[str, Told]:
+    reach = reach_of(case)
+    return {} if reach.predicted else reach.answers
+
+
+def with_answers(release: str, answers: Mapping[str, tuple[Case, Told]]) -> dict[str, Measured]:
+    """What is kept, with *answers* of *release* by case id; of cases that have changed only the new ones."""
+    kept = dict(measured())
+    for id_, (case, answer) in answers.items():
+        content = content_hash(case)
+        old = kept.get(id_)
+        before = old.answers if old is not None and old.sha256 == content else {}
+        found = {**before, release: answer}
+        kept[id_] = Measured(id_, content, {name: found[name] for name in order(found)})
+    return kept
+
+
+def write(kept: Mapping[str, Measured], path: Path | None = None) -> None:
+    """Replace `reach.ndjson` (or *path*), sorted by id."""
+    path = path or Path(str(files(__package__).joinpath(FILE)))
+    path.write_bytes(b"".join(msgspec.json.encode(kept[id_]) + b"\n" for id_ in sorted(kept)))
+    measured.cache_clear()

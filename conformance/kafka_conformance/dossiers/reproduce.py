@@ -1,0 +1,160 @@
+"""Reproducers: programs in the testee's own language that need its library and the bytes, nothing of ours.
+
+There is a text for each testee and operation in `reproducers`, with places in
+capitals between `@`; lines that end in `large` after a comment sign are for
+inputs that are deflated.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import tomllib
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from kafka_conformance.dossiers.grouping import Group
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import input_of
+from kafka_records import Batch, Record
+from kafka_records.constants import COMPRESSIONS
+
+# Bytes: longer inputs repeat themselves, and become a few lines when they are deflated twice.
+MOST_PLAIN: Final = 2048
+_LARGE: Final = re.compile(r" *(?://|#)(large)((?:: .*)?)$")
+_SMALL: Final = re.compile(r" *//small$")
+
+
+@dataclass(frozen=True, slots=True)
+class Reproducer:
+    """A program, and what it takes to run it.
+
+    Attributes:
+        language: its language.
+        files: texts by file name; the program is the first.
+        setup: commands for once, in the folder of the files.
+        run: the command.
+    """
+
+    language: str
+    files: Mapping[str, str]
+    setup: tuple[str, ...]
+    run: str
+
+
+def reproducer(group: Group, case: Case | None = None) -> Reproducer | None:
+    """The program for a case of *group*, the first if none is given; None if there is no text for its testee."""
+    known = _index().get(group.testee.name)
+    case = case or group.case
+    text = _text(group.testee.name, case.op)
+    if known is None or text is None:
+        return None
+    places = {"@TITLE@": group.cause.title, "@VERSION@": group.testee.version}
+    program = _decode(text, case, places) if case.op == "decode" else _encode(text, case, places, known["language"])
+    version = group.testee.version
+    extra = {name: body.replace("{version}", version) for name, body in known.get("extra", {}).items()}
+    setup = tuple(
+        command.replace("{version}", version) for command in known.get(f"setup_{case.op}", known.get("setup", ()))
+    )
+    return Reproducer(known["language"], {known["file"]: program} | extra, setup, known["run"])
+
+
+@cache
+def _index() -> Mapping[str, dict[str, Any]]:
+    return tomllib.loads(files(__package__).joinpath("reproducers", "index.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _text(testee: str, op: str) -> str | None:
+    names = sorted(each.name for each in files(__package__).joinpath("reproducers").iterdir())
+    name = next((name for name in names if name.startswith(f"{testee}.{op}.")), None)
+    return None if name is None else files(__package__).joinpath("reproducers", name).read_text(encoding="utf-8")
+
+
+def _decode(text: str, case: Case, places: Mapping[str, str]) -> str:
+    data = input_of(case)
+    assert isinstance(data, bytes)
+    large = len(data) > MOST_PLAIN
+    digits = (zlib.compress(zlib.compress(data, 9), 9) if large else data).hex()
+    lines = "\n".join(textwrap.wrap(digits, 96))
+    chosen = "\n".join(_lines(text, large=large))
+    return _filled(chosen, {**places, "@HEX@": lines})
+
+
+def _lines(text: str, *, large: bool) -> Iterator[str]:
+    for line in text.rstrip().split("\n"):
+        marked, small = _LARGE.search(line), _SMALL.search(line)
+        if not marked and not small:
+            yield line
+        elif marked and large:
+            remark, sign = marked[2].removeprefix(": "), "#" if "#large" in line else "//"
+            yield line[: marked.start()] + (f"  {sign} {remark}" if remark else "")
+        elif small and not large:
+            yield line[: small.start()]
+
+
+def _filled(text: str, places: Mapping[str, str]) -> str:
+    for place, given in places.items():
+        text = text.replace(place, given)
+    return text + "\n"
+
+
+def _encode(text: str, case: Case, places: Mapping[str, str], language: str) -> str:
+    batch = input_of(case)
+    assert isinstance(batch, Batch)
+    words = {True: "True", False: "False"} if language == "Python" else {True: "true", False: "false"}
+    codec = COMPRESSIONS.index(batch.compression)
+    return _filled(text.rstrip(), {
+        **places,
+        "@MAGIC@": str(batch.magic), "@CODEC@": str(codec), "@COMPRESSION@": batch.compression,
+        "@PRODUCER_ID@": str(batch.producer_id), "@PRODUCER_EPOCH@": str(batch.producer_epoch),
+        "@BASE_SEQUENCE@": str(batch.base_sequence), "@LEADER_EPOCH@": str(batch.partition_leader_epoch),
+        "@BASE_OFFSET@": str(batch.base_offset), "@LAST_OFFSET@": str(batch.last_offset),
+        "@MAX_TIMESTAMP@": str(batch.max_timestamp), "@TRANSACTIONAL@": words[batch.transactional],
+        "@CONTROL@": words[batch.control], "@APPEND@": words[batch.timestamp_type == "append"],
+        "@RECORDS@": "\n".join(LITERALS[language](record) for record in batch.records),
+    })  # fmt: skip
+
+
+def _python(record: Record) -> str:
+    def text(data: bytes | None) -> str:
+        return "None" if data is None else f"bytes.fromhex({data.hex()!r})"
+
+    headers = ", ".join(f"({header.key.decode()!r}, {text(header.value)})" for header in record.headers)
+    return f"    ({record.offset}, {record.timestamp}, {text(record.key)}, {text(record.value)}, [{headers}]),"
+
+
+def _go(record: Record) -> str:
+    def text(data: bytes | None) -> str:
+        return "nil" if data is None else f'unhex("{data.hex()}")'
+
+    headers = ", ".join(f"{{{text(header.key)}, {text(header.value)}}}" for header in record.headers)
+    fields = f"{record.offset}, {record.timestamp}, {text(record.key)}, {text(record.value)}"
+    return f"\t{{{fields}, {f'[]header{{{headers}}}' if headers else 'nil'}}},"
+
+
+def _rust(record: Record) -> str:
+    def text(data: bytes | None) -> str:
+        return "None" if data is None else f'Some(unhex("{data.hex()}"))'
+
+    headers = ", ".join(f'(unhex("{header.key.hex()}"), {text(header.value)})' for header in record.headers)
+    fields = f"{record.offset}, {record.timestamp}, {text(record.key)}, {text(record.value)}"
+    return f"        ({fields}, vec![{headers}]),"
+
+
+def _javascript(record: Record) -> str:
+    def text(data: bytes | None) -> str:
+        return "null" if data is None else f"unhex('{data.hex()}')"
+
+    headers = ", ".join(f"[unhex('{header.key.hex()}').toString(), {text(header.value)}]" for header in record.headers)
+    fields = f"timestamp: {record.timestamp}n, key: {text(record.key)}, value: {text(record.value)}"
+    return f"  {{ {fields}, headers: [{headers}] }},"
+
+
+LITERALS: Final[Mapping[str, Callable[[Record], str]]] = {
+    "Python": _python, "Go": _go, "Rust": _rust, "JavaScript": _javascript,
+}  # fmt: skip

@@ -1,0 +1,83 @@
+"""Run a reproducer, and say whether it shows what its dossier says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kafka_conformance.dossiers.reproduce import Reproducer
+from kafka_conformance.results import Line
+
+SETUP_LIMIT: Final = 600  # seconds
+_RIGHT: Final = re.compile(r"^error: (?:none|<nil>|null)?\s*$", re.MULTILINE)
+_ERROR: Final = re.compile(r"^error: ", re.MULTILINE)
+_GOT: Final = re.compile(r"got (-?\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a program said and how it ended; no exit code if it did not end in time."""
+
+    output: str
+    errors: str
+    exit_code: int | None
+
+
+def prepare(made: Reproducer, folder: Path) -> None:
+    """Write the files into *folder* and run the commands for once; Python packages are those that are here.
+
+    Raises:
+        subprocess.CalledProcessError: a command failed.
+    """
+    write(made, folder)
+    for command in made.setup:
+        if not command.startswith("pip "):
+            subprocess.run(command, cwd=folder, shell=True, check=True, capture_output=True, timeout=SETUP_LIMIT)
+
+
+def write(made: Reproducer, folder: Path) -> None:
+    """Write the files alone."""
+    for name, text in made.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def run(made: Reproducer, folder: Path, limit: float = 120) -> Ran:
+    """Run the program in *folder*, for *limit* seconds at most."""
+    command = re.sub(r"^python ", f"{sys.executable} ", made.run)
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            shell=True,
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit,
+        )
+    except subprocess.TimeoutExpired as late:
+        return Ran(str(late.stdout or ""), str(late.stderr or ""), None)
+    return Ran(done.stdout, done.stderr, done.returncode)
+
+
+def shows(line: Line, ran: Ran) -> bool:
+    """Whether *ran* shows what *line* says."""
+    wrote, refused = "written: " in ran.output, bool(_ERROR.search(ran.output)) and not _RIGHT.search(ran.output)
+    if line.outcome in ("crash", "hang", "memory"):
+        return ran.exit_code != 0 or refused
+    if ran.exit_code != 0:
+        return False
+    if line.outcome in ("rejects_valid", "wrong_error"):
+        return refused
+    if line.op == "encode":
+        return wrote
+    got = _GOT.search(line.why)
+    # A field that records do not have cannot be seen in them.
+    of_records = "records[" in line.field and line.field.endswith((".offset", ".timestamp"))
+    return bool(_RIGHT.search(ran.output)) and (not got or not of_records or got[1] in ran.output)
