@@ -17,6 +17,7 @@ OTHERS = {
     "reference/kafka_records/rules/": "the rule catalogue: one TOML file for each area",
     "corpus/kafka_corpus/goldens/": "the compiled vectors, their manifest and the ledger of ids",
     "conformance/testees/": "adapters in other languages: one source file, one build file, a short README each",
+    "dossiers/": "findings in released codecs by cause, written by `kafkaproof dossier`; their states of disclosure",
     "tests/": "see `tests/README.md`",
     ".ci/run": "what a new machine does: the README's two commands, and more where Java is there",
     ".ci/containers": "runs a command where brokers can run in containers",

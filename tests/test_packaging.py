@@ -50,6 +50,8 @@ def test_packages_are_typed(package: str) -> None:
         ("kafka_records", "rules", ".toml"),
         ("kafka_corpus", "goldens", ".ndjson.gz"),
         ("kafka_corpus", "goldens", ".json"),
+        ("kafka_conformance", "dossiers", ".toml"),
+        ("kafka_conformance", "dossiers/reproducers", ".txt"),
         ("kafka_conformance", "reporting/assets", ".html"),
         ("kafka_conformance", "reporting/assets", ".js"),
     ],

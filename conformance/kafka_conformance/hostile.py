@@ -15,7 +15,9 @@ MAX_TEXT: Final = 400
 # Of a standard error, bytes: what the child keeps of it.
 _READ: Final = 16 * 1024
 # How runtimes begin to say why they end; the frames that led there follow, innermost first.
-_WHY: Final = re.compile(r"panic: |fatal error: |thread '.*' panicked at |Exception in thread |SIG[A-Z]+: ")
+_WHY: Final = re.compile(
+    r"panic: |fatal error: |thread '.*' panicked at |Exception in thread |SIG[A-Z]+: |[A-Z]?\w*Error: "
+)
 
 
 def printable(text: str | bytes, limit: int = MAX_TEXT) -> str:

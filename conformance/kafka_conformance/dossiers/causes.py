@@ -106,15 +106,18 @@ _FATAL: Final = (
     "until somebody moves its position by hand."
 )
 _PANIC: Final = re.compile(r"(?:panic|fatal error): ([^|]+)")
+_THROWN: Final = re.compile(r"\b[A-Z]?\w*Error: ([^|]+)")
 _RUST: Final = re.compile(r"panicked at ([^|]+)")
+# A function in a stack of Node's.
+_AT: Final = re.compile(r"\bat ((?:new )?[\w.]+) \(")
 # A function of a library in a Go stack: host/owner/library/package.(*Type).Method(
 _FRAME: Final = re.compile(r"\b[\w.-]+\.\w+/[\w./-]*?([\w-]+)\.\(?\*?(?:(\w+)\)?\.)?(\w+)\(")
 
 
 def _crash(line: Line) -> Cause:
     """Its message, and the first function of a library below it."""
-    frame = _FRAME.search(line.why)
-    told = _PANIC.search(line.why) or _RUST.search(line.why)
+    frame = _FRAME.search(line.why) or _AT.search(line.why)
+    told = _PANIC.search(line.why) or _RUST.search(line.why) or _THROWN.search(line.why)
     signal = re.search(r"signal (\d+)", line.why)
     message = steady(told[1].strip() if told else f"signal {signal[1]}" if signal else "the process ends")
     where = ".".join(part for part in frame.groups() if part) if frame else ""

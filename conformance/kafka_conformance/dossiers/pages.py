@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kafka_conformance.dossiers import reach
@@ -281,12 +281,23 @@ def span(releases: Sequence[str]) -> str:
     return ", ".join(releases) if len(releases) < 3 else f"{releases[0]} to {releases[-1]} ({len(releases)} releases)"
 
 
+def stretches(releases: Sequence[str], among: Iterable[str]) -> str:
+    """Some releases *among* others, in short: stretches without a gap."""
+    found: list[list[str]] = [[]]
+    for release in among:
+        if release in releases:
+            found[-1].append(release)
+        elif found[-1]:
+            found.append([])
+    return ", ".join(span(each) for each in found if each)
+
+
 def _summary(group: Group) -> str:
     found, who = reach.reach_of(group.case), widest(group)
     if who == "some":
         return "**any producer can store some of the cases**, but not the smallest"
     releases = found.stored()
-    return f"{_WHO[who]}: {span(releases)}" if releases else _WHO[who].partition(",")[0]
+    return f"{_WHO[who]}: {stretches(releases, found.answers)}" if releases else _WHO[who].partition(",")[0]
 
 
 def _wider(group: Group, found: reach.Reach) -> str:
@@ -297,12 +308,13 @@ def _wider(group: Group, found: reach.Reach) -> str:
 
 
 def _count_of(group: Group) -> str:
-    storable = [(line.case, stored) for line, stored in stored_of(group) if stored]
+    storable = [(line, stored) for line, stored in stored_of(group) if stored]
     if not storable:
         return f"None of the {len(group.lines)} cases of this cause is stored from a producer."
-    case, releases = storable[0]
+    line, releases = storable[0]
+    among = reach.reach_of(_cases(group)[line.case]).answers
     some = f"Of the {len(group.lines)} cases of this cause {len(storable)}"
-    return f"{some} are stored from any producer, `{case}` by {span(releases)}."
+    return f"{some} are stored from any producer, `{line.case}` by {stretches(releases, among)}."
 
 
 def widest(group: Group) -> str:
