@@ -254,62 +254,88 @@ func (b *batch) describe(attributes protocol.Attributes, base, producer int64, e
 
 // --- decode: Conn ---------------------------------------------------------------------------------------------------
 
-// decodeConn feeds one batch at a time, as a broker may: a Conn gives messages, and does not say where a batch ends.
+// decodeConn feeds each batch alone, since a Conn gives messages and does not say where a batch ends, and then all of them
+// at once, as a broker does: these messages count, and are told as batches as large as the ones that came alone.
 func decodeConn(data []byte) answer {
 	batches := []batch{}
 	given := answer{Batches: &batches}
-	var last []byte
-	for len(data) > 0 {
-		entry, whole := entryOf(data)
-		data = data[len(entry):]
-		if !whole {
-			given.Error = decodeTail(last, entry)
-			return given
-		}
-		records, err := fetched(entry)
-		if err != nil {
-			given.Error = refused(err)
-			return given
-		}
-		batches, last = append(batches, batch{Records: records}), entry
+	entries, tail := split(data)
+	inOrder, next := true, int64(math.MinInt64)
+	var err error
+	if len(data) == 0 { // at the high watermark, where a Conn reads nothing
+		return given
 	}
+	for _, entry := range entries {
+		var told batch
+		if told, err = fetched(entry); err != nil && (err != errStays || len(entries) == 1) {
+			break
+		}
+		if len(told.Records) > 0 {
+			inOrder, next = inOrder && told.Records[0].Offset >= next, told.Records[len(told.Records)-1].Offset+1
+		}
+		batches = append(batches, told)
+	}
+	if !inOrder { // a Conn that has read an offset drops old messages below it
+		given.Error = refused(err)
+		return given
+	}
+	if len(entries) != 1 || len(tail) > 0 {
+		var all batch
+		if all, err = fetched(data); len(entries) == 0 && err == errStays {
+			err = nil // a response cut short, and no more
+		}
+		batches = shared(batches, all.Records, len(tail) > 0)
+		for err != nil && len(batches) > 0 && len(batches[len(batches)-1].Records) == 0 {
+			batches = batches[:len(batches)-1] // it did not get there
+		}
+	}
+	given.Error = refused(err)
 	return given
 }
 
-// decodeTail says whether kafka-go minds a partial batch, behind a whole one where there is one.  The records that it can
-// read of it are left out, as a batch that is not whole is none.
-func decodeTail(before, tail []byte) *refusal {
-	if _, err := fetched(append(append([]byte{}, before...), tail...)); err != nil && err != errStays {
-		return refused(err)
+// shared gives each batch as many of the records as it had alone.  What could be read of a partial batch is left out, as a
+// batch that is not whole is none.
+func shared(batches []batch, records []record, partial bool) []batch {
+	for at := range batches {
+		count := len(batches[at].Records)
+		if at == len(batches)-1 && !partial || count > len(records) {
+			count = len(records)
+		}
+		batches[at].Records, records = records[:count], records[count:]
 	}
-	return nil
+	return batches
 }
 
-// entryOf is the next entry, and whether all of it is there; what does not add up goes to kafka-go as it is.
-func entryOf(data []byte) ([]byte, bool) {
-	if len(data) >= 12 {
+// split is the entries, and what stands behind the last whole one; what does not add up goes to kafka-go as it is.
+func split(data []byte) (entries [][]byte, tail []byte) {
+	for len(data) >= 12 {
 		end := 12 + int64(int32(binary.BigEndian.Uint32(data[8:])))
-		if end > 12 && end <= int64(len(data)) {
-			return data[:end], true
+		if end <= 12 || end > int64(len(data)) {
+			break
 		}
+		entries, data = append(entries, data[:end]), data[end:]
 	}
-	return data, false
+	return entries, data
 }
 
 // errStays is what a Reader meets for ever when a batch cannot be read: kafka-go takes that for a response cut short.
 var errStays = errors.New("io.EOF before the first message, and the offset stays")
 
-func fetched(entry []byte) ([]record, error) {
+// fetched is what one response gives, without an error or before it, and how far it took the Conn.
+func fetched(data []byte) (batch, error) {
 	const from = math.MinInt64
 	connect()
 	conn := connected.conn
-	connected.network.records = entry
+	connected.network.records = data
 	chosen.hurry(conn)
 	conn.Seek(from, kafka.SeekAbsolute|kafka.SeekDontCheck)
 	read := conn.ReadBatchWith(kafka.ReadBatchConfig{MinBytes: 1, MaxBytes: math.MaxInt32 / 2})
 	records, err := drain(conn, read)
-	if err == nil && read.Offset() == from {
+	told := batch{Records: records}
+	if last := read.Offset() - 1; err == nil && read.Offset() == from {
 		err = errStays
+	} else if err == nil {
+		told.LastOffset = &last
 	}
 	if closed := read.Close(); err == nil {
 		err = closed
@@ -317,7 +343,7 @@ func fetched(entry []byte) ([]record, error) {
 	if err != nil && err != errStays {
 		connected.conn = nil
 	}
-	return records, err
+	return told, err
 }
 
 // hurry sets the deadline of ten seconds that Reader has by default; without one a Conn has none.
@@ -336,7 +362,7 @@ func drain(conn *kafka.Conn, read *kafka.Batch) ([]record, error) {
 			return records, nil
 		}
 		if err != nil {
-			return nil, err
+			return records, err
 		}
 		timestamp := int64(-1) // the zero time is none
 		if !message.Time.IsZero() {
@@ -370,6 +396,9 @@ var kinds = [][2]string{
 }
 
 func refused(err error) *refusal {
+	if err == nil {
+		return nil
+	}
 	for _, each := range kinds {
 		if strings.Contains(err.Error(), each[0]) {
 			return &refusal{each[1], err.Error()}
