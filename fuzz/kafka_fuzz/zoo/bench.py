@@ -1,21 +1,43 @@
-"""How many executions find each wrong codec of the zoo, by profile: medians of repeats, side by side.
+"""What it takes to find each wrong codec of the zoo, by profile: medians of repeats, side by side.
 
-python -m kafka_fuzz.zoo.bench [--repeats N] [--most N] [NAME…]
+    python -m kafka_fuzz.zoo.bench [--repeats N] [--most N] [NAME…]
+
+Executions until the first difference, and the CPU-seconds that they took:
+mutating, the reference, and the wrong codec.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka_fuzz.mutate import PROFILES, Profile
 from kafka_fuzz.zoo import ZOO, Prey, hunt
+from kafka_fuzz.zoo.animal import Decode
 
 # All three in their shares, then each alone.
 COLUMNS: Final[dict[str, Profile | None]] = {"mix": None, **{profile: profile for profile in reversed(PROFILES)}}
+TIMED: Final = ("mix", "bytes")
+
+
+class Hunted(NamedTuple):
+    """One hunt; *executions* is one more than the most if nothing was found."""
+
+    executions: int
+    seconds: float
+
+
+def hunted(decoder: Decode, prey: Prey, most: int) -> Hunted:
+    """Hunt once."""
+    made, start = len(prey.made), time.process_time()
+    catch = hunt(decoder, prey, most)
+    executions = catch.executions if catch else most + 1
+    asking = time.process_time() - start - (prey.seconds[-1] - prey.seconds[made])
+    return Hunted(executions, asking + prey.seconds[min(executions, most)])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,24 +51,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"there is no animal {unknown[0]!r}")
     prey = {label: [Prey(seed, profile) for seed in range(asked.repeats)] for label, profile in COLUMNS.items()}
-    print("executions".ljust(34) + "".join(label.rjust(10) for label in COLUMNS) + "  budget".rjust(10))
+    timed = [f"{label}, s" for label in TIMED]
+    print("executions until found".ljust(32) + "".join(label.rjust(9) for label in (*COLUMNS, "budget", *timed)))
     for name in asked.names or ZOO:
         decoder = ZOO[name].decoder()
-        found = {
-            label: [
-                catch.executions if (catch := hunt(decoder, series, asked.most)) else asked.most + 1 for series in row
-            ]
-            for label, row in prey.items()
-        }
-        shown = "".join(said(counts, asked.most).rjust(10) for counts in found.values())
-        print(name.ljust(34) + shown + f"{ZOO[name].budget:10,}", flush=True)
+        rows = {label: [hunted(decoder, series, asked.most) for series in row] for label, row in prey.items()}
+        print(line(name, rows, asked.most), flush=True)
     return 0
 
 
-def said(counts: Sequence[int], most: int) -> str:
-    """The median, or that it is above the most that was tried."""
-    middle = median(counts)
-    return f">{most:,}" if middle > most else f"{middle:,.0f}"
+def line(name: str, rows: dict[str, list[Hunted]], most: int) -> str:
+    """The medians of one animal; behind `>` what was tried in vain."""
+    middle = {label: median(each.executions for each in row) for label, row in rows.items()}
+    seconds = {label: median(each.seconds for each in rows[label]) for label in TIMED}
+    counts = "".join(f"{'>' if middle[label] > most else ''}{min(middle[label], most):,.0f}".rjust(9) for label in rows)
+    times = "".join(f"{'>' if middle[label] > most else ''}{seconds[label]:.3f}".rjust(9) for label in TIMED)
+    return f"{name:32}{counts}{ZOO[name].budget:9,}{times}"
 
 
 if __name__ == "__main__":

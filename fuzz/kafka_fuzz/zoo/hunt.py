@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kafka_conformance.testee import CodecError
 from kafka_fuzz.mutate import Profile, draw_profile, mutate, own_seeds
@@ -61,15 +62,19 @@ class Prey:
         self.profile = profile
         self.seeds = tuple(seeds) or own_seeds()
         self.made: list[tuple[Mutant, Answer]] = []
+        # CPU-seconds that making them and asking the reference took, added up.
+        self.seconds: list[float] = [0.0]
 
     def __iter__(self) -> Iterator[tuple[Mutant, Answer]]:
         """From the first on, without end."""
         index = 0
         while True:
             if index == len(self.made):
+                start = time.process_time()
                 profile = self.profile or draw_profile(self.rng)
                 mutant = mutate(self.rng, self.seeds, profile)
                 self.made.append((mutant, answer_of(decode, mutant.data)))
+                self.seconds.append(self.seconds[-1] + time.process_time() - start)
             yield self.made[index]
             index += 1
 
@@ -83,6 +88,3 @@ def hunt(decoder: Decode, prey: Prey, most: int) -> Catch | None:
         if tells(right, wrong):
             return Catch(executions, mutant, right, wrong)
     return None
-
-
-MIX: Final = None  # the profile of `Prey` that means all of them, in their shares

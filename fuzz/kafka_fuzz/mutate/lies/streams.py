@@ -1,8 +1,9 @@
-"""Lies told by gzip and snappy streams, in v2 batches and in wrappers."""
+"""Lies told by gzip and snappy streams, and by all that inflate, in v2 batches and in wrappers."""
 
 from __future__ import annotations
 
 import zlib
+from functools import cache
 from typing import Final
 
 import snappy
@@ -12,11 +13,14 @@ from kafka_fuzz.mutate.lies.table import ALL, STREAM, UNPACKED, Spot, lie
 from kafka_fuzz.mutate.packing import (
     GZIP_HEADER,
     GZIP_TRAILER,
+    LZ4_END_MARK,
     XERIAL_HEADER,
     XERIAL_MAGIC,
     deflate,
     gzip_member,
     gzip_trailer,
+    lz4_blocks,
+    pack,
     xerial_block,
 )
 from kafka_fuzz.mutate.sealing import seal_batch, seal_message
@@ -38,6 +42,40 @@ def halves(base: Base) -> tuple[bytes, bytes]:
     """The payload in two parts, neither of them empty."""
     middle = len(base.payload) // 2
     return base.payload[:middle], base.payload[middle:]
+
+
+@cache
+def zeros(codec: Compression, mebibytes: int) -> bytes:
+    """Frames that hold zeros and can follow a stream; of lz4, blocks."""
+    plain = bytes(1 << 20)
+    match codec:
+        case "gzip":
+            deflater = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+            body = b"".join(deflater.compress(plain) for _ in range(mebibytes)) + deflater.flush()
+            return GZIP_HEADER + body + gzip_trailer(bytes(mebibytes << 20))
+        case "zstd":
+            return pack("zstd", plain, 2) * mebibytes
+    return lz4_blocks(plain) * mebibytes
+
+
+@lie(
+    "CMP-10",
+    "HDR-14",
+    "NST-07",
+    magics=ALL,
+    codecs=("gzip", "lz4", "zstd"),
+    nesting="stream",
+    field="stream",
+    kinds=("malformed", "limit", "truncated", "decompression", "corrupt"),
+    variants={"1 MiB": 1, "4 MiB": 4},
+)
+def stream_inflates(spot: Spot) -> bytes:
+    """The stream goes on behind the records, and holds a thousand times its size in zeros."""
+    base = spot.base
+    if base.codec == "lz4":
+        whole = pack("lz4", base.payload, base.magic)
+        return with_stream(base, whole[: -len(LZ4_END_MARK)] + zeros("lz4", spot.value) + LZ4_END_MARK)
+    return with_stream(base, pack(base.codec, base.payload, base.magic) + zeros(base.codec, spot.value))
 
 
 @lie(
