@@ -119,7 +119,7 @@ def _cases(config: pytest.Config, marked: dict[str, Any]) -> list[Case]:
     from kafka_conformance.questions import beyond
 
     only = _words(config.getoption("kafkaproof_only") or marked.get("only") or config.getini("kafkaproof_only"))
-    given = {name: tuple(marked[name]) for name in ("magics", "compressions") if name in marked}
+    given: dict[str, Any] = {name: tuple(marked[name]) for name in ("magics", "compressions") if name in marked}
     hello = Codec(decode=lambda _: (), encode=lambda _: b"", **given).hello()
     op = marked.get("op", "decode")
     cases = chosen(only, ops={op}, heavy=bool(marked.get("heavy")))

@@ -217,4 +217,4 @@ def test_names_of_the_package() -> None:
     """What the package offers is there, and nothing else."""
     assert all(getattr(kafka_conformance, name) for name in kafka_conformance.__all__)
     with pytest.raises(AttributeError, match="no attribute 'check'"):
-        _ = kafka_conformance.check  # type: ignore[attr-defined]  # that is the point
+        _ = kafka_conformance.check
