@@ -1,0 +1,3 @@
+module my-codec/testee
+
+go 1.21
