@@ -6,6 +6,7 @@
     reason = "our consumer never sees one"
     issue = "https://example.org/123"  # optional
 
+`kafkaproof certify TESTEE --write-deviations FILE` writes the first such file.
 They are strict: an entry that no longer happens fails the run, and one covers
 no other severity than its own.
 """
@@ -14,14 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
-from kafka_conformance.judge import Severity
+from kafka_conformance.hostile import printable
+from kafka_conformance.judge import SEVERITIES, Severity
 from kafka_conformance.results import Line
 from kafka_corpus.vectors import matches
+
+MAX_REASON: Final = 160
+_HEAD: Final = """\
+# Known deviations: one that no longer happens fails the run.
+# Each reason is what the run said; write why it is tolerable, or mend it.
+"""
 
 
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -87,3 +96,38 @@ def apply(deviations: Iterable[Deviation], lines: Sequence[Line]) -> Applied:
         if not happened and any(map(deviation.is_about, lines)):
             stale.append(deviation)
     return Applied(frozenset(known), tuple(stale))
+
+
+def draft(lines: Sequence[Line], known: Iterable[Deviation] = ()) -> str:
+    """A file that declares every finding in *lines*, after those that are *known* already.
+
+    Where all cases of a case function have the same finding, one entry names the function.
+    """
+    kept, lines = list(known), sorted(lines, key=lambda line: line.case)
+    fresh = [line for line in lines if line.outcome in SEVERITIES and not any(entry.covers(line) for entry in kept)]
+    text = [_HEAD, *map(_entry, kept)]
+    by_function = {name: {line.outcome for line in group} for name, group in groupby(lines, _function)}
+    for name, group in groupby(fresh, _function):
+        found = list(group)
+        whole = len(by_function[name]) == 1 and not any(entry.is_about(found[0]) for entry in kept)
+        text += [_entry(_declaring(line, name if whole else line.case)) for line in (found[:1] if whole else found)]
+    return "\n".join(text)
+
+
+def _function(line: Line) -> str:
+    return line.case.partition("[")[0]
+
+
+def _declaring(line: Line, case: str) -> Deviation:
+    return msgspec.convert({"case": case, "severity": line.outcome, "reason": f"it did: {line.why}"}, Deviation)
+
+
+def _entry(entry: Deviation) -> str:
+    """One entry as TOML; a string of JSON is one of TOML's too."""
+    fields = {"case": entry.case, "severity": entry.severity, "reason": entry.reason, "issue": entry.issue}
+    told = [f"{name} = {_quoted(text)}" for name, text in fields.items() if text]
+    return "\n".join(["[[deviation]]", *told, ""])
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(printable(text, MAX_REASON)).decode()

@@ -249,8 +249,10 @@ def _ending(report: Report) -> Iterator[Text]:
         first = alike(report.fresh or report.findings)[0][0]
         case = first.line.case
         yield Text(f"one case again   kafkaproof explain --case '{case}'")
-        command = "broker certify --bootstrap" if report.results.header.testee.get("broker") else "certify"
-        yield Text(f"                 kafkaproof {command} {_quoted(name)} --only '{case}'")
+        broker = report.results.header.testee.get("broker")
+        # Elsewhere, or it would take the place of the full result.
+        command, where = ("broker certify --bootstrap", "") if broker else ("certify", " --report one-case")
+        yield Text(f"                 kafkaproof {command} {_quoted(name)} --only '{case}'{where}")
     yield Text(f"full result      {report.path}")
     footer = report.results.footer
     if footer is None:

@@ -180,6 +180,16 @@ def test_deviations_are_strict(kafkaproof: Command, tmp_path: Path) -> None:
     assert f"stale deviation  {AREA}.*: hang no longer happens" in stale.stdout
 
 
+def test_deviations_are_drafted(kafkaproof: Command, tmp_path: Path) -> None:
+    """What --write-deviations writes lets the next run pass, and is written for one testee at a time."""
+    asked = ("certify", "kafka-python", "--only", AREA)
+    first = kafkaproof(*asked, "--write-deviations", "known.toml")
+    second = kafkaproof(*asked, "--deviations", "known.toml")
+    assert (first.returncode, second.returncode) == (1, 0)
+    assert "all findings are declared in known.toml" in first.stderr
+    assert kafkaproof(*asked, "reference", "--write-deviations", "known.toml").returncode == 2
+
+
 def wait_for_lines(path: Path, count: int, child: subprocess.Popen[str]) -> None:
     """Wait until a result has so many lines."""
     while not path.exists() or path.read_bytes().count(b"\n") < count:

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from kafka_conformance.deviations import BadDeviations, Deviation, apply, load
+from kafka_conformance.deviations import BadDeviations, Deviation, apply, draft, load
 from kafka_conformance.judge import Outcome
 from kafka_conformance.results import Line
 
@@ -83,3 +84,34 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     """A file that is not there is an error."""
     with pytest.raises(BadDeviations):
         load(tmp_path / "none.toml")
+
+
+MIXED = (
+    line("a.one[lz4]", "wrong_data"),
+    line("a.part[x]", "lossy"),
+    line("a.two", "agree"),
+    line("a.one[gzip]", "wrong_data"),
+    line("a.part[y]", "agree"),
+    msgspec.structs.replace(line('a.three["1"]', "crash"), why='it said "\\x1b\nbye"'),
+    line("a.skip", "skipped"),
+)
+
+
+def test_a_draft_declares_all_findings(tmp_path: Path) -> None:
+    """What is drafted from a run covers all of its findings, whatever a testee said, and nothing in it is stale."""
+    path = tmp_path / "deviations.toml"
+    path.write_text(draft(MIXED), encoding="utf-8")
+    entries = load(path)
+    assert [entry.case for entry in entries] == ["a.one", "a.part[x]", "a.three"]
+    assert apply(entries, MIXED).known == {each.case for each in MIXED if each.outcome not in ("agree", "skipped")}
+    assert apply(entries, MIXED).stale == ()
+
+
+def test_a_draft_keeps_what_is_known(tmp_path: Path) -> None:
+    """Entries that were there stay as they are, and only what they do not cover is added."""
+    known = Deviation(case="a.one*", severity="wrong_data", reason="old", issue="https://example.org/1")
+    path = tmp_path / "deviations.toml"
+    path.write_text(draft(MIXED, [known]), encoding="utf-8")
+    first, *others = load(path)
+    assert first == known
+    assert {entry.case for entry in others} == {"a.part[x]", "a.three"}

@@ -58,6 +58,10 @@ formats_option = click.option(
     show_default=True, help="Where results go, one directory for each testee.",
 )  # fmt: skip
 @declared_option
+@click.option(
+    "--write-deviations", "draft", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write all findings into FILE as known deviations, to start from.",
+)  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at work at once.  [default: processors]")
 @formats_option
 @click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Address space of a testee.")
@@ -73,6 +77,8 @@ def certify(testees: tuple[str, ...], everything: bool, jobs: int | None, as_jso
     settings = Settings(jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
     if everything == bool(testees):
         raise click.UsageError("say which testees to certify, or --all")
+    if settings.draft and len(testees) != 1:
+        raise click.UsageError("--write-deviations is for one testee")
     cases = _cases(settings.only)
     for name in testees:
         _check_name(name)

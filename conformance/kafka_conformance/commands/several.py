@@ -40,6 +40,7 @@ class Settings:
     memory: int | None
     resume: bool
     as_json: bool
+    draft: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ def _ended(name: str, plan: Run, outcome: Outcome, settings: Settings, together:
         case results.Results():
             made = report.make(outcome, plan.cases, settings.declared, plan.path)
             write_report(made, settings.formats, plan.path.parent)
+            _write_draft(made, settings)
             return Done(name, report.document(made), OK if made.agrees else DISAGREEMENTS, made)
         case Interrupted():
             return _stopped(name, plan.path, outcome)
@@ -178,6 +180,12 @@ def _stopped(name: str, path: Path, stopped: Interrupted) -> Done:
     counts = results.read(path).counts() if path.exists() else {}
     document = {"testee": {"connect": name}, "complete": False, "agrees": False, "certified": False, "counts": counts}
     return Done(name, document | {"error": str(stopped), "result": str(path)}, INTERRUPTED)
+
+
+def _write_draft(made: Report, settings: Settings) -> None:
+    if settings.draft:
+        settings.draft.write_text(deviations.draft(made.results.lines, settings.declared), encoding="utf-8")
+        click.echo(f"all findings are declared in {settings.draft}; now say there why each is tolerable", err=True)
 
 
 def write_report(made: Report, formats: Sequence[str], folder: Path) -> None:
