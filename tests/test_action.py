@@ -77,7 +77,9 @@ class Job:
         self.work.mkdir()
         self.temp.mkdir()
         self.files = {name: folder / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-        self.inputs = {name: given.get("default", "") for name, given in ACTION["inputs"].items()} | inputs
+        self.inputs: dict[str, str] = {
+            name: given.get("default", "") for name, given in ACTION["inputs"].items()
+        } | inputs
         self.outputs: dict[str, str] = {}
 
     def filled(self, text: str) -> str:
