@@ -13,9 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from kafka_records import Batch, Record, encode
 from kafka_records.compression import gzip, lz4, snappy, zstd
-from kafka_records.constants import COMPRESSIONS
+from kafka_records.constants import COMPRESSIONS, NO_TIMESTAMP
 from kafka_records.layout import BATCH_V2, HEADER_V2, MESSAGE_V0, MESSAGE_V1, RECORD_V2, Layout
+from kafka_records.record import encode_record
 from kafka_records.varint import encode_varint, encode_varlong
 
 LAYOUTS: Final = {"message_v0": MESSAGE_V0, "message_v1": MESSAGE_V1, "batch_v2": BATCH_V2}
@@ -63,6 +65,19 @@ def named() -> Iterator[tuple[str, bytes]]:
     yield "lz4.header_v0", lz4.compress(b"", broken_header=True)[:7]
     yield "zstd.magic", zstd.MAGIC
     yield "zstd.empty_frame", zstd.compress(b"")
+    yield from entry_words()
+
+
+def entry_words() -> Iterator[tuple[str, bytes]]:
+    """The smallest entry of each magic, and the smallest record: words that are right as a whole."""
+    record = Record(0, NO_TIMESTAMP, None, None)
+    yield "record_v2.smallest", encode_record(record, 0, NO_TIMESTAMP)
+    yield "batch_v2.smallest", encode(Batch(magic=2, base_offset=0, last_offset=0))
+    yield (
+        "message_v0.smallest",
+        encode(Batch(magic=0, base_offset=0, last_offset=0, timestamp_type="none", records=(record,))),
+    )
+    yield "message_v1.smallest", encode(Batch(magic=1, base_offset=0, last_offset=0, records=(record,)))
 
 
 def attributes_of(number: int) -> tuple[int, ...]:
