@@ -130,13 +130,11 @@ def v0_wrapper_taken_for_relative() -> Draft:
 def wrapper_converted_by_the_cleaner() -> Draft:
     """A wrapper that the cleaner made v1 around messages that it left v0.
 
-    Kafka 0.10.0 did so when the topic's format was newer than the messages.
+    Kafka 0.10.0 did so when the topic's format was newer than the messages, and such logs exist.
     """
     records = numbered(0, 61, 62, 65)
     data = wrap(set_of(records, 0), 1, "gzip", offset=65, timestamp=-1)
-    why = "KAFKA-4298: such logs exist; Java readers take them, brokers refuse them from producers"
-    batch = wrapper_batch(records, 1, "gzip", timestamp=-1)
-    return acceptable(data, batch, kinds=("malformed", "unsupported_magic"), why=why)
+    return valid(data, wrapper_batch(records, 1, "gzip", timestamp=-1))
 
 
 @case("NST-15", refs=(f"{GITHUB}/IBM/sarama/issues/757", f"{GITHUB}/IBM/sarama/issues/750"))

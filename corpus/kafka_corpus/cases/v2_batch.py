@@ -20,6 +20,7 @@ from kafka_corpus.build import (
     reseal,
     sealed,
 )
+from kafka_corpus.frames import codec_id
 from kafka_corpus.registry import Draft, acceptable, case, invalid, valid
 from kafka_records import Batch, Kind
 from kafka_records.constants import Compression
@@ -146,6 +147,13 @@ def shorter_than_its_header(total: int) -> Draft:
     """
     data = put(sealed(expected()), "batch_length", total - 12)
     return invalid(reseal(data[:total]), *STRUCTURE)
+
+
+@case("HDR-05", each=grid(codec={codec: codec for codec in PACKED}, total={"26 bytes": 26, "60 bytes": 60}))
+def shorter_than_its_header_and_compressed(row: dict[str, Any]) -> Draft:
+    """A compressed batch that is shorter than 61 bytes has a payload of fewer than no bytes, and is refused."""
+    data = put(raw_batch(b"", attributes=codec_id(row["codec"])), "batch_length", row["total"] - 12)
+    return invalid(reseal(data[: row["total"]]), *STRUCTURE)
 
 
 @case("HDR-05")

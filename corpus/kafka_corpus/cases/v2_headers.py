@@ -211,7 +211,10 @@ NOT_UTF_8: Final = {
 
 @case("REC-21", each=NOT_UTF_8)
 def key_is_not_utf_8(key: bytes) -> Draft:
-    """A header key that is not UTF-8 is stored as it is, and no reason to lose the record."""
+    """A header key that is not UTF-8 is stored as it is, and no reason to lose the record.
+
+    Every broker stores it and Kafka's API shows U+FFFD, although seed 002:224 says that keys must be UTF-8.
+    """
     batch = expected(record(headers=((key, b"value"), (b"next", b"1"))))
     return valid(sealed(batch), batch)
 
@@ -241,6 +244,32 @@ def key_is_written_as_utf_8(key: str) -> Draft:
     """A writer puts the UTF-8 of a header key down, and its length in bytes."""
     batch = expected(record(headers=((key.encode(), b"value"),)))
     return writes(batch, sealed(batch))
+
+
+# What objects and classes of some languages have by these names; a map that is made of one may lose the header.
+NAMES: Final = ("__proto__", "constructor", "toString", "hasOwnProperty", "__class__", "__dict__", "length", "null")
+NUMBERED: Final[Headers] = ((b"b", b"first"), (b"2", b"second"), (b"1", b"third"), (b"-1", b"fourth"))
+
+
+@case("REC-21", "REC-23", each=NAMES)
+def key_is_a_name_of_the_language(key: str) -> Draft:
+    """A header key may be a name that means something in a reader's language."""
+    batch = expected(record(headers=((key.encode(), b"value"), (b"next", b"1"))))
+    return valid(sealed(batch), batch)
+
+
+@case("REC-21", "REC-23", each=NAMES)
+def key_that_is_a_name_is_written(key: str) -> Draft:
+    """A writer takes a header key that means something in its language."""
+    batch = expected(record(b"named", headers=((key.encode(), b"value"), (b"next", b"1"))))
+    return writes(batch, sealed(batch))
+
+
+@case("REC-23")
+def keys_that_look_like_numbers() -> Draft:
+    """Header keys that look like numbers keep their place among the others."""
+    batch = expected(record(headers=NUMBERED))
+    return valid(sealed(batch), batch)
 
 
 REPEATED: Final[dict[str, Headers]] = {

@@ -12,7 +12,7 @@ from kafka_corpus.build import TIMESTAMP, expected, grid, overlong, packed, raw_
 from kafka_corpus.registry import Draft, acceptable, case, invalid, valid, writes
 from kafka_records import Batch, Kind, Record
 from kafka_records.constants import COMPRESSIONS, Compression
-from kafka_records.varint import encode_varint
+from kafka_records.varint import encode_varint, encode_varlong
 
 STRUCTURE: Final[tuple[Kind, ...]] = ("malformed", "truncated")
 CODECS: Final = {"none": "none", "gzip": "gzip"}
@@ -193,6 +193,15 @@ def fifth_byte_continues(row: dict[str, Any]) -> Draft:
     """A varint whose fifth byte asks for a sixth is too long, though the sixth is there."""
     form = overlong(VALUES[row["field"]], 6)
     return invalid(batch_of(spelled(row["field"], form), row["codec"]), *STRUCTURE)
+
+
+LENGTHS: Final = tuple(field for field in VARINTS if field.endswith("length"))
+
+
+@case("VAR-06", each=grid(field={field: field for field in LENGTHS}, number={"2**40": 2**40, "2**63 - 1": 2**63 - 1}))
+def length_beyond_int32(row: dict[str, Any]) -> Draft:
+    """A length that needs more than 32 bits is too long a varint, whatever it says."""
+    return invalid(batch_of(spelled(row["field"], encode_varlong(row["number"]))), *STRUCTURE)
 
 
 @case("VAR-06")
