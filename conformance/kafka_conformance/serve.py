@@ -42,7 +42,7 @@ def decode_answer(testee: Testee, data: bytes) -> Answer:
     except MemoryError:
         raise
     except Exception as leak:
-        return Answer(error=_leaked(leak))
+        return Answer(error=_leaked(leak, protocol.LEAKED))
 
 
 def encode_answer(testee: Testee, request: protocol.EncodeRequest) -> Answer:
@@ -78,8 +78,8 @@ def _refused(refusal: NotDone | CodecError) -> Answer:
     return Answer(batches=refusal.batches, error=error) if refusal.batches else Answer(error=error)
 
 
-def _leaked(leak: Exception) -> Refusal:
-    return Refusal("malformed", f"{type(leak).__module__}.{type(leak).__qualname__}: {leak}")
+def _leaked(leak: Exception, kind: str = "malformed") -> Refusal:
+    return Refusal(kind, f"{type(leak).__module__}.{type(leak).__qualname__}: {leak}")
 
 
 def reply_to(testee: Testee, line: bytes) -> Reply | HelloReply:

@@ -3,15 +3,17 @@
 `serve` puts one behind the protocol, so an adapter only drives its codec.  An
 adapter raises `CodecError` for what its codec refuses, with the best kind it
 knows, and `NotDone` for what its codec cannot do at all.  Any other exception
-that leaks out of the codec becomes an error of kind `malformed` that names the
-exception class; `MemoryError` ends the process, as it would anywhere.
+that leaks out of a decoder becomes an error of kind `other` that names the
+exception class, as its callers do not expect it.  A writer may say no to its
+arguments with whatever Python has, so there it is `malformed`.  `MemoryError`
+ends the process, as it would anywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, Protocol, cast, runtime_checkable
+from typing import Final, Literal, Protocol, cast, runtime_checkable
 
 from kafka_conformance.protocol import Answer, AppendRequest, Capability
 from kafka_corpus.wire import WireBatch
@@ -21,7 +23,7 @@ from kafka_records import Kind
 class CodecError(Exception):
     """The codec refused the bytes, or the batch."""
 
-    def __init__(self, kind: Kind, message: str, batches: Sequence[WireBatch] = ()) -> None:
+    def __init__(self, kind: Kind | Literal["other"], message: str, batches: Sequence[WireBatch] = ()) -> None:
         super().__init__(message)
         self.kind = kind
         self.batches = list(batches)

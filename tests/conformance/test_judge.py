@@ -99,6 +99,8 @@ def headers(*pairs: tuple[bytes, bytes | None]) -> WireBatch:
         (INVALID_AFTER_ONE, Decoded((given(),), CORRUPT), "agree", ""),
         (INVALID_AFTER_ONE, Decoded((), CORRUPT), "agree", ""),
         (INVALID_AFTER_ONE, Refused(Refusal("anything")), "agree", ""),
+        (INVALID_AFTER_ONE, Refused(Refusal("other")), "wrong_error", "error.kind"),
+        (INVALID, Refused(Refusal("other", "IndexError: 5")), "wrong_error", "error.kind"),
         (INVALID_AFTER_ONE, Decoded((given(magic=0),), CORRUPT), "wrong_data", "batches[0].magic"),
         # acceptable
         (ACCEPTABLE, Decoded((given(),)), "agree", ""),

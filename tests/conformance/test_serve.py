@@ -138,8 +138,8 @@ def test_append_is_answered() -> None:
     [
         (NotDone("no v0"), {"skipped": "no v0"}),
         (CodecError("limit", "too much"), {"error": {"kind": "limit", "message": "too much"}}),
-        (IndexError("at 5"), {"error": {"kind": "malformed", "message": "builtins.IndexError: at 5"}}),
-        (RecursionError("deep"), {"error": {"kind": "malformed", "message": "builtins.RecursionError: deep"}}),
+        (IndexError("at 5"), {"error": {"kind": "other", "message": "builtins.IndexError: at 5"}}),
+        (RecursionError("deep"), {"error": {"kind": "other", "message": "builtins.RecursionError: deep"}}),
     ],
 )
 def test_exceptions_are_replies(error: Exception, reply: dict[str, object]) -> None:

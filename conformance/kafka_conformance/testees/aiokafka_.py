@@ -9,7 +9,7 @@ confuses the two.)
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import aiokafka
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
@@ -48,7 +48,6 @@ def decode(data: bytes) -> list[WireBatch]:
     except MemoryError:
         raise
     except Exception as leak:
-        # struct.error, IndexError, cramjam's and zlib's own: not what its consumer catches.
         raise CodecError(_leak_kind(leak), _told(leak), batches) from leak
     return batches
 
@@ -78,12 +77,20 @@ def _record_batch(batch: Any) -> WireBatch:
 
 def _message(batch: Any) -> WireBatch:
     # LegacyRecordBatch tells neither its magic nor its codec nor its base offset.
+    records = list(batch)
     return WireBatch(
         last_offset=_before(batch.next_offset),
+        timestamp_type=_timestamp_type(records),
         transactional=batch.is_transactional,
         control=batch.is_control_batch,
-        records=list(map(_record, batch)),
+        records=list(map(_record, records)),
     )
+
+
+def _timestamp_type(records: list[Any]) -> Any:
+    # Each record tells one of its own; where there is no timestamp, the Cython classes tell none.
+    types = [record.timestamp_type for record in records if record.timestamp is not None]
+    return TIMESTAMP_TYPES[types[0]] if types else UNSET
 
 
 def _before(offset: int) -> int:
@@ -106,11 +113,12 @@ def _record(record: Any) -> WireRecord:
     )
 
 
-def _leak_kind(leak: Exception) -> Any:
+def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
+    # What a compression library raises goes through as it is.  All else, as struct.error
+    # and SystemError, is an accident: its callers are told to expect CorruptRecordException.
     module = type(leak).__module__
-    if module.startswith(("zlib", "gzip", "cramjam")) or isinstance(leak, EOFError):
-        return "decompression"
-    return "malformed"
+    ours = module.startswith(("zlib", "gzip", "cramjam")) or isinstance(leak, EOFError)
+    return "decompression" if ours else "other"
 
 
 def _told(error: Exception) -> str:

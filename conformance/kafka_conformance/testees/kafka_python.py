@@ -8,7 +8,7 @@ batches to ask for: such batches are skipped.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import kafka
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
@@ -28,6 +28,8 @@ DECODES = Capability([0, 1, 2], list(COMPRESSIONS))
 ENCODES = Capability([0, 1, 2], list(COMPRESSIONS))
 
 TIMESTAMP_TYPES: Final[dict[int | None, str]] = {None: "none", 0: "create", 1: "append"}
+# lz4.frame says so when there is no memory for what it inflates.
+LZ4_OUT_OF_MEMORY: Final = "Failed to resize buffer"
 # Room for anything that a case holds, so that `append` never says that the batch is full.
 BATCH_SIZE: Final = 1 << 30
 
@@ -46,7 +48,8 @@ def decode(data: bytes) -> list[WireBatch]:
     except MemoryError:
         raise
     except Exception as leak:
-        # struct.error, IndexError, snappy's and zlib's own: not what its consumer catches.
+        if str(leak) == LZ4_OUT_OF_MEMORY:
+            raise MemoryError(LZ4_OUT_OF_MEMORY) from leak
         raise CodecError(_leak_kind(leak), _told(leak), batches) from leak
     return batches
 
@@ -104,11 +107,13 @@ def _record(record: Any) -> WireRecord:
     )
 
 
-def _leak_kind(leak: Exception) -> Any:
+def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
+    # What a compression library raises goes through as it is.  All else, as struct.error
+    # and IndexError, is an accident: its callers are told to expect CorruptRecordError.
     module = type(leak).__module__
-    if module.startswith(("zlib", "gzip", "snappy", "cramjam", "lz4", "zstandard")) or isinstance(leak, EOFError):
-        return "decompression"
-    return "malformed"
+    ours = module.startswith(("zlib", "gzip", "snappy", "cramjam", "backports.zstd", "zstandard"))
+    lz4 = type(leak) is RuntimeError and str(leak).startswith(("LZ4F_", "Frame incomplete"))
+    return "decompression" if ours or lz4 or isinstance(leak, EOFError) else "other"
 
 
 def _told(error: Exception) -> str:

@@ -93,7 +93,10 @@ async function answer(line) {
     for (const data of request.many) many.push(await decode(data))
     return { id, many }
   } catch (error) {
-    return error instanceof Skipped ? { id, skipped: error.message } : { id, error: describe(error) }
+    // A writer may say no to what it is given in any way.
+    return error instanceof Skipped
+      ? { id, skipped: error.message }
+      : { id, error: { ...describe(error), kind: 'malformed' } }
   }
 }
 
@@ -126,6 +129,7 @@ async function decode(data) {
     await new Promise(setImmediate)
     return { batches: batches.length ? batches.map(batch) : messageSet(new Set(messages)) }
   } catch (error) {
+    endIfOutOfMemory(error)
     return { batches: [], error: describe(error) }
   }
 }
@@ -174,9 +178,13 @@ function record({ offset, timestamp, key, value, headers }) {
   return fields
 }
 
-/** A key that comes twice has an array of values. */
+/** A key that comes twice has an array of values; what is no bytes, as a function of every object, is shown as text. */
 function pairs([key, values]) {
-  return [values].flat().map(value => [Buffer.from(key), value === null ? null : Buffer.from(value ?? String(value))])
+  return [values].flat().map(value => [Buffer.from(key), value === null ? null : shown(value)])
+}
+
+function shown(value) {
+  return value instanceof Uint8Array ? value : Buffer.from(String(value))
 }
 
 // --- encode -------------------------------------------------------------------------------------
@@ -223,14 +231,14 @@ function message({ timestamp, key, value, headers = [] }) {
 
 /** Headers as kafkajs takes them: an object, with an array for a key that comes twice. */
 function toObject(headers) {
-  const object = {}
+  const found = new Map()
   for (const [key, value] of headers) {
     const name = Buffer.from(key, 'base64').toString()
     if (!Buffer.from(name).equals(Buffer.from(key, 'base64')))
       throw new Skipped('a header key is text, and this one is not UTF-8')
-    if (Object.hasOwn(object, name)) object[name] = [object[name], bytes(value)].flat()
-    else object[name] = bytes(value)
+    found.set(name, found.has(name) ? [found.get(name), bytes(value)].flat() : bytes(value))
   }
+  const object = Object.fromEntries(found)
   const back = Object.entries(object).flatMap(pairs)
   if (JSON.stringify(back.map(([key]) => key.toString('base64'))) !== JSON.stringify(headers.map(([key]) => key)))
     throw new Skipped('an object has its own order of keys, so these headers cannot be given')
@@ -247,12 +255,23 @@ function describe(error) {
   return { kind: kind(error), message: `${error?.name}: ${error?.message}`.slice(0, 400) }
 }
 
-/** By class and code: kafkajs has few errors of its own, and reads past the end as Node's Buffer does. */
+/**
+ * kafkajs has few errors of its own, all named KafkaJS…; a codec has its own too. What Node itself throws at either, as for
+ * a read past the end, is an accident: nobody catches it.
+ */
 function kind(error) {
-  if (ofCodecs.has(error)) return 'decompression'
   if (error?.name === 'KafkaJSNotImplemented') return 'unsupported_compression'
-  if (error?.code === 'ERR_OUT_OF_RANGE' || error?.code === 'ERR_BUFFER_OUT_OF_BOUNDS') return 'truncated'
-  return 'malformed'
+  if (error?.name?.startsWith('KafkaJS')) return 'malformed'
+  const accident = [TypeError, RangeError, ReferenceError].some(type => error instanceof type)
+  return ofCodecs.has(error) && !accident ? 'decompression' : 'other'
+}
+
+/** An allocation that fails is the end of a process; Node makes an error of some, so that ours has to end it. */
+function endIfOutOfMemory(error) {
+  if (error instanceof RangeError && /allocation failed|Invalid typed array length/.test(error.message)) {
+    console.error(`out of memory: ${error.message}`)
+    process.exit(1)
+  }
 }
 
 // --- JSON ---------------------------------------------------------------------------------------

@@ -49,7 +49,10 @@ function answer(line) {
     if (request.op !== 'decode') return { id, skipped: `@platformatic/kafka has no operation ${request.op}` }
     return request.many === undefined ? { id, ...decode(request.data) } : { id, many: request.many.map(decode) }
   } catch (error) {
-    return error instanceof Skipped ? { id, skipped: error.message } : { id, error: describe(error) }
+    // A writer may say no to what it is given in any way.
+    return error instanceof Skipped
+      ? { id, skipped: error.message }
+      : { id, error: { ...describe(error), kind: 'malformed' } }
   }
 }
 
@@ -75,6 +78,7 @@ function decode(data) {
   try {
     return { batches: readRecordsBatches(Reader.from(Buffer.from(data, 'base64'))).map(batch) }
   } catch (error) {
+    endIfOutOfMemory(error)
     return { batches: [], error: describe(error) }
   }
 }
@@ -157,12 +161,21 @@ function describe(error) {
   return { kind: kind(error), message: `${error?.name}: ${error?.message}`.slice(0, 400) }
 }
 
-/** By class and code. */
+/** By class and code. What Node and WebAssembly themselves throw, as for a trap in a codec, is an accident: nobody catches it. */
 function kind(error) {
   if (error?.code === 'PLT_KFK_UNSUPPORTED_COMPRESSION') return 'unsupported_compression'
-  if (ofCodecs.has(error)) return 'decompression'
-  if (['OUT_OF_BOUNDS', 'ERR_OUT_OF_RANGE', 'ERR_BUFFER_OUT_OF_BOUNDS'].includes(error?.code)) return 'truncated'
-  return 'malformed'
+  if (error?.code === 'OUT_OF_BOUNDS') return 'truncated'
+  const accident = [TypeError, RangeError, WebAssembly.RuntimeError].some(type => error instanceof type)
+  if (!accident && ofCodecs.has(error)) return 'decompression'
+  return !accident && error?.code?.startsWith('PLT_KFK') ? 'malformed' : 'other'
+}
+
+/** An allocation that fails is the end of a process; Node makes an error of some, so that ours has to end it. */
+function endIfOutOfMemory(error) {
+  if (error instanceof RangeError && /allocation failed|Invalid typed array length/.test(error.message)) {
+    console.error(`out of memory: ${error.message}`)
+    process.exit(1)
+  }
 }
 
 // --- JSON ---------------------------------------------------------------------------------------
