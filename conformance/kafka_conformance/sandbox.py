@@ -47,7 +47,6 @@ __all__ = ["Answered", "CannotRun", "Question", "Sandbox"]
 # A JVM in a cold container takes seconds to say hello.
 START_SECONDS: Final = 30.0
 STARTS: Final = 3
-MIN_SECONDS: Final = 0.5
 MAX_SECONDS: Final = 10.0
 CALIBRATION_SECONDS: Final = 3.0
 # Inputs made from a recipe are large, or claim to be.  Slow is not hung: of the
@@ -107,7 +106,7 @@ class Sandbox:
             if self._learnt.doubtful:
                 break
             spent.append(answered.seconds)
-        self.seconds = min(max(FACTOR * median(spent[1:] or spent or [0]), MIN_SECONDS), MAX_SECONDS)
+        self.seconds = min(max(FACTOR * median(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
         return self.seconds
 
     def ask(self, questions: Sequence[Question]) -> Iterator[Answered]:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance import process_group
-from kafka_conformance.connect import MIB, CannotRun, Connection, connect
+from kafka_conformance.connect import MIB, MIN_SECONDS, CannotRun, Connection, connect
 from kafka_conformance.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
 from kafka_conformance.protocol import MAX_LINE
-from kafka_conformance.sandbox import MIN_SECONDS, NOT_ASKED, Question, Sandbox
+from kafka_conformance.sandbox import NOT_ASKED, Question, Sandbox
 
 Script = Callable[..., Connection]
 Make = Callable[..., Sandbox]

@@ -18,6 +18,7 @@ from typing import Final
 
 MIB: Final = 1024 * 1024
 DEFAULT_MEMORY: Final = 1024 * MIB
+MIN_SECONDS: Final = 0.5
 # A JVM or Node reserves address space that it never uses.
 VIRTUAL_MACHINE_MEMORY: Final = 4096 * MIB
 
@@ -35,6 +36,7 @@ class Connection:
             container's does not, so our limits on that process are not its).
         cleanup: a command that ends what killing the process leaves behind.
         nest: whether it is a Python module, the last word of *argv*, that can be loaded once and forked.
+        seconds: what a case may take at least.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Connection:
     local: bool = True
     cleanup: tuple[str, ...] = ()
     nest: bool = False
+    seconds: float = MIN_SECONDS
 
 
 class CannotRun(Exception):

@@ -6,11 +6,15 @@ import os
 import shutil
 import sys
 from pathlib import PurePath
+from typing import Final
 
 from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, CannotRun, Connection
 from kafka_conformance.connect.direct import import_path
 from kafka_conformance.connect.process import VIRTUAL_MACHINES, split
 from kafka_conformance.fetching.clients import CLIENT_PYTHONPATH
+
+# Clients wait a moment before they fetch again, and longer each time, before they give up and say so.
+LEAST_SECONDS: Final = 2.0
 
 
 def fetch(command: str) -> Connection:
@@ -23,4 +27,6 @@ def fetch(command: str) -> Connection:
     memory = VIRTUAL_MACHINE_MEMORY if PurePath(argv[0]).name in VIRTUAL_MACHINES else DEFAULT_MEMORY
     own = (import_path(), (CLIENT_PYTHONPATH, os.environ.get("PYTHONPATH", "")))
     ours = (sys.executable, "-m", "kafka_conformance.fetching")
-    return Connection(name=command, argv=(*ours, program, *argv[1:]), environment=own, memory=memory)
+    return Connection(
+        name=command, argv=(*ours, program, *argv[1:]), environment=own, memory=memory, seconds=LEAST_SECONDS
+    )

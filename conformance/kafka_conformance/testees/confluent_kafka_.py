@@ -114,7 +114,11 @@ class Reader:
                 return refused(message.error())
             if message.key() == END:
                 return None
-            records.append(_record(message))
+            try:
+                records.append(_record(message))
+            except Exception as leak:
+                # SystemError, for headers that it cannot make text of.
+                return Refusal("malformed", f"{type(leak).__name__}: {leak}")
 
 
 def _position(tape: Tape) -> Any:
