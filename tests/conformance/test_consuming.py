@@ -61,6 +61,10 @@ UNTOLD = Refusal(message="bad")
         (case("valid", MARKER), Consumed(records(MARKER), 1), "wrong_data", "records.length"),
         (case("valid", EMPTY), Consumed((), 0, stalled=True), "hang", "next_offset"),
         (case("valid"), Consumed((), 0), "agree", ""),
+        (case("valid"), Consumed((), error=UNTOLD), "rejects_valid", "error"),
+        # KIP-74: a response with a part of a batch and nothing else is none that a broker sends.
+        (case("valid", data=encode(FIRST)[:-1]), Consumed((), error=UNTOLD), "agree", ""),
+        (case("valid", data=encode(FIRST)[:-1]), Consumed(BOTH[:1], error=UNTOLD), "rejects_valid", "error"),
         (INVALID, Consumed(BOTH[:1], error=REFUSED), "agree", ""),
         (INVALID, Consumed((), error=REFUSED), "agree", ""),
         (INVALID, Consumed(BOTH[:1], error=UNTOLD), "agree", ""),
