@@ -28,6 +28,7 @@ COMMANDS: Final = {
         "Write results as pages and files, and check certificates.",
     ),
     "dossier": ("kafka_conformance.commands.dossier:dossier", "Draft an issue for each cause of findings."),
+    "cross": ("kafka_conformance.commands.cross:cross", "What each testee writes, every other one reads."),
     "smoke": ("kafka_conformance.commands.smoke:smoke", "Ask whether an adapter is sound."),
     "testees": ("kafka_conformance.commands.testees:testees", "List known testees, and whether they can run here."),
     "testee": ("kafka_conformance.commands.testees:testee", "Serve a testee over standard input and output."),

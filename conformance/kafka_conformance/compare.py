@@ -29,15 +29,17 @@ _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field that differs; `lossy` if what is left of the value is right."""
+    """One field that differs; `lossy` if what is left of the value is right, or another form of it does as well."""
 
     path: str
     expected: Any
     given: Any
     lossy: bool = False
+    equivalence: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: expected {shown(self.expected)}, got {shown(self.given)}"
+        told = f"{self.path}: expected {shown(self.expected)}, got {shown(self.given)}"
+        return f"{told}; equivalent: {self.equivalence}" if self.equivalence else told
 
 
 @dataclass(slots=True)

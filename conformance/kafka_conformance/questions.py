@@ -54,8 +54,13 @@ def beyond(case: Case, hello: HelloReply) -> Skipped | None:
     if hello.consumer and (why := unfollowable(case)):
         return Skipped(why, by_runner=True)
     if isinstance(case.input, bytes):
-        return _unannounced(hello.decode, "decode", set(_needs(case.input)))
+        return unread(case.input, hello)
     return None
+
+
+def unread(data: bytes, hello: HelloReply) -> Skipped | None:
+    """Why *data* is not given to this testee to decode; None if it is."""
+    return _unannounced(hello.decode, "decode", set(_needs(data)))
 
 
 def _unannounced(capability: Capability, op: str, needs: set[tuple[int, str]]) -> Skipped | None:

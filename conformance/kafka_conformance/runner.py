@@ -211,12 +211,12 @@ def _lines_in(path: Path) -> int:
 
 
 def _header(plan: Run, hello: HelloReply, seconds: float) -> Header:
-    testee = msgspec.to_builtins(_tamed(hello)) | {"connect": plan.connection.name}
+    testee = msgspec.to_builtins(tamed(hello)) | {"connect": plan.connection.name}
     settings = {"jobs": plan.jobs, "memory": plan.connection.memory, "seconds": round(seconds, 3)}
     return Header(testee=testee, corpus=plan.corpus, cases=len(plan.cases), only=list(plan.only), settings=settings)
 
 
-def _tamed(hello: HelloReply) -> HelloReply:
+def tamed(hello: HelloReply) -> HelloReply:
     """What a testee says of itself, fit to be kept and shown."""
     said = {name: printable(getattr(hello, name), MAX_NAME) for name in ("name", "version", "language", "runtime")}
     return msgspec.structs.replace(hello, decode=_cut(hello.decode), encode=_cut(hello.encode), **said)

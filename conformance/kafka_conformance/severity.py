@@ -8,3 +8,8 @@ Severity = Literal["wrong_data", "crash", "hang", "memory", "accepts_invalid", "
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 Outcome = Severity | Literal["agree", "skipped"]
 OUTCOMES: Final[tuple[Outcome, ...]] = (*SEVERITIES, "agree", "skipped")
+# Two letters for a cell of a matrix.
+SHORT: Final[dict[Outcome, str]] = {
+    "wrong_data": "WD", "crash": "CR", "hang": "HG", "memory": "ME", "accepts_invalid": "AI", "rejects_valid": "RV",
+    "wrong_error": "WE", "lossy": "LO", "agree": "✓", "skipped": "–",
+}  # fmt: skip

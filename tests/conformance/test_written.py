@@ -6,6 +6,7 @@ from gzip import compress as gzip_compress
 
 import pytest
 
+from kafka_conformance import equivalence
 from kafka_conformance.judge import judge
 from kafka_conformance.observation import Encoded, Refused
 from kafka_conformance.protocol import Refusal
@@ -13,6 +14,7 @@ from kafka_corpus.case import Case, Compare, Expectation
 from kafka_records import Batch, Record, encode
 from kafka_records.checksum import checksum_v2
 from kafka_records.layout import BATCH_V2
+from kafka_records.rules import all_rules
 
 RECORDS = (Record(0, 1000, b"key", b"value" * 50), Record(1, 1001, b"key", b"value" * 50))
 BATCH = Batch(magic=2, base_offset=0, last_offset=1, max_timestamp=1001, records=RECORDS)
@@ -39,7 +41,8 @@ def test_exact_bytes_agree() -> None:
 
 def test_a_wrong_field_is_named() -> None:
     """Bytes that read as another batch are wrong, and the field is named."""
-    verdict = judge(case(BATCH), Encoded(encode(replace(BATCH, producer_epoch=5))))
+    owned = replace(BATCH, producer_id=1, producer_epoch=0, base_sequence=0)
+    verdict = judge(case(owned), Encoded(encode(replace(owned, producer_epoch=5))))
 
     assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].producer_epoch")
 
@@ -168,12 +171,78 @@ def test_what_must_not_be_written(observation: Encoded | Refused, outcome: str) 
     assert judge(replace(case(BATCH), expect=expect), observation).outcome == outcome
 
 
-def test_base_timestamp_is_looked_at() -> None:
-    """The base timestamp is no field of a decoded batch, but an encoder writes it."""
+def test_another_base_timestamp_is_a_named_equivalence() -> None:
+    """Any base timestamp will do whose deltas give the right times; the verdict names the rule."""
     later = replace(BATCH, base_timestamp=990)
     verdict = judge(case(BATCH), Encoded(encode(later)))
 
-    assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].base_timestamp")
+    assert (verdict.outcome, verdict.field) == ("lossy", "batches[0].base_timestamp")
+    assert verdict.why.endswith("equivalent: another base timestamp (TIM-01)")
+
+
+def test_a_base_that_shifts_the_records_is_wrong() -> None:
+    """A base timestamp that was changed without the deltas gives the records other times."""
+    data = encode(BATCH)
+    at = BATCH_V2.field("base_timestamp").offset
+    verdict = judge(case(BATCH), Encoded(resealed(data[:at] + (990).to_bytes(8, "big") + data[at + 8 :])))
+
+    assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].records[0].timestamp")
+
+
+def test_a_sequence_of_nobody_is_a_named_equivalence() -> None:
+    """Without a producer id nobody looks at the sequence; with one it is the writer's to get right."""
+    at = BATCH_V2.field("base_sequence").offset
+    data = encode(BATCH)
+    verdict = judge(case(BATCH), Encoded(resealed(data[:at] + bytes(4) + data[at + 4 :])))
+    assert (verdict.outcome, verdict.field) == ("lossy", "batches[0].base_sequence")
+    assert "PID-02" in verdict.why
+
+    owned = replace(BATCH, producer_id=5, producer_epoch=1, base_sequence=7)
+    data = encode(owned)
+    verdict = judge(case(owned), Encoded(resealed(data[:at] + bytes(4) + data[at + 4 :])))
+    assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].base_sequence")
+
+
+def test_an_equivalence_hides_no_defect() -> None:
+    """A bit that nobody asked for is found behind a field that does no harm, compressed or not."""
+    pairs: tuple[tuple[Batch, Compare], ...] = ((BATCH, "exact"), (ZIPPED, "masked"))
+    for batch, compare in pairs:
+        data = encode(batch)
+        at = BATCH_V2.field("attributes").offset
+        odd = resealed(data[:12] + bytes(4) + data[16:at] + b"\x40" + data[at + 1 :])
+        verdict = judge(case(batch, compare), Encoded(odd))
+
+        assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].attributes")
+
+
+def test_a_longer_varint_is_a_named_equivalence() -> None:
+    """A length in more bytes than it needs is read by everybody, and named."""
+    data = encode(BATCH)
+    payload = data[BATCH_V2.size :]
+    # The key's length, 06, in two bytes; the record's own length, two bytes already, is one more.
+    at = payload.index(b"key") - 1
+    size = int.from_bytes(payload[:2], "little") + 2
+    payload = size.to_bytes(2, "little") + payload[2:at] + b"\x86\x00" + payload[at + 1 :]
+    verdict = judge(case(BATCH), Encoded(resealed(data[: BATCH_V2.size] + payload)))
+
+    assert verdict.outcome == "lossy", verdict
+    assert "varint longer than needed (VAR-05)" in verdict.why
+
+
+def test_what_brokers_mend_is_still_a_defect() -> None:
+    """A wrong max timestamp of a batch is computed again by brokers, and wrong all the same."""
+    verdict = judge(case(BATCH), Encoded(encode(replace(BATCH, max_timestamp=1000))))
+
+    assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].max_timestamp")
+
+
+def test_every_equivalence_cites_a_rule() -> None:
+    """Each equivalence has a name of its own, a reason, and a rule of the catalogue."""
+    known = {rule.id for rule in all_rules()}
+
+    assert {each.rule for each in equivalence.ALL} <= known
+    assert len({each.name for each in equivalence.ALL}) == len(equivalence.ALL)
+    assert all(each.reason for each in equivalence.ALL)
 
 
 def test_a_wrapper_without_the_newest_time_is_lossy() -> None:

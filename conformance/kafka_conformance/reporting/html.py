@@ -28,15 +28,11 @@ from kafka_conformance.reporting import baseline
 from kafka_conformance.reporting.collection import Collection, Entry
 from kafka_conformance.reporting.details import detail
 from kafka_conformance.results import Line
+from kafka_conformance.severity import SHORT
 from kafka_records.rules import all_rules
 
 CHUNK: Final = 40
 MOST_WHY: Final = 160
-# Two letters for a cell of the matrix; the legend says what they stand for.
-SHORT: Final[dict[Outcome, str]] = {
-    "wrong_data": "WD", "crash": "CR", "hang": "HG", "memory": "ME", "accepts_invalid": "AI", "rejects_valid": "RV",
-    "wrong_error": "WE", "lossy": "LO", "agree": "✓", "skipped": "–",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

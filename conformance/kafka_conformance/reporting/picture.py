@@ -6,7 +6,8 @@ from typing import Final
 
 from kafka_conformance.judge import OUTCOMES
 from kafka_conformance.reporting.collection import Collection
-from kafka_conformance.reporting.html import SHORT, cell, environment, words
+from kafka_conformance.reporting.html import cell, environment, words
+from kafka_conformance.severity import SHORT
 
 ROW: Final = 22
 COLUMN: Final = 70

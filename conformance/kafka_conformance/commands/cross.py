@@ -1,0 +1,207 @@
+"""`kafkaproof cross`: what each testee writes, every other one reads, with a real broker in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+import msgspec
+
+from kafka_conformance import render
+from kafka_conformance.broker.errors import NoBroker
+from kafka_conformance.broker.interface import Broker
+from kafka_conformance.broker.releases import NEWEST, find_release
+from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafka_conformance.commands.certify import DEFAULT_REPORT
+from kafka_conformance.connect import BadConnect, CannotRun, Connection, check, connect
+from kafka_conformance.connect.known import everyone
+from kafka_conformance.cross import results, show
+from kafka_conformance.cross.matrix import document, matrix
+from kafka_conformance.cross.runner import READ, Run, Told, run
+from kafka_conformance.cross.wishes import wishes
+from kafka_conformance.hostile import printable
+from kafka_conformance.results import Unusable
+from kafka_conformance.runner import Interrupted
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import corpus_hash
+
+NONE: Final = "none"
+FORMATS: Final = ("html", "markdown", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """Who takes part, and who cannot."""
+
+    connections: Mapping[str, Connection]
+    absent: Mapping[str, str]
+
+
+def _formats(_ctx: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in FORMATS:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}")
+    return names
+
+
+@click.command()
+@click.argument("testees", nargs=-1, metavar="[TESTEE…]")
+@click.option("--only", multiple=True, metavar="GLOB", help="Encode cases to write, by id, area or rule; '*' for all.")
+@click.option("--broker", metavar="RELEASE", help=f"The broker in between, or none.  [default: {NEWEST}]")
+@click.option(
+    "--read", type=click.Choice(READ), default=READ[0], show_default=True,
+    help="What consumers get: what producers wrote, or what the broker stored of it.",
+)  # fmt: skip
+@click.option(
+    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), default=f"{DEFAULT_REPORT}/cross",
+    metavar="DIR", show_default=True, help="Where results go.",
+)  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at once.  [default: processors]")
+@click.option(
+    "--format", "formats", callback=_formats, default="html,markdown,json", metavar="NAME,…", show_default=True,
+    help="What is written beside the result.",
+)  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+def cross(
+    testees: tuple[str, ...],
+    only: tuple[str, ...],
+    broker: str | None,
+    read: str,
+    folder: Path,
+    jobs: int | None,
+    formats: tuple[str, ...],
+    resume: bool,
+    as_json: bool,
+) -> NoReturn:
+    """Let every TESTEE write the same batches, and every other one read them.
+
+    Without a TESTEE, all known ones that can run here.  A failure is the producer's or the
+    consumer's, as the reference reads the bytes.
+    """
+    cases = _cases(only)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if read == "stored" and broker == NONE:
+        raise click.UsageError("--read stored needs a broker")
+    parties = _parties(testees)
+    path = folder / results.FILE
+    try:
+        with _told() as told, ExitStack() as stack:
+            between = _broker(broker, read, stack)
+            plan = Run(
+                connections=parties.connections,
+                absent=parties.absent,
+                cases=cases,
+                corpus=corpus_hash(),
+                path=path,
+                broker=between,
+                read=read,
+                jobs=jobs or os.cpu_count() or 1,
+                resume=resume,
+                strict=bool(testees),
+                progress=told,
+            )
+            done = run(plan)
+    except (Unusable, OSError) as error:
+        raise click.UsageError(printable(str(error))) from error
+    except CannotRun as error:
+        _cannot(error)
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        click.echo(f"{str(stopped) or 'stopped'}; what was earned is in {path}, --resume goes on with it", err=True)
+        sys.exit(INTERRUPTED)
+    _finish(done, path, formats, as_json)
+
+
+def _finish(done: results.Results, path: Path, formats: Sequence[str], as_json: bool) -> NoReturn:
+    from kafka_conformance.reporting.cross import write
+
+    made = matrix(done)
+    write(done, path.parent, formats)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(document(made, done)), indent=2))
+    else:
+        show.show(made, render.console(), path)
+    sys.exit(OK if made.agrees else DISAGREEMENTS)
+
+
+def _cases(only: Sequence[str]) -> list[Case]:
+    try:
+        cases = wishes(only)
+    except (OSError, ValueError) as error:
+        click.echo(f"the corpus cannot be read: {error}", err=True)
+        sys.exit(CANNOT_RUN)
+    if not cases:
+        raise click.UsageError(f"no valid encode case matches --only {' '.join(only)}; kafkaproof corpus list has them")
+    return cases
+
+
+def _parties(testees: Sequence[str]) -> Parties:
+    """The testees named, which all have to run; or all known ones that do."""
+    if len(set(testees)) < len(testees):
+        raise click.UsageError("a testee is named twice")
+    try:
+        names = testees or [known.name for known in everyone()]
+        for name in names:
+            check(name)
+    except BadConnect as error:
+        raise click.UsageError(str(error)) from error
+    except CannotRun as error:
+        _cannot(error)
+    connections, absent = {}, {}
+    for name in names:
+        try:
+            connections[name] = connect(name)
+        except CannotRun as error:
+            if testees:
+                _cannot(error)
+            absent[name] = str(error)
+    return Parties(connections, absent)
+
+
+def _broker(asked: str | None, read: str, stack: ExitStack) -> Broker | None:
+    """The broker in between; where nobody asked for one, none if there can be none."""
+    from kafka_conformance.broker import local
+
+    if asked == NONE:
+        return None
+    try:
+        find_release(asked or NEWEST)
+    except NoBroker as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        return stack.enter_context(local.start(asked or NEWEST))
+    except NoBroker as error:
+        if asked or read == "stored":
+            raise CannotRun(str(error)) from error
+        click.echo(f"no broker in between: {error}", err=True)
+        return None
+
+
+def _cannot(error: CannotRun) -> NoReturn:
+    text = printable(str(error), 2000)
+    click.echo(f"{text}\n  hint: {error.hint}" if error.hint else text, err=True)
+    sys.exit(CANNOT_RUN)
+
+
+@contextmanager
+def _told() -> Iterator[Told]:
+    """Something to tell how far it is: a line that changes on a terminal, a line for each step elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: click.echo(_step(what, done, total), err=True) if total else None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("testees start") as status:
+        yield lambda what, done, total: status.update(_step(what, done, total))
+
+
+def _step(what: str, done: int, total: int) -> str:
+    return f"{what}: {done:,} of {total:,} testees" if total else f"{what}: {done:,} payloads"

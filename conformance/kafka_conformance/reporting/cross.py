@@ -1,0 +1,171 @@
+"""A cross run as a page, as Markdown and as JSON.
+
+The page is one file that loads nothing: the matrix with a link from each cell
+to what failed in it, the faults of each testee, and the bytes.  All of it is in
+the page as it is; the script only opens what a link leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from markupsafe import Markup
+
+from kafka_conformance.cross.matrix import BROKER, WROTE, Cell, Fault, Matrix, Through, document, faults, matrix
+from kafka_conformance.cross.results import FILE, Results
+from kafka_conformance.hostile import printable
+from kafka_conformance.judge import OUTCOMES, SEVERITIES
+from kafka_conformance.reporting.html import asset, environment, policy_hash, words
+from kafka_conformance.reporting.markdown import code
+from kafka_conformance.severity import SHORT
+
+STEM: Final = "cross"
+MOST_FAULTS: Final = 200
+MOST_IN_A_CELL: Final = 60
+MOST_BYTES: Final = 384
+MOST_WHY: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Failures of a cell that are alike: the first, and the batches of all."""
+
+    first: Through
+    batches: tuple[str, ...]
+
+
+def write(results: Results, folder: Path, formats: Sequence[str]) -> list[Path]:
+    """Write *results* into *folder* in some of `html`, `markdown` and `json`."""
+    made = matrix(results)
+    files: dict[str, bytes] = {}
+    if "html" in formats:
+        files[f"{STEM}.html"] = page(made).encode()
+    if "markdown" in formats:
+        files[f"{STEM}.md"] = summary(made).encode()
+    if "json" in formats:
+        files[f"{STEM}.json"] = msgspec.json.format(msgspec.json.encode(document(made, results)), indent=2) + b"\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return [folder / name for name in files]
+
+
+def page(made: Matrix) -> str:
+    """The page."""
+    script, style = asset("cross.js"), asset("page.css") + asset("cross.css")
+    found = faults(made)
+    return environment().get_template("cross.html").render(
+        made=made,
+        header=made.header,
+        rows=[(producer, made.row(producer)) for producer in made.producers],
+        failing=[cell for cell in made.cells.values() if cell.failures or cell.undone],
+        faults=found[:MOST_FAULTS],
+        more_faults=max(0, len(found) - MOST_FAULTS),
+        pieces=list(_pieces(made)),
+        there=[outcome for outcome in OUTCOMES if any(outcome in cell.counts for cell in made.cells.values())],
+        severities=SEVERITIES,
+        short=SHORT,
+        words=words,
+        anchor=lambda cell: f"c-{made.producers.index(cell.producer)}-{made.columns.index(cell.column)}",
+        text=_text,
+        spoken=lambda cell: _spoken(made, cell),
+        alike=alike,
+        heading=lambda cell: _heading(made, cell),
+        tame=lambda text: printable(str(text), MOST_WHY),
+        version=lambda name: printable(str(made.about(name).get("version", "")), 40),
+        told=_told,
+        wrote=WROTE,
+        broker=BROKER,
+        script=Markup(script),
+        style=Markup(style),
+        script_hash=policy_hash(script),
+        style_hash=policy_hash(style),
+    )  # fmt: skip
+
+
+def _text(cell: Cell) -> str:
+    """What stands in a cell: two letters and how many failed, or a mark."""
+    if cell.worst is None:
+        return ""
+    if cell.failures:
+        return f"{SHORT[cell.worst]} {len(cell.failures):,}"
+    agreed = cell.counts.get("agree", 0)
+    return SHORT["agree"] if agreed else SHORT["skipped"]
+
+
+def _spoken(made: Matrix, cell: Cell) -> str:
+    told = ", ".join(f"{count:,} {words(outcome)}" for outcome, count in cell.counts.items()) or "nothing"
+    blames = ", ".join(f"{count:,} by the {blame}" for blame, count in cell.blames.items() if blame != "both")
+    return f"{_heading(made, cell)}: {told}" + (f"; {blames}" if blames else "")
+
+
+def _heading(made: Matrix, cell: Cell) -> str:
+    if cell.column == WROTE:
+        return f"{cell.producer} writes"
+    return f"{cell.producer} to {made.label(cell.column)}"
+
+
+def _told(fault: Fault) -> str:
+    return f"{fault.batches:,} batches" if fault.batches > 1 else "1 batch"
+
+
+def alike(cell: Cell) -> list[Shown]:
+    """The failures of a cell, those that look the same together, worst first."""
+    groups: dict[tuple[str, str, str], list[Through]] = {}
+    for each in cell.failures:
+        judged = each.judged
+        shape = "".join(sign for sign in judged.field or judged.why[:40] if not sign.isdigit())
+        groups.setdefault((judged.outcome, judged.blame, shape), []).append(each)
+    shown = [Shown(group[0], tuple(each.batch for each in group)) for group in groups.values()]
+    return shown[:MOST_IN_A_CELL]
+
+
+def _pieces(made: Matrix) -> Iterator[dict[str, Any]]:
+    """The bytes that cells refer to, each once."""
+    wanted = {
+        (shown.first.batch, shown.first.sha256)
+        for cell in made.cells.values()
+        for shown in alike(cell)
+        if shown.first.sha256
+    }
+    for line in made.written.values():
+        if (line.batch, line.sha256) in wanted:
+            wanted.discard((line.batch, line.sha256))
+            cut = len(line.data) > MOST_BYTES
+            digits = line.data[:MOST_BYTES].hex(" ", 4) + (" …" if cut else "")
+            yield {"sha256": line.sha256, "batch": line.batch, "size": len(line.data), "hex": digits, "cut": cut}
+
+
+def summary(made: Matrix) -> str:
+    """The matrix in Markdown."""
+    header = made.header
+    way = f", read back from Kafka {header.broker}" if header.read == "stored" else ""
+    lines = ["## Producer by consumer", "", f"{len(header.batches):,} batches{way}; corpus {code(header.corpus[:12])}."]
+    lines += ["", "| writes \\ reads | " + " | ".join(code(made.label(column)) for column in made.columns) + " |"]
+    lines.append("|---|" + "--:|" * len(made.columns))
+    for producer in made.producers:
+        cells = " | ".join(_text(cell) or "·" for cell in made.row(producer))
+        lines.append(f"| {code(producer)} | {cells} |")
+    letters = ", ".join(f"{SHORT[outcome]} {words(outcome)}" for outcome in SEVERITIES)
+    lines += ["", f"A cell has the worst outcome and how many batches failed: {letters}.", ""]
+    lines += ["| severity | testee | case | batches | what differed |", "|---|---|---|--:|---|"]
+    for each in faults(made)[:40]:
+        judged = each.judged
+        fields = (words(judged.outcome), code(each.testee), code(each.batch), str(each.batches), code(judged.why))
+        lines.append(f"| {' | '.join(fields)} |")
+    return "\n".join(lines) + "\n"
+
+
+def cross_files(paths: Sequence[Path]) -> list[Path]:
+    """The results of cross runs among *paths*: files, or in a directory and one level below."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += [each for each in (path / FILE, *sorted(path.glob(f"*/{FILE}"))) if each.is_file()]
+        elif path.name == FILE:
+            found.append(path)
+    return list(dict.fromkeys(found))
