@@ -22,6 +22,7 @@ RUN_HERE = {
     'kafkaproof smoke "process:python example.py"': ({0}, "example.py"),
     'kafkaproof certify "process:python example.py"': ({0, 1}, "example.py"),
     'kafkaproof smoke "fetch:python consumer.py"': ({0}, "consumer.py"),
+    "kafkaproof cross kafka-python aiokafka reference --broker none": ({1}, "cross matrix"),
     "kafkaproof corpus export vendored": ({0}, "vendored"),
     "kafkaproof broker compare 3.9.2 4.4.0": ({1}, "cases changed from 3.9.2 to 4.4.0"),
 }

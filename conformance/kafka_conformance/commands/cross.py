@@ -33,6 +33,7 @@ from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash
 
 NONE: Final = "none"
+# Named here as well, so that a wrong option needs no template engine.
 FORMATS: Final = ("html", "markdown", "json")
 
 

@@ -14,7 +14,7 @@ from kafka_conformance.commands.certify import declared_option
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.deviations import Deviation
 from kafka_conformance.hostile import printable
-from kafka_conformance.reporting import output, statement
+from kafka_conformance.reporting import cross, output, statement
 from kafka_conformance.reporting.baseline import counts
 from kafka_conformance.reporting.collection import Collection, absent, cases_by_id, collect, files, read
 from kafka_conformance.results import Results, Unusable
@@ -43,7 +43,8 @@ def report_command(
 ) -> NoReturn:
     """Write what RESULTS say: a page to look at, JSON, SARIF, JUnit, Markdown, badges and certificates.
 
-    RESULTS are result.ndjson files, or directories as `certify --report` writes them.
+    RESULTS are result.ndjson files, or directories as `certify --report` writes them; cross.ndjson of `cross` among
+    them has a page of its own.
 
     Exit codes: 0 it is written or holds, 1 something is worse than before or does not hold, 2 usage.
     """
@@ -55,12 +56,37 @@ def report_command(
         raise click.UsageError("give RESULTS and --out DIR, or --verify FILE")
     try:
         old = () if baseline is None else [read_result(path) for path in files([baseline])]
-        collection = _collected(paths, declared, old)
+        crossed = cross.cross_files(paths)
+        beside = cross.write_all(crossed, out)
+        plain = _plain(paths, crossed)
+        if not plain:
+            _tell_crossed(beside, as_json)
+        collection = _collected(plain, declared, old)
     except Unusable as error:
         raise click.UsageError(printable(str(error))) from error
-    written = output.write_all(collection, out)
+    written = beside + output.write_all(collection, out, [path.name for path in beside if path.suffix == ".html"])
     _tell(collection, written, out, as_json)
     sys.exit(DISAGREEMENTS if any(_worse(collection)) else OK)
+
+
+def _plain(paths: Sequence[Path], crossed: Sequence[Path]) -> list[Path]:
+    """Those of *paths* that hold more than cross runs."""
+    return [path for path in paths if not crossed or (path not in crossed and _has_results(path))]
+
+
+def _has_results(path: Path) -> bool:
+    try:
+        return bool(files([path]))
+    except Unusable:
+        return False
+
+
+def _tell_crossed(written: Sequence[Path], as_json: bool) -> NoReturn:
+    if as_json:
+        say_json({"written": list(map(str, written))})
+    else:
+        click.echo(f"{len(written)} files; look at {written[0]}")
+    sys.exit(OK)
 
 
 def _collected(paths: Sequence[Path], declared: Sequence[Deviation], old: Sequence[Results]) -> Collection:

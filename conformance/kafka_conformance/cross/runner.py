@@ -125,7 +125,6 @@ def _say_hello(plan: Run, cast: _Cast) -> None:
             cast.absent[name] = printable(str(error))
             continue
         sandbox.calibrate(trivial_decodes())
-        sandbox.close()
 
 
 def _header(plan: Run, cast: _Cast) -> Header:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from kafka_conformance.selection import select
@@ -42,9 +43,13 @@ def wishes(only: Sequence[str] = ()) -> list[Case]:
     Raises:
         OSError, ValueError: the corpus cannot be read.
     """
+    return select(_encode_cases(), only or USUAL)
+
+
+@cache
+def _encode_cases() -> tuple[Case, ...]:
     encode: tuple[Op, ...] = ("encode",)
-    cases = [case for case in load_vectors(ops=encode) if _can_be_read_back(case)]
-    return select(cases, only or USUAL)
+    return tuple(case for case in load_vectors(ops=encode) if _can_be_read_back(case))
 
 
 def _can_be_read_back(case: Case) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,18 +17,20 @@ import msgspec
 from markupsafe import Markup
 
 from kafka_conformance.cross.matrix import BROKER, WROTE, Cell, Fault, Matrix, Through, document, faults, matrix
-from kafka_conformance.cross.results import FILE, Results
+from kafka_conformance.cross.results import FILE, Results, read
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import OUTCOMES, SEVERITIES
 from kafka_conformance.reporting.html import asset, environment, policy_hash, words
 from kafka_conformance.reporting.markdown import code
 from kafka_conformance.severity import SHORT
 
+FORMATS: Final = ("html", "markdown", "json")
 STEM: Final = "cross"
 MOST_FAULTS: Final = 200
 MOST_IN_A_CELL: Final = 60
 MOST_BYTES: Final = 384
 MOST_WHY: Final = 300
+MOST_TEXT: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +41,16 @@ class Shown:
     batches: tuple[str, ...]
 
 
-def write(results: Results, folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Write *results* into *folder* in some of `html`, `markdown` and `json`."""
+def write(results: Results, folder: Path, formats: Sequence[str] = FORMATS, stem: str = STEM) -> list[Path]:
+    """Write *results* into *folder* in some of `FORMATS`, as *stem* and an ending."""
     made = matrix(results)
     files: dict[str, bytes] = {}
     if "html" in formats:
-        files[f"{STEM}.html"] = page(made).encode()
+        files[f"{stem}.html"] = page(made).encode()
     if "markdown" in formats:
-        files[f"{STEM}.md"] = summary(made).encode()
+        files[f"{stem}.md"] = summary(made).encode()
     if "json" in formats:
-        files[f"{STEM}.json"] = msgspec.json.format(msgspec.json.encode(document(made, results)), indent=2) + b"\n"
+        files[f"{stem}.json"] = msgspec.json.format(msgspec.json.encode(document(made, results)), indent=2) + b"\n"
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
@@ -58,7 +61,7 @@ def page(made: Matrix) -> str:
     """The page."""
     script, style = asset("cross.js"), asset("page.css") + asset("cross.css")
     found = faults(made)
-    return environment().get_template("cross.html").render(
+    return environment().overlay(finalize=_harmless).get_template("cross.html").render(
         made=made,
         header=made.header,
         rows=[(producer, made.row(producer)) for producer in made.producers],
@@ -85,6 +88,11 @@ def page(made: Matrix) -> str:
         script_hash=policy_hash(script),
         style_hash=policy_hash(style),
     )  # fmt: skip
+
+
+def _harmless(value: Any) -> Any:
+    """Text without control characters, whoever it is from; our own script and style as they are."""
+    return printable(value, MOST_TEXT) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _text(cell: Cell) -> str:
@@ -158,6 +166,17 @@ def summary(made: Matrix) -> str:
         fields = (words(judged.outcome), code(each.testee), code(each.batch), str(each.batches), code(judged.why))
         lines.append(f"| {' | '.join(fields)} |")
     return "\n".join(lines) + "\n"
+
+
+def write_all(paths: Sequence[Path], folder: Path) -> list[Path]:
+    """Write the cross runs in *paths* into *folder*, in all formats.
+
+    Raises:
+        Unusable: one of them is no such run.
+    """
+    runs = [read(path) for path in paths]
+    written = (write(each, folder, stem=f"{STEM}-{at}" if at > 1 else STEM) for at, each in enumerate(runs, 1))
+    return list(chain.from_iterable(written))
 
 
 def cross_files(paths: Sequence[Path]) -> list[Path]:

@@ -50,12 +50,13 @@ class Cell:
     words: str
 
 
-def page(collection: Collection) -> str:
-    """The page."""
+def page(collection: Collection, beside: Sequence[str] = ()) -> str:
+    """The page; *beside* are the names of cross matrices in the same directory."""
     found = collection.found()
     script, style = asset("page.js"), asset("page.css")
     return environment().get_template("page.html").render(
         entries=collection.entries,
+        beside=beside,
         corpus=collection.corpus,
         not_run=collection.not_run,
         areas=collection.areas(),

@@ -66,10 +66,10 @@ def write_together(made: Sequence[Report], formats: Sequence[str], folder: Path,
                 (folder / file).write_bytes(content)
 
 
-def write_all(collection: Collection, folder: Path) -> list[Path]:
-    """Write everything into *folder*: what is about all runs, and a directory for each."""
+def write_all(collection: Collection, folder: Path, beside: Sequence[str] = ()) -> list[Path]:
+    """Write everything into *folder*: what is about all runs, and a directory for each; *beside* are pages to link."""
     whole: dict[str, bytes] = {
-        "index.html": html.page(collection).encode(),
+        "index.html": html.page(collection, beside).encode(),
         "report.json": _indented(document(collection)),
         "report.sarif": sarif.sarif(collection),
         "summary.md": markdown.summary(collection).encode(),

@@ -1,0 +1,94 @@
+"""The cross matrix with a real broker in between; needs Java and Maven."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance.broker import local
+from kafka_conformance.broker.interface import Broker
+from kafka_conformance.broker.releases import NEWEST
+from kafka_conformance.connect import connect
+from kafka_conformance.cross import results
+from kafka_conformance.cross.matrix import BROKER, WROTE, matrix
+from kafka_conformance.cross.runner import Run, run
+from kafka_conformance.cross.wishes import wishes
+from kafka_corpus.vectors import corpus_hash
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+# Batches that a client may send, one that needs a transaction, and one that no client may send.
+SOME = (
+    "writers.timestamps_out_of_order",
+    "writers.producer_fields",
+    "v2_encode.end_marker",
+    "legacy_encode.several_messages",
+)
+TESTEES = ("kafka-python", "reference", "miniature:writes_seconds", "miniature:writes_no_crc")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """Kafka in its newest release."""
+    with local.start(NEWEST) as running:
+        yield running
+
+
+def crossed(broker: Broker, folder: Path, read: str) -> results.Results:
+    """A run with the broker in between."""
+    plan = Run(
+        connections={name: connect(name) for name in TESTEES},
+        cases=wishes(SOME),
+        corpus=corpus_hash(),
+        path=folder / results.FILE,
+        broker=broker,
+        read=read,
+        jobs=2,
+    )
+    return run(plan)
+
+
+@pytest.fixture(scope="module")
+def written(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> results.Results:
+    """A run in which consumers read what was written."""
+    return crossed(broker, tmp_path_factory.mktemp("written"), "written")
+
+
+def test_it_takes_what_is_right(written: results.Results) -> None:
+    """What the reference writes is stored as it is meant, transactions too; a marker is refused whoever writes it."""
+    cell = matrix(written).cells["reference", BROKER]
+    skipped = {
+        each.batch.partition("[")[0]: each.judged.why for each in cell.batches if not each.failed and each.judged.why
+    }
+
+    assert cell.failures == []
+    assert cell.counts["agree"] == len(wishes(SOME[:2]))
+    assert "refused whoever writes it" in skipped["v2_encode.end_marker"]
+    assert "takes no magic so old" in skipped["legacy_encode.several_messages"]
+
+
+def test_it_refuses_what_is_broken(written: results.Results) -> None:
+    """A batch without its checksum is refused, by Kafka's name for that, and its producer is to blame."""
+    failures = matrix(written).cells["miniature:writes_no_crc", BROKER].failures
+
+    assert len(failures) == len(wishes(SOME[:2]))
+    assert all("2 CORRUPT_MESSAGE" in each.judged.why for each in failures)
+    assert {each.judged.blame for each in failures} == {"producer"}
+
+
+def test_it_stores_what_is_wrong(written: results.Results) -> None:
+    """Timestamps that a producer cut are stored as they came."""
+    cell = matrix(written).cells["miniature:writes_seconds", BROKER]
+
+    assert {each.judged.outcome for each in cell.failures} == {"wrong_data"}
+
+
+def test_consumers_read_what_it_stored(broker: Broker, tmp_path: Path) -> None:
+    """With `stored`, consumers get what the broker made of it, and nothing that it refused."""
+    made = matrix(crossed(broker, tmp_path, "stored"))
+    refused = made.cells["miniature:writes_no_crc", "reference"]
+
+    assert made.cells["miniature:writes_no_crc", WROTE].failures
+    assert refused.counts.get("agree", 0) == 0
+    assert made.cells["reference", "kafka-python"].failures == []
+    assert made.cells["reference", "kafka-python"].counts["agree"] == len(wishes(SOME[:2]))

@@ -1,0 +1,279 @@
+"""The cross matrix: real codecs write and read each other's batches; what was earned is kept."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kafka_conformance.cli import kafkaproof
+from kafka_conformance.connect import connect
+from kafka_conformance.cross import results
+from kafka_conformance.cross.matrix import WROTE, Matrix, document, faults, matrix
+from kafka_conformance.cross.results import Header, Read, Results, Written
+from kafka_conformance.cross.runner import Run, run
+from kafka_conformance.cross.wishes import USUAL, wishes
+from kafka_conformance.reporting import cross
+from kafka_conformance.results import Unusable
+from kafka_conformance.selection import select
+from kafka_corpus.vectors import corpus_hash
+
+FEW = ("writers.timestamps_with_more_digits", "writers.headers_are_a_list", "legacy_encode.several_messages")
+WRONG = ("miniature:writes_seconds", "miniature:swaps_key_and_value", "reference")
+HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m|`[x](http://x.example)\"'&"
+
+
+def crossed(folder: Path, *testees: str, only: Sequence[str] = FEW, resume: bool = False) -> Results:
+    """A run without a broker."""
+    plan = Run(
+        connections={name: connect(name) for name in testees},
+        cases=wishes(only),
+        corpus=corpus_hash(),
+        path=folder / results.FILE,
+        jobs=2,
+        resume=resume,
+    )
+    return run(plan)
+
+
+@pytest.fixture(scope="module")
+def codecs(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """kafka-python, aiokafka and the reference, each with each."""
+    return crossed(tmp_path_factory.mktemp("codecs"), "kafka-python", "aiokafka", "reference")
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A writer that is wrong, a reader that is wrong, and the reference."""
+    return crossed(tmp_path_factory.mktemp("wrong"), *WRONG)
+
+
+def test_real_codecs_read_what_they_write(codecs: Results) -> None:
+    """What three codecs write of these batches, all three read as it was wished."""
+    made = matrix(codecs)
+    cells = [cell for cell in made.cells.values() if cell.column != WROTE]
+
+    assert codecs.complete
+    assert made.producers == ("kafka-python", "aiokafka", "reference")
+    assert len(cells) == 9
+    assert all(cell.counts.get("agree", 0) >= 10 for cell in cells)
+    assert [(cell.producer, cell.column) for cell in cells if cell.failures] == []
+
+
+def test_a_wrong_writer_is_blamed_in_every_column(wrong: Results) -> None:
+    """A producer that rounds its timestamps is at fault with every consumer that reads them."""
+    made = matrix(wrong)
+    cell = made.cells["miniature:writes_seconds", "reference"]
+
+    assert made.cells["miniature:writes_seconds", WROTE].worst == "wrong_data"
+    assert cell.failures
+    assert set(cell.blames) == {"producer"}
+
+
+def test_a_wrong_reader_is_blamed_in_its_column(wrong: Results) -> None:
+    """A consumer that swaps key and value is at fault with a producer that is right."""
+    made = matrix(wrong)
+
+    assert set(made.cells["reference", "miniature:swaps_key_and_value"].blames) == {"consumer"}
+    assert set(made.cells["miniature:writes_seconds", "miniature:swaps_key_and_value"].blames) >= {"consumer"}
+    assert made.cells["reference", "reference"].failures == []
+    assert {fault.testee for fault in faults(made)} == set(WRONG[:2])
+
+
+def test_equal_bytes_are_asked_once(codecs: Results) -> None:
+    """A consumer has one line for each different byte string of a batch, whoever wrote it."""
+    written = {(line.batch, line.sha256) for line in codecs.written.values() if line.sha256}
+    read = [key for key in codecs.read if key[0] == "reference"]
+
+    assert len(read) == len(written) < sum(bool(line.sha256) for line in codecs.written.values())
+
+
+def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
+    """Resuming asks what is missing, and comes to the same; nobody is asked for what is there."""
+    whole = crossed(tmp_path, "kafka-python", "reference")
+    path = tmp_path / results.FILE
+    lines = path.read_bytes().splitlines(keepends=True)
+    # A line that nobody would say, so that it can be told from one that was asked for again.
+    kept = results.read(path).written["reference", whole.header.batches[0]]
+    marked = [line.replace(b'"outcome"', b'"why":"kept","outcome"', 1) for line in lines if _is_of(line, kept)]
+    others = [line for line in lines[1:-30] if not _is_of(line, kept)]
+    path.write_bytes(b"".join([lines[0], *marked, *others]) + b'{"kind":"rea')
+
+    assert not results.read(path).complete
+    again = crossed(tmp_path, "kafka-python", "reference", resume=True)
+    assert again.complete
+    assert (again.written.keys(), again.read.keys()) == (whole.written.keys(), whole.read.keys())
+    assert [line.producer for line in again.written.values() if line.why == "kept"] == ["reference"]
+    path.write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(Unusable, match="other testees"):
+        crossed(tmp_path, "kafka-python", resume=True)
+
+
+def _is_of(line: bytes, written: Written) -> bool:
+    """Whether *line* is that of *written*."""
+    said = json.loads(line)
+    return (said.get("producer"), said.get("batch")) == (written.producer, written.batch)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nothing\n", '{"format":"kafkaproof-result","version":1}\n', '{"format":"kafkaproof-cross"}\n']
+)
+def test_what_is_no_result(text: str, tmp_path: Path) -> None:
+    """Another file is refused in one sentence."""
+    path = tmp_path / results.FILE
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(Unusable, match="not the result of a cross run"):
+        results.read(path)
+
+
+def test_a_changed_result(tmp_path: Path) -> None:
+    """A line that was changed by hand does not fit the footer."""
+    crossed(tmp_path, "reference", only=FEW[:1])
+    path = tmp_path / results.FILE
+    path.write_bytes(path.read_bytes().replace(b'"agree"', b'"lossy"', 1))
+
+    with pytest.raises(Unusable, match="footer"):
+        results.read(path)
+
+
+def test_usual_batches_are_many_and_can_be_read_back() -> None:
+    """Each pattern of the usual batches names some, and all of them are valid."""
+    everything = wishes(["*"])
+    cases = select(everything, USUAL)
+
+    assert 250 < len(cases) < len(everything)
+    assert all(select(everything, [pattern]) for pattern in USUAL)
+    assert {case.expect.verdict for case in everything} == {"valid"}
+    assert {0, 1, 2} == {case.input.magic for case in cases if hasattr(case.input, "magic")}
+
+
+def invoke(*arguments: str) -> Result:
+    """The command line."""
+    return CliRunner().invoke(kafkaproof, ["cross", *arguments])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """The table, the files and the exit code; `--json` is one document."""
+    options = ["--broker", "none", "--only", FEW[0], "--report", str(tmp_path)]
+    done = invoke("reference", "miniature:writes_seconds", *options)
+    names = {path.name for path in tmp_path.iterdir()}
+
+    assert done.exit_code == 1, done.output
+    assert "miniature:writes_seconds" in done.stdout
+    assert names == {"cross.ndjson", "cross.html", "cross.md", "cross.json"}
+    asked = invoke("reference", *options, "--json")
+    assert asked.exit_code == 0, asked.output
+    assert json.loads(asked.stdout)["agrees"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("no-such-testee",), "no-such-testee"),
+        (("reference", "reference"), "twice"),
+        (("reference", "--only", "nothing.of_this_name"), "no valid encode case"),
+        (("reference", "--broker", "0.7"), "0.7"),
+        (("reference", "--broker", "none", "--read", "stored"), "needs a broker"),
+        (("reference", "--format", "pdf"), "pdf"),
+    ],
+)
+def test_usage(arguments: tuple[str, ...], word: str) -> None:
+    """A wrong command line is one sentence and exit code 2."""
+    done = invoke(*arguments)
+
+    assert done.exit_code == 2
+    assert word in done.output
+
+
+def test_one_that_does_not_start(tmp_path: Path) -> None:
+    """A testee that was named and does not start ends the run with exit code 3."""
+    done = invoke("reference", "process:false", "--broker", "none", "--report", str(tmp_path))
+
+    assert done.exit_code == 3
+    assert "did not say hello" in done.output
+
+
+def hostile() -> Results:
+    """A run in which everything that a testee says tries to be more than text."""
+    said = {
+        "label": HOSTILE,
+        "connect": HOSTILE,
+        "version": HOSTILE,
+        "encode": {"magics": [2]},
+        "decode": {"magics": [2]},
+    }
+    header = Header(testees=[said], absent={HOSTILE: HOSTILE}, corpus="c" * 64, batches=["a.b"], broker="4.4.0")
+    written = Written(
+        producer=HOSTILE,
+        batch="a.b",
+        outcome="wrong_data",
+        blame="producer",
+        field=HOSTILE,
+        why=HOSTILE,
+        data=b"<b>",
+        sha256="0" * 16,
+    )
+    read = Read(
+        consumer=HOSTILE,
+        batch="a.b",
+        outcome="wrong_data",
+        blame="consumer",
+        field=HOSTILE,
+        why=HOSTILE,
+        sha256="0" * 16,
+    )
+    return Results(header, {(HOSTILE, "a.b"): written}, {}, {(HOSTILE, "a.b", "0" * 16): read}, None)
+
+
+def hostile_matrix() -> Matrix:
+    """The same as a matrix."""
+    return matrix(hostile())
+
+
+def test_json_has_all_failures() -> None:
+    """The document has each failure with its batch, its blame and its bytes' hash."""
+    made = hostile()
+    cells = document(matrix(made), made)["cells"]
+
+    assert [cell["failures"][0]["blame"] for cell in cells if cell["failures"]] == ["producer", "consumer"]
+
+
+def test_the_page_escapes_what_testees_say() -> None:
+    """Nothing that a testee says becomes markup; the policy names the one script and the one style."""
+    text = cross.page(hostile_matrix())
+
+    assert "<img" not in text
+    assert text.count("<script>") == 1
+    assert "\x1b" not in text
+    assert "onerror=alert(1)&gt;" in text
+    assert "default-src 'none'" in text
+    assert "http://x.example)" not in cross.summary(hostile_matrix()).replace("&#", "")
+
+
+def test_the_page_has_every_cell(wrong: Results) -> None:
+    """Each failing cell of the matrix leads to a section, and each section to its bytes."""
+    text = cross.page(matrix(wrong))
+    links = set(re.findall(r'href="#([cb]-[^"]+)"', text))
+    places = set(re.findall(r'id="([cb]-[^"]+)"', text))
+
+    assert links
+    assert links <= places
+    assert len([place for place in places if place.startswith("c-")]) >= 5
+
+
+def test_report_takes_it_along(wrong: Results, tmp_path: Path) -> None:
+    """`kafkaproof report` writes the page of a cross run, alone or beside those of codecs."""
+    source, out = tmp_path / "source", tmp_path / "out"
+    crossed(source / "cross", "reference", only=FEW[:1])
+    alone = CliRunner().invoke(kafkaproof, ["report", str(source), "--out", str(out)])
+
+    assert alone.exit_code == 0, alone.output
+    assert {path.name for path in out.iterdir()} == {"cross.html", "cross.md", "cross.json"}
+    certify = ["certify", "reference", "--only", FEW[0], "--report", str(source)]
+    assert CliRunner().invoke(kafkaproof, certify).exit_code == 0
+    both = CliRunner().invoke(kafkaproof, ["report", str(source), "--out", str(out)])
+    assert both.exit_code == 0, both.output
+    assert 'href="cross.html"' in (out / "index.html").read_text(encoding="utf-8")

@@ -1,0 +1,125 @@
+"""Whose fault it is: what was wished, what the bytes hold, and what a consumer gives."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_conformance.cross.verdict import of_broker, of_reader, of_writer
+from kafka_conformance.observation import Crashed, Decoded, Encoded, Observation, Refused, Skipped
+from kafka_conformance.protocol import Refusal
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.scenario import StepAnswer
+from kafka_corpus.wire import to_wire
+from kafka_records import Batch, Record, encode
+
+RECORDS = (Record(0, 1000, b"key", b"value"), Record(1, 1001, None, b"value"))
+WISH = Batch(magic=2, base_offset=0, last_offset=1, max_timestamp=1001, records=RECORDS)
+LATE = replace(WISH, records=(RECORDS[0], RECORDS[1]._replace(timestamp=1007)), max_timestamp=1007)
+OTHER = replace(WISH, records=(RECORDS[0]._replace(value=b"other"), RECORDS[1]))
+
+
+def gives(batch: Batch) -> Decoded:
+    """A consumer's answer with *batch*."""
+    return Decoded((to_wire(batch),))
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "outcome", "blame"),
+    [
+        (WISH, WISH, "agree", ""),
+        (LATE, LATE, "wrong_data", "producer"),
+        (WISH, OTHER, "wrong_data", "consumer"),
+        (LATE, OTHER, "wrong_data", "both"),
+        (LATE, WISH, "agree", "both"),
+    ],
+    ids=["right", "written wrong", "read wrong", "both wrong", "undone"],
+)
+def test_blame(held: Batch, given: Batch, outcome: str, blame: str) -> None:
+    """The producer is to blame if the bytes hold something else, the consumer if it gives something else than they."""
+    judged = of_reader((WISH,), encode(held), gives(given))
+
+    assert (judged.outcome, judged.blame) == (outcome, blame)
+
+
+@pytest.mark.parametrize(
+    ("observation", "outcome"),
+    [(Refused(Refusal("malformed", "no")), "rejects_valid"), (Crashed(exit_code=1), "crash")],
+)
+def test_a_consumer_that_fails_over_right_bytes(observation: Observation, outcome: str) -> None:
+    """Refusing or dying over bytes that are right is the consumer's fault."""
+    judged = of_reader((WISH,), encode(WISH), observation)
+
+    assert (judged.outcome, judged.blame) == (outcome, "consumer")
+
+
+def test_bytes_that_nobody_can_read() -> None:
+    """A batch without a checksum is the producer's fault; a consumer that takes it all the same undoes it."""
+    data = encode(WISH)
+    broken = data[:17] + bytes(4) + data[21:]
+    refused = of_reader((WISH,), broken, Refused(Refusal("corrupt", "crc")))
+    taken = of_reader((WISH,), broken, gives(WISH))
+    invented = of_reader((WISH,), broken, gives(OTHER))
+
+    assert (refused.outcome, refused.blame) == ("rejects_valid", "producer")
+    assert (taken.outcome, taken.blame) == ("agree", "both")
+    assert (invented.outcome, invented.blame) == ("accepts_invalid", "both")
+
+
+def test_an_equivalence_is_nobodys_fault() -> None:
+    """A consumer that gives the leader epoch that was written, and not the one asked for, is right."""
+    epoch = replace(WISH, partition_leader_epoch=0)
+
+    assert of_reader((WISH,), encode(epoch), gives(epoch)).outcome == "agree"
+    assert of_reader((WISH,), encode(WISH), gives(epoch)).blame == "consumer"
+
+
+def test_what_is_not_exposed_is_not_compared() -> None:
+    """A max timestamp that is written wrong does not reach a consumer that shows none."""
+    wrong = replace(WISH, max_timestamp=5)
+    wire = to_wire(WISH)
+    del wire.max_timestamp
+
+    assert of_reader((WISH,), encode(wrong), gives(wrong)).blame == "producer"
+
+
+def test_skipped_stays_skipped() -> None:
+    """What a consumer says that it cannot do is no failure."""
+    judged = of_reader((WISH,), encode(WISH), Skipped("no zstd"))
+
+    assert (judged.outcome, judged.blame, judged.why) == ("skipped", "", "no zstd")
+
+
+def test_a_writer_is_judged_as_in_a_certificate() -> None:
+    """The producer's own column holds the verdict on an encode case."""
+    expect = Expectation(verdict="valid", data=encode(WISH))
+    case = Case(id="a.b", title="", rules=("X",), area="a", op="encode", input=WISH, expect=expect)
+
+    assert of_writer(case, Encoded(encode(WISH))).outcome == "agree"
+    assert of_writer(case, Encoded(encode(LATE))).blame == "producer"
+    assert of_writer(case, Refused(Refusal("malformed"))).outcome == "rejects_valid"
+
+
+TAKEN = StepAnswer(base_offset=0, data=encode(WISH))
+REFUSED = StepAnswer(error_code=87)
+
+
+@pytest.mark.parametrize(
+    ("right", "given", "outcome", "blame"),
+    [
+        (TAKEN, TAKEN, "agree", ""),
+        (TAKEN, REFUSED, "rejects_valid", "producer"),
+        (REFUSED, REFUSED, "skipped", ""),
+        (REFUSED, TAKEN, "accepts_invalid", "producer"),
+        (TAKEN, StepAnswer(base_offset=0, data=encode(LATE)), "wrong_data", "producer"),
+        (TAKEN, StepAnswer(base_offset=0, data=encode(replace(WISH, base_timestamp=900))), "agree", ""),
+        (TAKEN, StepAnswer(base_offset=0, data=encode(WISH)[:-1] + b"!"), "wrong_data", "producer"),
+        (TAKEN, StepAnswer(closed=True), "rejects_valid", "producer"),
+        (TAKEN, StepAnswer(ended=True), "rejects_valid", "producer"),
+    ],
+)
+def test_the_broker_is_right(right: StepAnswer, given: StepAnswer, outcome: str, blame: str) -> None:
+    """What it does with the right bytes is right, so what it does otherwise is the producer's doing."""
+    judged = of_broker(right, given, "Kafka 4.4.0")
+
+    assert (judged.outcome, judged.blame) == (outcome, blame)
+    assert "INVALID_RECORD" in judged.why or given is not REFUSED
