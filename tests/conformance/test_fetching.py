@@ -97,6 +97,7 @@ def test_what_a_consumer_raises_is_its_refusal(asked: Sandbox) -> None:
     assert ask(asked, DATA) == Consumed(DELIVERED, next_offset=5)
 
 
+@pytest.mark.slow
 def test_a_command_with_a_topic_is_run_for_each_case(consumer: Path) -> None:
     """The same consumer, started by a program that prints a line for each record."""
     script = (

@@ -25,8 +25,8 @@ class Fetching:
 
     DECODES: Final = Capability()
     ENCODES: Final = Capability()
-    LANGUAGE: Final = ""
-    RUNTIME: Final = ""
+    LANGUAGE: Final = "consumer"
+    RUNTIME: Final = "on a fake broker"
 
     def __init__(self, command: list[str]) -> None:
         self._broker = FakeBroker()
