@@ -76,7 +76,7 @@ def test_causes_name_rules_that_there_are() -> None:
     for entry in catalogue():
         assert set(entry.outcomes) <= set(SEVERITIES)
         for id_ in entry.rules:
-            assert id_ in GROUPS or rule(id_)
+            assert id_ in GROUPS or rule(id_).statement
 
 
 def test_what_stops_a_consumer_has_causes_of_its_own() -> None:
