@@ -198,7 +198,10 @@ def fifth_byte_continues(row: dict[str, Any]) -> Draft:
 LENGTH_FIELDS: Final = tuple(field for field in VARINTS if field.endswith("length"))
 
 
-@case("VAR-06", each=grid(field={field: field for field in LENGTH_FIELDS}, number={"2**40": 2**40, "2**63 - 1": 2**63 - 1}))
+@case(
+    "VAR-06",
+    each=grid(field={field: field for field in LENGTH_FIELDS}, number={"2**40": 2**40, "2**63 - 1": 2**63 - 1}),
+)
 def length_beyond_int32(row: dict[str, Any]) -> Draft:
     """A length that needs more than 32 bits is too long a varint, whatever it says."""
     return invalid(batch_of(spelled(row["field"], encode_varlong(row["number"]))), *STRUCTURE)
