@@ -55,6 +55,10 @@ def beyond(case: Case, hello: HelloReply) -> Skipped | None:
         return Skipped(why, by_runner=True)
     if isinstance(case.input, bytes):
         return unread(case.input, hello)
+    if isinstance(case.input, Recipe):
+        # A recipe to decode that names no codec is one of zstd.
+        made = case.input.args
+        return _unannounced(hello.decode, "decode", {(made.get("magic", 2), made.get("codec", "zstd"))})
     return None
 
 

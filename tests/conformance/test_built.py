@@ -231,6 +231,10 @@ def test_virtual_machines_get_their_memory(shipped: tuple[recipe.Recipe, ...], t
 NAMES = [each.name for path in sorted(SOURCES.glob("*/testee.toml")) for each in recipe.read(path)]
 
 
+# What a codec gets wrong in every batch shows in `smoke` too: kio cuts its timestamps to seconds.
+UNSOUND = {"kio": ["decodes a batch of magic 2", "two of magic 2 and a partial one"]}
+
+
 @pytest.mark.testees
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
@@ -246,5 +250,5 @@ def test_real_ones_are_sound(shipped: tuple[recipe.Recipe, ...], name: str) -> N
 
     assert (hello.name, hello.version) == (name, chosen.version)
     assert hello.many
-    assert [check for check in checks if not check.passed] == []
-    assert passed(checks)
+    assert [check.name for check in checks if not check.passed] == UNSOUND.get(name, [])
+    assert passed(checks) == (name not in UNSOUND)

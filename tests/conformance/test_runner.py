@@ -16,6 +16,8 @@ import pytest
 
 from kafka_conformance import results
 from kafka_conformance.connect import CannotRun, Connection, connect
+from kafka_conformance.protocol import Capability, HelloReply
+from kafka_conformance.questions import beyond
 from kafka_conformance.results import Unusable
 from kafka_conformance.runner import Interrupted, Run, run
 from kafka_corpus.case import Case, Expectation, Recipe
@@ -53,6 +55,23 @@ def test_every_case_is_in_the_result(jobs: int, script: Script, tmp_path: Path) 
     assert done.header.testee["name"] == "script"
     assert (done.header.cases, done.header.corpus) == (100, "c")
     assert 1 <= done.footer.starts <= jobs
+
+
+@pytest.mark.parametrize(
+    ("recipe", "asked"),
+    [
+        (Recipe("bomb", {"codec": "gzip", "magic": 2, "mib": 1}), True),
+        (Recipe("header_flood", {"codec": "gzip", "mib": 1}), True),
+        (Recipe("bomb", {"codec": "gzip", "magic": 1, "mib": 1}), False),
+        (Recipe("header_flood", {"codec": "lz4", "mib": 1}), False),
+        (Recipe("many_skippable_frames", {"count": 1}), False),
+    ],
+    ids=str,
+)
+def test_recipes_are_asked_of_those_who_announce_them(recipe: Recipe, asked: bool) -> None:
+    """What is made from a recipe is not asked of a codec that announces neither its magic nor its compression."""
+    able = HelloReply(protocol=1, name="c", version="1", decode=Capability([2], ["none", "gzip"]))
+    assert (beyond(replace(cases(1)[0], input=recipe), able) is None) == asked
 
 
 def test_the_footer_seals_the_file(script: Script, tmp_path: Path) -> None:
