@@ -26,11 +26,13 @@ class Testee:
         name: as `certify` knows it.
         version: the release of its codec that was asked.
         language: as it says.
+        memory: bytes that it could take; 0 if that is not known.
     """
 
     name: str
     version: str
     language: str
+    memory: int = 0
 
     @property
     def folder(self) -> str:
@@ -73,7 +75,9 @@ def testee_of(done: Results) -> Testee:
     connect = str(done.header.testee.get("connect") or "")
     plain = connect.partition("@")[0]
     name = plain if plain and ":" not in plain else said(done, "name", "testee")
-    return Testee(name, said(done, "version", "unknown"), said(done, "language"))
+    memory = done.header.settings.get("memory")
+    limit = memory if isinstance(memory, int) else 0
+    return Testee(name, said(done, "version", "unknown"), said(done, "language"), limit)
 
 
 def grouped(done: Results, cases: Mapping[str, Case]) -> list[Group]:

@@ -219,6 +219,9 @@ def _program(group: Group) -> Iterator[str]:
     yield f"{made.language}; {plain(group.testee.name)} {plain(group.testee.version)}. In an empty folder with {names}:"
     yield ""
     yield from _listing("sh", [*made.setup, made.run])
+    if group.outcome == "memory" and group.testee.memory:
+        yield f"The suite gave it {group.testee.memory >> 20:,} MiB; `/usr/bin/time -v` shows how much it takes here."
+        yield ""
     for name, text in made.files.items():
         yield f"`{name}`:"
         yield ""
