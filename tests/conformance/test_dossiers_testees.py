@@ -50,7 +50,7 @@ def asked(one: folder.Findings, where: Path, ids: list[str]) -> Path:
 
 
 def alike(outcome: str, *, heavy: bool) -> str:
-    """Which of its limits a testee meets first, and of what is made to be heavy whether it meets one, is the machine's."""
+    """Which limit is met first depends on the machine; of heavy inputs, whether one is met at all."""
     if heavy:
         return "agree" if outcome == "agree" else "a disagreement"
     return "hang or memory" if outcome in ("hang", "memory") else outcome
