@@ -12,10 +12,11 @@ import click
 
 from kafka_conformance import deviations
 from kafka_conformance.cli import CANNOT_RUN
+from kafka_conformance.commands.releases import certify_history
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.commands.several import Settings, certify_several, exit_code
 from kafka_conformance.connect import BadConnect, CannotRun, check
-from kafka_conformance.connect.known import everyone
+from kafka_conformance.connect.known import OURS, Known, everyone, find
 from kafka_conformance.hostile import printable
 from kafka_conformance.selection import select
 from kafka_corpus.case import Case
@@ -52,6 +53,10 @@ formats_option = click.option(
 @click.command()
 @click.argument("testees", nargs=-1, metavar="TESTEE…")
 @click.option("--all", "everything", is_flag=True, help="Every known testee that can run here.")
+@click.option(
+    "--history", "last", type=click.IntRange(min=1), metavar="N",
+    help="The last N releases of one known testee: since when is each finding there?",
+)  # fmt: skip
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
 @click.option(
     "--report", "folder", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_REPORT, metavar="DIR",
@@ -67,7 +72,9 @@ formats_option = click.option(
 @click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Address space of a testee.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
-def certify(testees: tuple[str, ...], everything: bool, jobs: int | None, as_json: bool, **options: Any) -> NoReturn:
+def certify(
+    testees: tuple[str, ...], everything: bool, last: int | None, jobs: int | None, as_json: bool, **options: Any
+) -> NoReturn:
     """Run the corpus against each TESTEE and judge the answers.
 
     A TESTEE is a known name (kafkaproof testees), direct:MODULE,
@@ -82,10 +89,19 @@ def certify(testees: tuple[str, ...], everything: bool, jobs: int | None, as_jso
     cases = _cases(settings.only)
     for name in testees:
         _check_name(name)
+    if last is not None:
+        sys.exit(certify_history(_one_known(testees), last, cases, settings))
     done = certify_several(list(testees) or _everyone(), cases, settings)
     if as_json:
         say_json({"testees": [each.document for each in done]})
     sys.exit(exit_code(done, lenient=everything))
+
+
+def _one_known(testees: tuple[str, ...]) -> Known:
+    known = find(testees[0]) if len(testees) == 1 and ":" not in testees[0] and "@" not in testees[0] else None
+    if known is None or (known.module and known.distribution == OURS):
+        raise click.UsageError("--history takes the name of one known testee that has releases")
+    return known
 
 
 def _everyone() -> list[str]:
