@@ -34,6 +34,8 @@ SHAPES = {
     "1 record of 100 B": (1, 100, 0),
 }
 TIMINGS = ("cases", "milliseconds_per_case", "waited_seconds", "heavy_seconds")
+# In process, in Go and in Rust; those that are not built here are built first.
+COSTS = ("reference", "franz-go", "kafka-protocol")
 CERTIFIED = ("kafka-python", "aiokafka", "aiokafka-pure")
 
 
@@ -124,6 +126,42 @@ def certify_time(testee: str) -> dict[str, Any]:
     return result | timings(done.stdout)
 
 
+def plain_run(testee: str, jobs: int) -> tuple[float, float, int]:
+    """Wall and own processor seconds of a run over all decode cases with stored inputs, and how many those are."""
+    from kafka_conformance.connect import connect
+    from kafka_conformance.questions import is_heavy
+    from kafka_conformance.runner import Run, run
+    from kafka_corpus.vectors import load_vectors
+
+    cases = [case for case in load_vectors(ops=("decode",)) if not is_heavy(case)]
+    with tempfile.TemporaryDirectory() as folder:
+        wall, own = time.perf_counter(), time.process_time()
+        plan = Run(connection=connect(testee), cases=cases, corpus="", path=Path(folder) / "result.ndjson", jobs=jobs)
+        run(plan)
+        return time.perf_counter() - wall, time.process_time() - own, len(cases)
+
+
+def harness_cost(testee: str, runs: int) -> dict[str, Any]:
+    """What the harness itself takes of the processor for a case: asking, reading, judging, writing, and starts."""
+    taken = [plain_run(testee, 1) for _ in range(runs)]
+    return {
+        "what": f"harness, {testee}: own processor time a case, in milliseconds",
+        "milliseconds_per_case": round(statistics.median(own / count for _, own, count in taken) * 1000, 4),
+        "with_the_testee": round(statistics.median(wall / count for wall, _, count in taken) * 1000, 4),
+        "protobuf_runner": "0.5 to 0.9",
+    }
+
+
+def crash_ratio(runs: int) -> dict[str, Any]:
+    """A testee that ends on one input in ten, against the same one that does not."""
+    pairs = [(plain_run("miniature:crashes-on-a-tenth", 2)[0], plain_run("reference", 2)[0]) for _ in range(runs)]
+    return {
+        "what": "one crash in ten / none, inputs as stored",
+        "ratio": round(statistics.median(crashing / whole for crashing, whole in pairs), 2),
+        "seconds": round(statistics.median(crashing for crashing, _ in pairs), 2),
+    }
+
+
 def timings(output: str) -> dict[str, Any]:
     """What a certification says of its own time."""
     try:
@@ -138,6 +176,9 @@ def measure(runs: int) -> Iterator[dict[str, Any]]:
     yield installed_size()
     yield start_times(runs)
     yield from decode_ratios(runs)
+    for testee in COSTS:
+        yield harness_cost(testee, runs)
+    yield crash_ratio(runs)
     for testee in CERTIFIED:
         yield certify_time(testee)
 

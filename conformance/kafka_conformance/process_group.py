@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -34,28 +34,31 @@ class Usage:
         queued: seconds of standing in line for a processor, all threads added up.
         memory: bytes that are resident.
         runnable: whether one of the threads runs, or wants to, or waits for a disk.
+        threads: what each thread took of the processor, in seconds.
     """
 
     seconds: float
     queued: float
     memory: int
     runnable: bool
+    threads: Mapping[str, float]
 
 
 def usage(leader: int) -> Usage | None:
     """What the process *leader* and those below it used; None where that is not known."""
-    run = queued = memory = 0
-    runnable, seen = False, False
+    queued = memory = 0
+    runnable = False
+    threads: dict[str, float] = {}
     for task in _tasks(leader):
         state, counted = _state(task), _numbers(task / "schedstat")
         if not counted or not state:
             continue
-        seen = True
-        run, queued = run + counted[0], queued + counted[1]
+        threads[task.name] = counted[0] * NANO
+        queued += counted[1]
         runnable = runnable or state in "RD"
         if task.name == task.parent.parent.name:  # the first thread stands for the process
             memory += (_numbers(task / "statm") or [0, 0])[1] * PAGE
-    return Usage(run * NANO, queued * NANO, memory, runnable) if seen else None
+    return Usage(sum(threads.values()), queued * NANO, memory, runnable, threads) if threads else None
 
 
 class Watch:
@@ -82,8 +85,9 @@ class Watch:
         wall = self._at - self._began
         if self._first is None or self._last is None:
             return wall
-        # Of many threads all may stand in line at once; what they worked counts in any case.
-        worked = self._last.seconds - self._first.seconds
+        # Of many threads all may stand in line at once; what one of them worked counts in any case.
+        before = self._first.threads
+        worked = max(seconds - before.get(thread, 0.0) for thread, seconds in self._last.threads.items())
         queued = self._last.queued - self._first.queued
         return min(wall, max(wall - max(queued, 0.0), worked, wall * LEAST_SHARE))
 

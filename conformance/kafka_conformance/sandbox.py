@@ -53,7 +53,7 @@ CALIBRATION_SECONDS: Final = 3.0
 # codecs that ever answer such a case, nearly all have done so by then.
 HEAVY_SECONDS: Final = 6.0
 # One that works gets so much more time than one that sleeps: slow machines are no hangs.
-BUSY: Final = 3.0
+BUSY: Final = 4.0
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.

@@ -1,0 +1,68 @@
+"""Releases of one codec beside each other: when a finding came, and when it went."""
+
+from kafka_conformance.connect.known import find
+from kafka_conformance.history import document, history, told
+from kafka_conformance.judge import Outcome
+from kafka_conformance.reporting.releases import page
+from kafka_conformance.results import Header, Line, Results
+from kafka_conformance.testees import published
+
+
+def results(**outcomes: Outcome) -> Results:
+    """A run of so many cases."""
+    lines = tuple(
+        Line(case=f"a.{name}", outcome=outcome, area="a", op="decode", expected="valid", rules=("X",))
+        for name, outcome in outcomes.items()
+    )
+    header = Header(testee={"name": "t"}, corpus="c", cases=len(lines), only=[], settings={})
+    return Results(header, lines, None)
+
+
+RUNS = [
+    ("1.0", results(always="crash", came="agree", went="hang", fine="agree", asked="skipped")),
+    ("1.1", results(always="wrong_data", came="agree", went="hang", fine="agree", asked="skipped")),
+    ("2.0", results(always="crash", came="lossy", went="agree", fine="agree", asked="rejects_valid")),
+]
+
+
+def test_when_findings_come_and_go() -> None:
+    """A finding has a first release, and one from which on it is gone; what everybody gets right is none."""
+    made = history("t", RUNS, {})
+
+    assert {finding.case: made.span(finding) for finding in made.findings} == {
+        "a.always": "in all 3",
+        "a.went": "in 1.0 or before, gone in 2.0",
+        "a.asked": "since 2.0",
+        "a.came": "since 2.0",
+    }
+    assert made.findings[0].severity == "wrong_data"
+    assert document(made)["findings"][1] == {
+        "case": "a.went", "severity": "hang", "since": "1.0", "gone": "2.0",
+        "releases": {"1.0": "hang", "1.1": "hang", "2.0": "agree"},
+    }  # fmt: skip
+
+
+def test_a_release_that_was_not_run_is_named() -> None:
+    """The reason is told on the console and, escaped, on the page."""
+    made = history("t", RUNS[:1], {"0.9": "<b>does not build</b>"})
+
+    assert list(told(made))[-1] == "  not run: 0.9: <b>does not build</b>"
+    assert "&lt;b&gt;does not build" in page(made)
+    assert "<b>does not build" not in page(made)
+
+
+def test_where_releases_are_published() -> None:
+    """A recipe's commands for another version say which tool fetches it, and under what name."""
+    known = {name: find(name) for name in ("franz-go", "kafkajs", "rskafka") if _is_known(name)}
+
+    for name, source in {"franz-go": ("go", "github.com/twmb/franz-go"), "kafkajs": ("npm", "kafkajs")}.items():
+        if (found := known.get(name)) and found.recipe:
+            assert published._source(found.recipe) == source
+    java = [published._plain(text) for text in ("v1.2.3", "1.2.3", "2.0.0-beta.1", "3.0rc1")]
+    assert java == ["1.2.3", "1.2.3", "", ""]
+
+
+def _is_known(name: str) -> bool:
+    from kafka_conformance.connect.known import everyone
+
+    return name in {known.name for known in everyone()}
