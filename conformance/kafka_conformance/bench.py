@@ -133,7 +133,7 @@ def plain_run(testee: str, jobs: int) -> tuple[float, float, int]:
     from kafka_conformance.runner import Run, run
     from kafka_corpus.vectors import load_vectors
 
-    cases = [case for case in load_vectors(ops=("decode",)) if not is_heavy(case)]
+    cases = [case for case in load_vectors() if case.op == "decode" and not is_heavy(case)]
     with tempfile.TemporaryDirectory() as folder:
         wall, own = time.perf_counter(), time.process_time()
         plan = Run(connection=connect(testee), cases=cases, corpus="", path=Path(folder) / "result.ndjson", jobs=jobs)
