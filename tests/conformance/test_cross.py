@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from kafka_conformance.cli import kafkaproof
 from kafka_conformance.connect import connect
+from kafka_conformance.connect.known import everyone
 from kafka_conformance.cross import results
 from kafka_conformance.cross.matrix import WROTE, Matrix, document, faults, matrix
 from kafka_conformance.cross.results import Header, Read, Results, Written
@@ -60,6 +61,23 @@ def test_real_codecs_read_what_they_write(codecs: Results) -> None:
     assert len(cells) == 9
     assert all(cell.counts.get("agree", 0) >= 10 for cell in cells)
     assert [(cell.producer, cell.column) for cell in cells if cell.failures] == []
+
+
+@pytest.mark.testees
+@pytest.mark.slow
+def test_everyone_who_can_run_here(tmp_path: Path) -> None:
+    """Without names all known testees take part, each as a row or a column; who cannot run here is named."""
+    done = invoke("--broker", "none", "--only", FEW[0], "--report", str(tmp_path), "--json")
+    said = json.loads(done.stdout)
+    there = {each["label"] for each in said["testees"]}
+
+    assert done.exit_code == 1, done.output
+    assert said["complete"]
+    assert there | set(said["absent"]) == {known.name for known in everyone()}
+    assert {cell["column"] for cell in said["cells"]} >= there - {"reference"}
+    assert ("kafkajs", "producer") in {
+        (cell["producer"], blame) for cell in said["cells"] for blame in cell["blames"]
+    } or "kafkajs" in said["absent"]
 
 
 def test_a_wrong_writer_is_blamed_in_every_column(wrong: Results) -> None:

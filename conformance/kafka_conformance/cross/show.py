@@ -63,9 +63,8 @@ def _cell(cell: Cell) -> Text:
     worst = cell.worst
     if worst is None:
         return Text("·", style="dim")
-    failed = len(cell.failures)
-    if failed:
-        return Text(f"{SHORT[worst]} {failed:,}", style=STYLES[worst])
+    if cell.failures:
+        return Text(f"{SHORT[worst]} {cell.counts[worst]:,}", style=STYLES[worst])
     agreed = cell.counts.get("agree", 0)
     if cell.column == WROTE or not agreed:
         return Text(f"{agreed:,}" if agreed else SHORT["skipped"], style=STYLES["agree" if agreed else "skipped"])
@@ -75,7 +74,7 @@ def _cell(cell: Cell) -> Text:
 def _legend(made: Matrix) -> str:
     there = {outcome for cell in made.cells.values() for outcome in cell.counts if outcome in SEVERITIES}
     told = ", ".join(f"{SHORT[outcome]} {outcome}" for outcome in OUTCOMES if outcome in there)
-    return f"a cell has the worst outcome and how many batches failed: {told}" if told else "nothing failed"
+    return f"a cell has the worst outcome, and in how many batches it was: {told}" if told else "nothing failed"
 
 
 def _show_faults(made: Matrix, on: Console) -> None:

@@ -96,11 +96,11 @@ def _harmless(value: Any) -> Any:
 
 
 def _text(cell: Cell) -> str:
-    """What stands in a cell: two letters and how many failed, or a mark."""
+    """What stands in a cell: two letters and how many batches that happened to, or a mark."""
     if cell.worst is None:
         return ""
     if cell.failures:
-        return f"{SHORT[cell.worst]} {len(cell.failures):,}"
+        return f"{SHORT[cell.worst]} {cell.counts[cell.worst]:,}"
     agreed = cell.counts.get("agree", 0)
     return SHORT["agree"] if agreed else SHORT["skipped"]
 
@@ -159,7 +159,7 @@ def summary(made: Matrix) -> str:
         cells = " | ".join(_text(cell) or "·" for cell in made.row(producer))
         lines.append(f"| {code(producer)} | {cells} |")
     letters = ", ".join(f"{SHORT[outcome]} {words(outcome)}" for outcome in SEVERITIES)
-    lines += ["", f"A cell has the worst outcome and how many batches failed: {letters}.", ""]
+    lines += ["", f"A cell has the worst outcome, and in how many batches it was: {letters}.", ""]
     lines += ["| severity | testee | case | batches | what differed |", "|---|---|---|--:|---|"]
     for each in faults(made)[:40]:
         judged = each.judged
