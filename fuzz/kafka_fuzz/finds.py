@@ -1,0 +1,133 @@
+"""Finds on disk: one folder each, named by its key, the smallest input seen in it.
+
+    DIR/finds/<first half of the key's SHA-256>/find.json, input.bin
+
+Whatever is written is on the disk, whole, when `add` returns: a campaign that is
+killed loses nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kafka_fuzz.cells import Cell
+from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.outcome import Outcome
+
+FOLDER: Final = "finds"
+FIND: Final = "find.json"
+INPUT: Final = "input.bin"
+
+
+class Find(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A find as `find.json` keeps it.
+
+    Attributes:
+        key: `Outcome.key`.
+        outcome: of the smallest input.
+        sha256: of that input.
+        size: its bytes.
+        profile, labels, cell: who made that input, and what was done to it.
+        version: of the target.
+        seconds: CPU-seconds of the target's process when it was first seen.
+        count: how often it was seen, by this process or those before it.
+    """
+
+    key: str
+    outcome: Outcome
+    sha256: str
+    size: int
+    profile: str
+    labels: tuple[str, ...]
+    cell: Cell
+    version: str = ""
+    seconds: float = 0.0
+    count: int = 1
+
+
+def name_of(key: str) -> str:
+    """The folder of the find with that *key*."""
+    return sha256(key.encode()).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class FindStore:
+    """The finds below one folder; one process writes, any may read."""
+
+    root: Path
+    known: dict[str, Find] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read what is there."""
+        self.known = {find.key: find for find in read_all(self.root)}
+
+    def add(self, outcome: Outcome, mutant: Mutant, *, version: str = "", seconds: float = 0.0) -> bool:
+        """Take note of a find; whether there was none with its key.  OSError where the disk does not take it."""
+        old = self.known.get(outcome.key)
+        if old is not None and old.size <= len(mutant.data):
+            self.known[old.key] = msgspec.structs.replace(old, count=old.count + 1)
+            return False
+        find = Find(
+            key=outcome.key,
+            outcome=outcome,
+            sha256=sha256(mutant.data).hexdigest(),
+            size=len(mutant.data),
+            profile=mutant.profile,
+            labels=mutant.labels,
+            cell=mutant.cell,
+            version=version,
+            seconds=old.seconds if old else seconds,
+            count=old.count + 1 if old else 1,
+        )
+        write(self.root, find, mutant.data)
+        self.known[find.key] = find
+        return old is None
+
+    def flush(self) -> None:
+        """Write the counts, which `add` leaves to this."""
+        for find in self.known.values():
+            put(folder_of(self.root, find.key) / FIND, msgspec.json.encode(find))
+
+
+def folder_of(root: Path, key: str) -> Path:
+    """Where the find with that *key* lies."""
+    return root / FOLDER / name_of(key)
+
+
+def write(root: Path, find: Find, data: bytes) -> None:
+    """The input first, so that a find is never without one."""
+    folder = folder_of(root, find.key)
+    folder.mkdir(parents=True, exist_ok=True)
+    put(folder / INPUT, data)
+    put(folder / FIND, msgspec.json.encode(find))
+
+
+def put(path: Path, data: bytes) -> None:
+    """*data* in the file at *path*, all of it or none."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def read_all(root: Path) -> Iterator[Find]:
+    """The finds below *root*, in the order of their folders; what a crash left half written is left out."""
+    for path in sorted((root / FOLDER).glob(f"*/{FIND}")):
+        try:
+            yield msgspec.json.decode(path.read_bytes(), type=Find)
+        except msgspec.MsgspecError:
+            continue
+
+
+def input_of(root: Path, find: Find) -> bytes:
+    """The smallest input that shows *find*."""
+    return (folder_of(root, find.key) / INPUT).read_bytes()

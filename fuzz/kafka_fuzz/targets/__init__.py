@@ -1,0 +1,34 @@
+"""What is fuzzed in process: the reference's promises, and Python codecs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from kafka_fuzz.targets.base import Target
+from kafka_fuzz.targets.codecs import codec_target
+from kafka_fuzz.targets.reference import PROMISES, promise_target
+
+__all__ = ["TARGETS", "Target"]
+
+TESTEES: Final = "kafka_conformance.testees"
+# Name: what makes it.  Nothing is imported before it is asked for.
+TARGETS: Final[dict[str, Callable[[], Target]]] = {
+    "reference": partial(codec_target, "reference", f"{TESTEES}.reference", ("kafka_records",), ("RecordFormatError",)),
+    **{name: partial(promise_target, name) for name in PROMISES},
+    "kafka-python": partial(
+        codec_target,
+        "kafka-python",
+        f"{TESTEES}.kafka_python",
+        ("kafka.record", "kafka.codec"),
+        ("CorruptRecordError", "UnsupportedCodecError"),
+    ),
+    "aiokafka-pure": partial(
+        codec_target,
+        "aiokafka-pure",
+        f"{TESTEES}.aiokafka_",
+        ("aiokafka.record", "aiokafka.codec"),
+        ("CorruptRecordException", "UnsupportedCodecError"),
+    ),
+}

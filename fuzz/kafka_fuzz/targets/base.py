@@ -1,0 +1,96 @@
+"""What a target in process is, and how whatever comes out of one becomes an outcome."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from kafka_fuzz.guard import TooLong, guard
+from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.outcome import Outcome, OutcomeClass
+
+# CPU-seconds that one input may take; they are small, and decoding one takes a tenth of a millisecond.
+LIMIT: Final = 1.0
+# What a small input may cost before that is a find of its own.
+MOST_SECONDS: Final = 0.25
+MOST_GROWTH: Final = 64 * 1024  # KiB
+SMALL: Final = 64 * 1024
+
+
+class Told(NamedTuple):
+    """What a target says of an input that it survived: the class, the field or type, and a line for people."""
+
+    kind: OutcomeClass
+    detail: str = ""
+    why: str = ""
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A function that takes any bytes, in this process.
+
+    Attributes:
+        name: as in `TARGETS`.
+        version: of what is under test.
+        packages: what to instrument, and whose functions tell finds apart.
+        ask: what it says of a mutant; may raise anything.
+    """
+
+    name: str
+    version: str
+    packages: tuple[str, ...]
+    ask: Callable[[Mutant], Told]
+
+    def run(self, mutant: Mutant) -> Outcome:
+        """What it does with *mutant*, whatever that is."""
+        lie = mutant.labels[0] if mutant.expected is not None and mutant.labels else ""
+        told = self._guarded(mutant)
+        return Outcome(self.name, told.kind, told.detail, told.function, lie, told.why)
+
+    def _guarded(self, mutant: Mutant) -> Told:
+        spent, grown = time.process_time(), _peak()
+        try:
+            with guard(LIMIT):
+                told = self.ask(mutant)
+        except TooLong as error:
+            return Told("hang", function=innermost(error.__traceback__, self.packages))
+        except MemoryError as error:
+            return Told("memory", function=innermost(error.__traceback__, self.packages))
+        except Exception as error:
+            return leak(error, self.packages)
+        if told.kind in ("ok", "refused") and len(mutant.data) <= SMALL:
+            return _costly(told, time.process_time() - spent, _peak() - grown)
+        return told
+
+
+def leak(error: BaseException, packages: tuple[str, ...], kind: OutcomeClass = "leaked_exception") -> Told:
+    """An exception that nobody is told of."""
+    return Told(kind, type(error).__name__, str(error)[:200], innermost(error.__traceback__, packages))
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _costly(told: Told, seconds: float, grown: int) -> Told:
+    if seconds > MOST_SECONDS:
+        return Told("amplification", "time", f"{seconds:.2f} s of processor time")
+    if grown > MOST_GROWTH:
+        return Told("amplification", "memory", f"{grown // 1024} MiB")
+    return told
+
+
+def innermost(traceback: TracebackType | None, packages: tuple[str, ...]) -> str:
+    """The innermost function of *packages* on the way to an exception, as `module.function`; empty if none is."""
+    found = ""
+    while traceback is not None:
+        module = traceback.tb_frame.f_globals.get("__name__", "")
+        if module.startswith(packages):
+            found = f"{module}.{traceback.tb_frame.f_code.co_qualname}"
+        traceback = traceback.tb_next
+    return found

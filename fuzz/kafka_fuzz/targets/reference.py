@@ -1,0 +1,102 @@
+"""The reference under its own fuzzing: what each of its functions promises about any bytes at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+import kafka_records
+from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.targets.base import Target, Told
+from kafka_fuzz.targets.oracle import LIMITS
+from kafka_records import LogState, RecordFormatError, TopicConfig
+from kafka_records.broker.releases import MINORS
+from kafka_records.compression import decompress
+from kafka_records.constants import COMPRESSIONS
+
+PACKAGES: Final = ("kafka_records",)
+RELEASES: Final = tuple(f"{'.'.join(map(str, minor))}.0" for minor in sorted(MINORS))
+MOST_OUT: Final = 1 << 20
+NOW: Final = 1_795_000_000_000
+CONFIGS: Final = tuple(
+    TopicConfig.of(settings)
+    for settings in (
+        {},
+        {"message.timestamp.type": "LogAppendTime"},
+        {"cleanup.policy": "compact"},
+        *({"compression.type": kind} for kind in ("uncompressed", "gzip", "snappy", "lz4", "zstd")),
+    )
+)
+
+
+def round_trip(mutant: Mutant) -> Told:
+    """What is read can be written, and is then read as the same; or writing is refused with our error."""
+    try:
+        batches = kafka_records.decode(mutant.data, limits=LIMITS)
+        written = b"".join(map(kafka_records.encode, batches))
+    except RecordFormatError:
+        return Told("refused")
+    again = kafka_records.decode(written, limits=LIMITS)
+    if again != batches:
+        return Told("wrong_data", "round trip", "what was written is read as something else")
+    return Told("ok")
+
+
+def explained(mutant: Mutant) -> Told:
+    """Every byte has exactly one field, whatever the bytes are."""
+    found = kafka_records.explain(mutant.data)
+    if any(b"".join(field.raw for field in section.fields) != section.data for section in found.sections):
+        return Told("wrong_data", "explain", "bytes without a field")
+    return Told("ok")
+
+
+def appended(mutant: Mutant) -> Told:
+    """`append` answers every payload, in every release and with any settings."""
+    rng = Random(len(mutant.data))
+    release = rng.choice(RELEASES)
+    version = rng.choice((2, 3, 7, 9))
+    log = LogState(log_end_offset=rng.choice((0, 5)))
+    result = kafka_records.append(
+        log, mutant.data, rng.choice(CONFIGS), release=release, api_version=version, now_ms=NOW
+    )
+    if result.stored and result.error_code:
+        return Told("wrong_data", "append", "bytes are stored with an error")
+    return Told("ok" if not result.error_code else "refused")
+
+
+def converted(mutant: Mutant) -> Told:
+    """`convert` gives bytes, or refuses with our error."""
+    rng = Random(len(mutant.data))
+    try:
+        kafka_records.convert(mutant.data, rng.randrange(3), release=rng.choice(RELEASES))
+    except RecordFormatError:
+        return Told("refused")
+    return Told("ok")
+
+
+def decompressed(mutant: Mutant) -> Told:
+    """Each decompressor gives no more than it may, or refuses with our error."""
+    for codec in COMPRESSIONS:
+        for magic in (0, 2):
+            try:
+                out = decompress(codec, mutant.data, magic=magic, most=MOST_OUT)
+            except RecordFormatError:
+                continue
+            if codec != "none" and len(out) > MOST_OUT:
+                return Told("memory", codec, f"{len(out)} bytes out of {len(mutant.data)}")
+    return Told("ok")
+
+
+PROMISES: Final[dict[str, Callable[[Mutant], Told]]] = {
+    "roundtrip": round_trip,
+    "explain": explained,
+    "append": appended,
+    "convert": converted,
+    "decompress": decompressed,
+}
+
+
+def promise_target(name: str) -> Target:
+    """The promise called *name*, held to any bytes; KeyError if there is none."""
+    return Target(name, "", PACKAGES, PROMISES[name])

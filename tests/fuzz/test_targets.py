@@ -1,0 +1,123 @@
+"""Targets in process: what comes out of one, whatever it does, and what is kept of it."""
+
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kafka_fuzz import finds
+from kafka_fuzz.mutate import Cell, Mutant, mutate, own_seeds
+from kafka_fuzz.outcome import CLASSES, GOOD, Outcome, severity
+from kafka_fuzz.targets import TARGETS, Target
+from kafka_fuzz.targets.base import Told
+
+CELL = Cell(2, "none", "crc", "large", "crc", "entry", "only")
+
+
+def mutant(data: bytes, *labels: str) -> Mutant:
+    """Bytes of which nothing is known."""
+    return Mutant(data, "bytes", labels, None, CELL)
+
+
+def target(ask: object) -> Target:
+    """A target of this module."""
+    return Target("sample", "1", (__name__,), ask)  # type: ignore[arg-type]  # any function that takes a mutant
+
+
+def loops(_mutant: Mutant) -> Told:
+    while True:
+        try:
+            time.process_time()
+        except Exception:
+            continue
+
+
+def leaks(_mutant: Mutant) -> Told:
+    raise KeyError("not told of")
+
+
+def allocates(_mutant: Mutant) -> Told:
+    raise MemoryError
+
+
+def grows(_mutant: Mutant) -> Told:
+    return Told("ok" if bytes(256 * 1024 * 1024) else "refused")
+
+
+@pytest.mark.parametrize(
+    ("ask", "kind", "detail"),
+    [(loops, "hang", ""), (leaks, "leaked_exception", "KeyError"), (allocates, "memory", "")],
+)
+def test_whatever_it_does(ask: object, kind: str, detail: str) -> None:
+    """A loop, a leaked exception and exhausted memory are outcomes, told apart by the innermost function."""
+    outcome = target(ask).run(mutant(b""))
+    assert (outcome.kind, outcome.detail) == (kind, detail)
+    assert outcome.function == f"{__name__}.{ask.__name__}"  # type: ignore[attr-defined]
+    assert outcome.is_find
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
+def test_amplification() -> None:
+    """A small input over which the process grows by far more than it can explain is a find."""
+    outcome = target(grows).run(mutant(b"small"))
+    assert (outcome.kind, outcome.detail) == ("amplification", "memory")
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if "kafka" not in name])
+def test_the_reference_keeps_its_promises(name: str) -> None:
+    """Hundreds of mutants of each profile, and nothing to find in the reference."""
+    asked, rng = TARGETS[name](), Random(5)
+    outcomes = [
+        asked.run(mutate(rng, own_seeds(), profile)) for profile in ("bytes", "repair", "model") for _ in range(200)
+    ]
+    assert {outcome.key: outcome.why for outcome in outcomes if outcome.is_find} == {}
+
+
+def test_a_codec_with_defects() -> None:
+    """Leaked exceptions, wrong data and refusals of kafka-python are found, each with its own key."""
+    asked, rng = TARGETS["kafka-python"](), Random(5)
+    outcomes = [asked.run(mutate(rng, (), "model")) for _ in range(3000)]
+    assert {"leaked_exception", "rejects_valid", "accepts_invalid"} <= {outcome.kind for outcome in outcomes}
+    leaked = [outcome for outcome in outcomes if outcome.kind == "leaked_exception"]
+    assert all(outcome.function.startswith("kafka.") for outcome in leaked)
+
+
+def test_keys() -> None:
+    """An exception is told by type and function, everything else by the lie; a line of text is no part of it."""
+    leaked = Outcome("x", "leaked_exception", "KeyError", "x.f", "crc_wrong", "said this")
+    assert leaked.key == Outcome("x", "leaked_exception", "KeyError", "x.f", "size", "said that").key
+    taken = Outcome("x", "accepts_invalid", "error", lie="crc_wrong")
+    assert taken.key != Outcome("x", "accepts_invalid", "error", lie="size").key
+
+
+def test_severities() -> None:
+    """Every class but the good ones has a severity of the judge's."""
+    from kafka_conformance.severity import SEVERITIES
+
+    assert {severity(kind) for kind in CLASSES if kind not in GOOD} <= set(SEVERITIES)
+    with pytest.raises(KeyError):
+        severity("ok")
+
+
+def test_finds_are_on_the_disk_at_once(tmp_path: Path) -> None:
+    """The first input of a key is written, a smaller one replaces it, a larger one is counted."""
+    store = finds.FindStore(tmp_path)
+    outcome = Outcome("x", "crash", "signal 11")
+    assert store.add(outcome, mutant(b"large", "a"))
+    assert [find.size for find in finds.read_all(tmp_path)] == [5]
+    assert not store.add(outcome, mutant(b"one", "b"))
+    assert not store.add(outcome, mutant(b"larger", "c"))
+    store.flush()
+    (find,) = finds.FindStore(tmp_path).known.values()
+    assert (find.size, find.labels, find.count, finds.input_of(tmp_path, find)) == (3, ("b",), 3, b"one")
+
+
+def test_half_a_find_is_no_find(tmp_path: Path) -> None:
+    """What a crash cut off is left out, and found again later."""
+    store = finds.FindStore(tmp_path)
+    store.add(Outcome("x", "crash"), mutant(b"1"))
+    (path,) = tmp_path.glob("finds/*/find.json")
+    path.write_bytes(path.read_bytes()[:20])
+    assert finds.FindStore(tmp_path).known == {}
