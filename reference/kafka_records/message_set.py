@@ -177,6 +177,13 @@ def encode_inner(batch: Batch, attributes: int, record: Record, index: int, base
         raise error.inside(f"records[{index}]") from None
 
 
+def is_found_again(batch: Batch) -> bool:
+    """Whether `base_offset_of` gives the base that inner offsets are counted from (NST-09, NST-10)."""
+    if batch.last_offset == 0:
+        return batch.base_offset == 0
+    return batch.base_offset >= 0 and batch.last_offset == batch.records[-1].offset
+
+
 def check_writable(batch: Batch) -> None:
     """Refuse what MemoryRecordsBuilder refuses below v2 (LEG-15, LEG-22, LEG-27, OFF-07)."""
     for refused, rule, path, message in (
@@ -191,6 +198,12 @@ def check_writable(batch: Batch) -> None:
             "LEG-18",
             "timestamp_type",
             "v1 has no messages without a timestamp type",
+        ),
+        (
+            batch.compression != "none" and batch.magic == MAGIC_VALUE_V1 and not is_found_again(batch),
+            "NST-10",
+            "last_offset",
+            "a reader would not find this base in a wrapper with this offset",
         ),
     ):
         if refused:

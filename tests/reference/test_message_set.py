@@ -276,3 +276,16 @@ def test_v0_writers_count_from_nothing() -> None:
     batch = Batch(magic=0, base_offset=10, last_offset=14, compression="gzip", timestamp_type="none", records=records)
     assert decode(encode(batch)) == (batch,)
     assert decode(encode(replace(batch, timestamp_type="append"))) == (batch,)
+
+
+@pytest.mark.parametrize(
+    ("base_offset", "last_offset"),
+    [(-1, 1), (5, 0), (0, 2), (549_755_813_888, 0)],
+)
+def test_bases_that_nobody_would_find(base_offset: int, last_offset: int) -> None:
+    """A wrapper of v1 is not written if its offset would lead a reader to another base (NST-09, NST-10)."""
+    records = (Record(base_offset, TIMESTAMP, b"k", b"v"), Record(base_offset + 1, TIMESTAMP, b"k", b"v"))
+    batch = Batch(magic=1, base_offset=base_offset, last_offset=last_offset, compression="gzip", records=records)
+    with pytest.raises(RecordFormatError) as caught:
+        encode(batch)
+    assert (caught.value.path, caught.value.rule) == ("last_offset", "NST-10")

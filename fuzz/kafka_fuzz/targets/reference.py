@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -10,10 +11,10 @@ import kafka_records
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.targets.base import Target, Told
 from kafka_fuzz.targets.oracle import LIMITS
-from kafka_records import LogState, RecordFormatError, TopicConfig
+from kafka_records import Batch, LogState, RecordFormatError, TopicConfig
 from kafka_records.broker.releases import MINORS
 from kafka_records.compression import decompress
-from kafka_records.constants import COMPRESSIONS
+from kafka_records.constants import COMPRESSIONS, NO_TIMESTAMP
 
 PACKAGES: Final = ("kafka_records",)
 RELEASES: Final = tuple(f"{'.'.join(map(str, minor))}.0" for minor in sorted(MINORS))
@@ -38,9 +39,17 @@ def round_trip(mutant: Mutant) -> Told:
     except RecordFormatError:
         return Told("refused")
     again = kafka_records.decode(written, limits=LIMITS)
-    if again != batches:
+    if tuple(map(timeless, again)) != tuple(map(timeless, batches)):
         return Told("wrong_data", "round trip", "what was written is read as something else")
     return Told("ok")
+
+
+def timeless(batch: Batch) -> Batch:
+    """A wrapper of v0 inside v1, or the other way round, without timestamps: one of them has no room for them."""
+    if batch.timestamp_type != "none" and all(record.timestamp != NO_TIMESTAMP for record in batch.records):
+        return batch
+    records = tuple(record._replace(timestamp=NO_TIMESTAMP) for record in batch.records)
+    return replace(batch, records=records, max_timestamp=NO_TIMESTAMP)
 
 
 def explained(mutant: Mutant) -> Told:
