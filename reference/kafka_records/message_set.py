@@ -181,7 +181,8 @@ def is_found_again(batch: Batch) -> bool:
     """Whether `base_offset_of` gives the base that inner offsets are counted from (NST-09, NST-10)."""
     if batch.last_offset == 0:
         return batch.base_offset == 0
-    return batch.base_offset >= 0 and batch.last_offset == batch.records[-1].offset
+    # Nothing to write it for is refused with a reason of its own.
+    return not batch.records or (batch.base_offset >= 0 and batch.last_offset == batch.records[-1].offset)
 
 
 def check_writable(batch: Batch) -> None:

@@ -76,15 +76,6 @@ def test_the_reference_keeps_its_promises(name: str) -> None:
     assert {outcome.key: outcome.why for outcome in outcomes if outcome.is_find} == {}
 
 
-def test_a_codec_with_defects() -> None:
-    """Leaked exceptions, wrong data and refusals of kafka-python are found, each with its own key."""
-    asked, rng = TARGETS["kafka-python"](), Random(5)
-    outcomes = [asked.run(mutate(rng, (), "model")) for _ in range(3000)]
-    assert {"leaked_exception", "rejects_valid", "accepts_invalid"} <= {outcome.kind for outcome in outcomes}
-    leaked = [outcome for outcome in outcomes if outcome.kind == "leaked_exception"]
-    assert all(outcome.function.startswith("kafka.") for outcome in leaked)
-
-
 def test_keys() -> None:
     """An exception is told by type and function, everything else by the lie; a line of text is no part of it."""
     leaked = Outcome("x", "leaked_exception", "KeyError", "x.f", "crc_wrong", "said this")

@@ -288,4 +288,4 @@ def test_bases_that_nobody_would_find(base_offset: int, last_offset: int) -> Non
     batch = Batch(magic=1, base_offset=base_offset, last_offset=last_offset, compression="gzip", records=records)
     with pytest.raises(RecordFormatError) as caught:
         encode(batch)
-    assert (caught.value.path, caught.value.rule) == ("last_offset", "NST-10")
+    assert (caught.value.path, caught.value.rule) == ("batch.last_offset", "NST-10")
