@@ -5,7 +5,9 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
@@ -63,9 +65,12 @@ class Target:
             return Told("memory", function=innermost(error.__traceback__, self.packages))
         except Exception as error:
             return leak(error, self.packages)
-        if told.kind in ("ok", "refused") and len(mutant.data) <= SMALL:
-            return _costly(told, time.process_time() - spent, _peak() - grown)
-        return told
+        if told.kind not in ("ok", "refused") or len(mutant.data) > SMALL:
+            return told
+        growth = _peak() - grown
+        if growth > MOST_GROWTH:
+            forget_peak()
+        return _costly(told, time.process_time() - spent, growth)
 
 
 def leak(error: BaseException, packages: tuple[str, ...], kind: OutcomeClass = "leaked_exception") -> Told:
@@ -75,6 +80,12 @@ def leak(error: BaseException, packages: tuple[str, ...], kind: OutcomeClass = "
 
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def forget_peak() -> None:
+    """Count the peak of memory from now on, so that one large input does not hide those behind it; Linux only."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def _costly(told: Told, seconds: float, grown: int) -> Told:
