@@ -2,9 +2,11 @@
 //!
 //! A panic is not caught: in a consumer it is one too, and the runner sees the process end.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Cursor, Write};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
+use rskafka::chrono::{DateTime, Utc};
 use rskafka::protocol::primitives::Records;
 use rskafka::protocol::record::{
     ControlBatchOrRecords, Record, RecordBatch, RecordBatchCompression, RecordBatchTimestampType, RecordHeader,
@@ -65,8 +67,17 @@ fn answer(request: &Value) -> Value {
 
 fn hello() -> Value {
     let able = json!({"magics": [2], "compressions": COMPRESSIONS.map(|(name, _)| name)});
-    json!({"protocol": 1, "name": "rskafka", "version": VERSION, "language": "rust",
-           "runtime": "rust, release profile", "decode": able, "encode": able, "append": false, "many": true})
+    let (name, writes) = match is_client() {
+        true => ("rskafka-client", json!({"magics": [], "compressions": []})),
+        false => ("rskafka", able.clone()),
+    };
+    json!({"protocol": 1, "name": name, "version": VERSION, "language": "rust",
+           "runtime": "rust, release profile", "decode": able, "encode": writes, "append": false, "many": true})
+}
+
+/// Whether records are given as a `PartitionClient` gives them.
+fn is_client() -> bool {
+    std::env::args().nth(1).as_deref() == Some("client")
 }
 
 // --- decode -------------------------------------------------------------------------------------
@@ -117,8 +128,15 @@ fn record(batch: &RecordBatch, record: &Record) -> Result<Value, (&'static str, 
         let (first, delta) = (batch.first_timestamp, record.timestamp_delta);
         ("malformed", format!("Timestamp overflow (first_timestamp={first}, delta={delta}"))
     })?;
-    let headers = record.headers.iter();
-    let headers = headers.map(|header| json!([STANDARD.encode(&header.key), STANDARD.encode(&header.value)]));
+    if is_client() && DateTime::<Utc>::from_timestamp_millis(timestamp).is_none() {
+        return Err(("malformed", format!("Not a valid timestamp ({timestamp})")));
+    }
+    let headers = record.headers.iter().map(|header| (&header.key, &header.value));
+    let headers: Vec<(&String, &Vec<u8>)> = match is_client() {
+        true => headers.collect::<BTreeMap<_, _>>().into_iter().collect(),
+        false => headers.collect(),
+    };
+    let headers = headers.iter().map(|(key, value)| json!([STANDARD.encode(key), STANDARD.encode(value)]));
     Ok(json!({
         "offset": batch.base_offset.wrapping_add(record.offset_delta as i64),
         "timestamp": timestamp,
