@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import click
 
@@ -21,7 +21,7 @@ CANNOT_RUN: Final = 3
 INTERRUPTED: Final = 130
 
 # Name, where it is defined, and what `--help` says without importing it.
-COMMANDS: Final = {
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "certify": ("kafka_conformance.commands.certify:certify", "Run the corpus against codecs and judge their answers."),
     "report": (
         "kafka_conformance.commands.report:report_command",
@@ -35,29 +35,34 @@ COMMANDS: Final = {
     "explain": ("kafka_conformance.explain_cli:explain_command", "Show every byte with its field and meaning."),
     "broker": ("kafka_conformance.commands.broker:broker", "List, start and prepare real Kafka brokers."),
     "corpus": ("kafka_corpus.cli:corpus", "Compile, check, list, show and export the cases."),
+    "fuzz": ("kafka_fuzz.commands:fuzz", "Find what no case asks for: campaigns, and what becomes of their finds."),
 }
 
 
 class Late(click.Group):
     """A group whose commands are imported when they are used."""
 
+    table: ClassVar[dict[str, tuple[str, str]]] = COMMANDS
+
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        """The names, in the order of `COMMANDS`."""
-        return list(COMMANDS)
+        """The names, in the order of the table."""
+        return list(self.table)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command called *cmd_name*, imported now."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.table:
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        module, _, attribute = self.table[cmd_name][0].partition(":")
         found: Any = getattr(import_module(module), attribute)
         assert isinstance(found, click.Command)
         return found
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, none of them imported."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+        rows = [(name, about) for name, (_, about) in self.table.items()]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
 
 
 def installed_version() -> str:

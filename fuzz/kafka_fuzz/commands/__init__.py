@@ -1,0 +1,24 @@
+"""`kafkaproof fuzz`: the commands of fuzzing, each in a module of its own, imported when it is used."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import click
+
+from kafka_conformance.cli import Late
+
+
+class LateFuzz(Late):
+    """The group's commands, none of them imported."""
+
+    # Name, where it is defined, and what `--help` says without importing it.
+    table: ClassVar[dict[str, tuple[str, str]]] = {}
+
+
+@click.group(cls=LateFuzz)
+def fuzz() -> None:
+    """Find what nobody wrote a case for: campaigns over targets, and what becomes of their finds.
+
+    Exit codes of `run`: 0 nothing new, 1 new finds, 2 usage, 3 could not be run, 130 interrupted.
+    """
