@@ -16,7 +16,7 @@ from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 
 # CPU-seconds that one input may take; they are small, and decoding one takes a tenth of a millisecond.
-LIMIT: Final = 1.0
+LIMIT: Final = 0.4
 # What a small input may cost before that is a find of its own.
 MOST_SECONDS: Final = 0.25
 MOST_GROWTH: Final = 64 * 1024  # KiB

@@ -1,0 +1,1 @@
+"""What fuzzing costs and finds, measured side by side: `kafkaproof fuzz bench`."""
