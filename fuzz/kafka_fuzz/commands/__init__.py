@@ -13,7 +13,9 @@ class LateFuzz(Late):
     """The group's commands, none of them imported."""
 
     # Name, where it is defined, and what `--help` says without importing it.
-    table: ClassVar[dict[str, tuple[str, str]]] = {}
+    table: ClassVar[dict[str, tuple[str, str]]] = {
+        "bench": ("kafka_fuzz.commands.bench:bench", "Compare the profiles: buckets, lines, executions."),
+    }
 
 
 @click.group(cls=LateFuzz)
