@@ -14,7 +14,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
+from fcntl import fcntl
 from itertools import count
 from typing import IO, Final
 
@@ -33,6 +35,9 @@ READ: Final = 1 << 18
 # Nearly all answers come sooner; then nobody looks at what the testee does meanwhile.
 SOON: Final = 0.05
 BETWEEN_LOOKS: Final = 0.15
+# What Linux lets anybody set, 16 times its default; Python knows the name of the command there only.
+PIPE_SIZE: Final = 1 << 20
+F_SETPIPE_SZ: Final = 1031
 
 OUT_OF_MEMORY: Final = re.compile(
     rb"MemoryError|OutOfMemory|out of memory|bad_alloc|memory allocation of \d+ bytes failed|Cannot allocate memory"
@@ -83,6 +88,17 @@ class Child:
     def send(self, lines: bytes) -> None:
         """Queue *lines*; they go out while `read_line` waits."""
         self._unsent = memoryview(bytes(self._unsent) + lines)
+
+    def widen(self) -> None:
+        """Let the pipes hold as much as the kernel allows, for those who send more than they wait for."""
+        with suppress(OSError):  # not on Linux, or the user's pipes hold too much already
+            for pipe in (self._stdin, self._stdout):
+                fcntl(pipe, F_SETPIPE_SZ, PIPE_SIZE)
+
+    def flush(self) -> None:
+        """Give it what it takes of the queue at once, so that it can begin while nobody waits for it."""
+        if self._unsent:
+            self._write_some()
 
     def read_line(self, seconds: float, lull: Lull = lambda _: None, busy: float = 1.0) -> bytes | Trouble:
         """The next line of its standard output, or why there is none within *seconds*.

@@ -1,0 +1,184 @@
+"""Differential fuzzing: testees that fall in every way, their answers judged, their verdict vectors told apart."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from zlib import crc32
+
+import pytest
+
+from kafka_conformance.connect import connect
+from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung, observe
+from kafka_conformance.protocol import Answer, Refusal
+from kafka_corpus.wire import to_wire
+from kafka_fuzz.differential import Differential, Judgement
+from kafka_fuzz.feed import BATCH, Feed
+from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate.plain import cell_of
+from kafka_fuzz.prepared import Prepared, first_place
+from kafka_fuzz.signature import normal, of_ending
+from kafka_fuzz.vector import NOT_ASKED, Judge, Vectors
+
+GO = (
+    "panic: runtime error: slice bounds out of range [:-7] | goroutine 1 [running]: | "
+    "github.com/x/kafka.(*decoder).Read(0xc0001, {0x1, 0x2}) | /home/me/decode.go:44 +0x1e"
+)
+RUST = "thread 'main' panicked at /root/src/records.rs:12:34: | index out of bounds: the len is 3 but the index is 9"
+NODE = "RangeError: Invalid array length: 99 |     at readRecords (/a/b.js:1:2)"
+
+
+def mutants(count: int, seed: int = 1) -> Iterator[Mutant]:
+    """Some of every profile."""
+    rng, seeds = Random(seed), own_seeds()
+    return (mutate(rng, seeds, draw_profile(rng)) for _ in range(count))
+
+
+def plain(data: bytes) -> Mutant:
+    """Bytes of which nothing is known."""
+    return Mutant(data, "bytes", ("seed",), None, cell_of(data, "seed"))
+
+
+def run(names: list[str], count: int) -> tuple[Differential, list[Judgement]]:
+    """Everybody asked everything."""
+    with Differential([connect(name) for name in names], patient=True) as session:
+        return session, list(session.run(mutants(count), lambda: True))
+
+
+def right_of(prepared: Prepared) -> Answer:
+    """What a testee that is right says."""
+    error = Refusal("malformed") if prepared.right.verdict == "invalid" else None
+    batches = list(map(to_wire, prepared.right.batches))
+    return Answer(batches=batches, error=error) if error else Answer(batches=batches)
+
+
+def test_at_once_is_as_with_care() -> None:
+    """What is told at once of an answer is what the judge of certification says of it."""
+    for prepared in map(Prepared, mutants(300)):
+        other = Answer(batches=[]) if prepared.right.batches else Answer(error=Refusal("malformed"))
+        for answer in (right_of(prepared), other):
+            quick, slow = Judge("quick").told(prepared, answer), Judge("slow").told(prepared, observe(answer))
+            assert quick.kind == slow.kind, (prepared.mutant, answer)
+
+
+def test_fields_left_out_are_no_difference() -> None:
+    """A testee that exposes no timestamps agrees, before it is known what it leaves out and after."""
+    judge = Judge("shy")
+    for prepared in map(Prepared, mutants(200)):
+        if prepared.right.verdict != "valid":
+            continue
+        batches = [to_wire(batch) for batch in prepared.right.batches]
+        for batch in batches:
+            batch.max_timestamp = type(batch)().max_timestamp
+        assert judge.told(prepared, Answer(batches=batches)).kind == "ok"
+
+
+@pytest.mark.parametrize("name", ["crashes-on-a-tenth", "panics"])
+def test_the_guilty_input(name: str) -> None:
+    """Of a batch over which a testee dies, exactly those inputs are told that kill it; the others have answers."""
+    batch = [mutant.data for mutant in mutants(BATCH)][:40]
+    feed = Feed(connect(f"miniature:{name}"))
+    try:
+        feed.open()
+        feed.post(batch)
+        feed.post(batch[:5])
+        seen, again = feed.collect(), feed.collect()
+    finally:
+        feed.close()
+    died = [isinstance(each.answer, Crashed) for each in seen]
+    if name == "crashes-on-a-tenth":
+        assert died == [crc32(data) % 10 == 0 for data in batch]
+    else:
+        assert died == [Prepared(plain(data)).right.verdict == "invalid" for data in batch]
+    assert [isinstance(each.answer, Crashed) for each in again] == died[:5]
+
+
+HUNGRY = """
+import sys
+from kafka_conformance.serve import serve
+from kafka_conformance.testees import reference
+
+class Hungry:
+    NAME, VERSION, DECODES, ENCODES = "hungry", "1", reference.DECODES, reference.ENCODES
+    encode = reference.encode
+    @staticmethod
+    def decode(data):
+        if data.startswith(b"eat"):
+            taken = bytearray(200 << 20)
+            taken[::4096] = b"x" * len(taken[::4096])
+        return reference.decode(data)
+
+serve(Hungry, sys.stdin.buffer, sys.stdout.buffer)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process took")
+def test_amplification(tmp_path: Path) -> None:
+    """A few bytes over which a testee takes hundreds of megabytes are a find of their own, though it answers."""
+    script = tmp_path / "hungry.py"
+    script.write_text(HUNGRY)
+    inputs = [plain(b"eat this"), *(plain(mutant.data) for mutant in mutants(30))]
+    with Differential([connect(f"process:{sys.executable} {script}")], patient=True) as session:
+        found = [judgement for judgement in session.run(iter(inputs), lambda: True) if judgement.outcomes]
+    assert [judgement.mutant.data for judgement in found] == [b"eat this"]
+    assert (found[0].outcomes[0].kind, found[0].outcomes[0].detail) == ("amplification", "memory")
+
+
+def test_a_session() -> None:
+    """The reference has no finds, a wrong codec has; every combination of answers is new once."""
+    session, judged = run(["reference", "miniature:ignores-crc"], 400)
+    finds = {outcome.target for judgement in judged for outcome in judgement.outcomes}
+    assert finds == {"miniature:ignores-crc"}
+    assert len(judged) == session.inputs == 400
+    new = [judgement.vector for judgement in judged if judgement.new == "vector"]
+    assert len(set(new)) == len(new)
+    assert ("refused", "accepts_invalid") in {judgement.vector for judgement in judged}
+
+
+def test_what_is_not_announced() -> None:
+    """A testee that announces v2 only is not asked the rest, and that is no difference."""
+    _, judged = run(["miniature:skip-all", "reference"], 60)
+    assert {judgement.vector[0] for judgement in judged} == {NOT_ASKED}
+    assert not any(judgement.outcomes for judgement in judged)
+
+
+def test_nobody_runs() -> None:
+    """Where no testee starts, that is said; where one does, the others are named."""
+    broken = f"process:{sys.executable} -c pass"
+    with pytest.raises(Exception, match="did not say hello"), Differential([connect(broken)]):
+        pass
+    with Differential([connect("reference"), connect(broken)]) as session:
+        assert list(session.cannot_run) == [broken]
+
+
+def test_gaps() -> None:
+    """A vector in which somebody was not asked is new only if it agrees with none."""
+    vectors = Vectors(("a", "b"))
+    assert vectors.is_new(("ok", "crash"))
+    assert not vectors.is_new(("ok", "crash"))
+    assert not vectors.is_new(("ok", NOT_ASKED))
+    assert vectors.is_new((NOT_ASKED, "hang"))
+
+
+def test_crashes_are_told_apart_by_what_does_not_vary() -> None:
+    """Runtimes' last words keep the message and the function, and lose numbers, addresses and lines."""
+    assert of_ending(Crashed(exit_code=2, stderr=GO)) == (
+        "runtime error: slice bounds out of range [:#]",
+        "github.com/x/kafka.(*decoder).Read",
+    )
+    assert of_ending(Crashed(exit_code=101, stderr=RUST)) == (
+        "records.rs: index out of bounds: the len is # but the index is #",
+        "",
+    )
+    assert of_ending(Exceeded("it ran out of memory", NODE)) == ("RangeError: Invalid array length: #", "readRecords")
+    assert of_ending(Crashed(signal=11)) == ("signal 11", "")
+    assert of_ending(Hung(1.0)) == ("", "")
+    assert normal("got 9f, expected c3") == normal("got ab, expected 01")
+
+
+def test_where_it_happened() -> None:
+    """The entry that an answer is about has a magic and a codec, as far as its bytes say."""
+    log = b"".join(data for data in own_seeds() if first_place(data) == "v1 gzip")
+    assert Prepared(plain(log)).place(1) == "v1 gzip"
+    assert first_place(b"short") == ""
+    assert isinstance(observe(right_of(Prepared(plain(log)))), Decoded)
