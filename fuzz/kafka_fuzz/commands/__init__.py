@@ -15,6 +15,10 @@ class LateFuzz(Late):
     # Name, where it is defined, and what `--help` says without importing it.
     table: ClassVar[dict[str, tuple[str, str]]] = {
         "bench": ("kafka_fuzz.commands.bench:bench", "Compare the profiles: buckets, lines, executions."),
+        "minimise": (
+            "kafka_fuzz.commands.minimise:minimise",
+            "Cut an input down to the smallest that shows the same.",
+        ),
     }
 
 

@@ -41,12 +41,14 @@ class Target:
         version: of what is under test.
         packages: what to instrument, and whose functions tell finds apart.
         ask: what it says of a mutant; may raise anything.
+        limit: CPU-seconds after which it hangs.
     """
 
     name: str
     version: str
     packages: tuple[str, ...]
     ask: Callable[[Mutant], Told]
+    limit: float = LIMIT
 
     def run(self, mutant: Mutant) -> Outcome:
         """What it does with *mutant*, whatever that is."""
@@ -57,7 +59,7 @@ class Target:
     def _guarded(self, mutant: Mutant) -> Told:
         spent, grown = time.process_time(), _peak()
         try:
-            with guard(LIMIT):
+            with guard(self.limit):
                 told = self.ask(mutant)
         except TooLong as error:
             return Told("hang", function=innermost(error.__traceback__, self.packages))

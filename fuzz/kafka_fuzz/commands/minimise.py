@@ -1,0 +1,73 @@
+"""`kafkaproof fuzz minimise`: an input made small, while it shows the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from kafka_conformance.cli import CANNOT_RUN, OK
+from kafka_conformance.commands.saying import say_json
+from kafka_fuzz.commands.finding import Given, given_find
+from kafka_fuzz.finds import put
+from kafka_fuzz.reduce import Budget, NotShown, Reduced
+from kafka_fuzz.reduce.asking import NoTarget, asking
+
+MINIMAL = "minimal.bin"
+
+
+@click.command("minimise")
+@click.argument("given", metavar="FILE|FIND")
+@click.option("--target", metavar="T", help="Whom to ask; a find knows its own.")
+@click.option("--with", "others", multiple=True, metavar="T", help="Whose verdict has to stay, too; may be repeated.")
+@click.option(
+    "--dir", "directory", default="kafkaproof-fuzz", type=click.Path(path_type=Path), metavar="DIR",
+    help="Where the finds of a campaign are.",
+)  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where it is written.")
+@click.option("--seconds", default=60.0, type=click.FloatRange(min=0.1), help="How long it may take; 60.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def minimise(
+    given: str, target: str | None, others: tuple[str, ...], directory: Path, out: Path | None, seconds: float,
+    as_json: bool,
+) -> NoReturn:  # fmt: skip
+    """Cut FILE, or the input of FIND, down to the smallest one that shows the same.
+
+    FIND is the name of a find below DIR, or its first characters.  T is a target of `fuzz run`, or a testee as
+    `certify` takes it.  The reference's verdict stays the same, and that of everybody named with --with.
+
+    Exit codes: 0 it is written, 2 usage, 3 the target cannot be run or shows nothing.
+    """
+    found = given_find(given, directory)
+    asked = target or (found.find.outcome.target if found.find else None)
+    if asked is None:
+        raise click.UsageError("--target says whom to ask about a file")
+    try:
+        with asking(asked, others) as who:
+            done = who.reduced(found.data, budget=Budget(seconds=seconds))
+            outcome = who.outcome(done.data)
+    except (NoTarget, NotShown) as error:
+        click.echo(f"{asked}: {error}", err=True)
+        sys.exit(CANNOT_RUN)
+    path = out or _beside(found)
+    put(path, done.data)
+    _tell(done, found.data, path, outcome.key, as_json)
+    sys.exit(OK)
+
+
+def _beside(found: Given) -> Path:
+    return found.path.with_name(MINIMAL) if found.find else found.path.with_name(f"{found.path.name}.min")
+
+
+def _tell(done: Reduced, data: bytes, path: Path, key: str, as_json: bool) -> None:
+    if as_json:
+        say_json(
+            {"key": key, "from": len(data), "to": len(done.data), "runs": done.runs, "seconds": round(done.seconds, 3),
+             "complete": done.complete, "hex": done.data.hex(), "file": str(path)}
+        )  # fmt: skip
+        return
+    more = "" if done.complete else "; stopped before it was done (--seconds)"
+    click.echo(f"{key}\n{len(data):,} bytes to {len(done.data):,}, {done.runs:,} runs in {done.seconds:.2f} s{more}")
+    click.echo(f"{path}: see kafkaproof explain {path}")

@@ -1,0 +1,189 @@
+"""The reducer: cut down on the structure of the format, deterministic, and never to another find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_fuzz.commands import fuzz
+from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate.sealing import INT32
+from kafka_fuzz.reduce import Budget, NotShown, reduce, reduced
+from kafka_fuzz.reduce.bench import TARGET, finds, good_batches, measure
+from kafka_fuzz.reduce.predicates import NO_CELL, same_verdicts, verdicts
+from kafka_fuzz.reduce.shapes import opened, render, shape_of
+from kafka_fuzz.targets import TARGETS
+from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
+from kafka_records.constants import COMPRESSIONS
+from kafka_records.layout import BATCH_V2, CRC_OFFSET_V2
+
+
+def mutants(count: int) -> list[Mutant]:
+    """Inputs of all profiles."""
+    rng, seeds = Random(11), own_seeds()
+    return [mutate(rng, seeds, draw_profile(rng)) for _ in range(count)]
+
+
+def rule_of(data: bytes) -> str:
+    """The rule by which the reference refuses *data*; empty if it does not."""
+    try:
+        decode(data)
+    except RecordFormatError as error:
+        return error.rule or error.kind
+    return ""
+
+
+def log_of(**settings: object) -> bytes:
+    """A batch of ten records, `needle` in one of them."""
+    records = tuple(
+        Record(at, at, b"key %d" % at, b"a needle in it" if at == 7 else b"hay " * at, (Header(b"h", b"v"),))
+        for at in range(10)
+    )
+    batch = {"magic": 2, "base_offset": 0, "last_offset": 9, "records": records} | settings
+    return encode(Batch(**batch))  # type: ignore[arg-type]  # settings are fields of a batch
+
+
+def test_a_tree_is_written_as_it_was_read() -> None:
+    """Whatever the bytes, taking them apart and putting them together changes nothing."""
+    for mutant in mutants(600):
+        assert render(shape_of(mutant.data)) == mutant.data, mutant.labels
+
+
+def test_an_opened_entry_holds_the_same_records() -> None:
+    """Unpacking and packing again gives other bytes, perhaps, but the same records."""
+    for codec in COMPRESSIONS[1:]:
+        data = log_of(compression=codec)
+        (entry,) = shape_of(data).entries
+        whole = opened(entry)
+        assert whole is not None
+        assert len(whole.items) == 10
+        assert decode(render(shape_of(data)._replace(entries=(whole,)))) == decode(data)
+
+
+@pytest.mark.parametrize("codec", COMPRESSIONS)
+def test_a_needle_is_all_that_is_left(codec: str) -> None:
+    """Of ten records in three batches, compressed or not, the one value stays for which it is asked."""
+    data = log_of() + log_of(compression=codec) + good_batches()
+
+    def has_needle(given: bytes) -> bool:
+        try:
+            return any(b"needle" in (record.value or b"") for batch in decode(given) for record in batch.records)
+        except RecordFormatError:
+            return False
+
+    small = reduce(data, has_needle)
+    # A batch with one record without key or headers.
+    assert len(small) == BATCH_V2.size + 7 + len(b"needle")
+    assert decode(small)[0].records == (Record(0, 0, None, b"needle"),)
+
+
+@pytest.mark.parametrize("codec", COMPRESSIONS[1:])
+def test_what_is_about_compression_stays_compressed(codec: str) -> None:
+    """Where the predicate asks for a codec, its payload is cut inside, and packed again."""
+    data = log_of(compression=codec)
+
+    def still(given: bytes) -> bool:
+        try:
+            batches = decode(given)
+        except RecordFormatError:
+            return False
+        return any(batch.compression == codec and batch.records for batch in batches)
+
+    small = reduce(data, still)
+    assert len(small) < BATCH_V2.size + 50
+    assert len(decode(small)[0].records) == 1
+
+
+def test_a_wrong_checksum_stays_wrong_if_it_matters() -> None:
+    """What is refused for its checksum is not mended on the way, and what is refused for something else is."""
+    data = bytearray(log_of(compression="gzip"))
+    data[CRC_OFFSET_V2] ^= 0xFF
+    assert rule_of(reduce(bytes(data), lambda given: rule_of(given) == rule_of(bytes(data)))) == rule_of(bytes(data))
+    small = reduce(bytes(data), lambda given: len(given) >= BATCH_V2.size)
+    assert decode(small), "nothing was asked of the checksum, so it is right in the end"
+
+
+def test_a_wrong_count_stays_wrong_if_it_matters() -> None:
+    """A count that is one too many is still one too many when records are gone."""
+    data = bytearray(log_of())
+    INT32.pack_into(data, BATCH_V2.field("record_count").offset, 11)
+    (entry,) = shape_of(bytes(data)).entries
+    mended = render(shape_of(bytes(data))._replace(entries=(entry._replace(crc_right=True),)))
+    rule = rule_of(mended)
+    assert rule
+    small = reduce(mended, lambda given: rule_of(given) == rule)
+    assert len(small) <= BATCH_V2.size + 7
+
+
+def test_finds_keep_their_verdicts() -> None:
+    """What a target does with a reduced find, and what the reference says of it, is as before."""
+    target = TARGETS[TARGET]()
+    seen = set()
+    for mutant in mutants(1500):
+        bare = mutant._replace(expected=None, labels=(), cell=NO_CELL)
+        outcome = target.run(bare)
+        if outcome.is_find and outcome.kind not in ("hang", "memory") and outcome.bucket not in seen:
+            seen.add(outcome.bucket)
+            _, same = same_verdicts(target, mutant.data)
+            small = reduce(mutant.data, same, budget=Budget(runs=300))
+            assert len(small) <= len(mutant.data)
+            assert verdicts(target, small) == verdicts(target, mutant.data)
+    assert len(seen) > 10
+
+
+def test_a_batch_of_candidates_leads_to_the_same() -> None:
+    """A predicate that is asked about many candidates at once gives the bytes that one by one would give."""
+    target = TARGETS[TARGET]()
+    for data in finds().values():
+        _, same = same_verdicts(target, data)
+        together = reduced(data, lambda many, same=same: [same(each) for each in many], batch=16)  # type: ignore[misc]
+        assert together.data == reduce(data, same)
+
+
+def test_the_bench_reduces_to_the_known_minimum() -> None:
+    """A find of 600 bytes comes down to the fixed fields of a message and two lengths."""
+    found = measure(repeats=1)
+    assert [one.after for one in found] == [34, 35]
+    assert all(one.same and 500 < one.before < 700 for one in found)
+
+
+def test_a_budget_is_kept() -> None:
+    """No more candidates are asked about than the budget has, and what was reached is given."""
+    asked: list[bytes] = []
+
+    def same(given: bytes) -> bool:
+        asked.append(given)
+        return True
+
+    done = reduced(log_of(), lambda many: [same(each) for each in many], budget=Budget(runs=1), batch=1)
+    assert len(asked) == 1
+    assert not done.complete
+    assert done.data == log_of()
+
+
+def test_what_is_not_shown_is_an_error() -> None:
+    """An input for which the predicate does not hold is not reduced to nothing."""
+    with pytest.raises(NotShown):
+        reduce(b"anything", lambda _: False)
+
+
+def test_minimise_writes_the_smallest_input(tmp_path: Path) -> None:
+    """The command writes 34 bytes for the file of 600, and says so."""
+    path = tmp_path / "found.bin"
+    path.write_bytes(finds()["key length"])
+    done = CliRunner().invoke(fuzz, ["minimise", str(path), "--target", TARGET])
+    assert done.exit_code == 0, done.output
+    assert "to 34," in done.output
+    assert len((tmp_path / "found.bin.min").read_bytes()) == 34
+
+
+def test_minimise_refuses_what_shows_nothing(tmp_path: Path) -> None:
+    """An input that everybody reads right, and a target that does not exist, are one clear error each."""
+    path = tmp_path / "fine.bin"
+    path.write_bytes(good_batches())
+    assert CliRunner().invoke(fuzz, ["minimise", str(path), "--target", TARGET]).exit_code == 3
+    assert CliRunner().invoke(fuzz, ["minimise", str(path), "--target", "nobody"]).exit_code == 3
+    assert CliRunner().invoke(fuzz, ["minimise", "no such find", "--target", TARGET]).exit_code == 2
