@@ -8,8 +8,9 @@ from typing import Final
 
 from kafka_fuzz.mutate.apart import layout_of
 from kafka_fuzz.mutate.sealing import NULL
-from kafka_fuzz.reduce.shapes import Entry, Log, Record, opened, render_entry
+from kafka_fuzz.reduce.shapes import Entry, Log, Record, opened, render_entry, shape_of
 from kafka_fuzz.reduce.sites import CONTENT, HEADERS_FROM, put, walk, with_content, without_headers
+from kafka_fuzz.reduce.streams import odd_entries
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2
 from kafka_records.layout import WIDTHS, Field
 from kafka_records.varint import encode_varint
@@ -41,6 +42,8 @@ def _entry_moves(entry: Entry, depth: int) -> Iterator[tuple[Entry, ...]]:
         yield from _unwrapped(whole)
         yield (whole,)
         yield from ((recoded(whole, codec),) for codec in COMPRESSIONS[1:])
+    if entry.raw and entry.codec != "none":
+        yield from _odd(entry)
     elif not entry.raw and entry.codec != "none":
         yield from _unwrapped(entry)
     if len(entry.key) > 2 * len(NULL):
@@ -62,6 +65,15 @@ def _mended(entry: Entry) -> Iterator[Entry]:
         head = _with_field(entry.head, layout_of(entry.magic).field("crc"), 0)
         if head != entry.head:
             yield entry._replace(head=head)
+
+
+def _odd(entry: Entry) -> Iterator[tuple[Entry, ...]]:
+    """A small entry whose stream is odd in a way that is known."""
+    size = len(render_entry(entry))
+    for data in odd_entries(entry.magic, entry.codec) if entry.magic <= MAGIC_VALUE_V2 else ():
+        if len(data) >= size:
+            return
+        yield shape_of(data).entries
 
 
 def _unwrapped(entry: Entry) -> Iterator[tuple[Entry, ...]]:
