@@ -8,8 +8,10 @@ killed loses nothing.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +26,7 @@ from kafka_fuzz.outcome import Outcome
 FOLDER: Final = "finds"
 FIND: Final = "find.json"
 INPUT: Final = "input.bin"
+LOCK: Final = ".lock"
 
 
 class Find(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,20 +62,22 @@ def name_of(key: str) -> str:
 
 @dataclass(slots=True)
 class FindStore:
-    """The finds below one folder; one process writes, any may read."""
+    """The finds below one folder, or those of one *target*; several processes may write."""
 
     root: Path
+    target: str = ""
     known: dict[str, Find] = field(default_factory=dict)
+    _unwritten: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read what is there."""
-        self.known = {find.key: find for find in read_all(self.root)}
+        self.known = {find.key: find for find in read_all(self.root) if self.target in ("", find.outcome.target)}
 
     def add(self, outcome: Outcome, mutant: Mutant, *, version: str = "", seconds: float = 0.0) -> bool:
         """Take note of a find; whether there was none with its key.  OSError where the disk does not take it."""
         old = self.known.get(outcome.key)
         if old is not None and old.size <= len(mutant.data):
-            self.known[old.key] = msgspec.structs.replace(old, count=old.count + 1)
+            self._unwritten[old.key] = self._unwritten.get(old.key, 0) + 1
             return False
         find = Find(
             key=outcome.key,
@@ -84,16 +89,20 @@ class FindStore:
             cell=mutant.cell,
             version=version,
             seconds=old.seconds if old else seconds,
-            count=old.count + 1 if old else 1,
+            count=1,
         )
-        write(self.root, find, mutant.data)
-        self.known[find.key] = find
+        self.known[find.key] = write(self.root, find, mutant.data)
         return old is None
 
     def flush(self) -> None:
         """Write the counts, which `add` leaves to this."""
-        for find in self.known.values():
-            put(folder_of(self.root, find.key) / FIND, msgspec.json.encode(find))
+        for key, count in self._unwritten.items():
+            with locked(self.root, key):
+                find = read_one(folder_of(self.root, key) / FIND) or self.known[key]
+                find = msgspec.structs.replace(find, count=find.count + count)
+                put(folder_of(self.root, key) / FIND, msgspec.json.encode(find))
+            self.known[key] = find
+        self._unwritten.clear()
 
 
 def folder_of(root: Path, key: str) -> Path:
@@ -101,12 +110,32 @@ def folder_of(root: Path, key: str) -> Path:
     return root / FOLDER / name_of(key)
 
 
-def write(root: Path, find: Find, data: bytes) -> None:
-    """The input first, so that a find is never without one."""
+def write(root: Path, find: Find, data: bytes) -> Find:
+    """Write *find*, the input first, so that it is never without one; give what is there now.
+
+    What another process wrote meanwhile is counted too, and stays if it is smaller.
+    """
     folder = folder_of(root, find.key)
+    with locked(root, find.key):
+        old = read_one(folder / FIND)
+        if old is not None:
+            find = msgspec.structs.replace(find, count=old.count + find.count, seconds=old.seconds)
+            if old.size <= find.size:
+                find = msgspec.structs.replace(old, count=find.count)
+        if old is None or find.sha256 != old.sha256:
+            put(folder / INPUT, data)
+        put(folder / FIND, msgspec.json.encode(find))
+    return find
+
+
+@contextmanager
+def locked(root: Path, key: str) -> Iterator[None]:
+    """Keep other processes away from the find with that *key*; a process that dies keeps nobody away."""
+    folder = folder_of(root, key)
     folder.mkdir(parents=True, exist_ok=True)
-    put(folder / INPUT, data)
-    put(folder / FIND, msgspec.json.encode(find))
+    with (folder / LOCK).open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def put(path: Path, data: bytes) -> None:
@@ -122,10 +151,17 @@ def put(path: Path, data: bytes) -> None:
 def read_all(root: Path) -> Iterator[Find]:
     """The finds below *root*, in the order of their folders; what a crash left half written is left out."""
     for path in sorted((root / FOLDER).glob(f"*/{FIND}")):
-        try:
-            yield msgspec.json.decode(path.read_bytes(), type=Find)
-        except msgspec.MsgspecError:
-            continue
+        find = read_one(path)
+        if find is not None:
+            yield find
+
+
+def read_one(path: Path) -> Find | None:
+    """The find in that file; None where there is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Find)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
 
 
 def input_of(root: Path, find: Find) -> bytes:

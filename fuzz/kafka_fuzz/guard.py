@@ -7,30 +7,45 @@ compiled run in processes of their own, which can be killed.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
 
-__all__ = ["TooLong", "guard"]
+__all__ = ["Hopeless", "TooLong", "guard"]
+
+# Whether it is known of a frame that the loop it is in does not end.
+Hopeless = Callable[[FrameType | None], bool]
+# How long such a loop is waited for: a hundred times what a small input takes.
+PATIENCE: Final = 0.02
 
 
 class TooLong(BaseException):
     """The input took longer than it may; no `except Exception` of a target catches it."""
 
 
-def _ring(_signal: int, _frame: FrameType | None) -> None:
-    raise TooLong
-
-
 @contextmanager
-def guard(seconds: float) -> Iterator[None]:
+def guard(seconds: float, hopeless: Hopeless | None = None) -> Iterator[None]:
     """Raise `TooLong` in the block after *seconds* of processor time; the main thread only.
+
+    With *hopeless* it looks every fiftieth of a second whether the block is in
+    a loop that is known not to end, and raises at once if it is: a campaign
+    that meets one hang a hundred times would else do nothing but wait.
 
     The clock is ITIMER_VIRTUAL, because fuzzing engines take SIGALRM for themselves.
     """
-    signal.signal(signal.SIGVTALRM, _ring)
+    step = seconds if hopeless is None else min(PATIENCE, seconds)
+    left = seconds
+
+    def ring(_signal: int, frame: FrameType | None) -> None:
+        nonlocal left
+        left -= step
+        if left <= step / 2 or (hopeless is not None and hopeless(frame)):
+            raise TooLong
+
+    signal.signal(signal.SIGVTALRM, ring)
     # Again and again: a target may swallow the first, in a `finally` or a `__del__`.
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)
+    signal.setitimer(signal.ITIMER_VIRTUAL, step, step)
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ class LateFuzz(Late):
 
     # Name, where it is defined, and what `--help` says without importing it.
     table: ClassVar[dict[str, tuple[str, str]]] = {
+        "run": ("kafka_fuzz.commands.run:run", "Fuzz targets for a while, and say what is new."),
         "bench": ("kafka_fuzz.commands.bench:bench", "Compare the profiles: buckets, lines, executions."),
         "minimise": (
             "kafka_fuzz.commands.minimise:minimise",

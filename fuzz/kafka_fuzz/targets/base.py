@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from kafka_fuzz.guard import TooLong, guard
+from kafka_fuzz.guard import Hopeless, TooLong, guard
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 
@@ -42,6 +42,7 @@ class Target:
         packages: what to instrument, and whose functions tell finds apart.
         ask: what it says of a mutant; may raise anything.
         limit: CPU-seconds after which it hangs.
+        hopeless: tells loops that are known not to end, so that they are not waited for.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Target:
     packages: tuple[str, ...]
     ask: Callable[[Mutant], Told]
     limit: float = LIMIT
+    hopeless: Hopeless | None = None
 
     def run(self, mutant: Mutant) -> Outcome:
         """What it does with *mutant*, whatever that is."""
@@ -59,7 +61,7 @@ class Target:
     def _guarded(self, mutant: Mutant) -> Told:
         spent, grown = time.process_time(), _peak()
         try:
-            with guard(self.limit):
+            with guard(self.limit, self.hopeless):
                 told = self.ask(mutant)
         except TooLong as error:
             return Told("hang", function=innermost(error.__traceback__, self.packages))

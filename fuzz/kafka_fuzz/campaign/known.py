@@ -1,0 +1,131 @@
+"""Known finds: which inputs are not run because one knows what comes of them, and which finds are no news.
+
+    [[known]]
+    id = "inner sizes of kafka-python"
+    target = "kafka-python"
+    keys = ["kafka-python|hang||kafka.record.legacy_records.*"]   # finds that are no news, as shell patterns
+    lies = ["inner_size_leads_nowhere"]                           # inputs that are stepped over
+    cell = { nesting = "packed" }                                 # of those, the ones in such cells
+    canary = { cell = [1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }
+
+The list that comes with the package is about the releases that it was made
+with; a campaign's own is `DIR/known.toml`.  The canary (a cell, or `hex`) is run
+at the start of each campaign: on the day that it shows nothing any more, the
+find is gone and nothing is stepped over for it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from kafka_fuzz.mutate import Cell, Mutant, for_cell
+from kafka_fuzz.outcome import Outcome
+
+PACKAGED: Final = Path(__file__).with_name("known.toml")
+FILE: Final = "known.toml"
+# So dear that it pays to step over inputs that are likely to show it again.
+DEAR: Final = frozenset({"hang", "crash", "memory", "amplification"})
+# An input that is like so many dear ones before it is rarely run again.
+ENOUGH: Final = 2
+ANYWAY: Final = 64
+
+
+class Canary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The reproducer of a known find: one of the two."""
+
+    cell: Cell | None = None
+    hex: str = ""
+
+    def mutant(self) -> Mutant:
+        """The input."""
+        if self.cell is not None:
+            return for_cell(Random(0), self.cell)
+        return Mutant(bytes.fromhex(self.hex), "bytes", ("canary",), None, Cell(-1, "", "", "", "", "entry", "only"))
+
+
+class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One known find, as the file has it."""
+
+    id: str
+    target: str
+    keys: tuple[str, ...]
+    about: str = ""
+    lies: tuple[str, ...] = ()
+    cell: dict[str, Any] = {}
+    canary: Canary | None = None
+
+    def explains(self, key: str) -> bool:
+        """Whether the find *key* is no news."""
+        return any(fnmatchcase(key, pattern) for pattern in self.keys)
+
+    def matches(self, mutant: Mutant) -> bool:
+        """Whether *mutant* would show it again; never, if nothing says which inputs do."""
+        if mutant.labels[:1] and mutant.labels[0] not in self.lies:
+            return False
+        fields = mutant.cell._asdict()
+        return bool(mutant.labels) and all(fields.get(name) == value for name, value in self.cell.items())
+
+
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A list of known finds."""
+
+    known: tuple[Known, ...] = ()
+
+
+def read_known(directory: Path) -> list[Known]:
+    """The package's list and that of *directory*; ValueError for a list that is none."""
+    found: list[Known] = []
+    for path in (PACKAGED, directory / FILE):
+        try:
+            found += msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).known
+        except FileNotFoundError:
+            continue
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+            raise ValueError(f"{path} is no list of known finds: {error}") from None
+    return found
+
+
+class Stepping:
+    """Says which inputs are not worth running."""
+
+    def __init__(self, target: str, known: Iterable[Known], gone: Sequence[str] = ()) -> None:
+        self.rules: dict[str, list[Known]] = {}
+        for rule in known:
+            if rule.target == target and rule.id not in gone:
+                for lie in rule.lies:
+                    self.rules.setdefault(lie, []).append(rule)
+        self.dear: dict[tuple[str, ...], int] = {}
+
+    def over(self, mutant: Mutant) -> bool:
+        """Whether to step over *mutant*."""
+        rules = self.rules.get(mutant.labels[0]) if mutant.labels else None
+        if rules is not None and any(rule.matches(mutant) for rule in rules):
+            return True
+        return bool(self.dear) and self._like_dear_ones(mutant)
+
+    def learn(self, mutant: Mutant, outcome: Outcome) -> None:
+        """Take note of what an input cost."""
+        if outcome.kind in DEAR:
+            kind = kind_of(mutant)
+            self.dear[kind] = self.dear.get(kind, 0) + 1
+
+    def _like_dear_ones(self, mutant: Mutant) -> bool:
+        kind = kind_of(mutant)
+        count = self.dear.get(kind, 0)
+        if count < ENOUGH:
+            return False
+        self.dear[kind] = count + 1
+        return count % ANYWAY != 0
+
+
+def kind_of(mutant: Mutant) -> tuple[str, ...]:
+    """What inputs have in common that are likely to do the same."""
+    cell = mutant.cell
+    return (mutant.labels[0] if mutant.labels else "", str(cell.magic), cell.codec, cell.field, cell.boundary)

@@ -1,0 +1,149 @@
+"""The inputs that a campaign keeps for one target, and why it keeps each: content-addressed, safe to kill.
+
+    DIR/corpus/<target>/<sha256>.bin     wire bytes
+    DIR/corpus/<target>/index.ndjson     one line for each: what it was the first to do
+
+An input is on the disk before its line is, and a line is one write to a file
+opened for appending: whoever is killed loses nothing that `keep` returned from,
+and several processes may keep inputs for the same target.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kafka_fuzz.campaign.rounds import folder_name
+from kafka_fuzz.mutate import Cell, Mutant, Profile
+
+FOLDER: Final = "corpus"
+INDEX: Final = "index.ndjson"
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An input, and what it was the first to do.
+
+    Attributes:
+        sha: of the bytes; the file's name.
+        size: in bytes.
+        profile, labels, cell: as in `Mutant`; what the mutator knew.
+        bucket: `Outcome.bucket`.
+        lines: of the target's packages, as `module:line`.
+        version: of the target.
+    """
+
+    sha: str
+    size: int
+    profile: Profile
+    labels: tuple[str, ...]
+    cell: Cell
+    bucket: str
+    lines: tuple[str, ...] = ()
+    version: str = ""
+
+
+@dataclass(slots=True)
+class Corpus:
+    """What is kept for *target* below *root*, with everything that its entries cover.
+
+    Attributes:
+        entries: by their SHA-256.
+        lines, cells, buckets: of all entries.
+    """
+
+    root: Path
+    target: str
+    entries: dict[str, Entry] = field(default_factory=dict)
+    lines: set[str] = field(default_factory=set)
+    cells: set[Cell] = field(default_factory=set)
+    buckets: set[str] = field(default_factory=set)
+    _index: int = -1
+    _place: str = ""
+
+    def __post_init__(self) -> None:
+        """Read the index; entries without a file are left out."""
+        self._place = os.fspath(self.folder)
+        there = {path.stem for path in self.folder.glob("*.bin")}
+        for entry in read_index(self.folder / INDEX):
+            if entry.sha in there:
+                self._add(entry)
+
+    @property
+    def folder(self) -> Path:
+        """Where the inputs lie."""
+        return self.root / FOLDER / folder_name(self.target)
+
+    def keep(self, mutant: Mutant, bucket: str, lines: Iterable[str] = (), version: str = "") -> Entry:
+        """Write *mutant*, then its line of the index; OSError where the disk does not take them."""
+        sha = sha256(mutant.data).hexdigest()
+        entry = Entry(
+            sha, len(mutant.data), mutant.profile, mutant.labels, mutant.cell, bucket, tuple(sorted(lines)), version
+        )
+        if sha not in self.entries:
+            self._write(sha, mutant.data)
+        os.write(self._opened(), msgspec.json.encode(entry) + b"\n")
+        self._add(entry)
+        return entry
+
+    def data(self, entry: Entry) -> bytes:
+        """The bytes of *entry*."""
+        return (self.folder / f"{entry.sha}.bin").read_bytes()
+
+    def strangers(self) -> Iterator[Path]:
+        """Inputs that the index does not know: put there by people, or by a process killed between two writes."""
+        return (path for path in sorted(self.folder.glob("*.bin")) if path.stem not in self.entries)
+
+    def close(self) -> None:
+        """Close the index."""
+        if self._index >= 0:
+            os.close(self._index)
+            self._index = -1
+
+    def _write(self, sha: str, data: bytes) -> None:
+        # A campaign begins with thousands of these, so neither pathlib nor a file beside it:
+        # one that was cut off has no line in the index, and not the hash that it is called by.
+        try:
+            file = os.open(f"{self._place}/{sha}.bin", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        except FileNotFoundError:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = os.open(f"{self._place}/{sha}.bin", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            os.write(file, data)
+        finally:
+            os.close(file)
+
+    def _opened(self) -> int:
+        if self._index < 0:
+            path = self.folder / INDEX
+            self._index = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            end = os.lseek(self._index, 0, os.SEEK_END)
+            if end and os.pread(self._index, 1, end - 1) != b"\n":
+                os.write(self._index, b"\n")  # the disk was full, or the machine fell, in the middle of a line
+        return self._index
+
+    def _add(self, entry: Entry) -> None:
+        old = self.entries.get(entry.sha)
+        if old is None or entry.lines:
+            self.entries[entry.sha] = entry
+        self.lines.update(entry.lines)
+        self.cells.add(entry.cell)
+        self.buckets.add(entry.bucket)
+
+
+def read_index(path: Path) -> Iterator[Entry]:
+    """The lines of an index; what is no entry is left out."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            yield msgspec.json.decode(line, type=Entry)
+        except msgspec.MsgspecError:
+            continue

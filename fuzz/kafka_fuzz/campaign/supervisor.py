@@ -1,0 +1,214 @@
+"""The supervisor: rounds over child processes until the time is over, whatever becomes of each.
+
+It holds nothing that is not on the disk: finds and inputs are written by the
+children at once, rounds are logged as they end.  Who kills it with -9 loses
+what the rounds under way would have reported, and nothing else; the children
+see that it is gone and stop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from kafka_fuzz.campaign.known import Known, read_known
+from kafka_fuzz.campaign.plan import Memory, Plan, log_round, remember, remembered
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport
+from kafka_fuzz.campaign.running import Heard, Running
+from kafka_fuzz.finds import Find, read_all
+from kafka_fuzz.outcome import severity
+
+TICK: Final = 0.25
+# A target whose rounds fail like that one after the other is not asked again.
+PATIENCE: Final = 2
+# Nobody starts a round that has less than this left.
+LEAST: Final = 0.5
+
+
+@dataclass(slots=True)
+class Standing:
+    """How one target stands in this campaign.
+
+    Attributes:
+        executions, cpu_seconds, skipped, restarts: of the rounds that have ended.
+        rounds: that have ended.
+        last: what the newest round said, for what does not add up.
+        failures: why rounds failed.
+    """
+
+    executions: int = 0
+    cpu_seconds: float = 0.0
+    skipped: int = 0
+    restarts: int = 0
+    rounds: int = 0
+    last: Progress = field(default_factory=Progress)
+    failures: list[str] = field(default_factory=list)
+    in_a_row: int = 0
+
+    def take(self, report: RoundReport) -> None:
+        """Count a round."""
+        self.rounds += 1
+        self.executions += report.executions
+        self.cpu_seconds += report.cpu_seconds
+        self.skipped += report.skipped
+        self.restarts += report.restarts
+        failure = report.failure or ("" if report.executions or report.interrupted else "it executed nothing")
+        self.in_a_row = self.in_a_row + 1 if failure else 0
+        if failure:
+            self.failures.append(failure)
+
+
+@dataclass(slots=True)
+class Campaign:
+    """A campaign under way.
+
+    Attributes:
+        plan: what is asked.
+        memory: what the folder remembers.
+        standings: of the targets.
+        known: finds that are no news.
+        old: keys that were there when it began.
+        interrupted: whether somebody stopped it.
+    """
+
+    plan: Plan
+    show: Callable[[Campaign], None]
+    memory: Memory = field(init=False)
+    standings: dict[str, Standing] = field(init=False)
+    known: list[Known] = field(init=False)
+    old: set[str] = field(init=False)
+    running: list[Running] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+    interrupted: bool = False
+    _heard: SimpleQueue[Heard] = field(default_factory=SimpleQueue)
+    _turns: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        """Read what the folder holds."""
+        plan = self.plan
+        self.memory = remembered(plan.directory)
+        if plan.seed is not None:
+            self.memory = Memory(plan.seed, self.memory.next_round)
+        self.known = read_known(plan.directory)
+        self.standings = {name: Standing() for name in plan.targets}
+        self.old = {find.key for find in read_all(plan.directory)}
+
+    def run(self) -> None:
+        """Until the time is over, somebody interrupts, or no target can be run."""
+        try:
+            while self._fill() or self.running:
+                self._listen()
+                self.show(self)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self._wind_up()
+            self.show(self)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the end."""
+        return self.plan.seconds - (time.monotonic() - self.began)
+
+    def progress(self, target: str) -> Progress:
+        """What *target* has done in this campaign, rounds under way too."""
+        standing = self.standings[target]
+        now = [child.progress for child in self.running if child.asked.target == target]
+        last = max([standing.last, *now], key=lambda each: (each.lines, each.corpus))
+        return Progress(
+            executions=standing.executions + sum(each.executions for each in now),
+            cpu_seconds=standing.cpu_seconds + sum(each.cpu_seconds for each in now),
+            lines=last.lines,
+            cells=last.cells,
+            corpus=last.corpus,
+            buckets=last.buckets,
+            finds=last.finds,
+            skipped=standing.skipped + sum(each.skipped for each in now),
+        )
+
+    def finds(self) -> list[Find]:
+        """All finds of the campaign's targets, the worst first."""
+        from kafka_conformance.severity import SEVERITIES
+
+        found = [find for find in read_all(self.plan.directory) if find.outcome.target in self.plan.targets]
+        return sorted(found, key=lambda find: (SEVERITIES.index(severity(find.outcome.kind)), find.key))
+
+    def is_known(self, key: str) -> bool:
+        """Whether the find *key* is no news."""
+        return any(known.explains(key) for known in self.known)
+
+    def failures(self) -> dict[str, str]:
+        """Targets that could not be run, and why."""
+        return {
+            name: standing.failures[-1] if standing.failures else "it executed nothing"
+            for name, standing in self.standings.items()
+            if standing.failures or (not standing.executions and not self.interrupted)
+        }
+
+    def _fill(self) -> bool:
+        """Start rounds as long as there are places; whether any can ever be started again."""
+        while True:
+            target = self._next_target()
+            # Every target has one turn, however short the time: "it was not asked" is no answer.
+            if target is None or (self.left <= LEAST and self._turns[target]):
+                return False
+            if len(self.running) >= self.plan.jobs:
+                return True
+            self._start(target)
+
+    def _next_target(self) -> str | None:
+        """The one that had the fewest rounds, of those that can be run."""
+        able = [name for name, standing in self.standings.items() if standing.in_a_row < PATIENCE]
+        return min(able, key=lambda name: self._turns[name], default=None)
+
+    def _start(self, target: str) -> None:
+        number = self.memory.next_round
+        self.memory = Memory(self.memory.seed, number + 1)
+        remember(self.plan.directory, self.memory)  # before it starts: no number is used twice
+        self._turns[target] += 1
+        plan = self.plan
+        seconds = max(min(plan.each(), self.left), LEAST)
+        asked = Round(target, plan.directory, self.memory.seed, number, seconds, plan.profile, plan.engine)
+        self.running.append(Running(asked, self._heard))
+
+    def _listen(self) -> None:
+        """Take what the children say for a moment."""
+        until = time.monotonic() + TICK
+        while self.running and (wait := until - time.monotonic()) > 0:
+            try:
+                child, said = self._heard.get(timeout=wait)
+            except Empty:
+                break
+            if said is None:
+                self._ended(child)
+                break
+            child.take(said)
+        for child in self.running:
+            if self.left <= 0 and child.progress.executions:
+                child.stop()
+            child.check()
+
+    def _ended(self, child: Running) -> None:
+        report = log_round(self.plan.directory, child.end())
+        self.running.remove(child)
+        standing = self.standings[child.asked.target]
+        standing.take(report)
+        standing.last = Progress(**{name: getattr(report, name) for name in Progress.__struct_fields__})
+
+    def _wind_up(self) -> None:
+        """Stop the children, in good order if they will; a second interrupt kills them."""
+        try:
+            for child in self.running:
+                child.stop()
+            while self.running:
+                self._listen()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            for child in self.running:
+                child.kill()
+            while self.running:
+                self._listen()

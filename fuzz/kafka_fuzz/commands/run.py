@@ -1,0 +1,158 @@
+"""`kafkaproof fuzz run`: a campaign over targets, and what it came to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafka_conformance.commands.saying import say_json
+from kafka_conformance.hostile import printable
+from kafka_fuzz.campaign.plan import Plan, alone, unknown_targets
+from kafka_fuzz.campaign.rounds import Progress
+from kafka_fuzz.campaign.screen import screen, told
+from kafka_fuzz.campaign.supervisor import Campaign
+from kafka_fuzz.mutate import PROFILES
+from kafka_fuzz.outcome import severity
+
+DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-python"
+MOST_SHOWN: Final = 40
+
+
+@click.command()
+@click.option("--targets", default=DEFAULT, show_default=True, help="Names, with commas between them.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long, by the clock.  [default: 1]")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="The same in seconds.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rounds at a time.")
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="kafkaproof-fuzz",
+    show_default=True,
+    help="Corpus, finds, log: what the next campaign goes on with.",
+)
+@click.option("--seed", type=int, help="Of the campaign.  [default: that of the folder, or 1]")
+@click.option("--profile", type=click.Choice(["mixed", *PROFILES]), default="mixed", show_default=True)
+@click.option("--engine", type=click.Choice(["own", "atheris"]), default="own", show_default=True)
+@click.option("--round", "round_seconds", type=click.FloatRange(min=0.1), help="CPU-seconds of a round.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    targets: str,
+    minutes: float | None,
+    seconds: float | None,
+    jobs: int,
+    directory: Path,
+    seed: int | None,
+    profile: str,
+    engine: Any,
+    round_seconds: float | None,
+    as_json: bool,
+) -> None:
+    """Fuzz targets until the time is over, and say what is new.
+
+    Targets in process: reference, roundtrip, explain, append, convert,
+    decompress, kafka-python, aiokafka-pure, aiokafka (compiled; it may crash).
+    With processes of their own: differential:A,B and broker:RELEASE; because
+    of their commas, several targets are best put in by several names with +,
+    as in --targets reference+differential:reference,aiokafka.
+    """
+    names = tuple(dict.fromkeys(split(targets)))
+    wrong = unknown_targets(names)
+    if wrong or not names:
+        raise click.UsageError(f"there is no target {', '.join(map(repr, wrong)) or 'named'}")
+    if minutes and seconds:
+        raise click.UsageError("--minutes and --seconds say the same; give one of them")
+    spent = seconds or (minutes or 1.0) * 60
+    plan = Plan(names, directory.resolve(), spent, jobs, seed, profile, engine, round_seconds)
+    campaign = ran(plan)
+    say(campaign, as_json=as_json)
+    ctx.exit(exit_code(campaign))
+
+
+def split(text: str) -> list[str]:
+    """The names in *text*: with + between them, or commas where no name holds any.
+
+    >>> split("reference,kafka-python"), split("reference+differential:a,b"), split("differential:a,b")
+    (['reference', 'kafka-python'], ['reference', 'differential:a,b'], ['differential:a,b'])
+    """
+    names: list[str] = []
+    for part in text.split("+"):
+        before, kind, rest = part.partition("differential:")
+        names += [name.strip() for name in before.split(",")]
+        names.append(kind + rest)
+    return [name for name in names if name]
+
+
+def ran(plan: Plan) -> Campaign:
+    """The campaign, when it is over."""
+    try:
+        with alone(plan.directory), screen() as show:
+            campaign = Campaign(plan, show)
+            campaign.run()
+            return campaign
+    except BlockingIOError:
+        raise click.UsageError(f"another campaign runs in {plan.directory}") from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def exit_code(campaign: Campaign) -> int:
+    """By the worst that happened."""
+    if campaign.interrupted:
+        return INTERRUPTED
+    if campaign.failures():
+        return CANNOT_RUN
+    return DISAGREEMENTS if any(not campaign.is_known(find.key) for find in campaign.finds()) else OK
+
+
+def say(campaign: Campaign, *, as_json: bool) -> None:
+    """What it came to, for people or for programs."""
+    if as_json:
+        say_json(document(campaign))
+        return
+    for target in campaign.plan.targets:
+        click.echo(line_of(target, campaign.progress(target)))
+    shown = [find for find in campaign.finds() if not campaign.is_known(find.key)]
+    for find in shown[:MOST_SHOWN]:
+        mark = "new" if find.key not in campaign.old else "   "
+        click.echo(printable(f"  {mark} {severity(find.outcome.kind):16} {find.size:6} B  {find.key}", 160))
+    if len(shown) > MOST_SHOWN:
+        click.echo(f"  and {len(shown) - MOST_SHOWN} more")
+    counts: Counter[str] = Counter(severity(find.outcome.kind) for find in shown)
+    known = len(campaign.finds()) - len(shown)
+    click.echo(f"{told(counts) or 'no finds'}; {known} known  ·  {campaign.plan.directory}")
+    for target, why in campaign.failures().items():
+        click.echo(printable(f"{target} could not be run: {why}", 1000), err=True)
+
+
+def line_of(target: str, progress: Progress) -> str:
+    """One target's numbers."""
+    speed = progress.executions / progress.cpu_seconds if progress.cpu_seconds else 0.0
+    return (
+        f"{target:20} {progress.executions:10,} executions, {speed:7,.0f} a CPU-second; {progress.lines:5,} lines, "
+        f"{progress.cells:6,} cells, {progress.buckets:4,} outcomes, {progress.corpus:6,} inputs kept"
+    )
+
+
+def document(campaign: Campaign) -> dict[str, Any]:
+    """Everything, for programs."""
+    return {
+        "directory": str(campaign.plan.directory),
+        "seed": campaign.memory.seed,
+        "interrupted": campaign.interrupted,
+        "targets": {
+            name: {"progress": campaign.progress(name), "rounds": standing.rounds, "restarts": standing.restarts}
+            for name, standing in campaign.standings.items()
+        },
+        "finds": [
+            {"find": find, "new": find.key not in campaign.old, "known": campaign.is_known(find.key)}
+            for find in campaign.finds()
+        ],
+        "failures": campaign.failures(),
+    }

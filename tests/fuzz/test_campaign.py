@@ -1,0 +1,117 @@
+"""Campaigns: real children, real folders; what is kept, what is never lost, and what is a failure."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kafka_fuzz import finds
+from kafka_fuzz.campaign.plan import read_log, remembered
+from kafka_fuzz.campaign.store import Corpus
+from kafka_fuzz.finds import read_all
+
+
+def fuzz(*arguments: object) -> list[str]:
+    """The command."""
+    return [sys.executable, "-m", "kafka_conformance", "fuzz", *map(str, arguments)]
+
+
+def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    """Run it to its end."""
+    return subprocess.run(fuzz("run", *arguments), capture_output=True, text=True, check=False, timeout=100)
+
+
+def test_a_campaign(tmp_path: Path) -> None:
+    """kafka-python has finds: on the disk, with their inputs; the log has a line for the round; exit code 1."""
+    done = run("--targets", "kafka-python", "--seconds", 4, "--dir", tmp_path, "--json")
+    assert done.returncode == 1, done.stderr
+    document = msgspec.json.decode(done.stdout)
+    found = list(read_all(tmp_path))
+    assert {each["find"]["key"] for each in document["finds"]} == {find.key for find in found}
+    assert all(len(finds.input_of(tmp_path, find)) == find.size for find in found)
+    report = next(read_log(tmp_path))
+    assert report.executions <= document["targets"]["kafka-python"]["progress"]["executions"]
+    assert {key for each in read_log(tmp_path) for key in each.finds_new} == {find.key for find in found}
+
+
+@pytest.mark.slow
+def test_the_next_campaign_goes_on(tmp_path: Path) -> None:
+    """A second campaign has other rounds, the same seed, and the corpus of the first; nothing is new twice."""
+    for _ in range(2):
+        assert run("--targets", "explain", "--seconds", 2, "--seed", 7, "--dir", tmp_path).returncode == 0
+    assert run("--targets", "explain", "--seconds", 2, "--dir", tmp_path).returncode == 0
+    first, *others = read_log(tmp_path)
+    assert [report.number for report in others] == list(range(1, len(others) + 1))
+    assert {report.seed for report in read_log(tmp_path)} == {7}
+    assert all(report.corpus >= first.corpus > 0 for report in others)
+    assert remembered(tmp_path).next_round == len(others) + 1
+
+
+@pytest.mark.slow
+def test_killed(tmp_path: Path) -> None:
+    """kill -9 on the supervisor: what was found stays, the child stops by itself, the next campaign runs."""
+    process = subprocess.Popen(
+        fuzz("run", "--targets", "kafka-python", "--seconds", 60, "--dir", tmp_path), stderr=subprocess.DEVNULL
+    )
+    wait_for(lambda: any(read_all(tmp_path)))
+    kept = set(Corpus(tmp_path, "kafka-python").entries)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: is_quiet(tmp_path))
+    assert kept <= set(Corpus(tmp_path, "kafka-python").entries)
+    for find in read_all(tmp_path):
+        assert len(finds.input_of(tmp_path, find)) == find.size
+    assert run("--targets", "kafka-python", "--seconds", 2, "--dir", tmp_path).returncode == 1
+    assert [report.number for report in read_log(tmp_path)] == [1]
+
+
+@pytest.mark.slow
+def test_interrupted(tmp_path: Path) -> None:
+    """Ctrl-C: the round is logged as interrupted, with what it executed; exit code 130."""
+    process = subprocess.Popen(
+        fuzz("run", "--targets", "explain", "--seconds", 60, "--dir", tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    wait_for(lambda: len(Corpus(tmp_path, "explain").entries) > 20)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    (report,) = read_log(tmp_path)
+    assert report.interrupted
+    assert report.executions > 20
+
+
+@pytest.mark.slow
+def test_nothing_executed(tmp_path: Path) -> None:
+    """A target that cannot run, as its folder takes no files, is a failure of the harness, never clean."""
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "explain").write_text("in the way")
+    done = run("--targets", "explain", "--seconds", 3, "--dir", tmp_path)
+    assert done.returncode == 3
+    assert "could not be run" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", [["--targets", "no-such"], ["--targets", ","], ["--seconds", "0"]])
+def test_usage(wrong: list[str], tmp_path: Path) -> None:
+    """What cannot be asked for is said at once: exit code 2, and no folder."""
+    assert run(*wrong, "--dir", tmp_path / "d").returncode == 2
+    assert not (tmp_path / "d").exists()
+
+
+def wait_for(truth: object, seconds: float = 60.0) -> None:
+    """Until *truth* is true; it fails after a minute."""
+    end = time.monotonic() + seconds
+    while not truth():  # type: ignore[operator]  # a function
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def is_quiet(directory: Path) -> bool:
+    """Whether no process has *directory* in its arguments any more."""
+    done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return f"--dir {directory}" not in done.stdout
