@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
+from kafka_conformance.broker.clock import now_of
 from kafka_conformance.broker.wire import Client, Closed, Produced, TopicPartition
 from kafka_records import AppendResult, LogState, Producing, RecordFormatError, TopicConfig, append
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD
-from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, BATCH_V2, MAGIC_OFFSET, MESSAGE_V1
+from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, BATCH_V2, MAGIC_OFFSET
 from kafka_records.log import entries
 from kafka_records.message import decode_message
 
@@ -92,29 +92,6 @@ class Partitions:
 
     def _append(self, payload: bytes, version: int, now_ms: int) -> AppendResult:
         return append(self._log, payload, self._config, release=self._release, api_version=version, now_ms=now_ms)
-
-
-def now_of(produced: Produced, stored: bytes) -> int:
-    """The broker's time: what it says, or wrote into a batch, or ours."""
-    if produced.log_append_time >= 0:
-        return produced.log_append_time
-    if len(stored) >= RECORD_BATCH_OVERHEAD and stored[MAGIC_OFFSET] == 2 and stored[ATTRIBUTES_OFFSET_V2 + 1] & 8:
-        return int(BATCH_V2.struct.unpack_from(stored)[8])
-    return next(filter(None, map(time_of, messages_of(stored))), time.time_ns() // 1_000_000)
-
-
-def messages_of(stored: bytes) -> list[bytes]:
-    """The entries, if they are those of old formats."""
-    found = [stored[start:end] for start, end in entries(stored)]
-    return [each for each in found if each[MAGIC_OFFSET] < 2]
-
-
-def time_of(message: bytes) -> int | None:
-    """The broker's time, if it wrote that into a message."""
-    if message[MAGIC_OFFSET] == 0 or not message[ATTRIBUTES_OFFSET_LEGACY] & 8:
-        return None
-    place = MESSAGE_V1.field("timestamp")
-    return int.from_bytes(message[place.offset : place.offset + place.width], "big", signed=True)
 
 
 def above_compression(data: bytes) -> tuple[object, ...]:

@@ -50,8 +50,17 @@ def lz4_with(flags: int, *blocks: bytes) -> bytes:
 
 def raw_zstd(*sizes_and_data: tuple[bytes, bool], end: bytes = b"") -> bytes:
     """A frame of raw blocks."""
-    blocks = b"".join((len(data) << 3 | int(last)).to_bytes(3, "little") + data for data, last in sizes_and_data)
-    return bytes.fromhex("28b52ffd0058") + blocks + end
+    return bytes.fromhex("28b52ffd0058") + raw_blocks(*sizes_and_data) + end
+
+
+def raw_blocks(*sizes_and_data: tuple[bytes, bool]) -> bytes:
+    """Raw blocks, the last of which says so."""
+    return b"".join((len(data) << 3 | int(last)).to_bytes(3, "little") + data for data, last in sizes_and_data)
+
+
+def sized_zstd(size: int, blocks: bytes, window: int = 0x58) -> bytes:
+    """A zstd frame that says its *size*, and that asks for that *window*; *blocks* is what follows its header."""
+    return b"\x28\xb5\x2f\xfd\xc0" + bytes((window,)) + size.to_bytes(8, "little") + blocks
 
 
 def with_checksum(plain: bytes) -> bytes:
@@ -59,6 +68,10 @@ def with_checksum(plain: bytes) -> bytes:
     return zstandard.ZstdCompressor(write_checksum=True).compress(plain)
 
 
+# Blocks with an empty one behind them; larger ones, which no buffer holds at once, too.
+ENDED = raw_blocks((ONE, False), (b"", True))
+BIG_BLOCKS = raw_blocks((BIG, False), (b"", True))
+KILO = raw_record(value=bytes(1500))
 STORED = (len(ONE) | 1 << 31).to_bytes(4, "little") + ONE
 GZIP: tuple[Produce, ...] = (
     v2("gzip: not gzip", "GZP-01", framed("gzip", ONE), -1),
@@ -221,6 +234,18 @@ ZSTD: tuple[Produce, ...] = (
     v2("zstd: raw blocks", "RWR-01", framed("zstd", raw_zstd((TWO[:9], False), (TWO[9:], True)), 2), 0),
     v2("zstd: cut raw block", "REC-13", framed("zstd", ZSTD_FRAME + raw_zstd((BIG, True))[:400], 2), 87),
     v2("zstd: cut raw block alone", "ZST-07", framed("zstd", raw_zstd((BIG, True))[:400]), -1),
+    v2("zstd: sized", "RWR-01", framed("zstd", sized_zstd(len(ONE), raw_blocks((ONE, True)))), 0),
+    v2("zstd: wrong size", "ZST-05", framed("zstd", sized_zstd(len(ONE) + 1, raw_blocks((ONE, True)))), -1),
+    v2("zstd: reserved sized", "ZST-05", framed("zstd", sized_zstd(9, b"\x07\x00\x00")), -1),
+    v2("zstd: cut sized", "ZST-07", framed("zstd", sized_zstd(len(ONE), raw_blocks((ONE, True)))[:-1]), -1),
+    # In one pass, which small frames take, the size is always looked at, and nothing else about a block.
+    v2("zstd: size, end empty", "ZST-05", framed("zstd", sized_zstd(len(ONE) + 1, ENDED)), -1),
+    v2("zstd: size, large", "RWR-01", framed("zstd", sized_zstd(len(BIG) + 1, BIG_BLOCKS)), 0),
+    v2("zstd: window", "RWR-01", framed("zstd", sized_zstd(len(ONE), ENDED, 0x98)), 0),
+    v2("zstd: largest window", "RWR-01", framed("zstd", sized_zstd(len(ONE), ENDED, 0xAF)), 0),
+    v2("zstd: window too large", "ZST-08", framed("zstd", sized_zstd(len(ONE), ENDED, 0xB0)), -1),
+    v2("zstd: window, large", "ZST-08", framed("zstd", sized_zstd(len(BIG), BIG_BLOCKS, 0x98)), -1),
+    v2("zstd: raw block", "RWR-01", framed("zstd", sized_zstd(len(KILO), raw_blocks((KILO, True)), 0)), 0),
     v2("zstd: large", "RWR-01", packed("zstd", BIG), 0),
     v2("zstd: large, cut", "ZST-07", framed("zstd", compress("zstd", BIG * 9, magic=2)[:-20], 9), -1),
 )

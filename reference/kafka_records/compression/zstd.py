@@ -17,6 +17,8 @@ MAGIC = bytes.fromhex("28b52ffd")  # 0xFD2FB528, little-endian
 SKIPPABLE = bytes.fromhex("2a4d18")  # 0x184D2A5?, without its lowest byte
 # ZST-08: ZSTD_WINDOWLOG_LIMIT_DEFAULT, and one byte as in ZSTD_MAXWINDOWSIZE_DEFAULT.
 MAX_WINDOW_SIZE = (1 << 27) + 1
+# ZSTD_WINDOWLOG_MAX: a header that asks for more is none.
+MAX_WINDOW_LOG = 31
 MAX_BLOCK_SIZE = 128 * 1024
 CONTENT_SIZE_BYTES = (0, 2, 4, 8)
 DICTIONARY_ID_BYTES = (0, 1, 2, 4)
@@ -79,8 +81,8 @@ def add_frame(data: bytes, at: int, output: Output) -> int:
     return end
 
 
-def read_header(data: bytes, at: int) -> Frame:
-    """What the frame header at *at* says (ZST-06, ZST-08, ZST-09)."""
+def read_header(data: bytes, at: int, most_window: int = MAX_WINDOW_SIZE) -> Frame:
+    """What the frame header at *at* says (ZST-06, ZST-08, ZST-09); no window may be larger than *most_window*."""
     descriptor = data[at + 4] if at + 4 < len(data) else 0
     single_segment = bool(descriptor & 0x20)
     window_at = at + 5
@@ -97,7 +99,7 @@ def read_header(data: bytes, at: int) -> Frame:
     # RFC 8878, 3.1.1.1.4: a field of two bytes counts from 256.
     content_size = int.from_bytes(data[size_at:end], "little") + (256 if size_bytes == 2 else 0)
     window = content_size if single_segment else window_size(data[window_at])
-    if window > MAX_WINDOW_SIZE:
+    if window > most_window:
         raise refused(f"the zstd window of {window} bytes is too large", window_at, "ZST-08")
     # RFC 8878, 3.1.1.2.4: a block is not larger than the window.
     return Frame(content_size if size_bytes else None, bool(descriptor & 0x04), min(window, MAX_BLOCK_SIZE), end)

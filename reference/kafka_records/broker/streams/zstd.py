@@ -3,6 +3,11 @@
 It reads 131,075 compressed bytes at a time, and where the data end in the
 middle of a frame it complains only if no frame has ended since it last read: a
 second frame that is cut short is an end like any other (ZST-04, ZST-07).
+
+A frame that says its size, and is there whole, is decompressed in one pass where
+the caller has room for it (the shortcut of ZSTD_decompressStream).  That pass
+looks at neither the window (ZST-08) nor the sizes of raw blocks, and it always
+looks at the size; block by block, an empty last block hides a wrong one (ZST-06).
 """
 
 from __future__ import annotations
@@ -12,7 +17,16 @@ from collections.abc import Iterator
 import zstandard
 
 from kafka_records.broker.errors import Thrown
-from kafka_records.compression.zstd import MAGIC, SKIPPABLE, read_header, skippable_end
+from kafka_records.compression.zstd import (
+    MAGIC,
+    MAX_WINDOW_LOG,
+    SKIPPABLE,
+    Frame,
+    inflate,
+    read_header,
+    skippable_end,
+    window_size,
+)
 from kafka_records.errors import RecordFormatError
 
 # ZSTD_DStreamInSize
@@ -24,6 +38,7 @@ UINT32_MAX = 2**32 - 1
 BLOCK_HEADER = 3
 CHECKSUM = 4
 RAW, RLE, _COMPRESSED, RESERVED = range(4)
+LARGEST_WINDOW = window_size(MAX_WINDOW_LOG - 10 << 3 | 7)
 
 
 class ZstdSource:
@@ -61,12 +76,48 @@ class ZstdSource:
     def _read(self, size: int) -> bytes:
         """#readInternal: until *size* is reached, or the frame's end, or that of the data."""
         gathered = bytearray()
+        if self._frame is None and (whole := self._in_one_pass(size)) is not None:
+            return whole
         frame = self._frame = self._frame or self._blocks()
         while len(gathered) < size and self._has_more(frame, gathered):
             left = size - len(gathered)
             gathered += self._block[:left]
             self._block = self._block[left:]
         return bytes(gathered)
+
+    def _in_one_pass(self, size: int) -> bytes | None:
+        """The output of the frame at hand, if it says that it has no more than *size* and all of it was read."""
+        data, start = self._data, self._at
+        if not data.startswith(MAGIC, start):
+            return None
+        try:
+            frame = read_header(data, start, LARGEST_WINDOW)
+            end = self._whole_end(frame)
+        except (EOFError, RecordFormatError):
+            return None
+        if frame.content_size is None or frame.content_size > size or end > self._buffered():
+            return None
+        try:
+            content = inflate(data[start:end], frame.content_size)
+        except zstandard.ZstdError:
+            raise Thrown("IOException", "ZST-05") from None
+        self._at = self._frame_end = end
+        return content
+
+    def _whole_end(self, frame: Frame) -> int:
+        """Where *frame*, whose header is at hand, ends, whatever its blocks hold; EOFError where the data end first."""
+        at, last = frame.end, False
+        while not last:
+            header = int.from_bytes(self._data[at : at + BLOCK_HEADER], "little")
+            last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+            at += BLOCK_HEADER + (1 if kind == RLE else size)
+            if kind == RESERVED or at > len(self._data):
+                raise EOFError
+        return at + (CHECKSUM if frame.checksum else 0)
+
+    def _buffered(self) -> int:
+        """Where the compressed bytes end that were read together with those at hand."""
+        return min(len(self._data), (self._at // BUFFER_SIZE + 1) * BUFFER_SIZE)
 
     def _has_more(self, frame: Iterator[bytes], gathered: bytearray) -> bool:
         """Whether *frame* goes on; where its data end, it does if nothing is *gathered*, and fails."""

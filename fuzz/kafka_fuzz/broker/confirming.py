@@ -1,0 +1,137 @@
+"""Whether a difference can be had again, from what, and how small; and what is kept of it.
+
+First the payload by itself on an empty partition; then behind those that the log
+had taken from the same producers; then behind all that it had taken.  What none
+of them shows again was chance (a heap that was full, a clock between two
+milliseconds), and is counted, not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from kafka_fuzz.broker.lanes import Asked, Taken
+from kafka_fuzz.broker.oracle import Judged, Oracle
+from kafka_fuzz.broker.payloads import is_batch
+from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.outcome import Outcome
+from kafka_records.constants import COMPRESSIONS
+from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, BATCH_V2, MAGIC_OFFSET
+
+# What the reference says where a heap would be full (`broker.limits`): how full it is, only the broker knows.
+OF_THE_HEAP: Final = frozenset({"REC-08", "REC-15", "HDR-18", "CMP-10"})
+UNKNOWN_SERVER_ERROR: Final = -1
+CONTEXT: Final = "broker.json"
+
+
+class Context(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What it takes to see a difference again, beside the payload itself.
+
+    Attributes:
+        release, settings, api_version: of the broker, its topic, the request.
+        before: payloads that the partition took first, with their versions.
+        answered, predicted: error code, base offset, and the bytes in the log.
+        rule: that the reference names.
+    """
+
+    release: str
+    settings: dict[str, str]
+    api_version: int
+    before: tuple[tuple[bytes, int], ...]
+    answered: tuple[int, int, bytes]
+    predicted: tuple[int, int, bytes]
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference that can be had again: the find, the payload, and the rest."""
+
+    outcome: Outcome
+    mutant: Mutant
+    context: Context
+
+
+def confirmed(oracle: Oracle, target: str, judged: Judged) -> Difference | None:
+    """*judged* once more on partitions of its own; None where it does not differ again.
+
+    Raises:
+        Lost: the broker did not live to answer.
+    """
+    asked = judged.asked
+    if is_of_the_heap(judged):
+        return None
+    for before in ways(asked):
+        again = oracle.again(asked.lane.settings, before, asked.mutant, asked.version)
+        if again.different:
+            return difference_of(target, again, before)
+    return None
+
+
+def is_of_the_heap(judged: Judged) -> bool:
+    """Whether it is about how much a broker's heap holds, and for nobody to predict."""
+    return judged.wanted.error_code == UNKNOWN_SERVER_ERROR and judged.wanted.rule in OF_THE_HEAP
+
+
+def ways(asked: Asked) -> Iterator[tuple[Taken, ...]]:
+    """What may have to come before it: nothing, what its producer sent, all that was taken."""
+    yield ()
+    taken, payload = asked.lane.taken, asked.mutant.data
+    # The last is the payload itself, if the reference takes it.
+    earlier = tuple(taken[:-1] if taken and taken[-1].payload == payload else taken)
+    if not earlier:
+        return
+    if (producer := producer_of(payload)) >= 0:
+        yield tuple(each for each in earlier if producer_of(each.payload) == producer)
+    yield earlier
+
+
+def producer_of(data: bytes) -> int:
+    """The producer id of the first batch; -1 where there is none."""
+    return BATCH_V2.values(data)["producer_id"] if is_batch(data) else -1
+
+
+def difference_of(target: str, judged: Judged, before: tuple[Taken, ...]) -> Difference:
+    """What is kept of a difference."""
+    asked, given, wanted = judged.asked, judged.given, judged.wanted
+    context = Context(
+        release=asked.lane.release,
+        settings=asked.lane.settings,
+        api_version=asked.version,
+        before=tuple(before),
+        answered=(given.error_code, given.base_offset, given.stored),
+        predicted=(wanted.error_code, wanted.base_offset, wanted.stored),
+        rule=wanted.rule,
+    )
+    return Difference(outcome_of(target, judged), asked.mutant, context)
+
+
+def outcome_of(target: str, judged: Judged) -> Outcome:
+    """The find: told apart by what differs, the rule that the reference names, magic and codec, and the lie."""
+    mutant = judged.asked.mutant
+    detail = f"{judged.different} by {judged.wanted.rule}, {kind_of(mutant.data)}"
+    settings = ", ".join(f"{name}={value}" for name, value in judged.asked.lane.settings.items()) or "no settings"
+    return Outcome(target, "difference", detail, "", lie_of(mutant), f"produce {judged.asked.version}, {settings}")
+
+
+def lie_of(mutant: Mutant) -> str:
+    """The label of the lie that a mutant of `model` holds."""
+    return mutant.labels[0] if mutant.expected is not None and mutant.labels else ""
+
+
+def kind_of(data: bytes) -> str:
+    """Magic and codec of the first entry.
+
+    >>> kind_of(bytes(100))
+    'v0 none'
+    """
+    if len(data) <= MAGIC_OFFSET:
+        return "no entry"
+    magic = data[MAGIC_OFFSET]
+    at = BATCH_V2.field("attributes").offset + 1 if magic >= 2 else ATTRIBUTES_OFFSET_LEGACY
+    number = data[at] & 0x07 if at < len(data) else 0
+    return f"v{magic} {COMPRESSIONS[number] if number < len(COMPRESSIONS) else number}"

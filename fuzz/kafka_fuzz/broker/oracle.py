@@ -1,0 +1,194 @@
+"""A broker asked many payloads at a time: a turn asks every lane for one answer, and looks at what was stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from random import Random
+from typing import Final, NamedTuple
+
+from kafka_conformance.broker.interface import Broker
+from kafka_conformance.broker.play.normal import now_ms
+from kafka_conformance.broker.wire import Closed, Produced, TopicPartition, WireError, tables
+from kafka_fuzz.broker.comparing import Answer, difference
+from kafka_fuzz.broker.lanes import Asked, Lane, Lanes
+from kafka_fuzz.broker.settings import Settings
+from kafka_fuzz.mutate import Mutant
+from kafka_records import AppendResult, LogState
+from kafka_records.broker.releases import behaviour
+from kafka_records.constants import MAGIC_VALUE_V2
+from kafka_records.layout import MAGIC_OFFSET
+
+LANES_A_SETTING: Final = 24
+PARTITIONS_A_REQUEST: Final = 48
+REQUESTS_UNDER_WAY: Final = 6
+# The last request for messages, and the first for batches alone.
+LAST_OF_V1: Final = 2
+# Of what one lane stored in one turn; more than the payloads are, and enough of it to differ.
+MOST_FETCHED: Final = 1 << 20
+
+Draw = Callable[[LogState], Mutant]
+
+
+class Judged(NamedTuple):
+    """A payload that was answered; *different* says where broker and reference part, and is empty if they do not."""
+
+    asked: Asked
+    different: str
+    given: Answer
+    wanted: AppendResult
+
+
+class Lost(Exception):
+    """The broker is gone, or silent; some payload of *suspects* is why."""
+
+    def __init__(self, error: WireError, suspects: list[Asked]) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.suspects = suspects
+
+
+class Oracle:
+    """One broker, with lanes for each of its settings."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Iterable[Settings],
+        rng: Random,
+        *,
+        prefix: str = "fuzz",
+        release: str = "",
+    ) -> None:
+        """Connect and make topics; predicted is *release*, or what *broker* is.  Raises `WireError`."""
+        self.release = release or broker.release
+        self._rng = rng
+        self._client = broker.client()
+        oldest, newest = behaviour(self.release).produce
+        newest = min(newest, self._client.newest(tables.PRODUCE))
+        self._new = range(max(oldest, LAST_OF_V1 + 1), newest + 1)
+        self._old = range(oldest, LAST_OF_V1 + 1)
+        self._lanes = Lanes(broker, self.release, prefix=prefix, at_once=LANES_A_SETTING)
+        self._busy = [self._lanes.take(each) for each in settings for _ in range(LANES_A_SETTING)]
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._client.close()
+
+    def turn(self, draw: Draw) -> list[Judged]:
+        """One payload for each lane, answered and judged.
+
+        Raises:
+            Lost: the broker did not live to answer.
+        """
+        asked = self._asked(draw)
+        groups = list(grouped(asked))
+        answers = self._produce(groups)
+        stored = self._stored(asked, answers)
+        judged = [judge(each, answers[each.lane.where], stored.get(each.lane.where, b"")) for each in asked]
+        self._renew({each.asked.lane.where for each in judged if each.different})
+        return judged
+
+    def again(self, settings: Settings, before: Iterable[tuple[bytes, int]], mutant: Mutant, version: int) -> Judged:
+        """*mutant* by itself, on a partition that took no payloads but those *before*.
+
+        Raises:
+            Lost: the broker did not live to answer.
+        """
+        lane = self._lanes.take(settings)
+        for payload, its_version in before:
+            self._ask_alone(self._expected(lane, mutant._replace(data=payload), its_version))
+        return self._ask_alone(self._expected(lane, mutant, version))
+
+    def _ask_alone(self, asked: Asked) -> Judged:
+        answers = self._produce([[asked]])
+        stored = self._stored([asked], answers)
+        return judge(asked, answers[asked.lane.where], stored.get(asked.lane.where, b""))
+
+    def _asked(self, draw: Draw) -> list[Asked]:
+        new, old = self._rng.choice(self._new), self._rng.choice(self._old or self._new)
+        return [
+            self._expected(lane, mutant, old if is_old(mutant.data) else new)
+            for lane in self._busy
+            for mutant in (draw(lane.log),)
+        ]
+
+    def _expected(self, lane: Lane, mutant: Mutant, version: int) -> Asked:
+        return Asked(lane, mutant, version, lane.predict(mutant.data, version, now_ms()))
+
+    def _produce(self, groups: list[list[Asked]]) -> dict[TopicPartition, Produced | Closed]:
+        requests = [
+            self._client.produce_request({each.lane.where: each.mutant.data for each in group}, group[0].version)
+            for group in groups
+        ]
+        found: dict[TopicPartition, Produced | Closed] = {}
+        answers = self._client.exchange(requests, REQUESTS_UNDER_WAY)
+        for group in groups:
+            try:
+                answer = next(answers)
+                read = self._client.read_produced(answer) if isinstance(answer, dict) else None
+            except WireError as error:
+                raise Lost(error, group) from error
+            for each in group:
+                found[each.lane.where] = read[each.lane.where] if read else answer  # type: ignore[assignment]
+        return found
+
+    def _stored(
+        self, asked: list[Asked], answers: Mapping[TopicPartition, Produced | Closed]
+    ) -> dict[TopicPartition, bytes]:
+        """What is behind the end that each log had, where something may be."""
+        looked = [each for each in asked if each.predicted.stored or is_taken(answers[each.lane.where], each.lane)]
+        groups = [looked[at : at + PARTITIONS_A_REQUEST] for at in range(0, len(looked), PARTITIONS_A_REQUEST)]
+        requests = [
+            self._client.fetch_request(
+                {each.lane.where: each.lane.log.log_end_offset for each in group},
+                partition_max_bytes=MOST_FETCHED,
+                max_wait_ms=0,
+            )
+            for group in groups
+        ]
+        found: dict[TopicPartition, bytes] = {}
+        try:
+            for answer in self._client.exchange(requests, REQUESTS_UNDER_WAY):
+                if isinstance(answer, dict):
+                    found |= {where: got.records for where, got in self._client.read_fetched(answer).items()}
+        except WireError as error:
+            raise Lost(error, looked) from error
+        return found
+
+    def _renew(self, differing: set[TopicPartition]) -> None:
+        """Empty partitions for lanes of which the reference has lost track, and for old ones."""
+        for index, lane in enumerate(self._busy):
+            if lane.where in differing or lane.is_worn:
+                self._busy[index] = self._lanes.take(lane.settings)
+
+
+def grouped(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
+    """What goes in one request: one version, and nothing beside a payload that fails all of its request (PRD-02)."""
+    groups: dict[int, list[Asked]] = {}
+    for each in asked:
+        if each.predicted.whole_request:
+            yield [each]
+            continue
+        group = groups.setdefault(each.version, [])
+        group.append(each)
+        if len(group) == PARTITIONS_A_REQUEST:
+            yield groups.pop(each.version)
+    yield from groups.values()
+
+
+def judge(asked: Asked, answer: Produced | Closed, stored: bytes) -> Judged:
+    """One answer against what is predicted."""
+    if isinstance(answer, Produced):
+        return Judged(asked, *asked.lane.judge(asked, answer, stored))
+    given = Answer(closed=True)
+    return Judged(asked, difference(given, asked.predicted, asked.version), given, asked.predicted)
+
+
+def is_taken(answer: Produced | Closed, lane: Lane) -> bool:
+    """Whether the broker says that the log has grown."""
+    return isinstance(answer, Produced) and not answer.error_code and answer.base_offset >= lane.log.log_end_offset
+
+
+def is_old(data: bytes) -> bool:
+    """Whether a payload begins with a message of v0 or v1."""
+    return len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] < MAGIC_VALUE_V2

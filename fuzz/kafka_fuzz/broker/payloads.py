@@ -1,0 +1,152 @@
+"""What is produced: mutants as they are, and as a client would send them.
+
+Most mutants are refused for other things than their lie: several batches, a base
+offset, a transaction.  A client writes none of these by chance, so they are
+mostly made right, and what is left of the batch gets a hearing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+from typing import Final
+
+from kafka_fuzz.cells import Cell, framed
+from kafka_fuzz.mutate import Mutant, Profile, draw_profile, for_cell, mutate
+from kafka_fuzz.mutate.model import all_cells, pick
+from kafka_fuzz.mutate.sealing import with_crc
+from kafka_records import LogState
+from kafka_records.attributes import CONTROL_FLAG_MASK, TIMESTAMP_TYPE_MASK, TRANSACTIONAL_FLAG_MASK
+from kafka_records.broker.state import UNKNOWN_PRODUCER, ProducerState
+from kafka_records.checksum import checksum_v2
+from kafka_records.constants import INT32_MAX, INT64_MAX, MAGIC_VALUE_V2, NO_PARTITION_LEADER_EPOCH
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
+from kafka_records.primitives import increment_sequence, wrap_int32
+
+# How often a mutant is left with other entries, with what no client writes, or is given a producer.
+WITH_OTHERS: Final = 0.15
+AS_IT_IS: Final = 0.15
+WITH_PRODUCER: Final = 0.25
+# Releases that take v2 only look at nothing else in other formats.
+OLD_TO_NEW: Final = 0.04
+# Bits that a client may set in principle, and does not by chance; each is taken away so often.
+BITS: Final = (
+    (TRANSACTIONAL_FLAG_MASK, 0.9),
+    (CONTROL_FLAG_MASK, 0.8),
+    (TIMESTAMP_TYPE_MASK, 0.5),
+)
+PRODUCERS: Final = (0, 1, 2, INT64_MAX)
+FIRST_SEQUENCES: Final = (0, 0, 0, 5, INT32_MAX - 1, INT32_MAX)
+
+
+class Payloads:
+    """A stream of payloads for one release; the same seed gives the same, for the same states of the logs."""
+
+    def __init__(self, rng: Random, seeds: Sequence[bytes], *, magics: tuple[int, ...], profile: str = "mixed") -> None:
+        """*magics* are those that the release takes; *profile* is one of the mutators', or `mixed`."""
+        self._rng = rng
+        self._magics = magics
+        self._profile = profile
+        self._seeds = [seed for seed in seeds if len(seed) > MAGIC_OFFSET and self._is_taken(seed[MAGIC_OFFSET])]
+
+    def _is_taken(self, magic: int) -> bool:
+        return magic in self._magics or magic > MAGIC_VALUE_V2
+
+    def draw(self, log: LogState) -> Mutant:
+        """One more payload, for a partition with that *log*."""
+        rng = self._rng
+        made = self._mutant()
+        if rng.random() >= WITH_OTHERS:
+            made = alone(made)
+        if not is_batch(made.data) or rng.random() < AS_IT_IS:
+            return made
+        if rng.random() < WITH_PRODUCER:
+            return changed(made, with_producer(made.data, rng, log), "with a producer")
+        return changed(made, as_client(made.data, rng), "as a client")
+
+    def _mutant(self) -> Mutant:
+        rng = self._rng
+        profile: Profile = draw_profile(rng) if self._profile == "mixed" else self._profile  # type: ignore[assignment]
+        if profile == "model" and 0 not in self._magics and rng.random() >= OLD_TO_NEW:
+            return for_cell(rng, pick(rng, pick(rng, new_cells())))
+        return mutate(rng, self._seeds, profile)
+
+
+@cache
+def new_cells() -> tuple[tuple[Cell, ...], ...]:
+    """The cells of v2 batches that stand alone, by their lies, so that each lie comes as often."""
+    found: dict[str, list[Cell]] = {}
+    for cell in all_cells():
+        if cell.magic == MAGIC_VALUE_V2 and cell.position in ("only", "last"):
+            found.setdefault(cell.lie, []).append(cell)
+    return tuple(tuple(cells) for cells in found.values())
+
+
+def changed(mutant: Mutant, data: bytes, label: str) -> Mutant:
+    """*mutant* with other bytes; what was right about the old ones need not be right now."""
+    return mutant if data == mutant.data else mutant._replace(data=data, labels=(*mutant.labels, label))
+
+
+def alone(mutant: Mutant) -> Mutant:
+    """*mutant* without the entries around the one that was changed."""
+    if mutant.cell.position == "only":
+        return mutant
+    spans = framed(mutant.data)
+    if len(spans) < 2:
+        return mutant
+    match mutant.cell.position:
+        case "first":
+            data = mutant.data[: spans[0][1]]
+        case "last":
+            data = mutant.data[spans[-1][0] :]
+        case _:
+            data = mutant.data[slice(*spans[1])]
+    return changed(mutant, data, "alone")
+
+
+def is_batch(data: bytes) -> bool:
+    """Whether a whole header of a v2 batch is there."""
+    return len(data) >= BATCH_V2.size and data[MAGIC_OFFSET] == MAGIC_VALUE_V2
+
+
+def as_client(data: bytes, rng: Random) -> bytes:
+    """The first batch of *data* with a base offset of 0, and mostly without what clients do not write."""
+    header = BATCH_V2.values(data)
+    header["base_offset"] = 0
+    header["partition_leader_epoch"] = NO_PARTITION_LEADER_EPOCH
+    for bit, share in BITS:
+        if header["attributes"] & bit and rng.random() < share:
+            header["attributes"] &= ~bit
+    return with_header(data, header)
+
+
+def with_header(data: bytes, header: dict[str, int]) -> bytes:
+    """*data* with another header in front; a checksum that was right is right again."""
+    end = len(data) if (spans := framed(data)) == [] else spans[0][1]
+    right = BATCH_V2.values(data)["crc"] == checksum_v2(data[:end])
+    written = BATCH_V2.struct.pack(*(header[field.name] for field in BATCH_V2.fields)) + data[BATCH_V2.size :]
+    return with_crc(written[:end]) + written[end:] if right else written
+
+
+def with_producer(data: bytes, rng: Random, log: LogState) -> bytes:
+    """The first batch of *data* by an idempotent producer that is known, or not yet; mostly where it had come to."""
+    data = as_client(data, rng)
+    header = BATCH_V2.values(data)
+    header["producer_id"] = rng.choice(PRODUCERS)
+    state = log.producers.get(header["producer_id"], UNKNOWN_PRODUCER)
+    header["producer_epoch"] = max(0, state.epoch) + rng.choice((0, 0, 0, 0, 0, 0, 0, 1, -1)) & 0x7FFF
+    header["base_sequence"] = sequence(rng, state)
+    return with_header(data, header)
+
+
+def sequence(rng: Random, state: ProducerState) -> int:
+    """Mostly the next one; at times one that was there, or one too far."""
+    if not state.batches or rng.random() < 0.05:
+        return rng.choice(FIRST_SEQUENCES)
+    chance = rng.random()
+    if chance < 0.6:
+        return increment_sequence(state.last_sequence, 1)
+    if chance < 0.85:
+        return rng.choice(state.batches).first_sequence
+    return wrap_int32(state.last_sequence + rng.choice((-3, -1, 0, 2, 3)))

@@ -1,0 +1,45 @@
+"""The topics on which payloads are tried: every setting that says something about an append, by release."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_records.broker.releases import behaviour, minor_version
+
+Settings = dict[str, str]
+# Larger than any payload, so that a limit is met only where it is meant to be.
+ROOM: Final = "max.message.bytes"
+APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
+HOUR: Final = "3600000"
+PLAIN: Final[tuple[Settings, ...]] = (
+    {},
+    APPEND_TIME,
+    {"compression.type": "uncompressed"},
+    {"compression.type": "gzip"},
+    {"compression.type": "snappy"},
+    {"compression.type": "lz4", **APPEND_TIME},
+    {"compression.type": "zstd"},
+    {"cleanup.policy": "compact"},
+    {"cleanup.policy": "delete, compact", "compression.type": "gzip"},
+    {"max.message.bytes": "300"},
+    {"max.message.bytes": "500", "compression.type": "uncompressed"},
+)
+# Those with a first and, if there is one, a first release that has them no more.
+SINCE: Final[tuple[tuple[Settings, tuple[int, ...], tuple[int, ...]], ...]] = (
+    ({"message.timestamp.before.max.ms": HOUR}, (3, 6), (99,)),
+    ({"message.timestamp.after.max.ms": HOUR, "compression.type": "lz4"}, (3, 6), (99,)),
+    ({"message.timestamp.difference.max.ms": HOUR}, (0, 10, 1), (4, 0)),
+    ({"max.decompressed.message.bytes": "200"}, (4, 4), (99,)),
+    ({"message.format.version": "0.10.0"}, (0, 11), (3, 0)),
+    ({"message.format.version": "0.10.0", "compression.type": "lz4", **APPEND_TIME}, (0, 11), (3, 0)),
+    ({"message.format.version": "0.9.0"}, (0, 11), (3, 0)),
+    ({"message.format.version": "0.9.0", "compression.type": "uncompressed"}, (0, 11), (3, 0)),
+)
+
+
+def settings_of(release: str) -> tuple[Settings, ...]:
+    """The topics' settings for *release*."""
+    minor, codecs = minor_version(release), ("gzip", "snappy", "lz4", "uncompressed", "zstd")
+    known = codecs[: behaviour(release).codecs]
+    later = tuple(each for each, since, until in SINCE if since <= minor < until)
+    return tuple(each for each in PLAIN + later if each.get("compression.type", "gzip") in known)

@@ -1,0 +1,119 @@
+"""Rounds against a real broker: what it answers is what the reference says, and what is not becomes a find."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from kafka_conformance.broker import local
+from kafka_conformance.broker.jvm import JvmBroker
+from kafka_conformance.broker.releases import NEWEST
+from kafka_conformance.broker.wire import TopicPartition
+from kafka_corpus.build import TIMESTAMP, raw_batch, raw_record
+from kafka_fuzz.broker.confirming import CONTEXT, Context, confirmed, ways
+from kafka_fuzz.broker.lanes import Asked, Lane, Taken
+from kafka_fuzz.broker.oracle import Lost, Oracle
+from kafka_fuzz.broker.payloads import Payloads
+from kafka_fuzz.broker_target import release_of, run_round
+from kafka_fuzz.campaign.rounds import Progress, Round
+from kafka_fuzz.mutate import Cell, Mutant, own_seeds
+from kafka_records import TopicConfig
+
+RELEASE = "4.4.0"
+RECORD = raw_record(value=b"value")
+SOUND = raw_batch(RECORD, record_count=1)
+HOURS = 2**40  # milliseconds
+LATE = raw_batch(raw_record(timestamp_delta=HOURS), record_count=1, max_timestamp=TIMESTAMP + HOURS)
+CELL = Cell(2, "none", "", "", "", "entry", "only")
+
+
+def mutant(data: bytes) -> Mutant:
+    """Bytes of which nothing is known."""
+    return Mutant(data, "bytes", (), None, CELL)
+
+
+def producing(producer_id: int, sequence: int, *, epoch: int = 0) -> bytes:
+    """A batch of an idempotent producer."""
+    header = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
+    return raw_batch(RECORD, record_count=1, **header)
+
+
+def test_a_target_names_a_release() -> None:
+    """`broker:` alone is the newest; what the reference does not know is refused."""
+    assert release_of("broker:2.8.2") == "2.8.2"
+    assert release_of("broker:") == NEWEST
+    with pytest.raises(ValueError, match=r"9\.9\.9"):
+        release_of("broker:9.9.9")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[JvmBroker]:
+    """A running broker."""
+    with local.start(RELEASE) as running:
+        yield running
+
+
+@pytest.mark.broker
+def test_a_broker_that_does_otherwise_is_found(broker: JvmBroker) -> None:
+    """Held against the prediction for another release it differs, differs again, and all of that is kept."""
+    oracle = Oracle(broker, [], Random(1), prefix="otherwise", release="2.8.2")
+    judged = oracle.again({}, [], mutant(LATE), 9)
+    assert judged.different == "error INVALID_TIMESTAMP, predicted NONE"
+    found = confirmed(oracle, "broker:test", judged)
+    assert found is not None
+    assert found.outcome.detail == "error INVALID_TIMESTAMP, predicted NONE by RWR-01, v2 none"
+    assert found.context.answered == (32, -1, b"")
+    assert found.context.predicted[2] != b""
+    assert confirmed(oracle, "broker:test", oracle.again({}, [], mutant(SOUND), 9)) is None
+    oracle.close()
+
+
+@pytest.mark.broker
+def test_an_unknown_producer_is_found(broker: JvmBroker) -> None:
+    """A broker since KIP-360 takes its batches, which one before it is predicted to refuse."""
+    oracle = Oracle(broker, [], Random(1), prefix="unknown", release="2.4.1")
+    judged = oracle.again({}, [Taken(producing(8, 0), 8)], mutant(producing(7, 5)), 8)
+    assert judged.different == "error NONE, predicted UNKNOWN_PRODUCER_ID"
+    found = confirmed(oracle, "broker:test", judged)
+    assert found is not None
+    assert found.context.before == ()  # it shows without the other producer's batch
+    oracle.close()
+
+
+def test_what_a_partition_took_before_is_tried_too() -> None:
+    """First nothing, then what the same producer sent, then everything."""
+    lane = Lane(RELEASE, TopicPartition("topic", 0), {}, TopicConfig())
+    lane.taken = [Taken(producing(id_, 0), 9) for id_ in (7, 8)]
+    payload = producing(7, 1)
+    asked = Asked(lane, mutant(payload), 9, lane.predict(payload, 9, TIMESTAMP))
+    assert list(ways(asked)) == [(), (lane.taken[0],), tuple(lane.taken)]
+    assert list(ways(asked._replace(mutant=mutant(SOUND)))) == [(), tuple(lane.taken)]
+
+
+@pytest.mark.broker
+def test_a_broker_that_ends_is_noticed() -> None:
+    """What it had not answered is suspect."""
+    with local.start(RELEASE) as ending:
+        oracle = Oracle(ending, [{}], Random(1))
+        payloads = Payloads(Random(1), own_seeds(), magics=(2,))
+        assert not any(each.different for each in oracle.turn(payloads.draw))
+        ending.kill()
+        with pytest.raises(Lost) as lost:
+            oracle.turn(payloads.draw)
+        assert lost.value.suspects
+        oracle.close()
+
+
+@pytest.mark.broker
+def test_a_round_compares_payloads(tmp_path: Path) -> None:
+    """A short round executes a thousand payloads, says so as it goes, and keeps what it takes to see a find again."""
+    told: list[Progress] = []
+    report = run_round(Round(f"broker:{RELEASE}", tmp_path, cpu_seconds=8), told.append)
+    assert report.failure == ""
+    assert report.executions >= 1000
+    assert [each.executions for each in told] == sorted(each.executions for each in told)
+    assert report.cpu_seconds > 8
+    for path in tmp_path.glob(f"finds/*/{CONTEXT}"):
+        assert msgspec.json.decode(path.read_bytes(), type=Context).release == RELEASE
