@@ -97,11 +97,22 @@ def test_a_header_that_comes_again_has_a_version(version: int) -> None:
 
 
 def test_a_header_that_comes_again_is_whole() -> None:
-    """A repeated header that is cut short is refused; half a magic ends the stream (SNP-04)."""
+    """A repeated header that is cut short is refused (SNP-04)."""
     stream = header() + framed(literal(b"one"))
     for cut in range(4, 16):
         assert refusal(stream + header()[:cut]) == ("decompression", "SNP-04", len(stream))
-    assert plain(stream + MAGIC[:4] + bytes(12) + framed(literal(b"two"))) == b"one"
+
+
+def test_half_a_header_is_passed_over() -> None:
+    """16 bytes with half a magic end one read of Java's; a read that gives nothing ends the stream (SNP-04)."""
+    one, two = framed(literal(b"one")), framed(literal(b"two"))
+    half = MAGIC[:4] + bytes(12)
+    assert plain(header() + one + half + two) == b"onetwo"
+    assert plain(header() + one + half + two + half) == b"onetwo"
+    assert plain(header() + one + half + header() + two) == b"onetwo"
+    assert plain(header() + one + half + half + two) == b"one"
+    assert plain(header() + one + half + framed(literal(b"")) + half + b"no snappy") == b"one"
+    assert plain(header() + half + one) == b""
 
 
 def test_lengths_are_big_endian() -> None:

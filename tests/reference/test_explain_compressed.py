@@ -110,13 +110,15 @@ def test_codecs_name_their_framing(codec: Compression) -> None:
 
 
 def test_xerial_headers() -> None:
-    """A repeated xerial header is told again, half of one is ignored, and so are stray bytes."""
+    """A repeated xerial header is told again, half of one is passed over, and stray bytes are ignored."""
     whole = compression.compress("snappy", raw_record(), magic=2)
 
     repeated = explain(packed(2, whole[:16] + whole))
     assert repeated.error is None
     assert [each.name for each in repeated.section.fields].count("xerial_magic") == 2
-    assert "ignored: half a xerial header" in meanings(packed(2, whole + whole[:7] + b"x" * 9))
+    half = whole[:7] + b"x" * 9
+    assert "passed over: half a xerial header" in meanings(packed(2, whole + half))
+    assert "ignored: half a xerial header, and no data before it" in meanings(packed(2, whole + half + half + b"no"))
     assert "ignored: too short to be a length" in meanings(packed(2, whole + b"x"))
 
 

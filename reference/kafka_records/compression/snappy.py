@@ -37,22 +37,39 @@ def decompress(data: bytes, most: int) -> bytes:
     if len(data) < HEADER.size or not data.startswith(MAGIC):
         output.add(inflate(data, 0, output, "SNP-02"), 0)
         return bytes(output.data)
-    at = HEADER.size
-    # SNP-09: SnappyInputStream#hasNextChunk, fewer than 4 bytes are the end.
-    while at + INT32.size <= len(data):
-        again = data.startswith(MAGIC[: INT32.size], at)
-        at = repeated_header_end(data, at) if again else add_block(data, at, output)
+    add_blocks(data, HEADER.size, output)
     return bytes(output.data)
 
 
+def add_blocks(data: bytes, at: int, output: Output) -> None:
+    """Add the output of the blocks from *at* on, as far as they are read."""
+    read_from = 0  # the output before the read at hand
+    # SNP-09: SnappyInputStream#hasNextChunk, fewer than 4 bytes are the end.
+    while at + INT32.size <= len(data):
+        if not data.startswith(MAGIC[: INT32.size], at):
+            at = add_block(data, at, output)
+            continue
+        if is_half_a_header(data, at):
+            # SNP-04: #isValidHeader says no, and the read is over.  One that has given nothing
+            # is taken for the end of the stream; else the next goes on behind the 16 bytes.
+            # Java also ends a read where its buffer is full; we do not count so closely.
+            if len(output.data) == read_from:
+                return
+            read_from = len(output.data)
+        at = repeated_header_end(data, at)
+
+
+def is_half_a_header(data: bytes, at: int) -> bool:
+    """Whether the bytes at *at*, which begin like a header, do not go on as one (SNP-04)."""
+    return len(data) - at >= HEADER.size and not data.startswith(MAGIC, at)
+
+
 def repeated_header_end(data: bytes, at: int) -> int:
-    """Where a header in the middle of the stream ends (SNP-04: there the version counts)."""
+    """Where a header in the middle of the stream ends, or half of one (SNP-04: there the version counts)."""
     if len(data) - at < HEADER.size:
         raise refused("the repeated xerial header is cut short", at, "SNP-04")
-    if not data.startswith(MAGIC, at):
-        return len(data)  # half a magic: SnappyInputStream#isValidHeader says no, and the stream is over
     version: int = HEADER.unpack_from(data, at)[1]
-    if version < VERSION:
+    if version < VERSION and not is_half_a_header(data, at):
         raise refused(f"xerial version {version} in a repeated header", at, "SNP-04")
     return at + HEADER.size
 

@@ -102,16 +102,20 @@ def write_snappy(packed: Packed) -> None:
         write_raw(packed, len(packed.data), "SNP-02")
         return
     write_xerial_header(packed)
+    given = False  # whether there was output since the last half of a header
     while packed.pen.left >= snappy.INT32.size:
         at = packed.at
-        if packed.data.startswith(snappy.MAGIC[: snappy.INT32.size], at):
-            snappy.repeated_header_end(packed.data, at)  # SNP-04: or it refuses
-            if packed.data.startswith(snappy.MAGIC, at):
-                write_xerial_header(packed)
-            else:
-                packed.pen.rest("ignored: half a xerial header", rule="SNP-04")
+        if not packed.data.startswith(snappy.MAGIC[: snappy.INT32.size], at):
+            given = write_block(packed) > 0 or given
+            continue
+        end = snappy.repeated_header_end(packed.data, at)  # SNP-04: or it refuses
+        if not snappy.is_half_a_header(packed.data, at):
+            write_xerial_header(packed)
+        elif given:
+            packed.bulk("half_a_header", end, "passed over: half a xerial header", "SNP-04")
+            given = False
         else:
-            write_block(packed)
+            packed.pen.rest("ignored: half a xerial header, and no data before it", rule="SNP-04")
     packed.pen.rest("ignored: too short to be a length", rule="SNP-09")
 
 
@@ -123,22 +127,23 @@ def write_xerial_header(packed: Packed) -> None:
     packed.say("xerial_compatible", 4, str(compatible), "lowest version to read it", "SNP-03")
 
 
-def write_block(packed: Packed) -> None:
-    """Write a length and the raw block behind it."""
+def write_block(packed: Packed) -> int:
+    """Write a length and the raw block behind it; give the length of its output."""
     (length,) = snappy.INT32.unpack_from(packed.data, packed.at)
     packed.say("block_length", 4, str(length), "big-endian", "SNP-05")
     if not 0 <= length <= packed.pen.left:
         raise refused(f"a snappy block of {length} bytes, {packed.pen.left} are left", packed.at, "SNP-08")
-    write_raw(packed, packed.at + length, "SNP-07")
+    return write_raw(packed, packed.at + length, "SNP-07")
 
 
-def write_raw(packed: Packed, end: int, rule: str) -> None:
-    """Write a raw block: the length of its output, then literals and copies."""
+def write_raw(packed: Packed, end: int, rule: str) -> int:
+    """Write a raw block: the length of its output, which it gives, then literals and copies."""
     block = packed.data[packed.at : end]
     try:
         claimed, used = decode_unsigned(block, 0, 5, "uncompressed_length")
     except RecordFormatError:
         packed.bulk("block", end, "not a raw snappy block", rule)
-        return
+        return 0
     packed.say("uncompressed_length", used, str(claimed), f"{size(claimed)} when decompressed", rule)
     packed.bulk("block", end, "literals and copies", rule)
+    return claimed

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from kafka_records.broker.errors import Thrown
 from kafka_records.compression.common import Output, refused
-from kafka_records.compression.snappy import HEADER, INT32, MAGIC, MAX_CHUNK_SIZE, inflate, repeated_header_end
+from kafka_records.compression.snappy import (
+    HEADER,
+    INT32,
+    MAGIC,
+    MAX_CHUNK_SIZE,
+    inflate,
+    is_half_a_header,
+    repeated_header_end,
+)
 from kafka_records.errors import RecordFormatError
 from kafka_records.model import DEFAULT
 
@@ -49,12 +57,11 @@ class SnappySource:
                     headers += 1
                     if headers > MOST_HEADERS:
                         raise Thrown("StackOverflowError", "SNP-04")
-                    end = repeated_header_end(self._data, self._at)
-                    if not self._data.startswith(MAGIC, self._at):
-                        # Half a magic ends this call only; the next goes on behind what was no header.
-                        self._at += HEADER.size
+                    half = is_half_a_header(self._data, self._at)
+                    self._at = repeated_header_end(self._data, self._at)
+                    if half:
+                        # That ends this call only; the next goes on behind what was no header.
                         return False
-                    self._at = end
                     continue
                 self._block = memoryview(self._read_block())
             except RecordFormatError as error:
