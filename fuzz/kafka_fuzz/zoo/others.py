@@ -149,18 +149,18 @@ STREAMS: Final = (
         "one xerial block is read",
         2_000,
         "compression.snappy",
-        "    while at + INT32.size <= len(data):",
-        "    if at + INT32.size <= len(data):",
+        "            at = add_block(data, at, output)\n            continue\n",
+        "            add_block(data, at, output)\n            return\n",
     ),
     Animal(
         "xerial_version_checked",
         "a xerial header's version has to be 1",
         5_000,
         "compression.snappy",
-        "    at = HEADER.size\n",
-        "    at = HEADER.size\n"
+        "    add_blocks(data, HEADER.size, output)\n",
         "    if HEADER.unpack_from(data)[1] != VERSION:\n"
-        '        raise refused("version", 8, "SNP-03")\n',
+        '        raise refused("version", 8, "SNP-03")\n'
+        "    add_blocks(data, HEADER.size, output)\n",
     ),
     Animal(
         "lz4_v0_checksum_right",
