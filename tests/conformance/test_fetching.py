@@ -147,8 +147,8 @@ SECOND = "import sys, os, signal\nif sys.argv[1] == 'case-1': sys.exit()\n"
     ("script", "expected"),
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", Crashed(signal=11)),
-        ("sys.stderr.write('panic: index out of range'); os._exit(2)", Crashed(exit_code=2)),
-        ("sys.stderr.write('fatal error: runtime: out of memory'); os._exit(2)",
+        ("print('panic: index out of range', file=sys.stderr, flush=True); os._exit(2)", Crashed(exit_code=2)),
+        ("print('fatal error: runtime: out of memory', file=sys.stderr, flush=True); os._exit(2)",
          Exceeded("it ran out of memory", "fatal error: runtime: out of memory")),
         ("x = bytearray(1 << 32)", Exceeded("it ran out of memory")),
         ("print('{\"offset\":\"zero\"}')", Crashed(exit_code=1)),
