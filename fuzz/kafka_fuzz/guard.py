@@ -16,8 +16,8 @@ __all__ = ["Hopeless", "TooLong", "guard"]
 
 # Whether it is known of a frame that the loop it is in does not end.
 Hopeless = Callable[[FrameType | None], bool]
-# How long such a loop is waited for: a hundred times what a small input takes.
-PATIENCE: Final = 0.02
+# How long such a loop is waited for: fifty times what a small input takes.
+PATIENCE: Final = 0.01
 
 
 class TooLong(BaseException):
@@ -28,7 +28,7 @@ class TooLong(BaseException):
 def guard(seconds: float, hopeless: Hopeless | None = None) -> Iterator[None]:
     """Raise `TooLong` in the block after *seconds* of processor time; the main thread only.
 
-    With *hopeless* it looks every fiftieth of a second whether the block is in
+    With *hopeless* it looks every hundredth of a second whether the block is in
     a loop that is known not to end, and raises at once if it is: a campaign
     that meets one hang a hundred times would else do nothing but wait.
 

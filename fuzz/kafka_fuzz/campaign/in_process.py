@@ -23,13 +23,15 @@ COMPILED: Final = {
     ),
 }
 NAMES: Final = (*TARGETS, *COMPILED)
+# Rust tells at length how it came to abort, which takes longer than all the rest.
+BRIEF: Final = {"RUST_BACKTRACE": "0"}
 # aiokafka decides when it is imported.
 ENVIRONMENT: Final = {"aiokafka-pure": {"AIOKAFKA_NO_EXTENSIONS": "1"}, "aiokafka": {"AIOKAFKA_NO_EXTENSIONS": ""}}
 
 
 def make_target(name: str) -> Target:
     """The target called *name*, the first of its process; KeyError, or ImportError if it is not installed."""
-    os.environ.update(ENVIRONMENT.get(name, {}))
+    os.environ.update(BRIEF | ENVIRONMENT.get(name, {}))
     return (TARGETS | COMPILED)[name]()
 
 

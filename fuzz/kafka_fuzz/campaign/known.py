@@ -8,6 +8,8 @@
     cell = { nesting = "packed" }                                 # of those, the ones in such cells
     canary = { cell = [1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }
 
+What comes about in many ways is told by its bytes instead: `shape` names one of `shapes.SHAPES`.
+
 The list that comes with the package is about the releases that it was made
 with; a campaign's own is `DIR/known.toml`.  The canary (a cell, or `hex`) is run
 at the start of each campaign: on the day that it shows nothing any more, the
@@ -25,6 +27,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kafka_fuzz.campaign.shapes import SHAPES
 from kafka_fuzz.mutate import Cell, Mutant, for_cell
 from kafka_fuzz.outcome import Outcome
 
@@ -59,6 +62,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     about: str = ""
     lies: tuple[str, ...] = ()
     cell: dict[str, Any] = {}
+    shape: str = ""
     canary: Canary | None = None
 
     def explains(self, key: str) -> bool:
@@ -67,10 +71,17 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def matches(self, mutant: Mutant) -> bool:
         """Whether *mutant* would show it again; never, if nothing says which inputs do."""
-        if mutant.labels[:1] and mutant.labels[0] not in self.lies:
+        if self.shape:
+            return SHAPES[self.shape](mutant.data)
+        if not mutant.labels or mutant.labels[0] not in self.lies:
             return False
         fields = mutant.cell._asdict()
-        return bool(mutant.labels) and all(fields.get(name) == value for name, value in self.cell.items())
+        return all(fields.get(name) == value for name, value in self.cell.items())
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not exist."""
+        if self.shape and self.shape not in SHAPES:
+            raise ValueError(f"there is no shape {self.shape!r}")
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,8 +108,10 @@ class Stepping:
 
     def __init__(self, target: str, known: Iterable[Known], gone: Sequence[str] = ()) -> None:
         self.rules: dict[str, list[Known]] = {}
-        for rule in known:
-            if rule.target == target and rule.id not in gone:
+        ours = [rule for rule in known if rule.target == target and rule.id not in gone]
+        self.shapes = [SHAPES[rule.shape] for rule in ours if rule.shape]
+        for rule in ours:
+            if not rule.shape:
                 for lie in rule.lies:
                     self.rules.setdefault(lie, []).append(rule)
         self.dear: dict[tuple[str, ...], int] = {}
@@ -107,6 +120,8 @@ class Stepping:
         """Whether to step over *mutant*."""
         rules = self.rules.get(mutant.labels[0]) if mutant.labels else None
         if rules is not None and any(rule.matches(mutant) for rule in rules):
+            return True
+        if any(shape(mutant.data) for shape in self.shapes):
             return True
         return bool(self.dear) and self._like_dear_ones(mutant)
 

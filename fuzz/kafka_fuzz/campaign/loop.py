@@ -10,37 +10,35 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
-from typing import Final, TypeVar
+from typing import Final
 
 from kafka_fuzz.campaign.blackbox import BlackBox
 from kafka_fuzz.campaign.coverage import Lines, lines_of
 from kafka_fuzz.campaign.in_process import Loops, watched
 from kafka_fuzz.campaign.known import DEAR, Stepping
-from kafka_fuzz.campaign.rounds import Progress, Round, folder_name
-from kafka_fuzz.campaign.store import FOLDER, Corpus
+from kafka_fuzz.campaign.pool import LONGEST, Pool
+from kafka_fuzz.campaign.rounds import Progress, Round
+from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.cells import NO_LIE
 from kafka_fuzz.finds import FindStore
-from kafka_fuzz.mutate import Cell, Mutant, corpus_seeds, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate import Cell, Mutant, draw_profile, mutate
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.targets import Target
 
 # A wider limit than the soft one: for loops that do not come back to the interpreter.
-HARD_SECONDS: Final = 2.5
-# One input of so many is watched, where watching is dear.
-SAMPLE: Final = 64
+HARD_SECONDS: Final = 1.5
+# Where watching is dear, one input of so many is watched; and of those that are
+# odd, fewer and fewer as long as nothing new is seen: another one of so many more
+# after each so many in vain.
+SAMPLE: Final = 128
+IN_VAIN: Final = 64
 # How often the clock is looked at, in inputs.
 CLOCK: Final = 16
-# Seeds are not mutated if they are longer; so many are taken from the corpus.
-LONGEST: Final = 4096
-MOST_SEEDS: Final = 2000
 # Of the inputs, as long as there are seeds that were not run as they are.
 AS_THEY_ARE: Final = 0.1
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -54,6 +52,7 @@ class Worker:
         stepping: what is not run.
         loops: what is not waited for.
         box: what is left if the process dies.
+        pool: what is mutated.
         attempt: how often the process died in this round before.
     """
 
@@ -64,10 +63,11 @@ class Worker:
     stepping: Stepping
     loops: Loops
     box: BlackBox
+    pool: Pool
     attempt: int = 0
     lines: Lines = field(init=False)
     pairs: set[tuple[Cell, str]] = field(default_factory=set)
-    seeds: list[bytes] = field(default_factory=list)
+    in_vain: int = 0
     skipped: int = 0
     spent: float = 0.0
     stopped: bool = False
@@ -80,11 +80,10 @@ class Worker:
     def run(self, seconds: float) -> None:
         """Run inputs for so many CPU-seconds of this process, or until the process that started it is gone."""
         rng = Random(f"{self.asked.stream}/{self.attempt}")
-        self.seeds, untried = self._read_seeds(rng)
         began, parent = time.process_time() - self.spent, os.getppid()
         while not self.stopped and os.getppid() == parent:
             for _ in range(CLOCK):
-                self.one(self._next(rng, untried), rng)
+                self.one(self._next(rng), rng)
             self.spent = time.process_time() - began
             self.tell()
             if self.spent >= seconds:
@@ -100,7 +99,9 @@ class Worker:
         if self.lines.always or rng.random() * SAMPLE < 1:
             return self._watched(mutant)
         outcome = self.target.run(mutant)
-        if (mutant.cell, outcome.bucket) in self.pairs:
+        pair = (mutant.cell, outcome.bucket)
+        if pair in self.pairs or not self._is_odd(pair, rng):
+            self.pairs.add(pair)
             self._found(mutant, outcome)
             return outcome
         if outcome.kind in DEAR:
@@ -108,9 +109,15 @@ class Worker:
             return outcome
         return self._watched(mutant)
 
+    def _is_odd(self, pair: tuple[Cell, str], rng: Random) -> bool:
+        if pair[0] not in self.corpus.cells or pair[1] not in self.corpus.buckets:
+            return True
+        return rng.random() * (1 + self.in_vain // IN_VAIN) < 1
+
     def _watched(self, mutant: Mutant) -> Outcome:
         with self.lines.watch() as new:
             outcome = self.target.run(mutant)
+        self.in_vain = 0 if new else self.in_vain + 1
         self._take(mutant, outcome, new)
         return outcome
 
@@ -123,7 +130,7 @@ class Worker:
         if new or mutant.cell not in known.cells or outcome.bucket not in known.buckets:
             known.keep(mutant, outcome.bucket, new, self.target.version)
             if len(mutant.data) <= LONGEST:
-                self.seeds.append(mutant.data)
+                self.pool.seeds.append(mutant.data)
             self.tell()
 
     def _found(self, mutant: Mutant, outcome: Outcome) -> None:
@@ -138,33 +145,11 @@ class Worker:
         counts = (len(corpus.lines), len(corpus.cells), len(corpus.entries), len(corpus.buckets), len(self.finds.known))
         self.box.count(Progress(0, self.spent, *counts, self.skipped))
 
-    def _next(self, rng: Random, untried: Iterator[bytes]) -> Mutant:
-        if rng.random() < AS_THEY_ARE:
-            data = next(untried, None)
-            if data is not None:
-                return as_it_is(data)
+    def _next(self, rng: Random) -> Mutant:
+        if rng.random() < AS_THEY_ARE and self.pool.untried:
+            return as_it_is(self.pool.untried.pop())
         profile = draw_profile(rng) if self.asked.profile == "mixed" else self.asked.profile
-        return mutate(rng, self.seeds, profile)  # type: ignore[arg-type]  # the command line takes no others
-
-    def _read_seeds(self, rng: Random) -> tuple[list[bytes], Iterator[bytes]]:
-        """What is mutated, and what is run as it is: seeds of the corpus, and what other targets kept."""
-        entries = [entry for entry in self.corpus.entries.values() if entry.size <= LONGEST]
-        own = [self.corpus.data(entry) for entry in some(rng, entries, MOST_SEEDS)]
-        others = [path.read_bytes() for path in some(rng, of_others(self.asked), MOST_SEEDS)]
-        untried = [*corpus_seeds(), *others]
-        rng.shuffle(untried)
-        return [*own_seeds(), *corpus_seeds(), *own], iter(untried)
-
-
-def some(rng: Random, items: list[T], most: int) -> list[T]:
-    """At most *most* of *items*."""
-    return items if len(items) <= most else rng.sample(items, most)
-
-
-def of_others(asked: Round) -> list[Path]:
-    """What other targets of the campaign have kept."""
-    own = folder_name(asked.target)
-    return sorted(path for path in (asked.directory / FOLDER).glob("*/*.bin") if path.parent.name != own)
+        return mutate(rng, self.pool.seeds, profile)  # type: ignore[arg-type]  # the command line takes no others
 
 
 def as_it_is(data: bytes) -> Mutant:

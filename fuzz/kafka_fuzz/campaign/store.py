@@ -48,6 +48,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str = ""
 
 
+DECODER: Final = msgspec.json.Decoder(Entry)
+
+
 @dataclass(slots=True)
 class Corpus:
     """What is kept for *target* below *root*, with everything that its entries cover.
@@ -65,14 +68,26 @@ class Corpus:
     buckets: set[str] = field(default_factory=set)
     _index: int = -1
     _place: str = ""
+    _read_to: int = 0
 
     def __post_init__(self) -> None:
         """Read the index; entries without a file are left out."""
         self._place = os.fspath(self.folder)
-        there = {path.stem for path in self.folder.glob("*.bin")}
-        for entry in read_index(self.folder / INDEX):
-            if entry.sha in there:
+        there = set(names_in(self.folder))
+        for entry in self._unread():
+            if f"{entry.sha}.bin" in there:
                 self._add(entry)
+
+    def refresh(self) -> list[Entry]:
+        """Read what others wrote into the index since; give what is new to us."""
+        found = [entry for entry in self._unread() if entry.sha not in self.entries]
+        for entry in found:
+            self._add(entry)
+        return found
+
+    def _unread(self) -> list[Entry]:
+        found, self._read_to = read_index(self.folder / INDEX, self._read_to)
+        return found
 
     @property
     def folder(self) -> Path:
@@ -97,7 +112,7 @@ class Corpus:
 
     def strangers(self) -> Iterator[Path]:
         """Inputs that the index does not know: put there by people, or by a process killed between two writes."""
-        return (path for path in sorted(self.folder.glob("*.bin")) if path.stem not in self.entries)
+        return (self.folder / name for name in names_in(self.folder) if name.removesuffix(".bin") not in self.entries)
 
     def close(self) -> None:
         """Close the index."""
@@ -136,14 +151,28 @@ class Corpus:
         self.buckets.add(entry.bucket)
 
 
-def read_index(path: Path) -> Iterator[Entry]:
-    """The lines of an index; what is no entry is left out."""
+def names_in(folder: Path) -> list[str]:
+    """The names of the inputs in *folder*, sorted; none if there is no such folder."""
     try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return
-    for line in lines:
+        # `iterdir` makes a path of each of thousands.
+        return sorted(name for name in os.listdir(folder) if name.endswith(".bin") and name[0] != ".")  # noqa: PTH208  # as above
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def read_index(path: Path, start: int = 0) -> tuple[list[Entry], int]:
+    """The entries from the offset *start* on, and where the next ones will begin; what is no entry is left out."""
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return [], start
+    whole = data[: data.rfind(b"\n") + 1]
+    found = []
+    for line in whole.splitlines():
         try:
-            yield msgspec.json.decode(line, type=Entry)
+            found.append(DECODER.decode(line))
         except msgspec.MsgspecError:
             continue
+    return found, start + len(whole)

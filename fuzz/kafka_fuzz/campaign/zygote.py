@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from random import Random
 from types import FrameType
 from typing import IO, Final
 
@@ -26,10 +27,11 @@ from kafka_fuzz.campaign.canary import gone_in
 from kafka_fuzz.campaign.in_process import Loops, make_target
 from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.loop import HARD_SECONDS, Worker
+from kafka_fuzz.campaign.pool import Pool, pool_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.finds import FindStore
-from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.mutate import PROFILES, Mutant, corpus_seeds, mutate, own_seeds
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.targets import Target
 
@@ -58,6 +60,9 @@ class Zygote:
     target: Target
     stepping: Stepping
     loops: Loops
+    corpus: Corpus
+    finds: FindStore
+    pool: Pool
     box: BlackBox = field(default_factory=BlackBox)
     errors: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
     stopping: bool = False
@@ -82,11 +87,17 @@ class Zygote:
                 self.failure = f"{self.target.name} does not get as far as its first input"
 
     def _work(self, seconds: float) -> None:
-        asked = self.asked
-        corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory, asked.target)
-        for find in finds.known.values():
-            self.loops.learn(find.outcome)
-        worker = Worker(asked, self.target, corpus, finds, self.stepping, self.loops, self.box, self.restarts)
+        worker = Worker(
+            self.asked,
+            self.target,
+            self.corpus,
+            self.finds,
+            self.stepping,
+            self.loops,
+            self.box,
+            self.pool,
+            self.restarts,
+        )
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
             worker.stopped = True
@@ -95,7 +106,7 @@ class Zygote:
         worker.skipped = self.box.progress().skipped
         worker.run(seconds)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        finds.flush()
+        self.finds.flush()
 
     def _forked(self, work: Callable[[], None]) -> int:
         """Run *work* in a process of its own, under limits; give how that ended."""
@@ -141,10 +152,21 @@ class Zygote:
         if not last:
             return
         guilty, outcome = self._guilty(last, status)
-        FindStore(self.asked.directory, self.asked.target).add(
-            outcome, guilty, version=self.target.version, seconds=cpu_seconds()
-        )
         self.stepping.learn(guilty, outcome)
+        self.finds.add(outcome, guilty, version=self.target.version, seconds=cpu_seconds())
+        self.finds.flush()
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Read what the worker had written, for the next one."""
+        self.pool.add(self.corpus, self.corpus.refresh())
+        self.finds = FindStore(self.asked.directory, self.asked.target)
+        self.learn_loops()
+
+    def learn_loops(self) -> None:
+        """Take note of the hangs that are known."""
+        for find in self.finds.known.values():
+            self.loops.learn(find.outcome)
 
     def _guilty(self, last: list[Mutant], status: int) -> tuple[Mutant, Outcome]:
         """The newest input that does it again, alone; the newest of all if none does."""
@@ -213,23 +235,34 @@ def cpu_seconds() -> float:
 def run_round(asked: Round, tell: Tell) -> RoundReport:
     """A round of a target in process: `RunRound`."""
     began = time.monotonic()
-    target = make_target(asked.target)
-    loops = Loops(target.packages)
-    stepping = Stepping(asked.target, read_known(asked.directory), gone_in(asked.directory))
-    before = set(FindStore(asked.directory, asked.target).known)
-    zygote = Zygote(asked, tell, target, stepping, loops)
-    warm_up(asked)
+    zygote = prepared(asked, tell)
+    before = set(zygote.finds.known)
     gc.freeze()
     zygote.run()
     return report(zygote, before, time.monotonic() - began)
 
 
+def prepared(asked: Round, tell: Tell) -> Zygote:
+    """Everything read, nothing started; KeyError or ImportError if there is no such target here."""
+    target = make_target(asked.target)
+    warm_up(asked)
+    corpus = Corpus(asked.directory, asked.target)
+    zygote = Zygote(
+        asked,
+        tell,
+        target,
+        Stepping(asked.target, read_known(asked.directory), gone_in(asked.directory)),
+        Loops(target.packages),
+        corpus,
+        FindStore(asked.directory, asked.target),
+        pool_of(corpus, Random(asked.stream)),
+    )
+    zygote.learn_loops()
+    return zygote
+
+
 def warm_up(asked: Round) -> None:
     """Make what all workers need once, before the first fork."""
-    from random import Random
-
-    from kafka_fuzz.mutate import PROFILES, corpus_seeds, mutate, own_seeds
-
     seeds = own_seeds() + corpus_seeds()[:1]
     rng = Random(asked.stream)
     for profile in PROFILES:

@@ -1,0 +1,75 @@
+"""What of an input's own bytes says that it shows a known find, for those that come about in many ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kafka_records import RecordFormatError
+from kafka_records.compression.snappy import HEADER, MAGIC
+from kafka_records.constants import LOG_OVERHEAD
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1
+from kafka_records.varint import decode_unsigned
+
+SNAPPY: Final = 2
+CODEC_MASK: Final = 0x07
+# Far more than a mutant holds; less than what workers have.
+LARGE: Final = 256 << 20
+SMALLEST: Final = MESSAGE_V0.size
+
+
+def snappy_claims(data: bytes) -> bool:
+    """Whether a snappy block says that hundreds of megabytes will come out of it.
+
+    Entries are taken at their word: a decoder that gets as far as the block has done so too.
+    """
+    return any(claim > LARGE for payload in payloads(data, SNAPPY) for claim in claims_of(payload))
+
+
+def payloads(data: bytes, codec: int) -> Iterator[bytes]:
+    """What the entries of *data* packed with *codec*, as far as their framing can be followed."""
+    at = 0
+    while at + SMALLEST <= len(data):
+        size = int.from_bytes(data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
+        entry = data[at : at + LOG_OVERHEAD + max(size, 0)]
+        magic = entry[MAGIC_OFFSET] if len(entry) > MAGIC_OFFSET else 0
+        if magic == 2 and len(entry) > BATCH_V2.size and entry[22] & CODEC_MASK == codec:
+            yield entry[BATCH_V2.size :]
+        elif magic < 2 and len(entry) > SMALLEST and entry[17] & CODEC_MASK == codec:
+            yield from value_of(entry, (MESSAGE_V1 if magic else MESSAGE_V0).size)
+        if size <= 0:
+            return
+        at += LOG_OVERHEAD + size
+
+
+def value_of(entry: bytes, at: int) -> Iterator[bytes]:
+    """The value of a v0 or v1 message whose key begins at *at*."""
+    key = int.from_bytes(entry[at : at + 4], "big", signed=True)
+    at += 4 + max(key, 0) + 4
+    if at < len(entry):
+        yield entry[at:]
+
+
+def claims_of(payload: bytes) -> Iterator[int]:
+    """What the blocks of a snappy stream say they hold: xerial's blocks, or one that is raw."""
+    if not payload.startswith(MAGIC):
+        yield claim_at(payload, 0)
+        return
+    at = HEADER.size
+    while at + 4 < len(payload):
+        yield claim_at(payload, at + 4)
+        length = int.from_bytes(payload[at : at + 4], "big", signed=True)
+        if length <= 0:
+            return
+        at += 4 + length
+
+
+def claim_at(data: bytes, at: int) -> int:
+    """The varint at *at*; 0 where there is none."""
+    try:
+        return decode_unsigned(data, at, 5, "claim")[0]
+    except RecordFormatError:
+        return 0
+
+
+SHAPES: Final[dict[str, Callable[[bytes], bool]]] = {"snappy_claims": snappy_claims}
