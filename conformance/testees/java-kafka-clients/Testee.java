@@ -55,22 +55,103 @@ public final class Testee {
         OutputStream replies = new FileOutputStream(FileDescriptor.out);
         System.setOut(System.err); // a library that prints must not spoil a reply
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, UTF_8), 1 << 16);
-        for (String line; (line = requests.readLine()) != null; )
-            replies.write((reply(line) + "\n").getBytes(UTF_8));
+        Output output = new Output();
+        for (String line; (line = requests.readLine()) != null; ) {
+            output.write(reply(line));
+            output.sendLine(replies);
+        }
     }
 
-    private static String reply(String line) {
+    private static JsonValue reply(String line) {
         JsonValue id = Json.value("");
         try {
             JsonObject request = Json.parse(line).asObject();
             id = request.get("id") == null ? id : request.get("id");
-            return (request.getString("op", "").equals("hello") ? hello() : answer(request, id)).toString();
+            return request.getString("op", "").equals("hello") ? hello() : answer(request, id);
         } catch (Skipped skipped) {
-            return new JsonObject().add("id", id).add("skipped", skipped.getMessage()).toString();
+            return new JsonObject().add("id", id).add("skipped", skipped.getMessage());
         } catch (Throwable error) { // Errors too: SnappyError and OutOfMemoryError are answers
             if (consumer && error instanceof Error)
                 throw (Error) error;
-            return new JsonObject().add("id", id).add("error", describe(error)).toString();
+            return new JsonObject().add("id", id).add("error", describe(error));
+        }
+    }
+
+    /** JSON as UTF-8, in one buffer that is used again: replies of hundreds of kilobytes are built all the time. */
+    private static final class Output {
+        private byte[] bytes = new byte[1 << 16];
+        private int count;
+
+        void write(JsonValue value) {
+            if (value.isObject())
+                writeObject(value.asObject());
+            else if (value.isArray())
+                writeArray(value.asArray());
+            else if (value.isString())
+                writeString(value.asString());
+            else
+                writeText(value.toString()); // a number or a literal
+        }
+
+        private void writeObject(JsonObject object) {
+            char before = '{';
+            for (JsonObject.Member member : object) {
+                writeByte(before);
+                writeString(member.getName());
+                writeByte(':');
+                write(member.getValue());
+                before = ',';
+            }
+            writeText(before == '{' ? "{}" : "}");
+        }
+
+        private void writeArray(JsonArray array) {
+            char before = '[';
+            for (JsonValue value : array) {
+                writeByte(before);
+                write(value);
+                before = ',';
+            }
+            writeText(before == '[' ? "[]" : "]");
+        }
+
+        private void writeString(String text) {
+            byte[] more = text.getBytes(UTF_8);
+            for (byte next : more) {
+                if (next < ' ' || next == '"' || next == '\\' || next == 0x7f) {
+                    writeText(Json.value(text).toString()); // what has to be escaped, or is not ASCII, is rare
+                    return;
+                }
+            }
+            writeByte('"');
+            writeBytes(more);
+            writeByte('"');
+        }
+
+        private void writeText(String text) {
+            writeBytes(text.getBytes(UTF_8));
+        }
+
+        private void writeBytes(byte[] more) {
+            room(more.length);
+            System.arraycopy(more, 0, bytes, count, more.length);
+            count += more.length;
+        }
+
+        private void writeByte(char ascii) {
+            room(1);
+            bytes[count++] = (byte) ascii;
+        }
+
+        private void room(int length) {
+            if (count + length > bytes.length)
+                bytes = Arrays.copyOf(bytes, Math.max(count + length, 2 * bytes.length));
+        }
+
+        void sendLine(OutputStream out) throws IOException {
+            writeByte('\n');
+            out.write(bytes, 0, count);
+            count = 0;
         }
     }
 
