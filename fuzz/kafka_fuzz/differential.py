@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
 from typing import Final
@@ -22,7 +23,7 @@ from kafka_conformance.protocol import HelloReply
 from kafka_conformance.questions import unread
 from kafka_conformance.runner import tamed
 from kafka_fuzz.cells import Cell
-from kafka_fuzz.feed import AHEAD, BATCH, Feed, Seen
+from kafka_fuzz.feed import AHEAD, BATCH, Feed, Seen, Stopped
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.prepared import Prepared
@@ -34,6 +35,13 @@ BEHIND: Final = 4
 STEPS: Final[dict[OutcomeClass, int]] = {"hang": 1, "memory": 2, "amplification": 1, "crash": 4}
 # One of so many is asked nevertheless.
 SAMPLE: Final = 32
+# How long, in seconds, testees may work on when there are no more inputs.
+WIND_UP: Final = 5.0
+LONG: Final = 1e6
+# Between looks, where there is nothing to do.
+PAUSE: Final = 0.01
+# Batches that wait for somebody's answer; of more, the vectors of the oldest get a gap there.
+MOST_OPEN: Final = 64
 EVERYTHING: Final = 5  # compressions
 
 Batch = list[Prepared]
@@ -43,7 +51,8 @@ Batch = list[Prepared]
 class Judged:
     """What one testee made of a batch: the worth of each answer, None where it was not asked."""
 
-    batch: int
+    number: int
+    batch: Batch
     place: int
     told: list[Worth | None]
 
@@ -60,6 +69,7 @@ class Testee:
     fallen: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     stepped: Counter[str] = field(default_factory=Counter)
     skipped_batches: int = 0
+    out: deque[tuple[int, Batch, list[int]]] = field(default_factory=deque)
     ended: bool = False
 
     def wants(self, prepared: Prepared) -> bool:
@@ -88,19 +98,29 @@ def cause_of(prepared: Prepared) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One input and what all made of it.
+    """What is known of one input: its finds as soon as a testee has answered, its vector when all have.
 
     Attributes:
         mutant: the input.
-        vector: a class for each testee.
-        outcomes: those that are finds.
+        vector: a class for each testee; empty while some have not answered.
+        outcomes: finds.
         new: why it is kept, `cell` or `vector`; empty where it is not.
     """
 
     mutant: Mutant
-    vector: Vector
-    outcomes: tuple[Outcome, ...]
+    vector: Vector = ()
+    outcomes: tuple[Outcome, ...] = ()
     new: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A batch that not everybody has answered."""
+
+    batch: Batch
+    classes: list[dict[str, str]]
+    asked: int = 0
+    answered: int = 0
 
 
 class Differential:
@@ -116,7 +136,8 @@ class Differential:
         self.vectors = Vectors(())
         self.inputs = 0
         self._done: Queue[Judged | BaseException] = Queue()
-        self._open: dict[int, tuple[Batch, int, dict[int, list[Worth | None]]]] = {}
+        self._open: dict[int, _Open] = {}
+        self._stopped = False
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Differential:
@@ -142,18 +163,17 @@ class Differential:
             self.testees.append(Testee(len(self.testees), feed, hello, Judge(name)))
         if not self.testees:
             raise CannotRun("; ".join(self.cannot_run.values()) or "there is no testee")
-        self.vectors.names = tuple(testee.judge.name for testee in self.testees)
+        # Who cannot run has a place all the same, so that vectors of other sessions mean the same.
+        self.vectors.names = tuple(connection.name for connection in self._connections)
         self._threads = [threading.Thread(target=self._work, args=(each,), daemon=True) for each in self.testees]
         for thread in self._threads:
             thread.start()
 
     def __exit__(self, *_: object) -> None:
         """End the testees, whatever they are at."""
+        self._end()
         for testee in self.testees:
-            testee.ended = True
-            testee.feed.interrupt()
-            while not testee.todo.empty():
-                testee.todo.get_nowait()
+            self._drop(testee)
             testee.todo.put(None)
         for thread in self._threads:
             thread.join(2.0)
@@ -174,75 +194,92 @@ class Differential:
         """What became of each of *mutants*, batch by batch, until they end or *go_on* says no.
 
         Raises:
-            CannotRun: a testee that ran does not start any more.
+            CannotRun: no testee is left that can be started.
         """
         number = 0
-        while go_on() and (batch := _batch(mutants)):
-            self._offer(number, batch)
+        while go_on() and (batch := _batch(mutants)) and self._offer(number, batch):
             number += 1
-            yield from self._finished(wait=False)
-        self._drop()
+            yield from self._heard(wait=False)
+            while len(self._open) > MOST_OPEN:
+                yield from self._close(next(iter(self._open)))
+        for testee in () if self._patient else self.testees:
+            self._drop(testee)
+        timer = self.hurry(WIND_UP)
         while self._open:
-            yield from self._finished(wait=True)
+            yield from self._heard(wait=True)
+        timer.cancel()
 
-    def _drop(self) -> None:
-        """Forget what nobody has begun; with *patient* nothing is."""
+    def hurry(self, seconds: float) -> threading.Timer:
+        """End testees that are still at work after *seconds*; what they had not answered then was not asked."""
+        timer = threading.Timer(LONG if self._patient else seconds, self._end)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _end(self) -> None:
+        self._stopped = True
         for testee in self.testees:
-            while not self._patient:
-                try:
-                    given = testee.todo.get_nowait()
-                except Empty:
-                    break
-                assert given is not None
-                self._done.put(Judged(given[0], testee.place, [None] * len(given[1])))
+            testee.ended = True
+            testee.feed.stop()
 
-    def _offer(self, number: int, batch: Batch) -> None:
-        """Give it to everybody who can take it; wait until somebody can."""
-        self.inputs += len(batch)
-        answers: dict[int, list[Worth | None]] = {}
-        asked = 0
-        while not asked:
-            for testee in self.testees:
+    def _offer(self, number: int, batch: Batch) -> bool:
+        """Give it to everybody who can take it; wait until somebody can, or there is nobody left."""
+        opened = self._open[number] = _Open(batch, [{} for _ in batch])
+        while not opened.asked and not self._stopped:
+            running = [testee for testee in self.testees if not testee.ended]
+            if not running:
+                raise CannotRun("; ".join(self.cannot_run.values()))
+            opened.asked = len(running)
+            for testee in running:
                 try:
                     testee.todo.put((number, batch), block=self._patient)
-                    asked += 1
                 except Full:
                     testee.skipped_batches += 1
-            if not asked:
-                time.sleep(0.005)
-        self._open[number] = (batch, asked, answers)
+                    opened.asked -= 1
+            if not opened.asked:
+                time.sleep(PAUSE)
+        if opened.asked:
+            self.inputs += len(batch)
+        else:
+            del self._open[number]
+        return bool(opened.asked)
 
-    def _finished(self, *, wait: bool) -> Iterator[Judgement]:
-        """Judgements on the batches that everybody has answered who was asked."""
-        while self._open:
+    def _heard(self, *, wait: bool) -> Iterator[Judgement]:
+        """What testees have answered up to now, and the batches that are through with that."""
+        while True:
             try:
-                judged = self._done.get(block=wait or len(self._open) > BEHIND * 4)
+                judged = self._done.get(timeout=PAUSE if wait else 0.0)
             except Empty:
+                for testee in self.testees:
+                    if testee.ended:
+                        self._drop(testee)
                 return
             if isinstance(judged, BaseException):
                 raise judged
-            batch, asked, answers = self._open[judged.batch]
-            answers[judged.place] = judged.told
-            if len(answers) == asked:
-                del self._open[judged.batch]
-                yield from self._judgements(batch, answers)
-                if wait:
-                    return
+            yield from self._finds(judged)
+            opened = self._open.get(judged.number)
+            if opened is not None:
+                opened.answered += 1
+                if opened.answered == opened.asked:
+                    yield from self._close(judged.number)
 
-    def _judgements(self, batch: Batch, answers: dict[int, list[Worth | None]]) -> Iterator[Judgement]:
-        for index, prepared in enumerate(batch):
-            classes, outcomes = {}, []
-            for place, told_all in answers.items():
-                told = told_all[index]
-                if told is None or told.detail == NOT_ASKED:
-                    continue
-                judge = self.testees[place].judge
-                classes[judge.name] = told.kind
-                outcome = judge.outcome(prepared, told)
-                if outcome.is_find:
-                    outcomes.append(outcome)
+    def _finds(self, judged: Judged) -> Iterator[Judgement]:
+        judge, opened = self.testees[judged.place].judge, self._open.get(judged.number)
+        for index, told in enumerate(judged.told):
+            if told is None or told.detail == NOT_ASKED:
+                continue
+            if opened is not None:
+                opened.classes[index][judge.name] = told.kind
+            outcome = judge.outcome(judged.batch[index], told)
+            if outcome.is_find:
+                yield Judgement(judged.batch[index].mutant, outcomes=(outcome,))
+
+    def _close(self, number: int) -> Iterator[Judgement]:
+        """The vectors of a batch, with gaps for those who are late."""
+        opened = self._open.pop(number)
+        for prepared, classes in zip(opened.batch, opened.classes, strict=True):
             vector = self.vectors.vector(classes)
-            yield Judgement(prepared.mutant, vector, tuple(outcomes), self._novelty(prepared.mutant, vector))
+            yield Judgement(prepared.mutant, vector, new=self._novelty(prepared.mutant, vector))
 
     def _novelty(self, mutant: Mutant, vector: Vector) -> str:
         new_vector = self.vectors.is_new(vector)
@@ -256,35 +293,51 @@ class Differential:
     def _work(self, testee: Testee) -> None:
         try:
             self._feed(testee)
+        except Stopped:
+            pass
+        except CannotRun as error:
+            self.cannot_run[testee.judge.name] = str(error)
         except BaseException as error:
-            if not testee.ended:
-                self._done.put(error)
+            self._done.put(error)
+        finally:
+            testee.ended = True
+            for number, batch, _ in testee.out:
+                self._done.put(Judged(number, batch, testee.place, [None] * len(batch)))
+            self._drop(testee)
 
     def _feed(self, testee: Testee) -> None:
-        out: list[tuple[int, Batch, list[int]]] = []
         while not testee.ended:
-            if len(out) < AHEAD:
-                try:
-                    given = testee.todo.get(block=not out)
-                except Empty:
-                    given = None
-                if given is not None:
-                    number, batch = given
-                    asked = [index for index, prepared in enumerate(batch) if testee.wants(prepared)]
-                    testee.feed.post([batch[index].mutant.data for index in asked])
-                    out.append((number, batch, asked))
-                    continue
-            if out:
-                number, batch, asked = out.pop(0)
-                self._judge(testee, number, batch, asked, testee.feed.collect())
+            given = self._next(testee) if len(testee.out) < AHEAD else None
+            if given is not None:
+                number, batch = given
+                asked = [index for index, prepared in enumerate(batch) if testee.wants(prepared)]
+                testee.out.append((number, batch, asked))
+                testee.feed.post([batch[index].mutant.data for index in asked])
+            elif testee.out:
+                seen = testee.feed.collect()
+                number, batch, asked = testee.out.popleft()
+                self._judge(testee, number, batch, asked, seen)
+
+    def _next(self, testee: Testee) -> tuple[int, Batch] | None:
+        """The next batch, which is waited for only if there is nothing else to do."""
+        try:
+            return testee.todo.get(block=not testee.out)
+        except Empty:
+            return None
+
+    def _drop(self, testee: Testee) -> None:
+        """Forget what it has not begun."""
+        with suppress(Empty):
+            while True:
+                if given := testee.todo.get_nowait():
+                    self._done.put(Judged(*given, testee.place, [None] * len(given[1])))
 
     def _judge(self, testee: Testee, number: int, batch: Batch, asked: list[int], seen: list[Seen]) -> None:
         told: list[Worth | None] = [None] * len(batch)
         for index, each in zip(asked, seen, strict=True):
             told[index] = judged = _worth(testee.judge, batch[index], each)
             testee.learn(batch[index], judged)
-        if not testee.ended:
-            self._done.put(Judged(number, testee.place, told))
+        self._done.put(Judged(number, batch, testee.place, told))
 
 
 def _worth(judge: Judge, prepared: Prepared, seen: Seen) -> Worth:

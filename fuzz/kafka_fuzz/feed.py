@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
@@ -40,8 +40,7 @@ IN_VAIN: Final = 2
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What a testee made of one input.
 
     Attributes:
@@ -85,6 +84,10 @@ def _bytes(kilobytes: str | None) -> int:
     return int(kilobytes.split()[0]) * 1024 if kilobytes else 0
 
 
+class Stopped(Exception):
+    """Somebody stopped the feed while it was at work."""
+
+
 class Feed(Sandbox):
     """One testee; not for more than one thread.
 
@@ -97,6 +100,7 @@ class Feed(Sandbox):
         self.cpu_seconds = 0.0
         self._posted: deque[tuple[str, list[bytes]]] = deque()
         self._takes_many = False
+        self._stopped = False
         self._before = Cost()
         self._names = map("b{}".format, count(1))
         self._vain_seconds, self._vain_growth = 0, 0
@@ -110,6 +114,16 @@ class Feed(Sandbox):
         self.calibrate(trivial_decodes())
         return hello
 
+    def stop(self) -> None:
+        """End the testee for good, from another thread; who collects gets `Stopped`."""
+        self._stopped = True
+        self.interrupt()
+
+    def _start(self) -> HelloReply:
+        if self._stopped:
+            raise Stopped
+        return super()._start()
+
     @property
     def waiting(self) -> int:
         """Batches that were posted and not collected."""
@@ -122,7 +136,7 @@ class Feed(Sandbox):
         self._send(name, batch)
 
     def collect(self) -> list[Seen]:
-        """What it made of the oldest batch, input by input, in their order.  Raises `CannotRun`."""
+        """What it made of the oldest batch, input by input, in their order.  Raises `CannotRun`, `Stopped`."""
         name, batch = self._posted.popleft()
         self.executions += len(batch)
         answers = self._whole(name, batch) if self._takes_many else None

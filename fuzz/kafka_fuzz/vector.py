@@ -83,11 +83,16 @@ class Judge:
                 lie, where = "", prepared.place(told.entry)
             case "wrong_data":
                 place = prepared.place(told.entry)
-                lie = self._telling(f"{told.detail} {place[:2]}", lie)
+                lie = self._telling(told.detail, lie)
                 where = "" if lie else place
             case _ if not lie:
                 where = where or f"{prepared.cause} {prepared.place(len(prepared.right.batches)).partition(' ')[0]}"
         return Outcome(self.name, told.kind, told.detail, where.strip(), lie, told.why)
+
+    def recall(self, outcome: Outcome) -> None:
+        """Take note of a find that an earlier session has made."""
+        if outcome.kind == "wrong_data" and outcome.lie:
+            self._telling(outcome.detail, outcome.lie)
 
     def _telling(self, what: str, lie: str) -> str:
         """The lie, unless *what* happens whatever the lie is."""

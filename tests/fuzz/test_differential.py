@@ -12,12 +12,19 @@ from kafka_conformance.connect import connect
 from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung, observe
 from kafka_conformance.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
+from kafka_fuzz.campaign import differential
+from kafka_fuzz.campaign.differential import read_fallen
+from kafka_fuzz.campaign.plan import unknown_targets
+from kafka_fuzz.campaign.rounds import Round, found_by, runner_of
+from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.differential import Differential, Judgement
 from kafka_fuzz.feed import BATCH, Feed
+from kafka_fuzz.finds import read_all
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.prepared import Prepared, first_place
 from kafka_fuzz.signature import normal, of_ending
+from kafka_fuzz.throughput import measure
 from kafka_fuzz.vector import NOT_ASKED, Judge, Vectors
 
 GO = (
@@ -129,6 +136,7 @@ def test_a_session() -> None:
     session, judged = run(["reference", "miniature:ignores-crc"], 400)
     finds = {outcome.target for judgement in judged for outcome in judgement.outcomes}
     assert finds == {"miniature:ignores-crc"}
+    judged = [judgement for judgement in judged if judgement.vector]
     assert len(judged) == session.inputs == 400
     new = [judgement.vector for judgement in judged if judgement.new == "vector"]
     assert len(set(new)) == len(new)
@@ -138,7 +146,7 @@ def test_a_session() -> None:
 def test_what_is_not_announced() -> None:
     """A testee that announces v2 only is not asked the rest, and that is no difference."""
     _, judged = run(["miniature:skip-all", "reference"], 60)
-    assert {judgement.vector[0] for judgement in judged} == {NOT_ASKED}
+    assert {judgement.vector[0] for judgement in judged if judgement.vector} == {NOT_ASKED}
     assert not any(judgement.outcomes for judgement in judged)
 
 
@@ -182,3 +190,32 @@ def test_where_it_happened() -> None:
     assert Prepared(plain(log)).place(1) == "v1 gzip"
     assert first_place(b"short") == ""
     assert isinstance(observe(right_of(Prepared(plain(log)))), Decoded)
+
+
+def test_a_round(tmp_path: Path) -> None:
+    """A round of a campaign writes its finds and inputs, and the next one remembers what was fallen over."""
+    target = "differential:miniature:crashes-on-headers,miniature:ignores-crc"
+    asked = Round(target=target, directory=tmp_path, cpu_seconds=1.0)
+    report = runner_of(target)(asked, lambda _: None)
+    assert (report.failure, report.interrupted) == ("", False)
+    assert report.executions > 100
+    kinds = {(find.outcome.target, find.outcome.kind) for find in read_all(tmp_path)}
+    assert {("miniature:crashes-on-headers", "crash"), ("miniature:ignores-crc", "accepts_invalid")} <= kinds
+    assert {find.outcome.target for find in read_all(tmp_path)} == set(found_by(target))
+    assert Corpus(tmp_path, target).buckets
+    assert all(read_fallen(tmp_path)[name] for name in read_fallen(tmp_path) if "headers" in name)
+
+
+def test_known_testees() -> None:
+    """`differential` alone means all known testees that are ready, and not the reference."""
+    assert "kafka-python" in differential.testees_of("differential")
+    assert "reference" not in differential.testees_of("differential")
+    assert not unknown_targets(["differential", "differential:sarama", "broker"])
+
+
+def test_throughput() -> None:
+    """What is measured is inputs that were answered and compared, after dear ones were set aside."""
+    measured = measure("miniature:ignores-crc", 0.2)
+    assert measured.inputs > 0
+    assert measured.per_second > 0
+    assert measured.set_aside[0] < measured.set_aside[1]

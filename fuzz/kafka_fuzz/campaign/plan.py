@@ -112,7 +112,7 @@ def read_log(directory: Path) -> Iterator[RoundReport]:
 
 def unknown_targets(names: Sequence[str]) -> list[str]:
     """Those of *names* that no target has."""
-    return [name for name in names if name not in NAMES and not (":" in name and name.partition(":")[0] in KINDS)]
+    return [name for name in names if name not in NAMES and name.partition(":")[0] not in KINDS]
 
 
 @contextmanager

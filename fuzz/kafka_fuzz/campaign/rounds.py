@@ -31,9 +31,9 @@ import msgspec
 
 Engine = Literal["own", "atheris"]
 
-# `differential:A,B` and `broker:RELEASE`; every other name is a target in process.
+# `differential:A,B` (or without names) and `broker:RELEASE`; every other name is a target in process.
 KINDS: Final = {
-    "differential": "kafka_fuzz.differential:run_round",
+    "differential": "kafka_fuzz.campaign.differential:run_round",
     "broker": "kafka_fuzz.broker_target:run_round",
 }
 IN_PROCESS: Final = "kafka_fuzz.campaign.zygote:run_round"
@@ -133,10 +133,18 @@ RunRound = Callable[[Round, Tell], RoundReport]
 
 def runner_of(target: str) -> RunRound:
     """The function that runs rounds of *target*; ImportError or AttributeError where it cannot be had."""
-    kind, _, rest = target.partition(":")
-    module, _, name = (KINDS.get(kind, IN_PROCESS) if rest else IN_PROCESS).partition(":")
+    module, _, name = KINDS.get(target.partition(":")[0], IN_PROCESS).partition(":")
     found: RunRound = getattr(import_module(module), name)
     return found
+
+
+def found_by(target: str) -> tuple[str, ...]:
+    """The names that finds of *target* have: those of its testees, where it asks several."""
+    if target.partition(":")[0] != "differential":
+        return (target,)
+    from kafka_fuzz.campaign.differential import testees_of
+
+    return testees_of(target)
 
 
 def folder_name(target: str) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 
 from kafka_fuzz.campaign.known import Known, read_known
 from kafka_fuzz.campaign.plan import Memory, Plan, log_round, remember, remembered
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, found_by
 from kafka_fuzz.campaign.running import Heard, Running
 from kafka_fuzz.finds import Find, read_all
 from kafka_fuzz.outcome import severity
@@ -134,7 +134,8 @@ class Campaign:
         """All finds of the campaign's targets, the worst first."""
         from kafka_conformance.severity import SEVERITIES
 
-        found = [find for find in read_all(self.plan.directory) if find.outcome.target in self.plan.targets]
+        names = {name for target in self.plan.targets for name in found_by(target)}
+        found = [find for find in read_all(self.plan.directory) if find.outcome.target in names]
         return sorted(found, key=lambda find: (SEVERITIES.index(severity(find.outcome.kind)), find.key))
 
     def is_known(self, key: str) -> bool:

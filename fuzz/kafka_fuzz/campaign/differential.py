@@ -1,0 +1,222 @@
+"""Rounds of `differential:A,B`: testees in processes of their own, asked side by side.
+
+`differential` alone means all known testees that can run here without being
+built first.  What a testee falls over is stepped over in later rounds as well,
+until its version changes.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+
+from kafka_conformance.connect import connect
+from kafka_conformance.connect.known import everyone
+from kafka_conformance.testees.built import is_built
+from kafka_fuzz.campaign.canary import STATE
+from kafka_fuzz.campaign.known import Known, read_known
+from kafka_fuzz.campaign.loop import AS_THEY_ARE, as_it_is
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell
+from kafka_fuzz.campaign.store import FOLDER, Corpus
+from kafka_fuzz.differential import Differential, Judgement, Testee
+from kafka_fuzz.finds import FindStore, put
+from kafka_fuzz.mutate import Mutant, corpus_seeds, draw_profile, mutate, own_seeds
+
+KIND: Final = "differential"
+FALLEN: Final = "differential.json"
+MOST_SEEDS: Final = 2000
+LONGEST: Final = 4096
+# Kept as finds and not as inputs: who replays the corpus should not have to wait.
+DEAR: Final = frozenset({"hang", "memory", "amplification"})
+
+
+def testees_of(target: str) -> tuple[str, ...]:
+    """The connect strings in *target*, in their order.
+
+    >>> testees_of("differential:sarama,process:./mine --fast")
+    ('sarama', 'process:./mine --fast')
+    """
+    named = target.partition(":")[2]
+    return tuple(filter(None, named.split(","))) if named else tuple(ready())
+
+
+def ready() -> Iterator[str]:
+    """The known testees that can run here as they are, but for the reference."""
+    for known in everyone():
+        if known.name != "reference" and not known.missing() and (known.recipe is None or is_built(known.recipe)):
+            yield known.name
+
+
+@dataclass(slots=True)
+class Rounds:
+    """One round.
+
+    Attributes:
+        asked: what is asked.
+        session: the testees.
+        corpus, finds: where things are written.
+        known: finds whose lies are stepped over.
+        stopped: whether somebody asked for the end.
+        new: keys that the folder did not hold.
+    """
+
+    asked: Round
+    session: Differential
+    corpus: Corpus
+    finds: FindStore
+    known: list[Known] = field(default_factory=list)
+    stopped: bool = False
+    new: list[str] = field(default_factory=list)
+    seeds: list[bytes] = field(default_factory=list)
+    skipped: int = 0
+
+    def run(self, tell: Tell) -> None:
+        """Until the time is over, or somebody says so."""
+        self._recall()
+        spent = cpu_seconds()
+        limit = self.asked.cpu_seconds * len(self.session.testees)
+
+        def go_on() -> bool:
+            tell(self.progress())
+            return not self.stopped and cpu_seconds() - spent + self.session.cpu_seconds < limit
+
+        for judgement in self.session.run(self._mutants(), go_on):
+            self._take(judgement)
+
+    def _mutants(self) -> Iterator[Mutant]:
+        rng = Random(self.asked.stream)
+        others = sorted((self.asked.directory / FOLDER).glob("*/*.bin"))
+        entries = [path for path in others if path.stat().st_size <= LONGEST]
+        kept = [
+            path.read_bytes() for path in (entries if len(entries) < MOST_SEEDS else rng.sample(entries, MOST_SEEDS))
+        ]
+        untried = [*corpus_seeds(), *kept]
+        rng.shuffle(untried)
+        self.seeds += [*own_seeds(), *corpus_seeds(), *kept]
+        while True:
+            if untried and rng.random() < AS_THEY_ARE:
+                yield as_it_is(untried.pop())
+                continue
+            profile = draw_profile(rng) if self.asked.profile == "mixed" else self.asked.profile
+            yield mutate(rng, self.seeds, profile)  # type: ignore[arg-type]  # the command line takes no others
+
+    def _take(self, judgement: Judgement) -> None:
+        mutant, testees = judgement.mutant, {each.judge.name: each for each in self.session.testees}
+        for outcome in judgement.outcomes:
+            testee = testees[outcome.target]
+            spent = testee.feed.cpu_seconds
+            if self.finds.add(outcome, mutant, version=testee.hello.version, seconds=spent):
+                self.new.append(outcome.key)
+        if judgement.new and not DEAR & set(judgement.vector):
+            self.corpus.keep(mutant, " ".join(judgement.vector))
+            if len(mutant.data) <= LONGEST:
+                self.seeds.append(mutant.data)
+
+    def _recall(self) -> None:
+        """What earlier rounds have learnt."""
+        self.session.cells |= self.corpus.cells
+        self.session.vectors.seen |= {tuple(bucket.split(" ")) for bucket in self.corpus.buckets}
+        fallen = read_fallen(self.asked.directory)
+        for testee in self.session.testees:
+            testee.fallen.update(fallen.get(name_of(testee), {}))
+            for rule in self.known:
+                if rule.target == testee.judge.name:
+                    testee.fallen.update(dict.fromkeys(rule.lies, 1.0))
+            for find in self.finds.known.values():
+                if find.outcome.target == testee.judge.name:
+                    testee.judge.recall(find.outcome)
+
+    def remember(self) -> None:
+        """Write what this one has learnt."""
+        fallen = read_fallen(self.asked.directory)
+        fallen |= {name_of(testee): dict(testee.fallen) for testee in self.session.testees}
+        (self.asked.directory / STATE).mkdir(parents=True, exist_ok=True)
+        put(self.asked.directory / STATE / FALLEN, msgspec.json.encode(fallen))
+
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress(
+            executions=self.session.executions,
+            cpu_seconds=cpu_seconds() + self.session.cpu_seconds,
+            cells=len(self.session.cells),
+            corpus=len(self.corpus.entries),
+            buckets=len(self.session.vectors.seen),
+            finds=len(self.finds.known),
+            skipped=sum(sum(testee.stepped.values()) for testee in self.session.testees),
+        )
+
+
+def name_of(testee: Testee) -> str:
+    """The testee with its version: another one may fall over other things."""
+    return f"{testee.judge.name} {testee.hello.version}"
+
+
+def read_fallen(directory: Path) -> dict[str, dict[str, float]]:
+    """What testees were found to fall over, by cause."""
+    with suppress(FileNotFoundError, msgspec.MsgspecError):
+        return msgspec.json.decode((directory / STATE / FALLEN).read_bytes(), type=dict[str, dict[str, float]])
+    return {}
+
+
+def cpu_seconds() -> float:
+    """What this process took of the processor."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return own.ru_utime + own.ru_stime
+
+
+def run_round(asked: Round, tell: Tell) -> RoundReport:
+    """Ask the testees for *asked.cpu_seconds* each, theirs and ours together.
+
+    Raises:
+        BadConnect, CannotRun: one of the names is none, or no testee starts.
+    """
+    began = time.monotonic()
+    session = Differential([connect(name) for name in testees_of(asked.target)])
+    corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory)
+    rounds = Rounds(asked, session, corpus, finds, read_known(asked.directory))
+
+    def stop(*_: object) -> None:
+        rounds.stopped = True
+        session.hurry(0.0)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with session:
+            try:
+                rounds.run(tell)
+            finally:
+                rounds.remember()
+                finds.flush()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        corpus.close()
+    return report(rounds, time.monotonic() - began)
+
+
+def report(rounds: Rounds, seconds: float) -> RoundReport:
+    """What the round did."""
+    asked, session = rounds.asked, rounds.session
+    versions = [name_of(testee) for testee in session.testees]
+    missing = [f"{name} did not run: {why}" for name, why in session.cannot_run.items()]
+    return RoundReport(
+        target=asked.target,
+        number=asked.number,
+        seed=asked.seed,
+        profile=asked.profile,
+        engine=asked.engine,
+        version=", ".join([*versions, *missing]),
+        seconds=round(seconds, 3),
+        finds_new=tuple(rounds.new),
+        restarts=sum(testee.feed.tally.starts - 1 for testee in session.testees),
+        interrupted=rounds.stopped,
+        **msgspec.structs.asdict(rounds.progress()),
+    )
