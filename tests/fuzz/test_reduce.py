@@ -14,7 +14,7 @@ from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.sealing import INT32
 from kafka_fuzz.reduce import Budget, NotShown, reduce, reduced
 from kafka_fuzz.reduce.bench import TARGET, finds, good_batches, measure
-from kafka_fuzz.reduce.predicates import IMPATIENT, NO_CELL, same_verdicts, verdicts
+from kafka_fuzz.reduce.predicates import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts
 from kafka_fuzz.reduce.shapes import opened, render, shape_of
 from kafka_fuzz.targets import TARGETS
 from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
@@ -131,7 +131,7 @@ def test_finds_keep_their_verdicts() -> None:
             _, same = same_verdicts(target, mutant.data)
             small = reduce(mutant.data, same, budget=Budget(runs=300))
             assert len(small) <= len(mutant.data)
-            assert verdicts(target, small) == verdicts(target, mutant.data)
+            assert verdicts(runner(target), small) == verdicts(runner(target), mutant.data)
     assert len(seen) > 8
 
 

@@ -16,6 +16,8 @@ class LateFuzz(Late):
     table: ClassVar[dict[str, tuple[str, str]]] = {
         "run": ("kafka_fuzz.commands.run:run", "Fuzz targets for a while, and say what is new."),
         "bench": ("kafka_fuzz.commands.bench:bench", "Compare the profiles: buckets, lines, executions."),
+        "triage": ("kafka_fuzz.commands.triage:triage", "Fold, reduce and draft what campaigns found."),
+        "promote": ("kafka_fuzz.commands.promote:promote_command", "Make finds cases of the corpus."),
         "minimise": (
             "kafka_fuzz.commands.minimise:minimise",
             "Cut an input down to the smallest that shows the same.",

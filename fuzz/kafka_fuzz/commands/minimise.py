@@ -12,8 +12,9 @@ from kafka_conformance.cli import CANNOT_RUN, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_fuzz.commands.finding import Given, given_find
 from kafka_fuzz.finds import put
-from kafka_fuzz.reduce import Budget, NotShown, Reduced
+from kafka_fuzz.reduce import Budget, NotShown
 from kafka_fuzz.reduce.asking import NoTarget, asking
+from kafka_fuzz.reduce.worker import Done
 
 MINIMAL = "minimal.bin"
 
@@ -47,13 +48,12 @@ def minimise(
     try:
         with asking(asked, others) as who:
             done = who.reduced(found.data, budget=Budget(seconds=seconds))
-            outcome = who.outcome(done.data)
     except (NoTarget, NotShown) as error:
         click.echo(f"{asked}: {error}", err=True)
         sys.exit(CANNOT_RUN)
     path = out or _beside(found)
     put(path, done.data)
-    _tell(done, found.data, path, outcome.key, as_json)
+    _tell(done, found.data, path, as_json)
     sys.exit(OK)
 
 
@@ -61,7 +61,8 @@ def _beside(found: Given) -> Path:
     return found.path.with_name(MINIMAL) if found.find else found.path.with_name(f"{found.path.name}.min")
 
 
-def _tell(done: Reduced, data: bytes, path: Path, key: str, as_json: bool) -> None:
+def _tell(done: Done, data: bytes, path: Path, as_json: bool) -> None:
+    key = done.outcome.key if done.outcome else ""
     if as_json:
         say_json(
             {"key": key, "from": len(data), "to": len(done.data), "runs": done.runs, "seconds": round(done.seconds, 3),

@@ -1,20 +1,30 @@
-"""Who is asked while an input is reduced: a target in this process, or testees in theirs.
+"""Who is asked while an input is reduced: a target in a process of its own, or testees in theirs.
 
-with asking("kafka-python", ["sarama"]) as who:
-    small = who.reduced(data).data
+with asking("kafka-python") as who:
+    done = who.reduced(data)
+    done.data, done.outcome
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
+import msgspec
+
+from kafka_conformance.connect import CannotRun, connect
+from kafka_fuzz.campaign.in_process import NAMES
+from kafka_fuzz.feed import BATCH, Feed
 from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.reduce.predicates import as_mutant, same_verdicts
-from kafka_fuzz.reduce.search import DEFAULT, Budget, NotShown, Reduced, one_by_one, reduced
-from kafka_fuzz.targets import TARGETS
-from kafka_fuzz.targets.base import Target
+from kafka_fuzz.prepared import Prepared
+from kafka_fuzz.reduce.predicates import Verdicts, as_mutant, with_reference
+from kafka_fuzz.reduce.search import DEFAULT, Budget, NotShown, reduced
+from kafka_fuzz.reduce.worker import Done, Task
+from kafka_fuzz.vector import Judge
 
 
 class NoTarget(ValueError):
@@ -24,43 +34,133 @@ class NoTarget(ValueError):
 class Asked(Protocol):
     """Somebody who can be asked about inputs."""
 
-    def outcome(self, data: bytes) -> Outcome:
-        """What the target makes of *data*, the reference saying what is right."""
+    def reduced(self, data: bytes, *, budget: Budget = DEFAULT) -> Done:
+        """*data* as small as it gets, and what is then made of it.
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT) -> Reduced:
-        """*data* as small as it gets; NotShown where it shows nothing."""
+        Raises:
+            NotShown: nothing is wrong with what is made of *data*.
+            NoTarget: the target does not run any more.
+        """
 
 
 class InProcess:
-    """Targets in this process."""
+    """Targets of `kafka_fuzz.targets`, in a child process."""
 
-    def __init__(self, target: Target, others: Sequence[Target]) -> None:
-        self.target = target
-        self.others = others
+    def __init__(self, name: str, others: Sequence[str]) -> None:
+        self._command = [sys.executable, "-m", "kafka_fuzz.reduce.worker", name, *others]
+        self._start()
 
-    def outcome(self, data: bytes) -> Outcome:
-        """What the target makes of *data*."""
-        return self.target.run(as_mutant(data))
+    def _start(self) -> None:
+        # What a dying target writes may be more than a pipe holds.
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
+        self._child = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+        )
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT) -> Reduced:
+    def reduced(self, data: bytes, *, budget: Budget = DEFAULT) -> Done:
+        """*data* as small as it gets; where a candidate kills the process, each gets one of its own."""
+        task = Task(data, budget.runs, budget.seconds)
+        line = self._asked(task)
+        if not line:
+            self.close()
+            self._start()
+            line = self._asked(msgspec.structs.replace(task, careful=True))
+        if not line:
+            raise NoTarget(self._said())
+        done = msgspec.json.decode(line, type=Done)
+        if done.error or done.outcome is None or not done.outcome.is_find:
+            raise NotShown(done.error or "it shows nothing any more")
+        return done
+
+    def _asked(self, task: Task) -> bytes:
+        child = self._child
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            child.stdin.write(msgspec.json.encode(task) + b"\n")
+            child.stdin.flush()
+            return child.stdout.readline()
+        except BrokenPipeError:
+            return b""
+
+    def _said(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "its process ended"
+
+    def close(self) -> None:
+        """End the child."""
+        self._child.terminate()
+        self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout, self._errors):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+
+
+class Testees:
+    """Programs that speak the protocol: the one that is asked, and others whose verdict has to stay."""
+
+    def __init__(self, specs: Sequence[str]) -> None:
+        self.feeds: list[Feed] = []
+        try:
+            for spec in specs:
+                feed = Feed(connect(spec))
+                self.feeds.append(feed)
+                feed.open()
+        except (CannotRun, ValueError) as error:
+            self.close()
+            raise NoTarget(str(error)) from error
+        self.judges = [Judge(feed.connection.name) for feed in self.feeds]
+
+    def verdicts(self, many: Sequence[bytes]) -> list[tuple[Outcome, Verdicts]]:
+        """What everybody makes of each input."""
+        prepared = [Prepared(as_mutant(data)) for data in many]
+        for feed in self.feeds:
+            feed.post(list(many))
+        outcomes = [
+            [
+                judge.outcome(each, judge.told(each, seen.answer))
+                for each, seen in zip(prepared, feed.collect(), strict=True)
+            ]
+            for feed, judge in zip(self.feeds, self.judges, strict=True)
+        ]
+        first, *others = outcomes
+        return [
+            (outcome, with_reference(outcome, data, tuple(rest[at].kind for rest in others)))
+            for at, (outcome, data) in enumerate(zip(first, many, strict=True))
+        ]
+
+    def reduced(self, data: bytes, *, budget: Budget = DEFAULT) -> Done:
         """*data* as small as it gets."""
-        outcome, same = same_verdicts(self.target, data, self.others)
+        ((outcome, wanted),) = self.verdicts([data])
         if not outcome.is_find:
-            raise NotShown(f"nothing is wrong with what it makes of that input ({outcome.kind})")
-        return reduced(data, one_by_one(same), budget=budget, batch=1)
+            raise NotShown("it shows nothing any more")
+        done = reduced(
+            data,
+            lambda many: [verdict == wanted for _, verdict in self.verdicts(many)],
+            budget=budget,
+            batch=BATCH // 8,
+        )
+        ((outcome, _),) = self.verdicts([done.data])
+        return Done(done.data, outcome, done.runs, done.seconds, done.complete)
+
+    def close(self) -> None:
+        """End them."""
+        for feed in self.feeds:
+            feed.close()
 
 
 @contextmanager
 def asking(name: str, others: Sequence[str] = ()) -> Iterator[Asked]:
-    """The target called *name*, and *others* whose verdicts have to stay; NoTarget where one cannot be had."""
-    yield InProcess(in_process(name), [in_process(other) for other in others])
+    """The target called *name*, or a testee as `certify` takes it; *others* of the same sort keep their verdicts.
 
-
-def in_process(name: str) -> Target:
-    """The target of that *name*; NoTarget."""
+    Raises:
+        NoTarget: one cannot be had.
+    """
+    inside = all(each in NAMES for each in (name, *others))
+    who = InProcess(name, others) if inside else Testees((name, *others))
     try:
-        return TARGETS[name]()
-    except KeyError:
-        raise NoTarget(f"there is no target of that name; there are {', '.join(TARGETS)}") from None
-    except ImportError as error:
-        raise NoTarget(str(error)) from error
+        yield who
+    finally:
+        who.close()

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from kafka_fuzz.mutate.sealing import INT32, as_message, mended, seal_message
-from kafka_fuzz.reduce.predicates import same_verdicts, verdicts
+from kafka_fuzz.reduce.predicates import runner, same_verdicts, verdicts
 from kafka_fuzz.reduce.search import one_by_one, reduced
 from kafka_fuzz.targets import TARGETS
 from kafka_records import Batch, Header, Record, encode
@@ -75,7 +75,7 @@ def measure(repeats: int = 5) -> list[Measured]:
             done = reduced(data, one_by_one(same), batch=1)
             times.append(time.process_time() - start)
         assert done is not None
-        held = verdicts(target, done.data) == verdicts(target, data)
+        held = verdicts(runner(target), done.data) == verdicts(runner(target), data)
         found.append(Measured(name, len(data), len(done.data), done.runs, median(times), held))
     return found
 

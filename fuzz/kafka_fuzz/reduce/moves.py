@@ -43,6 +43,8 @@ def _entry_moves(entry: Entry, depth: int) -> Iterator[tuple[Entry, ...]]:
         yield (whole,)
         yield from ((recoded(whole, codec),) for codec in COMPRESSIONS[1:])
     if entry.raw and entry.codec != "none":
+        if not entry.rest:
+            yield (recoded(entry, "none"),)
         yield from _odd(entry)
     elif not entry.raw and entry.codec != "none":
         yield from _unwrapped(entry)

@@ -7,9 +7,9 @@ verdict: an input does not drift from one broken rule to another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import kafka_records
 from kafka_fuzz.cells import NO_LIE, Cell
@@ -20,6 +20,8 @@ from kafka_fuzz.targets.base import Target
 from kafka_fuzz.targets.oracle import LIMITS
 from kafka_records import RecordFormatError
 
+# What somebody makes of bytes.
+Run: TypeAlias = Callable[[bytes], Outcome]
 NO_CELL: Final = Cell(-1, "", "", "", NO_LIE, "entry", "only")
 # CPU-seconds after which a candidate hangs: small inputs take a tenth of a millisecond.
 IMPATIENT: Final = 0.05
@@ -47,24 +49,33 @@ def reference_verdict(data: bytes, *, exact: bool) -> str:
     return "ok"
 
 
-def verdicts(target: Target, data: bytes, others: Sequence[Target] = ()) -> Verdicts:
-    """What *target*, the reference and *others* make of *data*, in this process."""
-    outcome = target.run(as_mutant(data))
-    return Verdicts(
-        # What was taken that must not be has no function by which it could be told: the broken rule stands for it.
-        reference_verdict(data, exact=outcome.kind == "accepts_invalid"),
-        outcome.bucket,
-        tuple(other.run(as_mutant(data)).kind for other in others),
-    )
+def verdicts(run: Run, data: bytes, others: Sequence[Run] = ()) -> Verdicts:
+    """What a target, the reference and *others* make of *data*."""
+    return with_reference(run(data), data, tuple(other(data).kind for other in others))
+
+
+def with_reference(outcome: Outcome, data: bytes, others: tuple[str, ...] = ()) -> Verdicts:
+    """A target's outcome and those of *others* as one vector with the reference's."""
+    # What was taken that must not be has no function by which it could be told: the broken rule stands for it.
+    exact = outcome.kind == "accepts_invalid"
+    # A loop over several functions is stopped in any of them.
+    bucket = outcome.kind if outcome.kind == "hang" else outcome.bucket
+    return Verdicts(reference_verdict(data, exact=exact), bucket, others)
+
+
+def runner(target: Target) -> Run:
+    """*target* in this process, as something that is asked about bytes."""
+    return lambda data: target.run(as_mutant(data))
 
 
 def same_verdicts(target: Target, data: bytes, others: Sequence[Target] = ()) -> tuple[Outcome, Same]:
-    """What *target* makes of *data*, and the predicate that holds for all inputs with the same verdicts.
+    """What *target* makes of *data* in this process, and the predicate that holds for all with the same verdicts.
 
     One that hangs is given up much sooner than in a campaign, or reducing it would take minutes.
     """
     outcome = target.run(as_mutant(data))
     if outcome.kind == "hang":
         target = replace(target, limit=IMPATIENT)
-    wanted = verdicts(target, data, others)
-    return outcome, lambda candidate: verdicts(target, candidate, others) == wanted
+    asked, rest = runner(target), [runner(other) for other in others]
+    wanted = verdicts(asked, data, rest)
+    return outcome, lambda candidate: verdicts(asked, candidate, rest) == wanted

@@ -156,6 +156,8 @@ class _Search:
         unseen = self._unseen(candidates)
         while some := list(islice(unseen, self.batch)):
             verdicts = self.ask([data for _, _, data in some])
+            # One that shows it too, but comes too late, may be asked about again.
+            self.tried.update(data for (_, _, data), shows in zip(some, verdicts, strict=True) if not shows)
             for (cursor, log, data), shows in zip(some, verdicts, strict=True):
                 if shows:
                     self.log, self.data = log, data
@@ -166,8 +168,7 @@ class _Search:
         for cursor, log in candidates:
             data = render(log)
             # The same bytes may be seen otherwise: unpacked, or with less that is kept as it was.
-            if data not in self.tried or (data == self.data and log != self.log):
-                self.tried.add(data)
+            if log != self.log if data == self.data else data not in self.tried:
                 yield cursor, log, data
 
     def ask(self, many: Sequence[bytes]) -> Sequence[bool]:
@@ -175,6 +176,5 @@ class _Search:
         left = self.budget.runs - self.runs
         if left <= 0 or time.monotonic() - self.started > self.budget.seconds:
             raise _Spent
-        self.tried.update(many)
         self.runs += len(many)
         return self.same(many)

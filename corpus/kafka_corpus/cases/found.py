@@ -1,0 +1,74 @@
+"""Inputs that fuzzing found, each kept so that what it showed can never come back unnoticed.
+
+There is a file for each in `kafka_corpus/found`, written by `kafkaproof fuzz
+promote`: the bytes, what is right about them, the rules, and who fell over them.
+This module makes a case function of each file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from kafka_corpus.registry import Draft, case, invalid, valid
+from kafka_corpus.wire import WireBatch, from_wire
+from kafka_records import Kind
+
+FOLDER: Final = Path(__file__).parent.parent / "found"
+
+
+class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One input.
+
+    Attributes:
+        title: what is right about it, one sentence.
+        rules: ids in the rule catalogue.
+        hex: the bytes.
+        refused: the kinds of error that fit, best first; empty where it has to be read.
+        batches: what it holds; where it is refused, what lies before the error.
+        found: who fell over it, and how: targets with their versions, and keys.
+        refs: issues.
+        since: the corpus version that brought it.
+    """
+
+    title: str
+    rules: Annotated[tuple[str, ...], Meta(min_length=1)]
+    hex: str
+    refused: tuple[Kind, ...]
+    batches: tuple[WireBatch, ...]
+    found: tuple[str, ...]
+    refs: tuple[str, ...] = ()
+    since: str = "1.0"
+
+    def draft(self) -> Draft:
+        """The case."""
+        batches = tuple(map(from_wire, self.batches))
+        data = bytes.fromhex(self.hex)
+        return invalid(data, *self.refused, before=batches) if self.refused else valid(data, *batches)
+
+
+def stored(folder: Path = FOLDER) -> dict[str, Found]:
+    """The inputs below *folder* by name; ValueError for a file that holds none."""
+    return {path.stem: msgspec.json.decode(path.read_bytes(), type=Found) for path in sorted(folder.glob("*.json"))}
+
+
+def text_of(found: Found) -> bytes:
+    """The file that holds it."""
+    return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+
+
+def enter(name: str, found: Found) -> None:
+    """Register the case of one file."""
+
+    def function() -> Draft:
+        return found.draft()
+
+    function.__name__, function.__doc__ = name, found.title
+    case(*found.rules, refs=(*found.refs, *found.found), since=found.since)(function)
+
+
+for _name, _found in stored().items():
+    enter(_name, _found)

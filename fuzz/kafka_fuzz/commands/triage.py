@@ -1,0 +1,89 @@
+"""`kafkaproof fuzz triage`: a campaign's finds folded, reduced and drafted as cases."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+
+from kafka_conformance.cli import DISAGREEMENTS, OK
+from kafka_conformance.commands.saying import say_json
+from kafka_conformance.hostile import printable
+from kafka_fuzz.reduce import Budget
+from kafka_fuzz.triage.draft import title, write_pages
+from kafka_fuzz.triage.folding import FOLDER, PREVIOUS, Folded, triaged, write
+
+RUNS: Final = 5000
+existing = click.Path(path_type=Path, exists=True)
+
+
+@click.command("triage")
+@click.option(
+    "--dir", "directories", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A campaign; more of them are shards, and are folded into the first.  [default: kafkaproof-fuzz]",
+)  # fmt: skip
+@click.option("--against", type=existing, metavar="OLD", help="Last night's campaign, or the list of its triage.")
+@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(min=0.1), help="For reducing one.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def triage(directories: tuple[Path, ...], against: Path | None, seconds: float, as_json: bool) -> NoReturn:
+    """Fold what campaigns found, reduce it, and draft a case for each find below DIR/triage.
+
+    Without --against, DIR/previous is last night's campaign if it is there.
+
+    Exit codes: 0 nothing new, 1 new finds, 2 usage.
+    """
+    roots = directories or (Path("kafkaproof-fuzz"),)
+    if not roots[0].is_dir():
+        raise click.UsageError(f"there is no campaign in {roots[0]}")
+    old = against or (roots[0] / PREVIOUS if (roots[0] / PREVIOUS).exists() else None)
+    try:
+        finds = triaged(roots, old, budget=Budget(RUNS, seconds), tell=lambda line: _progress(line, as_json))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    path = write(roots[0], finds)
+    write_pages(roots[0], finds)
+    if as_json:
+        say_json({"file": str(path), "finds": [document(find) for find in finds]})
+    else:
+        tell(finds, roots[0] / FOLDER)
+    sys.exit(DISAGREEMENTS if any(find.state == "new" for find in finds) else OK)
+
+
+def _progress(line: str, as_json: bool) -> None:
+    if not as_json and sys.stderr.isatty():
+        click.echo(printable(line, 160), err=True)
+
+
+def document(find: Folded) -> dict[str, Any]:
+    """A find for programs."""
+    return {
+        "name": find.name,
+        "key": find.key,
+        "keys": find.keys,
+        "state": find.state,
+        "severity": find.severity,
+        "target": find.outcome.target,
+        "version": find.version,
+        "title": title(find),
+        "found": find.found,
+        "size": len(find.data),
+        "hex": find.data.hex(),
+        "right": find.right,
+        "count": find.count,
+        "also": find.also,
+        "why_not": find.why_not,
+    }
+
+
+def tell(finds: list[Folded], folder: Path) -> None:
+    """A line for each find, and how many of which state."""
+    for find in finds:
+        line = f"  {find.state:5} {find.severity:16} {find.found:6} to {len(find.data):5} B  {title(find)}"
+        click.echo(printable(line, 180))
+    keys = sum(len(find.keys) for find in finds)
+    counts = Counter(find.state for find in finds)
+    told = ", ".join(f"{counts[state]} {state}" for state in ("new", "known", "gone") if counts[state]) or "none"
+    click.echo(f"{len(finds)} finds from {keys} keys: {told}  ·  {folder / 'README.md'}")

@@ -1,0 +1,159 @@
+"""A find as people read it: what happened, the bytes explained, and the case that it would make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import kafka_records
+from kafka_conformance.dossiers.pages import plain
+from kafka_conformance.explain_view import lines as explained_lines
+from kafka_conformance.hostile import printable
+from kafka_corpus.case import Expectation
+from kafka_fuzz.finds import put
+from kafka_fuzz.targets.oracle import LIMITS
+from kafka_fuzz.triage.folding import FOLDER, Folded
+from kafka_records import RecordFormatError, explain
+from kafka_records.rules import all_rules
+
+WIDTH: Final = 120
+# Bytes of which each is explained; larger inputs are floods, whose first fields say as much.
+MOST_EXPLAINED: Final = 4096
+HEX_A_LINE: Final = 96
+# Where no rule is broken, the one that says how far a log is read.
+VALID_RULE: Final = {0: "LEG-01", 1: "LEG-02", 2: "HDR-01"}
+
+
+def title(find: Folded) -> str:
+    """One line on what happened."""
+    outcome = find.outcome
+    # That it is about being refused or not, the class says already.
+    detail = "" if outcome.detail == "error" and not outcome.function else outcome.detail
+    what = " ".join(filter(None, (outcome.kind.replace("_", " "), detail)))
+    where = f" in {outcome.function}" if outcome.function else ""
+    right = f" ({find.right})" if outcome.kind == "accepts_invalid" else ""
+    return f"{outcome.target}: {what}{where}{right}"
+
+
+def slug(find: Folded) -> str:
+    """A name for a case: what happened where, and a few digits that tell it from others alike."""
+    outcome = find.outcome
+    function = outcome.function.rpartition(".")[2]
+    text = "_".join(filter(None, (outcome.target, outcome.kind, outcome.detail, function))).lower()
+    name = re.sub(r"[^a-z0-9]+", "_", text).strip("_")[:60].rstrip("_")
+    return f"{name}_{find.name[:6]}"
+
+
+def expectation(data: bytes) -> Expectation:
+    """What is right about *data*, as the reference says."""
+    try:
+        return Expectation(verdict="valid", batches=kafka_records.decode(data, limits=LIMITS))
+    except RecordFormatError as error:
+        kinds = (error.kind,) if error.kind == "limit" else tuple(dict.fromkeys((error.kind, "malformed", "truncated")))
+        return Expectation(verdict="invalid", kinds=kinds, batches=error.batches)
+
+
+def rule_of(data: bytes) -> str:
+    """The rule that *data* breaks, or the one by which its first entry is read."""
+    known = {rule.id for rule in all_rules()}
+    try:
+        batches = kafka_records.decode(data, limits=LIMITS)
+    except RecordFormatError as error:
+        return error.rule if error.rule in known else "FRM-01"
+    return VALID_RULE[batches[0].magic] if batches else "FRM-07"
+
+
+def page(find: Folded) -> str:
+    """The draft, as Markdown."""
+    return "\n".join(_lines(find)) + "\n"
+
+
+def _lines(find: Folded) -> Iterator[str]:
+    yield f"# {plain(title(find))}"
+    yield ""
+    for name, value in facts(find):
+        yield f"- {name}: {plain(value)}"
+    yield ""
+    yield f"## {len(find.data):,} bytes"
+    yield ""
+    yield from fenced([find.data.hex()[at : at + HEX_A_LINE] for at in range(0, 2 * len(find.data), HEX_A_LINE)])
+    yield from fenced([line.plain.rstrip() for line in explained_lines(explain(find.data[:MOST_EXPLAINED]), WIDTH)])
+    yield "## As a case"
+    yield ""
+    yield f"`kafkaproof fuzz promote {find.name}` keeps it for good; by hand it would be:"
+    yield ""
+    yield from fenced(case_function(find).splitlines(), "python")
+
+
+def facts(find: Folded) -> Iterator[tuple[str, str]]:
+    """What there is to say in one line each."""
+    outcome = find.outcome
+    yield "severity", f"{find.severity}, {find.state}"
+    yield "target", f"{outcome.target} {find.version}".strip()
+    if outcome.why:
+        yield "it said", printable(outcome.why)
+    yield "the reference", "reads it" if find.right == "ok" else f"refuses it: {find.right}"
+    yield "size", f"{find.found:,} bytes when found, {len(find.data):,} now"
+    if find.why_not:
+        yield "not reduced", printable(find.why_not)
+    if find.labels:
+        yield "made by", f"{find.profile}: {', '.join(find.labels)}"
+    yield "seen", f"{find.count:,} times, first after {find.seconds:.1f} CPU-seconds"
+    if find.also:
+        yield "also in", ", ".join(find.also)
+    for key in find.keys:
+        yield "key", printable(key)
+
+
+def fenced(rows: list[str], language: str = "text") -> Iterator[str]:
+    """A block of code."""
+    yield f"```{language}"
+    yield from rows
+    yield "```"
+    yield ""
+
+
+def case_function(find: Folded) -> str:
+    """A case function in the style of the corpus."""
+    expect = expectation(find.data)
+    rows = [find.data.hex()[at : at + HEX_A_LINE] for at in range(0, 2 * len(find.data), HEX_A_LINE)] or [""]
+    answer = ", ".join(["data", *map(repr, expect.kinds or expect.batches)])
+    before = f", before=({', '.join(map(repr, expect.batches))},)" if expect.kinds and expect.batches else ""
+    text = [
+        f'@case("{rule_of(find.data)}")',
+        f"def {slug(find)}() -> Draft:",
+        f'    """{sentence(find)}"""',
+        "    data = bytes.fromhex(",
+        *(f'        "{row}"' for row in rows),
+        "    )",
+        f"    return {expect.verdict}({answer}{before})",
+    ]
+    return "\n".join(text)
+
+
+def sentence(find: Folded) -> str:
+    """What the case states, in ASCII and without quotes."""
+    right = "is read" if find.right == "ok" else f"is refused ({find.right})"
+    text = f"An input of {len(find.data)} bytes that fuzzing found {right}; {title(find)}"
+    return re.sub(r'["\\.]', lambda sign: {".": "/"}.get(sign[0], ""), printable(text, 300)) + "."
+
+
+def write_pages(root: Path, finds: list[Folded]) -> None:
+    """A page for each find, and one that leads to them."""
+    folder = root / FOLDER
+    for find in finds:
+        put(folder / f"{find.name}.md", page(find).encode())
+    put(folder / "README.md", "\n".join(_contents(finds)).encode())
+
+
+def _contents(finds: list[Folded]) -> Iterator[str]:
+    yield "# Finds, the worst first"
+    yield ""
+    yield "| state | severity | bytes | what |"
+    yield "|---|---|--:|---|"
+    for find in finds:
+        said = plain(title(find))
+        yield f"| {find.state} | {find.severity} | {len(find.data):,} | [{said}]({find.name}.md) |"
+    yield ""

@@ -1,0 +1,278 @@
+"""Finds folded: across campaigns and shards by key, then by what they come down to.
+
+    DIR/triage/finds.ndjson      one `Folded` a line, the worst first
+    DIR/triage/NAME.md, .bin     each for people, and its bytes
+
+Keys have no lines in them.  They have the lie that was told, and several lies may
+come down to one cause: then they are one find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from kafka_conformance.judge import rank
+from kafka_conformance.severity import Severity
+from kafka_fuzz.campaign.known import read_known
+from kafka_fuzz.finds import Find, input_of, name_of, put, read_all
+from kafka_fuzz.outcome import Outcome, severity
+from kafka_fuzz.reduce import Budget, NotShown
+from kafka_fuzz.reduce.asking import NoTarget, asking
+from kafka_fuzz.reduce.predicates import reference_verdict
+from kafka_fuzz.reduce.shapes import shape_of
+from kafka_fuzz.signature import normal
+
+FOLDER: Final = "triage"
+FILE: Final = "finds.ndjson"
+PREVIOUS: Final = "previous"
+# new: not there last night.  known: it was, or somebody listed it.  gone: it was, and its input shows it no more.
+State = Literal["new", "known", "gone"]
+
+
+class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A find after triage.
+
+    Attributes:
+        name: of its files.
+        key: the one that it goes by, of those that are folded into it.
+        inputs: all of them, each with the SHA-256 of the input that showed it.
+        state: beside last night.
+        outcome: of the reduced input, or of the first one where that was not shown again.
+        data: the reduced input.
+        found: size of the smallest input that was found.
+        right: the reference's verdict on *data*: `ok`, or kind and rule.
+        count: how often it was seen.
+        version, seconds, profile, labels: of the find.
+        also: other targets with the same class of find, and the same bytes.
+        why_not: why *data* is not reduced.
+        listed: whether a list of known finds has it.
+    """
+
+    name: str
+    key: str
+    inputs: dict[str, str]
+    state: State
+    outcome: Outcome
+    data: bytes
+    found: int
+    right: str
+    count: int
+    version: str = ""
+    seconds: float = 0.0
+    profile: str = ""
+    labels: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    why_not: str = ""
+    listed: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All keys that are folded into it."""
+        return tuple(self.inputs)
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return severity(self.outcome.kind)
+
+    @property
+    def open(self) -> bool:
+        """Whether it is still there."""
+        return self.state != "gone"
+
+
+class Smallest(msgspec.Struct, frozen=True):
+    """A find with the smallest input that any campaign has for its key."""
+
+    find: Find
+    data: bytes
+
+    def beside(self, other: Smallest) -> Smallest:
+        """The smaller of the two, with the count of both."""
+        smaller = other if len(other.data) < len(self.data) else self
+        find = msgspec.structs.replace(smaller.find, count=self.find.count + other.find.count)
+        return Smallest(find, smaller.data)
+
+
+def gathered(roots: Iterable[Path]) -> dict[str, Smallest]:
+    """The finds of all campaigns by key, counts added up."""
+    found: dict[str, Smallest] = {}
+    for root in roots:
+        for find in read_all(root):
+            try:
+                data = input_of(root, find)
+            except OSError:
+                continue  # a campaign was killed between two writes
+            new, old = Smallest(find, data), found.get(find.key)
+            found[find.key] = new if old is None else old.beside(new)
+    return found
+
+
+def triaged(
+    roots: Sequence[Path],
+    against: Path | None,
+    *,
+    budget: Budget,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Folded]:
+    """Everything that the campaigns in *roots* found, reduced and folded, the worst first.
+
+    *against* is the folder of an older campaign or the list of its triage.  What
+    was reduced before, in the first of *roots*, is not reduced again.
+    """
+    finds = gathered(roots)
+    before = {key: each for each in read(roots[0]) for key in each.keys}
+    old = old_keys(against) if against is not None else frozenset()
+    known = read_known(roots[0])
+    by_target: dict[str, list[Smallest]] = {}
+    for each in finds.values():
+        by_target.setdefault(each.find.outcome.target, []).append(each)
+    done = []
+    for target, some in sorted(by_target.items()):
+        tell(f"{target}: {len(some)} keys")
+        done += _of_target(target, sorted(some, key=lambda one: one.find.key), before, budget, tell)
+    stated = [_stated(each, old, any(one.explains(key) for one in known for key in each.keys)) for each in done]
+    return _related(folded(stated))
+
+
+def _of_target(
+    target: str, some: Sequence[Smallest], before: dict[str, Folded], budget: Budget, tell: Callable[[str], None]
+) -> list[Folded]:
+    done, todo = [], []
+    for each in some:
+        kept = before.get(each.find.key)
+        if kept is not None and kept.inputs[each.find.key] == each.find.sha256 and not kept.why_not:
+            done.append(_made(each, kept.data, kept.outcome))
+        else:
+            todo.append(each)
+    if not todo:
+        return done
+    try:
+        with asking(target) as who:
+            for each in todo:
+                try:
+                    smaller = who.reduced(each.data, budget=budget)
+                    done.append(_made(each, smaller.data, smaller.outcome or each.find.outcome))
+                except NotShown as error:
+                    done.append(_made(each, each.data, each.find.outcome, str(error)))
+                tell(f"  {done[-1].found:,} to {len(done[-1].data):,} bytes  {each.find.key}")
+    except NoTarget as error:
+        finished = {each.key for each in done}
+        left = [each for each in todo if each.find.key not in finished]
+        done += [_made(each, each.data, each.find.outcome, str(error)) for each in left]
+    return done
+
+
+def _made(each: Smallest, data: bytes, outcome: Outcome, why_not: str = "") -> Folded:
+    find = each.find
+    return Folded(
+        name=name_of(find.key),
+        key=find.key,
+        inputs={find.key: find.sha256},
+        state="new",
+        outcome=outcome,
+        data=data,
+        found=len(each.data),
+        right=reference_verdict(data, exact=True),
+        count=find.count,
+        version=find.version,
+        seconds=find.seconds,
+        profile=find.profile,
+        labels=find.labels,
+        why_not=why_not,
+    )
+
+
+def _stated(each: Folded, old: frozenset[str], listed: bool) -> Folded:
+    was = listed or any(key in old for key in each.keys)
+    # That an input shows nothing says something only where it was asked, and showed it before.
+    gone = was and each.why_not.startswith("it shows nothing")
+    return msgspec.structs.replace(each, state="gone" if gone else "known" if was else "new", listed=listed)
+
+
+def folded(finds: Iterable[Folded]) -> list[Folded]:
+    """Those of one target that come to the same, as one; the worst first."""
+    groups: dict[tuple[str, ...], list[Folded]] = {}
+    for each in finds:
+        groups.setdefault(cause(each), []).append(each)
+    return sorted(map(_one, groups.values()), key=order)
+
+
+def cause(each: Folded) -> tuple[str, ...]:
+    """What finds of one cause have in common.
+
+    The function where there is one; else what was said, the reference's verdict, and
+    which formats are left in the input.
+    """
+    outcome = each.outcome
+    if each.why_not:
+        return (each.key,)
+    if outcome.function:
+        return outcome.target, outcome.kind, outcome.detail, outcome.function
+    formats = " ".join(f"v{entry.magic} {entry.codec}" for entry in shape_of(each.data).entries)
+    return outcome.target, outcome.kind, outcome.detail, normal(outcome.why), each.right, formats
+
+
+def order(each: Folded) -> tuple[int, str, int, str]:
+    """The worst first, then the smallest."""
+    return rank(each.severity), each.outcome.target, len(each.data), each.key
+
+
+def _one(group: list[Folded]) -> Folded:
+    first = min(group, key=lambda each: (each.state == "new", each.found, each.key))
+    states: list[State] = [each.state for each in group]
+    return msgspec.structs.replace(
+        first,
+        inputs=dict(sorted(pair for each in group for pair in each.inputs.items())),
+        count=sum(each.count for each in group),
+        state="known" if "known" in states else "new" if "new" in states else "gone",
+    )
+
+
+def _related(finds: list[Folded]) -> list[Folded]:
+    """Each with the other targets that the same bytes show the same class of find in."""
+    targets: dict[tuple[bytes, str], set[str]] = {}
+    for each in finds:
+        targets.setdefault((each.data, each.outcome.kind), set()).add(each.outcome.target)
+    return [
+        msgspec.structs.replace(each, also=tuple(sorted(targets[each.data, each.outcome.kind] - {each.outcome.target})))
+        for each in finds
+    ]
+
+
+def old_keys(against: Path) -> frozenset[str]:
+    """All keys of an older campaign, or of the list of its triage; ValueError where there is neither."""
+    if against.is_file():
+        return frozenset(key for each in read_list(against) for key in each.keys)
+    if not against.is_dir():
+        raise ValueError(f"{against} is neither a campaign nor a list of finds")
+    listed = {key for each in read(against) if each.open for key in each.keys}
+    return frozenset(listed | {find.key for find in read_all(against)})
+
+
+def read(root: Path) -> list[Folded]:
+    """What triage wrote in the campaign at *root*; nothing if it never did."""
+    path = root / FOLDER / FILE
+    return read_list(path) if path.is_file() else []
+
+
+def read_list(path: Path) -> list[Folded]:
+    """A list that triage wrote; ValueError where it is none."""
+    try:
+        return msgspec.json.Decoder(Folded).decode_lines(path.read_bytes())
+    except (msgspec.MsgspecError, OSError) as error:
+        raise ValueError(f"{path} is no list of finds: {error}") from error
+
+
+def write(root: Path, finds: Sequence[Folded]) -> Path:
+    """Write the list; the older one stays beside it as `previous`."""
+    folder = root / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    put(folder / FILE, b"".join(msgspec.json.encode(each) + b"\n" for each in finds))
+    for each in finds:
+        put(folder / f"{each.name}.bin", each.data)
+    return folder / FILE
