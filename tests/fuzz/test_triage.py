@@ -106,7 +106,7 @@ def test_shards_are_folded(tmp_path: Path) -> None:
 
 def test_lies_that_come_to_the_same_are_one_find(tmp_path: Path) -> None:
     """Keys that differ in the lie alone, and whose inputs come down to one cause, are folded."""
-    data = good_batches() + bytes(12)  # of the size 0, which no message has
+    data = good_batches() + bytes(11) + b"\x01"  # of the size 1, which no message has
     store = FindStore(tmp_path)
     outcome = TARGETS[TARGET]().run(as_mutant(data))
     assert outcome.kind == "accepts_invalid"
