@@ -6,7 +6,11 @@ the payloads that it got last are tried one by one.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -18,87 +22,110 @@ from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.jvm import JvmBroker
 from kafka_conformance.broker.releases import NEWEST
 from kafka_conformance.broker.wire import WireError
-from kafka_fuzz.broker.confirming import CONTEXT, Difference, confirmed, lie_of
+from kafka_fuzz.broker.confirming import CONTEXT, Difference, confirmed, kind_of, lie_of, reduced
 from kafka_fuzz.broker.cost import cpu_seconds
 from kafka_fuzz.broker.lanes import Asked
 from kafka_fuzz.broker.oracle import Judged, Lost, Oracle
 from kafka_fuzz.broker.payloads import Payloads
 from kafka_fuzz.broker.settings import settings_of
+from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell
-from kafka_fuzz.cells import Cell
+from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.finds import FindStore, folder_of, put
 from kafka_fuzz.mutate import Mutant, corpus_seeds
 from kafka_fuzz.outcome import Outcome, OutcomeClass
+from kafka_fuzz.reduce import NotShown
+from kafka_records import LogState
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 
 # As the ledger was recorded.
 CONFIG: Final = {"producer.id.expiration.check.interval.ms": "86400000"}
 # Differences looked at again in one turn; a broker that is wrong about everything is not worth more.
 MOST_AGAIN: Final = 24
-# Differences with one key that are looked at again: what has one cause comes often.
+# Differences alike that are looked at again: what has one cause comes often.
 ENOUGH: Final = 3
+# Of what a corpus holds, so much is mutated, and nothing longer.
+MOST_SEEDS: Final = 2000
+LONGEST: Final = 4096
 
 
 @dataclass(slots=True)
-class Rounds:
+class Turns:
     """One round: a broker, what it is asked, and what comes of it.
 
     Attributes:
         executions: payloads compared.
-        unsteady: differences that were not seen again.
-        behaviours: answers told apart by rule, error code, and how bytes are stored.
+        skipped: payloads not sent, because such ones ended the broker.
+        restarts: of the broker.
+        new: keys of finds that the campaign had not.
+        stopped: whether somebody wants it to stop.
     """
 
     asked: Round
     release: str
     broker: JvmBroker
     store: FindStore
+    corpus: Corpus
+    stepping: Stepping
     executions: int = 0
+    skipped: int = 0
     restarts: int = 0
-    unsteady: int = 0
-    cells: set[Cell] = field(default_factory=set)
-    behaviours: set[tuple[str, int, str | None]] = field(default_factory=set)
     new: list[str] = field(default_factory=list)
-    seen: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    alike: dict[tuple[str, str, str], int] = field(default_factory=dict)
     began: float = field(default_factory=cpu_seconds)
+    stopped: bool = False
 
     def run(self, tell: Tell) -> None:
-        """Ask until the time is up."""
-        rng = Random(self.asked.stream)
-        magics = (2,) if behaviour(self.release).produce[0] > 2 else (0, 1, 2)
-        payloads = Payloads(rng, corpus_seeds(), magics=magics, profile=self.asked.profile)
+        """Ask until the time is up, or somebody wants it to stop."""
+        rng, parent = Random(self.asked.stream), os.getppid()
+        payloads = self._payloads(rng)
         oracle = self._oracle(rng)
-        while (spent := cpu_seconds() - self.began) < self.asked.cpu_seconds:
+        while not self.stopped and os.getppid() == parent and self.spent < self.asked.cpu_seconds:
             try:
-                judged = oracle.turn(payloads.draw)
-                self._count(judged)
+                judged = oracle.turn(lambda log: self._draw(payloads, log))
+                self._take(judged)
                 self._look_again(oracle, [each for each in judged if each.different])
             except Lost as lost:
                 oracle = self._find_culprit(oracle, lost, rng)
-            tell(self.progress(spent))
+            tell(self.progress(self.spent))
         oracle.close()
 
-    def _oracle(self, rng: Random) -> Oracle:
-        prefix = f"fuzz-{self.restarts}"
-        return Oracle(self.broker, settings_of(self.release), rng, prefix=prefix)
+    @property
+    def spent(self) -> float:
+        """CPU-seconds, ours and the broker's, since it was up."""
+        return cpu_seconds() - self.began
 
-    def _count(self, judged: list[Judged]) -> None:
+    def _payloads(self, rng: Random) -> Payloads:
+        magics = (2,) if behaviour(self.release).produce[0] > 2 else (0, 1, 2)
+        kept = [self.corpus.data(entry) for entry in self.corpus.entries.values() if entry.size <= LONGEST]
+        seeds = (*corpus_seeds(), *rng.sample(kept, min(len(kept), MOST_SEEDS)))
+        return Payloads(rng, seeds, magics=magics, profile=self.asked.profile)
+
+    def _oracle(self, rng: Random) -> Oracle:
+        return Oracle(self.broker, settings_of(self.release), rng)
+
+    def _draw(self, payloads: Payloads, log: LogState) -> Mutant:
+        while self.stepping.over(mutant := payloads.draw(log)):
+            self.skipped += 1
+        return mutant
+
+    def _take(self, judged: list[Judged]) -> None:
+        """Count, and keep what filled a new cell or was answered in a way that was not seen before."""
         self.executions += len(judged)
         for each in judged:
-            self.cells.add(each.asked.mutant.cell)
-            self.behaviours.add((each.wanted.rule, each.wanted.error_code, each.wanted.path))
+            mutant, wanted = each.asked.mutant, each.wanted
+            bucket = f"{wanted.rule}|{wanted.error_code}|{wanted.path}|{kind_of(mutant.data)}"
+            if mutant.cell not in self.corpus.cells or bucket not in self.corpus.buckets:
+                self.corpus.keep(mutant, bucket, version=self.release)
 
     def _look_again(self, oracle: Oracle, differing: list[Judged]) -> None:
         for each in differing[:MOST_AGAIN]:
             alike = (each.different, each.wanted.rule, lie_of(each.asked.mutant))
-            self.seen[alike] = self.seen.get(alike, 0) + 1
-            if self.seen[alike] > ENOUGH:
-                continue
-            found = confirmed(oracle, self.asked.target, each)
-            if found is None:
-                self.unsteady += 1
-            else:
+            self.alike[alike] = self.alike.get(alike, 0) + 1
+            if self.alike[alike] <= ENOUGH and (found := confirmed(oracle, self.asked.target, each)):
                 self.keep(found)
+                with suppress(NotShown):  # it does not show every time
+                    self.keep(reduced(oracle, found))
 
     def keep(self, found: Difference) -> None:
         """A find, on the disk when this returns."""
@@ -108,8 +135,8 @@ class Rounds:
             put(path, msgspec.json.encode(found.context))
 
     def _add(self, outcome: Outcome, mutant: Mutant) -> None:
-        seconds = cpu_seconds() - self.began
-        if self.store.add(outcome, mutant, version=self.release, seconds=seconds):
+        self.stepping.learn(mutant, outcome)
+        if self.store.add(outcome, mutant, version=self.release, seconds=self.spent):
             self.new.append(outcome.key)
 
     def _find_culprit(self, oracle: Oracle, lost: Lost, rng: Random) -> Oracle:
@@ -123,8 +150,7 @@ class Rounds:
                 kind = self._restart(oracle)
                 self._add(ended(self.asked.target, kind, each), each.mutant)
                 return self._oracle(rng)
-        # None of them by itself: all of them together then.
-        for each in lost.suspects[:1]:
+        for each in lost.suspects[:1]:  # none of them by itself
             self._add(ended(self.asked.target, kind, each, "with others"), each.mutant)
         return oracle
 
@@ -142,9 +168,11 @@ class Rounds:
         return Progress(
             executions=self.executions,
             cpu_seconds=spent,
-            cells=len(self.cells),
-            buckets=len(self.behaviours),
-            finds=len(self.store.known),
+            cells=len(self.corpus.cells),
+            corpus=len(self.corpus.entries),
+            buckets=len(self.corpus.buckets),
+            finds=sum(find.outcome.target == self.asked.target for find in self.store.known.values()),
+            skipped=self.skipped,
         )
 
 
@@ -167,21 +195,25 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
 
     Raises:
         NoBroker: it cannot be started.
-        ValueError: there is no such release.
+        ValueError: there is no such release, or a list of known finds cannot be read.
     """
     begun, spent = time.monotonic(), cpu_seconds()
     release = release_of(asked.target)
-    rounds = Rounds(asked, release, local.start(release, config=CONFIG), FindStore(asked.directory))
+    stepping = Stepping(asked.target, read_known(asked.directory))
+    store, corpus = FindStore(asked.directory), Corpus(asked.directory, asked.target)
+    turns = Turns(asked, release, local.start(release, config=CONFIG), store, corpus, stepping)
     failure = ""
     try:
-        rounds.run(tell)
+        with stopping(turns):
+            turns.run(tell)
     except (NoBroker, WireError) as error:
         failure = str(error)
     finally:
         # A broker that was killed leaves no account of its time.
         spent = cpu_seconds() - spent
-        rounds.broker.stop()
-        rounds.store.flush()
+        turns.broker.stop()
+        store.flush()
+        corpus.close()
     return RoundReport(
         target=asked.target,
         number=asked.number,
@@ -190,8 +222,23 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
         engine=asked.engine,
         version=release,
         seconds=time.monotonic() - begun,
-        finds_new=tuple(rounds.new),
-        restarts=rounds.restarts,
+        finds_new=tuple(turns.new),
+        restarts=turns.restarts,
+        interrupted=turns.stopped,
         failure=failure,
-        **msgspec.structs.asdict(rounds.progress(spent)),
+        **msgspec.structs.asdict(turns.progress(spent)),
     )
+
+
+@contextmanager
+def stopping(turns: Turns) -> Iterator[None]:
+    """SIGTERM ends *turns* after the one under way."""
+
+    def stop(*_: object) -> None:
+        turns.stopped = True
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -12,17 +12,20 @@ from kafka_conformance.broker.wire import Closed, Produced, TopicPartition, Wire
 from kafka_fuzz.broker.comparing import Answer, difference
 from kafka_fuzz.broker.lanes import Asked, Lane, Lanes
 from kafka_fuzz.broker.settings import Settings
+from kafka_fuzz.cells import framed
 from kafka_fuzz.mutate import Mutant
 from kafka_records import AppendResult, LogState
+from kafka_records.attributes import TRANSACTIONAL_FLAG_MASK
 from kafka_records.broker.releases import behaviour
 from kafka_records.constants import MAGIC_VALUE_V2
-from kafka_records.layout import MAGIC_OFFSET
+from kafka_records.layout import ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
 
 LANES_A_SETTING: Final = 24
 PARTITIONS_A_REQUEST: Final = 48
 REQUESTS_UNDER_WAY: Final = 6
 # The last request for messages, and the first for batches alone.
 LAST_OF_V1: Final = 2
+LOW_ATTRIBUTES: Final = ATTRIBUTES_OFFSET_V2 + 1
 # Of what one lane stored in one turn; more than the payloads are, and enough of it to differ.
 MOST_FETCHED: Final = 1 << 20
 
@@ -163,10 +166,10 @@ class Oracle:
 
 
 def grouped(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
-    """What goes in one request: one version, and nothing beside a payload that fails all of its request (PRD-02)."""
+    """What goes in one request: one version, and nothing beside a payload that can fail all of it (PRD-02, TXN-04)."""
     groups: dict[int, list[Asked]] = {}
     for each in asked:
-        if each.predicted.whole_request:
+        if each.predicted.whole_request or is_transactional(each.mutant.data):
             yield [each]
             continue
         group = groups.setdefault(each.version, [])
@@ -187,6 +190,15 @@ def judge(asked: Asked, answer: Produced | Closed, stored: bytes) -> Judged:
 def is_taken(answer: Produced | Closed, lane: Lane) -> bool:
     """Whether the broker says that the log has grown."""
     return isinstance(answer, Produced) and not answer.error_code and answer.base_offset >= lane.log.log_end_offset
+
+
+def is_transactional(data: bytes) -> bool:
+    """Whether one of its batches is: a request that holds some of two producers is refused whole."""
+    return any(
+        data[start + MAGIC_OFFSET] >= MAGIC_VALUE_V2 and data[start + LOW_ATTRIBUTES] & TRANSACTIONAL_FLAG_MASK
+        for start, end in framed(data)
+        if end - start > LOW_ATTRIBUTES
+    )
 
 
 def is_old(data: bytes) -> bool:
