@@ -30,6 +30,18 @@ def measure(
     """
     by_id = {case.id: case for case in cases}
     asked = [Asked(case.id, content_hash(case), reach.asked(case)) for case in cases]
+    lines = played(release, asked, folder, start)
+    return {id_: (by_id[id_], _told(by_id[id_], line)) for id_, line in lines.items() if line.steps}
+
+
+def played(
+    release: str, asked: Sequence[Asked], folder: Path, start: Callable[..., JvmBroker] = local.start
+) -> dict[str, Line]:
+    """What a broker of *release* answers to scenarios, by id; answers go to *folder* one by one.
+
+    Raises:
+        NoBroker: it cannot be started.
+    """
     with progress(release, "restarts") as told, ExitStack() as started:
 
         def new() -> JvmBroker:
@@ -37,10 +49,9 @@ def measure(
 
         recorder = Recorder(new(), anew=new)
         try:
-            lines = asking.ask(recorder, asked, asking.recording_of(folder, release), told)
+            return asking.ask(recorder, asked, asking.recording_of(folder, release), told)
         finally:
             recorder.close()
-    return {id_: (by_id[id_], _told(by_id[id_], line)) for id_, line in lines.items() if line.steps}
 
 
 def _told(case: Case, line: Line) -> reach.Told:

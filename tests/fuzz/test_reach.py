@@ -1,0 +1,134 @@
+"""Reach: whether any producer can store what shows a find, or only a hostile broker can send it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_conformance.dossiers.reach import Told
+from kafka_corpus.build import raw_batch, raw_message, raw_record
+from kafka_corpus.scenario import StepAnswer
+from kafka_fuzz.commands import fuzz
+from kafka_fuzz.finds import Find, FindStore
+from kafka_fuzz.mutate import Cell, Mutant
+from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.reach import Question, Reach, Tried, by_entries, is_shown, joined, keep, questions, read
+from kafka_records import decode, encode
+
+CELL = Cell(2, "none", "", "", "", "entry", "only")
+RECORD = raw_record(value=b"value")
+SOUND = raw_batch(RECORD, record_count=1)
+BROKEN = raw_batch(RECORD, record_count=1, crc=7)
+MESSAGE = raw_message(0)
+
+
+def kept(root: Path, data: bytes, target: str = "sample", **more: str) -> Find:
+    """A find of *target* with that input."""
+    store = FindStore(root)
+    store.add(Outcome(target, "leaked_exception", "KeyError", **more), Mutant(data, "bytes", (), None, CELL))
+    return next(find for find in store.known.values() if find.outcome.target == target)
+
+
+def test_entries_are_produced_one_by_one() -> None:
+    """Each with a base offset of 0, in a request that takes its magic; what is behind them, too."""
+    moved = (9).to_bytes(8, "big") + SOUND[8:]
+    scenario = by_entries(SOUND + moved + MESSAGE + b"tail")
+    assert [step.data for step in scenario.produces()] == [SOUND, SOUND, MESSAGE, bytes(8)]
+    assert [step.api_version > 2 for step in scenario.produces()] == [True, True, False, True]
+    assert not scenario.concerns("4.4.0")
+    assert by_entries(SOUND + moved).concerns("4.4.0")
+
+
+def test_an_input_that_a_client_could_send_is_produced_once(tmp_path: Path) -> None:
+    """One entry at offset 0 is the same in both ways."""
+    find = kept(tmp_path, SOUND)
+    assert [each.way for each in questions(find, SOUND)] == ["whole"]
+    assert [each.way for each in questions(find, SOUND + SOUND)] == ["whole", "entry by entry"]
+
+
+def test_answers_to_several_requests_are_one() -> None:
+    """The first error, or everything that was stored."""
+    stored = [StepAnswer(data=SOUND), StepAnswer(data=MESSAGE)]
+    assert joined(stored).data == SOUND + MESSAGE
+    assert joined([*stored, StepAnswer(error_code=87), StepAnswer(closed=True)]).error_code == 87
+    assert joined([StepAnswer(ended=True)]).ended
+
+
+def test_bytes_that_come_back_as_they_were_show_the_find(tmp_path: Path) -> None:
+    """An error, or nothing stored, shows nothing."""
+    find = kept(tmp_path, SOUND)
+    assert is_shown(find, Told(kept="as it is"), SOUND)
+    assert not is_shown(find, Told(87), b"")
+    assert not is_shown(find, Told(kept="anew"), SOUND)
+    assert not is_shown(find, Told(kept="nothing"), b"")
+
+
+def test_a_target_in_process_is_asked_about_what_comes_back(tmp_path: Path) -> None:
+    """Records that were written anew may still show it; the target says."""
+    (batch,) = decode(SOUND)
+    anew = encode(replace(batch, partition_leader_epoch=3))
+    accepts = Outcome("reference", "ok")
+    assert is_shown(replace_outcome(kept(tmp_path, SOUND), accepts), Told(kept="anew"), anew)
+    refuses = Outcome("reference", "refused")
+    assert not is_shown(replace_outcome(kept(tmp_path, SOUND), refuses), Told(kept="anew"), anew)
+
+
+def replace_outcome(find: Find, outcome: Outcome) -> Find:
+    """*find* of another kind."""
+    return Find(outcome.key, outcome, find.sha256, find.size, find.profile, find.labels, find.cell)
+
+
+def test_answers_stay_with_the_input_that_they_are_about(tmp_path: Path) -> None:
+    """Releases add up, oldest first; a smaller input begins anew."""
+    find = kept(tmp_path, SOUND)
+    keep(tmp_path, find, "4.4.0", Tried(Told(87)))
+    both = keep(tmp_path, find, "2.8.2", Tried(Told(kept="as it is"), shows=True))
+    assert list(both.releases) == ["2.8.2", "4.4.0"]
+    assert read(tmp_path, find) == both
+    assert (both.who, str(both)) == ("any producer", "any producer can store this: 2.8.2")
+    assert read(tmp_path, kept(tmp_path, MESSAGE)) is None
+
+
+def test_who_can_bring_a_find_about() -> None:
+    """Refused everywhere: a hostile broker; about the broker itself: whoever sends it."""
+    assert Reach("", {"4.4.0": Tried(Told(87))}).who == "a hostile broker"
+    assert Reach("", sent=True).who == "any producer"
+    assert str(Reach("")) == "not measured"
+
+
+def test_a_question_is_known_by_its_find_and_way(tmp_path: Path) -> None:
+    """Answers that were kept are found again by it."""
+    find = kept(tmp_path, SOUND)
+    asked = Question(find, SOUND, "whole").asked()
+    assert asked == Question(find, SOUND, "whole").asked()
+    assert asked.id.endswith(" whole")
+
+
+def test_a_folder_without_finds_is_a_usage_error(tmp_path: Path) -> None:
+    """So is a release that is not known."""
+    assert CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path)]).exit_code == 2
+    kept(tmp_path, SOUND)
+    told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--releases", "9.9"])
+    assert told.exit_code == 2
+    assert "9.9" in told.output
+
+
+@pytest.mark.broker
+def test_brokers_say_how_far_finds_reach(tmp_path: Path) -> None:
+    """One that is stored, one that is refused, one that has to be sent as a client would, one about the broker."""
+    for name, data in {"stored": SOUND, "refused": BROKEN, "moved": (9).to_bytes(8, "big") + SOUND[8:]}.items():
+        kept(tmp_path, data, name)
+    kept(tmp_path, BROKEN, "broker:4.4.0")
+    told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--releases", "4.4.0", "--json"])
+    assert told.exit_code == 0, told.output
+    found = {each["key"].partition("|")[0]: each for each in json.loads(told.stdout)["finds"]}
+    assert {name: each["who"] for name, each in found.items()} == {
+        "stored": "any producer",
+        "refused": "a hostile broker",
+        "moved": "any producer",
+        "broker:4.4.0": "any producer",
+    }
+    assert found["moved"]["reach"]["releases"]["4.4.0"]["way"] == "entry by entry"
+    assert found["refused"]["reach"]["releases"]["4.4.0"]["told"]["error_code"] == 2
