@@ -11,6 +11,7 @@ from kafka_corpus.build import put, reseal
 from kafka_fuzz.broker.comparing import Answer, answer_of, difference
 from kafka_fuzz.broker.confirming import kind_of
 from kafka_fuzz.broker.payloads import Payloads, alone, as_client, with_header, with_producer
+from kafka_fuzz.broker.seeds import large_seeds
 from kafka_fuzz.broker.settings import settings_of
 from kafka_fuzz.cells import framed
 from kafka_fuzz.mutate import Cell, Mutant, corpus_seeds
@@ -185,3 +186,11 @@ def test_the_kind_of_a_payload_is_that_of_its_first_entry() -> None:
     assert kind_of(encode(replace(BATCH, compression="zstd"))) == "v2 zstd"
     assert kind_of(b"") == "no entry"
     assert len(framed(PAYLOAD)) == 1
+
+
+def test_large_seeds_are_taken_and_say_what_they_hold() -> None:
+    """Each is valid, in a stream of its own; the reference predicts that brokers take nearly all."""
+    seeds = large_seeds()
+    assert len(set(seeds)) == len(seeds) > 80
+    codes = [appended(LogState(), seed, TopicConfig(max_message_bytes=4_000_000)).error_code for seed in seeds]
+    assert codes.count(0) > 70

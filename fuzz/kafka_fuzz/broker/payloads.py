@@ -12,6 +12,7 @@ from functools import cache
 from random import Random
 from typing import Final
 
+from kafka_fuzz.broker.seeds import large_seeds
 from kafka_fuzz.cells import Cell, framed
 from kafka_fuzz.mutate import Mutant, Profile, draw_profile, for_cell, mutate
 from kafka_fuzz.mutate.model import all_cells, pick
@@ -28,6 +29,8 @@ from kafka_records.primitives import increment_sequence, wrap_int32
 WITH_OTHERS: Final = 0.15
 AS_IT_IS: Final = 0.15
 WITH_PRODUCER: Final = 0.25
+# They take longer, and are told apart by little.
+LARGE: Final = 0.1
 # Releases that take v2 only look at nothing else in other formats.
 OLD_TO_NEW: Final = 0.04
 # Bits that a client may set in principle, and does not by chance; each is taken away so often.
@@ -70,6 +73,8 @@ class Payloads:
         profile: Profile = draw_profile(rng) if self._profile == "mixed" else self._profile  # type: ignore[assignment]
         if profile == "model" and 0 not in self._magics and rng.random() >= OLD_TO_NEW:
             return for_cell(rng, pick(rng, pick(rng, new_cells())))
+        if profile == "repair" and rng.random() < LARGE:
+            return mutate(rng, large_seeds(), profile)
         return mutate(rng, self._seeds, profile)
 
 
