@@ -71,9 +71,10 @@ def seeds() -> Iterator[bytes]:
     """One after the other."""
     rng = Random("large seeds")
     for number, codec in enumerate(COMPRESSIONS):
+        packs: tuple[Pack, ...] = (partial(compress, codec, magic=2), *STREAMS[codec])
         for count, size in SHAPES:
             records = b"".join(raw_record(offset_delta=at, value=value(rng, size)) for at in range(count))
-            for pack in (partial(compress, codec, magic=2), *STREAMS[codec]):
+            for pack in packs:
                 yield raw_batch(pack(records), record_count=count, attributes=number)
 
 
