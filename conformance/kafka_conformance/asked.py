@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -20,10 +20,17 @@ _FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT,
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Bytes to decode, a batch to encode or a payload to append; `heavy` ones are asked alone and may take long."""
+    """Bytes to decode, a batch to encode or a payload to append.
+
+    Attributes:
+        subject: what is asked.
+        heavy: asked alone, and may take long.
+        family: of what other questions it is a variation.
+    """
 
     subject: bytes | WireBatch | AppendRequest
     heavy: bool = False
+    family: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +63,18 @@ class Learnt:
         fell: how often it fell over a line of many.
         doubtful: whether it left a trivial question unanswered; then it is asked one by one.
         takes_rows: whether it takes lines ahead of its replies; None until one of them was late.
+        hung: the families of the questions that it hung over.
     """
 
     many: bool | None = None
     fell: int = 0
     doubtful: bool = False
     takes_rows: bool | None = None
+    hung: set[str] = field(default_factory=set)
+
+    def hangs_over(self, question: Question) -> bool:
+        """Whether it is known to hang over such questions: it had all the time that there is, and needs no more."""
+        return question.family in self.hung and not question.heavy
 
 
 def line_of(name: str, question: Question) -> bytes:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from fcntl import fcntl
 from itertools import count
@@ -49,6 +50,9 @@ OUT_OF_MEMORY: Final = re.compile(
 _DEADLOCK: Final = b"fatal error: all goroutines are asleep - deadlock!"
 _starts = count(1)
 
+# Hardly anything that holds twice what is much gets to an end: it is given so much of its time.
+GROWN_TIME: Final = 2 / 3
+
 Lull = Callable[[int], None]
 """Told how many bytes of memory a testee holds that does nothing at the moment."""
 
@@ -58,7 +62,23 @@ class Trouble(Enum):
 
     ENDED = "ended"
     LATE = "late"
+    GREW = "grew"
     TOO_LONG = "too long"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How long a line may take.
+
+    Attributes:
+        seconds: of the testee's own time.
+        busy: one that works gets so many times more than one that sleeps.
+        much: bytes; who holds so much when the time is over ran out of memory, not of time.  With 0 nobody looks.
+    """
+
+    seconds: float
+    busy: float = 1.0
+    much: int = 0
 
 
 class Child:
@@ -100,25 +120,24 @@ class Child:
         if self._unsent:
             self._write_some()
 
-    def read_line(self, seconds: float, lull: Lull = lambda _: None, busy: float = 1.0) -> bytes | Trouble:
-        """The next line of its standard output, or why there is none within *seconds*.
+    def read_line(self, limit: Limit, lull: Lull = lambda _: None) -> bytes | Trouble:
+        """The next line of its standard output, or why there is none within *limit*.
 
-        Time in which it stood in line for a processor does not count, and one
-        that works gets *busy* times as much.  *lull* is told, now and then,
-        while it does nothing.
+        Time in which it stood in line for a processor does not count.  *lull*
+        is told, now and then, while it does nothing.
         """
         began = time.monotonic()
-        line = self._read_until(began + min(seconds, SOON))
+        line = self._read_until(began + min(limit.seconds, SOON))
         if line is not Trouble.LATE:
             return line
         watch = Watch(self.pid) if self._local else None
-        while line is Trouble.LATE and (left := _limit(watch, seconds, busy) - _own_seconds(watch, began)) > 0:
+        while line is Trouble.LATE and (left := _left(watch, limit, began)) > 0:
             line = self._read_until(time.monotonic() + min(left, BETWEEN_LOOKS))
             if watch and line is Trouble.LATE:
                 watch.look()
                 if watch.idle:
                     lull(watch.memory)
-        return line
+        return Trouble.GREW if line is Trouble.LATE and watch and watch.holds(limit.much) else line
 
     def _read_until(self, end: float) -> bytes | Trouble:
         while True:
@@ -230,13 +249,15 @@ class Child:
             subprocess.run(self._cleanup, capture_output=True, timeout=30, check=False)
 
 
-def _limit(watch: Watch | None, seconds: float, busy: float) -> float:
-    return seconds if watch is None or watch.idle else seconds * busy
-
-
-def _own_seconds(watch: Watch | None, began: float) -> float:
-    """What counts of the time since *began*; the watch began a little later."""
-    return time.monotonic() - began if watch is None else min(watch.own_seconds() + SOON, time.monotonic() - began)
+def _left(watch: Watch | None, limit: Limit, began: float) -> float:
+    """What is left of the time since *began*; the watch began a little later."""
+    passed = time.monotonic() - began
+    if watch is None:
+        return limit.seconds - passed
+    seconds = limit.seconds * (1.0 if watch.idle else limit.busy)
+    if watch.holds(2 * limit.much):
+        seconds *= GROWN_TIME
+    return seconds - min(watch.own_seconds() + SOON, passed)
 
 
 def _unblocked(pipe: IO[bytes]) -> int:

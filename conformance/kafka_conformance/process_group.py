@@ -22,7 +22,7 @@ NANO: Final = 1e-9
 # Of the time between two looks: who works less than that only waits.
 IDLE_SHARE: Final = 0.02
 # However crowded a machine is, so much of the time counts.
-LEAST_SHARE: Final = 0.25
+LEAST_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,15 @@ class Watch:
             self.memory = now.memory
         self._last, self._at = now, at
 
+    def holds(self, memory: int) -> bool:
+        """Whether it held so many bytes when it was looked at; never for 0 bytes."""
+        return 0 < memory <= self.memory
+
     def own_seconds(self) -> float:
-        """Seconds since the watch began, without those in which it stood in line for a processor."""
+        """Seconds since the watch began, without those in which it stood in line for a processor.
+
+        Of one that works those count in which it had one.
+        """
         wall = self._at - self._began
         if self._first is None or self._last is None:
             return wall
@@ -89,7 +96,8 @@ class Watch:
         before = self._first.threads
         worked = max(seconds - before.get(thread, 0.0) for thread, seconds in self._last.threads.items())
         queued = self._last.queued - self._first.queued
-        return min(wall, max(wall - max(queued, 0.0), worked, wall * LEAST_SHARE))
+        counted = wall - max(queued, 0.0) if self.idle else 0.0
+        return min(wall, max(counted, worked, wall * LEAST_SHARE))
 
 
 def _tasks(leader: int) -> Iterator[Path]:

@@ -122,10 +122,15 @@ def append_request(scenario: Scenario) -> AppendRequest:
 def question(case: Case) -> Question:
     """What *case* asks; recipes are built now, and are heavy."""
     if isinstance(case.input, Scenario):
-        return Question(append_request(case.input), heavy=is_heavy(case))
+        return Question(append_request(case.input), heavy=is_heavy(case), family=_family(case))
     given = input_of(case)
     subject = to_wire(given) if isinstance(given, Batch) else given
-    return Question(subject, heavy=is_heavy(case))
+    return Question(subject, heavy=is_heavy(case), family=_family(case))
+
+
+def _family(case: Case) -> str:
+    """The case function, of which parameters make cases; those that claim sizes differ in how long they may take."""
+    return "" if case.area == "resources" else case.id.partition("[")[0]
 
 
 def is_heavy(case: Case) -> bool:

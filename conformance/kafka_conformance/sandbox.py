@@ -35,7 +35,7 @@ from kafka_conformance.asked import (
     observe_reply,
     outside,
 )
-from kafka_conformance.child import Child, Trouble
+from kafka_conformance.child import Child, Limit, Trouble
 from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, how_it_ended, observe
 from kafka_conformance.protocol import HelloReply, Misfit, Reply, Stray
@@ -53,7 +53,11 @@ CALIBRATION_SECONDS: Final = 3.0
 # codecs that ever answer such a case, nearly all have done so by then.
 HEAVY_SECONDS: Final = 6.0
 # One that works gets so much more time than one that sleeps: slow machines are no hangs.
-BUSY: Final = 4.0
+BUSY: Final = 3.0
+# Who holds such a part of its memory when the time is over takes more and more of it: which limit it meets first
+# would be chance.
+GROWN: Final = 1 / 2
+HEAVY_GROWN: Final = 1 / 4
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
@@ -194,7 +198,7 @@ class Sandbox:
 
     def _await_hello(self, child: Child) -> HelloReply | Trouble:
         while True:
-            line = child.read_line(START_SECONDS)
+            line = child.read_line(Limit(START_SECONDS))
             if isinstance(line, Trouble):
                 return line
             hello = protocol.parse_hello(line)
@@ -211,7 +215,7 @@ class Sandbox:
         name = next(self._ids)
         child.send(many_line(name, questions))
         child.asked += len(questions)
-        reply = self._await(child, {name}, self.seconds)
+        reply = self._await(child, {name}, Limit(self.seconds, BUSY))
         if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(questions):
             each = (time.monotonic() - before) / len(questions)
             yield from (self._answered(observe(answer), each) for answer in reply.many)
@@ -234,22 +238,24 @@ class Sandbox:
         ids = [next(self._ids) for _ in questions]
         child.send(b"".join(map(line_of, ids, questions)))
         child.asked += len(questions)
-        for name in ids:
+        for name, question in zip(ids, questions, strict=True):
             before = time.monotonic()
-            reply = self._await(child, {name}, self.seconds)
+            reply = self._await(child, {name}, self._limit(question))
             spent = time.monotonic() - before
             if isinstance(reply, Trouble):
-                yield self._fell(child, reply, spent, fresh=fresh)
+                yield self._fell(child, question, reply, spent, fresh=fresh)
                 return
             yield self._answered(observe_reply(reply), spent)
             fresh = False
 
-    def _fell(self, child: Child, trouble: Trouble, spent: float, *, fresh: bool) -> Answered | None:
+    def _fell(
+        self, child: Child, question: Question, trouble: Trouble, spent: float, *, fresh: bool
+    ) -> Answered | None:
         """How it fell over the first question without a reply, if that is known well enough."""
         observation: Observation
         self._fell_by = trouble
         if trouble is Trouble.LATE and self._learnt.takes_rows:
-            observation = Hung(spent)
+            observation = self._hung(question, spent)
         elif trouble is Trouble.ENDED and fresh:
             observation = child.ending()
             if outside(observation):
@@ -268,11 +274,23 @@ class Sandbox:
         self.tally.waited += spent if isinstance(observation, Hung) else 0.0
         return Answered(observation, spent, int(died(observation)))
 
-    def _await(self, child: Child, ids: set[str], seconds: float) -> Reply | Misfit | Trouble:
+    def _limit(self, question: Question) -> Limit:
+        memory = self.connection.memory if self.connection.local else 0
+        if question.heavy:
+            return Limit(max(HEAVY_SECONDS, self.seconds), much=int(memory * HEAVY_GROWN))
+        busy = 1.0 if self._learnt.hangs_over(question) else BUSY
+        return Limit(self.seconds, busy, int(memory * GROWN))
+
+    def _hung(self, question: Question, spent: float) -> Hung:
+        if question.family:
+            self._learnt.hung.add(question.family)
+        return Hung(spent)
+
+    def _await(self, child: Child, ids: set[str], limit: Limit) -> Reply | Misfit | Trouble:
         """The next reply to one of *ids*; other lines are counted and dropped."""
-        end = time.monotonic() + seconds * 4
+        end = time.monotonic() + limit.seconds * 4
         while True:
-            line = child.read_line(seconds, self._lull, BUSY if seconds < HEAVY_SECONDS else 1.0)
+            line = child.read_line(limit, self._lull)
             self._go_on()
             if isinstance(line, Trouble):
                 return line
@@ -327,9 +345,10 @@ class Sandbox:
         before = time.monotonic()
         child.send(line_of(name, question))
         child.asked += 1
-        seconds = max(HEAVY_SECONDS, self.seconds) if question.heavy else self.seconds
-        reply = self._await(child, {name}, seconds)
+        reply = self._await(child, {name}, self._limit(question))
         spent = time.monotonic() - before
+        if reply is Trouble.LATE and self.tally.strays == strays:
+            self._hung(question, spent)
         observation = self._observe(child, reply, spent, self.tally.strays - strays)
         return self._answered(observation, spent)
 
@@ -343,6 +362,9 @@ class Sandbox:
             case Trouble.LATE:
                 self._replace()
                 return Hung(spent) if not strays else Garbled(f"no reply, but {strays} other lines: {self._last_stray}")
+            case Trouble.GREW:
+                self._replace()
+                return Exceeded("it took more and more memory, and had not answered when its time was over")
             case Trouble.TOO_LONG:
                 self._replace()
                 return Exceeded(f"it wrote a line longer than {protocol.MAX_LINE // 2**20} MiB")

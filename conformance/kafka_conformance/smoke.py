@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from kafka_conformance import protocol, schema
-from kafka_conformance.child import Child, Trouble
+from kafka_conformance.child import Child, Limit, Trouble
 from kafka_conformance.connect import Connection
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import judge
@@ -64,7 +64,7 @@ class _Talk:
 
     def next(self, seconds: float = SECONDS) -> bytes:
         while True:
-            line = self.child.read_line(seconds)
+            line = self.child.read_line(Limit(seconds))
             if isinstance(line, Trouble):
                 raise _Stop(_trouble(self.child, line))
             if line.lstrip().startswith(b"{"):

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -324,3 +325,25 @@ def test_a_testee_that_stands_in_line_is_not_idle(script: Script, sandbox: Make)
 
     assert watch.idle
     assert 0.05 < watch.own_seconds() < 5
+
+
+def test_a_hang_is_known_to_all_sandboxes_of_a_testee(script: Script, sandbox: Make) -> None:
+    """Who hung over a case is known to hang over others of its function, and over no other."""
+    made = sandbox(script(misbehaving("time.sleep(60)")))
+    known, other = Question(BAD.subject, family="one"), Question(BAD.subject, family="other")
+    learnt = made.another()._learnt
+    assert not learnt.hangs_over(known)
+    assert isinstance(next(made.ask([known])).observation, Hung)
+
+    assert learnt.hangs_over(known)
+    assert not learnt.hangs_over(other)
+    assert not learnt.hangs_over(replace(known, heavy=True))
+    assert not learnt.hangs_over(BAD)
+
+
+def test_who_grows_runs_out_of_memory(script: Script, sandbox: Make) -> None:
+    """A testee that holds half of its memory when its time is over is Exceeded, not Hung, however fast it grows."""
+    grow = "\n    kept = bytearray(600 << 20)\n    while True: pass"
+    made = sandbox(script(misbehaving(grow)))
+
+    assert isinstance(next(made.ask([BAD])).observation, Exceeded)

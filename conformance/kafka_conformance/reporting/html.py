@@ -108,12 +108,17 @@ def words(outcome: str) -> str:
 def cell(entry: Entry, area: str | None) -> Cell:
     """What an area, or the whole, amounts to for one testee."""
     counts = Counter(line.outcome for line in entry.results.lines if area in (None, line.area))
-    if not counts:
-        return Cell(None, "", f"{entry.label}: not asked")
-    worst = min(counts, key=rank)
     score = entry.report.certificate.score if area is None else entry.report.certificate.areas.get(area, 0.0)
+    return amount(entry.label, area or "all areas", counts, score)
+
+
+def amount(label: str, area: str, counts: Counter[str], score: float) -> Cell:
+    """What so many cases of each outcome amount to."""
+    if not counts:
+        return Cell(None, "", f"{label}: not asked")
+    worst = min(counts, key=rank)
     told = ", ".join(f"{counts[each]:,} {words(each)}" for each in OUTCOMES if counts[each])
-    spoken = f"{entry.label}, {area or 'all areas'}: {told}; score {score:.3f}"
+    spoken = f"{label}, {area}: {told}; score {score:.3f}"
     findings = sum(counts[each] for each in SEVERITIES)
     return Cell(worst, f"{SHORT[worst]} {findings:,}" if findings else SHORT[worst], spoken)
 

@@ -73,7 +73,8 @@ def write_all(collection: Collection, folder: Path, beside: Sequence[str] = ()) 
         "report.json": _indented(document(collection)),
         "report.sarif": sarif.sarif(collection),
         "summary.md": markdown.summary(collection).encode(),
-        "matrix.svg": picture.matrix(collection).encode(),
+        "matrix.json": picture.encoded(picture.counted(collection)),
+        "matrix.svg": picture.matrix(picture.counted(collection)).encode(),
     }
     written = [_write(folder / name, content) for name, content in whole.items()]
     for entry in collection.entries:

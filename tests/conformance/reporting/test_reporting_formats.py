@@ -16,6 +16,7 @@ from kafka_conformance.reporting import badge, markdown, picture, sarif
 from kafka_conformance.reporting.collection import Collection, collect, read
 from kafka_corpus.vectors import corpus_hash
 
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 LEVELS = {"wrong_error": "warning", "lossy": "note"}
 
 
@@ -37,7 +38,7 @@ def test_report_writes_everything(wrong: Path, hostile: Path, tmp_path: Path) ->
     own = {"badge.json", "badge.svg", "certificate.json", "junit.xml", "result.ndjson"}
 
     assert done.exit_code == 0, done.output
-    assert whole == {"index.html", "report.json", "report.sarif", "summary.md", "matrix.svg"}
+    assert whole == {"index.html", "report.json", "report.sarif", "summary.md", "matrix.json", "matrix.svg"}
     assert [{path.name for path in folder.iterdir()} for folder in tmp_path.iterdir() if folder.is_dir()] == [own] * 3
     assert str(tmp_path / "index.html") in done.stdout
     assert "\x1b" not in done.stdout
@@ -156,16 +157,42 @@ def test_badge(number: int, collected: Collection) -> None:
 
 def test_matrix_as_a_picture(collected: Collection) -> None:
     """The SVG has a named cell for each testee and area, text of its own only, and loads and runs nothing."""
-    root = ElementTree.fromstring(picture.matrix(collected))
+    root = ElementTree.fromstring(picture.matrix(picture.counted(collected)))
     titles = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}title")]
     tags = {element.tag.rpartition("}")[2] for element in root.iter()}
 
     assert len(titles) == len(collected.entries) * (len(collected.areas()) + 1)
     assert any("v2_headers" in title and "wrong data" in title for title in titles)
-    assert tags == {"svg", "style", "rect", "text", "g", "title"}
+    assert tags == {"svg", "style", "rect", "line", "text", "tspan", "g", "title"}
     assert not [
         element for element in root.iter() if any("href" in name or name[:2] == "on" for name in element.attrib)
     ]
+
+
+def test_cells_of_the_picture_stand_in_their_columns() -> None:
+    """Who was not asked in an area leaves a gap, and others stay in their columns; what one was asked is no row."""
+    agree = {"agree": 1}
+    asked = [{"x": agree, "all": agree}, {"x": agree, "y": agree, "all": agree}, {"y": agree, "one": agree}]
+    columns = [picture.Column(f"codec-{at}", "1", areas, {}) for at, areas in enumerate(asked)]
+    root = ElementTree.fromstring(picture.matrix(picture.Counts("c", columns)))
+    svg = "{http://www.w3.org/2000/svg}"
+    cells = {
+        (title.text or "").partition(":")[0]: int(rect.get("x", ""))
+        for group in root.iter(f"{svg}g")
+        for title, rect in zip(group.iter(f"{svg}title"), group.iter(f"{svg}rect"), strict=True)
+    }
+
+    assert cells["codec-0, x"] < cells["codec-1, x"] == cells["codec-1, y"] < cells["codec-2, y"]
+    assert "codec-2, one" not in cells
+
+
+def test_the_picture_in_the_readme_is_of_the_counts_beside_it() -> None:
+    """docs/matrix.svg is what the counts in docs/matrix.json give, to the byte, for fourteen testees at least."""
+    counts = picture.decoded((DOCS / "matrix.json").read_bytes())
+
+    assert (DOCS / "matrix.svg").read_text(encoding="utf-8") == picture.matrix(counts)
+    assert (DOCS / "matrix.json").read_bytes() == picture.encoded(counts)
+    assert len(counts.testees) >= 14
 
 
 def test_badge_says_the_certificate(whole: object, collected: Collection) -> None:

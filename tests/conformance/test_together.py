@@ -1,0 +1,69 @@
+"""Several testees side by side: each ends in its own way, and all can be stopped."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance import progress
+from kafka_conformance.connect import CannotRun, Connection, connect
+from kafka_conformance.results import Results
+from kafka_conformance.runner import Interrupted, Run, Together
+from kafka_corpus.case import Case, Expectation
+
+Script = Callable[..., Connection]
+
+REPLY = "reply(id=id, batches=[])"
+AGREE = Expectation(verdict="valid")
+CASES = [
+    Case(id=f"many.c{at:02}", title="", rules=("X",), area="many", op="decode", input=b"%d" % at, expect=AGREE)
+    for at in range(20)
+]
+
+
+def plan(connection: Connection, path: Path) -> Run:
+    """A run over all cases."""
+    return Run(connection=connection, cases=CASES, corpus="c", path=path)
+
+
+def test_each_ends_in_its_own_way(script: Script, tmp_path: Path) -> None:
+    """What one cannot do is its own outcome; the others' results are whole."""
+    plans = [plan(script(REPLY), tmp_path / "a"), plan(connect("process:/bin/false"), tmp_path / "b")]
+    plans.append(plan(script(REPLY), tmp_path / "c"))
+    outcomes = dict(Together(plans, 2).outcomes())
+
+    assert isinstance(outcomes[1], CannotRun)
+    for outcome in (outcomes[0], outcomes[2]):
+        assert isinstance(outcome, Results)
+        assert outcome.complete
+        assert outcome.counts()["agree"] == len(CASES)
+
+
+def test_all_are_stopped(script: Script, tmp_path: Path) -> None:
+    """Once they are stopped, those that work and those that wait for a place end as interrupted, and leave nothing."""
+    asked = tmp_path / "asked"
+    # What is asked before the cases is longer than their inputs.
+    endless = f"if len(data) < 4:\n        open({str(asked)!r}, 'w').close()\n        time.sleep(600)\n    {REPLY}"
+    together = Together([plan(script(endless), tmp_path / str(at)) for at in range(3)], 1)
+    ends = together.outcomes()
+    together.stop()
+    outcomes = dict(ends)
+
+    assert sorted(outcomes) == [0, 1, 2]
+    assert all(isinstance(outcome, Interrupted) for outcome in outcomes.values())
+
+
+def test_progress_shows_the_sum(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The progress of several is that of all cases; those that have not begun count as much as one that has."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    with progress.progress_of(["a", "b"]) as told:
+        told("a")(10, 100, 1)
+        told("b")(5, 40, 2)
+        told("a")(100, 100, 3)
+    lines = capsys.readouterr().err.splitlines()
+
+    assert lines == [
+        "2 testees: 10 of 200 cases, 1 findings",
+        "2 testees: 15 of 140 cases, 3 findings",
+        "2 testees: 105 of 140 cases, 5 findings",
+    ]
