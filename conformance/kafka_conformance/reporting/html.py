@@ -112,7 +112,7 @@ def cell(entry: Entry, area: str | None) -> Cell:
     return amount(entry.label, area or "all areas", counts, score)
 
 
-def amount(label: str, area: str, counts: Counter[str], score: float) -> Cell:
+def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> Cell:
     """What so many cases of each outcome amount to."""
     if not counts:
         return Cell(None, "", f"{label}: not asked")

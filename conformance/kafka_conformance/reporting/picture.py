@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from kafka_conformance.hostile import printable
-from kafka_conformance.judge import OUTCOMES
+from kafka_conformance.judge import OUTCOMES, Outcome
 from kafka_conformance.reporting.collection import MAX_NAME, Collection, Entry
 from kafka_conformance.reporting.html import amount, environment, words
 from kafka_conformance.severity import SHORT
@@ -31,7 +31,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     testee: str
     version: str
-    areas: dict[str, dict[str, int]]
+    areas: dict[str, dict[Outcome, int]]
     scores: dict[str, float]
 
 
@@ -48,7 +48,7 @@ def counted(collection: Collection) -> Counts:
 
 
 def _column(entry: Entry) -> Column:
-    areas: dict[str, Counter[str]] = {ALL: Counter()}
+    areas: dict[str, Counter[Outcome]] = {ALL: Counter()}
     for line in sorted(entry.results.lines, key=lambda line: (line.area, line.case)):
         for area in (line.area, ALL):
             areas.setdefault(printable(area, MAX_NAME), Counter())[line.outcome] += 1

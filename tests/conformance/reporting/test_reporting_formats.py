@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kafka_conformance import report
 from kafka_conformance.cli import kafkaproof
 from kafka_conformance.deviations import Deviation
-from kafka_conformance.judge import SEVERITIES
+from kafka_conformance.judge import SEVERITIES, Outcome
 from kafka_conformance.reporting import badge, markdown, picture, sarif
 from kafka_conformance.reporting.collection import Collection, collect, read
 from kafka_corpus.vectors import corpus_hash
@@ -171,7 +171,7 @@ def test_matrix_as_a_picture(collected: Collection) -> None:
 
 def test_cells_of_the_picture_stand_in_their_columns() -> None:
     """Who was not asked in an area leaves a gap, and others stay in their columns; what one was asked is no row."""
-    agree = {"agree": 1}
+    agree: dict[Outcome, int] = {"agree": 1}
     asked = [{"x": agree, "all": agree}, {"x": agree, "y": agree, "all": agree}, {"y": agree, "one": agree}]
     columns = [picture.Column(f"codec-{at}", "1", areas, {}) for at, areas in enumerate(asked)]
     root = ElementTree.fromstring(picture.matrix(picture.Counts("c", columns)))
