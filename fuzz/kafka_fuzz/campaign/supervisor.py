@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Final
 
+from kafka_fuzz.campaign.canary import Sung, sing
 from kafka_fuzz.campaign.known import Known, read_known
 from kafka_fuzz.campaign.plan import Memory, Plan, log_round, remember, remembered
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, found_by
@@ -71,6 +72,7 @@ class Campaign:
         memory: what the folder remembers.
         standings: of the targets.
         known: finds that are no news.
+        sung: what the canaries said.
         old: keys that were there when it began.
         interrupted: whether somebody stopped it.
     """
@@ -81,6 +83,7 @@ class Campaign:
     standings: dict[str, Standing] = field(init=False)
     known: list[Known] = field(init=False)
     old: set[str] = field(init=False)
+    sung: list[Sung] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     interrupted: bool = False
@@ -100,6 +103,8 @@ class Campaign:
     def run(self) -> None:
         """Until the time is over, somebody interrupts, or no target can be run."""
         try:
+            self.sung = sing(self.plan.directory, self.known, self.plan.targets)
+            self.began = time.monotonic()
             while self._fill() or self.running:
                 self._listen()
                 self.show(self)
@@ -139,8 +144,9 @@ class Campaign:
         return sorted(found, key=lambda find: (SEVERITIES.index(severity(find.outcome.kind)), find.key))
 
     def is_known(self, key: str) -> bool:
-        """Whether the find *key* is no news."""
-        return any(known.explains(key) for known in self.known)
+        """Whether the find *key* is no news; what is gone would be."""
+        gone = {sung.id for sung in self.sung if sung.gone}
+        return any(known.explains(key) for known in self.known if known.id not in gone)
 
     def failures(self) -> dict[str, str]:
         """Targets that could not be run, and why."""

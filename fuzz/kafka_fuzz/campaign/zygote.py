@@ -22,6 +22,8 @@ from random import Random
 from types import FrameType
 from typing import IO, Final
 
+import msgspec
+
 from kafka_fuzz.campaign.blackbox import BlackBox
 from kafka_fuzz.campaign.canary import gone_in
 from kafka_fuzz.campaign.in_process import Loops, make_target
@@ -179,9 +181,21 @@ class Zygote:
                 return mutant, self._outcome(mutant, again)
         return last[0], Outcome(first.target, first.kind, f"{first.detail}, not alone", "", first.lie, first.why)
 
-    def _alone(self, mutant: Mutant) -> None:
+    def outcome_of(self, mutant: Mutant) -> Outcome:
+        """What one input does, in a process of its own."""
+        with tempfile.TemporaryFile() as answer:
+            status = self._forked(lambda: self._alone(mutant, answer))
+            if not os.WIFEXITED(status) or os.WEXITSTATUS(status):
+                return self._outcome(mutant, status)
+            answer.seek(0)
+            return msgspec.json.decode(answer.read(), type=Outcome)
+
+    def _alone(self, mutant: Mutant, answer: IO[bytes] | None = None) -> None:
         signal.setitimer(signal.ITIMER_PROF, HARD_SECONDS)
-        self.target.run(mutant)
+        outcome = self.target.run(mutant)
+        if answer is not None:
+            answer.write(msgspec.json.encode(outcome))
+            answer.flush()
 
     def _outcome(self, mutant: Mutant, status: int) -> Outcome:
         kind, detail = self._ending(status)

@@ -118,6 +118,9 @@ def say(campaign: Campaign, *, as_json: bool) -> None:
         return
     for target in campaign.plan.targets:
         click.echo(line_of(target, campaign.progress(target)))
+    for sung in campaign.sung:
+        if sung.gone:
+            click.echo(printable(f"  gone: {sung.id}; its canary shows {sung.key or 'no find'}", 300))
     shown = [find for find in campaign.finds() if not campaign.is_known(find.key)]
     for find in shown[:MOST_SHOWN]:
         mark = "new" if find.key not in campaign.old else "   "
@@ -154,5 +157,6 @@ def document(campaign: Campaign) -> dict[str, Any]:
             {"find": find, "new": find.key not in campaign.old, "known": campaign.is_known(find.key)}
             for find in campaign.finds()
         ],
+        "canaries": campaign.sung,
         "failures": campaign.failures(),
     }
