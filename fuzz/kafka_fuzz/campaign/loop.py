@@ -71,6 +71,8 @@ class Worker:
     skipped: int = 0
     spent: float = 0.0
     stopped: bool = False
+    began: float = field(default_factory=time.process_time)
+    parent: int = field(default_factory=os.getppid)
 
     def __post_init__(self) -> None:
         """Watch the loops, and the lines that nobody covered."""
@@ -80,14 +82,21 @@ class Worker:
     def run(self, seconds: float) -> None:
         """Run inputs for so many CPU-seconds of this process, or until the process that started it is gone."""
         rng = Random(f"{self.asked.stream}/{self.attempt}")
-        began, parent = time.process_time() - self.spent, os.getppid()
-        while not self.stopped and os.getppid() == parent:
+        while not self.is_over(seconds):
             for _ in range(CLOCK):
                 self.one(self._next(rng), rng)
-            self.spent = time.process_time() - began
-            self.tell()
-            if self.spent >= seconds:
-                return
+
+    def is_over(self, seconds: float) -> bool:
+        """Look at the clock, and tell the counts; whether it is time to stop."""
+        self.spent = time.process_time() - self.began
+        self.tell()
+        return self.stopped or self.spent >= seconds or os.getppid() != self.parent
+
+    def finish(self) -> None:
+        """Write what is not written yet."""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        self.finds.flush()
+        self.tell()
 
     def one(self, mutant: Mutant, rng: Random) -> Outcome | None:
         """Run one input; None if it was stepped over."""

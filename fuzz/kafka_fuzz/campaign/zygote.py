@@ -26,6 +26,7 @@ import msgspec
 
 from kafka_fuzz.campaign.blackbox import BlackBox
 from kafka_fuzz.campaign.canary import gone_in
+from kafka_fuzz.campaign.engine import drive, instrument
 from kafka_fuzz.campaign.in_process import Loops, make_target
 from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.loop import HARD_SECONDS, Worker
@@ -106,9 +107,11 @@ class Zygote:
 
         signal.signal(signal.SIGTERM, stop)
         worker.skipped = self.box.progress().skipped
-        worker.run(seconds)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        self.finds.flush()
+        if self.asked.engine == "atheris":
+            drive(worker, seconds)
+        else:
+            worker.run(seconds)
+        worker.finish()
 
     def _forked(self, work: Callable[[], None]) -> int:
         """Run *work* in a process of its own, under limits; give how that ended."""
@@ -260,6 +263,8 @@ def prepared(asked: Round, tell: Tell) -> Zygote:
     """Everything read, nothing started; KeyError or ImportError if there is no such target here."""
     target = make_target(asked.target)
     warm_up(asked)
+    if asked.engine == "atheris":
+        instrument(target.packages)
     corpus = Corpus(asked.directory, asked.target)
     zygote = Zygote(
         asked,
