@@ -24,6 +24,7 @@ RUN_HERE = {
     'kafkaproof smoke "fetch:python consumer.py"': ({0}, "consumer.py"),
     "kafkaproof cross kafka-python aiokafka reference --broker none": ({1}, "cross matrix"),
     "kafkaproof corpus export vendored": ({0}, "vendored"),
+    "kafkaproof fuzz run --targets reference,explain --seconds 5": ({0}, "executions"),
     "kafkaproof broker compare 3.9.2 4.4.0": ({1}, "cases changed from 3.9.2 to 4.4.0"),
 }
 # Those that need a broker are run where one is started.

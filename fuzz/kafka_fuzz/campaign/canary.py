@@ -61,6 +61,7 @@ def sing(directory: Path, known: Sequence[Known], targets: Sequence[str]) -> lis
     asked = sorted({rule.target for rule in known if rule.canary is not None} & set(targets))
     others = [sung for sung in read_sung(directory) if sung.target not in asked]
     found = [sung for target in asked for sung in sung_by(directory, target)]
+    (directory / STATE).mkdir(parents=True, exist_ok=True)
     put(directory / STATE / FILE, msgspec.json.encode([*others, *found]))
     return found
 

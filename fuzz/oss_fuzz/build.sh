@@ -1,0 +1,10 @@
+#!/bin/bash -eu
+# OSS-Fuzz runs this in its Python image; see google.github.io/oss-fuzz, "Integrating a Python project".
+# Another project's: put `pip3 install .` of your own package first, so that your sources are what is fuzzed.
+pip3 install "kafkaproof[fuzz,testees]"
+kafkaproof fuzz export "$OUT/exported"
+for program in "$OUT"/exported/fuzz_*.py; do
+  compile_python_fuzzer "$program"
+done
+mv "$OUT"/exported/*.zip "$OUT"/exported/*.dict "$OUT"
+rm -r "$OUT/exported"

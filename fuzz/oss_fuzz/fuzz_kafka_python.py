@@ -1,0 +1,11 @@
+#!/usr/bin/env python3
+"""Fuzzes kafka-python's record classes, with Kafkaproof's mutators and judge.
+
+libFuzzer runs this file again, for forks and merges: it has to be executable, and started by a path.
+"""
+
+import sys
+
+from kafka_fuzz.campaign.entry import main
+
+main("kafka-python", sys.argv)

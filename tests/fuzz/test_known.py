@@ -1,0 +1,96 @@
+"""Known finds: what is stepped over, what is no news, and how one hears that they are gone."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kafka_corpus.vectors import load_vectors
+from kafka_fuzz.campaign.canary import gone_in, sing
+from kafka_fuzz.campaign.known import ENOUGH, FILE, Canary, Known, Stepping, read_known
+from kafka_fuzz.campaign.shapes import snappy_claims
+from kafka_fuzz.mutate import Cell, Mutant, for_cell, mutate
+from kafka_fuzz.outcome import Outcome
+
+CELL = Cell(1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only")
+CLAIM = Cell(2, "snappy", "claim", "largest", "snappy_claim_wrong", "stream", "only")
+
+
+def plain(data: bytes, label: str) -> Mutant:
+    """Bytes of which little is known."""
+    return Mutant(data, "repair", (label,), None, CELL)
+
+
+def test_the_list_is_read(tmp_path: Path) -> None:
+    """The package's list and that of the folder count together; each of the package's has a canary."""
+    (tmp_path / FILE).write_text('[[known]]\nid = "x"\ntarget = "t"\nkeys = ["t|*"]\n')
+    packaged = read_known(tmp_path / "nowhere")
+    assert packaged
+    assert all(rule.canary for rule in packaged)
+    assert [rule.id for rule in read_known(tmp_path)] == [*(rule.id for rule in packaged), "x"]
+
+
+@pytest.mark.parametrize("text", ["[[known]]", "known = 3", '[[known]]\nid="x"\ntarget="t"\nkeys=[]\nshape="none"'])
+def test_a_wrong_list(text: str, tmp_path: Path) -> None:
+    """What is no list of known finds is one clear error."""
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ValueError, match="no list of known finds"):
+        read_known(tmp_path)
+
+
+def test_a_lie_is_stepped_over() -> None:
+    """Inputs with the lie, in the cells that the rule names, and no others; not for another target, nor once gone."""
+    rule = Known("id", "t", ("t|hang*",), lies=("inner_size_leads_nowhere",), cell={"codec": "gzip"})
+    mutant = for_cell(Random(0), CELL)
+    assert Stepping("t", [rule]).over(mutant)
+    assert not Stepping("t", [rule]).over(for_cell(Random(0), CELL._replace(codec="lz4")))
+    assert not Stepping("t", [rule]).over(for_cell(Random(0), CLAIM))
+    assert not Stepping("other", [rule]).over(mutant)
+    assert not Stepping("t", [rule], gone=["id"]).over(mutant)
+
+
+def test_a_claim_is_seen_in_the_bytes() -> None:
+    """Whoever made the input: a snappy block that claims hundreds of megabytes is seen; no valid case is."""
+    for magic in (0, 1, 2):
+        assert snappy_claims(for_cell(Random(0), CLAIM._replace(magic=magic)).data)
+    valid = [case.input for case in load_vectors(ops=("decode",)) if case.expect and case.expect.verdict == "valid"]
+    assert len(valid) > 100
+    assert not any(snappy_claims(data) for data in valid if isinstance(data, bytes))
+
+
+def test_any_bytes_have_a_shape() -> None:
+    """Looking for shapes never fails, whatever the bytes are."""
+    rng = Random(4)
+    assert {snappy_claims(mutate(rng, (b"", b"\0" * 40), "bytes").data) for _ in range(2000)} <= {True, False}
+
+
+def test_dear_ones_are_learnt() -> None:
+    """What hung twice is rarely run again; what only leaked an exception is."""
+    stepping, mutant = Stepping("t", []), plain(b"1", "size edge")
+    for _ in range(ENOUGH):
+        assert not stepping.over(mutant)
+        stepping.learn(mutant, Outcome("t", "hang"))
+    assert sum(stepping.over(mutant) for _ in range(1000)) > 900
+    stepping.learn(plain(b"1", "other"), Outcome("t", "leaked_exception"))
+    assert not stepping.over(plain(b"1", "other"))
+
+
+@pytest.mark.slow
+def test_canaries(tmp_path: Path) -> None:
+    """A canary that shows its find says so; one that shows nothing says that the find is gone."""
+    shown = 'canary = { cell = [0, "lz4", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }'
+    (tmp_path / FILE).write_text(
+        f'[[known]]\nid = "there"\ntarget = "kafka-python"\nkeys = ["kafka-python|hang|*"]\n{shown}\n'
+        '[[known]]\nid = "mended"\ntarget = "kafka-python"\nkeys = ["kafka-python|hang|*"]\ncanary = { hex = "00" }\n'
+    )
+    sung = {each.id: each for each in sing(tmp_path, read_known(tmp_path), ["kafka-python"])}
+    assert sung["there"].key.startswith("kafka-python|hang|")
+    assert not sung["there"].gone
+    assert sung["mended"].gone
+    assert gone_in(tmp_path) == ["mended"]
+
+
+def test_reproducers() -> None:
+    """A canary is the same input each time."""
+    assert Canary(cell=CELL).mutant() == Canary(cell=CELL).mutant()
+    assert Canary(hex="0102").mutant().data == b"\1\2"
