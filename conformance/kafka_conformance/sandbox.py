@@ -54,6 +54,8 @@ CALIBRATION_SECONDS: Final = 3.0
 HEAVY_SECONDS: Final = 6.0
 # One that works gets so much more time than one that sleeps: slow machines are no hangs.
 BUSY: Final = 3.0
+# Enough for who is known to hang: none that answers takes as long.
+KNOWN_BUSY: Final = 2.0
 # Who holds such a part of its memory when the time is over takes more and more of it: which limit it meets first
 # would be chance.
 GROWN: Final = 1 / 2
@@ -278,7 +280,7 @@ class Sandbox:
         memory = self.connection.memory if self.connection.local else 0
         if question.heavy:
             return Limit(max(HEAVY_SECONDS, self.seconds), much=int(memory * HEAVY_GROWN))
-        busy = 1.0 if self._learnt.hangs_over(question) else BUSY
+        busy = KNOWN_BUSY if self._learnt.hangs_over(question) else BUSY
         return Limit(self.seconds, busy, int(memory * GROWN))
 
     def _hung(self, question: Question, spent: float) -> Hung:
