@@ -16,8 +16,11 @@ from kafka_fuzz.broker.confirming import CONTEXT, Context, confirmed, ways
 from kafka_fuzz.broker.lanes import Asked, Lane, Taken
 from kafka_fuzz.broker.oracle import Lost, Oracle
 from kafka_fuzz.broker.payloads import Payloads
-from kafka_fuzz.broker_target import release_of, run_round
+from kafka_fuzz.broker_target import Turns, release_of, run_round
+from kafka_fuzz.campaign.known import Stepping
 from kafka_fuzz.campaign.rounds import Progress, Round
+from kafka_fuzz.campaign.store import Corpus
+from kafka_fuzz.finds import FindStore, read_all
 from kafka_fuzz.mutate import Cell, Mutant, own_seeds
 from kafka_records import TopicConfig
 
@@ -104,6 +107,34 @@ def test_a_broker_that_ends_is_noticed() -> None:
             oracle.turn(payloads.draw)
         assert lost.value.suspects
         oracle.close()
+
+
+@pytest.mark.broker
+def test_a_round_goes_on_with_another_broker(tmp_path: Path) -> None:
+    """A broker that ends is a find, is started again, and the round goes on; what ended it is not known here."""
+    target = f"broker:{RELEASE}"
+    turns = Turns(
+        Round(target, tmp_path, cpu_seconds=60),
+        RELEASE,
+        local.start(RELEASE),
+        FindStore(tmp_path),
+        Corpus(tmp_path, target),
+        Stepping(target, []),
+    )
+
+    def tell(progress: Progress) -> None:
+        if not turns.restarts:
+            turns.broker.kill()
+        turns.stopped = turns.restarts > 0 and progress.executions > before[-1]
+        before.append(progress.executions)
+
+    before = [0]
+    turns.run(tell)
+    turns.broker.stop()
+    assert turns.restarts == 1
+    assert [find.outcome.kind for find in read_all(tmp_path)] == ["crash"]
+    assert [find.outcome.detail for find in read_all(tmp_path)] == ["with others"]
+    assert before[-1] > before[1] > 0
 
 
 @pytest.mark.broker
