@@ -85,10 +85,7 @@ class Watch:
         return 0 < memory <= self.memory
 
     def own_seconds(self) -> float:
-        """Seconds since the watch began, without those in which it stood in line for a processor.
-
-        Of one that works those count in which it had one.
-        """
+        """Seconds since the watch began, without those in which it stood in line for a processor."""
         wall = self._at - self._began
         if self._first is None or self._last is None:
             return wall
@@ -96,8 +93,7 @@ class Watch:
         before = self._first.threads
         worked = max(seconds - before.get(thread, 0.0) for thread, seconds in self._last.threads.items())
         queued = self._last.queued - self._first.queued
-        counted = wall - max(queued, 0.0) if self.idle else 0.0
-        return min(wall, max(counted, worked, wall * LEAST_SHARE))
+        return min(wall, max(wall - max(queued, 0.0), worked, wall * LEAST_SHARE))
 
 
 def _tasks(leader: int) -> Iterator[Path]:
