@@ -29,6 +29,7 @@ from kafka_fuzz.broker.oracle import Judged, Lost, Oracle
 from kafka_fuzz.broker.payloads import Payloads
 from kafka_fuzz.broker.settings import settings_of
 from kafka_fuzz.campaign.known import Stepping, read_known
+from kafka_fuzz.campaign.pool import of_others, some
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.finds import FindStore, folder_of, put
@@ -44,7 +45,7 @@ CONFIG: Final = {"producer.id.expiration.check.interval.ms": "86400000"}
 MOST_AGAIN: Final = 24
 # Differences alike that are looked at again: what has one cause comes often.
 ENOUGH: Final = 3
-# Of what a corpus holds, so much is mutated, and nothing longer.
+# Of what the target's corpus holds, and of others', so much is mutated, and nothing longer.
 MOST_SEEDS: Final = 2000
 LONGEST: Final = 4096
 
@@ -98,7 +99,8 @@ class Turns:
     def _payloads(self, rng: Random) -> Payloads:
         magics = (2,) if behaviour(self.release).produce[0] > 2 else (0, 1, 2)
         kept = [self.corpus.data(entry) for entry in self.corpus.entries.values() if entry.size <= LONGEST]
-        seeds = (*corpus_seeds(), *rng.sample(kept, min(len(kept), MOST_SEEDS)))
+        others = [path.read_bytes() for path in some(rng, of_others(self.corpus), MOST_SEEDS)]
+        seeds = (*corpus_seeds(), *some(rng, kept, MOST_SEEDS), *(data for data in others if len(data) <= LONGEST))
         return Payloads(rng, seeds, magics=magics, profile=self.asked.profile)
 
     def _oracle(self, rng: Random) -> Oracle:
