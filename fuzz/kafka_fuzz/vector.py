@@ -81,7 +81,7 @@ class Judge:
                 lie = ""
             case "rejects_valid":
                 lie, where = "", prepared.place(told.entry)
-            case "wrong_data":
+            case "wrong_data" | "hang" if told.detail:
                 place = prepared.place(told.entry)
                 lie = self._telling(told.detail, lie)
                 where = "" if lie else place

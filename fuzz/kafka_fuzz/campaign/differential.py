@@ -195,7 +195,8 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
                 rounds.run(tell)
             finally:
                 rounds.remember()
-                finds.flush()
+                if not rounds.stopped:  # whoever says stop does not wait for thousands of counts
+                    finds.flush()
     finally:
         signal.signal(signal.SIGTERM, before)
         corpus.close()

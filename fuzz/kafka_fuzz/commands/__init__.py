@@ -17,6 +17,7 @@ class LateFuzz(Late):
         "run": ("kafka_fuzz.commands.run:run", "Fuzz targets for a while, and say what is new."),
         "export": ("kafka_fuzz.commands.export:export", "Write entry points for OSS-Fuzz, with seeds and dictionary."),
         "reach": ("kafka_fuzz.commands.reach:reach", "Say who can bring a find about: producers, or a broker."),
+        "side": ("kafka_fuzz.commands.side:side", "Fuzz with Jazzer or Go's engine on the same corpus."),
         "bench": ("kafka_fuzz.commands.bench:bench", "Compare the profiles: buckets, lines, executions."),
         "triage": ("kafka_fuzz.commands.triage:triage", "Fold, reduce and draft what campaigns found."),
         "promote": ("kafka_fuzz.commands.promote:promote_command", "Make finds cases of the corpus."),

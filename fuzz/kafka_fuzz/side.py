@@ -1,0 +1,287 @@
+"""Side targets: other engines on codecs in other languages, fed from a campaign's corpus and feeding it.
+
+`go test -fuzz` and Jazzer see coverage inside the codec, which we do not; they take
+no mutator and know no formats.  So their harnesses (`fuzz/side`) mend sizes and
+checksums, and what the engines keep is mended here in the same way before
+anybody else gets it.  Whatever made a harness fall, and every new input, is then
+put to the testee itself: what counts as a find, and under which key, is said in
+one place, by `differential`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from ast import literal_eval
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from kafka_conformance.connect import CannotRun, connect
+from kafka_conformance.connect.known import find
+from kafka_conformance.testees.built import build, default_directory
+from kafka_conformance.testees.recipe import Recipe
+from kafka_fuzz.campaign.loop import as_it_is
+from kafka_fuzz.campaign.store import FOLDER, Corpus
+from kafka_fuzz.differential import Differential
+from kafka_fuzz.finds import FindStore
+from kafka_fuzz.mutate import corpus_seeds, own_seeds
+from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, mended
+from kafka_records.constants import LOG_OVERHEAD
+
+SOURCES: Final = Path(__file__).parents[1] / "side"
+# The function of each testee's adapter that decodes a log.
+GO: Final = {"franz-go": "decode", "sarama": "decode", "kafka-go": "decodeRecords"}
+JAVA: Final = "java-kafka-clients"
+TESTEES: Final = {"go": tuple(GO), "jazzer": (JAVA,)}
+JAZZER: Final = "com.code-intelligence:jazzer:0.30.0"
+DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+BUILD_SECONDS: Final = 1200
+HEADER: Final = b"go test fuzz v1\n"
+LAST: Final = "last.bin"
+LONGEST: Final = 4096
+# An engine that ends at once, again and again, does not work.
+MOST_STARTS: Final = 50
+MOST_OUTPUT: Final = 400
+
+
+@dataclass(slots=True)
+class SideReport:
+    """What a side target did.
+
+    Attributes:
+        testee: who was fuzzed.
+        starts: of the engine, which ends with its process.
+        fed, kept: inputs that it got, and new ones that it gave.
+        suspects: inputs over which the harness fell; *finds* of them and of those kept are new finds' keys.
+    """
+
+    testee: str
+    starts: int = 0
+    fed: int = 0
+    kept: int = 0
+    suspects: int = 0
+    finds: list[str] = field(default_factory=list)
+
+
+def mend_log(log: bytes) -> bytes:
+    """Every entry with its true size and checksum; what is behind the last whole one becomes part of one."""
+    out, at = [], 0
+    while len(log) - at >= LOG_OVERHEAD:
+        size = INT32.unpack_from(log, at + SIZE_AT)[0]
+        end = at + LOG_OVERHEAD + size
+        if size < 0 or end > len(log):
+            end = len(log)
+        out.append(mended(log[at:end]))
+        at = end
+    return b"".join([*out, log[at:]])
+
+
+@dataclass(slots=True)
+class Engine:
+    """An engine that has been built.
+
+    Attributes:
+        corpus: its folder of inputs.
+        said: where its harness writes what it fell over.
+        argv: with `{seconds}`.
+        folder: where it runs.
+    """
+
+    corpus: Path
+    said: Path
+    argv: Sequence[str]
+    folder: Path
+    is_go: bool
+
+    def feed(self, inputs: Iterator[bytes]) -> int:
+        """Write *inputs* into its corpus."""
+        count = 0
+        for data in inputs:
+            path = self.corpus / sha256(data).hexdigest()
+            path.write_bytes(go_entry(data) if self.is_go else data)
+            count += 1
+        return count
+
+    def run(self, seconds: float) -> int:
+        """Run it for so many seconds, again whenever it ends; how often it was started.  Raises `CannotRun`."""
+        end, starts = time.monotonic() + seconds, 0
+        while (left := end - time.monotonic()) > 1:
+            starts += 1
+            self._once(left)
+            with suppress(FileNotFoundError):  # what it would run first, and fall over, from now on
+                shutil.rmtree(self.folder / "testdata")
+        return starts
+
+    def _once(self, left: float) -> None:
+        argv = [part.replace("{seconds}", str(int(left))) for part in self.argv]
+        environment = os.environ | {"KAFKAPROOF_SIDE": str(self.said)}
+        with (self.folder / "output.txt").open("wb") as output:
+            engine = subprocess.Popen(
+                argv,
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            began = time.monotonic()
+            try:
+                code = engine.wait(timeout=left + 10)
+            except subprocess.TimeoutExpired:
+                code = 1  # nothing but an input that never ends keeps it so long
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(engine.pid, signal.SIGKILL)
+                engine.wait()
+        if code:
+            self._take_last()
+            if time.monotonic() - began < 1 and not any(self.said.iterdir()):
+                said = (self.folder / "output.txt").read_text(errors="replace")
+                raise CannotRun(f"the engine ended at once: {said[-MOST_OUTPUT:]}")
+
+    def _take_last(self) -> None:
+        """The input with which the process ended."""
+        with suppress(FileNotFoundError):
+            data = (self.said / LAST).read_bytes()
+            log = data[4 : 4 + int.from_bytes(data[:4], "big")]
+            (self.said / f"died-{sha256(log).hexdigest()[:16]}.bin").write_bytes(log)
+
+    def inputs(self) -> Iterator[bytes]:
+        """What is in its corpus."""
+        for path in sorted(self.corpus.iterdir()):
+            data = path.read_bytes()
+            if self.is_go:
+                if data.startswith(HEADER):
+                    yield from (
+                        quoted(line) for line in data[len(HEADER) :].splitlines() if line.startswith(b"[]byte(")
+                    )
+            else:
+                yield data
+
+    def suspects(self) -> list[bytes]:
+        """The inputs over which the harness fell."""
+        return [path.read_bytes() for path in sorted(self.said.glob("*-*.bin"))]
+
+
+def go_entry(data: bytes) -> bytes:
+    """*data* as a file of Go's corpus."""
+    escaped = "".join(map("\\x{:02x}".format, data))
+    return HEADER + f'[]byte("{escaped}")\n'.encode()
+
+
+def quoted(line: bytes) -> bytes:
+    r"""The bytes in a line of Go's corpus files.
+
+    >>> quoted(rb'[]byte("a\x00\"")'), quoted("[]byte(\"\u00e9\")".encode())
+    (b'a\x00"', b'\xc3\xa9')
+    """
+    inner = line[len(b"[]byte(") : line.rindex(b")")]
+    # Go writes printable characters as they are, in UTF-8; as bytes they are escapes to Python.
+    escaped = b"".join(b"\\x%02x" % byte if byte >= 0x80 else bytes((byte,)) for byte in inner)
+    return bytes(literal_eval("b" + escaped.decode("ascii")))
+
+
+def make(kind: str, testee: str, work: Path) -> Engine:
+    """Build the engine of *kind* for *testee* below *work*.  Raises `CannotRun`."""
+    known = find(testee)
+    if known is None or known.recipe is None or testee not in TESTEES[kind]:
+        raise CannotRun(f"{kind} has no side target {testee}", f"there are {', '.join(TESTEES[kind])}")
+    if missing := known.missing():
+        raise CannotRun(f"{testee} cannot run: {', '.join(missing)} is not installed")
+    shutil.rmtree(work / "said", ignore_errors=True)
+    for folder in (work / "corpus" / "FuzzDecode", work / "said"):
+        folder.mkdir(parents=True, exist_ok=True)
+    return _go(known.recipe, work) if kind == "go" else _jazzer(known.recipe, work)
+
+
+def _go(recipe: Recipe, work: Path) -> Engine:
+    for name in ("main.go", "go.mod", "go.sum"):
+        shutil.copyfile(recipe.folder / name, work / name)
+    harness = (SOURCES / "go" / "fuzz_test.go").read_text(encoding="utf-8")
+    (work / "fuzz_test.go").write_text(harness.replace("DECODE(", f"{GO[recipe.name]}("), encoding="utf-8")
+    _run(["go", "test", "-c", "-fuzz=FuzzDecode", "-o", "side.test", "."], work)
+    flags = ["-test.run=^$", "-test.fuzz=FuzzDecode", f"-test.fuzzcachedir={work / 'corpus'}", "-test.parallel=1"]
+    argv = [str(work / "side.test"), *flags, "-test.fuzzminimizetime=1x", "-test.fuzztime={seconds}s"]
+    return Engine(work / "corpus" / "FuzzDecode", work / "said", argv, work, True)
+
+
+def _jazzer(recipe: Recipe, work: Path) -> Engine:
+    built, jars = build(recipe), default_directory() / JAZZER.replace(":", "-")
+    if not (jars / ".whole").exists():
+        pom = work / "pom.xml"
+        group, artifact, version = JAZZER.split(":")
+        pom.write_text(POM.format(group=group, artifact=artifact, version=version), encoding="utf-8")
+        _run(["mvn", "-B", "-q", f"{DEPENDENCY_PLUGIN}:copy-dependencies", f"-DoutputDirectory={jars}"], work)
+        (jars / ".whole").touch()
+    classes = work / "classes"
+    classes.mkdir(exist_ok=True)
+    _run(["javac", "-d", str(classes), "-cp", f"{built}/lib/*", str(SOURCES / "jazzer" / "Side.java")], work)
+    corpus = work / "corpus" / "FuzzDecode"
+    argv = ["java", "-Xmx1500m", "-cp", f"{classes}:{built}/lib/*:{jars}/*", "com.code_intelligence.jazzer.Jazzer"]
+    argv += ["--target_class=Side", "--instrumentation_includes=org.apache.kafka.**", "--keep_going=1000000"]
+    return Engine(corpus, work / "said", [*argv, "-max_total_time={seconds}", "-timeout=5", str(corpus)], work, False)
+
+
+POM: Final = (
+    "<project><modelVersion>4.0.0</modelVersion><groupId>side</groupId><artifactId>side</artifactId>"
+    "<version>1</version><dependencies><dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+    "<version>{version}</version></dependency></dependencies></project>"
+)
+
+
+def _run(argv: Sequence[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(
+            argv, cwd=folder, capture_output=True, timeout=BUILD_SECONDS, stdin=subprocess.DEVNULL, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotRun(f"{argv[0]} does not run: {error}") from error
+    if done.returncode:
+        said = (done.stdout + done.stderr).decode(errors="replace").strip()
+        raise CannotRun(f"{argv[0]} did not build the side target: {said[-MOST_OUTPUT:]}")
+
+
+def run_side(kind: str, testee: str, seconds: float, directory: Path) -> SideReport:
+    """Fuzz *testee* with the engine *kind* for so many seconds; *directory* is a campaign's.  Raises `CannotRun`."""
+    target = f"side:{testee}"
+    work = directory / "state" / "side" / testee
+    engine = make(kind, testee, work)
+    known = set(_seeds(directory))
+    report = SideReport(testee, fed=engine.feed(iter(sorted(known))))
+    report.starts = engine.run(seconds)
+    suspects = engine.suspects()
+    new = [log for log in dict.fromkeys(map(mend_log, engine.inputs())) if log and log not in known]
+    report.suspects, report.kept = len(suspects), len(new)
+    corpus, finds = Corpus(directory, target), FindStore(directory, testee)
+    for log in new:
+        corpus.keep(as_it_is(log), f"kept by {kind}")
+    corpus.close()
+    report.finds = list(_judged(testee, [*suspects, *new], finds))
+    return report
+
+
+def _judged(testee: str, inputs: Sequence[bytes], finds: FindStore) -> Iterator[str]:
+    """Put *inputs* to the testee itself; the keys of new finds."""
+    with Differential([connect(testee)], patient=True) as session:
+        for judgement in session.run(map(as_it_is, inputs), lambda: True):
+            for outcome in judgement.outcomes:
+                if finds.add(outcome, judgement.mutant, version=session.testees[0].hello.version):
+                    yield outcome.key
+    finds.flush()
+
+
+def _seeds(directory: Path) -> Iterator[bytes]:
+    """Ours, and all that the campaign's targets have kept."""
+    yield from own_seeds()
+    yield from corpus_seeds()
+    for path in sorted((directory / FOLDER).glob("*/*.bin")):
+        if path.stat().st_size <= LONGEST:
+            yield path.read_bytes()
