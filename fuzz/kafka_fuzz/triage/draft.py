@@ -34,7 +34,7 @@ def title(find: Folded) -> str:
     what = " ".join(filter(None, (outcome.kind.replace("_", " "), detail)))
     where = f" in {outcome.function}" if outcome.function else ""
     right = f" ({find.right})" if outcome.kind == "accepts_invalid" else ""
-    return f"{outcome.target}: {what}{where}{right}"
+    return printable(f"{outcome.target}: {what}{where}{right}")
 
 
 def slug(find: Folded) -> str:
@@ -91,7 +91,7 @@ def facts(find: Folded) -> Iterator[tuple[str, str]]:
     """What there is to say in one line each."""
     outcome = find.outcome
     yield "severity", f"{find.severity}, {find.state}"
-    yield "target", f"{outcome.target} {find.version}".strip()
+    yield "target", printable(f"{outcome.target} {find.version}".strip())
     if outcome.why:
         yield "it said", printable(outcome.why)
     yield "the reference", "reads it" if find.right == "ok" else f"refuses it: {find.right}"
@@ -99,10 +99,11 @@ def facts(find: Folded) -> Iterator[tuple[str, str]]:
     if find.why_not:
         yield "not reduced", printable(find.why_not)
     if find.labels:
-        yield "made by", f"{find.profile}: {', '.join(find.labels)}"
-    yield "seen", f"{find.count:,} times, first after {find.seconds:.1f} CPU-seconds"
+        yield "made by", printable(f"{find.profile}: {', '.join(find.labels)}")
+    times = "once" if find.count == 1 else f"{find.count:,} times"
+    yield "seen", f"{times}, first after {find.seconds:.1f} CPU-seconds"
     if find.also:
-        yield "also in", ", ".join(find.also)
+        yield "also in", printable(", ".join(find.also))
     for key in find.keys:
         yield "key", printable(key)
 

@@ -125,6 +125,9 @@ def triaged(
     was reduced before, in the first of *roots*, is not reduced again.
     """
     finds = gathered(roots)
+    if against is not None and against.is_dir():
+        # What was found last night is asked again, though nobody came upon it tonight.
+        finds = gathered([against]) | finds
     before = {key: each for each in read(roots[0]) for key in each.keys}
     old = old_keys(against) if against is not None else frozenset()
     known = read_known(roots[0])

@@ -1,0 +1,204 @@
+"""The report's files."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from kafka_conformance.cli import installed_version
+from kafka_conformance.hostile import printable
+from kafka_conformance.reporting.hexview import explained
+from kafka_conformance.reporting.html import asset, policy_hash, words
+from kafka_conformance.reporting.markdown import code
+from kafka_conformance.reporting.sarif import LEVELS, SCHEMA
+from kafka_fuzz.finds import put
+from kafka_fuzz.outcome import CLASSES, GOOD
+from kafka_fuzz.reporting.curves import COLOURS, chart
+from kafka_fuzz.reporting.night import GROWING, Night
+from kafka_fuzz.triage.draft import facts, title
+from kafka_fuzz.triage.folding import FILE, FOLDER, Folded
+
+FINGERPRINT: Final = "kafkaproof-fuzz/v1"
+# Of finds and lies, on a page that is for reading.
+MOST_EXPLAINED: Final = 200
+MOST_MARKDOWN: Final = 60
+MOST_LIES: Final = 30
+
+
+def write_all(night: Night, out: Path) -> list[Path]:
+    """Write the report into *out*; the paths."""
+    out.mkdir(parents=True, exist_ok=True)
+    files = {
+        "index.html": page(night).encode(),
+        "summary.md": summary(night).encode(),
+        "report.ndjson": b"".join(msgspec.json.encode(line) + b"\n" for line in night.lines()),
+        "junit.xml": junit(night),
+        "report.sarif": msgspec.json.format(msgspec.json.encode(sarif(night)), indent=2) + b"\n",
+    }
+    for name, content in files.items():
+        put(out / name, content)
+    return [out / name for name in files]
+
+
+def page(night: Night) -> str:
+    """One page that needs nothing else, and has no script."""
+    style = asset("page.css") + _own("fuzz.css")
+    loader = PackageLoader("kafka_fuzz.reporting", "assets")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    targets = night.targets()
+    charts = {
+        about: Markup(chart({target: night.curve(target, what) for target in targets}, about))  # ours
+        for what, about in GROWING.items()
+    }
+    totals = next(night.lines())
+    return environment.get_template("fuzz.html").render(
+        night=night,
+        totals=totals,
+        targets=[_target(night, target, number % COLOURS) for number, target in enumerate(targets)],
+        charts=charts,
+        finds=[_find(find, number) for number, find in enumerate(night.finds)],
+        lies=night.by_lie(),
+        most_lies=MOST_LIES,
+        words=words,
+        style=Markup(style),  # our own file
+        style_hash=policy_hash(style),
+    )
+
+
+def _own(name: str) -> str:
+    return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
+
+
+def _target(night: Night, target: str, colour: int) -> dict[str, Any]:
+    rounds = night.of(target)
+    last, seconds = rounds[-1], sum(each.cpu_seconds for each in rounds)
+    executions = sum(each.executions for each in rounds)
+    open_ = [find for find in night.open() if find.outcome.target == target]
+    return {
+        "name": printable(target, 100),
+        "version": printable(last.version, 60),
+        "colour": colour,
+        "executions": executions,
+        "seconds": seconds,
+        "speed": executions / seconds if seconds else 0.0,
+        "last": last,
+        "restarts": sum(each.restarts for each in rounds),
+        "skipped": sum(each.skipped for each in rounds),
+        "finds": len(open_),
+        "failure": printable(next((each.failure for each in rounds if each.failure), ""), 300),
+    }
+
+
+def _find(find: Folded, number: int) -> dict[str, Any]:
+    shown = explained("", find.data) if number < MOST_EXPLAINED else None
+    return {
+        "name": find.name,
+        "title": printable(title(find), 200),
+        "state": find.state,
+        "severity": find.severity,
+        "size": len(find.data),
+        "facts": list(facts(find)),
+        "hex": find.data.hex(),
+        "rows": [] if shown is None else shown["rows"],
+        "summary": "" if shown is None else shown["summary"],
+    }
+
+
+def summary(night: Night) -> str:
+    """A summary in Markdown."""
+    totals = next(night.lines())
+    states = ", ".join(f"{count:,} {state}" for state, count in night.states().items())
+    rows = ["## Fuzzing", "", f"{states}. {totals['executions']:,} executions, {totals['cpu_seconds']:,.0f} CPU-s.", ""]
+    rows.append("| target | executions | a CPU-second | lines | cells | outcomes | open finds |")
+    rows.append("|---|--:|--:|--:|--:|--:|--:|")
+    for number, target in enumerate(night.targets()):
+        one = _target(night, target, number)
+        last = one["last"]
+        counts = f"{last.lines:,} | {last.cells:,} | {last.buckets:,} | {one['finds']:,}"
+        name = code(f"{one['name']} {one['version']}".strip())
+        rows.append(f"| {name} | {one['executions']:,} | {one['speed']:,.0f} | {counts} |")
+    reached = totals["cells"]
+    rows += ["", f"Format cells: {reached:,} of {totals['cells_reachable']:,}.", ""]
+    rows += [f"Failure of the harness: {code(each.target)} {code(each.failure)}" for each in night.failures()]
+    rows += ["| state | severity | bytes | find | hex |", "|---|---|--:|---|---|"]
+    for find in night.finds[:MOST_MARKDOWN]:
+        shown = code(find.data.hex(), 120)
+        rows.append(f"| {find.state} | {words(find.severity)} | {len(find.data):,} | {code(title(find))} | {shown} |")
+    if len(night.finds) > MOST_MARKDOWN:
+        rows.append(f"\nand {len(night.finds) - MOST_MARKDOWN:,} more in the report")
+    return "\n".join(rows) + "\n"
+
+
+def junit(night: Night) -> bytes:
+    """A test case for each open key, a failure where it is new; one for each failure of the harness."""
+    root = Element("testsuites", name="kafkaproof fuzz")
+    for target in dict.fromkeys([*night.targets(), *(find.outcome.target for find in night.finds)]):
+        finds = [find for find in night.open() if find.outcome.target == target]
+        broken = [each for each in night.of(target) if each.failure]
+        keys = [(key, find) for find in finds for key in find.keys]
+        new = sum(find.state == "new" for _, find in keys)
+        counts = {"tests": len(keys) + len(broken), "failures": new, "errors": len(broken), "skipped": len(keys) - new}
+        suite = SubElement(
+            root, "testsuite", {"name": printable(target)} | {name: str(count) for name, count in counts.items()}
+        )
+        for key, find in keys:
+            one = SubElement(suite, "testcase", classname=printable(target), name=printable(key))
+            kind, message = ("failure", title(find)) if find.state == "new" else ("skipped", "known")
+            told = SubElement(
+                one, kind, {"message": printable(message)} | ({"type": find.severity} if kind == "failure" else {})
+            )
+            told.text = find.data.hex() if len(find.data) <= 4096 else f"{find.name}.bin"
+        for each in broken:
+            one = SubElement(suite, "testcase", classname=printable(target), name=f"round {each.number}")
+            SubElement(one, "error", type="harness", message=printable(each.failure))
+    indent(root)
+    text: bytes = tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def sarif(night: Night) -> dict[str, Any]:
+    """A SARIF document: a rule for each class of outcome, fingerprints made of keys."""
+    rules = [kind for kind in CLASSES if kind not in GOOD]
+    results = [_result(find, number, rules) for number, find in enumerate(night.finds, 1)]
+    driver = {
+        "name": "kafkaproof fuzz",
+        "version": installed_version(),
+        "rules": [{"id": kind, "shortDescription": {"text": words(kind)}} for kind in rules],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {"id": "kafkaproof-fuzz/"},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {"CAMPAIGN": {"description": {"text": "the directory of the campaign"}}},
+        "invocations": [{"executionSuccessful": not night.failures()}],
+        "results": results,
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _result(find: Folded, line: int, rules: list[Any]) -> dict[str, Any]:
+    outcome = find.outcome
+    place = {
+        "artifactLocation": {"uri": f"{FOLDER}/{FILE}", "uriBaseId": "CAMPAIGN"},
+        "region": {"startLine": line},
+    }
+    logical = {"name": printable(outcome.function or outcome.target), "kind": "function"}
+    states = {"new": "new", "known": "unchanged", "gone": "absent"}
+    return {
+        "ruleId": outcome.kind,
+        "ruleIndex": rules.index(outcome.kind),
+        "level": LEVELS.get(find.severity, "error"),
+        "message": {"text": f"{printable(title(find))}. {printable(outcome.why)}".strip()},
+        "locations": [{"physicalLocation": place, "logicalLocations": [logical]}],
+        "partialFingerprints": {FINGERPRINT: sha256(find.key.encode()).hexdigest()},
+        "baselineState": states[find.state],
+        "properties": {"key": printable(find.key), "severity": find.severity, "hex": find.data.hex()[:8192]},
+    }

@@ -1,0 +1,135 @@
+"""What a campaign came to: its rounds, how it grew, which cells it reached, and its finds after triage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kafka_conformance.judge import SEVERITIES
+from kafka_fuzz.campaign.rounds import RoundReport
+from kafka_fuzz.campaign.store import INDEX, read_index
+from kafka_fuzz.cells import NO_LIE, Cell, reachable
+from kafka_fuzz.commands.triage import document
+from kafka_fuzz.finds import read_all
+from kafka_fuzz.triage.folding import Folded
+
+LOG: Final = "log.ndjson"
+# What grows, and how it is called.
+GROWING: Final = {"buckets": "outcomes told apart", "lines": "lines covered", "cells": "format cells filled"}
+
+
+class Point(NamedTuple):
+    """A moment of one target: CPU-seconds that it has had, and what there was by then."""
+
+    seconds: float
+    value: int
+
+
+class Reached(NamedTuple):
+    """Cells of one kind: how many were reached, of how many."""
+
+    name: str
+    reached: int
+    among: int
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """A campaign.
+
+    Attributes:
+        rounds: as the log has them.
+        cells: reached by inputs that were kept, of those that `model` can reach.
+        finds: after triage, the worst first.
+    """
+
+    rounds: tuple[RoundReport, ...]
+    cells: frozenset[Cell]
+    finds: tuple[Folded, ...]
+
+    def targets(self) -> list[str]:
+        """Who was fuzzed."""
+        return list(dict.fromkeys(each.target for each in self.rounds))
+
+    def of(self, target: str) -> list[RoundReport]:
+        """The rounds of *target*."""
+        return [each for each in self.rounds if each.target == target]
+
+    def curve(self, target: str, what: str) -> list[Point]:
+        """How *what* grew for *target*, round by round."""
+        points, seconds = [Point(0.0, 0)], 0.0
+        for each in self.of(target):
+            seconds += each.cpu_seconds
+            points.append(Point(seconds, max(points[-1].value, getattr(each, what))))
+        return points
+
+    def open(self) -> list[Folded]:
+        """Finds that are still there."""
+        return [find for find in self.finds if find.open]
+
+    def states(self) -> dict[str, int]:
+        """How many finds are new, known and gone."""
+        counts = Counter(find.state for find in self.finds)
+        return {state: counts[state] for state in ("new", "known", "gone")}
+
+    def severities(self) -> dict[str, int]:
+        """How many open finds there are of each severity, the worst first."""
+        counts = Counter(find.severity for find in self.open())
+        return {severity: counts[severity] for severity in SEVERITIES if counts[severity]}
+
+    def failures(self) -> list[RoundReport]:
+        """Rounds in which the harness could not do its work."""
+        return [each for each in self.rounds if each.failure]
+
+    def by_format(self) -> list[Reached]:
+        """Cells by magic and codec."""
+        return _by(self.cells, lambda cell: f"v{cell.magic} {cell.codec}")
+
+    def by_lie(self) -> list[Reached]:
+        """Cells by lie, those first of which most is missing."""
+        found = _by(self.cells, lambda cell: cell.lie or NO_LIE)
+        return sorted(found, key=lambda each: (each.reached / each.among, each.name))
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Everything, as the lines of a file."""
+        yield {
+            "kind": "night",
+            "targets": self.targets(),
+            "executions": sum(each.executions for each in self.rounds),
+            "cpu_seconds": round(sum(each.cpu_seconds for each in self.rounds), 3),
+            "cells": len(self.cells),
+            "cells_reachable": len(reachable()),
+            "states": self.states(),
+            "severities": self.severities(),
+            "failures": len(self.failures()),
+        }
+        yield from ({"kind": "round"} | msgspec.to_builtins(each) for each in self.rounds)
+        yield from ({"kind": "cells"} | each._asdict() for each in (*self.by_format(), *self.by_lie()))
+        yield from ({"kind": "find"} | document(find) for find in self.finds)
+
+
+def _by(cells: frozenset[Cell], name: Any) -> list[Reached]:
+    among, reached = Counter(map(name, reachable())), Counter(map(name, cells))
+    return [Reached(each, reached[each], among[each]) for each in sorted(among)]
+
+
+def read_night(root: Path, finds: list[Folded]) -> Night:
+    """The campaign below *root*; ValueError where there is no log."""
+    try:
+        text = (root / LOG).read_bytes()
+    except OSError as error:
+        raise ValueError(f"{root} holds no campaign: {error}") from error
+    rounds = []
+    for line in text.splitlines():
+        try:
+            rounds.append(msgspec.json.decode(line, type=RoundReport))
+        except msgspec.MsgspecError:
+            continue  # a campaign was killed while it wrote
+    kept = {entry.cell for path in (root / "corpus").glob(f"*/{INDEX}") for entry in read_index(path)[0]}
+    kept |= {find.cell for find in read_all(root)}
+    return Night(tuple(rounds), frozenset(kept) & reachable(), tuple(finds))

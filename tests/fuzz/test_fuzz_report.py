@@ -1,0 +1,114 @@
+"""The report of a campaign: one truth in JSON lines, and pages and files that say the same."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from kafka_conformance.reporting.html import policy_hash
+from kafka_fuzz.campaign.rounds import RoundReport
+from kafka_fuzz.commands import fuzz
+from kafka_fuzz.finds import FindStore
+from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.reduce.bench import TARGET, finds
+from kafka_fuzz.reduce.predicates import as_mutant
+from kafka_fuzz.reporting.night import Night, Point
+from kafka_fuzz.targets import TARGETS
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m"
+
+
+def campaign(root: Path) -> Path:
+    """Two rounds, two finds; what the target says in one is hostile."""
+    target = TARGETS[TARGET]()
+    store = FindStore(root)
+    for data in finds().values():
+        store.add(target.run(as_mutant(data)), as_mutant(data), version=HOSTILE)
+    store.add(Outcome(TARGET, "crash", HOSTILE, why=HOSTILE), as_mutant(b"nothing"), version="1")
+    rounds = [
+        RoundReport(TARGET, number, 1, executions=100, cpu_seconds=2.0, buckets=buckets, lines=50, version=HOSTILE)
+        for number, buckets in enumerate((10, 14))
+    ]
+    (root / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in rounds) + b'{"cut off')
+    return root
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a report was written."""
+    root = campaign(tmp_path_factory.mktemp("campaign"))
+    out = root / "report"
+    done = CliRunner().invoke(fuzz, ["report", "--dir", str(root), "--out", str(out)])
+    assert done.exit_code == 1, done.output
+    return out
+
+
+def lines(report: Path) -> list[dict[str, object]]:
+    """The truth."""
+    return [msgspec.json.decode(line) for line in (report / "report.ndjson").read_bytes().splitlines()]
+
+
+def test_every_file_has_every_find(report: Path) -> None:
+    """JUnit has a test case and SARIF a result for each find of the JSON lines, the page and the summary name them."""
+    found = [line for line in lines(report) if line["kind"] == "find"]
+    assert len(found) == 3
+    cases = ElementTree.fromstring((report / "junit.xml").read_bytes()).findall(".//testcase")
+    results = msgspec.json.decode((report / "report.sarif").read_bytes())["runs"][0]["results"]
+    assert len(cases) == len(results) == 3
+    prints = {result["partialFingerprints"]["kafkaproof-fuzz/v1"] for result in results}
+    assert len(prints) == 3
+    page, summary = (report / "index.html").read_text(), (report / "summary.md").read_text()
+    for find in found:
+        assert str(find["hex"]) in page
+        assert str(find["hex"])[:60] in summary
+
+
+def test_rounds_that_are_cut_off_are_left_out(report: Path) -> None:
+    """A line that was not written whole is no round, and the others count."""
+    first, *rest = lines(report)
+    assert first["executions"] == 200
+    assert [line["buckets"] for line in rest if line["kind"] == "round"] == [10, 14]
+
+
+def test_a_curve_is_over_processor_time() -> None:
+    """Points are at the CPU-seconds that the target has had, and values never fall."""
+    rounds = [
+        RoundReport(TARGET, number, 1, cpu_seconds=seconds, buckets=buckets)
+        for number, (seconds, buckets) in enumerate(((2.0, 5), (1.0, 3)))
+    ]
+    curve = Night(tuple(rounds), frozenset(), ()).curve(TARGET, "buckets")
+    assert curve == [Point(0.0, 0), Point(2.0, 5), Point(3.0, 5)]
+
+
+def test_hostile_text_stays_text(report: Path) -> None:
+    """What a target says is escaped everywhere, and the page has no script and allows none."""
+    page = (report / "index.html").read_text()
+    assert "<script" not in page
+    assert "\x1b" not in page + (report / "summary.md").read_text()
+    assert "<script" not in (report / "summary.md").read_text()
+    style = re.search(r"<style>(.*)</style>", page, re.DOTALL)
+    assert style is not None
+    assert policy_hash(style[1]) in unescape(page)
+
+
+def test_a_round_that_failed_fails_the_report(tmp_path: Path) -> None:
+    """A harness that could not do its work is never reported as clean."""
+    failed = RoundReport(TARGET, 0, 1, failure="it executed nothing")
+    (tmp_path / "log.ndjson").write_bytes(msgspec.json.encode(failed) + b"\n")
+    done = CliRunner().invoke(fuzz, ["report", "--dir", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 3
+    assert "it executed nothing" in (tmp_path / "out" / "index.html").read_text()
+    assert 'errors="1"' in (tmp_path / "out" / "junit.xml").read_text()
+
+
+def test_no_campaign_is_one_clear_error(tmp_path: Path) -> None:
+    """A folder without a log is refused."""
+    done = CliRunner().invoke(fuzz, ["report", "--dir", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert "holds no campaign" in done.output
