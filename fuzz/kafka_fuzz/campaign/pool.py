@@ -52,7 +52,8 @@ def some(rng: Random, items: list[T], most: int) -> list[T]:
 def of_others(corpus: Corpus) -> list[Path]:
     """What other targets of the campaign have kept."""
     try:
-        folders = sorted(path for path in (corpus.root / FOLDER).iterdir() if path.name != folder_name(corpus.target))
+        own = folder_name(corpus.target)
+        folders = sorted(path for path in (corpus.root / FOLDER).iterdir() if path.name != own and path.name[0] != ".")
     except FileNotFoundError:
         return []
     return [folder / name for folder in folders for name in names_in(folder)]

@@ -17,6 +17,7 @@ from typing import Final
 
 from kafka_fuzz.campaign.canary import Sung, sing
 from kafka_fuzz.campaign.known import Known, read_known
+from kafka_fuzz.campaign.merge import recover
 from kafka_fuzz.campaign.plan import Memory, Plan, log_round, remember, remembered
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, found_by
 from kafka_fuzz.campaign.running import Heard, Running
@@ -93,6 +94,7 @@ class Campaign:
     def __post_init__(self) -> None:
         """Read what the folder holds."""
         plan = self.plan
+        recover(plan.directory)
         self.memory = remembered(plan.directory)
         if plan.seed is not None:
             self.memory = Memory(plan.seed, self.memory.next_round)

@@ -81,7 +81,7 @@ class Zygote:
             if left <= 0:
                 return
             before = self.box.executions
-            status = self._forked(lambda left=left: self._work(left))  # type: ignore[misc]  # mypy infers no default
+            status = self.forked(lambda left=left: self._work(left))  # type: ignore[misc]  # mypy infers no default
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
                 return
             self._died(status)
@@ -113,7 +113,7 @@ class Zygote:
             worker.run(seconds)
         worker.finish()
 
-    def _forked(self, work: Callable[[], None]) -> int:
+    def forked(self, work: Callable[[], None]) -> int:
         """Run *work* in a process of its own, under limits; give how that ended."""
         self.errors.seek(0)
         self.errors.truncate()
@@ -151,7 +151,7 @@ class Zygote:
         if self.stopping:
             return
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUR_FAULT:
-            self.failure = self._said()
+            self.failure = self.said()
             return
         last = self.box.last()
         if not last:
@@ -179,7 +179,7 @@ class Zygote:
         if first.kind == "hang":
             return last[0], first
         for mutant in last:
-            again = self._forked(lambda mutant=mutant: self._alone(mutant))  # type: ignore[misc]  # as above
+            again = self.forked(lambda mutant=mutant: self._alone(mutant))  # type: ignore[misc]  # as above
             if not os.WIFEXITED(again) or os.WEXITSTATUS(again) not in (0, OUR_FAULT):
                 return mutant, self._outcome(mutant, again)
         return last[0], Outcome(first.target, first.kind, f"{first.detail}, not alone", "", first.lie, first.why)
@@ -187,15 +187,19 @@ class Zygote:
     def outcome_of(self, mutant: Mutant) -> Outcome:
         """What one input does, in a process of its own."""
         with tempfile.TemporaryFile() as answer:
-            status = self._forked(lambda: self._alone(mutant, answer))
+            status = self.forked(lambda: self._alone(mutant, answer))
             if not os.WIFEXITED(status) or os.WEXITSTATUS(status):
                 return self._outcome(mutant, status)
             answer.seek(0)
             return msgspec.json.decode(answer.read(), type=Outcome)
 
-    def _alone(self, mutant: Mutant, answer: IO[bytes] | None = None) -> None:
+    def run_guarded(self, mutant: Mutant) -> Outcome:
+        """Run one input in this process, which is a worker, under the hard limit."""
         signal.setitimer(signal.ITIMER_PROF, HARD_SECONDS)
-        outcome = self.target.run(mutant)
+        return self.target.run(mutant)
+
+    def _alone(self, mutant: Mutant, answer: IO[bytes] | None = None) -> None:
+        outcome = self.run_guarded(mutant)
         if answer is not None:
             answer.write(msgspec.json.encode(outcome))
             answer.flush()
@@ -203,7 +207,7 @@ class Zygote:
     def _outcome(self, mutant: Mutant, status: int) -> Outcome:
         kind, detail = self._ending(status)
         lie = mutant.labels[0] if mutant.profile == "model" and mutant.labels else ""
-        return Outcome(self.target.name, kind, detail, "", lie, self._said()[-200:])
+        return Outcome(self.target.name, kind, detail, "", lie, self.said()[-200:])
 
     def _ending(self, status: int) -> tuple[OutcomeClass, str]:
         if not os.WIFSIGNALED(status):
@@ -211,11 +215,12 @@ class Zygote:
         number = os.WTERMSIG(status)
         if number in (signal.SIGPROF, signal.SIGKILL):
             return "hang", ""
-        if number == signal.SIGABRT and any(words in self._said() for words in NO_MEMORY):
+        if number == signal.SIGABRT and any(words in self.said() for words in NO_MEMORY):
             return "memory", "abort"
         return "crash", signal.Signals(number).name
 
-    def _said(self) -> str:
+    def said(self) -> str:
+        """The end of what the last worker wrote to its standard error."""
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace").strip()[-2000:]
 

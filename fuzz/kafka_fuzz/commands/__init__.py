@@ -15,6 +15,7 @@ class LateFuzz(Late):
     # Name, where it is defined, and what `--help` says without importing it.
     table: ClassVar[dict[str, tuple[str, str]]] = {
         "run": ("kafka_fuzz.commands.run:run", "Fuzz targets for a while, and say what is new."),
+        "merge": ("kafka_fuzz.commands.merge:merge", "Of inputs that do the same, keep the smallest."),
         "export": ("kafka_fuzz.commands.export:export", "Write entry points for OSS-Fuzz, with seeds and dictionary."),
         "reach": ("kafka_fuzz.commands.reach:reach", "Say who can bring a find about: producers, or a broker."),
         "side": ("kafka_fuzz.commands.side:side", "Fuzz with Jazzer or Go's engine on the same corpus."),

@@ -1,0 +1,173 @@
+"""Merging a corpus: of inputs that do the same, the smallest stays; nothing that was covered is lost.
+
+    python -m kafka_fuzz.campaign.merge TARGET --dir DIR
+
+Inputs are run again, the smallest first, in a process that may die; what does
+something first goes into a new folder.  Only when that has been read back and
+covers all that the old one did are the two swapped.  A merge that keeps nothing
+of something, or loses a line, a cell or an outcome, changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from argparse import ArgumentParser
+from collections.abc import Collection, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from kafka_fuzz.campaign.coverage import lines_of
+from kafka_fuzz.campaign.rounds import Round, folder_name
+from kafka_fuzz.campaign.store import FOLDER, INDEX, Corpus, Entry, read_index
+from kafka_fuzz.mutate import Mutant
+
+if TYPE_CHECKING:
+    from kafka_fuzz.campaign.zygote import Zygote
+
+NEW: Final = ".new"
+OLD: Final = ".old"
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """What a merge did.
+
+    Attributes:
+        target: whose corpus.
+        before, after: inputs.
+        refused: why nothing was changed; empty if it was.
+    """
+
+    target: str
+    before: int
+    after: int
+    refused: str = ""
+
+
+class Covered:
+    """What the inputs that are kept cover."""
+
+    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+        self.lines = {line for entry in entries for line in entry.lines}
+        self.cells = {entry.cell for entry in entries}
+        self.buckets = {entry.bucket for entry in entries}
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether *entry* adds something, which then counts."""
+        new = not self.lines.issuperset(entry.lines) or entry.cell not in self.cells or entry.bucket not in self.buckets
+        self.lines.update(entry.lines)
+        self.cells.add(entry.cell)
+        self.buckets.add(entry.bucket)
+        return new
+
+    def lost(self, other: Covered) -> str:
+        """What *other* covers and this does not."""
+        for name in ("lines", "cells", "buckets"):
+            missing = getattr(other, name) - getattr(self, name)
+            if missing:
+                return f"{len(missing)} {name} would be lost"
+        return ""
+
+
+def merge(zygote: Zygote) -> Merged:
+    """Merge the corpus of the zygote's target.  OSError where the disk does not take it."""
+    corpus, target = zygote.corpus, zygote.asked.target
+    place = beside(corpus.root, target, NEW)
+    unrun: set[str] = set()
+    while True:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        status = zygote.forked(lambda: write_merged(zygote, place, unrun))
+        guilty = sha256(zygote.box.last()[0].data).hexdigest() if status and zygote.box.last() else ""
+        if not guilty or guilty in unrun:
+            break
+        unrun.add(guilty)  # it did not die of it then, and does now: it is kept as it is
+    kept, _ = read_index(place / INDEX)
+    why = f"a worker died: {zygote.said() or status}" if status else checked(place, kept, corpus)
+    if why:
+        shutil.rmtree(place)
+        return Merged(target, len(corpus.entries), len(corpus.entries), why)
+    swap(corpus.root, target)
+    return Merged(target, len(corpus.entries), len(kept))
+
+
+def write_merged(zygote: Zygote, place: Path, unrun: Collection[str] = ()) -> None:
+    """Run everything but *unrun* again, and write what is to be kept into *place*."""
+    corpus, version = zygote.corpus, zygote.target.version
+    lines, covered = lines_of(zygote.target.packages, set()), Covered()
+    with (place / INDEX).open("wb") as index:
+        for entry in sorted(corpus.entries.values(), key=lambda entry: (entry.size, entry.sha)):
+            data = corpus.data(entry)
+            mutant = Mutant(data, entry.profile, entry.labels, None, entry.cell)
+            zygote.box.remember(mutant)
+            with lines.watch() as new:
+                if entry.sha not in unrun:
+                    zygote.run_guarded(mutant)
+            # What it was the first to do once counts too, unless that was in another release.
+            claimed = entry.lines if entry.version == version else ()
+            again = msgspec.structs.replace(entry, lines=tuple(sorted({*new, *claimed})), version=version)
+            if covered.takes(again) or entry.sha in unrun:
+                (place / f"{entry.sha}.bin").write_bytes(data)
+                index.write(msgspec.json.encode(again) + b"\n")
+        index.flush()
+        os.fsync(index.fileno())
+
+
+def checked(place: Path, kept: Sequence[Entry], corpus: Corpus) -> str:
+    """Why the folder *place* may not take the place of *corpus*; empty if it may."""
+    if corpus.entries and not kept:
+        return "nothing would be kept"
+    for entry in kept:
+        if sha256((place / f"{entry.sha}.bin").read_bytes()).hexdigest() != entry.sha:
+            return f"{entry.sha} was not written whole"
+    version = kept[0].version if kept else ""
+    old = Covered(list(corpus.entries.values()))
+    old.lines = {line for entry in corpus.entries.values() if entry.version == version for line in entry.lines}
+    return Covered(kept).lost(old)
+
+
+def beside(root: Path, target: str, ending: str) -> Path:
+    """The folder beside that of *target*, which no campaign reads."""
+    return root / FOLDER / f".{folder_name(target)}{ending}"
+
+
+def swap(root: Path, target: str) -> None:
+    """Put the new folder into the place of the old one; whoever is killed in between is helped by `recover`."""
+    place, old = root / FOLDER / folder_name(target), beside(root, target, OLD)
+    shutil.rmtree(old, ignore_errors=True)
+    place.rename(old)
+    beside(root, target, NEW).rename(place)
+    shutil.rmtree(old)
+
+
+def recover(root: Path) -> None:
+    """Put back what a merge was killed over."""
+    try:
+        found = [path for path in (root / FOLDER).iterdir() if path.name.startswith(".") and path.name.endswith(OLD)]
+    except FileNotFoundError:
+        return
+    for old in found:
+        place = old.with_name(old.name[1 : -len(OLD)])
+        if not place.exists():
+            old.rename(place)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Merge one target's corpus, and print what was done as JSON."""
+    from kafka_fuzz.campaign.zygote import prepared
+
+    parser = ArgumentParser(prog="python -m kafka_fuzz.campaign.merge")
+    parser.add_argument("target")
+    parser.add_argument("--dir", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    merged = merge(prepared(Round(given.target, given.dir), lambda _progress: None))
+    sys.stdout.buffer.write(msgspec.json.encode(merged))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

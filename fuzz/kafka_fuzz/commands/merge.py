@@ -1,0 +1,60 @@
+"""`kafkaproof fuzz merge`: of inputs that do the same, the smallest stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from kafka_conformance.cli import CANNOT_RUN
+from kafka_conformance.commands.saying import say_json
+from kafka_conformance.hostile import printable
+from kafka_fuzz.campaign.in_process import NAMES
+from kafka_fuzz.campaign.merge import Merged, recover
+from kafka_fuzz.campaign.plan import alone
+from kafka_fuzz.campaign.rounds import folder_name
+from kafka_fuzz.campaign.store import FOLDER
+
+
+@click.command()
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="kafkaproof-fuzz",
+    show_default=True,
+    help="Of the campaign.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.pass_context
+def merge(ctx: click.Context, directory: Path, *, as_json: bool) -> None:
+    """Make the corpora of targets in process smaller, without losing a line, a cell or an outcome."""
+    try:
+        with alone(directory):
+            recover(directory)
+            done = [merged(name, directory) for name in NAMES if (directory / FOLDER / folder_name(name)).is_dir()]
+    except BlockingIOError:
+        raise click.UsageError(f"a campaign runs in {directory}") from None
+    if as_json:
+        say_json(done)
+    else:
+        for each in done:
+            click.echo(printable(f"{each.target}: {each.before:,} inputs, now {each.after:,}", 300))
+    for each in done:
+        if each.refused:
+            click.echo(printable(f"{each.target}: nothing was changed, {each.refused}", 1000), err=True)
+    ctx.exit(CANNOT_RUN if any(each.refused for each in done) else 0)
+
+
+def merged(target: str, directory: Path) -> Merged:
+    """Merge one corpus, in a process of its own."""
+    command = [sys.executable, "-m", "kafka_fuzz.campaign.merge", target, "--dir", str(directory)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    try:
+        return msgspec.json.decode(done.stdout, type=Merged)
+    except msgspec.MsgspecError:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        return Merged(target, 0, 0, "".join(last) or f"it ended with {done.returncode}")

@@ -1,0 +1,77 @@
+"""Merging: smaller, and nothing lost; or nothing changed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kafka_fuzz.campaign.merge import Covered, Merged, beside, checked, recover, swap
+from kafka_fuzz.campaign.store import INDEX, Corpus, Entry
+from kafka_fuzz.mutate import Cell, Mutant
+
+CELLS = [Cell(2, "none", name, "small", "", "entry", "only") for name in ("crc", "size")]
+
+
+def mutant(data: bytes, cell: Cell = CELLS[0]) -> Mutant:
+    """Bytes of which nothing is known."""
+    return Mutant(data, "bytes", ("seed",), None, cell)
+
+
+def filled(root: Path, target: str = "explain") -> Corpus:
+    """Three inputs, the first two of which do the same."""
+    corpus = Corpus(root, target)
+    corpus.keep(mutant(b"0"), "b")
+    corpus.keep(mutant(b"1"), "b")
+    corpus.keep(mutant(b"22", CELLS[1]), "c")
+    corpus.close()
+    return corpus
+
+
+@pytest.mark.slow
+def test_merged(tmp_path: Path) -> None:
+    """The real command, on a real target: what adds nothing goes, what adds something stays under its hash."""
+    corpus = filled(tmp_path)
+    command = [sys.executable, "-m", "kafka_conformance", "fuzz", "merge", "--dir", str(tmp_path), "--json"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    (said,) = msgspec.json.decode(done.stdout, type=list[Merged])
+    assert (done.returncode, said.refused, said.before) == (0, "", 3), done.stderr
+    after = Corpus(tmp_path, "explain")
+    assert len(after.entries) == said.after < 3
+    assert after.cells >= corpus.cells
+    assert after.buckets >= corpus.buckets
+    assert after.lines > corpus.lines  # they were not known before
+    assert {path.name for path in after.folder.iterdir()} == {INDEX, *(f"{sha}.bin" for sha in after.entries)}
+
+
+def test_nothing_may_be_lost(tmp_path: Path) -> None:
+    """An empty result, a lost cell, and a file that is not what it is called are each a reason to refuse."""
+    corpus, merged = filled(tmp_path / "old"), filled(tmp_path / "new")
+    entries = list(merged.entries.values())
+    assert checked(merged.folder, entries, corpus) == ""
+    assert checked(merged.folder, [], corpus) == "nothing would be kept"
+    assert checked(merged.folder, entries[:2], corpus) == "1 cells would be lost"
+    (merged.folder / f"{entries[0].sha}.bin").write_bytes(b"half")
+    assert "not written whole" in checked(merged.folder, entries, corpus)
+
+
+def test_a_line_is_enough() -> None:
+    """An input is kept for one line that no smaller one covers."""
+    entry = Entry("1", 1, "bytes", (), CELLS[0], "b")
+    covered = Covered()
+    assert covered.takes(entry)
+    assert not covered.takes(entry)
+    assert covered.takes(msgspec.structs.replace(entry, lines=("m:1",)))
+
+
+def test_killed_while_swapping(tmp_path: Path) -> None:
+    """A merge that was killed between its two renames is undone; a swap that was not leaves the new folder."""
+    corpus = filled(tmp_path)
+    corpus.folder.rename(beside(tmp_path, "explain", ".old"))
+    assert Corpus(tmp_path, "explain").entries == {}
+    recover(tmp_path)
+    assert Corpus(tmp_path, "explain").entries == corpus.entries
+    beside(tmp_path, "explain", ".new").mkdir()
+    swap(tmp_path, "explain")
+    assert list(corpus.folder.iterdir()) == []
