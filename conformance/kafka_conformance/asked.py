@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Obse
 from kafka_conformance.protocol import AppendRequest, Misfit, Reply
 from kafka_corpus.wire import WireBatch
 
+_NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
 # Signals that come from people, process managers and the kernel's memory killer.
 _FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU})
 
@@ -64,6 +66,7 @@ class Learnt:
         doubtful: whether it left a trivial question unanswered; then it is asked one by one.
         takes_rows: whether it takes lines ahead of its replies; None until one of them was late.
         hung: the families of the questions that it hung over.
+        endings: how processes ended over a question that was their first.
     """
 
     many: bool | None = None
@@ -71,6 +74,16 @@ class Learnt:
     doubtful: bool = False
     takes_rows: bool | None = None
     hung: set[str] = field(default_factory=set)
+    endings: set[tuple[object, ...]] = field(default_factory=set)
+
+    def counts(self, ending: Observation, *, fresh: bool) -> bool:
+        """Whether *ending* is the doing of the question in hand; what ended a *fresh* process is remembered."""
+        mark = _mark(ending)
+        if mark is None:
+            return fresh
+        if fresh:
+            self.endings.add(mark)
+        return mark in self.endings
 
     def hangs_over(self, question: Question) -> bool:
         """Whether it is known to hang over such questions: it had all the time that there is, and needs no more."""
@@ -96,6 +109,16 @@ def many_line(name: str, questions: Iterable[Question]) -> bytes:
 def observe_reply(reply: Reply | Misfit) -> Observation:
     """What a line that names its question amounts to."""
     return observe(reply) if isinstance(reply, Reply) else Garbled(f"not a reply: {reply.why}")
+
+
+def _mark(ending: Observation) -> tuple[object, ...] | None:
+    """What two deaths of one defect share: signal or exit code, and the last words without numbers.
+
+    A signal without a word tells nothing: memory that an earlier case has spoilt ends a process like that.
+    """
+    words = _NUMBERS.sub("#", getattr(ending, "stderr", ""))
+    by_signal = getattr(ending, "signal", None)
+    return None if by_signal and not words else (type(ending), by_signal, getattr(ending, "exit_code", None), words)
 
 
 def died(observation: Observation) -> bool:

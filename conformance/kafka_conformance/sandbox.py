@@ -9,8 +9,9 @@ A testee that often falls over `many` gets lines only.
 A case with which the process died is asked once more, alone, in a fresh
 process, because a process may also be killed from outside, or fall over what
 an earlier case left behind.  Only a second death counts, except when the
-process was fresh already and ended in a way that nobody else causes (anything
-but the signals that people and the kernel send).
+process was fresh already, or ended just like one that was (the same signal or
+exit code, the same last words), in a way that nobody else causes (anything but
+the signals that people and the kernel send).
 """
 
 from __future__ import annotations
@@ -258,9 +259,9 @@ class Sandbox:
         self._fell_by = trouble
         if trouble is Trouble.LATE and self._learnt.takes_rows:
             observation = self._hung(question, spent)
-        elif trouble is Trouble.ENDED and fresh:
+        elif trouble is Trouble.ENDED:
             observation = child.ending()
-            if outside(observation):
+            if outside(observation) or not self._learnt.counts(observation, fresh=fresh):
                 self._child = None
                 return None
         else:
@@ -332,13 +333,16 @@ class Sandbox:
             return Answered(Skipped(NOT_ASKED, by_runner=True), 0.0)
         fresh = self._child is None or not self._child.asked
         answered = self._once(question)
-        if not died(answered.observation) or (fresh and not outside(answered.observation)):
+        if not died(answered.observation):
+            return answered
+        if not outside(answered.observation) and self._learnt.counts(answered.observation, fresh=fresh):
             return answered
         if question.heavy and isinstance(answered.observation, Exceeded):
             return answered  # that is what such a case is about, and takes long
         again = self._once(question)
-        deaths = 1 + died(again.observation)
-        return Answered(again.observation, again.seconds, deaths)
+        if died(again.observation):
+            self._learnt.counts(again.observation, fresh=True)
+        return Answered(again.observation, again.seconds, 1 + died(again.observation))
 
     def _once(self, question: Question) -> Answered:
         child = self._running()

@@ -247,6 +247,26 @@ def test_many_are_one_line(script: Script, sandbox: Make) -> None:
     assert [each.observation for each in made.ask([FINE] * 9 + [Question(b"last")])] == [ANSWERED] * 10
 
 
+@pytest.mark.parametrize(
+    ("what", "starts"),
+    [
+        ("os._exit(3)", 1),
+        ("os.write(2, b'panic: index 7\\n'); os._exit(2)", 1),
+        # Without a word: memory that an earlier case has spoilt ends a process like that.
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 2),
+    ],
+)
+def test_a_death_like_one_that_counted_is_believed(what: str, starts: int, script: Script, sandbox: Make) -> None:
+    """What ended a fresh process is not asked again, in another, if the next one ends with the same words."""
+    made = sandbox(script(misbehaving(what)))
+    first = list(made.ask([FINE, BAD, FINE]))
+    before = made.tally.starts
+    second = list(made.ask([FINE, BAD, FINE]))
+
+    assert [each.observation for each in first] == [each.observation for each in second]
+    assert (before, made.tally.starts - before) == (3, starts)
+
+
 def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> None:
     """A process that had done nothing before needs no second death to be believed."""
     made = sandbox(script(misbehaving("os._exit(1)")))
