@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,8 +14,11 @@ from click.testing import CliRunner
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.sealing import INT32
+from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.reduce import Budget, NotShown, reduce, reduced
+from kafka_fuzz.reduce.asking import asking
 from kafka_fuzz.reduce.bench import TARGET, finds, good_batches, measure
+from kafka_fuzz.reduce.forked import forked
 from kafka_fuzz.reduce.predicates import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts
 from kafka_fuzz.reduce.shapes import opened, render, shape_of
 from kafka_fuzz.targets import TARGETS
@@ -188,3 +193,31 @@ def test_minimise_refuses_what_shows_nothing(tmp_path: Path) -> None:
     assert CliRunner().invoke(fuzz, ["minimise", str(path), "--target", TARGET]).exit_code == 3
     assert CliRunner().invoke(fuzz, ["minimise", str(path), "--target", "nobody"]).exit_code == 3
     assert CliRunner().invoke(fuzz, ["minimise", "no such find", "--target", TARGET]).exit_code == 2
+
+
+def test_a_testee_in_its_own_process_is_asked() -> None:
+    """A find of a program that speaks the protocol is reduced over the pipe, many candidates at a time."""
+    with asking("miniature:ignores_crc", ["reference"]) as who:
+        data = bytearray(good_batches())
+        data[CRC_OFFSET_V2] ^= 0xFF
+        done = who.reduced(bytes(data))
+    assert done.outcome is not None
+    assert done.outcome.kind == "accepts_invalid"
+    assert len(done.data) == BATCH_V2.size
+    assert rule_of(done.data) == rule_of(bytes(data))
+
+
+def test_what_kills_a_process_is_an_outcome() -> None:
+    """A target that dies of an input, by a signal or by going, is asked about the next one all the same."""
+
+    def run(data: bytes) -> Outcome:
+        if data == b"signal":
+            os.kill(os.getpid(), signal.SIGUSR1)
+        if data == b"exit":
+            os._exit(3)
+        return Outcome("mortal", "ok")
+
+    ask = forked("mortal", run)
+    assert (ask(b"signal").kind, ask(b"signal").detail) == ("crash", "SIGUSR1")
+    assert (ask(b"exit").kind, ask(b"exit").detail) == ("crash", "exit code 3")
+    assert ask(b"neither").kind == "ok"
