@@ -66,7 +66,8 @@ def test_killed(tmp_path: Path) -> None:
     for find in read_all(tmp_path):
         assert len(finds.input_of(tmp_path, find)) == find.size
     assert run("--targets", "kafka-python", "--seconds", 2, "--dir", tmp_path).returncode == 1
-    assert [report.number for report in read_log(tmp_path)] == [1]
+    numbers = [report.number for report in read_log(tmp_path)]
+    assert numbers == list(range(1, len(numbers) + 1))  # 0 was killed
 
 
 @pytest.mark.slow
@@ -101,6 +102,17 @@ def test_usage(wrong: list[str], tmp_path: Path) -> None:
     """What cannot be asked for is said at once: exit code 2, and no folder."""
     assert run(*wrong, "--dir", tmp_path / "d").returncode == 2
     assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.slow
+def test_atheris(tmp_path: Path) -> None:
+    """libFuzzer as the engine: the same folder, the same log, finds of the same kinds."""
+    pytest.importorskip("atheris")
+    done = run("--targets", "kafka-python", "--seconds", 4, "--engine", "atheris", "--dir", tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert all(report.engine == "atheris" and report.executions for report in read_log(tmp_path))
+    assert len(Corpus(tmp_path, "kafka-python").lines) > 100
+    assert any(read_all(tmp_path))
 
 
 def wait_for(truth: object, seconds: float = 60.0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,6 +69,8 @@ def run(
         raise click.UsageError(f"there is no target {', '.join(map(repr, wrong)) or 'named'}")
     if minutes and seconds:
         raise click.UsageError("--minutes and --seconds say the same; give one of them")
+    if engine == "atheris" and find_spec("atheris") is None:
+        raise click.UsageError("atheris is not installed: pip install 'kafkaproof[fuzz]'; --engine own needs nothing")
     spent = seconds or (minutes or 1.0) * 60
     plan = Plan(names, directory.resolve(), spent, jobs, seed, profile, engine, round_seconds)
     campaign = ran(plan)
