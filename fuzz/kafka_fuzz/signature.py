@@ -10,7 +10,7 @@ from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung
 MOST: Final = 100
 # What differs from one input to the next: quoted text, hexadecimal, numbers.
 _VARIES: Final = re.compile(
-    r"'[^']*'|\"[^\"]*\"|\b0x[0-9a-fA-F]+"
+    r"(?:/[\w.@+-]+){2,}|'[^']*'|\"[^\"]*\"|\b0x[0-9a-fA-F]+"
     r"|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]+\b|(?<=got )[0-9a-f]+\b|(?<=expected )[0-9a-f]+\b"
     r"|(?<![A-Za-z_])-?\d[\d.,]*"
 )

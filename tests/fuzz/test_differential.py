@@ -182,6 +182,7 @@ def test_crashes_are_told_apart_by_what_does_not_vary() -> None:
     assert of_ending(Crashed(signal=11)) == ("signal 11", "")
     assert of_ending(Hung(1.0)) == ("", "")
     assert normal("got 9f, expected c3") == normal("got ab, expected 01")
+    assert normal("Error: at (/home/me/a/b.js") == normal("Error: at (/root/x/b.js")
 
 
 def test_where_it_happened() -> None:
