@@ -11,7 +11,9 @@ import pytest
 
 from kafka_fuzz import finds
 from kafka_fuzz.campaign.plan import read_log, remembered
+from kafka_fuzz.campaign.rounds import RoundReport
 from kafka_fuzz.campaign.store import Corpus
+from kafka_fuzz.campaign.supervisor import Standing
 from kafka_fuzz.finds import read_all
 
 
@@ -127,3 +129,14 @@ def is_quiet(directory: Path) -> bool:
     """Whether no process has *directory* in its arguments any more."""
     done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     return f"--dir {directory}" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "cpu_seconds", "fails"),
+    [(0, 0.0, True), (0, 9.0, True), (100, 0.1, False), (100, 9.0, True)],
+)
+def test_a_round_that_executed_nothing(before: int, cpu_seconds: float, fails: bool) -> None:
+    """It is a failure, unless the campaign was over before it had begun and the target ran in earlier rounds."""
+    standing = Standing(executions=before)
+    standing.take(RoundReport("x", 1, 1, cpu_seconds=cpu_seconds))
+    assert bool(standing.failures) is fails

@@ -58,7 +58,9 @@ class Standing:
         self.cpu_seconds += report.cpu_seconds
         self.skipped += report.skipped
         self.restarts += report.restarts
-        failure = report.failure or ("" if report.executions or report.interrupted else "it executed nothing")
+        # The last round may be over before it has begun; that says nothing of a target that ran before.
+        idle = not report.executions and not report.interrupted and not (self.executions and report.cpu_seconds < LEAST)
+        failure = report.failure or ("it executed nothing" if idle else "")
         self.in_a_row = self.in_a_row + 1 if failure else 0
         if failure:
             self.failures.append(failure)
