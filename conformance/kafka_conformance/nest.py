@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -67,6 +68,8 @@ def _heed(testee: Testee, line: socket.socket, tell: dict[int, int]) -> bool:
             for other in (pipes[3], *tell.values()):
                 os.close(other)
             _be(testee, pipes[:3])
+        with suppress(OSError):
+            os.setpgid(pid, pid)  # here too: whoever is told of it may end the group before it has come to that
         tell[pid] = pipes[3]
         os.write(pipes[3], b"%d\n" % pid)
         for pipe in pipes[:3]:
@@ -92,7 +95,7 @@ def _be(testee: Testee, pipes: list[int]) -> NoReturn:
     """Be the child: serve over *pipes*, and end as an interpreter does."""
     code = 1
     try:
-        os.setsid()
+        os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for number, pipe in enumerate(pipes):

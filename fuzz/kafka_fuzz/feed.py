@@ -113,6 +113,7 @@ class Feed(Sandbox):
         # Rows are for batches that did not come back: there, replies have to come singly.
         self._learnt.many = False
         self.calibrate(trivial_decodes())
+        self._before = Cost.of(self._running().pid)
         return hello
 
     def stop(self) -> None:

@@ -57,14 +57,14 @@ def hatched(nest: Nest) -> Hatched:
 
 
 def test_hatched_children_serve(nest: Nest) -> None:
-    """Each child is a process of its own in a session of its own, and speaks the protocol over its own pipes."""
+    """Each child is a process of its own in a group of its own, and speaks the protocol over its own pipes."""
     first, second = nest.hatch(), nest.hatch()
     hello = protocol.request_line(protocol.HelloRequest())
     replies = [protocol.parse_hello(says(child, hello).strip()) for child in (first, second)]
 
     assert [getattr(reply, "protocol", None) for reply in replies] == [protocol.PROTOCOL] * 2
     assert first.pid != second.pid
-    assert [os.getsid(child.pid) for child in (first, second)] == [first.pid, second.pid]
+    assert [os.getpgid(child.pid) for child in (first, second)] == [first.pid, second.pid]
     assert [end(child) for child in (first, second)] == [0, 0]
 
 
