@@ -1,6 +1,6 @@
 """How a testee's process comes to be: as a command of its own, or forked from one that has loaded it.
 
-Either way it leads a session of its own, so that its whole group can be killed,
+Either way it leads a group of its own, so that its whole group can be killed,
 under limits that `/bin/sh` sets before anything of the testee runs.
 """
 

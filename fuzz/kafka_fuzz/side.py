@@ -1,7 +1,7 @@
 """Side targets: other engines on codecs in other languages, fed from a campaign's corpus and feeding it.
 
 `go test -fuzz` and Jazzer see coverage inside the codec, which we do not; they take
-no mutator and know no formats.  So their harnesses (`harnesses`) mend sizes and
+no mutator and know no formats.  So their harnesses (`fuzz/side`) mend sizes and
 checksums, and what the engines keep is mended here in the same way before
 anybody else gets it.  Whatever made a harness fall, and every new input, is then
 put to the testee itself: what counts as a find, and under which key, is said in
@@ -35,7 +35,8 @@ from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, mended
 from kafka_records.constants import LOG_OVERHEAD
 
-SOURCES: Final = Path(__file__).parent / "harnesses"
+# Harnesses are in a checkout, not in what is installed, as testees in other languages are.
+SOURCES: Final = Path(os.environ.get("KAFKAPROOF_SIDE") or Path(__file__).parents[1] / "side")
 # The function of each testee's adapter that decodes a log.
 GO: Final = {"franz-go": "decode", "sarama": "decode", "kafka-go": "decodeRecords"}
 JAVA: Final = "java-kafka-clients"
@@ -191,6 +192,8 @@ def quoted(line: bytes) -> bytes:
 
 def make(kind: str, testee: str, work: Path) -> Engine:
     """Build the engine of *kind* for *testee* below *work*.  Raises `CannotRun`."""
+    if testee in TESTEES[kind] and not SOURCES.is_dir():
+        raise CannotRun("the harnesses of side targets are in a checkout only", "KAFKAPROOF_SIDE names their folder")
     if testee not in TESTEES[kind]:
         raise CannotRun(f"{kind} has no side target {testee}", f"there are {', '.join(TESTEES[kind])}")
     known = find(testee)

@@ -11,7 +11,7 @@ from kafka_conformance.cli import kafkaproof
 from kafka_conformance.connect import CannotRun
 from kafka_fuzz.campaign.store import FOLDER, Corpus
 from kafka_fuzz.mutate import own_seeds
-from kafka_fuzz.side import SOURCES, TESTEES, go_entry, make, mend_log, quoted, run_side
+from kafka_fuzz.side import TESTEES, go_entry, make, mend_log, quoted, run_side
 from kafka_records import RecordFormatError, decode
 
 
@@ -49,8 +49,9 @@ def kind(log: bytes) -> str:
 
 def test_every_side_target_has_a_harness(tmp_path: Path) -> None:
     """Each engine has its source in the checkout, and refuses a testee that is not of its language."""
-    assert (SOURCES / "go" / "fuzz_test.go").is_file()
-    assert (SOURCES / "jazzer" / "Side.java").is_file()
+    harnesses = Path(__file__).parents[2] / "fuzz" / "side"
+    assert (harnesses / "go" / "fuzz_test.go").is_file()
+    assert (harnesses / "jazzer" / "Side.java").is_file()
     for engine in TESTEES:
         with pytest.raises(CannotRun, match="no side target kafkajs"):
             make(engine, "kafkajs", tmp_path)
