@@ -197,7 +197,8 @@ def make(kind: str, testee: str, work: Path) -> Engine:
     if testee not in TESTEES[kind]:
         raise CannotRun(f"{kind} has no side target {testee}", f"there are {', '.join(TESTEES[kind])}")
     known = find(testee)
-    assert known is not None and known.recipe is not None  # none of ours is in Python
+    assert known is not None
+    assert known.recipe is not None  # none of ours is in Python
     if missing := known.missing():
         raise CannotRun(f"{testee} cannot run: {', '.join(missing)} is not installed")
     shutil.rmtree(work / "said", ignore_errors=True)
