@@ -18,6 +18,8 @@ __all__ = ["Hopeless", "TooLong", "guard"]
 Hopeless = Callable[[FrameType | None], bool]
 # How long such a loop is waited for: fifty times what a small input takes.
 PATIENCE: Final = 0.01
+# Functions that the interpreter calls by itself: what is raised in them goes nowhere.
+SWALLOWING: Final = frozenset({"__del__", "gc_callback"})
 
 
 class TooLong(BaseException):
@@ -40,7 +42,9 @@ def guard(seconds: float, hopeless: Hopeless | None = None) -> Iterator[None]:
     def ring(_signal: int, frame: FrameType | None) -> None:
         nonlocal left
         left -= step
-        if left <= step / 2 or (hopeless is not None and hopeless(frame)):
+        if frame is not None and frame.f_code.co_name in SWALLOWING:
+            signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE, step)  # again, as soon as it is over
+        elif left <= step / 2 or (hopeless is not None and hopeless(frame)):
             raise TooLong
 
     signal.signal(signal.SIGVTALRM, ring)

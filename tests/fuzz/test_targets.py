@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from kafka_fuzz import finds
+from kafka_fuzz.guard import TooLong, guard
 from kafka_fuzz.mutate import Cell, Mutant, mutate, own_seeds
 from kafka_fuzz.outcome import CLASSES, GOOD, Outcome, severity
 from kafka_fuzz.targets import TARGETS, Target
@@ -58,6 +59,24 @@ def test_whatever_it_does(ask: object, kind: str, detail: str) -> None:
     assert (outcome.kind, outcome.detail) == (kind, detail)
     assert outcome.function == f"{__name__}.{ask.__name__}"  # type: ignore[attr-defined]
     assert outcome.is_find
+
+
+def test_what_the_interpreter_calls_by_itself_is_not_ended() -> None:
+    """An exception in a finalizer goes nowhere, so the guard waits until it is over, and rings then."""
+
+    class Slow:
+        def __del__(self) -> None:
+            until = time.process_time() + 0.3
+            while time.process_time() < until:
+                pass
+
+    def block() -> None:
+        Slow()
+        while True:
+            time.process_time()
+
+    with pytest.raises(TooLong), guard(0.05):
+        block()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
