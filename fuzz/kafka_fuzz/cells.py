@@ -94,7 +94,7 @@ def entry_cells(data: bytes, start: int, index: int, count: int) -> set[Cell]:
     layout = layout_of(data[start + MAGIC_OFFSET])
     if start + layout.size > len(data):
         return set()
-    values = dict(zip((field.name for field in layout.fields), layout.struct.unpack_from(data, start), strict=True))
+    values = layout.values(data, start)
     number = values["attributes"] & 0x07
     codec = COMPRESSIONS[number] if number < len(COMPRESSIONS) else "unknown"
     position = position_of(index, count)
