@@ -21,7 +21,7 @@ def batch(seed: int, index: int) -> Batch:
     """The batch at *index* of a series."""
     chance = Random(f"{seed}:{index}")
     magic = chance.choice((0, 1, 2, 2, 2))
-    # A v1 wrapper below offset 0, or below its last message, is written by both and read by neither (NST-10).
+    # A v1 wrapper below offset 0, or below its last message, is read by neither (NST-10).
     base = pick(chance, (0, 10, 2**40), (INT64_MAX, INT64_MAX - 5, -1 if magic == 2 else 1))
     control = chance.random() < (0.15 if magic == 2 else 0.02)
     held = tuple(records(chance, magic, base, control=control))
