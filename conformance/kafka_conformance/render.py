@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Final
@@ -61,15 +62,21 @@ def console(file: IO[str] | None = None) -> Console:
     return made if made.is_terminal else Console(file=file, highlight=False, width=PIPED_WIDTH, no_color=True)
 
 
-def show(report: Report, on: Console, most: int = MOST_FINDINGS) -> None:
-    """Print *report*, with at most *most* lines of findings."""
+@contextmanager
+def trimmed(on: Console) -> Iterator[None]:
+    """Print *on* a terminal as ever, and elsewhere without the spaces that tables fill their last column with."""
     if on.is_terminal:
-        _show(report, on, most)
+        yield
         return
     with on.capture() as captured:
-        _show(report, on, most)
-    # Tables fill their last column with spaces.
+        yield
     on.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def show(report: Report, on: Console, most: int = MOST_FINDINGS) -> None:
+    """Print *report*, with at most *most* lines of findings."""
+    with trimmed(on):
+        _show(report, on, most)
 
 
 def _show(report: Report, on: Console, most: int) -> None:
@@ -84,14 +91,13 @@ def _show(report: Report, on: Console, most: int) -> None:
 
 def show_together(reports: Sequence[Report], not_run: Mapping[str, str], folder: Path, on: Console) -> None:
     """Print one line for each testee: findings by severity, score, and whether it is certified."""
-    with on.capture() as captured:
+    with trimmed(on):
         on.print(_side_by_side(reports, on))
         for name, why in not_run.items():
             on.print(Text(f"not run  {name}: {printable(why)}", style="yellow"))
         on.print()
         on.print(Text(f"full results     {folder}/*/summary.txt"))
         on.print(Text(f"as a page        kafkaproof report {folder} --out DIR"))
-    on.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def _side_by_side(reports: Sequence[Report], on: Console) -> Table:

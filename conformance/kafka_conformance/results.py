@@ -129,49 +129,58 @@ def read(path: Path) -> Results:
     Raises:
         Unusable: there is no such file, or no header in it, or a line is broken.
     """
-    try:
-        whole = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-    except OSError as error:
-        raise Unusable(f"{path}: {error.strerror}") from error
+    whole = whole_lines(path)
     if not whole:
         raise Unusable(f"{path}: there is no header")
-    footer = whole.pop() if len(whole) > 1 and whole[-1].startswith(_FOOTER_START) else None
+    end = whole.pop() if len(whole) > 1 and whole[-1].startswith(_FOOTER_START) else None
     try:
         header = _headers.decode(whole[0])
         lines = tuple(map(_lines.decode, whole[1:]))
-        return Results(header, lines, None if footer is None else _checked(footer, b"".join(whole), path))
+        footer = None if end is None else _footers.decode(end)
     except msgspec.DecodeError as error:
         raise Unusable(f"{path}: not a result: {error}") from error
+    if footer:
+        check_footer(footer.sha256, whole, path)
+    return Results(header, lines, footer)
 
 
-def _checked(line: bytes, before: bytes, path: Path) -> Footer:
-    footer = _footers.decode(line)
-    if footer.sha256 != hashlib.sha256(before).hexdigest():
+def whole_lines(path: Path) -> list[bytes]:
+    """The lines in *path*, without a torn last one.  Raises `Unusable`."""
+    try:
+        return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    except OSError as error:
+        raise Unusable(f"{path}: {error.strerror}") from error
+
+
+def check_footer(sha256: str, before: Iterable[bytes], path: Path) -> None:
+    """Raise `Unusable` unless *sha256*, which the footer gives, is that of the lines *before* it."""
+    if sha256 != hashlib.sha256(b"".join(before)).hexdigest():
         raise Unusable(f"{path}: its footer does not fit what stands before it")
-    return footer
 
 
-class Writer:
-    """Writes a result file, line by line; `finish` makes it complete."""
+class LineWriter:
+    """Writes a file of lines; each is with the operating system when `write` returns.
 
-    def __init__(self, path: Path, header: Header, earned: Iterable[Line] = ()) -> None:
+    The file is there with its header and what was earned before, or as it was.
+    """
+
+    def __init__(self, path: Path, header: msgspec.Struct, earned: Iterable[msgspec.Struct] = ()) -> None:
         """Start *path* anew with *header* and what was *earned* before."""
         self.path = path
         self._hash = hashlib.sha256()
         beside = path.with_suffix(".part")
         self._file = beside.open("wb", buffering=0)
-        self._write(_encoder.encode(header) + b"\n" + _joined(earned))
+        self.write([header])
+        self.write(earned)
         beside.replace(path)
 
-    def write(self, lines: Iterable[Line]) -> None:
+    def write(self, lines: Iterable[msgspec.Struct]) -> None:
         """Add *lines*."""
-        self._write(_joined(lines))
+        self._write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
 
-    def finish(self, **totals: Any) -> None:
-        """Add the footer and close; *totals* are its fields but the hash."""
-        footer = Footer(sha256=self._hash.hexdigest(), **totals)
-        self._write(_encoder.encode(footer) + b"\n")
-        self.close()
+    def sha256(self) -> str:
+        """The hash of every byte until now."""
+        return self._hash.hexdigest()
 
     def close(self) -> None:
         """Close, complete or not."""
@@ -184,8 +193,13 @@ class Writer:
             view = view[self._file.write(view) or 0 :]
 
 
-def _joined(lines: Iterable[Line]) -> bytes:
-    return b"".join(_encoder.encode(line) + b"\n" for line in lines)
+class Writer(LineWriter):
+    """Writes a result file; `finish` makes it complete."""
+
+    def finish(self, **totals: Any) -> None:
+        """Add the footer and close; *totals* are its fields but the hash."""
+        self.write([Footer(sha256=self.sha256(), **totals)])
+        self.close()
 
 
 def check_same_run(old: Header, new: Header) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -26,12 +26,17 @@ DEFAULT_REPORT: Final = "kafkaproof-results"
 FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
 
 
-def _formats(_ctx: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in names:
-        if name not in FORMATS:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}")
-    return names
+def named(formats: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
+    """What reads `--format`: names with commas in between, each of them one of *formats*."""
+
+    def read(_ctx: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in text.split(",") if name.strip())
+        for name in names:
+            if name not in formats:
+                raise click.BadParameter(f"{name!r} is none of {', '.join(formats)}")
+        return names
+
+    return read
 
 
 def _declared(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> tuple[deviations.Deviation, ...]:
@@ -46,7 +51,7 @@ declared_option = click.option(
     help="Known deviations (TOML); strict, one that no longer happens fails the run.",
 )  # fmt: skip
 formats_option = click.option(
-    "--format", "formats", callback=_formats, default="json", metavar="NAME,…", help=f"{', '.join(FORMATS)}."
+    "--format", "formats", callback=named(FORMATS), default="json", metavar="NAME,…", help=f"{', '.join(FORMATS)}."
 )
 
 

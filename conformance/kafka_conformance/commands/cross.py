@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 import click
-import msgspec
 
 from kafka_conformance import render
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.interface import Broker
 from kafka_conformance.broker.releases import NEWEST, find_release
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
-from kafka_conformance.commands.certify import DEFAULT_REPORT
+from kafka_conformance.commands.certify import DEFAULT_REPORT, named
+from kafka_conformance.commands.saying import say_json
 from kafka_conformance.connect import BadConnect, CannotRun, Connection, check, connect
 from kafka_conformance.connect.known import everyone
 from kafka_conformance.cross import results, show
@@ -45,14 +45,6 @@ class Parties:
     absent: Mapping[str, str]
 
 
-def _formats(_ctx: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in names:
-        if name not in FORMATS:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}")
-    return names
-
-
 @click.command()
 @click.argument("testees", nargs=-1, metavar="[TESTEE…]")
 @click.option("--only", multiple=True, metavar="GLOB", help="Encode cases to write, by id, area or rule; '*' for all.")
@@ -67,7 +59,7 @@ def _formats(_ctx: click.Context, _parameter: click.Parameter, text: str) -> tup
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at once.  [default: processors]")
 @click.option(
-    "--format", "formats", callback=_formats, default="html,markdown,json", metavar="NAME,…", show_default=True,
+    "--format", "formats", callback=named(FORMATS), default="html,markdown,json", metavar="NAME,…", show_default=True,
     help="What is written beside the result.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
@@ -127,7 +119,7 @@ def _finish(done: results.Results, path: Path, formats: Sequence[str], as_json: 
     made = matrix(done)
     write(done, path.parent, formats)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(document(made, done)), indent=2))
+        say_json(document(made, done))
     else:
         show.show(made, render.console(), path)
     sys.exit(OK if made.agrees else DISAGREEMENTS)

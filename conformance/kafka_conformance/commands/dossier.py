@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
-import msgspec
 
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.releases import find_release
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, OK
+from kafka_conformance.commands.saying import say_json
 from kafka_conformance.dossiers import folder, reach
 from kafka_conformance.dossiers.disclosure import BadStates
 from kafka_conformance.dossiers.grouping import Group
@@ -79,8 +79,7 @@ def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
 def _tell(found: Found, asked: dict[str, int], differing: Sequence[str], as_json: bool) -> None:
     if as_json:
         testees = [_document(groups) for _, groups in found]
-        document = {"testees": testees, "asked": asked, "differing": list(differing)}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        say_json({"testees": testees, "asked": asked, "differing": list(differing)})
         return
     for release, number in asked.items():
         click.echo(f"{release}: {number:,} cases asked")

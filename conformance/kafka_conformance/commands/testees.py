@@ -8,8 +8,8 @@ import time
 from typing import Any, Final
 
 import click
-import msgspec
 
+from kafka_conformance.commands.saying import say_json
 from kafka_conformance.connect import BadConnect, CannotRun
 from kafka_conformance.connect.container import ENGINE
 from kafka_conformance.connect.known import KNOWN, Known, everyone, find
@@ -31,7 +31,7 @@ def testees(ctx: click.Context, as_json: bool) -> None:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode({"testees": listed, "miniatures": _miniatures()}), indent=2))
+        say_json({"testees": listed, "miniatures": _miniatures()})
     else:
         _show(listed)
 
@@ -101,7 +101,7 @@ def build(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
         if not as_json:
             click.echo(_line(done[-1]))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode({"testees": done}), indent=2))
+        say_json({"testees": done})
     if any(each["state"] == "failed" for each in done):
         sys.exit(CANNOT_RUN)
 

@@ -12,15 +12,16 @@ on the disk when it is known; a file without a footer is an incomplete run.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from kafka_conformance.cross.verdict import Blame, Judged
-from kafka_conformance.results import Unusable
+from kafka_conformance.results import LineWriter, Unusable, check_footer, whole_lines
 from kafka_conformance.severity import Outcome
 
 FORMAT: Final = "kafkaproof-cross"
@@ -109,13 +110,16 @@ class Results:
         """Whether the run came to its end."""
         return self.footer is not None
 
+    def lines(self) -> Iterator[Line]:
+        """All lines: what was written, then what was stored, then what was read."""
+        return chain(self.written.values(), self.stored.values(), self.read.values())
+
 
 def hash_of(data: bytes) -> str:
     """How bytes are named in lines."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-_encoder = msgspec.json.Encoder()
 _headers = msgspec.json.Decoder(Header)
 _lines = msgspec.json.Decoder(Written | Stored | Read | Footer)
 
@@ -135,10 +139,7 @@ def read(path: Path) -> Results:
     Raises:
         Unusable: there is no such file, or it is none of these.
     """
-    try:
-        whole = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-    except OSError as error:
-        raise Unusable(f"{path}: {error.strerror}") from error
+    whole = whole_lines(path)
     try:
         header = _headers.decode(whole[0]) if whole else None
         if header is None or header.format != FORMAT or header.version != VERSION:
@@ -160,43 +161,22 @@ def _sorted(header: Header, lines: Iterable[Line | Footer], whole: list[bytes], 
                 seen[line.consumer, line.batch, line.sha256] = line
             case Footer():
                 footer = line
-    if footer and footer.sha256 != hashlib.sha256(b"".join(whole[:-1])).hexdigest():
-        raise Unusable(f"{path}: its footer does not fit what stands before it")
+    if footer:
+        check_footer(footer.sha256, whole[:-1], path)
     return Results(header, written, stored, seen, footer)
 
 
-class Writer:
+class Writer(LineWriter):
     """Writes the file of a run; `finish` makes it complete."""
 
     def __init__(self, path: Path, header: Header, earned: Results | None = None) -> None:
         """Start *path* anew with *header* and what was *earned* before."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._hash = hashlib.sha256()
-        beside = path.with_suffix(".part")
-        self._file = beside.open("wb", buffering=0)
-        self._write(_encoder.encode(header) + b"\n")
-        if earned:
-            for lines in (earned.written, earned.stored, earned.read):
-                self.write(lines.values())
-        beside.replace(path)
-
-    def write(self, lines: Iterable[Line]) -> None:
-        """Add *lines*."""
-        self._write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+        super().__init__(path, header, earned.lines() if earned else ())
 
     def finish(self, seconds: float) -> None:
         """Add the footer."""
-        self._write(_encoder.encode(Footer(seconds=round(seconds, 3), sha256=self._hash.hexdigest())) + b"\n")
-
-    def close(self) -> None:
-        """Close, complete or not."""
-        self._file.close()
-
-    def _write(self, data: bytes) -> None:
-        self._hash.update(data)
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) or 0 :]
+        self.write([Footer(seconds=round(seconds, 3), sha256=self.sha256())])
 
 
 def check_same_run(old: Header, new: Header) -> None:

@@ -13,7 +13,7 @@ from rich.text import Text
 from kafka_conformance.cross.matrix import WROTE, Cell, Matrix, faults
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import OUTCOMES, SEVERITIES
-from kafka_conformance.render import STYLES
+from kafka_conformance.render import STYLES, trimmed
 from kafka_conformance.severity import SHORT
 
 MOST_FAULTS: Final = 25
@@ -21,13 +21,8 @@ MOST_FAULTS: Final = 25
 
 def show(made: Matrix, on: Console, path: Path) -> None:
     """Print *made*, whose result file is *path*."""
-    if on.is_terminal:
+    with trimmed(on):
         _show(made, on, path)
-        return
-    with on.capture() as captured:
-        _show(made, on, path)
-    # Tables fill their last column with spaces.
-    on.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def _show(made: Matrix, on: Console, path: Path) -> None:
