@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import lz4.block
@@ -13,6 +14,7 @@ from kafka_fuzz.mutate.packing import LZ4_END_MARK, LZ4_HEADER, LZ4_HEADER_V0, l
 from kafka_records.constants import Compression
 
 LZ4: Final[tuple[Compression, ...]] = ("lz4",)
+lz4_lie = partial(lie, magics=ALL, codecs=LZ4, nesting="stream")
 MAGIC = LZ4_HEADER[:4]
 FLG, BD = 0x60, 0x40
 
@@ -35,11 +37,9 @@ def block_of(plain: bytes) -> bytes:
     return block
 
 
-@lie(
+@lz4_lie(
     "LZ4-05",
     magics=(1, 2),
-    codecs=LZ4,
-    nesting="stream",
     field="header",
     kinds=STREAM,
     variants={"a bit": LZ4_HEADER[:-1] + b"\x83", "of v0": LZ4_HEADER_V0},
@@ -49,18 +49,15 @@ def lz4_header_checksum_wrong(spot: Spot) -> bytes:
     return frame(spot, spot.value)
 
 
-@lie("LZ4-06", magics=(0,), codecs=LZ4, nesting="stream", field="header", variants={"right": LZ4_HEADER})
+@lz4_lie("LZ4-06", magics=(0,), field="header", variants={"right": LZ4_HEADER})
 def lz4_header_checksum_right_in_v0(spot: Spot) -> bytes:
     """The checksum of an lz4 frame header is what lz4 says, and not Kafka's old mistake."""
     return frame(spot, spot.value)
 
 
-@lie(
+@lz4_lie(
     "LZ4-01",
     "LZ4-18",
-    magics=ALL,
-    codecs=LZ4,
-    nesting="stream",
     field="header",
     kinds=STREAM,
     variants={"magic": b"\x02\x21\x4c\x18", "empty": b"", "cut": LZ4_HEADER[:5]},
@@ -72,12 +69,9 @@ def lz4_header_missing(spot: Spot) -> bytes:
     return frame(spot, spot.value)
 
 
-@lie(
+@lz4_lie(
     "LZ4-02",
     "LZ4-03",
-    magics=ALL,
-    codecs=LZ4,
-    nesting="stream",
     field="flg",
     kinds=STREAM,
     variants={"version zero": 0x20, "linked": 0x40, "reserved": 0x62, "dictionary": 0x61},
@@ -87,31 +81,20 @@ def lz4_flags_refused(spot: Spot) -> bytes:
     return frame(spot, header(spot.base.magic, flg=spot.value))
 
 
-@lie(
-    "LZ4-04",
-    magics=ALL,
-    codecs=LZ4,
-    nesting="stream",
-    field="bd",
-    kinds=STREAM,
-    variants={"three": 0x30, "reserved": 0x41, "sign": 0xC0},
-)
+@lz4_lie("LZ4-04", field="bd", kinds=STREAM, variants={"three": 0x30, "reserved": 0x41, "sign": 0xC0})
 def lz4_block_descriptor_refused(spot: Spot) -> bytes:
     """An lz4 frame names a block size that there is not."""
     return frame(spot, header(spot.base.magic, bd=spot.value))
 
 
-@lie("LZ4-04", magics=ALL, codecs=LZ4, nesting="stream", field="bd", variants={"five": 0x50, "seven": 0x70})
+@lz4_lie("LZ4-04", field="bd", variants={"five": 0x50, "seven": 0x70})
 def lz4_larger_blocks(spot: Spot) -> bytes:
     """An lz4 frame allows larger blocks than Kafka writes."""
     return frame(spot, header(spot.base.magic, bd=spot.value))
 
 
-@lie(
+@lz4_lie(
     "LZ4-08",
-    magics=ALL,
-    codecs=LZ4,
-    nesting="stream",
     field="content_size",
     verdict="acceptable",
     kinds=(*STREAM, "limit"),
@@ -123,25 +106,25 @@ def lz4_content_size_wrong(spot: Spot) -> bytes:
     return frame(spot, header(spot.base.magic, 0x68, BD, size.to_bytes(8, "little")))
 
 
-@lie("LZ4-09", magics=ALL, codecs=LZ4, nesting="stream", field="content_checksum", verdict="acceptable", kinds=STREAM)
+@lz4_lie("LZ4-09", field="content_checksum", verdict="acceptable", kinds=STREAM)
 def lz4_content_checksum_wrong(spot: Spot) -> bytes:
     """An lz4 frame's content checksum is wrong, and Kafka never verifies it."""
     return frame(spot, header(spot.base.magic, 0x64), LZ4_END_MARK + b"\1\2\3\4")
 
 
-@lie("LZ4-09", magics=ALL, codecs=LZ4, nesting="stream", field="content_checksum", kinds=STREAM)
+@lz4_lie("LZ4-09", field="content_checksum", kinds=STREAM)
 def lz4_content_checksum_missing(spot: Spot) -> bytes:
     """An lz4 frame promises a content checksum, and ends before it."""
     return frame(spot, header(spot.base.magic, 0x64))
 
 
-@lie("LZ4-10", magics=ALL, codecs=LZ4, nesting="stream", field="block_checksum", variants={"right": 0})
+@lz4_lie("LZ4-10", field="block_checksum", variants={"right": 0})
 def lz4_block_checksum_right(spot: Spot) -> bytes:
     """An lz4 block has a checksum."""
     return with_block_checksum(spot, 0)
 
 
-@lie("LZ4-10", magics=ALL, codecs=LZ4, nesting="stream", field="block_checksum", kinds=STREAM, variants={"a bit": 1})
+@lz4_lie("LZ4-10", field="block_checksum", kinds=STREAM, variants={"a bit": 1})
 def lz4_block_checksum_wrong(spot: Spot) -> bytes:
     """An lz4 block has a checksum, and it is wrong."""
     return with_block_checksum(spot, 1)
@@ -155,32 +138,21 @@ def with_block_checksum(spot: Spot, wrong: int) -> bytes:
     return with_stream(spot.base, header(spot.base.magic, 0x70) + written + LZ4_END_MARK)
 
 
-@lie(
-    "LZ4-12",
-    magics=ALL,
-    codecs=LZ4,
-    nesting="stream",
-    field="tail",
-    kinds=STREAM,
-    variants={"zero": b"", "three": bytes(3)},
-)
+@lz4_lie("LZ4-12", field="tail", kinds=STREAM, variants={"zero": b"", "three": bytes(3)})
 def lz4_end_mark_missing(spot: Spot) -> bytes:
     """An lz4 frame has no EndMark."""
     return frame(spot, header(spot.base.magic), spot.value)
 
 
-@lie("LZ4-12", magics=ALL, codecs=LZ4, nesting="stream", field="stream", kinds=STREAM, variants={"inside": 0})
+@lz4_lie("LZ4-12", field="stream", kinds=STREAM, variants={"inside": 0})
 def lz4_cut_short(spot: Spot) -> bytes:
     """An lz4 frame ends inside a block."""
     whole = pack("lz4", spot.base.payload, spot.base.magic)
     return with_stream(spot.base, whole[: spot.rng.randrange(8, len(whole) - 4)])
 
 
-@lie(
+@lz4_lie(
     "LZ4-11",
-    magics=ALL,
-    codecs=LZ4,
-    nesting="stream",
     field="block_size",
     kinds=(*STREAM, "limit"),
     variants={"by one": 1, "above the most": 65537, "largest": 2**31 - 1},
@@ -192,7 +164,7 @@ def lz4_block_size_wrong(spot: Spot) -> bytes:
     return with_stream(spot.base, header(spot.base.magic) + size.to_bytes(4, "little") + block + LZ4_END_MARK)
 
 
-@lie("LZ4-11", magics=ALL, codecs=LZ4, nesting="stream", field="block")
+@lz4_lie("LZ4-11", field="block")
 def lz4_stored_block(spot: Spot) -> bytes:
     """An lz4 block is stored as it is."""
     plain = spot.base.payload
@@ -200,18 +172,15 @@ def lz4_stored_block(spot: Spot) -> bytes:
     return with_stream(spot.base, header(spot.base.magic) + stored + LZ4_END_MARK)
 
 
-@lie("LZ4-11", magics=ALL, codecs=LZ4, nesting="stream", field="block")
+@lz4_lie("LZ4-11", field="block")
 def lz4_two_blocks(spot: Spot) -> bytes:
     """An lz4 frame has two blocks."""
     one, other = halves(spot.base)
     return with_stream(spot.base, header(spot.base.magic) + lz4_blocks(one) + lz4_blocks(other) + LZ4_END_MARK)
 
 
-@lie(
+@lz4_lie(
     "LZ4-14",
-    magics=ALL,
-    codecs=LZ4,
-    nesting="stream",
     field="tail",
     verdict="acceptable",
     kinds=STREAM,
@@ -222,7 +191,7 @@ def lz4_bytes_behind(spot: Spot) -> bytes:
     return frame(spot, header(spot.base.magic), LZ4_END_MARK + spot.value)
 
 
-@lie("LZ4-14", "HDR-13", magics=V2, codecs=LZ4, nesting="stream", field="stream", verdict="acceptable", kinds=STREAM)
+@lz4_lie("LZ4-14", "HDR-13", magics=V2, field="stream", verdict="acceptable", kinds=STREAM)
 def lz4_two_frames(spot: Spot) -> bytes:
     """The records are spread over two lz4 frames, of which Kafka reads one."""
     return with_stream(spot.base, b"".join(pack("lz4", half, 2) for half in halves(spot.base)))

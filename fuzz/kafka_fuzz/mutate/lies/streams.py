@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 import snappy
 
 from kafka_fuzz.mutate.bases import Base
-from kafka_fuzz.mutate.lies.table import ALL, STREAM, UNPACKED, Spot, lie
+from kafka_fuzz.mutate.lies.table import ALL, STREAM, UNPACKED, V2, Spot, lie
 from kafka_fuzz.mutate.packing import (
     GZIP_HEADER,
     GZIP_TRAILER,
@@ -29,6 +29,8 @@ from kafka_records.varint import encode_unsigned
 
 GZIP: Final[tuple[Compression, ...]] = ("gzip",)
 SNAPPY: Final[tuple[Compression, ...]] = ("snappy",)
+gzip_lie = partial(lie, magics=ALL, codecs=GZIP, nesting="stream")
+snappy_lie = partial(lie, magics=ALL, codecs=SNAPPY, nesting="stream")
 
 
 def with_stream(base: Base, stream: bytes) -> bytes:
@@ -78,15 +80,8 @@ def stream_inflates(spot: Spot) -> bytes:
     return with_stream(base, pack(base.codec, base.payload, base.magic) + zeros(base.codec, spot.value))
 
 
-@lie(
-    "GZP-05",
-    "GZP-01",
-    magics=ALL,
-    codecs=GZIP,
-    nesting="stream",
-    field="stream",
-    kinds=STREAM,
-    variants={"header": 9, "inside": 0, "trailer": -4, "by one": -1},
+@gzip_lie(
+    "GZP-05", "GZP-01", field="stream", kinds=STREAM, variants={"header": 9, "inside": 0, "trailer": -4, "by one": -1}
 )
 def gzip_cut_short(spot: Spot) -> bytes:
     """A gzip member lacks its end."""
@@ -94,15 +89,7 @@ def gzip_cut_short(spot: Spot) -> bytes:
     return with_stream(spot.base, whole[: spot.value or spot.rng.randrange(10, len(whole) - 8)])
 
 
-@lie(
-    "GZP-04",
-    magics=ALL,
-    codecs=GZIP,
-    nesting="stream",
-    field="trailer",
-    kinds=STREAM,
-    variants={"crc": (1, 0), "size": (0, 1), "zero": None},
-)
+@gzip_lie("GZP-04", field="trailer", kinds=STREAM, variants={"crc": (1, 0), "size": (0, 1), "zero": None})
 def gzip_trailer_wrong(spot: Spot) -> bytes:
     """A gzip trailer is not that of the member's content."""
     plain = spot.base.payload
@@ -113,15 +100,7 @@ def gzip_trailer_wrong(spot: Spot) -> bytes:
     return with_stream(spot.base, GZIP_HEADER + deflate(plain) + trailer)
 
 
-@lie(
-    "GZP-01",
-    magics=ALL,
-    codecs=GZIP,
-    nesting="stream",
-    field="header",
-    kinds=STREAM,
-    variants={"first": 0, "second": 1, "method": 2},
-)
+@gzip_lie("GZP-01", field="header", kinds=STREAM, variants={"first": 0, "second": 1, "method": 2})
 def gzip_header_wrong(spot: Spot) -> bytes:
     """A gzip header's magic or method is another."""
     member = gzip_member(spot.base.payload)
@@ -129,7 +108,7 @@ def gzip_header_wrong(spot: Spot) -> bytes:
     return with_stream(spot.base, member[: spot.value] + wrong + member[spot.value + 1 :])
 
 
-@lie("GZP-06", magics=ALL, codecs=GZIP, nesting="stream", field="header", kinds=STREAM)
+@gzip_lie("GZP-06", field="header", kinds=STREAM)
 def gzip_header_checksum_wrong(spot: Spot) -> bytes:
     """A gzip header has a checksum, and it is wrong."""
     header = GZIP_HEADER[:3] + b"\x02" + GZIP_HEADER[4:]
@@ -138,11 +117,8 @@ def gzip_header_checksum_wrong(spot: Spot) -> bytes:
     return with_stream(spot.base, header + check.to_bytes(2, "little") + deflate(plain) + gzip_trailer(plain))
 
 
-@lie(
+@gzip_lie(
     "GZP-06",
-    magics=ALL,
-    codecs=GZIP,
-    nesting="stream",
     field="header",
     variants={"name": (8, b"name\0"), "comment": (16, b"\0"), "extra": (4, b"\2\0xx"), "text": (1, b"")},
 )
@@ -154,62 +130,39 @@ def gzip_header_fields_present(spot: Spot) -> bytes:
     return with_stream(spot.base, header + deflate(plain) + gzip_trailer(plain))
 
 
-@lie(
-    "GZP-02",
-    magics=ALL,
-    codecs=GZIP,
-    nesting="stream",
-    field="stream",
-    variants={"halves": 0, "empty first": 1, "empty last": 2},
-)
+@gzip_lie("GZP-02", field="stream", variants={"halves": 0, "empty first": 1, "empty last": 2})
 def gzip_of_two_members(spot: Spot) -> bytes:
     """A gzip stream has two members, which are one stream."""
     parts = (halves(spot.base), (b"", spot.base.payload), (spot.base.payload, b""))[spot.value]
     return with_stream(spot.base, b"".join(map(gzip_member, parts)))
 
 
-@lie("GZP-02", codecs=GZIP, nesting="stream", field="stream", kinds=UNPACKED)
+@gzip_lie("GZP-02", magics=V2, field="stream", kinds=UNPACKED)
 def gzip_member_more(spot: Spot) -> bytes:
     """A second gzip member holds bytes that no record accounts for."""
     return with_stream(spot.base, gzip_member(spot.base.payload) + gzip_member(b"\0" * 40))
 
 
-@lie(
-    "GZP-03",
-    magics=ALL,
-    codecs=GZIP,
-    nesting="stream",
-    field="tail",
-    verdict="acceptable",
-    kinds=STREAM,
-    variants={"one": 1, "eight": 8, "large": 100},
-)
+@gzip_lie("GZP-03", field="tail", verdict="acceptable", kinds=STREAM, variants={"one": 1, "eight": 8, "large": 100})
 def gzip_bytes_behind(spot: Spot) -> bytes:
     """Bytes that are no gzip header follow the last member, and Kafka ignores them."""
     return with_stream(spot.base, gzip_member(spot.base.payload) + bytes(spot.value))
 
 
-@lie("GZP-01", magics=ALL, codecs=GZIP, nesting="stream", field="stream", kinds=STREAM, variants={"zlib": 1, "raw": 0})
+@gzip_lie("GZP-01", field="stream", kinds=STREAM, variants={"zlib": 1, "raw": 0})
 def gzip_without_gzip(spot: Spot) -> bytes:
     """The stream is zlib's, or bare deflate."""
     plain = spot.base.payload
     return with_stream(spot.base, zlib.compress(plain, 1) if spot.value else deflate(plain))
 
 
-@lie("SNP-02", magics=ALL, codecs=SNAPPY, nesting="stream", field="stream")
+@snappy_lie("SNP-02", field="stream")
 def snappy_raw(spot: Spot) -> bytes:
     """A snappy stream is one raw block, without xerial's frame."""
     return with_stream(spot.base, snappy.compress(spot.base.payload))
 
 
-@lie(
-    "SNP-11",
-    magics=ALL,
-    codecs=SNAPPY,
-    nesting="stream",
-    field="stream",
-    variants={"halves": False, "header again": True},
-)
+@snappy_lie("SNP-11", field="stream", variants={"halves": False, "header again": True})
 def snappy_of_two_blocks(spot: Spot) -> bytes:
     """A snappy stream has two blocks, perhaps with a header between them."""
     one, other = halves(spot.base)
@@ -217,15 +170,8 @@ def snappy_of_two_blocks(spot: Spot) -> bytes:
     return with_stream(spot.base, XERIAL_HEADER + xerial_block(one) + between + xerial_block(other))
 
 
-@lie(
-    "SNP-03",
-    magics=ALL,
-    codecs=SNAPPY,
-    nesting="stream",
-    field="header",
-    verdict="acceptable",
-    kinds=STREAM,
-    variants={"zero": 0, "minus one": -1, "large": 999},
+@snappy_lie(
+    "SNP-03", field="header", verdict="acceptable", kinds=STREAM, variants={"zero": 0, "minus one": -1, "large": 999}
 )
 def snappy_version_unusual(spot: Spot) -> bytes:
     """The first xerial header names a version that there is not, and nobody looks."""
@@ -233,21 +179,18 @@ def snappy_version_unusual(spot: Spot) -> bytes:
     return with_stream(spot.base, XERIAL_MAGIC + version * 2 + xerial_block(spot.base.payload))
 
 
-@lie("SNP-04", magics=ALL, codecs=SNAPPY, nesting="stream", field="header", kinds=STREAM)
+@snappy_lie("SNP-04", field="header", kinds=STREAM)
 def snappy_version_of_a_repeated_header(spot: Spot) -> bytes:
     """A xerial header in the middle of the stream names a version below one."""
     one, other = halves(spot.base)
     return with_stream(spot.base, XERIAL_HEADER + xerial_block(one) + XERIAL_MAGIC + bytes(8) + xerial_block(other))
 
 
-@lie(
+@snappy_lie(
     "SNP-05",
     "SNP-06",
     "SNP-07",
     "SNP-08",
-    magics=ALL,
-    codecs=SNAPPY,
-    nesting="stream",
     field="block_length",
     kinds=(*STREAM, "limit"),
     variants={"smallest": -(2**31), "here": -4, "minus one": -1, "zero": 0, "by one": None, "largest": 2**31 - 1},
@@ -259,19 +202,16 @@ def snappy_block_length_wrong(spot: Spot) -> bytes:
     return with_stream(spot.base, XERIAL_HEADER + length.to_bytes(4, "big", signed=True) + block)
 
 
-@lie("SNP-05", magics=ALL, codecs=SNAPPY, nesting="stream", field="block_length", kinds=(*STREAM, "limit"))
+@snappy_lie("SNP-05", field="block_length", kinds=(*STREAM, "limit"))
 def snappy_block_length_reversed(spot: Spot) -> bytes:
     """A snappy block's length is little-endian."""
     block: bytes = snappy.compress(spot.base.payload)
     return with_stream(spot.base, XERIAL_HEADER + len(block).to_bytes(4, "little") + block)
 
 
-@lie(
+@snappy_lie(
     "SNP-07",
     "SNP-02",
-    magics=ALL,
-    codecs=SNAPPY,
-    nesting="stream",
     field="claim",
     kinds=(*STREAM, "limit"),
     variants={"by one": 1, "large": 2**24, "largest": 2**31 - 1, "unsigned": 2**32 - 1},
@@ -285,39 +225,20 @@ def snappy_claim_wrong(spot: Spot) -> bytes:
     return with_stream(spot.base, XERIAL_HEADER + len(block).to_bytes(4, "big") + block)
 
 
-@lie(
-    "SNP-08",
-    magics=ALL,
-    codecs=SNAPPY,
-    nesting="stream",
-    field="stream",
-    kinds=STREAM,
-    variants={"inside": 0, "by one": -1},
-)
+@snappy_lie("SNP-08", field="stream", kinds=STREAM, variants={"inside": 0, "by one": -1})
 def snappy_cut_short(spot: Spot) -> bytes:
     """A snappy stream lacks its end."""
     whole = XERIAL_HEADER + xerial_block(spot.base.payload)
     return with_stream(spot.base, whole[: spot.value or spot.rng.randrange(20, len(whole) - 1)])
 
 
-@lie(
-    "SNP-09",
-    magics=ALL,
-    codecs=SNAPPY,
-    nesting="stream",
-    field="tail",
-    verdict="acceptable",
-    kinds=STREAM,
-    variants={"one": 1, "three": 3},
-)
+@snappy_lie("SNP-09", field="tail", verdict="acceptable", kinds=STREAM, variants={"one": 1, "three": 3})
 def snappy_stray_bytes_behind(spot: Spot) -> bytes:
     """Fewer bytes than a block length follow the last snappy block, and Kafka ignores them."""
     return with_stream(spot.base, XERIAL_HEADER + xerial_block(spot.base.payload) + bytes(spot.value))
 
 
-@lie(
-    "SNP-09", magics=ALL, codecs=SNAPPY, nesting="stream", field="tail", kinds=STREAM, variants={"four": 4, "large": 64}
-)
+@snappy_lie("SNP-09", field="tail", kinds=STREAM, variants={"four": 4, "large": 64})
 def snappy_zeros_behind(spot: Spot) -> bytes:
     """Zeros follow the last snappy block: a block of no bytes."""
     return with_stream(spot.base, XERIAL_HEADER + xerial_block(spot.base.payload) + bytes(spot.value))

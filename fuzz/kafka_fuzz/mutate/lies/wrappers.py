@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from kafka_fuzz.mutate.bases import Base, base_of
 from kafka_fuzz.mutate.lies.messages import any_message, with_message, with_payload
@@ -17,6 +18,7 @@ from kafka_records.message import Message
 from kafka_records.primitives import wrap_int64
 
 CODECS = PACKED[:-1]
+wrapper_lie = partial(lie, magics=LEGACY, codecs=CODECS)
 TIMES = {"smallest": INT64_MIN, "minus one": -1, "zero": 0, "largest": INT64_MAX}
 
 
@@ -53,29 +55,27 @@ def told_wrapper(base: Base, wrapper: Message, inner: Sequence[Message] | None =
     return Told(seal_message(wrapper._replace(value=packed)), (read_wrapper(base, wrapper, inner),))
 
 
-@lie("NST-03", magics=LEGACY, codecs=CODECS, field="value_length", kinds=UNPACKED)
+@wrapper_lie("NST-03", field="value_length", kinds=UNPACKED)
 def wrapper_value_null(spot: Spot) -> bytes:
     """A wrapper has no value."""
     return seal_message(spot.base.message._replace(value=None))
 
 
-@lie("NST-04", magics=LEGACY, codecs=CODECS, field="value_length", kinds=STREAM)
+@wrapper_lie("NST-04", field="value_length", kinds=STREAM)
 def wrapper_value_empty(spot: Spot) -> bytes:
     """A wrapper's value has no bytes."""
     return seal_message(spot.base.message._replace(value=b""))
 
 
-@lie("NST-02", magics=LEGACY, codecs=CODECS, field="key", variants={"empty": b"", "text": b"key", "large": b"k" * 300})
+@wrapper_lie("NST-02", field="key", variants={"empty": b"", "text": b"key", "large": b"k" * 300})
 def wrapper_key_present(spot: Spot) -> bytes:
     """A wrapper has a key, which nobody looks at."""
     return seal_message(spot.base.message._replace(key=spot.value))
 
 
-@lie(
+@wrapper_lie(
     "NST-05",
     "NST-27",
-    magics=LEGACY,
-    codecs=CODECS,
     nesting="packed",
     field="records",
     kinds=UNPACKED,
@@ -86,10 +86,8 @@ def wrapper_without_messages(spot: Spot) -> bytes:
     return with_payload(spot.base, spot.base.parts[0][: spot.value])
 
 
-@lie(
+@wrapper_lie(
     "NST-06",
-    magics=LEGACY,
-    codecs=CODECS,
     nesting="packed",
     field="tail",
     verdict="acceptable",
@@ -102,28 +100,14 @@ def inner_message_cut_short(spot: Spot) -> Told:
     return Told(with_payload(base, base.payload + base.parts[-1][: spot.value]), (base.batch,))
 
 
-@lie(
-    "NST-07",
-    magics=LEGACY,
-    codecs=CODECS,
-    nesting="packed",
-    field="tail",
-    kinds=FRAMING,
-    variants={"prefix": 12, "large": 100},
-)
+@wrapper_lie("NST-07", nesting="packed", field="tail", kinds=FRAMING, variants={"prefix": 12, "large": 100})
 def zeros_behind_the_messages(spot: Spot) -> bytes:
     """Zeros follow the messages of a wrapper's set."""
     return with_payload(spot.base, spot.base.payload + bytes(spot.value))
 
 
-@lie(
-    "NST-07",
-    magics=LEGACY,
-    codecs=CODECS,
-    nesting="packed",
-    field="size",
-    kinds=FRAMING,
-    variants={"minus one": -1, "zero": 0, "thirteen": 13},
+@wrapper_lie(
+    "NST-07", nesting="packed", field="size", kinds=FRAMING, variants={"minus one": -1, "zero": 0, "thirteen": 13}
 )
 def inner_size_too_small(spot: Spot) -> bytes:
     """An inner message's size is below the smallest."""
@@ -132,15 +116,7 @@ def inner_size_too_small(spot: Spot) -> bytes:
     return with_message(spot.base, index, written[:SIZE_AT] + INT32.pack(spot.value) + written[LOG_OVERHEAD:])
 
 
-@lie(
-    "NST-07",
-    magics=LEGACY,
-    codecs=CODECS,
-    nesting="packed",
-    field="size",
-    kinds=FRAMING,
-    variants={"here": False, "back": True},
-)
+@wrapper_lie("NST-07", nesting="packed", field="size", kinds=FRAMING, variants={"here": False, "back": True})
 def inner_size_leads_nowhere(spot: Spot) -> bytes:
     """An inner message's size leads to it again, or to the first: who adds it up without looking never ends."""
     index, message = any_message(spot)
@@ -149,7 +125,7 @@ def inner_size_leads_nowhere(spot: Spot) -> bytes:
     return with_message(spot.base, index, written[:SIZE_AT] + INT32.pack(size) + written[LOG_OVERHEAD:])
 
 
-@lie("NST-18", "LEG-04", magics=LEGACY, codecs=CODECS, nesting="packed", field="crc", kinds=("corrupt",))
+@wrapper_lie("NST-18", "LEG-04", nesting="packed", field="crc", kinds=("corrupt",))
 def inner_crc_wrong(spot: Spot) -> bytes:
     """An inner message's checksum is not that of its bytes; the wrapper's is right."""
     index, message = any_message(spot)
@@ -158,10 +134,8 @@ def inner_crc_wrong(spot: Spot) -> bytes:
     return with_message(spot.base, index, bytes(written))
 
 
-@lie(
+@wrapper_lie(
     "NST-16",
-    magics=LEGACY,
-    codecs=CODECS,
     nesting="packed",
     field="attributes",
     kinds=("malformed", "unsupported_compression", "decompression"),
@@ -175,10 +149,8 @@ def wrapper_in_a_wrapper(spot: Spot) -> bytes:
     return with_message(base, len(base.inner) - 1, nested)
 
 
-@lie(
+@wrapper_lie(
     "NST-16",
-    magics=LEGACY,
-    codecs=CODECS,
     nesting="packed",
     field="attributes",
     kinds=("malformed", "unsupported_compression", "decompression"),
@@ -190,13 +162,8 @@ def inner_message_with_a_codec(spot: Spot) -> bytes:
     return with_message(spot.base, index, seal_message(message._replace(attributes=spot.value)))
 
 
-@lie(
-    "NST-25",
-    magics=LEGACY,
-    codecs=CODECS,
-    nesting="packed",
-    field="magic",
-    kinds=("corrupt", "malformed", "unsupported_magic", "truncated"),
+@wrapper_lie(
+    "NST-25", nesting="packed", field="magic", kinds=("corrupt", "malformed", "unsupported_magic", "truncated")
 )
 def batch_in_a_wrapper(spot: Spot) -> bytes:
     """A v2 batch lies in a wrapper."""
@@ -204,15 +171,7 @@ def batch_in_a_wrapper(spot: Spot) -> bytes:
     return with_payload(spot.base, batch)
 
 
-@lie(
-    "NST-15",
-    magics=LEGACY,
-    codecs=CODECS,
-    nesting="packed",
-    field="magic",
-    verdict="acceptable",
-    kinds=("malformed", "unsupported_magic"),
-)
+@wrapper_lie("NST-15", nesting="packed", field="magic", verdict="acceptable", kinds=("malformed", "unsupported_magic"))
 def inner_message_of_another_magic(spot: Spot) -> Told:
     """An inner message has another magic than its wrapper."""
     base, (index, message) = spot.base, any_message(spot)
@@ -220,10 +179,9 @@ def inner_message_of_another_magic(spot: Spot) -> Told:
     return told_wrapper(base, base.message, (*base.inner[:index], other, *base.inner[index + 1 :]))
 
 
-@lie(
+@wrapper_lie(
     "NST-10",
     magics=(1,),
-    codecs=CODECS,
     field="offset",
     kinds=("malformed",),
     variants={"by one": 1, "minus one": -1, "smallest": INT64_MIN},
@@ -237,13 +195,13 @@ def wrapper_offset_below_the_last(spot: Spot) -> bytes:
     return told_wrapper(base, base.message._replace(offset=offset), inner).data
 
 
-@lie("NST-09", magics=(1,), codecs=CODECS, field="offset")
+@wrapper_lie("NST-09", magics=(1,), field="offset")
 def wrapper_offset_zero(spot: Spot) -> Told:
     """A wrapper's offset is zero, as some producers leave it: the inner offsets hold as they are."""
     return told_wrapper(spot.base, spot.base.message._replace(offset=0))
 
 
-@lie("NST-08", magics=(1,), codecs=CODECS, field="offset", variants={"by one": 1, "far": 2**40, "largest": INT64_MAX})
+@wrapper_lie("NST-08", magics=(1,), field="offset", variants={"by one": 1, "far": 2**40, "largest": INT64_MAX})
 def wrapper_offset_moved(spot: Spot) -> Told:
     """A wrapper's offset is larger, as a broker makes it, and all of its records move."""
     base = spot.base
@@ -251,10 +209,9 @@ def wrapper_offset_moved(spot: Spot) -> Told:
     return told_wrapper(base, base.message._replace(offset=offset))
 
 
-@lie(
+@wrapper_lie(
     "NST-14",
     magics=(0,),
-    codecs=CODECS,
     field="offset",
     verdict="acceptable",
     kinds=("malformed",),
@@ -265,11 +222,10 @@ def wrapper_offset_without_meaning(spot: Spot) -> Told:
     return told_wrapper(spot.base, spot.base.message._replace(offset=spot.value))
 
 
-@lie(
+@wrapper_lie(
     "NST-13",
     "NST-08",
     magics=(1,),
-    codecs=CODECS,
     nesting="packed",
     field="offset",
     verdict="acceptable",
@@ -290,20 +246,20 @@ def inner_offsets_unusual(spot: Spot) -> Told:
     return told_wrapper(base, wrapper, inner)
 
 
-@lie("NST-23", "NST-20", magics=(1,), codecs=CODECS, field="timestamp", variants=TIMES)
+@wrapper_lie("NST-23", "NST-20", magics=(1,), field="timestamp", variants=TIMES)
 def wrapper_timestamp_wrong(spot: Spot) -> Told:
     """A wrapper's timestamp is not the latest of its messages; with LogAppendTime it holds for all."""
     return told_wrapper(spot.base, spot.base.message._replace(timestamp=spot.value))
 
 
-@lie("NST-20", magics=(1,), codecs=CODECS, field="attributes")
+@wrapper_lie("NST-20", magics=(1,), field="attributes")
 def wrapper_append_time_bit_set(spot: Spot) -> Told:
     """A wrapper says LogAppendTime, and its messages have times of their own."""
     message = spot.base.message
     return told_wrapper(spot.base, message._replace(attributes=message.attributes | 0x08))
 
 
-@lie("CMP-06", magics=LEGACY, codecs=CODECS, field="attributes", kinds=STREAM)
+@wrapper_lie("CMP-06", field="attributes", kinds=STREAM)
 def wrapper_codec_of_another(spot: Spot) -> bytes:
     """A wrapper names another codec than packed its messages."""
     message = spot.base.message
@@ -312,7 +268,7 @@ def wrapper_codec_of_another(spot: Spot) -> bytes:
     return seal_message(message._replace(attributes=message.attributes & ~7 | other))
 
 
-@lie("CMP-06", "NST-01", magics=LEGACY, codecs=CODECS, field="value", kinds=STREAM)
+@wrapper_lie("CMP-06", "NST-01", field="value", kinds=STREAM)
 def wrapper_not_packed(spot: Spot) -> bytes:
     """A wrapper's messages are not compressed."""
     return seal_message(spot.base.message._replace(value=spot.base.payload))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import zstandard
@@ -12,6 +13,7 @@ from kafka_fuzz.mutate.packing import pack
 from kafka_records.constants import Compression
 
 ZSTD: Final[tuple[Compression, ...]] = ("zstd",)
+zstd_lie = partial(lie, codecs=ZSTD, nesting="stream")
 MAGIC = bytes.fromhex("28b52ffd")
 LAST_BLOCK = bytes.fromhex("010000")
 CHECKED = zstandard.ZstdCompressor(level=-1, write_content_size=False, write_checksum=True)
@@ -29,34 +31,20 @@ def raw_block(plain: bytes) -> bytes:
     return (len(plain) << 3).to_bytes(3, "little") + plain
 
 
-@lie(
-    "ZST-07",
-    codecs=ZSTD,
-    nesting="stream",
-    field="stream",
-    kinds=STREAM,
-    variants={"header": 5, "inside": 0, "by one": -1},
-)
+@zstd_lie("ZST-07", field="stream", kinds=STREAM, variants={"header": 5, "inside": 0, "by one": -1})
 def zstd_cut_short(spot: Spot) -> bytes:
     """A zstd frame lacks its end."""
     whole = pack("zstd", spot.base.payload, 2)
     return with_stream(spot.base, whole[: spot.value or spot.rng.randrange(6, len(whole) - 1)])
 
 
-@lie(
-    "ZST-04",
-    codecs=ZSTD,
-    nesting="stream",
-    field="tail",
-    kinds=STREAM,
-    variants={"five": bytes(5), "large": b"\xff" * 40},
-)
+@zstd_lie("ZST-04", field="tail", kinds=STREAM, variants={"five": bytes(5), "large": b"\xff" * 40})
 def zstd_bytes_behind(spot: Spot) -> bytes:
     """Something that is no frame follows a zstd frame."""
     return with_stream(spot.base, pack("zstd", spot.base.payload, 2) + spot.value)
 
 
-@lie("ZST-02", codecs=ZSTD, nesting="stream", field="stream", variants={"halves": 0, "empty first": 1, "empty last": 2})
+@zstd_lie("ZST-02", field="stream", variants={"halves": 0, "empty first": 1, "empty last": 2})
 def zstd_of_two_frames(spot: Spot) -> bytes:
     """A zstd stream has two frames, which are one stream."""
     plain = spot.base.payload
@@ -64,23 +52,21 @@ def zstd_of_two_frames(spot: Spot) -> bytes:
     return with_stream(spot.base, b"".join(pack("zstd", part, 2) for part in parts))
 
 
-@lie("ZST-02", codecs=ZSTD, nesting="stream", field="stream", kinds=UNPACKED)
+@zstd_lie("ZST-02", field="stream", kinds=UNPACKED)
 def zstd_frame_more(spot: Spot) -> bytes:
     """A second zstd frame holds bytes that no record accounts for."""
     return with_stream(spot.base, pack("zstd", spot.base.payload, 2) + pack("zstd", b"\0" * 40, 2))
 
 
-@lie("ZST-03", codecs=ZSTD, nesting="stream", field="stream", variants={"in front": True, "behind": False})
+@zstd_lie("ZST-03", field="stream", variants={"in front": True, "behind": False})
 def zstd_skippable_frame(spot: Spot) -> bytes:
     """A skippable frame stands beside the zstd frame."""
     whole = pack("zstd", spot.base.payload, 2)
     return with_stream(spot.base, SKIPPABLE + whole if spot.value else whole + SKIPPABLE)
 
 
-@lie(
+@zstd_lie(
     "ZST-03",
-    codecs=ZSTD,
-    nesting="stream",
     field="skippable_size",
     kinds=(*STREAM, "limit"),
     variants={"by one": 4, "largest": 2**32 - 1, "here": 2**32 - 8},
@@ -92,26 +78,21 @@ def zstd_skippable_size_wrong(spot: Spot) -> bytes:
     return with_stream(spot.base, whole + skippable if spot.value == 4 else skippable + whole)
 
 
-@lie("ZST-05", codecs=ZSTD, nesting="stream", field="checksum")
+@zstd_lie("ZST-05", field="checksum")
 def zstd_checksum_right(spot: Spot) -> bytes:
     """A zstd frame has a checksum."""
     return with_stream(spot.base, CHECKED.compress(spot.base.payload))
 
 
-@lie("ZST-05", codecs=ZSTD, nesting="stream", field="checksum", kinds=STREAM)
+@zstd_lie("ZST-05", field="checksum", kinds=STREAM)
 def zstd_checksum_wrong(spot: Spot) -> bytes:
     """A zstd frame has a checksum, and it is wrong."""
     whole = CHECKED.compress(spot.base.payload)
     return with_stream(spot.base, whole[:-1] + bytes((whole[-1] ^ 1,)))
 
 
-@lie(
-    "ZST-06",
-    codecs=ZSTD,
-    nesting="stream",
-    field="content_size",
-    kinds=(*STREAM, "limit"),
-    variants={"by one": 1, "large": 2**30, "largest": 2**63},
+@zstd_lie(
+    "ZST-06", field="content_size", kinds=(*STREAM, "limit"), variants={"by one": 1, "large": 2**30, "largest": 2**63}
 )
 def zstd_content_size_wrong(spot: Spot) -> bytes:
     """A zstd frame says another size than it has."""
@@ -120,32 +101,25 @@ def zstd_content_size_wrong(spot: Spot) -> bytes:
     return with_stream(spot.base, raw_frame(plain, 0xC0, b"\x58" + size.to_bytes(8, "little")))
 
 
-@lie(
-    "ZST-08",
-    codecs=ZSTD,
-    nesting="stream",
-    field="window",
-    kinds=(*STREAM, "limit"),
-    variants={"by one": 0x89, "largest": 0xFF},
-)
+@zstd_lie("ZST-08", field="window", kinds=(*STREAM, "limit"), variants={"by one": 0x89, "largest": 0xFF})
 def zstd_window_too_large(spot: Spot) -> bytes:
     """A zstd frame asks for a window of more than 128 MiB."""
     return with_stream(spot.base, raw_frame(spot.base.payload, 0x00, bytes((spot.value,))))
 
 
-@lie("ZST-09", codecs=ZSTD, nesting="stream", field="dictionary", kinds=STREAM)
+@zstd_lie("ZST-09", field="dictionary", kinds=STREAM)
 def zstd_dictionary(spot: Spot) -> bytes:
     """A zstd frame needs a dictionary."""
     return with_stream(spot.base, raw_frame(spot.base.payload, 0x01, b"\x58\x07"))
 
 
-@lie("ZST-09", codecs=ZSTD, nesting="stream", field="descriptor", kinds=STREAM)
+@zstd_lie("ZST-09", field="descriptor", kinds=STREAM)
 def zstd_reserved_bit(spot: Spot) -> bytes:
     """The reserved bit of a zstd frame header is set."""
     return with_stream(spot.base, raw_frame(spot.base.payload, 0x08, b"\x58"))
 
 
-@lie("ZST-10", codecs=ZSTD, nesting="stream", field="block")
+@zstd_lie("ZST-10", field="block")
 def zstd_stored_blocks(spot: Spot) -> bytes:
     """A zstd frame's blocks are stored as they are."""
     return with_stream(spot.base, raw_frame(spot.base.payload, 0x00, b"\x58"))
