@@ -17,17 +17,11 @@ from kafka_fuzz.campaign.merge import Merged, recover
 from kafka_fuzz.campaign.plan import alone
 from kafka_fuzz.campaign.rounds import folder_name
 from kafka_fuzz.campaign.store import FOLDER
+from kafka_fuzz.commands.options import campaign_option
 
 
 @click.command()
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="kafkaproof-fuzz",
-    show_default=True,
-    help="Of the campaign.",
-)
+@campaign_option("Of the campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.pass_context
 def merge(ctx: click.Context, directory: Path, *, as_json: bool) -> None:

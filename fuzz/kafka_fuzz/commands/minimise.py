@@ -11,6 +11,7 @@ import click
 from kafka_conformance.cli import CANNOT_RUN, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_fuzz.commands.finding import Given, given_find
+from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.finds import put
 from kafka_fuzz.reduce import Budget, NotShown
 from kafka_fuzz.reduce.asking import NoTarget, asking
@@ -23,10 +24,7 @@ MINIMAL = "minimal.bin"
 @click.argument("given", metavar="FILE|FIND")
 @click.option("--target", metavar="T", help="Whom to ask; a find knows its own.")
 @click.option("--with", "others", multiple=True, metavar="T", help="Whose verdict has to stay, too; may be repeated.")
-@click.option(
-    "--dir", "directory", default="kafkaproof-fuzz", type=click.Path(path_type=Path), metavar="DIR",
-    help="Where the finds of a campaign are.",
-)  # fmt: skip
+@campaign_option("Where the finds of a campaign are.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where it is written.")
 @click.option("--seconds", default=60.0, type=click.FloatRange(min=0.1), help="How long it may take; 60.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -12,16 +12,14 @@ from kafka_conformance.cli import OK
 from kafka_conformance.commands.saying import say_json
 from kafka_corpus import compiler
 from kafka_corpus.cases.found import FOLDER
+from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.triage.folding import Folded, read
 from kafka_fuzz.triage.promoting import NoCase, compile_corpus, promote, record_java
 
 
 @click.command("promote")
 @click.argument("names", nargs=-1, required=True, metavar="FIND…")
-@click.option(
-    "--dir", "directory", default="kafkaproof-fuzz", type=click.Path(path_type=Path), metavar="DIR",
-    help="The campaign, after triage.",
-)  # fmt: skip
+@campaign_option("The campaign, after triage.")
 @click.option("--cases", default=FOLDER, type=click.Path(path_type=Path), hidden=True)
 @click.option("--no-compile", is_flag=True, help="Write the case's file, and nothing else.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -14,19 +14,13 @@ from kafka_conformance.cli import CANNOT_RUN, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.hostile import printable
 from kafka_fuzz import reach as reaching
+from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.finds import Find, name_of, read_all
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FIND]...")
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="kafkaproof-fuzz",
-    show_default=True,
-    help="Where the finds of a campaign are.",
-)
+@campaign_option("Where the finds of a campaign are.")
 @click.option("--releases", default=",".join(reaching.RELEASES), show_default=True, help="Of brokers; `all` for all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def reach(names: tuple[str, ...], directory: Path, releases: str, as_json: bool) -> NoReturn:

@@ -10,6 +10,7 @@ import click
 
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafka_conformance.commands.saying import say_json
+from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.commands.triage import RUNS
 from kafka_fuzz.reduce import Budget
 from kafka_fuzz.reporting.files import write_all
@@ -19,10 +20,7 @@ from kafka_fuzz.triage.folding import FILE, FOLDER, PREVIOUS, read, triaged, wri
 
 
 @click.command("report")
-@click.option(
-    "--dir", "directory", default="kafkaproof-fuzz", type=click.Path(path_type=Path), show_default=True,
-    help="The campaign.",
-)  # fmt: skip
+@campaign_option("The campaign.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where it is written.")
 @click.option("--against", type=click.Path(path_type=Path, exists=True), metavar="OLD", help="Last night's campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -16,6 +16,7 @@ from kafka_fuzz.campaign.plan import Plan, alone, unknown_targets
 from kafka_fuzz.campaign.rounds import Progress
 from kafka_fuzz.campaign.screen import screen, told
 from kafka_fuzz.campaign.supervisor import Campaign
+from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.outcome import severity
 
@@ -28,14 +29,7 @@ MOST_SHOWN: Final = 40
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long, by the clock.  [default: 1]")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="The same in seconds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rounds at a time.")
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="kafkaproof-fuzz",
-    show_default=True,
-    help="Corpus, finds, log: what the next campaign goes on with.",
-)
+@campaign_option("Corpus, finds, log: what the next campaign goes on with.")
 @click.option("--seed", type=int, help="Of the campaign.  [default: that of the folder, or 1]")
 @click.option("--profile", type=click.Choice(["mixed", *PROFILES]), default="mixed", show_default=True)
 @click.option("--engine", type=click.Choice(["own", "atheris"]), default="own", show_default=True)

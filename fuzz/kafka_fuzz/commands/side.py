@@ -10,6 +10,7 @@ import msgspec
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.connect import CannotRun
+from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.side import TESTEES, run_side
 
 
@@ -17,14 +18,7 @@ from kafka_fuzz.side import TESTEES, run_side
 @click.argument("engine", type=click.Choice(sorted(TESTEES)))
 @click.option("--testee", help="Of the engine's language.  [default: the first]")
 @click.option("--seconds", type=click.FloatRange(min=1), default=60.0, show_default=True, help="By the clock.")
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="kafkaproof-fuzz",
-    show_default=True,
-    help="Of a campaign: its corpus goes in, new inputs and finds come out.",
-)
+@campaign_option("Of a campaign: its corpus goes in, new inputs and finds come out.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.pass_context
 def side(ctx: click.Context, engine: str, testee: str | None, seconds: float, directory: Path, as_json: bool) -> None:

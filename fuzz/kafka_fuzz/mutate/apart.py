@@ -127,11 +127,17 @@ def value_start(entry: bytes, at: int) -> int:
 
 
 def batch_records(payload: bytes) -> tuple[bytes, ...]:
-    """v2 records end to end, as far as their lengths lead."""
+    """v2 records end to end; none if their lengths do not lead to the end."""
+    found, at = records_ahead(payload, MOST_RECORDS)
+    return tuple(found) if at == len(payload) else ()
+
+
+def records_ahead(payload: bytes, most: int) -> tuple[list[bytes], int]:
+    """At most so many v2 records, as far as their lengths lead, and where that is."""
     found: list[bytes] = []
     at = 0
     try:
-        while at < len(payload) and len(found) < MOST_RECORDS:
+        while at < len(payload) and len(found) < most:
             length, start = decode_varint(payload, at, "length")
             end = start + length
             if length < 1 or end > len(payload):
@@ -140,7 +146,7 @@ def batch_records(payload: bytes) -> tuple[bytes, ...]:
             at = end
     except RecordFormatError:
         pass
-    return tuple(found) if at == len(payload) else ()
+    return found, at
 
 
 def messages(payload: bytes) -> tuple[bytes, ...]:

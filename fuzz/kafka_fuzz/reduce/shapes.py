@@ -13,7 +13,7 @@ from zlib import crc32
 
 from crc32c import crc32c
 
-from kafka_fuzz.mutate.apart import layout_of, record_spans, value_start
+from kafka_fuzz.mutate.apart import layout_of, record_spans, records_ahead, value_start
 from kafka_fuzz.mutate.packing import codec_of, pack, unpack
 from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, UINT32
 from kafka_records import RecordFormatError
@@ -151,13 +151,9 @@ def _records(plain: bytes) -> tuple[tuple[Record, ...], bytes]:
     found: list[Record] = []
     at = 0
     try:
-        while at < len(plain) and len(found) < MOST_ITEMS:
-            length, start = decode_varint(plain, at, "length")
-            end = start + length
-            if length < 1 or end > len(plain):
-                break
-            found.append(record_of(plain[at:end]))
-            at = end
+        for piece in records_ahead(plain, MOST_ITEMS)[0]:
+            found.append(record_of(piece))
+            at += len(piece)
     except RecordFormatError:
         pass  # the rest is kept as bytes
     return tuple(found), plain[at:]
