@@ -30,7 +30,7 @@ from kafka_fuzz.broker.payloads import Payloads
 from kafka_fuzz.broker.settings import settings_of
 from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.pool import of_others, some
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.finds import FindStore, folder_of, put
 from kafka_fuzz.mutate import Mutant, corpus_seeds
@@ -216,19 +216,15 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
         turns.broker.stop()
         store.flush()
         corpus.close()
-    return RoundReport(
-        target=asked.target,
-        number=asked.number,
-        seed=asked.seed,
-        profile=asked.profile,
-        engine=asked.engine,
+    return report_of(
+        asked,
+        turns.progress(spent),
         version=release,
         seconds=time.monotonic() - begun,
         finds_new=tuple(turns.new),
         restarts=turns.restarts,
         interrupted=turns.stopped,
         failure=failure,
-        **msgspec.structs.asdict(turns.progress(spent)),
     )
 
 

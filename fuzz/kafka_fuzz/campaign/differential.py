@@ -25,7 +25,7 @@ from kafka_conformance.testees.built import is_built
 from kafka_fuzz.campaign.canary import STATE
 from kafka_fuzz.campaign.known import Known, read_known
 from kafka_fuzz.campaign.loop import AS_THEY_ARE, as_it_is
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.campaign.store import FOLDER, Corpus
 from kafka_fuzz.differential import Differential, Judgement, Testee
 from kafka_fuzz.finds import FindStore, put
@@ -208,16 +208,12 @@ def report(rounds: Rounds, seconds: float) -> RoundReport:
     asked, session = rounds.asked, rounds.session
     versions = [name_of(testee) for testee in session.testees]
     missing = [f"{name} did not run: {why}" for name, why in session.cannot_run.items()]
-    return RoundReport(
-        target=asked.target,
-        number=asked.number,
-        seed=asked.seed,
-        profile=asked.profile,
-        engine=asked.engine,
+    return report_of(
+        asked,
+        rounds.progress(),
         version=", ".join([*versions, *missing]),
         seconds=round(seconds, 3),
         finds_new=tuple(rounds.new),
         restarts=sum(testee.feed.tally.starts - 1 for testee in session.testees),
         interrupted=rounds.stopped,
-        **msgspec.structs.asdict(rounds.progress()),
     )

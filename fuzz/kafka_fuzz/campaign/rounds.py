@@ -9,7 +9,7 @@ the child process calls once:
             ...                           # mutate, run, `store.add(outcome, mutant)` at once
             tell(Progress(executions=n))  # as often as is convenient; it is cheap
         store.flush()
-        return RoundReport(target=asked.target, number=asked.number, ...)
+        return report_of(asked, Progress(...), seconds=...)
 
 It is alone in its process, and may start others, which it ends.  It may be
 killed at any moment; what it has found has to be on disk by then (`FindStore.add`
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -125,6 +125,12 @@ class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
     interrupted: bool = False
     failure: str = ""
     at: float = 0.0
+
+
+def report_of(asked: Round, progress: Progress, **how: Any) -> RoundReport:
+    """What *asked* came to at the end; *how* are the fields of the report that neither of them has."""
+    known = {name: getattr(asked, name) for name in ("target", "number", "seed", "profile", "engine")}
+    return RoundReport(**known, **msgspec.structs.asdict(progress), **how)
 
 
 Tell = Callable[[Progress], None]

@@ -14,7 +14,7 @@ from typing import IO, Final, NamedTuple
 
 import msgspec
 
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, report_of
 
 # So much longer than its CPU-seconds may a round take by the clock, on a crowded machine.
 CROWDED: Final = 20.0
@@ -100,18 +100,13 @@ class Running:
     def _lost(self, code: int) -> RoundReport:
         asked, progress = self.asked, self.progress
         killed = bool(self.stop_asked)
-        numbers = {name: getattr(progress, name) for name in Progress.__struct_fields__}
         last = self._errors.decode(errors="replace").strip().splitlines()[-1:] or [f"it ended with {code}"]
-        return RoundReport(
-            target=asked.target,
-            number=asked.number,
-            seed=asked.seed,
-            profile=asked.profile,
-            engine=asked.engine,
+        return report_of(
+            asked,
+            progress,
             seconds=round(time.monotonic() - self.began, 3),
             interrupted=killed,
             failure="" if killed else last[0][:500],
-            **numbers,
         )
 
     def _listen(self, stream: IO[bytes], heard: SimpleQueue[Heard]) -> None:

@@ -31,7 +31,7 @@ from kafka_fuzz.campaign.in_process import Loops, make_target
 from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.loop import HARD_SECONDS, Worker
 from kafka_fuzz.campaign.pool import Pool, pool_of
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.mutate import PROFILES, Mutant, corpus_seeds, mutate, own_seeds
@@ -300,22 +300,21 @@ def report(zygote: Zygote, before: set[str], seconds: float) -> RoundReport:
     corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory, asked.target)
     with suppress(OSError):
         zygote.errors.close()
-    return RoundReport(
-        target=asked.target,
-        number=asked.number,
-        seed=asked.seed,
-        profile=asked.profile,
-        engine=asked.engine,
-        version=zygote.target.version,
+    ended = Progress(
         executions=progress.executions,
         cpu_seconds=round(cpu_seconds(), 3),
-        seconds=round(seconds, 3),
         lines=len(corpus.lines),
         cells=len(corpus.cells),
         corpus=len(corpus.entries),
         buckets=len(corpus.buckets),
         finds=len(finds.known),
         skipped=progress.skipped,
+    )
+    return report_of(
+        asked,
+        ended,
+        version=zygote.target.version,
+        seconds=round(seconds, 3),
         finds_new=tuple(sorted(set(finds.known) - before)),
         restarts=zygote.restarts,
         interrupted=zygote.stopping,
