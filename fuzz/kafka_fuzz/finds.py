@@ -122,9 +122,11 @@ def write(root: Path, find: Find, data: bytes) -> Find:
             find = msgspec.structs.replace(find, count=old.count + find.count, seconds=old.seconds)
             if old.size <= find.size:
                 find = msgspec.structs.replace(old, count=find.count)
+        # A smaller input of a find that is there need not outlive the machine; syncing each takes half of a first minute.
+        durable = old is None
         if old is None or find.sha256 != old.sha256:
-            put(folder / INPUT, data)
-        put(folder / FIND, msgspec.json.encode(find))
+            put(folder / INPUT, data, durable=durable)
+        put(folder / FIND, msgspec.json.encode(find), durable=durable)
     return find
 
 
@@ -138,13 +140,14 @@ def locked(root: Path, key: str) -> Iterator[None]:
         yield
 
 
-def put(path: Path, data: bytes) -> None:
-    """*data* in the file at *path*, all of it or none."""
+def put(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """*data* in the file at *path*, all of it or none; *durable*: even if the machine falls the moment after."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with beside.open("wb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     beside.replace(path)
 
 

@@ -7,10 +7,9 @@ compiled run in processes of their own, which can be killed.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
-from typing import Final
+from typing import ClassVar, Final
 
 __all__ = ["Hopeless", "TooLong", "guard"]
 
@@ -26,31 +25,50 @@ class TooLong(BaseException):
     """The input took longer than it may; no `except Exception` of a target catches it."""
 
 
-@contextmanager
-def guard(seconds: float, hopeless: Hopeless | None = None) -> Iterator[None]:
+class guard:  # used as a function is; as one it would cost each input twice as much
     """Raise `TooLong` in the block after *seconds* of processor time; the main thread only.
 
     With *hopeless* it looks every hundredth of a second whether the block is in
     a loop that is known not to end, and raises at once if it is: a campaign
     that meets one hang a hundred times would else do nothing but wait.
 
-    The clock is ITIMER_VIRTUAL, because fuzzing engines take SIGALRM for themselves.
+    The clock is ITIMER_VIRTUAL, because fuzzing engines take SIGALRM for themselves;
+    from the first block on its signal belongs to this module.
     """
-    step = seconds if hopeless is None else min(PATIENCE, seconds)
-    left = seconds
 
-    def ring(_signal: int, frame: FrameType | None) -> None:
-        nonlocal left
-        left -= step
+    __slots__ = ("hopeless", "left", "step")
+    # The one that is under way, and whether the signal is ours; asking for that costs as much as all the rest.
+    current: ClassVar[guard | None] = None
+    installed: ClassVar[bool] = False
+
+    def __init__(self, seconds: float, hopeless: Hopeless | None = None) -> None:
+        self.left = seconds
+        self.step = seconds if hopeless is None or seconds < PATIENCE else PATIENCE
+        self.hopeless = hopeless
+
+    def __enter__(self) -> None:
+        """Start the clock."""
+        if not guard.installed:
+            signal.signal(signal.SIGVTALRM, _ring)
+            guard.installed = True
+        guard.current = self
+        # Again and again: a target may swallow the first, in a `finally` or a `__del__`.
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.step, self.step)
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        guard.current = None
+
+    def ring(self, frame: FrameType | None) -> None:
+        """Another step is over."""
+        self.left -= self.step
         if frame is not None and frame.f_code.co_name in SWALLOWING:
-            signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE, step)  # again, as soon as it is over
-        elif left <= step / 2 or (hopeless is not None and hopeless(frame)):
+            signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE, self.step)  # again, as soon as it is over
+        elif self.left <= self.step / 2 or (self.hopeless is not None and self.hopeless(frame)):
             raise TooLong
 
-    signal.signal(signal.SIGVTALRM, ring)
-    # Again and again: a target may swallow the first, in a `finally` or a `__del__`.
-    signal.setitimer(signal.ITIMER_VIRTUAL, step, step)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+def _ring(_number: int, frame: FrameType | None) -> None:
+    if guard.current is not None:
+        guard.current.ring(frame)

@@ -30,11 +30,12 @@ from kafka_fuzz.targets import Target
 
 # A wider limit than the soft one: for loops that do not come back to the interpreter.
 HARD_SECONDS: Final = 1.5
-# Where watching is dear, one input of so many is watched; and of those that are
-# odd, fewer and fewer as long as nothing new is seen: another one of so many more
-# after each so many in vain.
+# Where watching is dear, one input of so many is watched, and each that gives an
+# outcome not seen before.  Of those that fill a new cell, or do what their cell did
+# not yet, fewer and fewer are as long as nothing new is seen: another one of so many
+# more after each so many in vain.
 SAMPLE: Final = 128
-IN_VAIN: Final = 64
+IN_VAIN: Final = 16
 # How often the clock is looked at, in inputs.
 CLOCK: Final = 16
 # Of the inputs, as long as there are seeds that were not run as they are.
@@ -109,19 +110,16 @@ class Worker:
             return self._watched(mutant)
         outcome = self.target.run(mutant)
         pair = (mutant.cell, outcome.bucket)
-        if pair in self.pairs or not self._is_odd(pair, rng):
-            self.pairs.add(pair)
+        if pair in self.pairs:
             self._found(mutant, outcome)
             return outcome
-        if outcome.kind in DEAR:
-            self._take(mutant, outcome, [])
-            return outcome
-        return self._watched(mutant)
+        if outcome.kind not in DEAR and self._is_odd(pair, rng):
+            return self._watched(mutant)
+        self._take(mutant, outcome, [])
+        return outcome
 
     def _is_odd(self, pair: tuple[Cell, str], rng: Random) -> bool:
-        if pair[0] not in self.corpus.cells or pair[1] not in self.corpus.buckets:
-            return True
-        return rng.random() * (1 + self.in_vain // IN_VAIN) < 1
+        return pair[1] not in self.corpus.buckets or rng.random() * (1 + self.in_vain // IN_VAIN) < 1
 
     def _watched(self, mutant: Mutant) -> Outcome:
         with self.lines.watch() as new:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from struct import Struct
 from typing import Final
 
 from kafka_records import RecordFormatError
@@ -16,6 +17,7 @@ CODEC_MASK: Final = 0x07
 # Far more than a mutant holds; less than what workers have.
 LARGE: Final = 256 << 20
 SMALLEST: Final = MESSAGE_V0.size
+SIZE: Final = Struct(">8xi")
 
 
 def snappy_claims(data: bytes) -> bool:
@@ -28,15 +30,15 @@ def snappy_claims(data: bytes) -> bool:
 
 def payloads(data: bytes, codec: int) -> Iterator[bytes]:
     """What the entries of *data* packed with *codec*, as far as their framing can be followed."""
-    at = 0
-    while at + SMALLEST <= len(data):
-        size = int.from_bytes(data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
-        entry = data[at : at + LOG_OVERHEAD + max(size, 0)]
-        magic = entry[MAGIC_OFFSET] if len(entry) > MAGIC_OFFSET else 0
-        if magic == 2 and len(entry) > BATCH_V2.size and entry[22] & CODEC_MASK == codec:
-            yield entry[BATCH_V2.size :]
-        elif magic < 2 and len(entry) > SMALLEST and entry[17] & CODEC_MASK == codec:
-            yield from value_of(entry, (MESSAGE_V1 if magic else MESSAGE_V0).size)
+    at, length = 0, len(data)
+    while at + SMALLEST <= length:
+        (size,) = SIZE.unpack_from(data, at)
+        end = min(at + LOG_OVERHEAD + max(size, 0), length)
+        magic = data[at + MAGIC_OFFSET] if at + MAGIC_OFFSET < end else 0
+        if magic == 2 and end - at > BATCH_V2.size and data[at + 22] & CODEC_MASK == codec:
+            yield data[at + BATCH_V2.size : end]
+        elif magic < 2 and end - at > SMALLEST and data[at + 17] & CODEC_MASK == codec:
+            yield from value_of(data[at:end], (MESSAGE_V1 if magic else MESSAGE_V0).size)
         if size <= 0:
             return
         at += LOG_OVERHEAD + size

@@ -9,7 +9,7 @@ from kafka_conformance.observation import Decoded
 from kafka_conformance.protocol import Refusal
 from kafka_conformance.testee import CodecError, load
 from kafka_fuzz.targets.base import Target, Told, leak
-from kafka_fuzz.targets.oracle import right_answer, told_of
+from kafka_fuzz.targets.oracle import is_right_so_far, right_answer, told_of
 
 if TYPE_CHECKING:
     from kafka_conformance.testee import Testee
@@ -37,8 +37,11 @@ class Codec:
             observed = Decoded(tuple(self.testee.decode(mutant.data)))
         except CodecError as error:
             cause = error.__cause__ or error
+            documented = self._is_documented(cause)
+            if not documented and is_right_so_far(expected, error.batches):
+                return leak(cause, self.packages)
             told = told_of(mutant, expected, Decoded(tuple(error.batches), Refusal(error.kind, str(error))))
-            if self._is_documented(cause):
+            if documented:
                 return told
             kind = told.kind if told.kind in ("rejects_valid", "wrong_data") else "leaked_exception"
             return leak(cause, self.packages, kind)
