@@ -68,6 +68,23 @@ class Known:
 LIBRDKAFKA: Final = (("MALLOC_ARENA_MAX", "2"),)
 
 _TESTEES: Final = "kafka_conformance.testees"
+_AIOKAFKA: Final = Known(
+    name="aiokafka",
+    about="aiokafka.record, Cython classes",
+    module=f"{_TESTEES}.aiokafka_",
+    packages=("aiokafka", "cramjam"),
+    distribution="aiokafka",
+    language="cython",
+)
+_CONFLUENT: Final = Known(
+    name="confluent-kafka",
+    about="librdkafka: its consumer and producer on a fake broker; compares no checksums by default",
+    module=f"{_TESTEES}.confluent_kafka_",
+    packages=("confluent_kafka",),
+    distribution="confluent-kafka",
+    language="c",
+    environment=LIBRDKAFKA,
+)
 KNOWN: Final = (
     Known(name="reference", about="kafka_records, the executable specification", module=f"{_TESTEES}.reference"),
     Known(
@@ -77,38 +94,19 @@ KNOWN: Final = (
         packages=("kafka",),
         distribution="kafka-python",
     ),
-    Known(
-        name="aiokafka",
-        about="aiokafka.record, Cython classes",
-        module=f"{_TESTEES}.aiokafka_",
-        packages=("aiokafka", "cramjam"),
-        distribution="aiokafka",
-        language="cython",
-    ),
-    Known(
+    _AIOKAFKA,
+    replace(
+        _AIOKAFKA,
         name="aiokafka-pure",
         about="aiokafka.record, pure Python classes",
-        module=f"{_TESTEES}.aiokafka_",
-        packages=("aiokafka", "cramjam"),
-        distribution="aiokafka",
+        language="python",
         environment=(("AIOKAFKA_NO_EXTENSIONS", "1"),),
     ),
-    Known(
-        name="confluent-kafka",
-        about="librdkafka: its consumer and producer on a fake broker; compares no checksums by default",
-        module=f"{_TESTEES}.confluent_kafka_",
-        packages=("confluent_kafka",),
-        distribution="confluent-kafka",
-        language="c",
-        environment=LIBRDKAFKA,
-    ),
-    Known(
+    _CONFLUENT,
+    replace(
+        _CONFLUENT,
         name="confluent-kafka-crc",
         about="the same with check.crcs=true",
-        module=f"{_TESTEES}.confluent_kafka_",
-        packages=("confluent_kafka",),
-        distribution="confluent-kafka",
-        language="c",
         environment=(*LIBRDKAFKA, ("KAFKAPROOF_CHECK_CRCS", "1")),
     ),
 )
