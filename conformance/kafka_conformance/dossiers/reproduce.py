@@ -11,7 +11,7 @@ import re
 import textwrap
 import tomllib
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -116,45 +116,50 @@ def _encode(text: str, case: Case, places: Mapping[str, str], language: str) -> 
         "@BASE_OFFSET@": str(batch.base_offset), "@LAST_OFFSET@": str(batch.last_offset),
         "@MAX_TIMESTAMP@": str(batch.max_timestamp), "@TRANSACTIONAL@": words[batch.transactional],
         "@CONTROL@": words[batch.control], "@APPEND@": words[batch.timestamp_type == "append"],
-        "@RECORDS@": "\n".join(LITERALS[language](record) for record in batch.records),
+        "@RECORDS@": "\n".join(LITERALS[language].line(record) for record in batch.records),
     })  # fmt: skip
 
 
-def _python(record: Record) -> str:
-    def text(data: bytes | None) -> str:
-        return "None" if data is None else f"bytes.fromhex({data.hex()!r})"
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """How a language writes records down, each a format string: no bytes, some bytes, headers, a record."""
 
-    headers = ", ".join(f"({header.key.decode()!r}, {text(header.value)})" for header in record.headers)
-    return f"    ({record.offset}, {record.timestamp}, {text(record.key)}, {text(record.value)}, [{headers}]),"
+    none: str
+    some: str
+    header: str
+    headers: str
+    no_headers: str
+    record: str
 
+    def line(self, record: Record) -> str:
+        """*record* as a line of source."""
+        listed = ", ".join(self._header(key, value) for key, value in record.headers)
+        headers = self.headers.format(listed) if listed else self.no_headers
+        key, value = self._text(record.key), self._text(record.value)
+        return self.record.format(record.offset, record.timestamp, key, value, headers)
 
-def _go(record: Record) -> str:
-    def text(data: bytes | None) -> str:
-        return "nil" if data is None else f'unhex("{data.hex()}")'
+    def _header(self, key: bytes, value: bytes | None) -> str:
+        return self.header.format(key.hex(), self._text(value), name=repr(key.decode(errors="replace")))
 
-    headers = ", ".join(f"{{{text(header.key)}, {text(header.value)}}}" for header in record.headers)
-    fields = f"{record.offset}, {record.timestamp}, {text(record.key)}, {text(record.value)}"
-    return f"\t{{{fields}, {f'[]header{{{headers}}}' if headers else 'nil'}}},"
-
-
-def _rust(record: Record) -> str:
-    def text(data: bytes | None) -> str:
-        return "None" if data is None else f'Some(unhex("{data.hex()}"))'
-
-    headers = ", ".join(f'(unhex("{header.key.hex()}"), {text(header.value)})' for header in record.headers)
-    fields = f"{record.offset}, {record.timestamp}, {text(record.key)}, {text(record.value)}"
-    return f"        ({fields}, vec![{headers}]),"
-
-
-def _javascript(record: Record) -> str:
-    def text(data: bytes | None) -> str:
-        return "null" if data is None else f"unhex('{data.hex()}')"
-
-    headers = ", ".join(f"[unhex('{header.key.hex()}').toString(), {text(header.value)}]" for header in record.headers)
-    fields = f"timestamp: {record.timestamp}n, key: {text(record.key)}, value: {text(record.value)}"
-    return f"  {{ {fields}, headers: [{headers}] }},"
+    def _text(self, data: bytes | None) -> str:
+        return self.none if data is None else self.some.format(data.hex())
 
 
-LITERALS: Final[Mapping[str, Callable[[Record], str]]] = {
-    "Python": _python, "Go": _go, "Rust": _rust, "JavaScript": _javascript,
+LITERALS: Final[Mapping[str, Literals]] = {
+    "Python": Literals(
+        none="None", some="bytes.fromhex('{}')", header="({name}, {1})", headers="[{}]", no_headers="[]",
+        record="    ({}, {}, {}, {}, {}),",
+    ),
+    "Go": Literals(
+        none="nil", some='unhex("{}")', header='{{unhex("{}"), {}}}', headers="[]header{{{}}}", no_headers="nil",
+        record="\t{{{}, {}, {}, {}, {}}},",
+    ),
+    "Rust": Literals(
+        none="None", some='Some(unhex("{}"))', header='(unhex("{}"), {})', headers="vec![{}]", no_headers="vec![]",
+        record="        ({}, {}, {}, {}, {}),",
+    ),
+    "JavaScript": Literals(
+        none="null", some="unhex('{}')", header="[unhex('{}').toString(), {}]", headers="[{}]", no_headers="[]",
+        record="  {{ timestamp: {1}n, key: {2}, value: {3}, headers: {4} }},",
+    ),
 }  # fmt: skip
