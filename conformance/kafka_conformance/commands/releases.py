@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import click
-import msgspec
 
 from kafka_conformance.cli import CANNOT_RUN
 from kafka_conformance.commands.saying import say_json
@@ -15,6 +14,7 @@ from kafka_conformance.connect import CannotRun
 from kafka_conformance.connect.known import Known
 from kafka_conformance.history import History, document, history, told
 from kafka_conformance.hostile import printable
+from kafka_conformance.indented import indented
 from kafka_conformance.testees.published import newest
 from kafka_corpus.case import Case
 
@@ -50,6 +50,5 @@ def _history(name: str, releases: Sequence[str], done: Sequence[Done]) -> Histor
 def _write(made: History, settings: Settings) -> None:
     from kafka_conformance.reporting.releases import page
 
-    content = msgspec.json.format(msgspec.json.encode(document(made)), indent=2) + b"\n"
-    (settings.folder / JSON).write_bytes(content)
+    (settings.folder / JSON).write_bytes(indented(document(made)))
     (settings.folder / PAGE).write_text(page(made), encoding="utf-8")

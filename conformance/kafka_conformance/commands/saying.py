@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
+
+from kafka_conformance.indented import indented
 
 
 def say_json(document: Any) -> None:
     """Print *document*, indented."""
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+    click.echo(indented(document), nl=False)

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from kafka_conformance.indented import indented
 from kafka_conformance.dossiers import disclosure, pages
 from kafka_conformance.dossiers.grouping import Group, Testee, grouped
 from kafka_conformance.reporting.collection import cases_by_id, files
@@ -98,7 +99,7 @@ def _findings(done: Results, groups: Sequence[Group]) -> bytes:
     testee = groups[0].testee
     dossiers = [_dossier(group) for group in groups]
     given = Findings(testee.name, testee.version, testee.language, done.header.corpus, dossiers)
-    return msgspec.json.format(msgspec.json.encode(given), indent=1) + b"\n"
+    return indented(given, spaces=1)
 
 
 def _dossier(group: Group) -> Dossier:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
+from kafka_conformance.indented import indented
 from kafka_conformance.reporting.collection import Entry
 from kafka_conformance.reporting.html import environment
 
@@ -44,7 +43,7 @@ def endpoint(entry: Entry) -> bytes:
         "color": NAMES[colour(entry)],
         "isError": not entry.report.certificate.certified,
     }
-    return msgspec.json.format(msgspec.json.encode(badge), indent=2) + b"\n"
+    return indented(badge)
 
 
 def picture(entry: Entry) -> str:

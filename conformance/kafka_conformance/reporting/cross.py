@@ -13,12 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from markupsafe import Markup
 
 from kafka_conformance.cross.matrix import BROKER, WROTE, Cell, Fault, Matrix, Through, document, faults, matrix
 from kafka_conformance.cross.results import FILE, Results, read
 from kafka_conformance.hostile import printable
+from kafka_conformance.indented import indented
 from kafka_conformance.judge import OUTCOMES, SEVERITIES
 from kafka_conformance.reporting.html import asset, environment, policy_hash, words
 from kafka_conformance.reporting.markdown import code
@@ -50,7 +50,7 @@ def write(results: Results, folder: Path, formats: Sequence[str] = FORMATS, stem
     if "markdown" in formats:
         files[f"{stem}.md"] = summary(made).encode()
     if "json" in formats:
-        files[f"{stem}.json"] = msgspec.json.format(msgspec.json.encode(document(made, results)), indent=2) + b"\n"
+        files[f"{stem}.json"] = indented(document(made, results))
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)

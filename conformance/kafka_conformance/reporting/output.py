@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from kafka_conformance import junit, report, results
 from kafka_conformance.hostile import printable
+from kafka_conformance.indented import indented
 from kafka_conformance.report import Report
 from kafka_conformance.reporting import badge, html, markdown, picture, sarif, statement
 from kafka_conformance.reporting.baseline import Change, counts
@@ -19,10 +18,6 @@ from kafka_conformance.reporting.collection import NOT_RUN, Collection, Entry, c
 Files = Mapping[str, bytes]
 
 
-def _indented(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-
-
 def _badges(collection: Collection) -> Files:
     (entry,) = collection.entries
     return {"badge.svg": badge.picture(entry).encode(), "badge.json": badge.endpoint(entry)}
@@ -30,7 +25,7 @@ def _badges(collection: Collection) -> Files:
 
 FORMATS: Final[Mapping[str, Callable[[Collection], Files]]] = {
     "html": lambda collection: {"report.html": html.page(collection).encode()},
-    "json": lambda collection: {"report.json": _indented(report.document(collection.entries[0].report))},
+    "json": lambda collection: {"report.json": indented(report.document(collection.entries[0].report))},
     "junit": lambda collection: {"junit.xml": junit.junit(collection.entries[0].report)},
     "sarif": lambda collection: {"report.sarif": sarif.sarif(collection)},
     "badge": _badges,
@@ -56,7 +51,7 @@ def write_together(made: Sequence[Report], formats: Sequence[str], folder: Path,
     """Write the runs *made* side by side into *folder*, in those of *formats* that are `TOGETHER`."""
     wanted = [name for name in formats if name in TOGETHER]
     if not_run:
-        (folder / NOT_RUN).write_bytes(_indented(not_run))
+        (folder / NOT_RUN).write_bytes(indented(not_run))
     else:
         (folder / NOT_RUN).unlink(missing_ok=True)
     if wanted:
@@ -70,7 +65,7 @@ def write_all(collection: Collection, folder: Path, beside: Sequence[str] = ()) 
     """Write everything into *folder*: what is about all runs, and a directory for each; *beside* are pages to link."""
     whole: dict[str, bytes] = {
         "index.html": html.page(collection, beside).encode(),
-        "report.json": _indented(document(collection)),
+        "report.json": indented(document(collection)),
         "report.sarif": sarif.sarif(collection),
         "summary.md": markdown.summary(collection).encode(),
         "matrix.json": picture.encoded(picture.counted(collection)),

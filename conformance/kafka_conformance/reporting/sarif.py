@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final, Literal
 
-import msgspec
-
 from kafka_conformance.cli import installed_version
 from kafka_conformance.deviations import Deviation
 from kafka_conformance.hostile import printable
+from kafka_conformance.indented import indented
 from kafka_conformance.judge import Outcome
 from kafka_conformance.report import Finding
 from kafka_conformance.reporting.baseline import shape
@@ -40,7 +39,7 @@ def sarif(collection: Collection) -> bytes:
         "version": "2.1.0",
         "runs": [_run(entry, collection) for entry in collection.entries],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    return indented(document)
 
 
 def _run(entry: Entry, collection: Collection) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from kafka_conformance.certificate import MAX_SKIPPED, MIN_ANSWERED_SCORE
 from kafka_conformance.cli import installed_version
 from kafka_conformance.deviations import Deviation
 from kafka_conformance.hostile import printable
+from kafka_conformance.indented import indented
 from kafka_conformance.judge import SEVERITIES
 from kafka_conformance.questions import concerns
 from kafka_conformance.report import Report
@@ -98,7 +99,7 @@ def _hash(content: Mapping[str, Any]) -> str:
 
 def encoded(content: Mapping[str, Any]) -> bytes:
     """The certificate as a file."""
-    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+    return indented(content)
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kafka_conformance.indented import indented
 from kafka_conformance.protocol import ANSWERS, PROTOCOL, HelloReply, Reply, Request
 
 FILE: Final = "protocol.schema.json"
@@ -39,8 +40,7 @@ def build() -> dict[str, Any]:
 
 def text() -> str:
     """The schema as the file holds it."""
-    compact = msgspec.json.encode(build())
-    return msgspec.json.format(compact, indent=2).decode() + "\n"
+    return indented(build()).decode()
 
 
 def stored() -> str:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from kafka_conformance.cli import installed_version
 from kafka_conformance.hostile import printable
+from kafka_conformance.indented import indented
 from kafka_conformance.reporting.hexview import explained
 from kafka_conformance.reporting.html import asset, policy_hash, words
 from kafka_conformance.reporting.markdown import code
@@ -39,7 +40,7 @@ def write_all(night: Night, out: Path) -> list[Path]:
         "summary.md": summary(night).encode(),
         "report.ndjson": b"".join(msgspec.json.encode(line) + b"\n" for line in night.lines()),
         "junit.xml": junit(night),
-        "report.sarif": msgspec.json.format(msgspec.json.encode(sarif(night)), indent=2) + b"\n",
+        "report.sarif": indented(sarif(night)),
     }
     for name, content in files.items():
         put(out / name, content)
