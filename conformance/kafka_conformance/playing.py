@@ -20,8 +20,6 @@ from kafka_corpus.played import difference
 from kafka_corpus.scenario import StepAnswer
 from kafka_records import RecordFormatError, decode
 
-# Judged before all others, in this order.
-CODE: Final = "error_code"
 Finding = tuple[Outcome, str, str]
 AGREES: Final[Finding] = ("agree", "", "")
 

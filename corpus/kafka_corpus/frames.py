@@ -7,7 +7,7 @@ about is the framing, and that decoders take any legal stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from struct import Struct
 from zlib import crc32
@@ -269,8 +269,3 @@ def skippable(content: bytes, *, nibble: int = 0, size: int | None = None) -> by
     """A skippable frame, which lz4 and zstd share."""
     length = len(content) if size is None else size
     return bytes((0x50 | nibble, 0x2A, 0x4D, 0x18)) + length.to_bytes(4, "little") + content
-
-
-def cut_at(data: bytes, sizes: Iterable[int]) -> dict[str, bytes]:
-    """*data* cut to each of *sizes*, by name."""
-    return {f"{size}-bytes": data[:size] for size in sizes}

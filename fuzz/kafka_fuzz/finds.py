@@ -122,7 +122,7 @@ def write(root: Path, find: Find, data: bytes) -> Find:
             find = msgspec.structs.replace(find, count=old.count + find.count, seconds=old.seconds)
             if old.size <= find.size:
                 find = msgspec.structs.replace(old, count=find.count)
-        # A smaller input of a find that is there need not outlive the machine; syncing each takes half of a first minute.
+        # A smaller input of a known find need not outlive the machine; syncing each takes half of a first minute.
         durable = old is None
         if old is None or find.sha256 != old.sha256:
             put(folder / INPUT, data, durable=durable)

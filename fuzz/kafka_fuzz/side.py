@@ -47,8 +47,6 @@ BUILD_SECONDS: Final = 1200
 HEADER: Final = b"go test fuzz v1\n"
 LAST: Final = "last.bin"
 LONGEST: Final = 4096
-# An engine that ends at once, again and again, does not work.
-MOST_STARTS: Final = 50
 MOST_OUTPUT: Final = 400
 
 

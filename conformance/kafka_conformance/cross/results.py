@@ -124,15 +124,6 @@ _headers = msgspec.json.Decoder(Header)
 _lines = msgspec.json.Decoder(Written | Stored | Read | Footer)
 
 
-def is_cross(path: Path) -> bool:
-    """Whether *path* looks like the file of a cross run."""
-    try:
-        with path.open("rb") as file:
-            return file.readline(64).startswith(b'{"format":"%s"' % FORMAT.encode())
-    except OSError:
-        return False
-
-
 def read(path: Path) -> Results:
     """The run in *path*; a torn last line is as if it had not been written.
 

@@ -26,7 +26,6 @@ MOST_BYTES: Final = 4096  # of an input that is shown; `kafkaproof explain --cas
 MOST_EXPLAINED: Final = 64 * 1024
 MOST_ROWS: Final = 100
 MOST_CASES: Final = 30
-MOST_HEX: Final = 400  # digits of bytes that were written
 
 SEVERITY: Final = {
     "wrong_data": "other data than the bytes hold, without an error",

@@ -26,7 +26,6 @@ from kafka_fuzz.targets import TARGETS, Target
 # Below this, what the claims of a snappy block allocate ends the process (the codec is in Rust); campaigns report that.
 MEMORY: Final = 8 * 1024 * 1024 * 1024
 MIX: Final = "mix"
-CHOICES: Final = (*PROFILES, MIX)
 # Inputs of cells not seen before that are replayed to count lines.
 MOST_REPLAYED: Final = 4000
 HANGS: Final = 2

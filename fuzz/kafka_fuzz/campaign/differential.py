@@ -31,7 +31,6 @@ from kafka_fuzz.differential import Differential, Judgement, Testee
 from kafka_fuzz.finds import FindStore, put
 from kafka_fuzz.mutate import Mutant, corpus_seeds, draw_profile, mutate, own_seeds
 
-KIND: Final = "differential"
 FALLEN: Final = "differential.json"
 MOST_SEEDS: Final = 2000
 LONGEST: Final = 4096

@@ -11,7 +11,7 @@ and several processes may keep inputs for the same target.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -109,10 +109,6 @@ class Corpus:
     def data(self, entry: Entry) -> bytes:
         """The bytes of *entry*."""
         return (self.folder / f"{entry.sha}.bin").read_bytes()
-
-    def strangers(self) -> Iterator[Path]:
-        """Inputs that the index does not know: put there by people, or by a process killed between two writes."""
-        return (self.folder / name for name in names_in(self.folder) if name.removesuffix(".bin") not in self.entries)
 
     def close(self) -> None:
         """Close the index."""

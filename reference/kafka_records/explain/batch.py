@@ -17,8 +17,6 @@ from kafka_records.explain.words import Words, number, size, span, timestamp
 from kafka_records.layout import BATCH_V2, CRC_START_V2
 from kafka_records.primitives import increment_sequence, wrap_int64
 
-MOST_SEQUENCE = 2**31 - 1
-
 
 def write_batch(pen: Pen, length: int) -> None:
     """Write the batch of *length* bytes whose first byte comes next."""
