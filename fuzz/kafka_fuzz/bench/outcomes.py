@@ -15,11 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Final
 
 import msgspec
 
+from kafka_fuzz.bench.ends import Ends
 from kafka_fuzz.mutate import PROFILES, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
 from kafka_fuzz.targets import TARGETS, Target
 
@@ -32,7 +33,13 @@ HANGS: Final = 2
 
 
 class Measured(msgspec.Struct):
-    """One repeat; *firsts* says after how many CPU-seconds each bucket was first seen."""
+    """One repeat.
+
+    Attributes:
+        firsts: after how many CPU-seconds each outcome bucket was first seen, silent ones too, told by the reference.
+        ends: the same for unexpected ends alone (`ends.Ends`), for which no reference is needed.
+        lines, reached: of the target's packages, how many and which.
+    """
 
     target: str
     profile: str
@@ -40,7 +47,9 @@ class Measured(msgspec.Struct):
     executions: int
     seconds: float
     firsts: dict[str, float]
+    ends: dict[str, float]
     lines: int
+    reached: list[str]
     stepped_over: int
 
 
@@ -51,6 +60,8 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
     firsts: dict[str, float] = {}
     replayed: dict[object, bytes] = {}
     executions = stepped_over = 0
+    ends = Ends.of(target)
+    target = ends.watched
     start = time.process_time()
     while (spent := time.process_time() - start) < seconds:
         mutant = mutate(rng, seeds, draw_profile(rng) if profile == MIX else _profile(profile))
@@ -60,6 +71,7 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
             continue
         outcome = target.run(mutant)
         executions += 1
+        ends.saw(outcome, spent)
         if outcome.is_find:
             firsts.setdefault(outcome.bucket, round(spent, 3))
             hangs[lie] += outcome.kind == "hang"
@@ -67,7 +79,9 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
             replayed.setdefault((mutant.cell, outcome.bucket), mutant.data)
     spent = time.process_time() - start
     lines = lines_of(target, replayed.values())
-    return Measured(target.name, profile, seed, executions, spent, firsts, lines, stepped_over)
+    return Measured(
+        target.name, profile, seed, executions, spent, firsts, ends.firsts, len(lines), sorted(lines), stepped_over
+    )
 
 
 def seeds_of(profile: str) -> Sequence[bytes]:
@@ -82,13 +96,13 @@ def _profile(name: str) -> Profile:
     return next(profile for profile in PROFILES if profile == name)
 
 
-def lines_of(target: Target, inputs: Any) -> int:
-    """How many lines of the target's packages the *inputs* reach."""
-    seen: set[tuple[CodeType, int]] = set()
+def lines_of(target: Target, inputs: Any) -> set[str]:
+    """The lines of the target's packages that the *inputs* reach, as `module:line`."""
+    seen: set[tuple[str, int]] = set()
 
     def on_line(frame: FrameType, event: str, _argument: object) -> Callable[..., Any]:
         if event == "line":
-            seen.add((frame.f_code, frame.f_lineno))
+            seen.add((frame.f_globals["__name__"], frame.f_lineno))
         return on_line
 
     def on_call(frame: FrameType, _event: str, _argument: object) -> Callable[..., Any] | None:
@@ -100,7 +114,7 @@ def lines_of(target: Target, inputs: Any) -> int:
             target.run(Mutant(data, "bytes", (), None, NO_CELL))
         finally:
             sys.settrace(None)
-    return len(seen)
+    return {f"{module}:{line}" for module, line in seen}
 
 
 NO_CELL: Final = mutate(Random(0), (bytes(20),), "bytes").cell

@@ -37,7 +37,7 @@ class Codec:
             observed = Decoded(tuple(self.testee.decode(mutant.data)))
         except CodecError as error:
             cause = error.__cause__ or error
-            documented = self._is_documented(cause)
+            documented = self.is_documented(cause)
             if not documented and is_right_so_far(expected, error.batches):
                 return leak(cause, self.packages)
             told = told_of(mutant, expected, Decoded(tuple(error.batches), Refusal(error.kind, str(error))))
@@ -47,7 +47,8 @@ class Codec:
             return leak(cause, self.packages, kind)
         return told_of(mutant, expected, observed)
 
-    def _is_documented(self, error: BaseException) -> bool:
+    def is_documented(self, error: BaseException) -> bool:
+        """Whether its users are told of *error*."""
         return any(cls.__name__ in self.documented for cls in type(error).__mro__)
 
 
