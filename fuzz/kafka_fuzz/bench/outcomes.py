@@ -21,8 +21,9 @@ from typing import Any, Final
 import msgspec
 
 from kafka_fuzz.bench.ends import Ends
+from kafka_fuzz.campaign.in_process import make_target
 from kafka_fuzz.mutate import PROFILES, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
-from kafka_fuzz.targets import TARGETS, Target
+from kafka_fuzz.targets import Target
 
 # Below this, what the claims of a snappy block allocate ends the process (the codec is in Rust); campaigns report that.
 MEMORY: Final = 8 * 1024 * 1024 * 1024
@@ -124,7 +125,7 @@ def main() -> None:
     """Measure what the command line says."""
     _, name, profile, seed, seconds = sys.argv
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    measured = measure(TARGETS[name](), profile, int(seed), float(seconds))
+    measured = measure(make_target(name), profile, int(seed), float(seconds))
     sys.stdout.write(msgspec.json.encode(measured).decode() + "\n")
 
 
