@@ -9,24 +9,18 @@ from click.testing import CliRunner
 
 from kafka_conformance.commands.certify import certify
 from kafka_conformance.connect.known import find
-from kafka_conformance.dossiers import folder, running
-from kafka_conformance.dossiers.causes import SENSITIVE
-from kafka_conformance.dossiers.grouping import Group
+from kafka_conformance.dossiers import folder, grouping, reproduce, running
+from kafka_conformance.dossiers.causes import SENSITIVE, cause_of
 from kafka_conformance.dossiers.reproduce import reproducer
-from kafka_conformance.results import FILE
+from kafka_conformance.judge import Verdict
+from kafka_conformance.reporting.collection import cases_by_id
+from kafka_conformance.results import FILE, line_for
+from kafka_records import Batch, encode
 
 pytestmark = pytest.mark.testees
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = {path.parent.name: path for path in sorted((ROOT / "dossiers").glob(f"*/{folder.FINDINGS}"))}
-# What a program takes: one testee of each language.
-PROGRAMS = {
-    "Go": "kafka-go",
-    "Rust": "rskafka",
-    "JavaScript": "kafkajs",
-    "Java": "java-kafka-clients",
-    "Python": "aiokafka",
-}
 TOOLS = {"Go": ("go",), "Rust": ("cargo",), "JavaScript": ("node", "npm"), "Java": ("mvn", "java"), "Python": ()}
 
 
@@ -76,32 +70,62 @@ def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
     assert len(changed) <= len(written) / 100, changed
 
 
-def shown(language: str, where: Path) -> Group:
-    """A dossier of that language's testee whose program does no harm."""
-    one = kept(next(path for path in FOUND.values() if kept(path).testee == PROGRAMS[language]))
-    harmless = [each for each in one.dossiers if each.outcome not in SENSITIVE]
+CASES = cases_by_id()
+# A writer that has no findings has a program all the same; it is asked to write what is right.
+RIGHT = "writers.timestamps_with_more_digits[none-"
+RIGHT_BYTES = "nothing is wrong"
+
+
+def shown(testee: str, op: str, where: Path) -> grouping.Group:
+    """A dossier of *testee* about *op* whose program does no harm; if there is none, of a case that it gets right."""
+    one = kept(next(path for path in FOUND.values() if kept(path).testee == testee))
+    harmless = [each for each in one.dossiers if each.outcome not in SENSITIVE and CASES[each.case].op == op]
+    if not harmless:
+        return agreeing(one, op)
     plain = next((each for each in harmless if each.outcome in ("accepts_invalid", "rejects_valid")), harmless[0])
     ((_, groups),) = folder.read([asked(one, where, [plain.case])])
     (group,) = groups
     return group
 
 
-@pytest.mark.parametrize("language", PROGRAMS)
-def test_a_program_shows_what_its_dossier_says(language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In each language a reproducer builds from its own text, in an empty folder, and shows the finding."""
-    if missing := [tool for tool in TOOLS[language] if shutil.which(tool) is None]:
-        pytest.skip(f"it takes {', '.join(missing)}")
-    group = shown(language, tmp_path / "result")
+def agreeing(one: folder.Findings, op: str) -> grouping.Group:
+    """What a dossier about a case that *one*'s testee gets right would be."""
+    case = next(case for id_, case in CASES.items() if id_.startswith(RIGHT) and case.op == op)
+    line = line_for(case, Verdict("lossy", "", RIGHT_BYTES), {}, 0.0, 0)
+    who = grouping.Testee(one.testee, one.version, one.language)
+    return grouping.Group(who, cause_of(line), (line,), case)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where programs are built; those of one testee in one folder."""
+    return tmp_path_factory.mktemp("programs")
+
+
+@pytest.mark.parametrize(("testee", "op"), sorted(reproduce.programs()))
+def test_a_program_shows_what_its_dossier_says(
+    testee: str, op: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reproducer of each testee builds from its own text, in an empty folder, and shows the finding."""
+    group = shown(testee, op, tmp_path / "result")
     made = reproducer(group)
     assert made is not None
-    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "target"))
+    if missing := [tool for tool in TOOLS[made.language] if shutil.which(tool) is None]:
+        pytest.skip(f"it takes {', '.join(missing)}")
+    monkeypatch.setenv("CARGO_TARGET_DIR", str(place / "target"))
     monkeypatch.setenv("npm_config_audit", "false")
-    running.prepare(made, tmp_path / "program")
+    running.prepare(made, tmp_path / "program", alone=True)
     ran = running.run(made, tmp_path / "program", limit=600)
 
     assert running.shows(group.lines[0], ran), (group.id, ran)
+    if group.lines[0].why == RIGHT_BYTES:
+        assert isinstance(group.case.input, Batch)
+        assert f"written: {encode(group.case.input).hex()}" in ran.output
 
 
-def test_every_language_has_a_dossier() -> None:
-    """There are dossiers to run a program of, in each of the languages."""
-    assert set(PROGRAMS.values()) <= {kept(path).testee for path in FOUND.values()}
+def test_every_dossier_has_a_program() -> None:
+    """There is a program for every testee and operation that dossiers are about."""
+    about = {(one.testee, CASES[each.case].op) for one in map(kept, FOUND.values()) for each in one.dossiers}
+
+    assert len(about) > 25
+    assert about <= reproduce.programs()

@@ -50,12 +50,14 @@ def reproducer(group: Group, case: Case | None = None) -> Reproducer | None:
     """The program for a case of *group*, the first if none is given; None if there is no text for its testee."""
     known = _index().get(group.testee.name)
     case = case or group.case
-    text = _text(group.testee.name, case.op)
+    text = None if known is None else _text(known.get("texts", group.testee.name), case.op)
     if known is None or text is None:
         return None
-    places = {"@TITLE@": group.cause.title, "@VERSION@": group.testee.version}
+    for place, name in known.get("parts", {}).items():
+        text = text.replace(place, _read(name).rstrip())
+    places = {"@TITLE@": group.cause.title, "@VERSION@": group.testee.version, **known.get("places", {})}
     program = _decode(text, case, places) if case.op == "decode" else _encode(text, case, places, known["language"])
-    version = group.testee.version
+    version = group.testee.version.split()[0]  # behind it a testee may say what it is made of
     extra = {name: body.replace("{version}", version) for name, body in known.get("extra", {}).items()}
     setup = tuple(
         command.replace("{version}", version) for command in known.get(f"setup_{case.op}", known.get("setup", ()))
@@ -63,16 +65,26 @@ def reproducer(group: Group, case: Case | None = None) -> Reproducer | None:
     return Reproducer(known["language"], {known["file"]: program} | extra, setup, known["run"])
 
 
+def programs() -> set[tuple[str, str]]:
+    """The testees and operations that there is a program for."""
+    names = {testee: known.get("texts", testee) for testee, known in _index().items()}
+    return {(testee, op) for testee, name in names.items() for op in ("decode", "encode") if _text(name, op)}
+
+
 @cache
 def _index() -> Mapping[str, dict[str, Any]]:
-    return tomllib.loads(files(__package__).joinpath("reproducers", "index.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(_read("index.toml"))
 
 
 @cache
 def _text(testee: str, op: str) -> str | None:
     names = sorted(each.name for each in files(__package__).joinpath("reproducers").iterdir())
     name = next((name for name in names if name.startswith(f"{testee}.{op}.")), None)
-    return None if name is None else files(__package__).joinpath("reproducers", name).read_text(encoding="utf-8")
+    return None if name is None else _read(name)
+
+
+def _read(name: str) -> str:
+    return files(__package__).joinpath("reproducers", name).read_text(encoding="utf-8")
 
 
 def _decode(text: str, case: Case, places: Mapping[str, str]) -> str:
@@ -161,5 +173,9 @@ LITERALS: Final[Mapping[str, Literals]] = {
     "JavaScript": Literals(
         none="null", some="unhex('{}')", header="[unhex('{}').toString(), {}]", headers="[{}]", no_headers="[]",
         record="  {{ timestamp: {1}n, key: {2}, value: {3}, headers: {4} }},",
+    ),
+    "Java": Literals(
+        none="null", some='"{}"', header='header("{}", {})', headers=", {}", no_headers="",
+        record="        given({}L, {}L, {}, {}{}),",
     ),
 }  # fmt: skip

@@ -13,6 +13,7 @@ from kafka_conformance.dossiers.reproduce import Reproducer
 from kafka_conformance.results import Line
 
 SETUP_LIMIT: Final = 600  # seconds
+ENVIRONMENT: Final = "environment"  # of a Python program, in its folder
 _RIGHT: Final = re.compile(r"^error: (?:none|<nil>|null)?\s*$", re.MULTILINE)
 _ERROR: Final = re.compile(r"^error: ", re.MULTILINE)
 _GOT: Final = re.compile(r"got (-?\d+)$")
@@ -27,16 +28,26 @@ class Ran:
     exit_code: int | None
 
 
-def prepare(made: Reproducer, folder: Path) -> None:
-    """Write the files into *folder* and run the commands for once; Python packages are those that are here.
+def prepare(made: Reproducer, folder: Path, *, alone: bool = False) -> None:
+    """Write the files into *folder* and run the commands for once.
+
+    Args:
+        made: the program.
+        folder: where it is to be; made if it is not there.
+        alone: whether a Python program gets an environment of its own; else its packages are those that are here.
 
     Raises:
         subprocess.CalledProcessError: a command failed.
     """
     write(made, folder)
+    if alone and made.language == "Python":
+        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], cwd=folder, check=True, capture_output=True)
     for command in made.setup:
-        if not command.startswith("pip "):
-            subprocess.run(command, cwd=folder, shell=True, check=True, capture_output=True, timeout=SETUP_LIMIT)
+        program, _, arguments = command.partition(" ")
+        if program == "pip" and not alone:
+            continue
+        words = f"{ENVIRONMENT}/bin/pip {arguments}" if program == "pip" else command
+        subprocess.run(words, cwd=folder, shell=True, check=True, capture_output=True, timeout=SETUP_LIMIT)
 
 
 def write(made: Reproducer, folder: Path) -> None:
@@ -49,7 +60,8 @@ def write(made: Reproducer, folder: Path) -> None:
 
 def run(made: Reproducer, folder: Path, limit: float = 120) -> Ran:
     """Run the program in *folder*, for *limit* seconds at most."""
-    command = re.sub(r"^python ", f"{sys.executable} ", made.run)
+    own = folder / ENVIRONMENT / "bin" / "python"
+    command = re.sub(r"^python ", f"{own if own.exists() else sys.executable} ", made.run)
     try:
         done = subprocess.run(
             command,
