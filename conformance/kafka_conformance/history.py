@@ -53,7 +53,21 @@ class History:
         came = f"in {self.releases[0]} or before" if first else f"since {finding.since}"
         if finding.gone:
             return f"{came}, gone in {finding.gone}"
-        return f"in all {len(self.releases)}" if first else came
+        return (f"in all {len(self.releases)}" if first else came) + self._changed(finding)
+
+    def _changed(self, finding: Finding) -> str:
+        """What a finding was before it became what it is, if it was not always that."""
+        wrong = [outcome for outcome in finding.outcomes if outcome in SEVERITIES]
+        first, now = wrong[0], wrong[-1]
+        if _alike(first, now):
+            return ""
+        at = max(at for at, outcome in enumerate(finding.outcomes) if not _alike(outcome, now))
+        return f", {first} before {self.releases[at + 1]}, now {now}"
+
+
+def _alike(one: Outcome | None, other: Outcome | None) -> bool:
+    # Which limit is met first, of time or of memory, depends on the machine.
+    return one == other or {one, other} == {"hang", "memory"}
 
 
 def history(name: str, runs: Sequence[tuple[str, Results]], not_run: Mapping[str, str]) -> History:
@@ -98,7 +112,7 @@ def told(made: History, most: int = 3) -> Iterator[str]:
         counted = Counter(each.severity for each in findings)
         yield f"  {span}: {', '.join(f'{counted[each]:,} {each}' for each in SEVERITIES if counted[each])}"
         # What is everywhere is in the results of any; what changed is worth a name.
-        if not span.startswith("in all"):
+        if span != f"in all {len(made.releases)}":
             yield from (f"    {each.severity}  {each.case}" for each in findings[:most])
             if len(findings) > most:
                 yield f"    and {len(findings) - most:,} more in history.json"

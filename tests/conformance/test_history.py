@@ -42,6 +42,24 @@ def test_when_findings_come_and_go() -> None:
     }  # fmt: skip
 
 
+def test_a_finding_that_changes() -> None:
+    """A crash that became milder, or a milder finding that became a crash, is not told as one that was always there."""
+    runs = [
+        ("1.0", results(eased="crash", worse="lossy", limit="hang")),
+        ("1.1", results(eased="accepts_invalid", worse="lossy", limit="memory")),
+        ("2.0", results(eased="accepts_invalid", worse="crash", limit="memory")),
+    ]
+    made = history("t", runs, {})
+
+    assert {finding.case: made.span(finding) for finding in made.findings} == {
+        "a.eased": "in all 3, crash before 1.1, now accepts_invalid",
+        "a.worse": "in all 3, lossy before 2.0, now crash",
+        "a.limit": "in all 3",
+    }
+    assert "    crash  a.eased" in told(made)
+    assert "    hang  a.limit" not in told(made)
+
+
 def test_a_release_that_was_not_run_is_named() -> None:
     """The reason is told on the console and, escaped, on the page."""
     made = history("t", RUNS[:1], {"0.9": "<b>does not build</b>"})
