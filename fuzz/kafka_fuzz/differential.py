@@ -130,6 +130,7 @@ class Differential:
         """Nothing is started yet; with *patient*, everybody is asked everything, however long that takes."""
         self._connections = connections
         self._patient = patient
+        self._number = 0
         self.testees: list[Testee] = []
         self.cannot_run: dict[str, str] = {}
         self.cells: set[Cell] = set()
@@ -196,22 +197,21 @@ class Differential:
         Raises:
             CannotRun: no testee is left that can be started.
         """
-        number = 0
-        while go_on() and (batch := _batch(mutants)) and self._offer(number, batch):
-            number += 1
+        while go_on() and (batch := _batch(mutants)) and self._offer(self._number, batch):
+            self._number += 1
             yield from self._heard(wait=False)
             while len(self._open) > MOST_OPEN:
                 yield from self._close(next(iter(self._open)))
         for testee in () if self._patient else self.testees:
             self._drop(testee)
-        timer = self.hurry(WIND_UP)
+        timer = self.hurry(LONG if self._patient else WIND_UP)
         while self._open:
             yield from self._heard(wait=True)
         timer.cancel()
 
     def hurry(self, seconds: float) -> threading.Timer:
         """End testees that are still at work after *seconds*; what they had not answered then was not asked."""
-        timer = threading.Timer(LONG if self._patient else seconds, self._end)
+        timer = threading.Timer(seconds, self._end)
         timer.daemon = True
         timer.start()
         return timer
@@ -231,9 +231,7 @@ class Differential:
                 raise CannotRun("; ".join(self.cannot_run.values()))
             opened.asked = len(running)
             for testee in running:
-                try:
-                    testee.todo.put((number, batch), block=self._patient)
-                except Full:
+                if not self._put(testee, number, batch):
                     testee.skipped_batches += 1
                     opened.asked -= 1
             if not opened.asked:
@@ -243,6 +241,16 @@ class Differential:
         else:
             del self._open[number]
         return bool(opened.asked)
+
+    def _put(self, testee: Testee, number: int, batch: Batch) -> bool:
+        """Whether *testee* takes it; whoever is patient waits until it does, or ends."""
+        while True:
+            try:
+                testee.todo.put((number, batch), block=self._patient, timeout=PAUSE)
+                return True
+            except Full:
+                if not self._patient or testee.ended:
+                    return False
 
     def _heard(self, *, wait: bool) -> Iterator[Judgement]:
         """What testees have answered up to now, and the batches that are through with that."""

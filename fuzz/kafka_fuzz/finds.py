@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -27,6 +27,8 @@ FOLDER: Final = "finds"
 FIND: Final = "find.json"
 INPUT: Final = "input.bin"
 LOCK: Final = ".lock"
+# One name may be a target in process and a testee, too.
+Asked = Literal["", "differential"]
 
 
 class Find(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,6 +43,7 @@ class Find(msgspec.Struct, frozen=True, omit_defaults=True):
         version: of the target.
         seconds: CPU-seconds of the target's process when it was first seen.
         count: how often it was seen, by this process or those before it.
+        asked: `differential` where the target was a testee in a process of its own.
     """
 
     key: str
@@ -53,6 +56,7 @@ class Find(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str = ""
     seconds: float = 0.0
     count: int = 1
+    asked: Asked = ""
 
 
 def name_of(key: str) -> str:
@@ -66,6 +70,7 @@ class FindStore:
 
     root: Path
     target: str = ""
+    asked: Asked = ""
     known: dict[str, Find] = field(default_factory=dict)
     _unwritten: dict[str, int] = field(default_factory=dict)
 
@@ -90,6 +95,7 @@ class FindStore:
             version=version,
             seconds=old.seconds if old else seconds,
             count=1,
+            asked=self.asked,
         )
         self.known[find.key] = write(self.root, find, mutant.data)
         return old is None

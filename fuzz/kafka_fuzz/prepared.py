@@ -18,6 +18,7 @@ from kafka_records.layout import MAGIC_OFFSET
 
 CODEC_AT: Final = {0: 17, 1: 17, 2: 22}
 CODEC_BITS: Final = 0x07
+LEGACY: Final = ("v0", "v1")
 
 Mask = tuple[frozenset[str], frozenset[str]]
 """The fields that a testee leaves out: of batches, of records."""
@@ -52,6 +53,27 @@ class Prepared:
         data, spans = self.mutant.data, framed(self.mutant.data)
         at = spans[index][0] if index < len(spans) else spans[-1][1] if spans else 0
         return first_place(data[at:])
+
+    def era(self, index: int) -> str:
+        """`v2` or `legacy`, the age of the format of entry *index*; empty where there is none."""
+        magic = self.place(index).partition(" ")[0]
+        return "legacy" if magic in LEGACY else magic
+
+    @property
+    def stream(self) -> str:
+        """The codec whose own framing the lie is about; empty for any other lie."""
+        return self.mutant.cell.codec if self.lie and self.mutant.cell.nesting == "stream" else ""
+
+    @cached_property
+    def rule(self) -> str:
+        """The rule that the bytes break, as the reference says, whoever made them; empty for what is valid."""
+        if self.mutant.expected is None:
+            return self.cause
+        try:
+            kafka_records.decode(self.mutant.data, limits=LIMITS)
+        except RecordFormatError as error:
+            return error.rule or error.kind
+        return ""
 
     @property
     def lie(self) -> str:

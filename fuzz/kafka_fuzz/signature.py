@@ -14,6 +14,8 @@ _VARIES: Final = re.compile(
     r"|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]+\b|(?<=got )[0-9a-f]+\b|(?<=expected )[0-9a-f]+\b"
     r"|(?<![A-Za-z_])-?\d[\d.,]*"
 )
+# Several numbers in a row say no more than one: times have a part more or less.
+_ROW: Final = re.compile(r"#(?:[ ,.:/-]*#)+")
 # How runtimes begin to say why they end, up to the frames that follow.
 _SAID: Final = re.compile(
     r"(?:panic|fatal error): (?P<go>[^|]+)"
@@ -33,7 +35,7 @@ def normal(text: str) -> str:
     >>> normal("index out of range [5] with length 3 in 'abc'")
     "index out of range [#] with length # in '…'"
     """
-    return _VARIES.sub(_named, text.strip())[:MOST]
+    return _ROW.sub("#", _VARIES.sub(_named, text.strip()))[:MOST]
 
 
 def _named(match: re.Match[str]) -> str:

@@ -19,9 +19,9 @@ from kafka_conformance.observation import Crashed, Decoded, Exceeded, Garbled, H
 from kafka_conformance.protocol import LEAKED, Answer
 from kafka_corpus.wire import RECORD_FIELDS, WireBatch
 from kafka_fuzz import signature
-from kafka_fuzz.cells import boundary_of
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.prepared import Mask, Prepared
+from kafka_fuzz.relation import relation
 from kafka_fuzz.targets.oracle import told_of
 
 # A testee that was not asked, or said that it does not do this.
@@ -29,11 +29,10 @@ NOT_ASKED: Final = "-"
 # The entry in which two answers begin to differ, as the judge says it.
 ENTRY: Final = re.compile(r"batches\[(\d+)\]")
 
-# Timestamps are counted in other units by some, and do not fit there.
-EDGES: Final = frozenset({"largest", "near largest", "smallest", "negative"})
-NUMBER: Final = re.compile(r"expected (-?\d{1,19}),")
-# What happens with so many lies has nothing to do with them.
-INDEPENDENT: Final = 3
+# A consumer that waits for ever has refused, and tells nobody: which check it was matters less than that.
+STALLS: Final = frozenset({"next_offset", "deadlock"})
+# Messages that say which decompressor they come from.
+SAYS_CODEC: Final = re.compile(r"(?i)gzip|flate|zlib|snappy|\bs2\b|xerial|lz4|zstd")
 
 
 class Worth(NamedTuple):
@@ -60,7 +59,6 @@ class Judge:
     def __init__(self, name: str) -> None:
         self.name = name
         self._masks: dict[object, Mask] = {}
-        self._lies: dict[str, set[str]] = {}
 
     def told(self, prepared: Prepared, answer: Answer | Observation) -> Worth:
         """The class of *answer*, at once where it is what most answers are, else by the judge of certification."""
@@ -69,37 +67,11 @@ class Judge:
         return _ending(answer) or self._with_care(prepared, answer)
 
     def outcome(self, prepared: Prepared, told: Worth) -> Outcome:
-        """*told* as a find keeps it: what tells it from others, and no more.
-
-        A crash or a leaked exception says enough of itself.  Of data for invalid
-        bytes, the lie counts, or the rule that they break; of an error for valid
-        ones, or of other data, the format in which that happens.
-        """
-        lie, where = prepared.lie, told.function
-        match told.kind:
-            case "crash" | "leaked_exception" if told.detail:
-                lie = ""
-            case "rejects_valid":
-                lie, where = "", prepared.place(told.entry)
-            case "wrong_data" | "hang" if told.detail:
-                place = prepared.place(told.entry)
-                lie = self._telling(told.detail, lie)
-                where = "" if lie else place
-            case _ if not lie:
-                where = where or f"{prepared.cause} {prepared.place(len(prepared.right.batches)).partition(' ')[0]}"
-        return Outcome(self.name, told.kind, told.detail, where.strip(), lie, told.why)
-
-    def recall(self, outcome: Outcome) -> None:
-        """Take note of a find that an earlier session has made."""
-        if outcome.kind == "wrong_data" and outcome.lie:
-            self._telling(outcome.detail, outcome.lie)
-
-    def _telling(self, what: str, lie: str) -> str:
-        """The lie, unless *what* happens whatever the lie is."""
-        lies = self._lies.setdefault(what, set())
-        if len(lies) < INDEPENDENT:
-            lies.add(lie)
-        return lie if lie in lies else ""
+        """*told* as a find keeps it, under a key that is one for each cause, whatever the input was."""
+        where = _where(prepared, told)
+        # What was said, or the function, tells it already; whatever the lie was.
+        lie = "" if told.detail and told.kind in ("crash", "leaked_exception") else prepared.lie
+        return Outcome(self.name, told.kind, told.detail, where, lie, told.why)
 
     def _at_once(self, prepared: Prepared, answer: Answer) -> Worth | None:
         batches, verdict = answer.batches, prepared.right.verdict
@@ -140,20 +112,46 @@ class Judge:
             return REFUSED
         if told.kind == "rejects_valid":
             entry = len(seen.batches) if isinstance(seen, Decoded) else 0
-            return told._replace(detail=signature.normal(error.message or error.kind), entry=entry)
+            said = error.message or error.kind
+            codec = ""
+            if error.kind == "decompression":
+                codec = "packed" if SAYS_CODEC.search(said) else prepared.place(entry).partition(" ")[2]
+            return told._replace(detail=signature.normal(said), function=codec, entry=entry)
         if error.kind == LEAKED:
             return Worth("leaked_exception", signature.of_leak(error.message), error.message)
         return told
 
 
+def _where(prepared: Prepared, told: Worth) -> str:
+    """What tells causes apart beside class and detail; empty where nothing but the lie does.
+
+    A crash or a leaked exception says enough of itself.  For what a testee does with
+    invalid bytes, and for what it does not survive, the rule counts that they break.
+    Other data and needless errors are told by what they say, and by the format's age:
+    codecs change nothing, unless it was their framing that was changed.
+    """
+    match told.kind:
+        case "crash" | "leaked_exception" if told.detail:
+            return told.function
+        case "rejects_valid":
+            return told.function or prepared.era(told.entry)
+        case "wrong_data":
+            return f"{prepared.era(told.entry)} {prepared.stream}".strip()
+        case "hang" if told.detail in STALLS and prepared.rule:
+            return prepared.rule.partition("-")[0]
+        case "accepts_invalid":
+            return prepared.rule
+    place = "" if prepared.lie else f"valid {prepared.era(0)}".strip()
+    return told.function or prepared.rule or place
+
+
 def _of_data(told: Worth, prepared: Prepared) -> Worth:
-    """Other data, told apart by what kind of value it should be."""
+    """Other data, told apart by how they differ from the right ones."""
     if told.detail == "batches.length" and prepared.right.verdict == "invalid":
         # It took what is invalid, and stumbled over something else behind it.
         return Worth("accepts_invalid", "error", told.why)
-    at, number = ENTRY.match(told.why), NUMBER.search(told.why)
-    value = boundary_of(int(number[1]), 8) if number and told.detail.endswith("timestamp") else ""
-    detail = f"{told.detail} at an edge" if value in EDGES else told.detail
+    at = ENTRY.match(told.why)
+    detail = f"{told.detail} {relation(told.why)}".strip()
     return told._replace(detail=detail, entry=int(at[1]) if at else 0)
 
 

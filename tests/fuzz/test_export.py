@@ -1,6 +1,9 @@
 """Entry points for OSS-Fuzz: what is exported, and that each of them runs."""
 
+import configparser
 import os
+import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -12,6 +15,10 @@ import yaml
 
 from kafka_fuzz.campaign.export import differing, files, program_name, write
 from kafka_fuzz.campaign.in_process import NAMES
+from kafka_fuzz.campaign.plan import unknown_targets
+from kafka_fuzz.commands import fuzz
+from kafka_fuzz.commands.run import split
+from kafka_fuzz.reduce.bench import finds, good_batches
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMITTED = ROOT / "fuzz" / "oss_fuzz"
@@ -37,12 +44,110 @@ def test_export(tmp_path: Path) -> None:
     assert differing(tmp_path) == ["build.sh", "fuzz_reference.dict"]
 
 
-def test_the_workflow() -> None:
-    """The nightly workflow can be read, and runs what tox.ini defines."""
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "fuzz.yml").read_text(encoding="utf-8"))
-    commands = [step["run"] for step in workflow["jobs"]["fuzz"]["steps"] if "run" in step]
-    assert any(command.startswith("tox run -e fuzz -- --minutes") for command in commands)
-    assert "[testenv:fuzz]" in (ROOT / "tox.ini").read_text(encoding="utf-8")
+WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "fuzz.yml").read_text(encoding="utf-8"))
+STEPS = WORKFLOW["jobs"]["fuzz"]["steps"]
+TOX = configparser.ConfigParser(interpolation=None)
+TOX.read(ROOT / "tox.ini")
+
+
+def commands_of(environment: str) -> list[list[str]]:
+    """What tox runs there, before and in it, `{posargs:DEFAULT}` as its default."""
+    section = TOX[f"testenv:{environment}"]
+    lines = [line for name in ("commands_pre", "commands") for line in section.get(name, "").splitlines() if line]
+    return [shlex.split(re.sub(r"\{posargs:?([^}]*)\}", r"\1", line).replace("{tox_root}{/}", "")) for line in lines]
+
+
+def test_the_workflow_runs_what_there_is() -> None:
+    """Each step's command is one that tox knows or that is installed by a step before, with options that exist."""
+    said = [shlex.split(re.sub(r"\$\{\{.*?\}\}", "60", step["run"])) for step in STEPS if "run" in step]
+    assert [words[:2] for words in said] == [["pip", "install"], ["tox", "run"]]
+    assert "tox" in said[0]
+    _, _, flag, environment, *given = said[1]
+    assert flag == "-e"
+    for command in commands_of(environment):
+        assert command[:2] == ["kafkaproof", "fuzz"]
+        known = {name for option in fuzz.get_command(None, command[2]).params for name in option.opts}  # type: ignore[union-attr, arg-type]
+        passed = given[1:] if command[2] == "run" else []
+        assert {word for word in (*command, *passed) if word.startswith("--")} <= known
+    assert any(command[2] == "run" for command in commands_of(environment))
+
+
+def test_the_workflow_asks_for_targets_that_there_are() -> None:
+    """The targets of the nightly campaign have functions that run their rounds."""
+    (run,) = [command for command in commands_of("fuzz") if command[2] == "run"]
+    assert unknown_targets(split(run[run.index("--targets") + 1])) == []
+
+
+def test_the_workflow_keeps_the_folder_from_night_to_night() -> None:
+    """What is restored, fuzzed in and saved is one folder; actions are pinned to a version, and may only read."""
+    (run,) = [command for command in commands_of("fuzz") if command[2] == "run"]
+    folder = run[run.index("--dir") + 1]
+    cached = [step["with"]["path"] for step in STEPS if "cache" in step.get("uses", "")]
+    assert cached == [folder, folder]
+    keys = {step["with"]["key"] for step in STEPS if "cache" in step.get("uses", "")}
+    assert len(keys) == 1
+    assert all(re.fullmatch(r"[\w.-]+/[\w./-]+@v\d+", step["uses"]) for step in STEPS if "uses" in step)
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert not any("finds" in str(step) or "corpus" in str(step) for step in STEPS if "upload" in step.get("uses", ""))
+
+
+# What a program is like where atheris is not installed.
+WITHOUT = """
+import runpy, sys
+sys.modules["atheris"] = None
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def replayed(target: str, *given: str, atheris: bool) -> subprocess.CompletedProcess[str]:
+    """The program of *target*, given files."""
+    program = str(COMMITTED / f"{program_name(target)}.py")
+    command = [sys.executable, *(() if atheris else ("-c", WITHOUT)), program, *given]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=100, check=False)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with inputs that everybody reads."""
+    folder = tmp_path_factory.mktemp("good")
+    (folder / "batches").write_bytes(good_batches())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A find of kafka-python's."""
+    path = tmp_path_factory.mktemp("bad") / "find"
+    path.write_bytes(finds()["key length"])
+    return path
+
+
+def test_replay_without_atheris(good: Path, bad: Path) -> None:
+    """Without atheris a program runs the files that it is given: clean ones end well, a find raises with its key."""
+    done = replayed("kafka-python", str(good), atheris=False)
+    assert done.returncode == 0, done.stderr
+    assert "Replayed 1 inputs" in done.stderr
+    done = replayed("kafka-python", "-runs=1", str(bad), atheris=False)
+    assert done.returncode == 1
+    assert "DEDUP_TOKEN: kafka-python|" in done.stderr
+    done = replayed("kafka-python", "-runs=1", atheris=False)
+    assert done.returncode == 1
+    assert "atheris is not installed" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", NAMES)
+def test_each_replays(target: str, good: Path, bad: Path) -> None:
+    """Every program says the same of a file with atheris as without it."""
+    pytest.importorskip("atheris")
+    for given in (good / "batches", bad):
+        one, other = (replayed(target, str(given), atheris=atheris) for atheris in (True, False))
+        tokens = [[line for line in done.stderr.splitlines() if "DEDUP_TOKEN" in line] for done in (one, other)]
+        assert tokens[0] == tokens[1], one.stderr
+        assert bool(one.returncode) == bool(other.returncode) == bool(tokens[0])
+        if given != bad:
+            assert not tokens[0]
 
 
 @pytest.mark.slow

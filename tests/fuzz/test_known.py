@@ -2,15 +2,24 @@
 
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.canary import gone_in, sing
-from kafka_fuzz.campaign.known import ENOUGH, FILE, Canary, Known, Stepping, read_known
+from kafka_fuzz.campaign.corpus_known import PACKAGED, read_shown, shown_in
+from kafka_fuzz.campaign.known import ENOUGH, FILE, Canary, Known, Stepping, news_of, read_known, read_list
 from kafka_fuzz.campaign.shapes import snappy_claims
-from kafka_fuzz.mutate import Cell, Mutant, for_cell, mutate
+from kafka_fuzz.commands import fuzz
+from kafka_fuzz.mutate import Cell, Mutant, for_cell, mutate, own_seeds
 from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.prepared import first_place
+from kafka_fuzz.triage.accepting import merged, text_of
+from kafka_records.layout import CRC_OFFSET_V2
 
 CELL = Cell(1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only")
 CLAIM = Cell(2, "snappy", "claim", "largest", "snappy_claim_wrong", "stream", "only")
@@ -94,3 +103,53 @@ def test_reproducers() -> None:
     """A canary is the same input each time."""
     assert Canary(cell=CELL).mutant() == Canary(cell=CELL).mutant()
     assert Canary(hex="0102").mutant().data == b"\1\2"
+
+
+def test_what_the_corpus_shows_is_no_news(tmp_path: Path) -> None:
+    """A testee that was asked the corpus has keys with their cases; in another version of it they are news."""
+    name = "miniature:ignores-crc"
+    done = CliRunner().invoke(fuzz, ["corpus", name, "--dir", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    key = f"{name}|accepts_invalid|error|CRC-07"
+    shown = shown_in(tmp_path)[name]
+    assert news_of(tmp_path).why_not(key, shown.version) == f"the corpus shows it: {shown.keys[key]}"
+    assert not news_of(tmp_path).why_not(key, "another")
+    assert not news_of(tmp_path).why_not(f"{name}|crash|signal 11|", shown.version)
+    assert CliRunner().invoke(fuzz, ["corpus", name, "--dir", str(tmp_path), "--check"]).exit_code == 0
+
+
+def test_what_comes_with_the_package_names_cases() -> None:
+    """Every key of the package's list has a case that there is, and belongs to the testee that it stands under."""
+    ids = {case.id for case in load_vectors()}
+    shown = read_shown(PACKAGED)
+    assert shown
+    for name, each in shown.items():
+        assert set(each.keys.values()) <= ids
+        assert {key.partition("|")[0] for key in each.keys} <= {name}
+
+
+@pytest.mark.slow
+def test_canaries_of_testees(tmp_path: Path) -> None:
+    """The canary of a testee's find is asked of the testee, and only in campaigns that ask testees."""
+    bad = bytearray(next(data for data in own_seeds() if first_place(data) == "v2 none"))
+    bad[CRC_OFFSET_V2] ^= 1
+    name = "miniature:ignores-crc"
+    rules = [
+        Known(id_, name, (f"{name}|accepts_invalid|*",), canary=Canary(hex=data.hex()), asked="differential")
+        for id_, data in (("there", bad), ("mended", b"\0"))
+    ]
+    (tmp_path / FILE).write_text(text_of(merged(rules, ())))
+    assert sing(tmp_path, read_known(tmp_path), [name]) == []
+    sung = {each.id: each.gone for each in sing(tmp_path, read_known(tmp_path), [f"differential:{name}"])}
+    assert sung == {"there": False, "mended": True}
+
+
+@given(st.text(), st.lists(st.text(), max_size=3), st.text(max_size=5))
+def test_a_list_is_read_as_it_was_written(about: str, keys: list[str], id_: str) -> None:
+    """Whatever a testee said, the file that is written holds it, and nothing else."""
+    rule = Known(id_, "t", tuple(keys), about=about, canary=Canary(cell=CELL), asked="differential")
+    text = text_of([rule])
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / FILE
+        path.write_bytes(text.encode())
+        assert read_list(path) == [rule]

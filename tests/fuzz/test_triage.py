@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.registry import invalid, valid
+from kafka_fuzz.campaign.known import read_list as read_known_list
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.outcome import Outcome
@@ -17,7 +18,7 @@ from kafka_fuzz.reduce.bench import TARGET, finds, good_batches
 from kafka_fuzz.reduce.predicates import as_mutant
 from kafka_fuzz.targets import TARGETS
 from kafka_fuzz.triage.draft import case_function, slug
-from kafka_fuzz.triage.folding import Folded, gathered, read
+from kafka_fuzz.triage.folding import Folded, by_cause, gathered, read, smallest
 from kafka_records import Batch, Header, Record
 
 # Everything that a drafted case function may name.
@@ -131,3 +132,42 @@ def test_promote_makes_a_case_for_good(triaged: Path, tmp_path: Path) -> None:
     again = run("promote", find.name, "--dir", triaged, "--cases", tmp_path, "--no-compile")
     assert again.exit_code == 2
     assert run("promote", "no-such-find", "--dir", triaged, "--cases", tmp_path).exit_code == 2
+
+
+def test_accepted_finds_are_no_news(triaged: Path, tmp_path: Path) -> None:
+    """What was accepted is known the second night, without last night's folder; the check says what lacks."""
+    again = campaign(tmp_path / "tonight")
+    listed = tmp_path / "known.toml"
+    assert run("known", "--dir", triaged, "--file", listed, "--check").exit_code == 1
+    assert run("known", "--dir", triaged, "--file", listed, "--all").exit_code == 2  # no reason
+    assert run("known", "--dir", triaged, "--file", listed, "--all", "--reason", "issue 1").exit_code == 0
+    first = listed.read_bytes()
+    assert run("known", "--dir", triaged, "--file", listed, "--check").exit_code == 0
+    assert run("known", "--dir", triaged, "--file", listed, "--all", "--reason", "issue 2").exit_code == 0
+    assert listed.read_bytes() == first
+    (again / "known.toml").write_bytes(first)
+    assert run("triage", "--dir", again).exit_code == 0
+    assert {find.state for find in read(again)} == {"known"}
+    assert all(find.known_by.startswith("listed: ") for find in read(again))
+    listed.write_bytes(first + b"# by hand\n")
+    assert run("known", "--dir", triaged, "--file", listed, "--check").exit_code == 1
+
+
+def test_one_find_is_accepted(triaged: Path, tmp_path: Path) -> None:
+    """The one that is named, and no other; a name that none has is refused."""
+    listed = tmp_path / "known.toml"
+    name = read(triaged)[0].name
+    assert run("known", name, "--dir", triaged, "--file", listed, "--reason", "why").exit_code == 0
+    (entry,) = read_known_list(listed)
+    assert entry.canary is not None
+    assert bytes.fromhex(entry.canary.hex) == read(triaged)[0].data
+    assert all(entry.explains(key) for key in read(triaged)[0].keys)
+    assert run("known", "no-such", "--dir", triaged, "--file", listed, "--reason", "why").exit_code == 2
+
+
+def test_causes_have_a_line_each(triaged: Path) -> None:
+    """What people read first is one line for each cause, with its smallest input's size and name."""
+    done = run("triage", "--dir", triaged)
+    for (target, cause), some in by_cause(read(triaged)).items():
+        (line,) = [line for line in done.output.splitlines() if f"{target}: {cause}" in line]
+        assert smallest(some).name in line

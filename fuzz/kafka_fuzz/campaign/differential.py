@@ -22,7 +22,7 @@ import msgspec
 from kafka_conformance.connect import connect
 from kafka_conformance.connect.known import everyone
 from kafka_conformance.testees.built import is_built
-from kafka_fuzz.campaign.canary import STATE
+from kafka_fuzz.campaign.canary import STATE, gone_in
 from kafka_fuzz.campaign.known import Known, read_known
 from kafka_fuzz.campaign.loop import AS_THEY_ARE, as_it_is
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
@@ -130,9 +130,6 @@ class Rounds:
             for rule in self.known:
                 if rule.target == testee.judge.name:
                     testee.fallen.update(dict.fromkeys(rule.lies, 1.0))
-            for find in self.finds.known.values():
-                if find.outcome.target == testee.judge.name:
-                    testee.judge.recall(find.outcome)
 
     def remember(self) -> None:
         """Write what this one has learnt."""
@@ -180,8 +177,10 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
     """
     began = time.monotonic()
     session = Differential([connect(name) for name in testees_of(asked.target)])
-    corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory)
-    rounds = Rounds(asked, session, corpus, finds, read_known(asked.directory))
+    corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory, asked="differential")
+    gone = gone_in(asked.directory)
+    known = [rule for rule in read_known(asked.directory) if rule.id not in gone]
+    rounds = Rounds(asked, session, corpus, finds, known)
 
     def stop(*_: object) -> None:
         rounds.stopped = True

@@ -8,12 +8,18 @@ writes, with its seeds and its dictionary:
 It prints `DEDUP_TOKEN: <key>` before it raises, so that libFuzzer's own
 minimiser stays with the same find.  What is in the list of known finds is
 stepped over, or nothing else would ever be found.
+
+Where atheris is not installed, it replays the files that it is given, as
+libFuzzer does, and fuzzes nothing:
+
+    ./fuzz_kafka_python.py crash-1 corpus/
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from kafka_fuzz.campaign.engine import fuzz, instrument
@@ -48,7 +54,23 @@ class Once:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> None:
-    """Hand the process over to libFuzzer, which ends it."""
+    """Hand the process over to libFuzzer, which ends it; without it, replay files, or say what is missing."""
     target = make_target(name)
+    given = list(arguments or sys.argv)
+    if find_spec("atheris") is None:
+        sys.exit(replay(Once(target), given[1:]))
     instrument(target.packages)
-    fuzz(list(arguments or sys.argv), Once(target).run, custom_mutator)
+    fuzz(given, Once(target).run, custom_mutator)
+
+
+def replay(once: Once, arguments: Sequence[str]) -> str | None:
+    """Run the files among *arguments*, and those in the folders among them; what is wrong, or None."""
+    paths = [Path(argument) for argument in arguments if not argument.startswith("-")]
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    inputs = [file for file in files if file.is_file()]
+    if not inputs:
+        return "atheris is not installed: pip install 'kafkaproof[fuzz]'. Without it, give files to replay."
+    for file in inputs:
+        once.run(file.read_bytes())
+    sys.stderr.write(f"Replayed {len(inputs)} inputs; nothing is fuzzed without atheris\n")
+    return None

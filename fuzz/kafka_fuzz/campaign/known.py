@@ -13,13 +13,16 @@ What comes about in many ways is told by its bytes instead: `shape` names one of
 The list that comes with the package is about the releases that it was made
 with; a campaign's own is `DIR/known.toml`.  The canary (a cell, or `hex`) is run
 at the start of each campaign: on the day that it shows nothing any more, the
-find is gone and nothing is stepped over for it.
+find is gone and nothing is stepped over for it.  `asked = "differential"` is for
+finds of a testee in a process of its own, whose canary is asked there.  What cases
+of the corpus show is no news either (see `corpus_known`), and is in no list.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
@@ -27,7 +30,9 @@ from typing import Any, Final
 
 import msgspec
 
+from kafka_fuzz.campaign.corpus_known import Shown, shown_in
 from kafka_fuzz.campaign.shapes import SHAPES
+from kafka_fuzz.finds import Asked
 from kafka_fuzz.mutate import Cell, Mutant, for_cell
 from kafka_fuzz.outcome import Outcome
 
@@ -64,6 +69,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cell: dict[str, Any] = {}
     shape: str = ""
     canary: Canary | None = None
+    asked: Asked = ""
 
     def explains(self, key: str) -> bool:
         """Whether the find *key* is no news."""
@@ -92,15 +98,43 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_known(directory: Path) -> list[Known]:
     """The package's list and that of *directory*; ValueError for a list that is none."""
-    found: list[Known] = []
-    for path in (PACKAGED, directory / FILE):
-        try:
-            found += msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).known
-        except FileNotFoundError:
-            continue
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-            raise ValueError(f"{path} is no list of known finds: {error}") from None
-    return found
+    own = directory / FILE
+    return [*read_list(PACKAGED), *(read_list(own) if own.exists() else [])]
+
+
+def read_list(path: Path) -> list[Known]:
+    """The entries of one list; ValueError where it is none, FileNotFoundError where there is no file."""
+    try:
+        return list(msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).known)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise ValueError(f"{path} is no list of known finds: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Says which finds are none.
+
+    Attributes:
+        rules: of the lists.
+        corpus: what cases of the corpus show, by testee.
+    """
+
+    rules: tuple[Known, ...]
+    corpus: dict[str, Shown]
+
+    def why_not(self, key: str, version: str) -> str:
+        """Why the find *key* in that *version* of its target is no news; empty where it is."""
+        rule = next((rule for rule in self.rules if rule.explains(key)), None)
+        if rule is not None:
+            return f"listed: {rule.id}"
+        shown = self.corpus.get(key.partition("|")[0])
+        case = shown.keys.get(key) if shown is not None and shown.version == version else None
+        return f"the corpus shows it: {case}" if case else ""
+
+
+def news_of(directory: Path, gone: Sequence[str] = ()) -> News:
+    """What is no news in *directory*; ids in *gone* do not count.  ValueError for a list that is none."""
+    return News(tuple(rule for rule in read_known(directory) if rule.id not in gone), shown_in(directory))
 
 
 class Stepping:

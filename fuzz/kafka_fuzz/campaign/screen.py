@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from kafka_conformance.severity import SEVERITIES
+from kafka_fuzz.campaign.canary import singers_of
 from kafka_fuzz.outcome import severity
 
 if TYPE_CHECKING:
@@ -32,9 +33,11 @@ class Counted:
     def of(self, campaign: Campaign) -> dict[str, Counter[str]]:
         """The counts."""
         if time.monotonic() - self.at >= SECONDS_BETWEEN_LOOKS:
+            targets = {singer: target for target in campaign.plan.targets for singer in singers_of(target)}
             self.by = {}
             for find in campaign.finds():
-                self.by.setdefault(find.outcome.target, Counter())[severity(find.outcome.kind)] += 1
+                target = targets[find.outcome.target, find.asked]
+                self.by.setdefault(target, Counter())[severity(find.outcome.kind)] += 1
             self.at = time.monotonic()
         return self.by
 

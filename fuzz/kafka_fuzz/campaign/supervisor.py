@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from kafka_fuzz.campaign.canary import Sung, sing
-from kafka_fuzz.campaign.known import Known, read_known
+from kafka_fuzz.campaign.canary import Sung, sing, singers_of
+from kafka_fuzz.campaign.known import Known, News, news_of, read_known
 from kafka_fuzz.campaign.merge import recover
 from kafka_fuzz.campaign.plan import Memory, Plan, log_round, remember, remembered
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, found_by
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport
 from kafka_fuzz.campaign.running import Heard, Running
 from kafka_fuzz.finds import Find, read_all
 from kafka_fuzz.outcome import severity
@@ -143,14 +143,13 @@ class Campaign:
         """All finds of the campaign's targets, the worst first."""
         from kafka_conformance.severity import SEVERITIES
 
-        names = {name for target in self.plan.targets for name in found_by(target)}
-        found = [find for find in read_all(self.plan.directory) if find.outcome.target in names]
+        singers = {singer for target in self.plan.targets for singer in singers_of(target)}
+        found = [find for find in read_all(self.plan.directory) if (find.outcome.target, find.asked) in singers]
         return sorted(found, key=lambda find: (SEVERITIES.index(severity(find.outcome.kind)), find.key))
 
-    def is_known(self, key: str) -> bool:
-        """Whether the find *key* is no news; what is gone would be."""
-        gone = {sung.id for sung in self.sung if sung.gone}
-        return any(known.explains(key) for known in self.known if known.id not in gone)
+    def news(self) -> News:
+        """What is no news; a find that is gone would be."""
+        return news_of(self.plan.directory, [sung.id for sung in self.sung if sung.gone])
 
     def failures(self) -> dict[str, str]:
         """Targets that could not be run, and why."""

@@ -21,6 +21,8 @@ class LateFuzz(Late):
         "side": ("kafka_fuzz.commands.side:side", "Fuzz with Jazzer or Go's engine on the same corpus."),
         "bench": ("kafka_fuzz.commands.bench:bench", "Compare the profiles: buckets, lines, executions."),
         "triage": ("kafka_fuzz.commands.triage:triage", "Fold, reduce and draft what campaigns found."),
+        "corpus": ("kafka_fuzz.commands.corpus:corpus", "Ask testees the corpus: what cases show is no news."),
+        "known": ("kafka_fuzz.commands.known:known", "Accept finds as known, with the reason."),
         "report": ("kafka_fuzz.commands.report:report", "Write a campaign as pages and files."),
         "promote": ("kafka_fuzz.commands.promote:promote_command", "Make finds cases of the corpus."),
         "minimise": (

@@ -44,7 +44,7 @@ def minimise(
     if asked is None:
         raise click.UsageError("--target says whom to ask about a file")
     try:
-        with asking(asked, others) as who:
+        with asking(asked, others, testee=bool(found.find and found.find.asked and not target)) as who:
             done = who.reduced(found.data, budget=Budget(seconds=seconds))
     except (NoTarget, NotShown) as error:
         click.echo(f"{asked}: {error}", err=True)

@@ -13,8 +13,8 @@ from kafka_conformance.commands.saying import say_json
 from kafka_corpus import compiler
 from kafka_corpus.cases.found import FOLDER
 from kafka_fuzz.commands.options import campaign_option
-from kafka_fuzz.triage.folding import Folded, read
-from kafka_fuzz.triage.promoting import NoCase, compile_corpus, promote, record_java
+from kafka_fuzz.triage.folding import named, read
+from kafka_fuzz.triage.promoting import compile_corpus, promote, record_java
 
 
 @click.command("promote")
@@ -33,7 +33,7 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
     """
     try:
         found = read(directory)
-        ids = promote([_named(name, found) for name in names], _asked(), cases)
+        ids = promote([named(name, found) for name in names], _asked(), cases)
         java = ""
         if not no_compile:
             compile_corpus()
@@ -49,13 +49,6 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
             click.echo(f"{id_}: see kafkaproof corpus show '{id_}'")
         click.echo(f"answers of the Java client {java} recorded" if java else "no answers of others recorded")
     sys.exit(OK)
-
-
-def _named(name: str, found: list[Folded]) -> Folded:
-    some = [find for find in found if find.name.startswith(name)]
-    if len(some) != 1:
-        raise NoCase(f"{len(some) or 'no'} finds begin with {name!r}; is triage done?")
-    return some[0]
 
 
 def _asked() -> dict[bytes, str]:

@@ -105,7 +105,8 @@ def exit_code(campaign: Campaign) -> int:
         return INTERRUPTED
     if campaign.failures():
         return CANNOT_RUN
-    return DISAGREEMENTS if any(not campaign.is_known(find.key) for find in campaign.finds()) else OK
+    news = campaign.news()
+    return DISAGREEMENTS if any(not news.why_not(find.key, find.version) for find in campaign.finds()) else OK
 
 
 def say(campaign: Campaign, *, as_json: bool) -> None:
@@ -118,7 +119,8 @@ def say(campaign: Campaign, *, as_json: bool) -> None:
     for sung in campaign.sung:
         if sung.gone:
             click.echo(printable(f"  gone: {sung.id}; its canary shows {sung.key or 'no find'}", 300))
-    shown = [find for find in campaign.finds() if not campaign.is_known(find.key)]
+    news = campaign.news()
+    shown = [find for find in campaign.finds() if not news.why_not(find.key, find.version)]
     for find in shown[:MOST_SHOWN]:
         mark = "new" if find.key not in campaign.old else "   "
         click.echo(printable(f"  {mark} {severity(find.outcome.kind):16} {find.size:6} B  {find.key}", 160))
@@ -142,6 +144,7 @@ def line_of(target: str, progress: Progress) -> str:
 
 def document(campaign: Campaign) -> dict[str, Any]:
     """Everything, for programs."""
+    news = campaign.news()
     return {
         "directory": str(campaign.plan.directory),
         "seed": campaign.memory.seed,
@@ -151,7 +154,7 @@ def document(campaign: Campaign) -> dict[str, Any]:
             for name, standing in campaign.standings.items()
         },
         "finds": [
-            {"find": find, "new": find.key not in campaign.old, "known": campaign.is_known(find.key)}
+            {"find": find, "new": find.key not in campaign.old, "known": news.why_not(find.key, find.version)}
             for find in campaign.finds()
         ],
         "canaries": campaign.sung,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -14,7 +15,7 @@ from kafka_conformance.commands.saying import say_json
 from kafka_conformance.hostile import printable
 from kafka_fuzz.reduce import Budget
 from kafka_fuzz.triage.draft import title, write_pages
-from kafka_fuzz.triage.folding import FOLDER, PREVIOUS, Folded, triaged, write
+from kafka_fuzz.triage.folding import FOLDER, PREVIOUS, Folded, by_cause, smallest, triaged, write
 
 RUNS: Final = 5000
 existing = click.Path(path_type=Path, exists=True)
@@ -27,11 +28,16 @@ existing = click.Path(path_type=Path, exists=True)
 )  # fmt: skip
 @click.option("--against", type=existing, metavar="OLD", help="Last night's campaign, or the list of its triage.")
 @click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(min=0.1), help="For reducing one.")
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(min=1), help="Targets at a time.")
+@click.option("--all", "every", is_flag=True, help="Reduce and list every find: known ones, and all of each cause.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def triage(directories: tuple[Path, ...], against: Path | None, seconds: float, as_json: bool) -> NoReturn:
+def triage(
+    directories: tuple[Path, ...], against: Path | None, seconds: float, jobs: int, every: bool, as_json: bool
+) -> NoReturn:
     """Fold what campaigns found, reduce it, and draft a case for each find below DIR/triage.
 
-    Without --against, DIR/previous is last night's campaign if it is there.
+    A line for each cause: how many finds go under it, and its smallest input.  Without --against, DIR/previous is
+    last night's campaign if it is there.
 
     Exit codes: 0 nothing new, 1 new finds, 2 usage.
     """
@@ -40,7 +46,7 @@ def triage(directories: tuple[Path, ...], against: Path | None, seconds: float, 
         raise click.UsageError(f"there is no campaign in {roots[0]}")
     old = against or (roots[0] / PREVIOUS if (roots[0] / PREVIOUS).exists() else None)
     try:
-        finds = triaged(roots, old, budget=Budget(RUNS, seconds), tell=lambda line: _progress(line, as_json))
+        finds = triaged(roots, old, budget=Budget(RUNS, seconds), every=every, jobs=jobs, tell=_progress(as_json))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     path = write(roots[0], finds)
@@ -48,13 +54,18 @@ def triage(directories: tuple[Path, ...], against: Path | None, seconds: float, 
     if as_json:
         say_json({"file": str(path), "finds": [document(find) for find in finds]})
     else:
-        tell(finds, roots[0] / FOLDER)
+        tell(finds, roots[0] / FOLDER, every=every)
     sys.exit(DISAGREEMENTS if any(find.state == "new" for find in finds) else OK)
 
 
-def _progress(line: str, as_json: bool) -> None:
-    if not as_json and sys.stderr.isatty():
-        click.echo(printable(line, 160), err=True)
+def _progress(as_json: bool) -> Callable[[str], None]:
+    """Where lines on what is done go."""
+
+    def told(line: str) -> None:
+        if not as_json and (sys.stderr.isatty() or not line.startswith(" ")):
+            click.echo(printable(line, 160), err=True)
+
+    return told
 
 
 def document(find: Folded) -> dict[str, Any]:
@@ -64,6 +75,8 @@ def document(find: Folded) -> dict[str, Any]:
         "key": find.key,
         "keys": find.keys,
         "state": find.state,
+        "known_by": find.known_by,
+        "cause": find.cause,
         "severity": find.severity,
         "target": find.outcome.target,
         "version": find.version,
@@ -78,12 +91,17 @@ def document(find: Folded) -> dict[str, Any]:
     }
 
 
-def tell(finds: list[Folded], folder: Path) -> None:
-    """A line for each find, and how many of which state."""
-    for find in finds:
-        line = f"  {find.state:5} {find.severity:16} {find.found:6} to {len(find.data):5} B  {title(find)}"
-        click.echo(printable(line, 180))
+def tell(finds: list[Folded], folder: Path, *, every: bool) -> None:
+    """A line for each cause, with its smallest find, and how many of which state."""
+    for (target, cause), some in by_cause(finds).items():
+        open_ = [find for find in some if every or find.state != "known"]
+        if open_:
+            new = sum(find.state == "new" for find in some)
+            best = smallest(open_)
+            line = f"  {best.state:5} {best.severity:16} {len(best.data):5} B  {best.name}  {target}: {cause}"
+            click.echo(printable(line + (f"  ({len(some)} finds, {new} new)" if len(some) > 1 else ""), 220))
     keys = sum(len(find.keys) for find in finds)
     counts = Counter(find.state for find in finds)
     told = ", ".join(f"{counts[state]} {state}" for state in ("new", "known", "gone") if counts[state]) or "none"
-    click.echo(f"{len(finds)} finds from {keys} keys: {told}  ·  {folder / 'README.md'}")
+    causes = len(by_cause(finds))
+    click.echo(f"{len(finds)} finds of {causes} causes, from {keys} keys: {told}  ·  {folder / 'README.md'}")

@@ -152,13 +152,15 @@ class Testees:
 
 
 @contextmanager
-def asking(name: str, others: Sequence[str] = ()) -> Iterator[Asked]:
+def asking(name: str, others: Sequence[str] = (), *, testee: bool = False) -> Iterator[Asked]:
     """The target called *name*, or a testee as `certify` takes it; *others* of the same sort keep their verdicts.
+
+    With *testee* it is one, though a target has the same name.
 
     Raises:
         NoTarget: one cannot be had.
     """
-    inside = all(each in NAMES for each in (name, *others))
+    inside = not testee and all(each in NAMES for each in (name, *others))
     who = InProcess(name, others) if inside else Testees((name, *others))
     try:
         yield who

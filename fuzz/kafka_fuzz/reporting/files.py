@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -20,10 +21,11 @@ from kafka_conformance.reporting.markdown import code
 from kafka_conformance.reporting.sarif import LEVELS, SCHEMA
 from kafka_fuzz.finds import put
 from kafka_fuzz.outcome import CLASSES, GOOD
+from kafka_fuzz.reach import Reach
 from kafka_fuzz.reporting.curves import COLOURS, chart
-from kafka_fuzz.reporting.night import GROWING, Night
+from kafka_fuzz.reporting.night import GROWING, Night, said
 from kafka_fuzz.triage.draft import facts, title
-from kafka_fuzz.triage.folding import FILE, FOLDER, Folded
+from kafka_fuzz.triage.folding import FILE, FOLDER, Folded, by_cause, smallest
 
 FINGERPRINT: Final = "kafkaproof-fuzz/v1"
 # Of finds and lies, on a page that is for reading.
@@ -65,7 +67,8 @@ def page(night: Night) -> str:
         totals=totals,
         targets=[_target(night, target, number % COLOURS) for number, target in enumerate(targets)],
         charts=charts,
-        finds=[_find(find, number) for number, find in enumerate(night.finds)],
+        groups=_groups(night),
+        reaches=night.reaches(),
         lies=night.by_lie(),
         most_lies=MOST_LIES,
         words=words,
@@ -82,7 +85,7 @@ def _target(night: Night, target: str, colour: int) -> dict[str, Any]:
     rounds = night.of(target)
     last, seconds = rounds[-1], sum(each.cpu_seconds for each in rounds)
     executions = sum(each.executions for each in rounds)
-    open_ = [find for find in night.open() if find.outcome.target == target]
+    open_ = night.found_in(target)
     return {
         "name": printable(target, 100),
         "version": printable(last.version, 60),
@@ -98,7 +101,23 @@ def _target(night: Night, target: str, colour: int) -> dict[str, Any]:
     }
 
 
-def _find(find: Folded, number: int) -> dict[str, Any]:
+def _groups(night: Night) -> list[dict[str, Any]]:
+    """Finds under their causes, the worst first."""
+    numbers = {find.name: number for number, find in enumerate(night.finds)}
+    return [
+        {
+            "target": printable(target, 100),
+            "cause": printable(cause, 200),
+            "best": _find(night, smallest(some), numbers[smallest(some).name]),
+            "new": sum(find.state == "new" for find in some),
+            "finds": [_find(night, find, numbers[find.name]) for find in some],
+        }
+        for (target, cause), some in by_cause(night.finds).items()
+    ]
+
+
+def _find(night: Night, find: Folded, number: int) -> dict[str, Any]:
+    reach = night.reach_of(find)
     shown = explained("", find.data) if number < MOST_EXPLAINED else None
     return {
         "name": find.name,
@@ -106,11 +125,18 @@ def _find(find: Folded, number: int) -> dict[str, Any]:
         "state": find.state,
         "severity": find.severity,
         "size": len(find.data),
-        "facts": list(facts(find)),
+        "facts": [*facts(find), *_reach_facts(reach)],
+        "reach": reach.who if reach is not None else "",
         "hex": find.data.hex(),
         "rows": [] if shown is None else shown["rows"],
         "summary": "" if shown is None else shown["summary"],
     }
+
+
+def _reach_facts(reach: Reach | None) -> Iterator[tuple[str, str]]:
+    yield "reach", str(reach) if reach is not None else "not measured; see kafkaproof fuzz reach"
+    for release, tried in reach.releases.items() if reach is not None else ():
+        yield f"Apache Kafka {release}", printable(str(tried), 200)
 
 
 def summary(night: Night) -> str:
@@ -129,12 +155,17 @@ def summary(night: Night) -> str:
     reached = totals["cells"]
     rows += ["", f"Format cells: {reached:,} of {totals['cells_reachable']:,}.", ""]
     rows += [f"Failure of the harness: {code(each.target)} {code(each.failure)}" for each in night.failures()]
-    rows += ["| state | severity | bytes | find | hex |", "|---|---|--:|---|---|"]
-    for find in night.finds[:MOST_MARKDOWN]:
-        shown = code(find.data.hex(), 120)
-        rows.append(f"| {find.state} | {words(find.severity)} | {len(find.data):,} | {code(title(find))} | {shown} |")
-    if len(night.finds) > MOST_MARKDOWN:
-        rows.append(f"\nand {len(night.finds) - MOST_MARKDOWN:,} more in the report")
+    rows += ["| state | severity | reach | bytes | target and cause | finds | smallest | hex |"]
+    rows.append("|---|---|---|--:|---|--:|---|---|")
+    causes = by_cause(night.finds)
+    for (target, cause), some in list(causes.items())[:MOST_MARKDOWN]:
+        best = smallest(some)
+        reach = night.reach_of(best)
+        told = f"{best.state} | {words(best.severity)} | {reach or 'not measured'} | {len(best.data):,}"
+        about = f"{code(f'{target}: {cause}')} | {len(some):,} | {code(title(best))} | {code(best.data.hex(), 120)}"
+        rows.append(f"| {told} | {about} |")
+    if len(causes) > MOST_MARKDOWN:
+        rows.append(f"\nand {len(causes) - MOST_MARKDOWN:,} causes more in the report")
     return "\n".join(rows) + "\n"
 
 
@@ -168,7 +199,7 @@ def junit(night: Night) -> bytes:
 def sarif(night: Night) -> dict[str, Any]:
     """A SARIF document: a rule for each class of outcome, fingerprints made of keys."""
     rules = [kind for kind in CLASSES if kind not in GOOD]
-    results = [_result(find, number, rules) for number, find in enumerate(night.finds, 1)]
+    results = [_result(night, find, number, rules) for number, find in enumerate(night.finds, 1)]
     driver = {
         "name": "kafkaproof fuzz",
         "version": installed_version(),
@@ -185,7 +216,7 @@ def sarif(night: Night) -> dict[str, Any]:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(find: Folded, line: int, rules: list[Any]) -> dict[str, Any]:
+def _result(night: Night, find: Folded, line: int, rules: list[Any]) -> dict[str, Any]:
     outcome = find.outcome
     place = {
         "artifactLocation": {"uri": f"{FOLDER}/{FILE}", "uriBaseId": "CAMPAIGN"},
@@ -201,5 +232,12 @@ def _result(find: Folded, line: int, rules: list[Any]) -> dict[str, Any]:
         "locations": [{"physicalLocation": place, "logicalLocations": [logical]}],
         "partialFingerprints": {FINGERPRINT: sha256(find.key.encode()).hexdigest()},
         "baselineState": states[find.state],
-        "properties": {"key": printable(find.key), "severity": find.severity, "hex": find.data.hex()[:8192]},
+        "properties": {
+            "key": printable(find.key),
+            "cause": printable(find.cause),
+            "known_by": printable(find.known_by),
+            "severity": find.severity,
+            "reach": said(night.reach_of(find)),
+            "hex": find.data.hex()[:8192],
+        },
     }

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
 from kafka_conformance.judge import SEVERITIES
+from kafka_fuzz.campaign.canary import singers_of
 from kafka_fuzz.campaign.rounds import RoundReport
 from kafka_fuzz.campaign.store import INDEX, read_index
 from kafka_fuzz.cells import NO_LIE, Cell, reachable
 from kafka_fuzz.commands.triage import document
 from kafka_fuzz.finds import read_all
+from kafka_fuzz.reach import Reach, Who
+from kafka_fuzz.reach import read as read_reach
 from kafka_fuzz.triage.folding import Folded
 
 LOG: Final = "log.ndjson"
+NOBODY: Final[Who] = "nobody asked"
 # What grows, and how it is called.
 GROWING: Final = {"buckets": "outcomes told apart", "lines": "lines covered", "cells": "format cells filled"}
 
@@ -46,11 +50,13 @@ class Night:
         rounds: as the log has them.
         cells: reached by inputs that were kept, of those that `model` can reach.
         finds: after triage, the worst first.
+        reach: what brokers of each release did with the inputs of finds, by key, where that was measured.
     """
 
     rounds: tuple[RoundReport, ...]
     cells: frozenset[Cell]
     finds: tuple[Folded, ...]
+    reach: Mapping[str, Reach] = field(default_factory=dict)
 
     def targets(self) -> list[str]:
         """Who was fuzzed."""
@@ -59,6 +65,21 @@ class Night:
     def of(self, target: str) -> list[RoundReport]:
         """The rounds of *target*."""
         return [each for each in self.rounds if each.target == target]
+
+    def found_in(self, target: str) -> list[Folded]:
+        """Open finds of *target*, or of the testees that it asks."""
+        singers = set(singers_of(target))
+        return [find for find in self.open() if (find.outcome.target, find.asked) in singers]
+
+    def reach_of(self, find: Folded) -> Reach | None:
+        """How far *find* reaches by any of its keys, the furthest; None where nobody asked a broker."""
+        measured = [self.reach[key] for key in find.keys if key in self.reach]
+        return max(measured, key=lambda each: (each.who == "any producer", len(each.shown)), default=None)
+
+    def reaches(self) -> dict[str, int]:
+        """How many open finds any producer can bring about, or a hostile broker only; the rest nobody asked about."""
+        counts = Counter(reach.who if (reach := self.reach_of(find)) else NOBODY for find in self.open())
+        return {who: counts[who] for who in get_args(Who) if counts[who]}
 
     def curve(self, target: str, what: str) -> list[Point]:
         """How *what* grew for *target*, round by round."""
@@ -106,11 +127,19 @@ class Night:
             "cells_reachable": len(reachable()),
             "states": self.states(),
             "severities": self.severities(),
+            "reach": self.reaches(),
             "failures": len(self.failures()),
         }
         yield from ({"kind": "round"} | msgspec.to_builtins(each) for each in self.rounds)
         yield from ({"kind": "cells"} | each._asdict() for each in (*self.by_format(), *self.by_lie()))
-        yield from ({"kind": "find"} | document(find) for find in self.finds)
+        yield from ({"kind": "find"} | document(find) | {"reach": said(self.reach_of(find))} for find in self.finds)
+
+
+def said(reach: Reach | None) -> dict[str, Any]:
+    """A reach for programs: who can bring it about, and what each release did."""
+    if reach is None:
+        return {"who": NOBODY, "releases": {}}
+    return {"who": reach.who, "releases": {name: str(tried) for name, tried in reach.releases.items()}}
 
 
 def _by(cells: frozenset[Cell], name: Any) -> list[Reached]:
@@ -131,5 +160,7 @@ def read_night(root: Path, finds: list[Folded]) -> Night:
         except msgspec.MsgspecError:
             continue  # a campaign was killed while it wrote
     kept = {entry.cell for path in (root / "corpus").glob(f"*/{INDEX}") for entry in read_index(path)[0]}
-    kept |= {find.cell for find in read_all(root)}
-    return Night(tuple(rounds), frozenset(kept) & reachable(), tuple(finds))
+    there = list(read_all(root))
+    kept |= {find.cell for find in there}
+    reach = {find.key: measured for find in there if (measured := read_reach(root, find)) is not None}
+    return Night(tuple(rounds), frozenset(kept) & reachable(), tuple(finds), reach)

@@ -14,7 +14,7 @@ from kafka_conformance.hostile import printable
 from kafka_corpus.case import Expectation
 from kafka_fuzz.finds import put
 from kafka_fuzz.targets.oracle import LIMITS
-from kafka_fuzz.triage.folding import FOLDER, Folded
+from kafka_fuzz.triage.folding import FOLDER, Folded, by_cause
 from kafka_records import RecordFormatError, explain
 from kafka_records.rules import all_rules
 
@@ -91,6 +91,9 @@ def facts(find: Folded) -> Iterator[tuple[str, str]]:
     """What there is to say in one line each."""
     outcome = find.outcome
     yield "severity", f"{find.severity}, {find.state}"
+    yield "cause", printable(find.cause)
+    if find.known_by:
+        yield "known", printable(find.known_by)
     yield "target", printable(f"{outcome.target} {find.version}".strip())
     if outcome.why:
         yield "it said", printable(outcome.why)
@@ -150,11 +153,19 @@ def write_pages(root: Path, finds: list[Folded]) -> None:
 
 
 def _contents(finds: list[Folded]) -> Iterator[str]:
-    yield "# Finds, the worst first"
+    yield "# Finds by target and cause"
     yield ""
-    yield "| state | severity | bytes | what |"
-    yield "|---|---|--:|---|"
-    for find in finds:
-        said = plain(title(find))
-        yield f"| {find.state} | {find.severity} | {len(find.data):,} | [{said}]({find.name}.md) |"
-    yield ""
+    target = ""
+    for (name, cause), some in sorted(by_cause(finds).items(), key=lambda item: item[0][0]):
+        if name != target:
+            target = name
+            yield f"## {plain(printable(name))}"
+            yield ""
+        yield f"### {plain(printable(cause))}"
+        yield ""
+        yield "| state | severity | bytes | what |"
+        yield "|---|---|--:|---|"
+        for find in some:
+            said = plain(title(find))
+            yield f"| {find.state} | {find.severity} | {len(find.data):,} | [{said}]({find.name}.md) |"
+        yield ""

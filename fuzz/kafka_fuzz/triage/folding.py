@@ -10,6 +10,8 @@ come down to one cause: then they are one find.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,18 +19,21 @@ import msgspec
 
 from kafka_conformance.judge import rank
 from kafka_conformance.severity import Severity
-from kafka_fuzz.campaign.known import read_known
-from kafka_fuzz.finds import Find, input_of, name_of, put, read_all
+from kafka_fuzz.campaign.known import News, news_of
+from kafka_fuzz.finds import Asked, Find, input_of, name_of, put, read_all
 from kafka_fuzz.outcome import Outcome, severity
 from kafka_fuzz.reduce import Budget, NotShown
 from kafka_fuzz.reduce.asking import NoTarget, asking
 from kafka_fuzz.reduce.predicates import reference_verdict
 from kafka_fuzz.reduce.shapes import shape_of
 from kafka_fuzz.signature import normal
+from kafka_fuzz.triage.causes import cause_of
 
 FOLDER: Final = "triage"
 FILE: Final = "finds.ndjson"
 PREVIOUS: Final = "previous"
+KNOWN: Final = "it is known"
+SMALLER: Final = "a smaller find of its cause is reduced in its place"
 # new: not there last night.  known: it was, or somebody listed it.  gone: it was, and its input shows it no more.
 State = Literal["new", "known", "gone"]
 
@@ -49,7 +54,9 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
         version, seconds, profile, labels: of the find.
         also: other targets with the same class of find, and the same bytes.
         why_not: why *data* is not reduced.
-        listed: whether a list of known finds has it.
+        known_by: what says that it is no news: a list, or a case of the corpus.
+        cause: what it goes under, with others of its target.
+        asked: as in `Find`.
     """
 
     name: str
@@ -67,7 +74,9 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     why_not: str = ""
-    listed: bool = False
+    known_by: str = ""
+    cause: str = ""
+    asked: Asked = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -117,12 +126,16 @@ def triaged(
     against: Path | None,
     *,
     budget: Budget,
+    every: bool = True,
+    jobs: int = 1,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Folded]:
     """Everything that the campaigns in *roots* found, reduced and folded, the worst first.
 
     *against* is the folder of an older campaign or the list of its triage.  What
-    was reduced before, in the first of *roots*, is not reduced again.
+    was reduced before, in the first of *roots*, is not reduced again; without
+    *every*, neither is what a list or the corpus knows, and of a testee's finds the
+    smallest of each cause is.  *jobs* targets are asked at a time.
     """
     finds = gathered(roots)
     if against is not None and against.is_dir():
@@ -130,48 +143,73 @@ def triaged(
         finds = gathered([against]) | finds
     before = {key: each for each in read(roots[0]) for key in each.keys}
     old = old_keys(against) if against is not None else frozenset()
-    known = read_known(roots[0])
-    by_target: dict[str, list[Smallest]] = {}
+    news = news_of(roots[0])
+    work = _Work(before, news, budget, every, tell)
+    by_target: dict[tuple[str, Asked], list[Smallest]] = {}
     for each in finds.values():
-        by_target.setdefault(each.find.outcome.target, []).append(each)
-    done = []
-    for target, some in sorted(by_target.items()):
-        tell(f"{target}: {len(some)} keys")
-        done += _of_target(target, sorted(some, key=lambda one: one.find.key), before, budget, tell)
-    stated = [_stated(each, old, any(one.explains(key) for one in known for key in each.keys)) for each in done]
-    return _related(folded(stated))
+        by_target.setdefault((each.find.outcome.target, each.find.asked), []).append(each)
+    with ThreadPoolExecutor(jobs) as pool:
+        parts = list(pool.map(lambda who: work.of_target(who, by_target[who]), sorted(by_target)))
+    return _related(folded(_stated(each, old, news) for part in parts for each in part))
 
 
-def _of_target(
-    target: str, some: Sequence[Smallest], before: dict[str, Folded], budget: Budget, tell: Callable[[str], None]
-) -> list[Folded]:
-    done, todo = [], []
-    for each in some:
-        kept = before.get(each.find.key)
-        if kept is not None and kept.inputs[each.find.key] == each.find.sha256 and not kept.why_not:
-            done.append(_made(each, kept.data, kept.outcome))
-        else:
-            todo.append(each)
-    if not todo:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What there is to do for each target."""
+
+    before: dict[str, Folded]
+    news: News
+    budget: Budget
+    every: bool
+    tell: Callable[[str], None]
+
+    def of_target(self, who: tuple[str, Asked], some: Iterable[Smallest]) -> list[Folded]:
+        """The finds of one, as small as they get."""
+        done, todo = [], []
+        for each in sorted(some, key=lambda one: one.find.key):
+            kept = self.before.get(each.find.key)
+            if kept is not None and kept.inputs[each.find.key] == each.find.sha256 and not kept.why_not:
+                done.append(_made(each, kept.data, kept.outcome))
+            elif not self.every and self.news.why_not(each.find.key, each.find.version):
+                done.append(_made(each, each.data, each.find.outcome, KNOWN))
+            else:
+                todo.append(each)
+        if who[1] and not self.every:
+            todo, others = _smallest_of_causes(todo)
+            done += [_made(each, each.data, each.find.outcome, SMALLER) for each in others]
+        self.tell(f"{who[0]}: {len(done) + len(todo)} keys, {len(todo)} to reduce")
+        return done + (self._reduced(*who, todo) if todo else [])
+
+    def _reduced(self, target: str, asked: Asked, todo: Sequence[Smallest]) -> list[Folded]:
+        done: list[Folded] = []
+        try:
+            with asking(target, testee=bool(asked)) as who:
+                for each in todo:
+                    try:
+                        smaller = who.reduced(each.data, budget=self.budget)
+                        done.append(_made(each, smaller.data, smaller.outcome or each.find.outcome))
+                    except NotShown as error:
+                        done.append(_made(each, each.data, each.find.outcome, str(error)))
+                    self.tell(f"  {done[-1].found:,} to {len(done[-1].data):,} bytes  {each.find.key}")
+        except NoTarget as error:
+            done += [_made(each, each.data, each.find.outcome, str(error)) for each in todo[len(done) :]]
         return done
-    try:
-        with asking(target) as who:
-            for each in todo:
-                try:
-                    smaller = who.reduced(each.data, budget=budget)
-                    done.append(_made(each, smaller.data, smaller.outcome or each.find.outcome))
-                except NotShown as error:
-                    done.append(_made(each, each.data, each.find.outcome, str(error)))
-                tell(f"  {done[-1].found:,} to {len(done[-1].data):,} bytes  {each.find.key}")
-    except NoTarget as error:
-        finished = {each.key for each in done}
-        left = [each for each in todo if each.find.key not in finished]
-        done += [_made(each, each.data, each.find.outcome, str(error)) for each in left]
-    return done
+
+
+def _smallest_of_causes(some: Iterable[Smallest]) -> tuple[list[Smallest], list[Smallest]]:
+    """The smallest of each cause, and the others."""
+    first: dict[str, Smallest] = {}
+    others = []
+    for each in sorted(some, key=lambda one: (len(one.data), one.find.key)):
+        cause = cause_of(each.find.outcome, reference_verdict(each.data, exact=True))
+        if first.setdefault(cause, each) is not each:
+            others.append(each)
+    return list(first.values()), others
 
 
 def _made(each: Smallest, data: bytes, outcome: Outcome, why_not: str = "") -> Folded:
     find = each.find
+    right = reference_verdict(data, exact=True)
     return Folded(
         name=name_of(find.key),
         key=find.key,
@@ -180,39 +218,43 @@ def _made(each: Smallest, data: bytes, outcome: Outcome, why_not: str = "") -> F
         outcome=outcome,
         data=data,
         found=len(each.data),
-        right=reference_verdict(data, exact=True),
+        right=right,
         count=find.count,
         version=find.version,
         seconds=find.seconds,
         profile=find.profile,
         labels=find.labels,
         why_not=why_not,
+        cause=cause_of(outcome, right),
+        asked=find.asked,
     )
 
 
-def _stated(each: Folded, old: frozenset[str], listed: bool) -> Folded:
-    was = listed or any(key in old for key in each.keys)
+def _stated(each: Folded, old: frozenset[str], news: News) -> Folded:
+    reasons = (news.why_not(key, each.version) for key in (*each.keys, each.outcome.key))
+    known_by = next(filter(None, reasons), "")
+    was = bool(known_by) or any(key in old for key in each.keys)
     # That an input shows nothing says something only where it was asked, and showed it before.
     gone = was and each.why_not.startswith("it shows nothing")
-    return msgspec.structs.replace(each, state="gone" if gone else "known" if was else "new", listed=listed)
+    return msgspec.structs.replace(each, state="gone" if gone else "known" if was else "new", known_by=known_by)
 
 
 def folded(finds: Iterable[Folded]) -> list[Folded]:
     """Those of one target that come to the same, as one; the worst first."""
     groups: dict[tuple[str, ...], list[Folded]] = {}
     for each in finds:
-        groups.setdefault(cause(each), []).append(each)
+        groups.setdefault(sameness(each), []).append(each)
     return sorted(map(_one, groups.values()), key=order)
 
 
-def cause(each: Folded) -> tuple[str, ...]:
-    """What finds of one cause have in common.
+def sameness(each: Folded) -> tuple[str, ...]:
+    """What finds have in common that are one.
 
     The function where there is one; else what was said, the reference's verdict, and
     which formats are left in the input.
     """
     outcome = each.outcome
-    if each.why_not:
+    if each.why_not not in ("", KNOWN, SMALLER):
         return (each.key,)
     if outcome.function:
         return outcome.target, outcome.kind, outcome.detail, outcome.function
@@ -223,6 +265,20 @@ def cause(each: Folded) -> tuple[str, ...]:
 def order(each: Folded) -> tuple[int, str, int, str]:
     """The worst first, then the smallest."""
     return rank(each.severity), each.outcome.target, len(each.data), each.key
+
+
+def by_cause(finds: Iterable[Folded]) -> dict[tuple[str, str], list[Folded]]:
+    """Finds by target and cause, in the order in which the first of each comes."""
+    groups: dict[tuple[str, str], list[Folded]] = {}
+    for each in finds:
+        groups.setdefault((each.outcome.target, each.cause), []).append(each)
+    return groups
+
+
+def smallest(finds: Iterable[Folded]) -> Folded:
+    """The one that shows a cause best: new before known, reduced before not, then by size."""
+    states = ("new", "known", "gone")
+    return min(finds, key=lambda each: (states.index(each.state), bool(each.why_not), len(each.data), each.key))
 
 
 def _one(group: list[Folded]) -> Folded:
@@ -261,6 +317,14 @@ def read(root: Path) -> list[Folded]:
     """What triage wrote in the campaign at *root*; nothing if it never did."""
     path = root / FOLDER / FILE
     return read_list(path) if path.is_file() else []
+
+
+def named(name: str, finds: Iterable[Folded]) -> Folded:
+    """The one of *finds* whose name begins with *name*; ValueError where there is none, or more."""
+    some = [find for find in finds if find.name.startswith(name)]
+    if len(some) != 1:
+        raise ValueError(f"{len(some) or 'no'} finds begin with {name!r}; is triage done?")
+    return some[0]
 
 
 def read_list(path: Path) -> list[Folded]:

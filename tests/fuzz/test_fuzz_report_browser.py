@@ -1,0 +1,132 @@
+"""The page of a campaign in a real browser: it opens, finds unfold, it fits a phone, and it can be read.
+
+Needs Chromium on the path and playwright, which drives it; skipped where one is missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_conformance.dossiers.reach import Told
+from kafka_fuzz.campaign.rounds import RoundReport
+from kafka_fuzz.finds import FindStore
+from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.reach import Reach, Tried
+from kafka_fuzz.reduce import Budget
+from kafka_fuzz.reduce.bench import TARGET, finds
+from kafka_fuzz.reduce.predicates import as_mutant
+from kafka_fuzz.reporting.files import page
+from kafka_fuzz.reporting.night import Night
+from kafka_fuzz.targets import TARGETS
+from kafka_fuzz.triage.folding import triaged
+
+api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")]
+
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
+LONG = "a very long message without an end " * 12 + "x" * 300
+
+
+def night_in(root: Path) -> Night:
+    """Two finds of one cause, two of others, one with a long name, one with its reach; three rounds."""
+    store = FindStore(root)
+    for data in finds().values():
+        store.add(TARGETS[TARGET]().run(as_mutant(data)), as_mutant(data), version="1")
+    for rule, data in (("REC-14", b"one"), ("REC-03", b"other")):
+        told = Outcome("sarama", "accepts_invalid", "error", rule, why="expected malformed, got 1 batch")
+        store.add(told, as_mutant(data), version="2")
+    store.add(Outcome("sarama", "crash", LONG, LONG), as_mutant(b"crash"))
+    found = triaged([root], None, budget=Budget(5000, 10.0))
+    rounds = [RoundReport(TARGET, at, 1, executions=9, cpu_seconds=2.0, buckets=at * 7, cells=at) for at in range(1, 4)]
+    reach = {found[0].key: Reach("", {"4.4.0": Tried(Told(kept="as it is"), shows=True)})}
+    return Night(tuple(rounds), frozenset(), tuple(found), reach)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page as a file."""
+    path: Path = tmp_path_factory.mktemp("page") / "index.html"
+    night = night_in(tmp_path_factory.mktemp("campaign"))
+    path.write_text(page(night), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser."""
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium: Any, address: str) -> Iterator[Any]:
+    """The page; nothing may go wrong in it, and nothing be asked for beside it."""
+    context = chromium.new_context(viewport=WIDE)
+    shown = context.new_page()
+    wrong: list[str] = []
+    shown.on("pageerror", lambda error: wrong.append(str(error)))
+    shown.on("console", lambda message: wrong.append(message.text))
+    shown.on("request", lambda request: wrong.append(request.url) if request.url != address else None)
+    shown.goto(address)
+    yield shown
+    context.close()
+    assert wrong == []
+
+
+def test_a_cause_unfolds(opened: Any) -> None:
+    """Finds of one cause stand under it, and are seen when it is opened; each opens with its bytes and its reach."""
+    (cause,) = opened.locator("details.cause").all()
+    inner = cause.locator("details.find")
+    assert inner.count() == 2
+    assert not inner.first.is_visible()
+    cause.locator("summary").first.press("Enter")
+    assert inner.first.is_visible()
+    inner.first.locator("summary").click()
+    assert inner.first.locator("pre").is_visible()
+    assert "reach" in inner.first.locator("dl").inner_text()
+
+
+def test_what_any_producer_can_store_is_said(opened: Any) -> None:
+    """The find with a measured reach says so in its line, and by release when it is opened; the top counts it."""
+    (told,) = opened.locator("summary .reach").all()
+    assert told.inner_text() == "any producer can store it"
+    assert "1 that any producer can store" in opened.locator(".tally").inner_text()
+
+
+def test_curves_are_drawn(opened: Any) -> None:
+    """What grew has a line from the left edge to the right, higher at its end."""
+    points = opened.locator("svg polyline").first.get_attribute("points").split()
+    places = [tuple(map(float, point.split(","))) for point in points]
+    assert len(places) == 4
+    assert places == sorted(places)
+    assert places[-1][1] < places[0][1]
+
+
+def test_everything_that_scrolls_can_be_reached(opened: Any) -> None:
+    """Whatever is wider or higher than its frame takes the focus, so that keys scroll it, and has a name."""
+    frames = opened.locator(".scroll, pre").all()
+    assert frames
+    assert {frame.get_attribute("tabindex") for frame in frames} == {"0"}
+    assert all(frame.get_attribute("aria-label") or frame.get_attribute("aria-labelledby") for frame in frames)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_it_fits(size: dict[str, int], scheme: str, chromium: Any, address: str) -> None:
+    """Nothing is wider than the window with every find open, and dark is dark."""
+    shown = chromium.new_context(viewport=size, color_scheme=scheme).new_page()
+    shown.goto(address)
+    shown.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    red = int(shown.evaluate("getComputedStyle(document.body).backgroundColor").split("(")[1].split(",")[0])
+    assert shown.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert (red < 64) == (scheme == "dark")
+    shown.context.close()

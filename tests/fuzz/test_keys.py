@@ -1,0 +1,140 @@
+"""What finds are told apart by: one key for each cause, whatever the input was, and never one for two."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kafka_conformance.observation import Crashed, Exceeded, Hung
+from kafka_conformance.protocol import Answer, Refusal
+from kafka_corpus.wire import to_wire
+from kafka_fuzz.cells import reachable
+from kafka_fuzz.mutate import Mutant, for_cell
+from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.prepared import Prepared
+from kafka_fuzz.relation import relation
+from kafka_fuzz.signature import normal
+from kafka_fuzz.triage.causes import cause_of
+from kafka_fuzz.vector import Judge
+
+
+def told(lie: str) -> list[Prepared]:
+    """A mutant of each magic and codec that *lie* can be told about."""
+    cells = {(cell.magic, cell.codec): cell for cell in sorted(reachable()) if cell.lie == lie}
+    return [Prepared(for_cell(Random(1), cell)) for cell in cells.values()]
+
+
+def unlabelled(prepared: Prepared) -> Prepared:
+    """The same bytes, of which nobody says what was done to them."""
+    mutant = prepared.mutant
+    return Prepared(Mutant(mutant.data, "bytes", ("seed",), None, mutant.cell))
+
+
+def keys(some: list[Prepared], answer: object) -> set[str]:
+    """The keys of finds if a testee gives *answer* to each."""
+    judge = Judge("t")
+    return {judge.outcome(each, judge.told(each, answer)).key for each in some}  # type: ignore[arg-type]
+
+
+TAKEN = Answer(batches=[])
+REFUSED = Answer(error=Refusal("malformed", "index out of range"))
+
+
+@pytest.mark.parametrize("lie", ["record_count_too_high", "varint_too_long", "inner_crc_wrong"])
+def test_codecs_and_lies_are_no_causes(lie: str) -> None:
+    """One broken rule that a testee does not see is one key, in all codecs, with the lie and without it."""
+    some = told(lie)
+    assert len(some) > 3
+    assert len(keys([*some, *map(unlabelled, some)], TAKEN)) == 1
+
+
+def test_rules_are_causes() -> None:
+    """What breaks other rules has other keys."""
+    some = [told(lie)[0] for lie in ("record_count_too_high", "varint_too_long", "inner_crc_wrong", "magic_unknown")]
+    assert len(keys(some, TAKEN)) == 4
+
+
+def test_endings_are_never_refusals() -> None:
+    """Taken, refused, crashed, hung and out of memory are five finds, over one valid or one invalid input."""
+    endings = [TAKEN, REFUSED, Crashed(signal=11), Hung(1.0), Exceeded("it ran out of memory", "")]
+    found = {key for ending in endings for key in keys(told("record_count_too_high")[:1], ending)}
+    assert len({key.split("|")[1] for key in found}) == 5
+    valid = {key for ending in endings for key in keys(told("base_offset_at_an_edge")[:1], ending)}
+    assert {key.split("|")[1] for key in valid} == {"wrong_data", "rejects_valid", "crash", "hang", "memory"}
+
+
+def test_a_stall_has_the_area_and_a_loop_its_rule() -> None:
+    """A consumer that waits for ever has refused in silence; what burns the processor is told by the very rule."""
+    some = [told(lie)[0] for lie in ("header_count_too_low", "record_length_too_large", "record_length_zero")]
+    assert keys(some, Hung(1.0, "fatal error: all goroutines are asleep - deadlock!")) == {"t|hang|deadlock|REC"}
+    assert len(keys(some, Hung(1.0))) > 1
+
+
+def test_valid_inputs_over_which_a_testee_hangs_differ() -> None:
+    """No rule is broken then, and the lie that is none tells them apart."""
+    some = [told(lie)[0] for lie in ("base_offset_at_an_edge", "base_timestamp_at_an_edge")]
+    assert len(keys(some, Hung(1.0))) == 2
+
+
+def test_wrong_data_are_told_by_how_they_differ() -> None:
+    """A timestamp that is rounded is another defect than one that is none, in the same field of the same input."""
+    (prepared, *_) = told("base_offset_at_an_edge")
+    found = set()
+    for change in (lambda time: time // 1000 * 1000, lambda _: -1, lambda time: time + 2**64):
+        batches = list(map(to_wire, prepared.right.batches))
+        records = batches[0].records
+        assert isinstance(records, list)
+        record = records[0]
+        record.timestamp = change(record.timestamp)
+        found |= keys([prepared], Answer(batches=batches))
+    assert found == {
+        f"t|wrong_data|batches.records.timestamp {how}|v2" for how in ("rounded", "none for a number", "beyond 64 bits")
+    }
+
+
+def test_who_was_asked_before_does_not_matter() -> None:
+    """A judge that has seen much gives the same keys as one that has seen nothing, in any order."""
+    some = [
+        each for lie in ("record_count_too_high", "varint_too_long", "base_offset_at_an_edge") for each in told(lie)
+    ]
+    used = Judge("t")
+    answers = (TAKEN, REFUSED, Hung(1.0))
+    there = [used.outcome(each, used.told(each, answer)).key for each in some for answer in answers]
+    fresh = [Judge("t").outcome(each, Judge("t").told(each, answer)).key for each in some for answer in answers]
+    back = [used.outcome(each, used.told(each, answer)).key for each in some[::-1] for answer in answers[::-1]]
+    assert there == fresh == back[::-1]
+
+
+@pytest.mark.parametrize(
+    ("why", "how"),
+    [
+        ("batches[0].records[1].offset: expected 108, got 8589934700", "wraps"),
+        ("batches[0].records.length: expected 2, got 3", "more"),
+        ("batches[0].records.length: expected 2, got 0", "none"),
+        ('batches[0].records[0].key: expected "a", got null', "some as null"),
+        ('batches[0].records[0].key: expected "a", got ""', "some as empty"),
+        ('batches[0].records[0].key: expected "a", got "b"', "other"),
+        ("batches[0].records[0].timestamp: expected -1, got 0", "a number for none"),
+        ("it differs", ""),
+    ],
+)
+def test_relations(why: str, how: str) -> None:
+    """Two values differ in one of a few ways."""
+    assert relation(why) == how
+
+
+def test_numbers_in_a_row_are_one() -> None:
+    """A time with a part more or less is the same message."""
+    assert normal("bad datetime(2001, 2, 3, 4) given") == normal("bad datetime(2001, 2, 3, 4, 5, 6) given")
+
+
+def test_a_cause_is_one_that_maintainers_know() -> None:
+    """What is done with invalid bytes goes under the words of a dossier; what was said, under that."""
+    taken = Outcome("t", "accepts_invalid", "error", "REC-14", why="expected malformed, got 1 batch")
+    other = Outcome("t", "accepts_invalid", "error", "REC-03", why="expected malformed, got 1 batch")
+    assert cause_of(taken, "malformed REC-14") == cause_of(other, "malformed REC-03")
+    assert cause_of(taken, "malformed REC-14") != cause_of(taken, "corrupt CRC-07")
+    crash = Outcome("t", "crash", "signal 11", "kafka.read")
+    assert "kafka.read" in cause_of(crash, "malformed REC-14")
+    assert cause_of(crash, "ok") != cause_of(taken, "malformed REC-14")
