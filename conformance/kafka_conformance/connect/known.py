@@ -88,6 +88,14 @@ _CONFLUENT: Final = Known(
 KNOWN: Final = (
     Known(name="reference", about="kafka_records, the executable specification", module=f"{_TESTEES}.reference"),
     Known(
+        name="columnar",
+        about="kafka_corpus.columnar, record batches as Arrow columns",
+        module=f"{_TESTEES}.columnar",
+        packages=("numba", "pyarrow", "cramjam", "zlib_ng"),
+        # Arrow's other pools reserve address space that the limit counts as memory.
+        environment=(("ARROW_DEFAULT_MEMORY_POOL", "system"),),
+    ),
+    Known(
         name="kafka-python",
         about="kafka.record as its consumer and producer drive it",
         module=f"{_TESTEES}.kafka_python",

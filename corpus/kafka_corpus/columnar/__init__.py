@@ -1,0 +1,28 @@
+"""Record batches as Arrow columns, at the speed of the machine: `read`.
+
+The reference (`kafka_records`) says what is right; this package says it fast.
+Kernels read what is plainly right.  Whatever is not, the reference is asked
+for, so errors are the reference's own, and only "fine" has to be known here.
+
+    jit, memory        how kernels are made, and what they are made of
+    folding, checksum  CRC-32 and CRC-32C
+    fields, records, messages, entries    the formats, from the inside out
+    inflate, lz4_frames, zstd_frames      the codecs
+    headers, chunk     what comes out, as Arrow
+    decoder            who calls what
+    batches            columns back to batches, and the reference's reading to compare with
+
+It needs the extra `columnar`.
+"""
+
+from importlib.util import find_spec
+
+_NEEDED = ("numba", "numpy", "pyarrow", "cramjam", "zlib_ng")
+if _missing := [name for name in _NEEDED if find_spec(name) is None]:
+    raise ImportError(f"{', '.join(_missing)} not installed: pip install 'kafkaproof[columnar]'")
+
+from kafka_corpus.columnar.batches import batches_of, read_by_reference  # noqa: E402
+from kafka_corpus.columnar.chunk import BATCHES, ERRORS, RECORDS, Broken, Chunk  # noqa: E402
+from kafka_corpus.columnar.decoder import read  # noqa: E402
+
+__all__ = ["BATCHES", "ERRORS", "RECORDS", "Broken", "Chunk", "batches_of", "read", "read_by_reference"]

@@ -1,0 +1,94 @@
+"""Variable-length fields, for kernels: zig-zag varints, and byte strings as Arrow views.
+
+A reader may look up to `SLACK` bytes behind what it reads, so there have to be so many.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from kafka_corpus.columnar.jit import inlined, part
+from kafka_corpus.columnar.memory import load_u8, raw_i64, raw_u32, shift_right, store_8, store_64
+
+SLACK: Final = 64
+INLINE: Final = 12  # bytes that a view holds itself
+VIEW: Final = 16  # bytes of a view
+
+# What of the first 4 bytes, and of the next 8, belongs to a string of 0 to 12 bytes.
+_FIRST: Final = np.array([(1 << 8 * min(size, 4)) - 1 for size in range(INLINE + 1)], np.int64)
+_NEXT: Final = np.array(
+    [(1 << 8 * max(size - 4, 0)) - 1 for size in range(INLINE)] + [-1],
+    np.int64,
+)
+
+
+@part
+def long_varint(at: int, most: int) -> tuple[int, int, bool]:
+    """Groups from up to *most* bytes: the zig-zag number, where it ends, and whether it does not end."""
+    value = shift = 0
+    for _ in range(most):
+        byte = load_u8(at)
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            if most == 5:
+                value &= 0xFFFFFFFF  # VAR-07
+            return shift_right(value, 1) ^ -(value & 1), at, False
+    return 0, at, True
+
+
+@inlined
+def read_varint(at: int) -> tuple[int, int, bool]:
+    """A zig-zag int32 of 1 to 5 bytes: the number, where it ends, and whether it is none (VAR-06)."""
+    first = load_u8(at)
+    if first < 0x80:
+        return (first >> 1) ^ -(first & 1), at + 1, False
+    second = load_u8(at + 1)
+    if second < 0x80:
+        value = first & 0x7F | second << 7
+        return (value >> 1) ^ -(value & 1), at + 2, False
+    return long_varint(at, 5)
+
+
+@inlined
+def read_varlong(at: int) -> tuple[int, int, bool]:
+    """A zig-zag int64 of 1 to 10 bytes: the number, where it ends, and whether it is none (VAR-08)."""
+    first = load_u8(at)
+    if first < 0x80:
+        return (first >> 1) ^ -(first & 1), at + 1, False
+    second = load_u8(at + 1)
+    if second < 0x80:
+        value = first & 0x7F | second << 7
+        return (value >> 1) ^ -(value & 1), at + 2, False
+    return long_varint(at, 10)
+
+
+@inlined
+def store_view(to: int, at: int, size: int, buffer: int, base: int) -> None:
+    """The view of *size* bytes at *at*, which lie in the column's data buffer number *buffer*, from *base* on."""
+    if size > INLINE:
+        store_64(to, size | raw_u32(at) << 32)
+        store_64(to + 8, buffer | (at - base) << 32)
+    else:
+        store_64(to, size | (raw_u32(at) & _FIRST[size]) << 32)
+        store_64(to + 8, raw_i64(at + 4) & _NEXT[size])
+
+
+@inlined
+def store_null(to: int, bits: int, row: int) -> None:
+    """No value in *row*: an empty view, and a zero in the bitmap."""
+    store_64(to, 0)
+    store_64(to + 8, 0)
+    at = bits + (row >> 3)
+    store_8(at, load_u8(at) & ~(1 << (row & 7)))
+
+
+@part
+def make_valid(bits: int, first: int, end: int) -> None:
+    """Ones in the bitmap again, for rows that are taken back."""
+    for row in range(first, end):
+        at = bits + (row >> 3)
+        store_8(at, load_u8(at) | 1 << (row & 7))

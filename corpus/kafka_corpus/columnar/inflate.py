@@ -1,0 +1,190 @@
+"""Compressed entries made plain, by the fastest library for each codec.
+
+Libraries are called for what is usual.  For all else the reference's own
+decompressor is asked, and where that refuses, the reference is asked for the
+whole entry.  So bytes are accepted here only if the reference accepts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import cramjam
+import numpy as np
+import pyarrow as pa
+import zstandard
+from zlib_ng import zlib_ng
+
+from kafka_corpus.columnar import lz4_frames, zstd_frames
+from kafka_corpus.columnar.buffers import Numbers, Pool, bytes_of
+from kafka_corpus.columnar.entries import READY_FIELDS
+from kafka_corpus.columnar.fields import SLACK
+from kafka_records import RecordFormatError
+from kafka_records.budget import BATCH_COST, PAYLOAD_COST, RECORD_COST, START
+from kafka_records.compression import decompress, gzip, snappy
+from kafka_records.constants import COMPRESSIONS
+from kafka_records.layout import MAGIC_OFFSET
+
+# In front of a block, for what checksums read there.
+FRONT: Final = 64
+BLOCK_SIZE: Final = 4 * 1024 * 1024
+# Output that is made before any of it is read.
+AT_ONCE: Final = 1024 * 1024
+LZ4, ZSTD = COMPRESSIONS.index("lz4"), COMPRESSIONS.index("zstd")
+USUAL_GZIP: Final = gzip.HEADER.pack(gzip.MAGIC, gzip.DEFLATE, 0, 0, 0, 0)[:4]
+
+Written = bytes | None
+_ZLIB_ERROR: Any = zlib_ng.error
+
+
+def inflate_gzip(data: memoryview, most: int) -> Written:
+    """One member without extras, and nothing that could be another behind it."""
+    if data[:4] != USUAL_GZIP:
+        return None
+    inflater = zlib_ng.decompressobj(31)
+    try:
+        output: bytes = inflater.decompress(data, most + 1)
+    except _ZLIB_ERROR:
+        return None
+    # What follows the trailer is too short to be looked at (GZP-03).
+    whole = inflater.eof and len(inflater.unused_data) <= gzip.SMALLEST_REST - gzip.TRAILER.size
+    return output if whole and len(output) <= most else None
+
+
+def inflate_snappy(data: memoryview, most: int) -> Written:
+    """Xerial blocks behind one header, or one raw block."""
+    if data[: len(snappy.MAGIC)] != snappy.MAGIC or len(data) < snappy.HEADER.size:
+        return None
+    at, left, parts = snappy.HEADER.size, most, []
+    while at + 4 <= len(data):
+        (size,) = snappy.INT32.unpack_from(data, at)
+        at += 4
+        if not 0 < size <= len(data) - at:
+            return None
+        block = data[at : at + size]
+        try:
+            claimed = cramjam.snappy.decompress_raw_len(block)
+            if claimed > min(size * snappy.MOST_INFLATION, left):
+                return None
+            parts.append(bytes(cramjam.snappy.decompress_raw(block, output_len=claimed)))
+        except cramjam.DecompressionError:
+            return None
+        left -= len(parts[-1])
+        at += size
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class Blocks:
+    """Memory for plain bytes, which becomes data buffers of the chunk's columns."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.buffers: list[pa.Buffer] = []
+        self.size = 0
+        self.at = self.end = self.base = 0
+
+    def add(self, least: int) -> None:
+        """A new block, with room for *least* bytes."""
+        buffer = pa.py_buffer(self.pool.take(FRONT + max(least, BLOCK_SIZE) + SLACK))
+        self.buffers.append(buffer)
+        self.size += buffer.size
+        self.base = buffer.address
+        self.at, self.end = self.base + FRONT, self.base + buffer.size
+
+    def put(self, data: bytes) -> tuple[int, int, int, int]:
+        """Copy *data* there: its address and size, the number of the data buffer, and where that starts."""
+        if not self.buffers or self.at + len(data) + SLACK > self.end:
+            self.add(len(data))
+        start = self.at - self.base
+        bytes_of(self.buffers[-1])[start : start + len(data)] = data
+        place = (self.at, len(data), len(self.buffers), self.base)
+        self.at += len(data)
+        return place
+
+    def keep(self, ready: Numbers) -> None:
+        """Only the blocks that *ready* still needs, with their new numbers in it."""
+        used = ready[:, 2] > 0
+        first = int(ready[used, 3].min()) if used.any() else len(self.buffers) + 1
+        ready[used, 3] -= first - 1
+        self.buffers = self.buffers[first - 1 :]
+        self.size = sum(buffer.size for buffer in self.buffers)
+        if not self.buffers:
+            self.at = self.end = self.base = 0
+
+
+class Inflater:
+    """Makes compressed entries plain, in blocks of memory."""
+
+    def __init__(self, start: int, view: memoryview, most_output: int, pool: Pool) -> None:
+        self.start, self.view = start, view
+        # What any entry may decompress to; large ones may more, and the reference knows.
+        self.most = (START + most_output - BATCH_COST - RECORD_COST) // PAYLOAD_COST
+        self.lz4 = lz4_frames.library_function()
+        self.zstd = zstandard.ZstdDecompressor()
+        self.blocks = Blocks(pool)
+
+    def inflate(self, packed: Numbers) -> Numbers:
+        """The rows of `entries.find_packed` as rows that are ready: as many as give `AT_ONCE` bytes, one at least."""
+        ready = np.zeros((len(packed), READY_FIELDS), np.int64)
+        bounds = np.zeros(len(packed), np.int64)
+        zstd_frames.output_bounds(packed, ZSTD, bounds)
+        row, room = 0, AT_ONCE
+        rows, most = packed.tolist(), bounds.tolist()
+        while row < len(rows) and room > 0:
+            codec = rows[row][3]
+            if codec == LZ4 and self.lz4 and (end := self.inflate_lz4(packed, ready, row)) > row:
+                room -= int(ready[row:end, 2].sum())
+                row = end
+                continue
+            ready[row] = self.inflate_one(rows[row], most[row])
+            room -= int(ready[row, 2])
+            row += 1
+        return ready[:row]
+
+    def inflate_lz4(self, packed: Numbers, ready: Numbers, row: int) -> int:
+        """Usual LZ4 frames from *row* on, as many as a block holds; the row behind the last."""
+        if self.blocks.end - self.blocks.at < BLOCK_SIZE // 8:
+            self.blocks.add(0)
+        blocks = self.blocks
+        block = (blocks.at, blocks.end, len(blocks.buffers), blocks.base)
+        end: int
+        end, blocks.at = lz4_frames.inflate_frames(self.lz4, packed, ready, row, self.most, block)
+        return end
+
+    def inflate_one(self, row: list[int], bound: int) -> tuple[int, ...]:
+        """A row of `ready` for one of `packed`."""
+        entry, at, size, codec = row
+        if codec == 0 or size < 0:
+            return entry, 0, min(size, 0), 0, 0
+        data = self.view[at - self.start : at - self.start + size]
+        output = self.by_library(codec, data, bound)
+        if output is None:
+            output = self.by_reference(codec, data, self.view[entry - self.start + MAGIC_OFFSET])
+        return (entry, 0, -1, 0, 0) if output is None else (entry, *self.blocks.put(output))
+
+    def by_library(self, codec: int, data: memoryview, bound: int) -> Written:
+        """The output of what is usual; None for the rest."""
+        if codec == ZSTD:
+            return self.inflate_zstd(data, bound)
+        inflate = _BY_LIBRARY.get(COMPRESSIONS[codec])
+        return inflate(data, self.most) if inflate else None
+
+    def inflate_zstd(self, data: memoryview, bound: int) -> Written:
+        """A single frame whose output is at most *bound* bytes."""
+        if not 0 < bound <= self.most:
+            return None
+        try:
+            return self.zstd.decompress(data, max_output_size=bound, allow_extra_data=False)
+        except zstandard.ZstdError:
+            return None
+
+    def by_reference(self, codec: int, data: memoryview, magic: int) -> Written:
+        """The output of what is unusual; None if the reference refuses it, or it is too much here."""
+        try:
+            return decompress(COMPRESSIONS[codec], bytes(data), magic=magic, most=self.most)
+        except RecordFormatError:
+            return None
+
+
+_BY_LIBRARY: Final[dict[str, Callable[[memoryview, int], Written]]] = {"gzip": inflate_gzip, "snappy": inflate_snappy}

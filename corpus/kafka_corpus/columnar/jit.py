@@ -1,0 +1,78 @@
+"""Kernels: functions that Numba compiles, once for each machine.
+
+What was compiled lies in the user's cache folder, below a name made of the
+sources of this package: Numba itself looks at a kernel's own file only, and
+would go on with an old copy of what the kernel calls from another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba.core import config
+
+F = TypeVar("F", bound=Callable[..., object])
+Numbers = npt.NDArray[np.int64]
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels of these sources are kept; NUMBA_CACHE_DIR goes first."""
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(chosen)
+    sources = [source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py"))]
+    digest = sha256(b"".join(source for source in sources if b"columnar.jit import" in source)).hexdigest()[:12]
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "kafkaproof" / "kernels" / digest
+
+
+FOLDER: Final = str(cache_folder())
+
+
+def kernel(function: F) -> F:
+    """*function*, which Python calls, compiled when it is first called, or found in the cache.
+
+    Kernels take addresses as integers, so they check nothing by themselves:
+    who calls one answers for the memory behind it.
+    """
+    settings: Any = config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = FOLDER
+    try:
+        jit: Any = numba.njit
+        made: F = jit(cache=True, nogil=True, error_model="numpy")(function)
+        return made
+    finally:
+        settings.CACHE_DIR = before
+
+
+def part(function: F) -> F:
+    """A function that only kernels call."""
+    return _part(function, inline=False)
+
+
+def inlined(function: F) -> F:
+    """The same for what is called for each record: it becomes a piece of its callers."""
+    return _part(function, inline=True)
+
+
+def _part(function: F, *, inline: bool) -> F:
+    jit: Any = numba.njit
+    made: F = jit(nogil=True, error_model="numpy", forceinline=inline, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+        function
+    )
+    return made
+
+
+def cpu_features() -> frozenset[str]:
+    """What the processor can that code is made for, in LLVM's words; nothing where Numba is told of another one."""
+    if os.environ.get("NUMBA_CPU_NAME"):
+        return frozenset()
+    return frozenset(name for name, there in llvm.get_host_cpu_features().items() if there)

@@ -1,0 +1,79 @@
+"""Loads and stores at addresses, for kernels: Kafka's big-endian numbers, and Arrow's little-endian ones.
+
+An address is an int64.  Nothing is checked, as in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
+Load = Callable[[int], int]
+Store = Callable[[int, int], None]
+
+
+def _loader(bits: int, *, swapped: bool, signed: bool) -> Load:
+    """An intrinsic that loads *bits* from any address, and gives them as an int64."""
+
+    def load(_typing: Any, _address: Any) -> tuple[Any, Emit]:
+        def emit(_context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            value = builder.load(pointer, align=1)
+            if swapped:
+                value = builder.bswap(value)
+            if bits == 64:
+                return value
+            extend = builder.sext if signed else builder.zext
+            return extend(value, ir.IntType(64))
+
+        return types.int64(types.int64), emit
+
+    made: Any = intrinsic(load)
+    return cast(Load, made)
+
+
+def _storer(bits: int) -> Store:
+    """An intrinsic that stores the low *bits* of an int64 at any address."""
+
+    def store(_typing: Any, _address: Any, _value: Any) -> tuple[Any, Emit]:
+        def emit(context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
+            kind = ir.IntType(bits)
+            value = args[1] if bits == 64 else builder.trunc(args[1], kind)
+            builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), emit
+
+    made: Any = intrinsic(store)
+    return cast(Store, made)
+
+
+load_u8 = _loader(8, swapped=False, signed=False)
+load_i8 = _loader(8, swapped=False, signed=True)
+load_i16 = _loader(16, swapped=True, signed=True)
+load_i32 = _loader(32, swapped=True, signed=True)
+load_u32 = _loader(32, swapped=True, signed=False)
+load_i64 = _loader(64, swapped=True, signed=True)
+# As the machine has it: for Arrow, whose buffers are little-endian, and for bytes moved as they are.
+raw_u32 = _loader(32, swapped=False, signed=False)
+raw_i64 = _loader(64, swapped=False, signed=True)
+
+store_8 = _storer(8)
+store_32 = _storer(32)
+store_64 = _storer(64)
+
+
+def _shift_right(_typing: Any, _value: Any, _bits: Any) -> tuple[Any, Emit]:
+    def emit(_context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
+        return builder.lshr(args[0], args[1])
+
+    return types.int64(types.int64, types.int64), emit
+
+
+# Java's `>>>`: zeros come in from the left.
+shift_right: Callable[[int, int], int] = cast(Any, intrinsic(_shift_right))

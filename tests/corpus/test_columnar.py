@@ -1,0 +1,198 @@
+"""The columnar decoder says what the reference says, of every entry, in every way that bytes can come."""
+
+import random
+import subprocess
+import sys
+from zlib import crc32 as zlib_crc32
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba")
+
+from crc32c import crc32c as package_crc32c
+
+from kafka_corpus import strategies
+from kafka_corpus.columnar import BATCHES, ERRORS, RECORDS, batches_of, checksum, read, read_by_reference
+from kafka_corpus.columnar.batches import Reading
+from kafka_corpus.columnar.decoder import ROWS, SMALL
+from kafka_corpus.vectors import load_vectors
+from kafka_records import Batch, Header, Limits, Record, encode
+from kafka_records.constants import COMPRESSIONS
+
+pytestmark = pytest.mark.columnar
+
+repeatable = settings(
+    max_examples=100, derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in COMPRESSIONS if magic == 2 or codec != "zstd"]
+
+
+def reading(data: bytes, limits: Limits | None = None) -> Reading:
+    """What the columns hold, in the reference's words."""
+    chunks = list(read(data, limits=limits) if limits else read(data))
+    for chunk in chunks:
+        chunk.records.validate(full=True)
+        assert (chunk.records.schema, chunk.batches.schema, chunk.errors.schema) == (RECORDS, BATCHES, ERRORS)
+    batches = [pair for chunk in chunks for pair in batches_of(chunk)]
+    return batches, [broken for chunk in chunks for broken in chunk.broken]
+
+
+def batch_of(magic: int, codec: str, count: int, size: int = 100) -> Batch:
+    """So many records, with every kind of key, value and header that there is."""
+    records = tuple(
+        Record(
+            offset=at,
+            timestamp=-1 if magic == 0 else 1_700_000_000_000 + at * 7,
+            key=(None, b"", b"key", b"k" * 13)[at % 4],
+            value=None if at % 5 == 4 else bytes([at % 251]) * (at % size),
+            headers=() if magic < 2 else tuple(Header(b"h" * n, (None, b"v" * 20)[n % 2]) for n in range(at % 3)),
+        )
+        for at in range(count)
+    )
+    return Batch(
+        magic=magic,
+        base_offset=0,
+        last_offset=count - 1,
+        compression=codec,  # type: ignore[arg-type]
+        timestamp_type="none" if magic == 0 else "create",
+        max_timestamp=records[-1].timestamp,
+        records=records,
+    )
+
+
+INPUTS = {case.id: case.input for case in load_vectors() if case.op == "decode" and isinstance(case.input, bytes)}
+
+
+def test_every_case_of_the_corpus() -> None:
+    """Each input of the corpus gives the same batches and the same errors, in all their fields."""
+    assert len(INPUTS) > 2000
+    different = [id_ for id_, data in INPUTS.items() if reading(data) != read_by_reference(data)]
+
+    assert different == []
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS)
+def test_large_logs(magic: int, codec: str) -> None:
+    """A log that is larger than a chunk is read whole, and nothing in it twice."""
+    data = encode(batch_of(magic, codec, 500)) * (ROWS // 500 + 20)
+
+    assert reading(data) == read_by_reference(data)
+
+
+@pytest.mark.parametrize("codec", COMPRESSIONS)
+def test_a_batch_larger_than_a_chunk(codec: str) -> None:
+    """More records, and more headers, than a chunk has room for are still one batch."""
+    data = encode(batch_of(2, codec, ROWS + 5000, 9))
+
+    assert reading(data * 2) == read_by_reference(data * 2)
+
+
+@repeatable
+@given(strategies.logs())
+def test_valid_logs(log: tuple[Batch, ...]) -> None:
+    """Any valid log comes back."""
+    data = b"".join(map(encode, log))
+    batches, broken = reading(data)
+
+    assert ([batch for _, batch in batches], broken) == (list(log), [])
+
+
+@repeatable
+@given(st.lists(st.one_of(strategies.encoded(), strategies.nearly_valid().map(lambda lie: lie[0])), max_size=4))
+def test_lies_among_valid_logs(parts: list[bytes]) -> None:
+    """Broken entries become errors, and what is behind them is read wherever sizes allow."""
+    data = b"".join(parts)
+
+    assert reading(data) == read_by_reference(data)
+
+
+@repeatable
+@given(st.binary(max_size=300))
+def test_any_bytes(data: bytes) -> None:
+    """Bytes of any kind give what the reference says of them."""
+    assert reading(data) == read_by_reference(data)
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS)
+def test_every_byte_changed(magic: int, codec: str) -> None:
+    """One byte changed anywhere in the middle of three entries breaks that one, and no other."""
+    entry = encode(batch_of(magic, codec, 3))
+    draw = random.Random(5)
+    for at in range(len(entry)):
+        changed = bytearray(entry)
+        changed[at] ^= 1 << draw.randrange(8)
+        data = entry + bytes(changed) + entry
+        assert reading(data) == read_by_reference(data), at
+
+
+@pytest.mark.parametrize("codec", COMPRESSIONS)
+def test_entries_at_the_end_of_memory(codec: str) -> None:
+    """Where the memory ends behind the last entry, or within it, that makes no difference."""
+    entry = encode(batch_of(2, codec, 40))
+    data = entry * (SMALL // len(entry) + 3)
+    for cut in (0, 1, 63, 64, 65, len(entry) - 1):
+        part = data[: len(data) - cut]
+        assert reading(part) == read_by_reference(part)
+
+
+def test_limits_hold_for_each_entry() -> None:
+    """What takes more memory than the limits allow is an error of kind `limit`, as in the reference."""
+    data = encode(batch_of(2, "gzip", 90_000, 2)) + encode(batch_of(2, "zstd", 3))
+    limits = Limits(max_output_bytes=0)
+    batches, broken = reading(data, limits)
+
+    assert (batches, broken) == read_by_reference(data, limits=limits)
+    assert [each.kind for each in broken] == ["limit"]
+    assert len(batches) == 1
+
+
+def test_positions_are_those_of_the_file() -> None:
+    """Positions count from where the caller says that the bytes lie, in all three tables."""
+    entry = encode(batch_of(2, "none", 2))
+    (chunk,) = read(entry + entry[:20] + b"\xff" + entry[21:], position=1000)
+
+    assert chunk.records["position"].to_pylist() == [1000, 1000]
+    assert chunk.batches["position"].to_pylist() == [1000]
+    assert chunk.errors.select(["position", "offset"]).to_pylist() == [
+        {"position": 1000 + len(entry), "offset": 1000 + len(entry) + 17}
+    ]
+
+
+def test_no_copy_of_what_is_not_compressed() -> None:
+    """Keys and values of uncompressed batches are views into the memory that was given."""
+    entry = encode(batch_of(2, "none", 200))
+    data = entry * (SMALL // len(entry) + 1)
+    first = next(iter(read(data)))
+
+    assert first.memory[0].address == first.source.start
+    assert len(first.memory) == 1
+    assert first.records["value"].buffers()[2].address == first.source.start
+
+
+@pytest.mark.parametrize("size", [*range(70), *range(100, 1200, 37), 5000])
+def test_checksums(size: int) -> None:
+    """Both CRCs are those of the packages, for every size and place, with special instructions and without."""
+    import numpy as np
+
+    data = np.frombuffer(random.Random(size).randbytes(size + 200), np.uint8)
+    start = int(data.ctypes.data)
+    for place in (0, 15, 16, 63, 64, 77):
+        wanted = data[place : place + size].tobytes()
+        for crc, right in (
+            (checksum.crc32c, package_crc32c(wanted)),
+            (checksum.plain_crc32c, package_crc32c(wanted)),
+            (checksum.crc32, zlib_crc32(wanted)),
+            (checksum.plain_crc32, zlib_crc32(wanted)),
+        ):
+            assert crc(start + place, size, start) == right
+
+
+def test_without_the_extra() -> None:
+    """Where a package is missing, the import says which extra brings it."""
+    hide = "import sys; sys.modules['numba'] = None; import kafka_corpus.columnar"
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("pip install 'kafkaproof[columnar]'")
