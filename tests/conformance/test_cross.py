@@ -1,9 +1,13 @@
 """The cross matrix: real codecs write and read each other's batches; what was earned is kept."""
 
+import gzip
 import json
 import re
+from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from click.testing import CliRunner, Result
@@ -271,15 +275,37 @@ def test_the_page_escapes_what_testees_say() -> None:
     assert "http://x.example)" not in cross.summary(hostile_matrix()).replace("&#", "")
 
 
+def packed_in(text: str, id_: str) -> Any:
+    """What a script of data in the page holds."""
+    (found,) = re.findall(rf'<script type="text/plain" id="{id_}">(.*?)</script>', text)
+    return json.loads(gzip.decompress(b64decode(found)))
+
+
 def test_the_page_has_every_cell(wrong: Results) -> None:
-    """Each failing cell of the matrix leads to a section, and each section to its bytes."""
+    """Each failing cell of the matrix leads to a section, and each section to the batches that failed in it."""
     text = cross.page(matrix(wrong))
-    links = set(re.findall(r'href="#([cb]-[^"]+)"', text))
-    places = set(re.findall(r'id="([cb]-[^"]+)"', text))
+    links = set(re.findall(r'href="#(c-[^"]+)"', text))
+    places = set(re.findall(r'id="(c-[^"]+)"', text))
+    batches = {unquote(link) for link in re.findall(r'href="#/batch/([^"]+)"', text)}
 
     assert links
     assert links <= places
-    assert len([place for place in places if place.startswith("c-")]) >= 5
+    assert len(places) >= 5
+    assert batches
+    assert batches <= {batch["id"] for batch in packed_in(text, "index")["batches"]}
+
+
+def test_the_page_explains_what_was_written(wrong: Results) -> None:
+    """Each batch that failed has the bytes of whoever failed, with the meaning of each, and where it failed."""
+    text = cross.page(matrix(wrong))
+    index, details = packed_in(text, "index"), packed_in(text, "chunk-0")
+
+    assert [batch["id"] for batch in index["batches"][: len(details)]] == [detail["id"] for detail in details]
+    for detail in details:
+        shown = {piece["sha256"]: piece["rows"] for piece in detail["written"]}
+        assert {passage["sha256"] for passage in detail["passages"]} - {""} == set(shown)
+        assert all(any(row[0] == "field" for row in rows) for rows in shown.values())
+    assert any(passage["where"] == "miniature:writes_seconds wrote it" for passage in details[0]["passages"])
 
 
 def test_report_takes_it_along(wrong: Results, tmp_path: Path) -> None:

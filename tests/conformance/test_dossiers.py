@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from kafka_conformance.commands.dossier import dossier
 from kafka_conformance.dossiers import disclosure, folder, pages, reach, running
 from kafka_conformance.dossiers.causes import SENSITIVE, catalogue, cause_of, steady
 from kafka_conformance.dossiers.grouping import Group, grouped
-from kafka_conformance.dossiers.reproduce import reproducer
+from kafka_conformance.dossiers.reproduce import Reproducer, reproducer
 from kafka_conformance.judge import Verdict
 from kafka_conformance.results import Header, Line, Writer, line_for
 from kafka_conformance.results import read as read_result
@@ -260,6 +261,17 @@ def test_a_python_reproducer_shows_it(tmp_path: Path, found: Callable[..., Path]
     running.prepare(made, tmp_path)
 
     assert running.shows(group.lines[0], running.run(made, tmp_path))
+
+
+def test_a_program_that_hangs_leaves_nothing_behind(tmp_path: Path) -> None:
+    """When the time of a program is over, what it started ends with it."""
+    late = tmp_path / "late"
+    made = Reproducer("Python", {}, (), f"(sleep 3; touch {late}) & sleep 600")
+    ran = running.run(made, tmp_path, limit=0.5)
+    time.sleep(4)
+
+    assert ran.exit_code is None
+    assert not late.exists()
 
 
 def written_findings() -> list[folder.Findings]:

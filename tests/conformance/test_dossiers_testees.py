@@ -115,7 +115,7 @@ def test_a_program_shows_what_its_dossier_says(
     monkeypatch.setenv("CARGO_TARGET_DIR", str(place / "target"))
     monkeypatch.setenv("npm_config_audit", "false")
     running.prepare(made, tmp_path / "program", alone=True)
-    ran = running.run(made, tmp_path / "program", limit=600)
+    ran = running.run(made, tmp_path / "program", limit=1800)  # what is in Rust is compiled first
 
     assert running.shows(group.lines[0], ran), (group.id, ran)
     if group.lines[0].why == RIGHT_BYTES:

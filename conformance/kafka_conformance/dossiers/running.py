@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -62,20 +64,24 @@ def run(made: Reproducer, folder: Path, limit: float = 120) -> Ran:
     """Run the program in *folder*, for *limit* seconds at most."""
     own = folder / ENVIRONMENT / "bin" / "python"
     command = re.sub(r"^python ", f"{own if own.exists() else sys.executable} ", made.run)
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            shell=True,
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=limit,
-        )
-    except subprocess.TimeoutExpired as late:
-        return Ran(str(late.stdout or ""), str(late.stderr or ""), None)
-    return Ran(done.stdout, done.stderr, done.returncode)
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        shell=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as program:
+        try:
+            output, errors = program.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            # The shell alone would leave behind what it started, a program that hangs most of all.
+            os.killpg(program.pid, signal.SIGKILL)
+            output, errors = program.communicate()
+            return Ran(output, errors, None)
+    return Ran(output, errors, program.returncode)
 
 
 def shows(line: Line, ran: Ran) -> bool:

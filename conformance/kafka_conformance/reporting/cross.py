@@ -1,13 +1,14 @@
 """A cross run as a page, as Markdown and as JSON.
 
 The page is one file that loads nothing: the matrix with a link from each cell
-to what failed in it, the faults of each testee, and the bytes.  All of it is in
-the page as it is; the script only opens what a link leads to.
+to what failed in it, the faults of each testee, and a page for each batch that
+failed, with every byte that was written explained.  What is about batches is
+in it as compressed JSON (`cross_batches`); all else is there without a script.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,6 +21,7 @@ from kafka_conformance.cross.results import FILE, Results, read
 from kafka_conformance.hostile import printable
 from kafka_conformance.indented import indented
 from kafka_conformance.judge import OUTCOMES, SEVERITIES
+from kafka_conformance.reporting.cross_batches import chunks, failing, index
 from kafka_conformance.reporting.html import asset, environment, policy_hash, words
 from kafka_conformance.reporting.markdown import code
 from kafka_conformance.severity import SHORT
@@ -28,7 +30,6 @@ FORMATS: Final = ("html", "markdown", "json")
 STEM: Final = "cross"
 MOST_FAULTS: Final = 200
 MOST_IN_A_CELL: Final = 60
-MOST_BYTES: Final = 384
 MOST_WHY: Final = 300
 MOST_TEXT: Final = 4000
 
@@ -59,8 +60,9 @@ def write(results: Results, folder: Path, formats: Sequence[str] = FORMATS, stem
 
 def page(made: Matrix) -> str:
     """The page."""
-    script, style = asset("cross.js"), asset("page.css") + asset("cross.css")
-    found = faults(made)
+    script = asset("shared.js") + asset("cross.js")
+    style = asset("page.css") + asset("cross.css")
+    found, batches = faults(made), failing(made)
     return environment().overlay(finalize=_harmless).get_template("cross.html").render(
         made=made,
         header=made.header,
@@ -68,7 +70,9 @@ def page(made: Matrix) -> str:
         failing=[cell for cell in made.cells.values() if cell.failures or cell.undone],
         faults=found[:MOST_FAULTS],
         more_faults=max(0, len(found) - MOST_FAULTS),
-        pieces=list(_pieces(made)),
+        batches=batches,
+        index=Markup(index(made, batches)),
+        chunks=[Markup(chunk) for chunk in chunks(made, batches)],
         there=[outcome for outcome in OUTCOMES if any(outcome in cell.counts for cell in made.cells.values())],
         severities=SEVERITIES,
         short=SHORT,
@@ -130,22 +134,6 @@ def alike(cell: Cell) -> list[Shown]:
         groups.setdefault((judged.outcome, judged.blame, shape), []).append(each)
     shown = [Shown(group[0], tuple(each.batch for each in group)) for group in groups.values()]
     return shown[:MOST_IN_A_CELL]
-
-
-def _pieces(made: Matrix) -> Iterator[dict[str, Any]]:
-    """The bytes that cells refer to, each once."""
-    wanted = {
-        (shown.first.batch, shown.first.sha256)
-        for cell in made.cells.values()
-        for shown in alike(cell)
-        if shown.first.sha256
-    }
-    for line in made.written.values():
-        if (line.batch, line.sha256) in wanted:
-            wanted.discard((line.batch, line.sha256))
-            cut = len(line.data) > MOST_BYTES
-            digits = line.data[:MOST_BYTES].hex(" ", 4) + (" …" if cut else "")
-            yield {"sha256": line.sha256, "batch": line.batch, "size": len(line.data), "hex": digits, "cut": cut}
 
 
 def summary(made: Matrix) -> str:

@@ -35,7 +35,7 @@ def _of_case(case: Case) -> dict[str, Any]:
         "title": case.title,
         "refs": list(case.refs),
         "since": case.since,
-        "question": list(_question(case)),
+        "question": list(question(case)),
         "verdict": expect.verdict,
         "kinds": list(expect.kinds),
         "compare": expect.compare,
@@ -45,7 +45,8 @@ def _of_case(case: Case) -> dict[str, Any]:
     }
 
 
-def _question(case: Case) -> Iterator[dict[str, Any]]:
+def question(case: Case) -> Iterator[dict[str, Any]]:
+    """What is asked, part by part: text, or bytes with the meaning of each."""
     match case.input:
         case bytes():
             yield explained("The bytes to decode", case.input)

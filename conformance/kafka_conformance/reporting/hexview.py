@@ -33,14 +33,14 @@ MOST_ROWS: Final = 400
 MOST_BYTES: Final = 256 * 1024
 
 
-def explained(title: str, data: bytes) -> dict[str, Any]:
-    """Bytes with the meaning of each: a title, rows, and what it comes to."""
-    explanation = explain(data[:MOST_BYTES])
+def explained(title: str, data: bytes, most: int = MOST_BYTES) -> dict[str, Any]:
+    """Bytes, *most* of them, with the meaning of each: a title, rows, and what it comes to."""
+    explanation = explain(data[:most])
     found = list(_Walk(explanation).rows())
     left = len(found) - MOST_ROWS
     kept = [*found[:MOST_ROWS], *_error_beyond(found[MOST_ROWS:]), ["more", left]] if left > 0 else found
-    cut = len(data) > MOST_BYTES
-    size = f"{len(data):,} bytes, of which the first {MOST_BYTES:,} are shown" if cut else f"{len(data):,} bytes"
+    cut = len(data) > most
+    size = f"{len(data):,} bytes, of which the first {most:,} are shown" if cut else f"{len(data):,} bytes"
     return {"title": title, "size": size, "rows": kept, "summary": summary(explanation).plain}
 
 

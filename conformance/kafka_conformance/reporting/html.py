@@ -53,7 +53,7 @@ class Cell:
 def page(collection: Collection, beside: Sequence[str] = ()) -> str:
     """The page; *beside* are the names of cross matrices in the same directory."""
     found = collection.found()
-    script, style = asset("page.js"), asset("page.css")
+    script, style = asset("shared.js") + asset("page.js"), asset("page.css")
     return environment().get_template("page.html").render(
         entries=collection.entries,
         beside=beside,

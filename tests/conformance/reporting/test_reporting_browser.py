@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from kafka_conformance.cli import kafkaproof
 from kafka_conformance.reporting import html
 from kafka_conformance.reporting.collection import Collection
 
@@ -197,3 +199,65 @@ def test_the_policy_holds(chromium: Any, address: str) -> None:
     assert refused == "TypeError"
     assert opened.locator("img").count() == 0
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a cross run: a writer that is wrong, a reader that is wrong, and the reference."""
+    folder: Path = tmp_path_factory.mktemp("cross")
+    testees = ("miniature:writes_seconds", "miniature:swaps_key_and_value", "reference")
+    options = ("--broker", "none", "--only", "writers.headers_are_a_list", "--only", "writers.timestamps*")
+    done = CliRunner().invoke(kafkaproof, ["cross", *testees, *options, "--report", str(folder)])
+    assert done.exit_code == 1, done.output
+    return (folder / "cross.html").as_uri()
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_a_filter_and_a_batch(size: dict[str, int], chromium: Any, crossed: str) -> None:
+    """On the page of a cross run a filter narrows the batches; one opens with the bytes of its writers, and fits."""
+    context = chromium.new_context(viewport=size)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("request", lambda request: wrong.append(request.url) if request.url.partition("#")[0] != crossed else None)
+    page.goto(crossed)
+    page.wait_for_selector("html[data-ready=yes]")
+    everything = page.locator("#list li").count()
+    page.select_option("select[name=writes]", label="miniature:writes_seconds")
+    page.select_option("select[name=reads]", label="reference")
+    narrowed = page.locator("#list li").count()
+
+    assert 0 < narrowed < everything
+    first = page.locator("#list a.id").first
+    name = first.inner_text()
+    first.click()
+    page.wait_for_selector("#case h1")
+    assert name in page.title()
+    assert page.locator("#case .hex tr").count() > 10
+    assert "miniature:writes_seconds to reference" in page.locator("#case .said").inner_text()
+    assert not page.locator("#overview").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    page.click("#back")
+    page.wait_for_selector("#list li")
+    assert page.locator("#list li").count() == narrowed
+    assert page.evaluate("document.activeElement.textContent") == name
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    context.close()
+    assert wrong == []
+
+
+def test_a_cell_of_a_cross_matrix_opens_what_failed(chromium: Any, crossed: str) -> None:
+    """A cell leads to the failures in it, and from there a link to the page of a batch."""
+    page = chromium.new_page()
+    page.goto(crossed)
+    page.wait_for_selector("html[data-ready=yes]")
+    page.locator(".matrix a.cell").first.click()
+    page.wait_for_selector("details.into[open] a.id")
+    link = page.locator("details.into[open] a.id").first
+    name = link.inner_text()
+    link.click()
+    page.wait_for_selector("#case h1")
+
+    assert name in page.title()
+    page.close()

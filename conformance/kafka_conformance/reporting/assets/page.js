@@ -1,29 +1,5 @@
-"use strict";
-// Text becomes text nodes, never markup: what testees say is in it.
 (() => {
   const STEP = 60;
-  const $ = (id) => document.getElementById(id);
-
-  function make(tag, properties, ...children) {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(properties || {})) {
-      if (value === false || value === undefined || value === null) continue;
-      element.setAttribute(name, value === true ? "" : String(value));
-    }
-    for (const child of children.flat()) {
-      if (child || child === 0) element.append(child);
-    }
-    return element;
-  }
-
-  async function unpack(id) {
-    const bytes = Uint8Array.from(atob($(id).textContent), (character) => character.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(stream).text());
-  }
-
-  const words = (outcome) => outcome.replaceAll("_", " ");
-  const chunks = new Map();
   let index, filtered = [], shown = 0, lastList = "#/";
 
   // ---- the list ----
@@ -47,10 +23,7 @@
   }
 
   function apply() {
-    const fields = new FormData(form);
-    const wanted = {};
-    for (const name of ["severity", "area", "testee", "change"]) wanted[name] = fields.get(name) || "";
-    wanted.words = (fields.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = wantedOf(form, ["severity", "area", "testee", "change"]);
     filtered = index.cases.filter((one) => fitting(one, wanted));
     const some = filtered.length.toLocaleString("en"), all = index.found.toLocaleString("en");
     const narrowed = Object.values(wanted).some((value) => value.length);
@@ -89,27 +62,7 @@
       `${label(testee)}: ${words(severity)}`, known && make("span", { class: "unseen" }, " (known deviation)"));
   }
 
-  function remember() {
-    const parameters = new URLSearchParams();
-    for (const [name, value] of new FormData(form)) if (value) parameters.set(name, value);
-    const text = parameters.toString();
-    lastList = text ? "#/?" + text : "#/";
-    history.replaceState(null, "", lastList);
-  }
-
-  function fill(parameters) {
-    for (const field of form.elements) if (field.name) field.value = parameters.get(field.name) || "";
-  }
-
   // ---- a case ----
-
-  async function detailOf(number) {
-    const chunk = Math.floor(number / index.chunk);
-    if (!chunks.has(chunk)) chunks.set(chunk, unpack("chunk-" + chunk));
-    return (await chunks.get(chunk))[number % index.chunk];
-  }
-
-  const fact = (name, ...value) => [make("dt", {}, name), make("dd", {}, ...value)];
 
   function caseView(one, detail, number) {
     const view = [
@@ -156,9 +109,7 @@
       make("th", { scope: "row", role: "rowheader" }, label(each.testee)),
       make("td", { role: "cell" }, make("span", { class: "tag s-" + each.outcome }, words(each.outcome))),
       make("td", { role: "cell" }, make("p", {}, each.why || (each.outcome === "agree" ? "as is right" : "")), more(each))));
-    const heads = ["codec", "outcome", "what it did"].map((text) => make("th", { scope: "col", role: "columnheader" }, text));
-    return make("table", { class: "said", role: "table" },
-      make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, heads)), make("tbody", { role: "rowgroup" }, rows));
+    return saidTable(["codec", "outcome", "what it did"], rows);
   }
 
   function more(each) {
@@ -200,60 +151,6 @@
       make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
   }
 
-  const block = (text, name) => make("pre", { tabindex: 0, role: "region", "aria-label": name }, text);
-
-  function questionView(part) {
-    if (part.text !== undefined) return [make("h3", {}, part.title), block(part.text, part.title)];
-    return [make("h3", {}, `${part.title}, ${part.size}`), hex(part), make("p", { class: "faint" }, part.summary)];
-  }
-
-  // ---- bytes ----
-
-  function hex(part) {
-    const heads = ["byte", "bytes", "field", "value", "meaning"].map((text) => make("th", { scope: "col", role: "columnheader" }, text));
-    const body = make("tbody", { role: "rowgroup" });
-    let inner = 0;
-    for (const row of part.rows) {
-      if (row[0] === "open") inner += 1;
-      if (row[0] === "close") inner -= 1;
-      const made = hexRow(row);
-      if (!made) continue;
-      if (inner) made.classList.add("inner");
-      body.append(made);
-    }
-    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": part.title },
-      make("table", { class: "hex", role: "table" }, make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, heads)), body));
-  }
-
-  const line = (kind, ...children) =>
-    make("tr", { role: "row", class: kind }, make("td", { role: "cell", colspan: 5 }, ...children));
-
-  function hexRow([kind, ...rest]) {
-    switch (kind) {
-      case "part": return line("part", rest[1]);
-      case "open": return line("part", "▾ " + rest[1]);
-      case "field": return fieldRow(...rest);
-      case "error": return line("error", make("strong", {}, "✗ " + rest[0] + ": "), rest[1], make("br"), make("span", { class: "faint" }, rest[2] + "; rule " + rest[3]));
-      case "end": return line("note", `${rest[0]}  end of these bytes`);
-      case "more": return line("note", `… ${rest[0].toLocaleString("en")} rows more; kafkaproof explain shows them all`);
-    }
-    return null;
-  }
-
-  function fieldRow(depth, group, at, bytes, name, value, meaning, notes) {
-    const digits = bytes.flatMap((row, number) => [
-      number ? "\n" : "",
-      ...(typeof row === "string" ? [row] : [row[0] && row[0] + " ", make("mark", {}, row[1]), row[2] && " " + row[2]]),
-    ]);
-    const below = notes.map(([what, means]) => make("div", { class: "note" }, `${what}  ${means}`));
-    return make("tr", { role: "row", class: "d" + Math.min(depth, 6) },
-      make("td", { role: "cell", class: "at" }, at),
-      make("td", { role: "cell", class: "bytes g-" + group }, digits),
-      make("td", { role: "cell", class: "name g-" + group }, name),
-      make("td", { role: "cell", class: "value" }, value),
-      make("td", { role: "cell", class: "meaning" }, meaning, below));
-  }
-
   // ---- which of the two ----
 
   const TITLE = document.title;
@@ -269,13 +166,9 @@
     showList(hash, event);
   }
 
-  function safely(text) {
-    try { return decodeURIComponent(text); } catch { return text; }
-  }
-
   async function showCase(number, event) {
     const one = index.cases[number];
-    const detail = await detailOf(number);
+    const detail = await detailOf(index, number);
     const asked = safely(location.hash.slice("#/case/".length));
     if (asked !== one.id) return; // another was asked for meanwhile
     $("case").replaceChildren(...caseView(one, detail, number).filter(Boolean));
@@ -294,7 +187,7 @@
     $("overview").hidden = false;
     document.title = TITLE;
     lastList = hash || "#/";
-    fill(new URLSearchParams(hash.startsWith("#/?") ? hash.slice(3) : ""));
+    fill(form, hash);
     apply();
     if (!event) {
       if (lastList !== "#/") $("findings").scrollIntoView();
@@ -311,9 +204,7 @@
     for (const one of index.cases) {
       one.text = [one.id, one.title, one.area, ...one.rules, ...one.why].join("\n").toLowerCase();
     }
-    form.addEventListener("input", () => { remember(); apply(); });
-    form.addEventListener("reset", (event) => { event.preventDefault(); fill(new URLSearchParams()); remember(); apply(); });
-    form.addEventListener("submit", (event) => event.preventDefault());
+    whenFiltered(form, () => { lastList = remembered(form); apply(); });
     $("more").addEventListener("click", () => {
       const first = showMore();
       $("list").children[first].querySelector("a").focus();
