@@ -10,7 +10,7 @@ from kafka_fuzz.reporting.night import Point
 
 WIDTH: Final = 640
 HEIGHT: Final = 240
-LEFT, RIGHT, TOP, BOTTOM = 66, 14, 14, 40
+LEFT, RIGHT, TOP, BOTTOM = 78, 14, 14, 40
 # Colours that the page's style has; more targets begin again.
 COLOURS: Final = 8
 TICKS: Final = 4

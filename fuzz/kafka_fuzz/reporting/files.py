@@ -60,6 +60,7 @@ def page(night: Night) -> str:
     charts = {
         about: Markup(chart({target: night.curve(target, what) for target in targets}, about))  # ours
         for what, about in GROWING.items()
+        if any(getattr(each, what) for each in night.rounds)
     }
     totals = next(night.lines())
     return environment.get_template("fuzz.html").render(
@@ -102,9 +103,9 @@ def _target(night: Night, target: str, colour: int) -> dict[str, Any]:
 
 
 def _groups(night: Night) -> list[dict[str, Any]]:
-    """Finds under their causes, the worst first."""
+    """Finds under their causes: those with new ones first, then the worst."""
     numbers = {find.name: number for number, find in enumerate(night.finds)}
-    return [
+    groups = [
         {
             "target": printable(target, 100),
             "cause": printable(cause, 200),
@@ -114,6 +115,7 @@ def _groups(night: Night) -> list[dict[str, Any]]:
         }
         for (target, cause), some in by_cause(night.finds).items()
     ]
+    return sorted(groups, key=lambda group: not group["new"])
 
 
 def _find(night: Night, find: Folded, number: int) -> dict[str, Any]:
@@ -157,8 +159,8 @@ def summary(night: Night) -> str:
     rows += [f"Failure of the harness: {code(each.target)} {code(each.failure)}" for each in night.failures()]
     rows += ["| state | severity | reach | bytes | target and cause | finds | smallest | hex |"]
     rows.append("|---|---|---|--:|---|--:|---|---|")
-    causes = by_cause(night.finds)
-    for (target, cause), some in list(causes.items())[:MOST_MARKDOWN]:
+    causes = sorted(by_cause(night.finds).items(), key=lambda item: smallest(item[1]).state != "new")
+    for (target, cause), some in causes[:MOST_MARKDOWN]:
         best = smallest(some)
         reach = night.reach_of(best)
         told = f"{best.state} | {words(best.severity)} | {reach or 'not measured'} | {len(best.data):,}"
