@@ -40,6 +40,15 @@ def test_a_campaign(tmp_path: Path) -> None:
     assert {key for each in read_log(tmp_path) for key in each.finds_new} == {find.key for find in found}
 
 
+def test_a_round_that_is_too_short_for_its_preparations(tmp_path: Path) -> None:
+    """On a slow machine, or with little time for many targets, every round runs some inputs all the same."""
+    command = [sys.executable, "-m", "kafka_fuzz.campaign.child", "append", "--dir", tmp_path, "--cpu", "0.001"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, check=True, timeout=100)
+    report = msgspec.json.decode(done.stdout.splitlines()[-1])["report"]
+    assert report["executions"] > 0
+    assert not report.get("failure")
+
+
 @pytest.mark.slow
 def test_the_next_campaign_goes_on(tmp_path: Path) -> None:
     """A second campaign has other rounds, the same seed, and the corpus of the first; nothing is new twice."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,14 +15,15 @@ from click.testing import CliRunner
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.sealing import INT32
-from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.reduce import Budget, NotShown, reduce, reduced
 from kafka_fuzz.reduce.asking import asking
 from kafka_fuzz.reduce.bench import TARGET, finds, good_batches, measure
 from kafka_fuzz.reduce.forked import forked
 from kafka_fuzz.reduce.predicates import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts
 from kafka_fuzz.reduce.shapes import opened, render, shape_of
-from kafka_fuzz.targets import TARGETS
+from kafka_fuzz.targets import TARGETS, Target
+from kafka_fuzz.targets.base import Told
 from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import BATCH_V2, CRC_OFFSET_V2
@@ -168,6 +170,60 @@ def test_a_budget_is_kept() -> None:
     assert len(asked) == 1
     assert not done.complete
     assert done.data == log_of()
+
+
+def planted(name: str, wrong: Callable[[bytes], OutcomeClass | Exception]) -> Target:
+    """A codec that does with any bytes what *wrong* says."""
+
+    def ask(mutant: Mutant) -> Told:
+        made = wrong(mutant.data)
+        if isinstance(made, Exception):
+            raise made
+        return Told(made)
+
+    return Target(name, "1", ("kafka_fuzz",), ask)
+
+
+def needle_or_key(data: bytes) -> OutcomeClass | Exception:
+    """Two bugs: one that the needle shows, and one that every smaller input shows."""
+    return ValueError("needle") if b"needle" in data else KeyError("key")
+
+
+def test_the_drift_trap() -> None:
+    """Where every smaller input shows another bug, whoever asks for any bug drifts to it, and we do not."""
+    target, data = planted("drifts", needle_or_key), good_batches() + log_of()
+    ask = runner(target)
+    assert ask(reduce(data, lambda some: ask(some).is_find)).detail == "KeyError"
+    outcome, same = same_verdicts(target, data)
+    small = reduce(data, same)
+    assert (outcome.detail, ask(small).detail) == ("ValueError", "ValueError")
+    assert b"needle" in small
+    assert len(small) < BATCH_V2.size + 20
+
+
+def test_a_find_does_not_drift_between_broken_rules() -> None:
+    """Two things are wrong, and a codec that takes everything shows both: the rule that it was found by stays."""
+    bad_crc = bytearray(log_of())
+    bad_crc[CRC_OFFSET_V2] ^= 1
+    data = good_batches() + bytes(bad_crc) + bytes(11) + b"\x01"  # behind it, a size that no entry has
+    target = planted("takes all", lambda some: "accepts_invalid" if rule_of(some) else "ok")
+    _, same = same_verdicts(target, data)
+    small = reduce(data, same)
+    assert rule_of(small) == rule_of(data) == "CRC-07"
+    assert len(small) <= BATCH_V2.size
+
+
+def test_the_whole_vector_stays() -> None:
+    """What others make of the input stays, too: the one that refuses three entries is not lost for a smaller input."""
+    leaks = planted("leaks", lambda some: ValueError("any"))
+    refuses = planted("refuses", lambda some: "refused" if len(shape_of(some).entries) > 2 else "ok")
+    data = good_batches()
+    alone = reduce(data, same_verdicts(leaks, data)[1])
+    together = reduce(data, same_verdicts(leaks, data, [refuses])[1])
+    assert runner(refuses)(data).kind == runner(refuses)(together).kind == "refused"
+    assert runner(refuses)(alone).kind == "ok"
+    assert len(alone) < len(together) < len(data)
+    assert len(shape_of(together).entries) == 3
 
 
 def test_what_is_not_shown_is_an_error() -> None:

@@ -50,6 +50,8 @@ GRACE: Final = 2.0
 OUR_FAULT: Final = 70
 # So many deaths in a row before the first input is run say that nothing ever will be.
 MOST_FAILURES: Final = 3
+# CPU-seconds that a round's inputs have, though preparing them took all of its time.
+FIRST: Final = 0.1
 # How Rust and C++ say that there is no memory before they abort.
 NO_MEMORY: Final = ("memory allocation of", "std::bad_alloc", "out of memory", "Cannot allocate memory")
 
@@ -78,9 +80,9 @@ class Zygote:
         idle = 0
         while not self.stopping and not self.failure:
             left = self.asked.cpu_seconds - cpu_seconds()
-            if left <= 0:
+            if left <= 0 and self.box.executions:
                 return
-            before = self.box.executions
+            before, left = self.box.executions, max(left, FIRST)
             status = self.forked(lambda left=left: self._work(left))  # type: ignore[misc]  # mypy infers no default
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
                 return
