@@ -198,7 +198,7 @@ def test_a_testee_that_cannot_run(tmp_path: Path) -> None:
 
 @pytest.mark.testees
 def test_install_step(tmp_path: Path) -> None:
-    """The step before installs the command from the action's own directory, and that command certifies."""
+    """In a fresh environment the steps install the command from the action's own directory, certify, and tell."""
     if sysconfig.get_platform().startswith("win"):
         pytest.skip("paths are those of Linux")
     job = Job(tmp_path, testee="kafka-python", only="v2_batch.last_offset_wraps")
@@ -206,3 +206,5 @@ def test_install_step(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert job.run("Certify").returncode == 0
     assert job.outputs["exit-code"] == "1"
+    assert job.outputs["certified"] == "false"
+    assert job.run("Verdict").returncode == 1

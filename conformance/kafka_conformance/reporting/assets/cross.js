@@ -1,6 +1,5 @@
 (() => {
   const form = $("filters");
-  const TITLE = document.title;
   let index, lastList = "#/";
 
   // ---- the list ----
@@ -83,20 +82,11 @@
     const one = index.batches[number];
     const detail = await detailOf(index, number);
     if (safely(location.hash.slice("#/batch/".length)) !== one.id) return; // another was asked for meanwhile
-    $("case").replaceChildren(...batchView(one, detail).filter(Boolean));
-    $("overview").hidden = true;
-    $("case").hidden = false;
-    document.title = one.id + " · Kafkaproof";
-    scrollTo(0, 0);
-    if (event) $("case").querySelector("h1").focus({ preventScroll: true });
+    showOne(one.id, batchView(one, detail), event);
   }
 
   function showList(hash, event) {
-    const left = $("case").hidden ? "" : $("case").querySelector("code").textContent;
-    $("case").hidden = true;
-    $("case").replaceChildren();
-    $("overview").hidden = false;
-    document.title = TITLE;
+    const left = hideOne();
     if (!hash || hash.startsWith("#/")) {
       lastList = hash || "#/";
       fill(form, hash);

@@ -153,8 +153,6 @@
 
   // ---- which of the two ----
 
-  const TITLE = document.title;
-
   async function route(event) {
     const hash = location.hash;
     if (hash && !hash.startsWith("#/")) return; // a place on the page
@@ -171,21 +169,11 @@
     const detail = await detailOf(index, number);
     const asked = safely(location.hash.slice("#/case/".length));
     if (asked !== one.id) return; // another was asked for meanwhile
-    $("case").replaceChildren(...caseView(one, detail, number).filter(Boolean));
-    $("overview").hidden = true;
-    $("case").hidden = false;
-    document.title = one.id + " · Kafkaproof";
-    scrollTo(0, 0);
-    if (event) $("case").querySelector("h1").focus({ preventScroll: true });
+    showOne(one.id, caseView(one, detail, number), event);
   }
 
   function showList(hash, event) {
-    const wasCase = !$("case").hidden;
-    const left = wasCase ? document.title.split(" · ")[0] : "";
-    $("case").hidden = true;
-    $("case").replaceChildren();
-    $("overview").hidden = false;
-    document.title = TITLE;
+    const left = hideOne();
     lastList = hash || "#/";
     fill(form, hash);
     apply();

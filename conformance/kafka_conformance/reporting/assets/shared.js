@@ -97,6 +97,29 @@ function saidTable(heads, rows) {
     make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, head)), make("tbody", { role: "rowgroup" }, rows));
 }
 
+// ---- one in the place of the list ----
+
+const TITLE = document.title;
+
+function showOne(id, view, event) {
+  $("case").replaceChildren(...view.filter(Boolean));
+  $("overview").hidden = true;
+  $("case").hidden = false;
+  document.title = id + " · Kafkaproof";
+  scrollTo(0, 0);
+  if (event) $("case").querySelector("h1").focus({ preventScroll: true });
+}
+
+// Gives the id of the one that was there.
+function hideOne() {
+  const left = $("case").hidden ? "" : document.title.split(" · ")[0];
+  $("case").hidden = true;
+  $("case").replaceChildren();
+  $("overview").hidden = false;
+  document.title = TITLE;
+  return left;
+}
+
 // ---- filters ----
 
 function wantedOf(form, names) {
