@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,9 +13,11 @@ import msgspec
 
 from kafka_conformance import protocol
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, observe
-from kafka_conformance.protocol import AppendRequest, Misfit, Reply
+from kafka_conformance.protocol import AppendRequest, HelloReply, Misfit, Reply
 from kafka_corpus.wire import WireBatch
 
+# So often a fresh process has to end over its first question in one way, before that is believed of others.
+PROVEN: Final = 3
 _NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
 # Signals that come from people, process managers and the kernel's memory killer.
 _FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU})
@@ -61,29 +64,47 @@ class Learnt:
     """What was learnt about a testee; all sandboxes of it share this.
 
     Attributes:
+        hello: what it said of itself; None until it did.
+        quick: whether it starts at once.
         many: whether it takes `many`; None until it said hello.
         fell: how often it fell over a line of many.
         doubtful: whether it left a trivial question unanswered; then it is asked one by one.
         takes_rows: whether it takes lines ahead of its replies; None until one of them was late.
         hung: the families of the questions that it hung over.
-        endings: how processes ended over a question that was their first.
+        endings: how often processes that ended so were right to be believed.
+        refuted: the endings that were another question's doing.
     """
 
+    hello: HelloReply | None = None
+    quick: bool = False
     many: bool | None = None
     fell: int = 0
     doubtful: bool = False
     takes_rows: bool | None = None
     hung: set[str] = field(default_factory=set)
-    endings: set[tuple[object, ...]] = field(default_factory=set)
+    endings: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    refuted: set[tuple[object, ...]] = field(default_factory=set)
 
-    def counts(self, ending: Observation, *, fresh: bool) -> bool:
-        """Whether *ending* is the doing of the question in hand; what ended a *fresh* process is remembered."""
+    def counts(self, ending: Observation, *, fresh: bool, single: bool = False) -> bool:
+        """Whether *ending* is the doing of the question in hand.
+
+        That of a *fresh* process is, and is remembered.  In another one memory
+        may have run out over what it kept, and what earlier questions left
+        behind may throw in a loop of events, or in a thread.  Where there was
+        only a *single* one, an ending that was the question's own doing often
+        enough, and never anything else, is believed.
+        """
         mark = _mark(ending)
-        if mark is None:
-            return fresh
-        if fresh:
-            self.endings.add(mark)
-        return mark in self.endings
+        if fresh and mark is not None:
+            self.endings[mark] += 1
+        believed = mark is not None and mark not in self.refuted and self.endings[mark] >= PROVEN
+        return fresh or (single and believed)
+
+    def refute(self, ending: Observation) -> None:
+        """Remember that the question with which a process ended so is answered by another."""
+        mark = _mark(ending)
+        if mark is not None:
+            self.refuted.add(mark)
 
     def hangs_over(self, question: Question) -> bool:
         """Whether it is known to hang over such questions: it had all the time that there is, and needs no more."""
@@ -116,9 +137,10 @@ def _mark(ending: Observation) -> tuple[object, ...] | None:
 
     A signal without a word tells nothing: memory that an earlier case has spoilt ends a process like that.
     """
-    words = _NUMBERS.sub("#", getattr(ending, "stderr", ""))
-    by_signal = getattr(ending, "signal", None)
-    return None if by_signal and not words else (type(ending), by_signal, getattr(ending, "exit_code", None), words)
+    if not isinstance(ending, Crashed):
+        return None
+    words = _NUMBERS.sub("#", ending.stderr)
+    return None if ending.signal and not words else (ending.signal, ending.exit_code, words)
 
 
 def died(observation: Observation) -> bool:

@@ -11,11 +11,9 @@ import re
 import select
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from fcntl import fcntl
 from itertools import count
@@ -24,7 +22,8 @@ from typing import IO, Final
 from kafka_conformance.connect import Connection
 from kafka_conformance.hostile import tail
 from kafka_conformance.observation import Crashed, Exceeded, Hung
-from kafka_conformance.process_group import Watch
+from kafka_conformance.patience import Limit
+from kafka_conformance.process_group import Watch, threads
 from kafka_conformance.protocol import MAX_LINE
 from kafka_conformance.starting import Process, Started, Starter
 
@@ -50,9 +49,6 @@ OUT_OF_MEMORY: Final = re.compile(
 _DEADLOCK: Final = b"fatal error: all goroutines are asleep - deadlock!"
 _starts = count(1)
 
-# Hardly anything that holds twice what is much gets to an end: it is given so much of its time.
-GROWN_TIME: Final = 2 / 3
-
 Lull = Callable[[int], None]
 """Told how many bytes of memory a testee holds that does nothing at the moment."""
 
@@ -64,21 +60,6 @@ class Trouble(Enum):
     LATE = "late"
     GREW = "grew"
     TOO_LONG = "too long"
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """How long a line may take.
-
-    Attributes:
-        seconds: of the testee's own time.
-        busy: one that works gets so many times more than one that sleeps.
-        much: bytes; who holds so much when the time is over ran out of memory, not of time.  With 0 nobody looks.
-    """
-
-    seconds: float
-    busy: float = 1.0
-    much: int = 0
 
 
 class Child:
@@ -96,9 +77,17 @@ class Child:
         self._unsent = memoryview(b"")
         self._received = bytearray()
         self._searched = 0
+        self._errors: int | None = _unblocked(self._process.stderr)
         self._stderr = bytearray()
-        self._drain = threading.Thread(target=self._drain_stderr, daemon=True)
-        self._drain.start()
+
+    @property
+    def known(self) -> bool:
+        """Whether its hello is known without being said."""
+        return self._process.known
+
+    def is_single(self) -> bool:
+        """Whether it has one thread, as far as that is known."""
+        return self._local and threads(self.pid) == 1
 
     @property
     def pid(self) -> int:
@@ -160,15 +149,25 @@ class Child:
             return Trouble.LATE
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
+        if self._errors is not None:
+            poll.register(self._errors, select.POLLIN)
         if self._unsent:
             poll.register(self._stdin, select.POLLOUT)
         events = dict(poll.poll(min(left * 1000 + 1, SLICE_MS)))
         if self._stdin in events:
             self._write_some()
+        if self._errors in events:
+            self._hear()
         if self._stdout in events:
             return self._read_some()
         # A grandchild may hold the pipe open after the testee is gone.
-        return Trouble.ENDED if not events and self._has_ended() else None
+        return self._read_the_rest() if self._has_ended() else None
+
+    def _read_the_rest(self) -> Trouble | None:
+        """What it wrote just before its end, which is there by now."""
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        return self._read_some() if poll.poll(0) else Trouble.ENDED
 
     def _write_some(self) -> None:
         try:
@@ -190,11 +189,18 @@ class Child:
     def _has_ended(self) -> bool:
         return self._code is not None or self._process.ended()
 
-    def _drain_stderr(self) -> None:
-        pipe = self._process.stderr
-        for chunk in iter(lambda: os.read(pipe.fileno(), READ), b""):
-            self._stderr += chunk
-            del self._stderr[:-STDERR_TAIL]
+    def _hear(self) -> None:
+        """Take what is there of its standard error, more than a pipe holds, and keep the end."""
+        if self._errors is None:
+            return
+        try:
+            chunk = os.read(self._errors, READ)
+        except BlockingIOError:
+            return
+        self._stderr += chunk
+        del self._stderr[:-STDERR_TAIL]
+        if not chunk:
+            self._errors = None
 
     def ending(self) -> Crashed | Exceeded | Hung:
         """How it ended; ends what is left of it."""
@@ -212,7 +218,7 @@ class Child:
 
     def stderr_tail(self) -> str:
         """The end of what it wrote to standard error, fit to print."""
-        self._drain.join(GRACE / 10)
+        self._hear()
         return tail(bytes(self._stderr))
 
     def dismiss(self) -> None:
@@ -223,11 +229,15 @@ class Child:
         self.kill()
 
     def _wait(self, seconds: float) -> None:
+        """Until it has ended, but not longer; it may have much to say on standard error before."""
         end = time.monotonic() + seconds
-        pause = 0.001
-        while not self._has_ended() and time.monotonic() < end:
-            time.sleep(pause)
-            pause = min(pause * 2, 0.05)
+        while not self._has_ended() and (left := end - time.monotonic()) > 0:
+            poll = select.poll()
+            for number in (self._process.end, self._errors):
+                if number is not None:
+                    poll.register(number, select.POLLIN)
+            poll.poll(left * 1000 if self._process.end is not None else 1)
+            self._hear()
 
     def end_group(self) -> None:
         """Send the signal that ends the whole group; any thread may do that."""
@@ -240,11 +250,12 @@ class Child:
     def kill(self) -> None:
         """End the whole group, now, and let go of it."""
         self.end_group()
-        self._code = self._process.reap() if self._code is None else self._code
-        self._drain.join(GRACE)
+        if self._code is None:
+            self._code = self._process.reap()
+            self._hear()
+        self._errors = None
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if not (pipe is self._process.stderr and self._drain.is_alive()):
-                _close(pipe)
+            _close(pipe)
         if self._cleanup:
             subprocess.run(self._cleanup, capture_output=True, timeout=30, check=False)
 
@@ -254,10 +265,7 @@ def _left(watch: Watch | None, limit: Limit, began: float) -> float:
     passed = time.monotonic() - began
     if watch is None:
         return limit.seconds - passed
-    seconds = limit.seconds * (1.0 if watch.idle else limit.busy)
-    if watch.holds(2 * limit.much):
-        seconds *= GROWN_TIME
-    return seconds - min(watch.own_seconds() + SOON, passed)
+    return limit.of(watch) - min(watch.own_seconds() + SOON, passed)
 
 
 def _unblocked(pipe: IO[bytes]) -> int:

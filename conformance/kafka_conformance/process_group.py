@@ -21,8 +21,10 @@ PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 NANO: Final = 1e-9
 # Of the time between two looks: who works less than that only waits.
 IDLE_SHARE: Final = 0.02
+# Seconds of its own: what it took by then, it took fast.
+EARLY: Final = 1.0
 # However crowded a machine is, so much of the time counts.
-LEAST_SHARE: Final = 0.1
+LEAST_SHARE: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,29 @@ def usage(leader: int) -> Usage | None:
     return Usage(sum(threads.values()), queued * NANO, memory, runnable, threads) if threads else None
 
 
+def threads(leader: int) -> int:
+    """How many threads the process *leader* has; 0 where that is not known."""
+    try:
+        return sum(1 for _ in PROC.joinpath(str(leader), "task").iterdir())
+    except OSError:
+        return 0
+
+
 class Watch:
-    """Looks at a testee from time to time while nothing comes from it."""
+    """Looks at a testee from time to time while nothing comes from it.
+
+    Attributes:
+        idle: whether it only waited between the last two looks.
+        memory: bytes that it held at the last.
+        more: bytes by which that is more than at first.
+    """
 
     def __init__(self, leader: int) -> None:
         self._leader = leader
         self._first = self._last = usage(leader)
         self._began = self._at = time.monotonic()
         self.idle = False
-        self.memory = 0
+        self.memory = self.more = self._early = 0
 
     def look(self) -> None:
         """See how it went since the last time."""
@@ -79,10 +95,18 @@ class Watch:
             self.idle = not now.runnable and now.seconds - before.seconds < IDLE_SHARE * (at - self._at)
             self.memory = now.memory
         self._last, self._at = now, at
+        if now is not None and self._first is not None:
+            self.more = now.memory - self._first.memory
+            if self.own_seconds() <= EARLY:
+                self._early = max(self._early, now.memory)
 
     def holds(self, memory: int) -> bool:
         """Whether it held so many bytes when it was looked at; never for 0 bytes."""
         return 0 < memory <= self.memory
+
+    def held_early(self, memory: int) -> bool:
+        """Whether it held so many bytes within its first second; never for 0 bytes."""
+        return 0 < memory <= self._early
 
     def own_seconds(self) -> float:
         """Seconds since the watch began, without those in which it stood in line for a processor."""

@@ -19,12 +19,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import count
-from statistics import median
 from typing import Final
 
 from msgspec import UNSET
 
-from kafka_conformance import protocol
+from kafka_conformance import patience, protocol
 from kafka_conformance.asked import (
     Answered,
     Learnt,
@@ -36,9 +35,10 @@ from kafka_conformance.asked import (
     observe_reply,
     outside,
 )
-from kafka_conformance.child import Child, Limit, Trouble
+from kafka_conformance.child import Child, Trouble
 from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, how_it_ended, observe
+from kafka_conformance.patience import Limit
 from kafka_conformance.protocol import HelloReply, Misfit, Reply, Stray
 from kafka_conformance.slots import SMALL, Turn
 from kafka_conformance.starting import Starter
@@ -50,21 +50,12 @@ START_SECONDS: Final = 30.0
 STARTS: Final = 3
 MAX_SECONDS: Final = 10.0
 CALIBRATION_SECONDS: Final = 3.0
-# Inputs made from a recipe are large, or claim to be.  Slow is not hung: of the
-# codecs that ever answer such a case, nearly all have done so by then.
-HEAVY_SECONDS: Final = 6.0
-# One that works gets so much more time than one that sleeps: slow machines are no hangs.
-BUSY: Final = 3.0
-# Enough for who is known to hang: none that answers takes as long.
-KNOWN_BUSY: Final = 2.0
-# Who holds such a part of its memory when the time is over takes more and more of it: which limit it meets first
-# would be chance.
-GROWN: Final = 1 / 2
-HEAVY_GROWN: Final = 1 / 4
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
 PATIENCE: Final = 3
+# Seconds: who starts within them is started anew for each heavy question.
+QUICK: Final = 0.05
 
 NOT_ASKED: Final = "not asked: the testee had answered none of the questions before"
 
@@ -113,7 +104,7 @@ class Sandbox:
             if self._learnt.doubtful:
                 break
             spent.append(answered.seconds)
-        self.seconds = min(max(FACTOR * median(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
+        self.seconds = min(max(FACTOR * min(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
         return self.seconds
 
     def ask(self, questions: Sequence[Question]) -> Iterator[Answered]:
@@ -188,14 +179,16 @@ class Sandbox:
         except OSError as error:
             raise CannotRun(f"{name} cannot be started: {error}") from error
         self.tally.starts += 1
-        child.send(protocol.request_line(protocol.HelloRequest()))
-        hello = self._await_hello(child)
+        began = time.monotonic()
+        known = self._learnt.hello if child.known else None
+        hello = known or self._await_hello(child)
         if isinstance(hello, Trouble):
             raise CannotRun(f"{name} did not say hello: {_no_hello(child, hello)}", "kafkaproof smoke shows more")
         if hello.protocol != protocol.PROTOCOL:
             child.kill()
             raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")
         self._child = child
+        self._learnt.hello, self._learnt.quick = hello, time.monotonic() - began < QUICK
         self._learnt.many = hello.many if self._learnt.many is None else self._learnt.many
         return hello
 
@@ -218,7 +211,7 @@ class Sandbox:
         name = next(self._ids)
         child.send(many_line(name, questions))
         child.asked += len(questions)
-        reply = self._await(child, {name}, Limit(self.seconds, BUSY))
+        reply = self._await(child, {name}, Limit(self.seconds))
         if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(questions):
             each = (time.monotonic() - before) / len(questions)
             yield from (self._answered(observe(answer), each) for answer in reply.many)
@@ -237,7 +230,7 @@ class Sandbox:
         fell.  None stands for what has to be asked again, alone.
         """
         child = self._running()
-        fresh = not child.asked
+        fresh, single = not child.asked, child.is_single()
         ids = [next(self._ids) for _ in questions]
         child.send(b"".join(map(line_of, ids, questions)))
         child.asked += len(questions)
@@ -246,13 +239,13 @@ class Sandbox:
             reply = self._await(child, {name}, self._limit(question))
             spent = time.monotonic() - before
             if isinstance(reply, Trouble):
-                yield self._fell(child, question, reply, spent, fresh=fresh)
+                yield self._fell(child, question, reply, spent, fresh=fresh, single=single)
                 return
             yield self._answered(observe_reply(reply), spent)
             fresh = False
 
     def _fell(
-        self, child: Child, question: Question, trouble: Trouble, spent: float, *, fresh: bool
+        self, child: Child, question: Question, trouble: Trouble, spent: float, *, fresh: bool, single: bool
     ) -> Answered | None:
         """How it fell over the first question without a reply, if that is known well enough."""
         observation: Observation
@@ -261,8 +254,8 @@ class Sandbox:
             observation = self._hung(question, spent)
         elif trouble is Trouble.ENDED:
             observation = child.ending()
-            if outside(observation) or not self._learnt.counts(observation, fresh=fresh):
-                self._child = None
+            if outside(observation) or not self._learnt.counts(observation, fresh=fresh, single=single):
+                self._child, self._suspect = None, observation
                 return None
         else:
             self._replace()
@@ -280,9 +273,8 @@ class Sandbox:
     def _limit(self, question: Question) -> Limit:
         memory = self.connection.memory if self.connection.local else 0
         if question.heavy:
-            return Limit(max(HEAVY_SECONDS, self.seconds), much=int(memory * HEAVY_GROWN))
-        busy = KNOWN_BUSY if self._learnt.hangs_over(question) else BUSY
-        return Limit(self.seconds, busy, int(memory * GROWN))
+            return patience.heavy(self.seconds, memory)
+        return patience.plain(self.seconds, memory, known=self._learnt.hangs_over(question))
 
     def _hung(self, question: Question, spent: float) -> Hung:
         if question.family:
@@ -291,7 +283,7 @@ class Sandbox:
 
     def _await(self, child: Child, ids: set[str], limit: Limit) -> Reply | Misfit | Trouble:
         """The next reply to one of *ids*; other lines are counted and dropped."""
-        end = time.monotonic() + limit.seconds * 4
+        end = time.monotonic() + max(limit.seconds, limit.grows) * 4
         while True:
             line = child.read_line(limit, self._lull)
             self._go_on()
@@ -315,6 +307,7 @@ class Sandbox:
     # Asking one
 
     _fell_by: Trouble | None = None
+    _suspect: Observation | None = None
 
     def _again(self, question: Question) -> Answered:
         """Ask alone what was not answered in a row; if it was late only there, do not ask in rows again.
@@ -324,6 +317,7 @@ class Sandbox:
         """
         late = self._fell_by is Trouble.LATE
         answered = self._alone(question)
+        self._clear(answered)
         if late and self._learnt.takes_rows is None:
             self._learnt.takes_rows = isinstance(answered.observation, Hung)
         return answered
@@ -331,18 +325,27 @@ class Sandbox:
     def _alone(self, question: Question) -> Answered:
         if self._learnt.doubtful and not self.tally.answers and self.tally.unanswered >= PATIENCE:
             return Answered(Skipped(NOT_ASKED, by_runner=True), 0.0)
+        if question.heavy and self._learnt.quick and self._child is not None and self._child.asked:
+            self._replace()  # how much memory others left it would decide
         fresh = self._child is None or not self._child.asked
+        single = self._child is None or self._child.is_single()
         answered = self._once(question)
         if not died(answered.observation):
             return answered
-        if not outside(answered.observation) and self._learnt.counts(answered.observation, fresh=fresh):
+        if not outside(answered.observation) and self._learnt.counts(answered.observation, fresh=fresh, single=single):
             return answered
-        if question.heavy and isinstance(answered.observation, Exceeded):
-            return answered  # that is what such a case is about, and takes long
+        self._suspect = answered.observation
         again = self._once(question)
         if died(again.observation):
             self._learnt.counts(again.observation, fresh=True)
+        self._clear(again)
         return Answered(again.observation, again.seconds, 1 + died(again.observation))
+
+    def _clear(self, again: Answered) -> None:
+        """Learn whether the last ending in doubt was what the same question does alone."""
+        if self._suspect is not None and not died(again.observation):
+            self._learnt.refute(self._suspect)
+        self._suspect = None
 
     def _once(self, question: Question) -> Answered:
         child = self._running()

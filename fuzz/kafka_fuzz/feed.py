@@ -20,14 +20,13 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
-from kafka_conformance import protocol
+from kafka_conformance import patience, protocol
 from kafka_conformance.asked import Learnt, Question
-from kafka_conformance.child import Limit
 from kafka_conformance.connect import Connection
 from kafka_conformance.observation import Observation
 from kafka_conformance.protocol import Answer, DecodeRequest, HelloReply, Reply
 from kafka_conformance.runner import trivial_decodes
-from kafka_conformance.sandbox import BUSY, Sandbox
+from kafka_conformance.sandbox import Sandbox
 
 # Inputs in a line; more are no faster.
 BATCH: Final = 256
@@ -163,7 +162,7 @@ class Feed(Sandbox):
 
     def _whole(self, name: str, batch: Sequence[bytes]) -> list[Answer] | None:
         """The answers, if they came back as they should."""
-        reply = self._await(self._running(), {name}, Limit(self.seconds, BUSY))
+        reply = self._await(self._running(), {name}, patience.plain(self.seconds))
         if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(batch):
             return reply.many
         return None

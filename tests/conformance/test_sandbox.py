@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance import process_group
+from kafka_conformance.asked import PROVEN
 from kafka_conformance.connect import MIB, MIN_SECONDS, CannotRun, Connection, connect
 from kafka_conformance.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
 from kafka_conformance.protocol import MAX_LINE
@@ -23,6 +24,7 @@ FINE = Question(b"fine")
 BAD = Question(b"bad")
 ANSWERED = Decoded(())
 REPLY = "reply(id=id, batches=[])"
+THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
 
 
 def misbehaving(what: str) -> str:
@@ -254,17 +256,38 @@ def test_many_are_one_line(script: Script, sandbox: Make) -> None:
         ("os.write(2, b'panic: index 7\\n'); os._exit(2)", 1),
         # Without a word: memory that an earlier case has spoilt ends a process like that.
         ("os.kill(os.getpid(), signal.SIGSEGV)", 2),
+        # What it keeps of earlier cases may be what there was no room for.
+        ("os.write(2, b'out of memory\\n'); os._exit(2)", 2),
+        # What an earlier case began may end a process of several threads at any time.
+        (f"{THREAD}; os._exit(2)", 2),
     ],
 )
-def test_a_death_like_one_that_counted_is_believed(what: str, starts: int, script: Script, sandbox: Make) -> None:
-    """What ended a fresh process is not asked again, in another, if the next one ends with the same words."""
-    made = sandbox(script(misbehaving(what)))
-    first = list(made.ask([FINE, BAD, FINE]))
+def test_a_death_like_those_that_counted_is_believed(what: str, starts: int, script: Script, sandbox: Make) -> None:
+    """What ended fresh processes a few times is not asked again, in another, if that ends with the same words."""
+    setup = f"import threading\n{THREAD if 'Thread' in what else ''}"
+    made = sandbox(script(misbehaving(what), setup=setup))
+    first = [list(made.ask([FINE, BAD, FINE])) for _ in range(PROVEN)]
     before = made.tally.starts
-    second = list(made.ask([FINE, BAD, FINE]))
+    last = list(made.ask([FINE, BAD, FINE]))
 
-    assert [each.observation for each in first] == [each.observation for each in second]
-    assert (before, made.tally.starts - before) == (3, starts)
+    assert all([each.observation for each in row] == [each.observation for each in last] for row in first)
+    assert (before, made.tally.starts - before) == (1 + 2 * PROVEN, starts)
+
+
+def test_a_death_that_was_not_its_own_is_never_believed(script: Script, sandbox: Make, tmp_path: Path) -> None:
+    """Once a question is answered that seemed to end a process, nothing is believed that ends with such words."""
+    after = f"if data == b'after':\n    if not os.path.exists({str(tmp_path / 'x')!r}):\n"
+    after += f"        open({str(tmp_path / 'x')!r}, 'w').close(); os._exit(1)\n"
+    made = sandbox(script(after + misbehaving("os._exit(1)")))
+    seemed = list(made.ask([FINE, Question(b"after"), FINE]))
+    for _ in range(PROVEN):
+        list(made.ask([FINE, BAD, FINE]))
+    before = made.tally.starts
+    crashed = list(made.ask([FINE, BAD, FINE]))
+
+    assert [each.observation for each in seemed] == [ANSWERED] * 3
+    assert crashed[1].observation == Crashed(exit_code=1)
+    assert made.tally.starts - before == 2
 
 
 def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> None:
@@ -367,3 +390,15 @@ def test_who_grows_runs_out_of_memory(script: Script, sandbox: Make) -> None:
     made = sandbox(script(misbehaving(grow)))
 
     assert isinstance(next(made.ask([BAD])).observation, Exceeded)
+
+
+@pytest.mark.parametrize(("grows", "allowed"), [(False, 0.6), (True, 1.2)])
+def test_who_takes_memory_has_more_time(grows: bool, allowed: float, script: Script, sandbox: Make) -> None:
+    """A loop that takes no memory is a hang sooner than work that does."""
+    loop = "kept = []\n    while True: " + ("kept.append(bytearray(1 << 16)); sum(range(20_000))" if grows else "pass")
+    made = sandbox(script(misbehaving(loop)))
+    hung = next(made.ask([BAD]))
+
+    assert isinstance(hung.observation, Hung)
+    # How long it takes at the least: nobody knows how busy the machine is.
+    assert hung.seconds > allowed * 0.9

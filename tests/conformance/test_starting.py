@@ -2,13 +2,15 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from kafka_conformance import protocol
-from kafka_conformance.connect import Connection, connect
-from kafka_conformance.starting import Hatched, Nest, Process, Started, Starter
+from kafka_conformance.connect import MIB, Connection, connect
+from kafka_conformance.hatching import Hatched, Nest
+from kafka_conformance.starting import SPARES, Process, Started, Starter
 
 CONNECTION = connect("miniature:crashes-on-a-tenth")
 
@@ -25,9 +27,16 @@ def starter() -> Iterator[Starter]:
 @pytest.fixture(scope="module")
 def nest() -> Iterator[Nest]:
     """A nest with the testee loaded."""
-    module = CONNECTION.argv[-1]
-    argv = (CONNECTION.argv[0], "-m", "kafka_conformance.nest", module)
-    made = Nest(Connection(name=module, argv=argv, environment=CONNECTION.environment))
+    made = Nest(CONNECTION)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def commands() -> Iterator[Nest]:
+    """A nest that starts a command, which says what it got."""
+    program = "import os, sys; print(os.getpid(), os.getsid(0), sorted(os.listdir('/proc/self/fd')), flush=True)"
+    made = Nest(Connection(name="says", argv=(sys.executable, "-S", "-c", f"{program}; sys.exit(len(input()))")))
     yield made
     made.close()
 
@@ -52,6 +61,7 @@ def says(process: Hatched, line: bytes) -> bytes:
 def hatched(nest: Nest) -> Hatched:
     """A child that has come so far as to answer, and leads its group."""
     child = nest.hatch()
+    child.settle()
     assert b'"protocol"' in says(child, protocol.request_line(protocol.HelloRequest()))
     return child
 
@@ -59,6 +69,8 @@ def hatched(nest: Nest) -> Hatched:
 def test_hatched_children_serve(nest: Nest) -> None:
     """Each child is a process of its own in a group of its own, and speaks the protocol over its own pipes."""
     first, second = nest.hatch(), nest.hatch()
+    for child in (first, second):
+        child.settle()
     hello = protocol.request_line(protocol.HelloRequest())
     replies = [protocol.parse_hello(says(child, hello).strip()) for child in (first, second)]
 
@@ -91,12 +103,63 @@ def test_one_child_outlives_another(nest: Nest) -> None:
     assert end(second) == 0
 
 
+def test_a_nest_of_commands(commands: Nest) -> None:
+    """A command is started in a session of its own with three pipes and nothing else, as often as it takes."""
+    for length in (1, 2):
+        child = commands.hatch()
+        child.settle()
+        said = child.stdout.readline().decode()
+        assert said == f"{child.pid} {child.pid} ['0', '1', '2', '3']\n"  # the fourth lists the folder
+        os.write(child.stdin.fileno(), b"x" * length + b"\n")
+        assert end(child) == length
+
+
+def test_a_command_that_is_not_there_is_not_hatched() -> None:
+    """What cannot be started is an error of the start."""
+    nest = Nest(Connection(name="none", argv=("/no/such/program",)))
+    child = nest.hatch()
+
+    with pytest.raises(OSError, match="is gone, or does not answer"):
+        child.settle()
+    nest.close()
+
+
+def test_limits_hold_for_what_a_nest_starts() -> None:
+    """A command has no more address space when it is started from a nest."""
+    show = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[0], flush=True); input()"
+    nest = Nest(Connection(name="limits", argv=(sys.executable, "-S", "-c", show), memory=200 * MIB))
+    child = nest.hatch()
+    child.settle()
+
+    assert int(child.stdout.readline()) == 200 * MIB
+    assert end(child, signal.SIGKILL) == -signal.SIGKILL
+    nest.close()
+
+
 def test_the_first_start_forks_nothing(starter: Starter) -> None:
     """A testee that never falls is started once, as a command; from the second start on it is forked."""
     first, second = starter.start("1"), starter.start("2")
     assert isinstance(first, Started)
     assert isinstance(second, Hatched)
+    assert second.known
     assert [end(process) for process in (first, second)] == [0, 0]
+
+
+def test_a_command_has_spares_after_a_few_starts() -> None:
+    """A command that falls again and again is there before it is wanted, and has been asked for its hello."""
+    starter = Starter(Connection(name="echo", argv=("/bin/cat",)))
+    starter.join()
+    started = [starter.start(str(number)) for number in range(5)]
+    spares = list(starter._spares)
+    hello = protocol.request_line(protocol.HelloRequest())
+
+    assert [isinstance(process, Hatched) for process in started] == [False, False, False, True, True]
+    assert all(os.read(process.stdout.fileno(), 99) == hello for process in started)
+    assert [end(process) for process in started] == [0] * 5
+    assert len(spares) == SPARES
+    starter.leave()
+    assert not starter._spares
+    assert all(spare.stdout.closed for spare in spares)
 
 
 def test_a_nest_that_is_gone_is_done_without(starter: Starter) -> None:

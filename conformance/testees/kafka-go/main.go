@@ -332,7 +332,8 @@ func fetched(data []byte) (batch, error) {
 	read := conn.ReadBatchWith(kafka.ReadBatchConfig{MinBytes: 1, MaxBytes: math.MaxInt32 / 2})
 	records, err := drain(conn, read)
 	told := batch{Records: records}
-	if last := read.Offset() - 1; err == nil && read.Offset() == from {
+	// Behind the largest offset a Conn stands where it began: the next is the least.
+	if last := read.Offset() - 1; err == nil && read.Offset() == from && len(records) == 0 {
 		err = errStays
 	} else if err == nil {
 		told.LastOffset = &last

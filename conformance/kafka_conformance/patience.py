@@ -1,0 +1,80 @@
+"""How long a testee may take over a question, by what it does meanwhile.
+
+Slow is not hung, and no verdict may hang on how busy the machine is.  So time is
+the testee's own, and each limit lies far from what any codec takes that we know:
+of those that answer at all, half or less.
+
+    asleep                      half a second: nothing will come
+    works, takes no memory      three quarters: nobody who answers has worked half as long without taking any
+    works and takes memory      one and a half: whoever fills a gigabyte that a few bytes claim needs most of one
+
+An input that was made to take long (a heavy one) is given sixteen seconds.  Who
+holds much memory after six, or very much after one, is not going to make it: what
+it would meet is the end of its memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_conformance.process_group import Watch
+
+# Times what one that sleeps may take, which is half a second or more.
+SPINS: Final = 1.5
+BUSY: Final = 3.0
+# Who hung over a question of the same family had all the time that there is.
+KNOWN: Final = 1.0
+
+HEAVY_SECONDS: Final = 6.0
+HEAVY_MOST: Final = 16.0
+HEAVY_FAST: Final = 2.0
+
+# Parts of the memory that a testee may take: much for a question as stored, and for a heavy one.
+GROWN: Final = 1 / 2
+HEAVY_GROWN: Final = 1 / 4
+# That much more than at first, in bytes, and it is not spinning in one place.
+MORE: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many seconds of its own time a line may take.
+
+    Attributes:
+        seconds: of one that sleeps.
+        spins: of one that works and takes no memory; 0 for as long as one that sleeps.
+        grows: of one that works and takes memory; 0 for as long as one that spins.
+        much: bytes; who holds so much when the time is over ran out of memory, not of time.  With 0 nobody looks.
+        full: of one that holds so much; 0 for as long as one that grows.
+        fast: of one that held twice as much after a second; 0 for as long as one that is full.
+    """
+
+    seconds: float
+    spins: float = 0.0
+    grows: float = 0.0
+    much: int = 0
+    full: float = 0.0
+    fast: float = 0.0
+
+    def of(self, watch: Watch) -> float:
+        """The seconds for one that was watched."""
+        if watch.idle:
+            return self.seconds
+        spins = self.spins or self.seconds
+        grows = self.grows or spins
+        if not watch.holds(self.much):
+            return grows if watch.more >= MORE else spins
+        full = self.full or grows
+        return (self.fast or full) if watch.held_early(2 * self.much) else full
+
+
+def plain(seconds: float, memory: int = 0, *, known: bool = False) -> Limit:
+    """For a question as stored, of a testee that may sleep *seconds* and take *memory* bytes."""
+    return Limit(seconds, seconds * (KNOWN if known else SPINS), seconds * BUSY, int(memory * GROWN))
+
+
+def heavy(seconds: float, memory: int = 0) -> Limit:
+    """For a question whose input was made to take long."""
+    least, most = max(HEAVY_SECONDS, seconds), max(HEAVY_MOST, seconds)
+    return Limit(least, most, most, int(memory * HEAVY_GROWN), least, HEAVY_FAST)
