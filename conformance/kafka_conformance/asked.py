@@ -12,12 +12,14 @@ from typing import Final
 import msgspec
 
 from kafka_conformance import protocol
-from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, observe
+from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, how_it_ended, observe
 from kafka_conformance.protocol import AppendRequest, HelloReply, Misfit, Reply
 from kafka_corpus.wire import WireBatch
 
 # So often a fresh process has to end over its first question in one way, before that is believed of others.
 PROVEN: Final = 3
+# What Go and Rust say of the thread that a program begins in, which is the one that reads questions.
+_FIRST: Final = re.compile(r"goroutine 1 [^|]*\[running\]|thread 'main'")
 _NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
 # Signals that come from people, process managers and the kernel's memory killer.
 _FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU})
@@ -49,14 +51,33 @@ class Answered:
 
 @dataclass(slots=True)
 class Tally:
-    """What happened beside the answers."""
+    """What happened beside the answers.
+
+    A late end is that of a process that had answered all that it was asked, or
+    that fell over a question which alone does it no harm.
+    """
 
     starts: int = 0
     strays: int = 0
     first_stray: str = ""
+    last_stray: str = ""
+    late_ends: int = 0
+    first_late_end: str = ""
     waited: float = 0.0  # seconds spent on cases that hung
     answers: int = 0
     unanswered: int = 0
+
+    def stray(self, text: str) -> None:
+        """Count a line that is no reply."""
+        self.strays += 1
+        self.first_stray = self.first_stray or text
+        self.last_stray = text
+
+    def late_end(self, ending: Observation) -> None:
+        """Count an end that no question is to blame for; nobody else may have brought it about."""
+        if isinstance(ending, Crashed | Exceeded | Hung) and not outside(ending):
+            self.late_ends += 1
+            self.first_late_end = self.first_late_end or how_it_ended(ending)
 
 
 @dataclass(slots=True)
@@ -91,14 +112,15 @@ class Learnt:
         That of a *fresh* process is, and is remembered.  In another one memory
         may have run out over what it kept, and what earlier questions left
         behind may throw in a loop of events, or in a thread.  Where there was
-        only a *single* one, an ending that was the question's own doing often
-        enough, and never anything else, is believed.
+        only a *single* one, or the words are those of the first, an ending that
+        was the question's own doing often enough, and never anything else, is
+        believed.
         """
         mark = _mark(ending)
         if fresh and mark is not None:
             self.endings[mark] += 1
         believed = mark is not None and mark not in self.refuted and self.endings[mark] >= PROVEN
-        return fresh or (single and believed)
+        return fresh or (believed and (single or bool(_FIRST.search(getattr(ending, "stderr", "")))))
 
     def refute(self, ending: Observation) -> None:
         """Remember that the question with which a process ended so is answered by another."""

@@ -1,6 +1,6 @@
 """Measure what the project promises: times, ratios and sizes.
 
-    python -m kafka_conformance.bench [--json] [--runs N] [--broker RELEASE]
+    python -m kafka_conformance.bench [--json] [--runs N] [--crashes | --broker RELEASE]
 
 Ratios are taken side by side in one run, pair by pair, in CPU seconds, and their
 median is quoted; absolute times depend on the machine and are shown as such.
@@ -11,16 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from kafka_conformance.connect import Connection, connect
+from kafka_conformance.questions import is_heavy
+from kafka_conformance.runner import Run, run
+from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Header, Record, decode, encode
 
 RECORDS = 20_000
@@ -126,40 +132,59 @@ def certify_time(testee: str) -> dict[str, Any]:
     return result | timings(done.stdout)
 
 
-def plain_run(testee: str, jobs: int) -> tuple[float, float, int]:
-    """Wall and own processor seconds of a run over all decode cases with stored inputs, and how many those are."""
-    from kafka_conformance.connect import connect
-    from kafka_conformance.questions import is_heavy
-    from kafka_conformance.runner import Run, run
-    from kafka_corpus.vectors import load_vectors
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Seconds of one run: on the clock, of all processors, and those of our own process among them; and its cases."""
 
-    cases = [case for case in load_vectors() if case.op == "decode" and not is_heavy(case)]
+    wall: float
+    cpu: float
+    own: float
+    cases: int
+
+
+def one_run(connection: Connection, jobs: int, *, whole: bool = False) -> Taken:
+    """A run over all decode cases with stored inputs; over all cases if it is to be *whole*."""
+    cases = load_vectors()
+    if not whole:
+        cases = [case for case in cases if case.op == "decode" and not is_heavy(case)]
     with tempfile.TemporaryDirectory() as folder:
-        wall, own = time.perf_counter(), time.process_time()
-        plan = Run(connection=connect(testee), cases=cases, corpus="", path=Path(folder) / "result.ndjson", jobs=jobs)
-        run(plan)
-        return time.perf_counter() - wall, time.process_time() - own, len(cases)
+        wall, cpu, own = time.perf_counter(), _cpu(), time.process_time()
+        run(Run(connection=connection, cases=cases, corpus="", path=Path(folder) / "result.ndjson", jobs=jobs))
+        return Taken(time.perf_counter() - wall, _cpu() - cpu, time.process_time() - own, len(cases))
+
+
+def _cpu() -> float:
+    """Processor seconds of this process and of those that it started and that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def harness_cost(testee: str, runs: int) -> dict[str, Any]:
     """What the harness itself takes of the processor for a case: asking, reading, judging, writing, and starts."""
-    taken = [plain_run(testee, 1) for _ in range(runs)]
+    taken = [one_run(connect(testee), 1) for _ in range(runs)]
     return {
         "what": f"harness, {testee}: own processor time a case, in milliseconds",
-        "milliseconds_per_case": round(statistics.median(own / count for _, own, count in taken) * 1000, 4),
-        "with_the_testee": round(statistics.median(wall / count for wall, _, count in taken) * 1000, 4),
+        "milliseconds_per_case": round(statistics.median(each.own / each.cases for each in taken) * 1000, 4),
+        "with_the_testee": round(statistics.median(each.wall / each.cases for each in taken) * 1000, 4),
         "protobuf_runner": "0.5 to 0.9",
     }
 
 
-def crash_ratio(runs: int) -> dict[str, Any]:
-    """A testee that ends on one input in ten, against the same one that does not."""
-    pairs = [(plain_run("miniature:crashes-on-a-tenth", 2)[0], plain_run("reference", 2)[0]) for _ in range(runs)]
+def crash_ratio(sound: str, runs: int, *, whole: bool = False) -> dict[str, Any]:
+    """A testee that ends over one input in ten, against the same one that does not."""
+    pairs = [(one_run(falling(sound), 2, whole=whole), one_run(connect(sound), 2, whole=whole)) for _ in range(runs)]
     return {
-        "what": "one crash in ten / none, inputs as stored",
-        "ratio": round(statistics.median(crashing / whole for crashing, whole in pairs), 2),
-        "seconds": round(statistics.median(crashing for crashing, _ in pairs), 2),
+        "what": f"one crash in ten / none, {sound}, {'the whole corpus' if whole else 'inputs as stored'}",
+        "ratio": round(statistics.median(crashing.wall / plain.wall for crashing, plain in pairs), 2),
+        "processor_ratio": round(statistics.median(crashing.cpu / plain.cpu for crashing, plain in pairs), 2),
+        "seconds": round(statistics.median(crashing.wall for crashing, _ in pairs), 2),
     }
+
+
+def falling(sound: str) -> Connection:
+    """The testee *sound*, made to end over one input in ten."""
+    connection = connect("miniature:crashes-on-a-tenth" if sound == "reference" else sound)
+    return replace(connection, environment=(*connection.environment, ("KAFKAPROOF_FALLS", "1")))
 
 
 def timings(output: str) -> dict[str, Any]:
@@ -171,6 +196,13 @@ def timings(output: str) -> dict[str, Any]:
     return {key: testee[key] for key in TIMINGS if key in testee}
 
 
+def crash_ratios(runs: int) -> Iterator[dict[str, Any]]:
+    """In process, in Go and in Rust."""
+    for testee in COSTS:
+        yield crash_ratio(testee, runs)
+        yield crash_ratio(testee, max(1, runs // 3), whole=True)
+
+
 def measure(runs: int) -> Iterator[dict[str, Any]]:
     """Everything, one line at a time."""
     yield installed_size()
@@ -178,7 +210,7 @@ def measure(runs: int) -> Iterator[dict[str, Any]]:
     yield from decode_ratios(runs)
     for testee in COSTS:
         yield harness_cost(testee, runs)
-    yield crash_ratio(runs)
+    yield from crash_ratios(runs)
     for testee in CERTIFIED:
         yield certify_time(testee)
 
@@ -196,9 +228,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     parser.add_argument("--runs", type=int, default=7, help="pairs to take the median of")
     parser.add_argument("--broker", metavar="RELEASE", help="measure a broker of this release, and nothing else")
+    parser.add_argument("--crashes", action="store_true", help="measure what crashes cost, and nothing else")
     options = parser.parse_args()
     figures = []
-    for figure in measure_broker(options.broker, options.runs) if options.broker else measure(options.runs):
+    measured = crash_ratios(options.runs) if options.crashes else measure(options.runs)
+    for figure in measure_broker(options.broker, options.runs) if options.broker else measured:
         figures.append(figure)
         if not options.json:
             print(

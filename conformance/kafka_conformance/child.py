@@ -221,12 +221,17 @@ class Child:
         self._hear()
         return tail(bytes(self._stderr))
 
-    def dismiss(self) -> None:
-        """Close its standard input, as a sign to end, and kill what does not."""
+    def dismiss(self) -> Crashed | Exceeded | Hung | None:
+        """Close its standard input, as a sign to end, and kill what does not; how it ended if that was not well."""
         self._unsent = memoryview(b"")
-        self._process.stdin.close()
+        _close(self._process.stdin)
         self._wait(GRACE)
-        self.kill()
+        if not self._has_ended():
+            self.kill()
+            return None
+        ending = self.ending()
+        well = isinstance(ending, Crashed) and ending.exit_code == 0
+        return None if well or self._code is None else ending
 
     def _wait(self, seconds: float) -> None:
         """Until it has ended, but not longer; it may have much to say on standard error before."""

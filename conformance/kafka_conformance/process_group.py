@@ -78,6 +78,7 @@ class Watch:
         idle: whether it only waited between the last two looks.
         memory: bytes that it held at the last.
         more: bytes by which that is more than at first.
+        early: the most that it held within its first second.
     """
 
     def __init__(self, leader: int) -> None:
@@ -85,7 +86,7 @@ class Watch:
         self._first = self._last = usage(leader)
         self._began = self._at = time.monotonic()
         self.idle = False
-        self.memory = self.more = self._early = 0
+        self.memory = self.more = self.early = 0
 
     def look(self) -> None:
         """See how it went since the last time."""
@@ -98,7 +99,7 @@ class Watch:
         if now is not None and self._first is not None:
             self.more = now.memory - self._first.memory
             if self.own_seconds() <= EARLY:
-                self._early = max(self._early, now.memory)
+                self.early = max(self.early, now.memory)
 
     def holds(self, memory: int) -> bool:
         """Whether it held so many bytes when it was looked at; never for 0 bytes."""
@@ -106,7 +107,7 @@ class Watch:
 
     def held_early(self, memory: int) -> bool:
         """Whether it held so many bytes within its first second; never for 0 bytes."""
-        return 0 < memory <= self._early
+        return 0 < memory <= self.early
 
     def own_seconds(self) -> float:
         """Seconds since the watch began, without those in which it stood in line for a processor."""

@@ -278,6 +278,9 @@ def _ending(report: Report) -> Iterator[Text]:
     if footer.strays:
         strays = f"{footer.strays:,} lines on standard output that are no replies, as: {printable(footer.first_stray)}"
         yield Text(f"stray lines      {strays}", style="yellow")
+    if footer.late_ends:
+        ends = f"{footer.late_ends:,} with no question to blame, as: {printable(footer.first_late_end)}"
+        yield Text(f"ends             {ends}", style="yellow")
 
 
 def _quoted(name: str) -> str:

@@ -70,6 +70,8 @@ class Footer(msgspec.Struct, kw_only=True):
     starts: int
     strays: int
     first_stray: str = ""
+    late_ends: int = 0
+    first_late_end: str = ""
     sha256: str
 
 

@@ -269,6 +269,8 @@ def _finish(writer: results.Writer, plan: Run, sandboxes: Sequence[Sandbox], sec
         starts=sum(tally.starts for tally in tallies),
         strays=sum(tally.strays for tally in tallies),
         first_stray=next((tally.first_stray for tally in tallies if tally.first_stray), ""),
+        late_ends=sum(tally.late_ends for tally in tallies),
+        first_late_end=next((tally.first_late_end for tally in tallies if tally.first_late_end), ""),
     )
 
 

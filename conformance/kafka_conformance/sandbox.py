@@ -127,7 +127,8 @@ class Sandbox:
     def close(self) -> None:
         """End the process, and what was kept for further starts unless another sandbox uses it."""
         if self._child is not None:
-            self._child.dismiss()
+            if ending := self._child.dismiss():
+                self.tally.late_end(ending)
             self._child = None
         if self._joined:
             self._joined = False
@@ -200,7 +201,7 @@ class Sandbox:
             hello = protocol.parse_hello(line)
             if isinstance(hello, HelloReply):
                 return hello
-            self._count_stray(hello)
+            self.tally.stray(hello.text)
 
     # Asking several at once
 
@@ -292,7 +293,7 @@ class Sandbox:
             reply = protocol.parse_reply(line)
             if not isinstance(reply, Stray) and reply.id in ids:
                 return reply
-            self._count_stray(reply if isinstance(reply, Stray) else Stray(f"a reply to {reply.id!r}"))
+            self.tally.stray(reply.text if isinstance(reply, Stray) else f"a reply to {reply.id!r}")
             if time.monotonic() > end:
                 return Trouble.LATE
 
@@ -345,6 +346,7 @@ class Sandbox:
         """Learn whether the last ending in doubt was what the same question does alone."""
         if self._suspect is not None and not died(again.observation):
             self._learnt.refute(self._suspect)
+            self.tally.late_end(self._suspect)
         self._suspect = None
 
     def _once(self, question: Question) -> Answered:
@@ -370,7 +372,11 @@ class Sandbox:
                 return child.ending()
             case Trouble.LATE:
                 self._replace()
-                return Hung(spent) if not strays else Garbled(f"no reply, but {strays} other lines: {self._last_stray}")
+                return (
+                    Hung(spent)
+                    if not strays
+                    else Garbled(f"no reply, but {strays} other lines: {self.tally.last_stray}")
+                )
             case Trouble.GREW:
                 self._replace()
                 return Exceeded("it took more and more memory, and had not answered when its time was over")
@@ -382,13 +388,6 @@ class Sandbox:
         if self._child is not None:
             self._child.kill()
             self._child = None
-
-    _last_stray = ""
-
-    def _count_stray(self, stray: Stray) -> None:
-        self.tally.strays += 1
-        self._last_stray = stray.text
-        self.tally.first_stray = self.tally.first_stray or stray.text
 
 
 def _no_hello(child: Child, trouble: Trouble) -> str:

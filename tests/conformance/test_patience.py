@@ -1,6 +1,6 @@
 """How long a testee may take, by what it does meanwhile."""
 
-from dataclasses import dataclass
+import os
 
 import pytest
 
@@ -11,25 +11,20 @@ MIB = 1 << 20
 MEMORY = 1024 * MIB
 
 
-@dataclass
-class Seen:
-    """What a watch saw."""
-
-    idle: bool = False
-    memory: int = 50 * MIB
-    more: int = 0
-    _early: int = 50 * MIB
-    holds = Watch.holds
-    held_early = Watch.held_early
+def seen(*, idle: bool = False, memory: int = 50 * MIB, more: int = 0, early: int = 50 * MIB) -> Watch:
+    """A watch that has looked, and saw that."""
+    watch = Watch(os.getpid())
+    watch.idle, watch.memory, watch.more, watch.early = idle, memory, more, early
+    return watch
 
 
-ASLEEP, SPINS = Seen(idle=True), Seen()
-GROWS = Seen(more=100 * MIB)
-MUCH, FAST = Seen(memory=600 * MIB, more=500 * MIB), Seen(memory=600 * MIB, more=500 * MIB, _early=520 * MIB)
+ASLEEP, SPINS, GROWS = seen(idle=True), seen(), seen(more=100 * MIB)
+MUCH = seen(memory=600 * MIB, more=500 * MIB)
+FAST = seen(memory=600 * MIB, more=500 * MIB, early=520 * MIB)
 
 
 @pytest.mark.parametrize(
-    ("seen", "seconds", "known", "heavy"),
+    ("watch", "seconds", "known", "heavy"),
     [
         (ASLEEP, 0.5, 0.5, 6.0),
         (SPINS, 0.75, 0.5, 16.0),
@@ -38,11 +33,11 @@ MUCH, FAST = Seen(memory=600 * MIB, more=500 * MIB), Seen(memory=600 * MIB, more
         (FAST, 1.5, 1.5, 2.0),
     ],
 )
-def test_seconds_by_what_it_does(seen: Watch, seconds: float, known: float, heavy: float) -> None:
+def test_seconds_by_what_it_does(watch: Watch, seconds: float, known: float, heavy: float) -> None:
     """Who sleeps has the least time, who takes memory more than who spins; who took very much at once has enough."""
-    assert patience.plain(0.5, MEMORY).of(seen) == seconds
-    assert patience.plain(0.5, MEMORY, known=True).of(seen) == known
-    assert patience.heavy(0.5, MEMORY).of(seen) == heavy
+    assert patience.plain(0.5, MEMORY).of(watch) == seconds
+    assert patience.plain(0.5, MEMORY, known=True).of(watch) == known
+    assert patience.heavy(0.5, MEMORY).of(watch) == heavy
 
 
 def test_a_slow_testee_has_more_time() -> None:

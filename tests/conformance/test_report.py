@@ -43,7 +43,17 @@ LINES = [
 def make(lines: list[Line], cases: list[Case], *declared: Deviation, complete: bool = True, only: str = "") -> Report:
     """The report on *lines*."""
     header = Header(testee=TESTEE, corpus="c0ffee", cases=len(lines), only=[only] if only else [], settings={})
-    footer = Footer(counts={}, seconds=2, waited=0.7, starts=3, strays=5, first_stray="\x1bDEBUG", sha256="")
+    footer = Footer(
+        counts={},
+        seconds=2,
+        waited=0.7,
+        starts=3,
+        strays=5,
+        first_stray="\x1bDEBUG",
+        late_ends=2,
+        first_late_end="\x1bgone",
+        sha256="",
+    )
     done = results.Results(header, tuple(lines), footer if complete else None)
     return report.make(done, cases, declared, Path("somewhere/result.ndjson"))
 
@@ -132,6 +142,7 @@ def test_how_to_go_on_is_told(corpus: list[Case]) -> None:
     assert "0.7 s waiting for cases that hang" in text
     assert "answered only when asked again, as b.unstable" in text
     assert r"\x1bDEBUG" in text
+    assert r"2 with no question to blame, as: \x1bgone" in text
 
 
 def test_null_scores_are_published(corpus: list[Case]) -> None:

@@ -402,3 +402,42 @@ def test_who_takes_memory_has_more_time(grows: bool, allowed: float, script: Scr
     assert isinstance(hung.observation, Hung)
     # How long it takes at the least: nobody knows how busy the machine is.
     assert hung.seconds > allowed * 0.9
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("os._exit(3)", ["ended with exit code 3"]),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", ["ended by signal 11"]),
+        ("os._exit(0)", []),
+        ("os.kill(os.getpid(), signal.SIGKILL)", []),
+    ],
+)
+def test_an_end_behind_the_last_answer_is_seen(end: str, said: list[str], script: Script, sandbox: Make) -> None:
+    """A process that dies when it has answered everything is counted, with its words, unless others killed it."""
+    made = sandbox(script(f"{REPLY}\nif data == b'bad': {end}"))
+    answers = list(made.ask([FINE, BAD]))
+    made.close()
+
+    assert [answer.observation for answer in answers] == [ANSWERED] * 2
+    assert made.tally.late_ends == len(said)
+    assert made.tally.first_late_end == "".join(said)
+
+
+def test_an_end_between_two_answers_is_seen(script: Script, sandbox: Make) -> None:
+    """Where a process dies of a question that it has answered, the next one is answered by another, and not blamed."""
+    made = sandbox(script(f"{REPLY}\nif data == b'bad': os._exit(3)"))
+    answers = list(made.ask([FINE, BAD, FINE, FINE]))
+    made.close()
+
+    assert [answer.observation for answer in answers] == [ANSWERED] * 4
+    assert (made.tally.late_ends, made.tally.first_late_end) == (1, "ended with exit code 3")
+
+
+def test_an_ordinary_end_is_none_of_these(script: Script, sandbox: Make) -> None:
+    """A process that ends when its input does, or has to be ended, has no late end."""
+    for setup in ("", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"):
+        made = sandbox(script(REPLY, setup=setup))
+        list(made.ask([FINE]))
+        made.close()
+        assert made.tally.late_ends == 0

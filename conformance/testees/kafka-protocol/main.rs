@@ -74,8 +74,14 @@ fn hello() -> Value {
 // --- decode -------------------------------------------------------------------------------------
 
 /// The loop of `RecordBatchDecoder::decode_all`, which keeps nothing of what it read before an error.
+/// Is set where it is measured what a testee costs that ends over one input in ten.
+const FALLS: &str = "KAFKAPROOF_FALLS";
+
 fn decode(data: &Value) -> Value {
     let mut left = Bytes::from(bytes(data).unwrap_or_default());
+    if std::env::var_os(FALLS).is_some() && left.iter().map(|byte| u64::from(*byte)).sum::<u64>() % 10 == 0 {
+        panic!("one input in ten");
+    }
     let mut batches = Vec::new();
     while !left.is_empty() {
         let mut entry = left.clone();
