@@ -9,9 +9,10 @@ A testee that often falls over `many` gets lines only.
 A case with which the process died is asked once more, alone, in a fresh
 process, because a process may also be killed from outside, or fall over what
 an earlier case left behind.  Only a second death counts, except when the
-process was fresh already, or ended just like one that was (the same signal or
-exit code, the same last words), in a way that nobody else causes (anything but
-the signals that people and the kernel send).
+process was fresh already, or ended as fresh ones did often enough (the same
+exit code, the same last words) where no earlier case can have a part in it:
+`Learnt.counts` says when.  Heavy cases get a process of their own where one is
+to be had at once, since how much memory others left would decide over them.
 """
 
 from __future__ import annotations
