@@ -316,22 +316,6 @@ func encode(wanted *batch) ([]byte, error) {
 	if !ok {
 		return nil, skipped("no codec " + wanted.Compression)
 	}
-	for range attempts {
-		data, err := send(wanted, codec)
-		if err != errSeveral {
-			return data, err
-		}
-	}
-	return nil, errSeveral
-}
-
-// errSeveral is met now and then: a producer that learns of its partition while it is flushed sends what it has by then.
-var errSeveral = errors.New("the producer made several batches")
-
-// attempts is how often a producer is asked that made several batches.
-const attempts = 10
-
-func send(wanted *batch, codec kgo.CompressionCodec) ([]byte, error) {
 	broker := &broker{magic: wanted.Magic, produced: make(chan []byte, 4)}
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers("127.0.0.1:9"), kgo.Dialer(broker.dial), kgo.DisableIdempotentWrite(), kgo.ManualFlushing(),
