@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -25,7 +25,9 @@ from typing import Any
 
 from kafka_conformance.connect import Connection, connect
 from kafka_conformance.questions import is_heavy
+from kafka_conformance.results import Results
 from kafka_conformance.runner import Run, run
+from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Header, Record, decode, encode
 
@@ -144,13 +146,21 @@ class Taken:
 
 def one_run(connection: Connection, jobs: int, *, whole: bool = False) -> Taken:
     """A run over all decode cases with stored inputs; over all cases if it is to be *whole*."""
-    cases = load_vectors()
-    if not whole:
-        cases = [case for case in cases if case.op == "decode" and not is_heavy(case)]
+    cases = load_vectors() if whole else stored_inputs()
+    wall, cpu, own = time.perf_counter(), _cpu(), time.process_time()
+    results_of(connection, cases, jobs)
+    return Taken(time.perf_counter() - wall, _cpu() - cpu, time.process_time() - own, len(cases))
+
+
+def stored_inputs() -> list[Case]:
+    """The cases that ask to decode bytes as they are stored."""
+    return [case for case in load_vectors() if case.op == "decode" and not is_heavy(case)]
+
+
+def results_of(connection: Connection, cases: Sequence[Case], jobs: int) -> Results:
+    """Of a run that leaves nothing behind."""
     with tempfile.TemporaryDirectory() as folder:
-        wall, cpu, own = time.perf_counter(), _cpu(), time.process_time()
-        run(Run(connection=connection, cases=cases, corpus="", path=Path(folder) / "result.ndjson", jobs=jobs))
-        return Taken(time.perf_counter() - wall, _cpu() - cpu, time.process_time() - own, len(cases))
+        return run(Run(connection=connection, cases=cases, corpus="", path=Path(folder) / "result.ndjson", jobs=jobs))
 
 
 def _cpu() -> float:
