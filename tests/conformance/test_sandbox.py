@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance import process_group
-from kafka_conformance.asked import PROVEN
 from kafka_conformance.connect import MIB, MIN_SECONDS, CannotRun, Connection, connect
 from kafka_conformance.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
 from kafka_conformance.protocol import MAX_LINE
@@ -24,7 +23,6 @@ FINE = Question(b"fine")
 BAD = Question(b"bad")
 ANSWERED = Decoded(())
 REPLY = "reply(id=id, batches=[])"
-THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
 
 
 def misbehaving(what: str) -> str:
@@ -249,47 +247,6 @@ def test_many_are_one_line(script: Script, sandbox: Make) -> None:
     assert [each.observation for each in made.ask([FINE] * 9 + [Question(b"last")])] == [ANSWERED] * 10
 
 
-@pytest.mark.parametrize(
-    ("what", "starts"),
-    [
-        ("os._exit(3)", 1),
-        ("os.write(2, b'panic: index 7\\n'); os._exit(2)", 1),
-        # Without a word: memory that an earlier case has spoilt ends a process like that.
-        ("os.kill(os.getpid(), signal.SIGSEGV)", 2),
-        # What it keeps of earlier cases may be what there was no room for.
-        ("os.write(2, b'out of memory\\n'); os._exit(2)", 2),
-        # What an earlier case began may end a process of several threads at any time.
-        (f"{THREAD}; os._exit(2)", 2),
-    ],
-)
-def test_a_death_like_those_that_counted_is_believed(what: str, starts: int, script: Script, sandbox: Make) -> None:
-    """What ended fresh processes a few times is not asked again, in another, if that ends with the same words."""
-    setup = f"import threading\n{THREAD if 'Thread' in what else ''}"
-    made = sandbox(script(misbehaving(what), setup=setup))
-    first = [list(made.ask([FINE, BAD, FINE])) for _ in range(PROVEN)]
-    before = made.tally.starts
-    last = list(made.ask([FINE, BAD, FINE]))
-
-    assert all([each.observation for each in row] == [each.observation for each in last] for row in first)
-    assert (before, made.tally.starts - before) == (1 + 2 * PROVEN, starts)
-
-
-def test_a_death_that_was_not_its_own_is_never_believed(script: Script, sandbox: Make, tmp_path: Path) -> None:
-    """Once a question is answered that seemed to end a process, nothing is believed that ends with such words."""
-    after = f"if data == b'after':\n    if not os.path.exists({str(tmp_path / 'x')!r}):\n"
-    after += f"        open({str(tmp_path / 'x')!r}, 'w').close(); os._exit(1)\n"
-    made = sandbox(script(after + misbehaving("os._exit(1)")))
-    seemed = list(made.ask([FINE, Question(b"after"), FINE]))
-    for _ in range(PROVEN):
-        list(made.ask([FINE, BAD, FINE]))
-    before = made.tally.starts
-    crashed = list(made.ask([FINE, BAD, FINE]))
-
-    assert [each.observation for each in seemed] == [ANSWERED] * 3
-    assert crashed[1].observation == Crashed(exit_code=1)
-    assert made.tally.starts - before == 2
-
-
 def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> None:
     """A process that had done nothing before needs no second death to be believed."""
     made = sandbox(script(misbehaving("os._exit(1)")))
@@ -402,42 +359,3 @@ def test_who_takes_memory_has_more_time(grows: bool, allowed: float, script: Scr
     assert isinstance(hung.observation, Hung)
     # How long it takes at the least: nobody knows how busy the machine is.
     assert hung.seconds > allowed * 0.9
-
-
-@pytest.mark.parametrize(
-    ("end", "said"),
-    [
-        ("os._exit(3)", ["ended with exit code 3"]),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", ["ended by signal 11"]),
-        ("os._exit(0)", []),
-        ("os.kill(os.getpid(), signal.SIGKILL)", []),
-    ],
-)
-def test_an_end_behind_the_last_answer_is_seen(end: str, said: list[str], script: Script, sandbox: Make) -> None:
-    """A process that dies when it has answered everything is counted, with its words, unless others killed it."""
-    made = sandbox(script(f"{REPLY}\nif data == b'bad': {end}"))
-    answers = list(made.ask([FINE, BAD]))
-    made.close()
-
-    assert [answer.observation for answer in answers] == [ANSWERED] * 2
-    assert made.tally.late_ends == len(said)
-    assert made.tally.first_late_end == "".join(said)
-
-
-def test_an_end_between_two_answers_is_seen(script: Script, sandbox: Make) -> None:
-    """Where a process dies of a question that it has answered, the next one is answered by another, and not blamed."""
-    made = sandbox(script(f"{REPLY}\nif data == b'bad': os._exit(3)"))
-    answers = list(made.ask([FINE, BAD, FINE, FINE]))
-    made.close()
-
-    assert [answer.observation for answer in answers] == [ANSWERED] * 4
-    assert (made.tally.late_ends, made.tally.first_late_end) == (1, "ended with exit code 3")
-
-
-def test_an_ordinary_end_is_none_of_these(script: Script, sandbox: Make) -> None:
-    """A process that ends when its input does, or has to be ended, has no late end."""
-    for setup in ("", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"):
-        made = sandbox(script(REPLY, setup=setup))
-        list(made.ask([FINE]))
-        made.close()
-        assert made.tally.late_ends == 0

@@ -1,0 +1,105 @@
+"""How a process ended, and over which question: what is believed, what is asked again, and what no question did."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance.asked import PROVEN
+from kafka_conformance.connect import Connection
+from kafka_conformance.observation import Crashed, Decoded
+from kafka_conformance.sandbox import Question, Sandbox
+
+Script = Callable[..., Connection]
+Make = Callable[..., Sandbox]
+
+FINE = Question(b"fine")
+BAD = Question(b"bad")
+ANSWERED = Decoded(())
+REPLY = "reply(id=id, batches=[])"
+THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
+
+
+def misbehaving(what: str) -> str:
+    """A loop body that does *what* when it is asked about `bad`, and answers everything else."""
+    return f"if data == b'bad':\n    {what}\n{REPLY}"
+
+
+@pytest.mark.parametrize(
+    ("what", "starts"),
+    [
+        ("os._exit(3)", 1),
+        ("os.write(2, b'panic: index 7\\n'); os._exit(2)", 1),
+        # Without a word: memory that an earlier case has spoilt ends a process like that.
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 2),
+        # What it keeps of earlier cases may be what there was no room for.
+        ("os.write(2, b'out of memory\\n'); os._exit(2)", 2),
+        # What an earlier case began may end a process of several threads at any time.
+        (f"{THREAD}; os._exit(2)", 2),
+    ],
+)
+def test_a_death_like_those_that_counted_is_believed(what: str, starts: int, script: Script, sandbox: Make) -> None:
+    """What ended fresh processes a few times is not asked again, in another, if that ends with the same words."""
+    setup = f"import threading\n{THREAD if 'Thread' in what else ''}"
+    made = sandbox(script(misbehaving(what), setup=setup))
+    first = [list(made.ask([FINE, BAD, FINE])) for _ in range(PROVEN)]
+    before = made.tally.starts
+    last = list(made.ask([FINE, BAD, FINE]))
+
+    assert all([each.observation for each in row] == [each.observation for each in last] for row in first)
+    assert (before, made.tally.starts - before) == (1 + 2 * PROVEN, starts)
+
+
+def test_a_death_that_was_not_its_own_is_never_believed(script: Script, sandbox: Make, tmp_path: Path) -> None:
+    """Once a question is answered that seemed to end a process, nothing is believed that ends with such words."""
+    after = f"if data == b'after':\n    if not os.path.exists({str(tmp_path / 'x')!r}):\n"
+    after += f"        open({str(tmp_path / 'x')!r}, 'w').close(); os._exit(1)\n"
+    made = sandbox(script(after + misbehaving("os._exit(1)")))
+    seemed = list(made.ask([FINE, Question(b"after"), FINE]))
+    for _ in range(PROVEN):
+        list(made.ask([FINE, BAD, FINE]))
+    before = made.tally.starts
+    crashed = list(made.ask([FINE, BAD, FINE]))
+
+    assert [each.observation for each in seemed] == [ANSWERED] * 3
+    assert crashed[1].observation == Crashed(exit_code=1)
+    assert made.tally.starts - before == 2
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("os._exit(3)", ["ended with exit code 3"]),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", ["ended by signal 11"]),
+        ("os._exit(0)", []),
+        ("os.kill(os.getpid(), signal.SIGKILL)", []),
+    ],
+)
+def test_an_end_behind_the_last_answer_is_seen(end: str, said: list[str], script: Script, sandbox: Make) -> None:
+    """A process that dies when it has answered everything is counted, with its words, unless others killed it."""
+    made = sandbox(script(f"{REPLY}\nif data == b'bad': {end}"))
+    answers = list(made.ask([FINE, BAD]))
+    made.close()
+
+    assert [answer.observation for answer in answers] == [ANSWERED] * 2
+    assert made.tally.late_ends == len(said)
+    assert made.tally.first_late_end == "".join(said)
+
+
+def test_an_end_between_two_answers_is_seen(script: Script, sandbox: Make) -> None:
+    """Where a process dies of a question that it has answered, the next one is answered by another, and not blamed."""
+    made = sandbox(script(f"{REPLY}\nif data == b'bad': os._exit(3)"))
+    answers = list(made.ask([FINE, BAD, FINE, FINE]))
+    made.close()
+
+    assert [answer.observation for answer in answers] == [ANSWERED] * 4
+    assert (made.tally.late_ends, made.tally.first_late_end) == (1, "ended with exit code 3")
+
+
+def test_an_ordinary_end_is_none_of_these(script: Script, sandbox: Make) -> None:
+    """A process that ends when its input does, or has to be ended, has no late end."""
+    for setup in ("", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"):
+        made = sandbox(script(REPLY, setup=setup))
+        list(made.ask([FINE]))
+        made.close()
+        assert made.tally.late_ends == 0
