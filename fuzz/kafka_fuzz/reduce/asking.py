@@ -12,19 +12,23 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from kafka_conformance.connect import CannotRun, connect
 from kafka_fuzz.campaign.in_process import NAMES
 from kafka_fuzz.feed import BATCH, Feed
-from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.prepared import Prepared
 from kafka_fuzz.reduce.predicates import Verdicts, as_mutant, with_reference
 from kafka_fuzz.reduce.search import DEFAULT, Budget, NotShown, reduced
 from kafka_fuzz.reduce.worker import Done, Task
 from kafka_fuzz.vector import Judge
+
+# Candidates that show what is so dear cost seconds each, and the first that does is enough.
+DEAR: Final[frozenset[OutcomeClass]] = frozenset({"hang", "memory", "amplification"})
+FEW: Final = 2
 
 
 class NoTarget(ValueError):
@@ -140,7 +144,7 @@ class Testees:
             data,
             lambda many: [verdict == wanted for _, verdict in self.verdicts(many)],
             budget=budget,
-            batch=BATCH // 8,
+            batch=FEW if outcome.kind in DEAR else BATCH // 8,
         )
         ((outcome, _),) = self.verdicts([done.data])
         return Done(done.data, outcome, done.runs, done.seconds, done.complete)
