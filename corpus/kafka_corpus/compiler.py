@@ -43,7 +43,7 @@ from kafka_records import Batch
 GOLDENS: Final = "goldens"
 # More than what fills two lz4 blocks is made at run time, from a recipe.
 MAX_INPUT: Final = 128 * 1024
-MAX_LINE: Final = 512 * 1024
+MAX_LINE: Final = 1024 * 1024
 
 # What compresses, by codec; python-snappy does its work in cramjam.
 LIBRARIES: Final = {"lz4": "lz4", "snappy": "cramjam", "zstd": "zstandard"}

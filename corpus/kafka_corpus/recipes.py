@@ -17,7 +17,7 @@ import snappy
 import zstandard
 
 from kafka_corpus.batches import PLAIN, batch_of, bytes_of, compressed, payload_of, some_records
-from kafka_corpus.build import TIMESTAMP, overlong, raw_batch, raw_message, raw_record
+from kafka_corpus.build import TIMESTAMP, overlong, raw_batch, raw_header, raw_message, raw_record
 from kafka_corpus.case import Recipe
 from kafka_corpus.frames import (
     LZ4_END_MARK,
@@ -208,6 +208,13 @@ def many_frames(codec: Compression, count: int) -> bytes:
     return compressed(codec, nothing * count + last)[0]
 
 
+def many_headers(count: int) -> bytes:
+    """A batch of one record with *count* headers, all of them empty."""
+    record = some_records(1)[0]
+    headers = raw_header(b"", b"") * count
+    return raw_batch(raw_record(key=record.key, value=record.value, header_count=encode_varint(count), headers=headers))
+
+
 def many_skippable_frames(count: int) -> bytes:
     """Two records behind *count* skippable frames."""
     return compressed("zstd", skippable(b"") * count + zstd_frame(zstd_block(PLAIN)))[0]
@@ -236,6 +243,7 @@ RECIPES: Final[dict[str, Callable[..., bytes]]] = {
         flood,
         header_flood,
         many_frames,
+        many_headers,
         many_pieces,
         many_skippable_frames,
         plain_batch,

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from kafka_corpus.build import (
     TIMESTAMP,
     expected,
+    grid,
     put,
     raw_batch,
     raw_message,
@@ -223,11 +224,28 @@ def size_one_byte_too_large() -> Draft:
     return valid(put(data, "batch_length", len(data) - 11))
 
 
+@case("FRM-07", each=grid(magic={"v0": 0, "v1": 1}, by={"1": 1, "1000": 1000}))
+def size_of_the_last_message_too_large(shape: dict[str, Any]) -> Draft:
+    """A last message that is all there, but for a size that reaches beyond the end, is partial and dropped."""
+    data = entry(shape["magic"], 6)
+    return valid(
+        entry(shape["magic"], 5) + put(data, "size", len(data) - 12 + shape["by"], layout=ENTRY),
+        decoded(shape["magic"], 5),
+    )
+
+
 @case("FRM-07")
 def length_swallows_the_next_batch() -> Draft:
     """A batch whose length reaches to the end of the next one is whole, and its CRC is wrong."""
     data = entry(2) + entry(2, 1)
     return invalid(put(data, "batch_length", len(data) - 12), "corrupt", "malformed")
+
+
+@case("FRM-03", "FRM-11", each={"v0": 0, "v1": 1})
+def message_that_looks_like_an_empty_batch(magic: int) -> Draft:
+    """A message behind a batch is read as what its own magic says, though its zeros would make an empty batch."""
+    zeros = bytes(60)
+    return valid(entry(2) + entry(magic, 1, zeros), decoded(2), decoded(magic, 1, zeros))
 
 
 @case("FRM-01", each=MAGICS)

@@ -27,7 +27,7 @@ from kafka_corpus.frames import (
 from kafka_corpus.messages import message_of, numbered, record_of, seal, set_of, single_batches, wrap
 from kafka_corpus.recipes import long_batch
 from kafka_corpus.registry import Draft, acceptable, case, invalid, valid
-from kafka_records import Kind
+from kafka_records import Header, Kind
 from kafka_records.constants import Compression
 from kafka_records.layout import MESSAGE_V0
 from kafka_records.varint import encode_varint
@@ -138,6 +138,17 @@ def record_count_claims(shape: dict[str, Any]) -> Draft:
     return invalid(data, *STRUCTURE)
 
 
+@case("REC-15", "REC-23")
+def many_headers() -> Draft:
+    """A record may have more than 100,000 headers: Kafka knows no limit but the size of a batch.
+
+    librdkafka gives such a record without any header.
+    """
+    count = 100_001
+    headers = (Header(b"", b""),) * count
+    return valid(Recipe("many_headers", {"count": count}), batch_of(some_records(1)[0]._replace(headers=headers)))
+
+
 @case("REC-15", each=grid(codec=ALL, count=COUNTS))
 def header_count_claims(shape: dict[str, Any]) -> Draft:
     """A header count of millions over one header allocates nothing, and is refused."""
@@ -218,6 +229,25 @@ def xerial_length_claims(size: int) -> Draft:
     """A xerial block length just within Kafka's limit allocates nothing before the bytes are there."""
     packed = XERIAL_HEADER + size.to_bytes(4, "big") + b"a few bytes"
     return invalid(raw_batch(packed, attributes=2), *REFUSED)
+
+
+XERIAL_CLAIMS = {
+    "block-claims": xerial_chunk(uvarint(2**30) + snappy_block(b"short")[1:]),
+    "length-claims": (2**29).to_bytes(4, "big") + b"a few bytes",
+}
+
+
+@case("SNP-06", "NST-01", "CMP-10", each=grid(magic={"v0": 0, "v1": 1}, stream=XERIAL_CLAIMS))
+def xerial_claims_in_a_wrapper(shape: dict[str, Any]) -> Draft:
+    """What a xerial stream in a wrapper says of itself allocates nothing either, and is refused."""
+    return invalid(seal(XERIAL_HEADER + shape["stream"], shape["magic"], "snappy"), *REFUSED)
+
+
+@case("LZ4-08", "NST-01", "CMP-10", each={"v0": 0, "v1": 1})
+def lz4_content_size_claims_in_a_wrapper(magic: int) -> Draft:
+    """An lz4 frame in a wrapper that says it holds a GiB, and holds nothing, allocates nothing, and is refused."""
+    header = lz4_header(flg=0x68, size=(2**30).to_bytes(8, "little"), broken=magic == 0)
+    return invalid(seal(header + LZ4_END_MARK, magic, "lz4"), *REFUSED)
 
 
 @case("LZ4-08", "CMP-10", each=CLAIMS)

@@ -286,6 +286,15 @@ def count_of_zero_hides_the_payload(payload: bytes) -> Draft:
     return acceptable(data, EMPTY_BATCH, kinds=("malformed", "truncated"), why=why)
 
 
+@case("HDR-16", "FRM-02", each=PAYLOADS)
+def batch_behind_a_hidden_payload(payload: bytes) -> Draft:
+    """The batch behind one that has bytes but a count of 0 is read: the length says where it starts."""
+    data = raw_batch(payload, record_count=0, base_offset=10, last_offset_delta=4)
+    after = expected(record(offset=15), base_offset=15)
+    why = "Kafka's consumer steps over the bytes by the batch's length; a codec may say that bytes are left over"
+    return acceptable(data + sealed(after), EMPTY_BATCH, after, kinds=("malformed", "truncated"), why=why)
+
+
 @case("HDR-17", each=PACKED)
 def empty_batch_with_a_codec(codec: Compression) -> Draft:
     """An empty batch names a codec, and there is nothing to decompress.

@@ -226,6 +226,18 @@ def compressed_key_is_not_utf_8(codec: Compression) -> Draft:
     return valid(sealed(batch), batch)
 
 
+@case("REC-21", each={"with null": None, "with a value": b"value"})
+def key_is_not_utf_8_behind_many(value: bytes | None) -> Draft:
+    """A header key that is not UTF-8 is stored as it is in the last of many records, too.
+
+    CPython calls a C function without a look at its errors once the call has been made often enough: the null
+    pointer that confluent-kafka's `Message.headers()` leaves for such a key is then followed.
+    """
+    many = [record(b"%d" % offset, offset=offset) for offset in range(120)]
+    batch = expected(*many, record(offset=120, headers=((NOT_UTF_8["cut sequence"], value),)))
+    return valid(sealed(batch), batch)
+
+
 UTF_8: Final = {
     "two bytes": "größe", "three bytes": "标头", "four bytes": "😀", "combining": "e\u0301", "BOM": "\ufeffkey",
     "noncharacter": "\uffff", "replacement character": "\ufffd", "control characters": "\t\r\n\x7f",

@@ -207,6 +207,12 @@ def length_beyond_int32(row: dict[str, Any]) -> Draft:
     return invalid(batch_of(spelled(row["field"], encode_varlong(row["number"]))), *STRUCTURE)
 
 
+@case("VAR-06", each=grid(codec=CODECS, number={"2**40": 2**40, "2**62": 2**62, "-2**62": -(2**62)}))
+def header_count_beyond_int32(row: dict[str, Any]) -> Draft:
+    """A header count that needs more than 32 bits is too long a varint, and no array is made of its size."""
+    return invalid(batch_of(spelled("header_count", encode_varlong(row["number"])), row["codec"]), *STRUCTURE)
+
+
 @case("VAR-06")
 def all_ones() -> Draft:
     """Five bytes of ones are too long for an offset delta, and not -1."""
