@@ -14,11 +14,13 @@ from kafka_fuzz.campaign.known import read_list as read_known_list
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.reduce import Budget
 from kafka_fuzz.reduce.bench import TARGET, finds, good_batches
 from kafka_fuzz.reduce.predicates import as_mutant
 from kafka_fuzz.targets import TARGETS
 from kafka_fuzz.triage.draft import case_function, slug
-from kafka_fuzz.triage.folding import Folded, by_cause, gathered, read, smallest
+from kafka_fuzz.triage.folding import FOLDER, UNDER_WAY, Folded, by_cause, gathered, read, smallest, write
+from kafka_fuzz.triage.folding import triaged as reduce_all
 from kafka_records import Batch, Header, Record
 
 # Everything that a drafted case function may name.
@@ -132,6 +134,23 @@ def test_promote_makes_a_case_for_good(triaged: Path, tmp_path: Path) -> None:
     again = run("promote", find.name, "--dir", triaged, "--cases", tmp_path, "--no-compile")
     assert again.exit_code == 2
     assert run("promote", "no-such-find", "--dir", triaged, "--cases", tmp_path).exit_code == 2
+
+
+def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
+    """What was reduced before it was killed is not reduced again, half a line is no harm, and the end tidies up."""
+    root = campaign(tmp_path)
+    told: list[str] = []
+    first = reduce_all([root], None, budget=Budget(5000, 10.0), tell=told.append)
+    kept = root / FOLDER / UNDER_WAY
+    assert len(kept.read_bytes().splitlines()) == len(first)
+    assert any(line.endswith("2 to reduce") for line in told)
+    kept.write_bytes(kept.read_bytes() + b'{"name": "cut o')
+    told.clear()
+    assert reduce_all([root], None, budget=Budget(5000, 10.0), tell=told.append) == first
+    assert any(line.endswith("0 to reduce") for line in told)
+    write(root, first)
+    assert not kept.exists()
+    assert read(root) == first
 
 
 def test_accepted_finds_are_no_news(triaged: Path, tmp_path: Path) -> None:

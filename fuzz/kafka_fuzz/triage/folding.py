@@ -9,10 +9,12 @@ come down to one cause: then they are one find.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Final, Literal
 
 import msgspec
@@ -32,6 +34,8 @@ from kafka_fuzz.triage.causes import cause_of
 FOLDER: Final = "triage"
 FILE: Final = "finds.ndjson"
 PREVIOUS: Final = "previous"
+# What is reduced, as it is: who kills triage loses the find that was at work.
+UNDER_WAY: Final = "under-way.ndjson"
 KNOWN: Final = "it is known"
 SMALLER: Final = "a smaller find of its cause is reduced in its place"
 # new: not there last night.  known: it was, or somebody listed it.  gone: it was, and its input shows it no more.
@@ -141,10 +145,10 @@ def triaged(
     if against is not None and against.is_dir():
         # What was found last night is asked again, though nobody came upon it tonight.
         finds = gathered([against]) | finds
-    before = {key: each for each in read(roots[0]) for key in each.keys}
+    before = {key: each for each in (*read(roots[0]), *_under_way(roots[0])) for key in each.keys}
     old = old_keys(against) if against is not None else frozenset()
     news = news_of(roots[0])
-    work = _Work(before, news, budget, every, tell)
+    work = _Work(roots[0], before, news, budget, every, tell)
     by_target: dict[tuple[str, Asked], list[Smallest]] = {}
     for each in finds.values():
         by_target.setdefault((each.find.outcome.target, each.find.asked), []).append(each)
@@ -157,11 +161,13 @@ def triaged(
 class _Work:
     """What there is to do for each target."""
 
+    root: Path
     before: dict[str, Folded]
     news: News
     budget: Budget
     every: bool
     tell: Callable[[str], None]
+    lock: Lock = field(default_factory=Lock)
 
     def of_target(self, who: tuple[str, Asked], some: Iterable[Smallest]) -> list[Folded]:
         """The finds of one, as small as they get."""
@@ -188,12 +194,27 @@ class _Work:
                     try:
                         smaller = who.reduced(each.data, budget=self.budget)
                         done.append(_made(each, smaller.data, smaller.outcome or each.find.outcome))
+                        self._keep(done[-1])
                     except NotShown as error:
                         done.append(_made(each, each.data, each.find.outcome, str(error)))
                     self.tell(f"  {done[-1].found:,} to {len(done[-1].data):,} bytes  {each.find.key}")
         except NoTarget as error:
             done += [_made(each, each.data, each.find.outcome, str(error)) for each in todo[len(done) :]]
         return done
+
+    def _keep(self, each: Folded) -> None:
+        folder = self.root / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        with self.lock, (folder / UNDER_WAY).open("ab") as file:
+            file.write(msgspec.json.encode(each) + b"\n")
+
+
+def _under_way(root: Path) -> Iterator[Folded]:
+    """What a triage has reduced that did not come to its end."""
+    path = root / FOLDER / UNDER_WAY
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        with suppress(msgspec.MsgspecError):  # it was killed while it wrote
+            yield msgspec.json.decode(line, type=Folded)
 
 
 def _smallest_of_causes(some: Iterable[Smallest]) -> tuple[list[Smallest], list[Smallest]]:
@@ -342,4 +363,5 @@ def write(root: Path, finds: Sequence[Folded]) -> Path:
     put(folder / FILE, b"".join(msgspec.json.encode(each) + b"\n" for each in finds))
     for each in finds:
         put(folder / f"{each.name}.bin", each.data)
+    (folder / UNDER_WAY).unlink(missing_ok=True)
     return folder / FILE
