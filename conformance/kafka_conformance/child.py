@@ -21,7 +21,7 @@ from typing import IO, Final
 
 from kafka_conformance.connect import Connection
 from kafka_conformance.hostile import tail
-from kafka_conformance.observation import Crashed, Exceeded, Hung
+from kafka_conformance.observation import Crashed, Exceeded, Hung, how_it_ended
 from kafka_conformance.patience import Limit
 from kafka_conformance.process_group import Watch, threads
 from kafka_conformance.protocol import MAX_LINE
@@ -263,6 +263,14 @@ class Child:
             _close(pipe)
         if self._cleanup:
             subprocess.run(self._cleanup, capture_output=True, timeout=30, check=False)
+
+
+def no_hello(child: Child, trouble: Trouble) -> str:
+    """Why *child* did not say hello; ends it."""
+    if trouble is Trouble.ENDED:
+        return how_it_ended(child.ending())
+    child.kill()
+    return "no reply within the time limit" if trouble is Trouble.LATE else "its first line is too long"
 
 
 def _left(watch: Watch | None, limit: Limit, began: float) -> float:

@@ -36,10 +36,11 @@ from kafka_conformance.asked import (
     observe_reply,
     outside,
 )
-from kafka_conformance.child import Child, Trouble
+from kafka_conformance.child import Child, Trouble, no_hello
 from kafka_conformance.connect import CannotRun, Connection
-from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, how_it_ended, observe
+from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
 from kafka_conformance.patience import Limit
+from kafka_conformance.process_group import Watch
 from kafka_conformance.protocol import HelloReply, Misfit, Reply, Stray
 from kafka_conformance.slots import SMALL, Turn
 from kafka_conformance.starting import Starter
@@ -100,11 +101,14 @@ class Sandbox:
         spent: list[float] = []
         self.seconds = patience
         for data in trivial:
+            watch = Watch(self._running().pid)
             answered = self._once(Question(data))
+            watch.look()
             self._learnt.doubtful = isinstance(answered.observation, Hung | Crashed | Exceeded | Garbled)
             if self._learnt.doubtful:
                 break
-            spent.append(answered.seconds)
+            # What it stood in line for a processor is not its own.
+            spent.append(min(answered.seconds, watch.own_seconds()))
         self.seconds = min(max(FACTOR * min(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
         return self.seconds
 
@@ -185,7 +189,7 @@ class Sandbox:
         known = self._learnt.hello if child.known else None
         hello = known or self._await_hello(child)
         if isinstance(hello, Trouble):
-            raise CannotRun(f"{name} did not say hello: {_no_hello(child, hello)}", "kafkaproof smoke shows more")
+            raise CannotRun(f"{name} did not say hello: {no_hello(child, hello)}", "kafkaproof smoke shows more")
         if hello.protocol != protocol.PROTOCOL:
             child.kill()
             raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")
@@ -389,10 +393,3 @@ class Sandbox:
         if self._child is not None:
             self._child.kill()
             self._child = None
-
-
-def _no_hello(child: Child, trouble: Trouble) -> str:
-    if trouble is Trouble.ENDED:
-        return how_it_ended(child.ending())
-    child.kill()
-    return "no reply within the time limit" if trouble is Trouble.LATE else "its first line is too long"

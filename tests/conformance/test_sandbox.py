@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -269,6 +271,20 @@ def test_limit_is_calibrated(script: Script, sandbox: Make) -> None:
     """A quick testee gets the shortest limit, a slow one a hundred times what it takes."""
     assert sandbox(script(REPLY)).calibrate([b"a", b"b", b"c"]) == MIN_SECONDS
     assert 1 < sandbox(script("time.sleep(0.02)\n" + REPLY)).calibrate([b"a", b"b", b"c"]) < 10
+
+
+def test_a_busy_machine_makes_no_slow_testee(script: Script, sandbox: Make) -> None:
+    """Where others want the processors too, what a testee waits for them does not count for its limit."""
+    others = [
+        subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))
+    ]
+    try:
+        work = "end = time.process_time() + 0.006\nwhile time.process_time() < end: pass\n"
+        assert sandbox(script(work + REPLY)).calibrate([b"a", b"b", b"c"]) < 4 * 0.6
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def test_a_testee_that_never_answers_is_not_asked_everything(script: Script, sandbox: Make) -> None:
