@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 from typing import Final
 
@@ -41,6 +42,8 @@ from kafka_records.broker.releases import MINORS, behaviour, minor_version
 
 # As the ledger was recorded.
 CONFIG: Final = {"producer.id.expiration.check.interval.ms": "86400000"}
+# Looking at the clock takes as long as comparing a hundred payloads, where there are many processes.
+TURNS_BETWEEN_LOOKS: Final = 4
 # Differences looked at again in one turn; a broker that is wrong about everything is not worth more.
 MOST_AGAIN: Final = 24
 # Differences alike that are looked at again: what has one cause comes often.
@@ -59,6 +62,7 @@ class Turns:
         skipped: payloads not sent, because such ones ended the broker.
         restarts: of the broker.
         new: keys of finds that the campaign had not.
+        spent: CPU-seconds, ours and the broker's, since it was up, when last looked at.
         stopped: whether somebody wants it to stop.
     """
 
@@ -74,6 +78,7 @@ class Turns:
     new: list[str] = field(default_factory=list)
     alike: dict[tuple[str, str, str], int] = field(default_factory=dict)
     began: float = field(default_factory=cpu_seconds)
+    spent: float = 0.0
     stopped: bool = False
 
     def run(self, tell: Tell) -> None:
@@ -81,7 +86,11 @@ class Turns:
         rng, parent = Random(self.asked.stream), os.getppid()
         payloads = self._payloads(rng)
         oracle = self._oracle(rng)
-        while not self.stopped and os.getppid() == parent and self.spent < self.asked.cpu_seconds:
+        for turn in count():
+            if turn % TURNS_BETWEEN_LOOKS == 0:
+                self.spent = cpu_seconds() - self.began
+            if self.stopped or os.getppid() != parent or self.spent >= self.asked.cpu_seconds:
+                break
             try:
                 judged = oracle.turn(lambda log: self._draw(payloads, log))
                 self._take(judged)
@@ -90,11 +99,6 @@ class Turns:
                 oracle = self._find_culprit(oracle, lost, rng)
             tell(self.progress(self.spent))
         oracle.close()
-
-    @property
-    def spent(self) -> float:
-        """CPU-seconds, ours and the broker's, since it was up."""
-        return cpu_seconds() - self.began
 
     def _payloads(self, rng: Random) -> Payloads:
         magics = (2,) if behaviour(self.release).produce[0] > 2 else (0, 1, 2)

@@ -1,12 +1,21 @@
 """`fuzz bench` measures what it says, in processes of its own."""
 
 import json
+import re
+from random import Random
 
 import pytest
 from click.testing import CliRunner
 
+from kafka_fuzz.bench.ends import Ends
+from kafka_fuzz.bench.first_crash import first_crashes, told
+from kafka_fuzz.bench.planted import line, planted
 from kafka_fuzz.bench.tables import COLUMNS, CannotMeasure, outcomes
+from kafka_fuzz.campaign.in_process import make_target
 from kafka_fuzz.commands import fuzz
+from kafka_fuzz.mutate import for_cell, mutate, own_seeds
+from kafka_fuzz.mutate.model import all_cells
+from kafka_fuzz.outcome import GOOD
 
 
 @pytest.mark.slow
@@ -24,3 +33,47 @@ def test_a_target_that_is_not_there() -> None:
     """A repeat that ends without a result is an error, never a zero in a table."""
     with pytest.raises(CannotMeasure, match="no-such-target"):
         list(outcomes(1, 0.5, ["no-such-target"]))
+
+
+def test_planted_bugs() -> None:
+    """A planted bug is found, and how long plain mutation took is said beside it, or that it did not."""
+    (found,) = planted(1, 400, ["batch_crc_skipped"])
+    assert found.found == 1
+    assert 0 < found.executions <= 400
+    assert found.seconds > 0
+    assert found.plain_seconds > 0
+    assert found.plain_found == int(found.plain_executions <= 400)
+    assert line(found).startswith("batch_crc_skipped")
+
+
+def test_an_error_that_is_told_of_is_no_unexpected_end() -> None:
+    """A checksum that is wrong is refused with the exception that kafka-python has for it."""
+    ends = Ends.of(make_target("kafka-python"))
+    mutant = for_cell(Random(1), next(cell for cell in all_cells() if cell.lie == "crc_wrong"))
+    outcome = ends.watched.run(mutant)
+    ends.saw(outcome, 0.5)
+    assert outcome.kind in GOOD
+    assert not ends.firsts
+
+
+def test_unexpected_ends_are_told_by_type_and_line() -> None:
+    """Leaked exceptions count by type and line of the codec."""
+    ends, rng = Ends.of(make_target("kafka-python")), Random(1)
+    for _ in range(300):
+        ends.saw(ends.watched.run(mutate(rng, own_seeds(), "repair")), 1.5)
+    assert ends.firsts
+    assert all(re.fullmatch(r"\w+ at kafka\.[\w.]+:\d+|(hang|memory) in kafka\.[\w.]+", end) for end in ends.firsts)
+
+
+def test_who_has_no_ends_to_count() -> None:
+    """A promise of the reference is no codec, and cannot be compared with other people's fuzzing."""
+    with pytest.raises(TypeError, match="roundtrip"):
+        Ends.of(make_target("roundtrip"))
+
+
+@pytest.mark.slow
+def test_the_first_crash_is_timed() -> None:
+    """Compiled aiokafka crashes, and the time until it does is told."""
+    found = list(first_crashes(3))
+    assert any(found)
+    assert "median" in told(found)

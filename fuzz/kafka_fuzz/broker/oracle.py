@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Final, NamedTuple
 
@@ -23,6 +24,8 @@ from kafka_records.layout import ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
 LANES_A_SETTING: Final = 24
 PARTITIONS_A_REQUEST: Final = 48
 REQUESTS_UNDER_WAY: Final = 6
+# Of a turn, so many parts are asked one after the other.
+PARTS: Final = 4
 # The last request for messages, and the first for batches alone.
 LAST_OF_V1: Final = 2
 LOW_ATTRIBUTES: Final = ATTRIBUTES_OFFSET_V2 + 1
@@ -80,16 +83,29 @@ class Oracle:
     def turn(self, draw: Draw) -> list[Judged]:
         """One payload for each lane, answered and judged.
 
+        A part of the lanes is asked by a thread while payloads for the next part are made, and answers are judged.
+
         Raises:
             Lost: the broker did not live to answer.
         """
-        asked = self._asked(draw)
-        groups = list(grouped(asked))
-        answers = self._produce(groups)
-        stored = self._stored(asked, answers)
-        judged = [judge(each, answers[each.lane.where], stored.get(each.lane.where, b"")) for each in asked]
+        pool = ThreadPoolExecutor(1)
+        try:
+            parts = [pool.submit(self._ask, self._asked(draw, lanes)) for lanes in self._parts()]
+            judged = [judge(*each) for part in parts for each in part.result()]
+        finally:
+            pool.shutdown(cancel_futures=True)
         self._renew({each.asked.lane.where for each in judged if each.different})
         return judged
+
+    def _parts(self) -> list[list[Lane]]:
+        """The lanes in parts, those of one setting in all of them."""
+        return [part for at in range(PARTS) if (part := self._busy[at::PARTS])]
+
+    def _ask(self, asked: list[Asked]) -> list[tuple[Asked, Produced | Closed, bytes]]:
+        """What the broker answered and stored."""
+        answers = self._produce(list(grouped(asked)))
+        stored = self._stored(asked, answers)
+        return [(each, answers[each.lane.where], stored.get(each.lane.where, b"")) for each in asked]
 
     def again(self, settings: Settings, before: Iterable[tuple[bytes, int]], mutant: Mutant, version: int) -> Judged:
         """*mutant* by itself, on a partition that took no payloads but those *before*.
@@ -103,15 +119,14 @@ class Oracle:
         return self._ask_alone(self._expected(lane, mutant, version))
 
     def _ask_alone(self, asked: Asked) -> Judged:
-        answers = self._produce([[asked]])
-        stored = self._stored([asked], answers)
-        return judge(asked, answers[asked.lane.where], stored.get(asked.lane.where, b""))
+        (answered,) = self._ask([asked])
+        return judge(*answered)
 
-    def _asked(self, draw: Draw) -> list[Asked]:
+    def _asked(self, draw: Draw, lanes: Iterable[Lane]) -> list[Asked]:
         new, old = self._rng.choice(self._new), self._rng.choice(self._old or self._new)
         return [
             self._expected(lane, mutant, old if is_old(mutant.data) else new)
-            for lane in self._busy
+            for lane in lanes
             for mutant in (draw(lane.log),)
         ]
 

@@ -112,6 +112,7 @@ class Driven:
 
 def drive(worker: Worker, seconds: float) -> None:
     """Run *worker* under libFuzzer; it does not come back."""
+    worker.pool.complete()
     folder = edges_folder(worker.asked)
     folder.mkdir(parents=True, exist_ok=True)
     driven = Driven(worker, seconds)

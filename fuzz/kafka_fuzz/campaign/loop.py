@@ -16,7 +16,7 @@ from typing import Final
 
 from kafka_fuzz.campaign.blackbox import BlackBox
 from kafka_fuzz.campaign.coverage import Lines, lines_of
-from kafka_fuzz.campaign.in_process import Loops, watched
+from kafka_fuzz.campaign.in_process import COMPILED, Loops, watched
 from kafka_fuzz.campaign.known import DEAR, Stepping
 from kafka_fuzz.campaign.pool import LONGEST, Pool
 from kafka_fuzz.campaign.rounds import Progress, Round
@@ -28,8 +28,10 @@ from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.targets import Target
 
-# A wider limit than the soft one: for loops that do not come back to the interpreter.
+# A wider limit than the soft one: for loops that do not come back to the interpreter.  Where that is rare, the
+# soft one has to have its chance: it counts its steps late on a crowded machine.
 HARD_SECONDS: Final = 1.5
+HARD_SECONDS_COMPILED: Final = 0.6
 # Where watching is dear, one input of so many is watched, and each that gives an
 # outcome not seen before.  Of those that fill a new cell, or do what their cell did
 # not yet, fewer and fewer are as long as nothing new is seen: another one of so many
@@ -38,6 +40,8 @@ SAMPLE: Final = 128
 IN_VAIN: Final = 16
 # How often the clock is looked at, in inputs.
 CLOCK: Final = 16
+# So many inputs are run before the pool is complete.
+AT_ONCE: Final = 4096
 # Of the inputs, as long as there are seeds that were not run as they are.
 AS_THEY_ARE: Final = 0.1
 
@@ -67,6 +71,7 @@ class Worker:
     pool: Pool
     attempt: int = 0
     lines: Lines = field(init=False)
+    hard: float = field(init=False)
     pairs: set[tuple[Cell, str]] = field(default_factory=set)
     in_vain: int = 0
     skipped: int = 0
@@ -77,6 +82,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         """Watch the loops, and the lines that nobody covered."""
+        self.hard = hard_seconds(self.target.name)
         self.target = watched(self.target, self.loops)
         self.lines = lines_of(self.target.packages, self.corpus.lines)
 
@@ -84,6 +90,8 @@ class Worker:
         """Run inputs for so many CPU-seconds of this process, or until the process that started it is gone."""
         rng = Random(f"{self.asked.stream}/{self.attempt}")
         while not self.is_over(seconds):
+            if self.box.executions >= AT_ONCE:
+                self.pool.complete()
             for _ in range(CLOCK):
                 self.one(self._next(rng), rng)
 
@@ -105,7 +113,7 @@ class Worker:
             self.skipped += 1
             return None
         self.box.remember(mutant)
-        signal.setitimer(signal.ITIMER_PROF, HARD_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, self.hard)
         if self.lines.always or rng.random() * SAMPLE < 1:
             return self._watched(mutant)
         outcome = self.target.run(mutant)
@@ -157,6 +165,11 @@ class Worker:
             return as_it_is(self.pool.untried.pop())
         profile = draw_profile(rng) if self.asked.profile == "mixed" else self.asked.profile
         return mutate(rng, self.pool.seeds, profile)  # type: ignore[arg-type]  # the command line takes no others
+
+
+def hard_seconds(target: str) -> float:
+    """How long an input of *target* may take before the process is killed, in CPU-seconds."""
+    return HARD_SECONDS_COMPILED if target in COMPILED else HARD_SECONDS
 
 
 def as_it_is(data: bytes) -> Mutant:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
@@ -24,23 +24,34 @@ class Pool:
     Attributes:
         seeds: wire bytes that are mutated.
         untried: those to run as they are, the next one last.
+        is_whole: whether the corpus' cases and other targets' inputs are among them.
     """
 
-    seeds: list[bytes]
-    untried: list[bytes]
+    corpus: Corpus
+    rng: Random
+    seeds: list[bytes] = field(default_factory=list)
+    untried: list[bytes] = field(default_factory=list)
+    is_whole: bool = False
 
-    def add(self, corpus: Corpus, entries: list[Entry]) -> None:
+    def add(self, entries: list[Entry]) -> None:
         """More seeds."""
-        self.seeds += [corpus.data(entry) for entry in entries if entry.size <= LONGEST]
+        self.seeds += [self.corpus.data(entry) for entry in entries if entry.size <= LONGEST]
+
+    def complete(self) -> None:
+        """Read what takes longer than the first finds of a codec that is easy to break."""
+        if self.is_whole:
+            return
+        self.is_whole = True
+        cases = corpus_seeds()
+        self.seeds += cases
+        self.untried += [*cases, *(path.read_bytes() for path in some(self.rng, of_others(self.corpus), MOST))]
+        self.rng.shuffle(self.untried)
 
 
 def pool_of(corpus: Corpus, rng: Random) -> Pool:
-    """The pool of one round."""
-    others = [path.read_bytes() for path in some(rng, of_others(corpus), MOST)]
-    untried = [*corpus_seeds(), *others]
-    rng.shuffle(untried)
-    pool = Pool([*own_seeds(), *corpus_seeds()], untried)
-    pool.add(corpus, some(rng, list(corpus.entries.values()), MOST))
+    """The pool of one round, as far as it can be had at once."""
+    pool = Pool(corpus, rng, [*own_seeds()])
+    pool.add(some(rng, list(corpus.entries.values()), MOST))
     return pool
 
 

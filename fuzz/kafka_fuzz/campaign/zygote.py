@@ -29,12 +29,12 @@ from kafka_fuzz.campaign.canary import gone_in
 from kafka_fuzz.campaign.engine import drive, instrument
 from kafka_fuzz.campaign.in_process import Loops, make_target
 from kafka_fuzz.campaign.known import Stepping, read_known
-from kafka_fuzz.campaign.loop import HARD_SECONDS, Worker
+from kafka_fuzz.campaign.loop import Worker, hard_seconds
 from kafka_fuzz.campaign.pool import Pool, pool_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.finds import FindStore
-from kafka_fuzz.mutate import PROFILES, Mutant, corpus_seeds, mutate, own_seeds
+from kafka_fuzz.mutate import PROFILES, Mutant, mutate, own_seeds
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.targets import Target
 
@@ -166,7 +166,8 @@ class Zygote:
 
     def _catch_up(self) -> None:
         """Read what the worker had written, for the next one."""
-        self.pool.add(self.corpus, self.corpus.refresh())
+        self.pool.add(self.corpus.refresh())
+        self.pool.complete()
         self.finds = FindStore(self.asked.directory, self.asked.target)
         self.learn_loops()
 
@@ -197,7 +198,7 @@ class Zygote:
 
     def run_guarded(self, mutant: Mutant) -> Outcome:
         """Run one input in this process, which is a worker, under the hard limit."""
-        signal.setitimer(signal.ITIMER_PROF, HARD_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, hard_seconds(self.target.name))
         return self.target.run(mutant)
 
     def _alone(self, mutant: Mutant, answer: IO[bytes] | None = None) -> None:
@@ -289,10 +290,9 @@ def prepared(asked: Round, tell: Tell) -> Zygote:
 
 def warm_up(asked: Round) -> None:
     """Make what all workers need once, before the first fork."""
-    seeds = own_seeds() + corpus_seeds()[:1]
     rng = Random(asked.stream)
     for profile in PROFILES:
-        mutate(rng, seeds, profile)
+        mutate(rng, own_seeds(), profile)
     sys.stdout.flush()
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import click
 import msgspec
 
 from kafka_conformance.cli import CANNOT_RUN
-from kafka_fuzz.bench import tables
+from kafka_fuzz.bench import first_crash, planted, tables
 from kafka_fuzz.bench.outcomes import Measured
+
+WHAT: Final = ("outcomes", "planted", "crash")
 
 
 @click.command()
+@click.argument("what", type=click.Choice(WHAT), default="outcomes")
 @click.option("--repeats", type=click.IntRange(min=1), default=10, show_default=True, metavar="N")
 @click.option(
     "--seconds", type=click.FloatRange(min=0.5), default=12.0, show_default=True, metavar="S",
@@ -27,16 +31,44 @@ from kafka_fuzz.bench.outcomes import Measured
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Repeats at a time."
 )
+@click.option(
+    "--most", type=click.IntRange(min=1), default=5000, show_default=True, metavar="N",
+    help="planted: executions after which a hunt is given up.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, every repeat in it.")
 def bench(
-    repeats: int, seconds: float, targets: tuple[str, ...], profiles: tuple[str, ...], jobs: int, as_json: bool
+    what: str,
+    repeats: int,
+    seconds: float,
+    targets: tuple[str, ...],
+    profiles: tuple[str, ...],
+    jobs: int,
+    most: int,
+    as_json: bool,
 ) -> None:
-    """Compare the profiles on Python codecs: what they find, lines, executions by CPU-second.
+    """Measure what fuzzing costs and finds: medians of repeats, by CPU-second.
 
-    Unexpected ends (leaked exceptions by type and line, hangs and exhausted memory by function) are what a fuzzer
-    finds that has no reference; outcome buckets hold what is read wrongly, too.  Profiles and targets take turns
-    within each repeat.  `mix` is all profiles, each as often as a campaign runs it.
+    outcomes: the profiles side by side on Python codecs.  Unexpected ends (leaked exceptions by type and line,
+    hangs and exhausted memory by function) are what a fuzzer finds that has no reference; outcome buckets hold what
+    is read wrongly, too.  `mix` is all profiles, each as often as a campaign runs it.
+
+    planted: what it takes to find each wrong codec of the zoo, and what it takes plain mutation.
+
+    crash: until the first crash of compiled aiokafka, the campaign's start counted.
     """
+    match what:
+        case "planted":
+            say_planted(repeats, most, as_json=as_json)
+        case "crash":
+            say_crashes(repeats, as_json=as_json)
+        case _:
+            say(compared(repeats, seconds, targets, profiles, jobs), as_json=as_json)
+
+
+def compared(
+    repeats: int, seconds: float, targets: tuple[str, ...], profiles: tuple[str, ...], jobs: int
+) -> list[Measured]:
+    """Every repeat of every profile and target."""
     made: list[Measured] = []
     try:
         for each in tables.outcomes(repeats, seconds, targets, profiles, jobs):
@@ -45,7 +77,25 @@ def bench(
     except tables.CannotMeasure as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
-    say(made, as_json=as_json)
+    return made
+
+
+def say_planted(repeats: int, most: int, *, as_json: bool) -> None:
+    """One line for each planted bug as it is found, or everything as JSON."""
+    made = []
+    if not as_json:
+        click.echo(planted.HEAD)
+    for one in planted.planted(repeats, most):
+        made.append(one)
+        if not as_json:
+            click.echo(planted.line(one))
+    click.echo(msgspec.json.encode({"planted": made}) if as_json else planted.summary(made))
+
+
+def say_crashes(repeats: int, *, as_json: bool) -> None:
+    """The median, or everything as JSON."""
+    found = list(first_crash.first_crashes(repeats))
+    click.echo(msgspec.json.encode({"first_crash": found}) if as_json else first_crash.told(found))
 
 
 def say(made: Sequence[Measured], *, as_json: bool) -> None:
