@@ -31,6 +31,8 @@ ENTRY: Final = re.compile(r"batches\[(\d+)\]")
 
 # A consumer that waits for ever has refused, and tells nobody: which check it was matters less than that.
 STALLS: Final = frozenset({"next_offset", "deadlock"})
+# What unpacking otherwise may change: how many there are, and what they hold.
+UNPACKED_OTHERWISE: Final = re.compile(r"length \w|(key|value) other")
 # Messages that say which decompressor they come from.
 SAYS_CODEC: Final = re.compile(r"(?i)gzip|flate|zlib|snappy|\bs2\b|xerial|lz4|zstd")
 
@@ -136,7 +138,8 @@ def _where(prepared: Prepared, told: Worth) -> str:
         case "rejects_valid":
             return told.function or prepared.era(told.entry)
         case "wrong_data":
-            return f"{prepared.era(told.entry)} {prepared.stream}".strip()
+            codec = prepared.stream if UNPACKED_OTHERWISE.search(told.detail) else ""
+            return f"{prepared.era(told.entry)} {codec}".strip()
         case "hang" if told.detail in STALLS and prepared.rule:
             return prepared.rule.partition("-")[0]
         case "accepts_invalid":

@@ -16,7 +16,7 @@ from kafka_fuzz.prepared import Prepared
 from kafka_fuzz.relation import relation
 from kafka_fuzz.signature import normal
 from kafka_fuzz.triage.causes import cause_of
-from kafka_fuzz.vector import Judge
+from kafka_fuzz.vector import Judge, Worth
 
 
 def told(lie: str) -> list[Prepared]:
@@ -91,6 +91,18 @@ def test_wrong_data_are_told_by_how_they_differ() -> None:
     assert found == {
         f"t|wrong_data|batches.records.timestamp {how}|v2" for how in ("rounded", "none for a number", "beyond 64 bits")
     }
+
+
+def test_a_codec_is_a_cause_only_of_what_unpacking_can_change() -> None:
+    """A null that became empty is one find whatever stream was lied about; records that are lost have the codec."""
+    lies = ("lz4_block_checksum_right", "snappy_raw", "snappy_of_two_blocks")
+    valid = [each for lie in lies for each in told(lie) if each.right.verdict == "valid" and each.era(0) == "v2"]
+    assert {each.stream for each in valid} == {"lz4", "snappy"}
+    judge = Judge("t")
+    null = Worth("wrong_data", "batches.records.key null as empty")
+    lost = Worth("wrong_data", "batches.records.length fewer")
+    assert len({judge.outcome(each, null).key for each in valid}) == 1
+    assert len({judge.outcome(each, lost).key for each in valid}) == len({each.stream for each in valid})
 
 
 def test_who_was_asked_before_does_not_matter() -> None:
