@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "broker": ("kafka_conformance.commands.broker:broker", "List, start and prepare real Kafka brokers."),
     "corpus": ("kafka_corpus.cli:corpus", "Compile, check, list, show and export the cases."),
     "fuzz": ("kafka_fuzz.commands:fuzz", "Find what no case asks for: campaigns, and what becomes of their finds."),
+    "pipeline": ("kafka_fuzz.pipeline.commands:pipeline", "Wide work on Spark: millions of cases, on any cluster."),
 }
 
 

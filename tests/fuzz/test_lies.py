@@ -6,9 +6,10 @@ from random import Random
 import pytest
 
 from kafka_fuzz.cells import NO_LIE, Cell, reachable
-from kafka_fuzz.mutate import Mutant, for_cell
+from kafka_fuzz.mutate import for_cell
 from kafka_fuzz.mutate.lies import LIES
 from kafka_fuzz.mutate.model import all_cells
+from kafka_fuzz.targets.oracle import holds
 from kafka_records import KINDS, RecordFormatError, decode
 from kafka_records.rules import rule
 
@@ -21,18 +22,6 @@ def by_lie(cell: Cell) -> str:
 
 
 CELLS = {name: list(group) for name, group in groupby(all_cells(), by_lie)}
-
-
-def holds(mutant: Mutant) -> bool:
-    """Whether the reference answers as the mutant expects."""
-    expected = mutant.expected
-    assert expected is not None
-    try:
-        read = decode(mutant.data)
-    except RecordFormatError as error:
-        refused = expected.verdict != "valid" and error.kind in expected.kinds
-        return refused and error.batches == expected.batches[: len(error.batches)]
-    return expected.verdict != "invalid" and read == expected.batches
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -38,6 +38,19 @@ def right_answer(mutant: Mutant) -> Expectation:
         return Expectation(verdict="invalid", batches=error.batches, why=error.rule or "")
 
 
+def holds(mutant: Mutant) -> bool:
+    """Whether the reference answers as the lie in *mutant* says; true where no lie is known."""
+    expected = mutant.expected
+    if expected is None:
+        return True
+    try:
+        read = kafka_records.decode(mutant.data)
+    except RecordFormatError as error:
+        refused = expected.verdict != "valid" and error.kind in expected.kinds
+        return refused and error.batches == expected.batches[: len(error.batches)]
+    return expected.verdict != "invalid" and read == expected.batches
+
+
 def told_of(mutant: Mutant, expected: Expectation, observation: Observation) -> Told:
     """The judge's verdict, as an outcome."""
     if is_right(expected, observation):

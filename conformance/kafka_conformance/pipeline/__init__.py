@@ -1,0 +1,1 @@
+"""Jobs of the pipeline that need testees, and what all commands of the pipeline share."""

@@ -1,0 +1,91 @@
+"""What all commands of the pipeline share: where Spark runs, how progress shows, how they end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kafka_conformance.cli import CANNOT_RUN, INTERRUPTED
+from kafka_conformance.hostile import printable
+from kafka_conformance.progress import progress
+from kafka_corpus.pipeline.needs import CannotRun, require
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_MASTER = click.option(
+    "--master", default="local[*]", show_default=True, metavar="URL",
+    help="Where Spark runs: local[N], spark://HOST:PORT, …",
+)  # fmt: skip
+_CONF = click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
+_ENVIRONMENT = click.option(
+    "--environment", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    help="A packed environment for the executors (`pipeline pack`).",
+)  # fmt: skip
+
+
+def spark_options(command: Command) -> Command:
+    """The options `--master`, `--conf` and `--environment`."""
+    return _MASTER(_CONF(_ENVIRONMENT(command)))
+
+
+def opener(master: str, conf: tuple[str, ...], environment: Path | None) -> Callable[[], Any]:
+    """What opens the session that the options ask for.
+
+    Raises:
+        click.UsageError: a setting is none.
+        CannotRun: Spark is not installed.
+    """
+    wrong = [each for each in conf if "=" not in each]
+    if wrong:
+        raise click.UsageError(f"--conf takes KEY=VALUE, not {wrong[0]!r}")
+    require()
+    from kafka_corpus.pipeline.session import Settings, session
+
+    pairs = tuple((key, value) for key, _, value in (each.partition("=") for each in conf))
+    settings = Settings(master=master, conf=pairs, environment=environment)
+    return lambda: session(settings)
+
+
+@contextmanager
+def steps(rows: int, total: int) -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Shows steps one after the other, each in cases, of which a shard has *rows* and the last one fewer."""
+    with ExitStack() as stack:
+
+        def show(step: str) -> Callable[[int, int], None]:
+            stack.close()
+            told = stack.enter_context(progress(step, "shards"))
+            return lambda done, _all: told(min(done * rows, total), total, done)
+
+        yield show
+
+
+@contextmanager
+def exits() -> Iterator[None]:
+    """Ends a command as all of ours end, with one line that says why."""
+    try:
+        yield
+    except CannotRun as error:
+        _end(str(error), CANNOT_RUN)
+    except KeyboardInterrupt:
+        _end("interrupted; the same command goes on", INTERRUPTED)
+    except Exception as error:
+        from kafka_corpus.pipeline.manifest import OtherRun
+        from kafka_corpus.pipeline.running import NotDone
+
+        if isinstance(error, OtherRun):
+            raise click.UsageError(str(error)) from None
+        if isinstance(error, NotDone):
+            _end(f"{error}; what was done is kept, and the same command goes on", CANNOT_RUN)
+        if isinstance(error, OSError):
+            _end(f"{error.strerror or error}; what was done is kept, and the same command goes on", CANNOT_RUN)
+        raise
+
+
+def _end(text: str, code: int) -> None:
+    click.echo(printable(text, 500), err=True)
+    sys.exit(code)

@@ -1,0 +1,133 @@
+"""The environment that executors need, as one archive: our packages and what they depend on.
+
+Spark unpacks it beside each executor (`spark.archives`), where `bin/python`
+links to an interpreter of the same version at the same place, as in a container
+image that driver and executors share.  PySpark itself is left out: Spark brings
+its own.  The same packages give the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import sys
+import tarfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from kafka_corpus.pipeline.needs import CannotRun
+
+OURS: Final = ("kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz")
+NAME: Final = "kafkaproof"
+# Spark brings these.
+LEFT_OUT: Final = frozenset({"pyspark", "py4j"})
+_REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*(;(?P<marker>.*))?")
+_EXTRA: Final = re.compile(r"extra\s*==\s*['\"](?P<name>[^'\"]+)['\"]")
+EXTRAS: Final = frozenset({"spark", "testees"})
+
+
+def pack(out: Path) -> int:
+    """Write the archive, gzipped if its name ends so; the number of files in it.
+
+    Raises:
+        CannotRun: Kafkaproof is not installed here, so that nobody knows what it depends on.
+        OSError: it cannot be written.
+    """
+    count = 0
+    with out.open("wb") as file, _compressed(file, out.name) as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
+        _link(tar, "bin/python", str(Path(sys.executable).resolve()))
+        _text(tar, "pyvenv.cfg", _configuration())
+        for name, path in sorted(contents().items()):
+            _file(tar, name, path)
+            count += 1
+    return count
+
+
+def contents() -> dict[str, Path]:
+    """What goes into `site-packages`, by name in the archive."""
+    folder = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+    found = {name: path for package in OURS for name, path in _package(package)}
+    for each in _needed():
+        for file in each.files or []:
+            path = Path(str(each.locate_file(file)))
+            if ".." not in PurePosixPath(file).parts and path.suffix not in (".pyc", ".pth") and path.is_file():
+                found[file.as_posix()] = path
+    return {f"{folder}/{name}": path for name, path in found.items()}
+
+
+def _package(package: str) -> Iterator[tuple[str, Path]]:
+    """The files of a package of ours, wherever it is imported from."""
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    top = Path(spec.origin).parent
+    for path in top.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield f"{package}/{path.relative_to(top).as_posix()}", path
+
+
+def _needed() -> list[Distribution]:
+    """Everything that Kafkaproof depends on here, directly or not."""
+    try:
+        todo = list(_requires(distribution(NAME), EXTRAS))
+    except PackageNotFoundError:
+        raise CannotRun("only an installed Kafkaproof can be packed: pip install '.[spark]'") from None
+    found: dict[str, Distribution] = {}
+    while todo:
+        name = todo.pop()
+        if name in found or name in LEFT_OUT:
+            continue
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:
+            continue  # of an extra that is not installed, or for other systems
+        todo += _requires(found[name], frozenset())
+    return [found[name] for name in sorted(found)]
+
+
+def _requires(of: Distribution, extras: frozenset[str]) -> Iterator[str]:
+    for text in of.requires or []:
+        match = _REQUIREMENT.match(text)
+        assert match is not None
+        extra = _EXTRA.search(match["marker"] or "")
+        if extra is None or extra["name"] in extras:
+            yield re.sub(r"[-_.]+", "-", match["name"]).lower()
+            # What PySpark's own extra would bring.
+            if match["name"].lower() == "pyspark":
+                yield from ("pyarrow", "pandas")
+
+
+def _configuration() -> str:
+    home = Path(sys.executable).resolve().parent
+    return f"home = {home}\ninclude-system-site-packages = false\nversion = {sys.version.split()[0]}\n"
+
+
+def _compressed(file: IO[bytes], name: str) -> IO[bytes]:
+    if name.endswith(("gz", "tgz")):
+        zipped: IO[bytes] = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0)  # type: ignore[assignment]  # typeshed: no IO
+        return zipped
+    return file
+
+
+def _file(tar: tarfile.TarFile, name: str, path: Path) -> None:
+    data = path.read_bytes()
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    info.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+    tar.addfile(info, io.BytesIO(data))
+
+
+def _text(tar: tarfile.TarFile, name: str, text: str) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(text.encode())
+    tar.addfile(info, io.BytesIO(text.encode()))
+
+
+def _link(tar: tarfile.TarFile, name: str, target: str) -> None:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = tarfile.SYMTYPE, target
+    tar.addfile(info)

@@ -1,0 +1,146 @@
+"""One session factory: where Spark runs, with which Python, and how quietly.
+
+Workers take the interpreter of the driver: left alone, Spark runs the `python3`
+of the path, which has none of our packages.  A cluster gets a packed
+environment instead (`kafkaproof pipeline pack`), and then nothing of the
+driver's own search path goes along.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_corpus.pipeline.needs import CannotRun, require
+
+# Where an executor unpacks the environment, below its working directory.
+UNPACKED: Final = "environment"
+# How often a shard is tried: an executor or a worker may die of something that has nothing to do with it.
+TRIES: Final = 4
+_LOCAL: Final = re.compile(r"local(\[(?P<cores>\*|\d+)\])?")
+_ON_THIS_MACHINE: Final = re.compile(r"local(-cluster)?(\[.*\])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where and how Spark runs.
+
+    Attributes:
+        master: as Spark has it: `local[*]`, `spark://HOST:PORT`, `k8s://…`.
+        conf: settings that replace ours.
+        environment: a packed environment for executors; None where they have the driver's interpreter.
+    """
+
+    master: str = "local[*]"
+    conf: tuple[tuple[str, str], ...] = ()
+    environment: Path | None = None
+
+
+def master_of(text: str) -> str:
+    """*text*, with local tasks tried again as a cluster's are.
+
+    >>> master_of("local[2]"), master_of("local"), master_of("spark://host:7077")
+    ('local[2,4]', 'local[1,4]', 'spark://host:7077')
+    """
+    local = _LOCAL.fullmatch(text)
+    return f"local[{local['cores'] or 1},{TRIES}]" if local else text
+
+
+def conf_of(settings: Settings) -> dict[str, str]:
+    """Everything that Spark is told, ours first."""
+    conf = {
+        "spark.app.name": "kafkaproof",
+        "spark.task.maxFailures": str(TRIES),
+        # Nobody asked for a port, and progress has its own place.
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # What matters is told by us, in one line.
+        "spark.log.level": "FATAL",
+        # Measured: pipelines are no slower with 1 GiB than with 8; the work is done in Python.
+        "spark.driver.memory": "1g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4" if _ON_THIS_MACHINE.fullmatch(settings.master) else "200",
+        # An index that is no number, or a file that cannot be read, is an error and not a null.
+        "spark.sql.ansi.enabled": "true",
+    }
+    if settings.environment is not None:
+        conf["spark.archives"] = f"{settings.environment.resolve().as_posix()}#{UNPACKED}"
+    return conf | dict(settings.conf)
+
+
+@contextmanager
+def session(settings: Settings) -> Iterator[Any]:
+    """A Spark session, which ends with the block; its worker processes too.
+
+    Raises:
+        CannotRun: there is no PySpark or no Java, or the master cannot be reached.
+    """
+    require()
+    with _environment(settings):
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(master_of(settings.master))
+        for name, value in conf_of(settings).items():
+            builder = builder.config(name, value)
+        try:
+            spark = builder.getOrCreate()
+        except spark_errors() as error:
+            raise CannotRun(f"Spark does not start on {settings.master}: {first_line(error)}") from None
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """What comes out of PySpark when something went wrong, on either side of it."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return (Py4JError, PySparkException)
+
+
+def first_line(error: Exception) -> str:
+    """What happened, in one line: the cause that Java gives, if there is one.
+
+    >>> first_line(ValueError("one\\ntwo"))
+    'one'
+    """
+    cause = getattr(error, "java_exception", None)
+    text = str(cause.getMessage() if cause is not None else error) or type(error).__name__
+    return text.strip().splitlines()[0][:300] if text.strip() else type(error).__name__
+
+
+@contextmanager
+def _environment(settings: Settings) -> Iterator[None]:
+    """The variables that PySpark reads while a session is there."""
+    wanted: dict[str, str | None] = {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    if settings.environment is None:
+        wanted["PYSPARK_PYTHON"] = sys.executable
+    else:
+        wanted["PYSPARK_PYTHON"] = f"./{UNPACKED}/bin/python"
+        # Executors on this machine inherit it, and would find the driver's checkout.
+        wanted["PYTHONPATH"] = None
+    if _ON_THIS_MACHINE.fullmatch(settings.master):
+        # Left alone it binds the machine's own address.
+        wanted["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+    before = {name: os.environ.get(name) for name in wanted}
+    _set(wanted)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: dict[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

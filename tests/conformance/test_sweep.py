@@ -1,0 +1,97 @@
+"""`pipeline sweep` without Spark: cases to a testee, and what comes of comparing some."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kafka_conformance.pipeline import asking, comparing
+from kafka_conformance.pipeline.sweep import cases_in, folder_of
+from kafka_corpus.pipeline.manifest import OtherRun
+from kafka_corpus.pipeline.needs import Refused
+from kafka_fuzz.pipeline.cases import Cases, numbers
+from kafka_fuzz.pipeline.space import Space, grid
+
+STEP = 97
+
+
+def cases(count: int) -> list[pa.RecordBatch]:
+    """Cases from all over the grid."""
+    maker = Cases(Space.of(3, {"model": 1}))
+    rows = [maker(batch) for at in range(0, len(grid()), STEP) for batch in numbers(at, at + 1)][:count]
+    return pa.Table.from_batches(rows).combine_chunks().to_batches()
+
+
+def observed(testee: str, count: int = 100) -> list[dict[str, object]]:
+    """What became of them."""
+    return pa.Table.from_batches(asking.observations(testee, cases(count)), asking.SCHEMA).to_pylist()
+
+
+def test_the_reference_agrees_with_itself() -> None:
+    """Each case has one row, in its order, and the reference is right in all of them."""
+    rows = observed("reference")
+
+    (given,) = cases(100)
+    assert [row["index"] for row in rows] == given.column("index").to_pylist()
+    assert {row["outcome"] for row in rows} == {"agree"}
+
+
+def test_a_testee_that_crashes_is_observed() -> None:
+    """One that dies of a tenth of the cases is started again, and the same cases die when the shard is done again."""
+    testee = "direct:kafka_conformance.miniatures.crashes_on_a_tenth"
+    rows = observed(testee)
+
+    assert {row["outcome"] for row in rows} == {"agree", "crash"}
+    assert 2 <= sum(row["outcome"] == "crash" for row in rows) <= 30
+    assert observed(testee) == rows
+
+
+def test_what_is_wrong_alike_has_one_answer() -> None:
+    """The hash of an answer is that of the data: the same for equal data, another for other data."""
+    right, wrong = observed("reference", 40), observed("direct:kafka_conformance.miniatures.swaps_key_and_value", 40)
+
+    same = [a["answer"] == b["answer"] for a, b in zip(right, wrong, strict=True)]
+    agrees = [row["outcome"] == "agree" for row in wrong]
+    assert any(same)
+    assert not all(same)
+    assert all(agrees[at] for at in range(len(same)) if same[at] and right[at]["batches"] != -1)
+
+
+def test_a_testee_that_cannot_run_is_refused() -> None:
+    """One that does not start is a problem of the shard, in one line."""
+    with pytest.raises(Refused, match="did not say hello"):
+        observed("process:true", 3)
+
+
+def test_outcomes_are_counted_by_testee() -> None:
+    """A vector of outcomes stands for as many cases as it says, testee by testee."""
+    vectors = [{"vector": "agree,crash", "cases": 5}, {"vector": "agree,agree", "cases": 2}]
+
+    assert comparing.outcomes(vectors, ["a", "b"]) == {"a": {"agree": 7}, "b": {"agree": 2, "crash": 5}}
+
+
+def test_agreement_leaves_out_what_was_not_asked() -> None:
+    """A pair agrees in the share of equal outcomes among the cases that both were asked."""
+    vectors = [
+        {"vector": "agree,crash", "cases": 3},
+        {"vector": "crash,crash", "cases": 1},
+        {"vector": "skipped,agree", "cases": 50},
+    ]
+
+    matrix = comparing.agreement(vectors, ["a", "b"])
+
+    assert matrix == {"a": {"a": 1.0, "b": 0.25}, "b": {"a": 0.25, "b": 1.0}}
+
+
+def test_folders_tell_testees_apart() -> None:
+    """Connect strings that look alike have folders of their own, known names are their own folder."""
+    names = ["process:./x -a", "process:./x  -a", "process:./X -a", "kafka-python"]
+
+    assert len({folder_of(name) for name in names}) == 4
+    assert folder_of("kafka-python") == "kafka-python"
+
+
+def test_without_cases_there_is_nothing_to_sweep(tmp_path: Path) -> None:
+    """A folder that no generate has completed is refused, and says what makes cases."""
+    with pytest.raises(OtherRun, match="pipeline generate makes some"):
+        cases_in(tmp_path)
