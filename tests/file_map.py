@@ -21,6 +21,7 @@ OTHERS = {
     "dossiers/": "findings in released codecs by cause, written by `kafkaproof dossier`; their states of disclosure",
     "templates/": "testees to start from, in five languages, each with fewer than 80 lines",
     "docs/certify-your-codec.md": "from nothing to a certified codec in CI, step by step",
+    "docs/pipeline.md": "the pipeline on Spark: what it writes, how it is resumed, clusters, sizing",
     "action.yml": "the same as a GitHub Action",
     ".github/workflows/fuzz.yml": "fuzzes for an hour every night (`tox -e fuzz`)",
     "tests/": "see `tests/README.md`",

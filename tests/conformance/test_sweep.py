@@ -19,12 +19,15 @@ def cases(count: int) -> list[pa.RecordBatch]:
     """Cases from all over the grid."""
     maker = Cases(Space.of(3, {"model": 1}))
     rows = [maker(batch) for at in range(0, len(grid()), STEP) for batch in numbers(at, at + 1)][:count]
-    return pa.Table.from_batches(rows).combine_chunks().to_batches()
+    made: list[pa.RecordBatch] = pa.Table.from_batches(rows).combine_chunks().to_batches()
+    return made
 
 
 def observed(testee: str, count: int = 100) -> list[dict[str, object]]:
     """What became of them."""
-    return pa.Table.from_batches(asking.observations(testee, cases(count)), asking.SCHEMA).to_pylist()
+    table = pa.Table.from_batches(asking.observations(testee, cases(count)), asking.SCHEMA)
+    rows: list[dict[str, object]] = table.to_pylist()
+    return rows
 
 
 def test_the_reference_agrees_with_itself() -> None:

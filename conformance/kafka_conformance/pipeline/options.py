@@ -71,6 +71,8 @@ def exits() -> Iterator[None]:
         yield
     except CannotRun as error:
         _end(str(error), CANNOT_RUN)
+    except click.ClickException:
+        raise
     except KeyboardInterrupt:
         _end("interrupted; the same command goes on", INTERRUPTED)
     except Exception as error:

@@ -110,7 +110,14 @@ def job_of(asked: Sweep, given: Manifest, testee: str) -> Job:
 
     folder = f"{OBSERVATIONS}/testee={folder_of(testee)}"
     return Job(
-        name=folder, read=read, function=_as_it_is, schema=asking.SCHEMA, out=asked.out, folder=folder, count=_count
+        name=folder,
+        read=read,
+        function=_as_it_is,
+        schema=asking.SCHEMA,
+        out=asked.out,
+        folder=folder,
+        count=_count,
+        alike=("outcome", "field", "kind", "why"),
     )
 
 

@@ -10,6 +10,7 @@ Nothing in it depends on when, where or in how many pieces it was made.
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,6 @@ from kafka_corpus.pipeline.shards import RECEIPTS, FileReceipt, is_sound, put
 
 MANIFEST: Final = "manifest.json"
 PLAN: Final = "plan.json"
-LOCK: Final = ".lock"
 SCHEMA_VERSION: Final = 1
 
 
@@ -55,13 +55,20 @@ class OtherRun(Exception):
 def alone(out: Path) -> Iterator[None]:
     """Keep other runs out of *out*.  Raises `OtherRun` if one is there."""
     out.mkdir(parents=True, exist_ok=True)
-    with (out / LOCK).open("wb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OtherRun(f"another run is at work in {out}") from None
+    # The folder itself is locked, so that there is no file that nobody asked for.
+    folder = os.open(out, os.O_RDONLY)
+    try:
+        _lock(folder, out)
         yield
-        (out / LOCK).unlink(missing_ok=True)
+    finally:
+        os.close(folder)
+
+
+def _lock(folder: int, out: Path) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OtherRun(f"another run is at work in {out}") from None
 
 
 def take_up(out: Path, plan: dict[str, Any]) -> Manifest | None:

@@ -17,12 +17,14 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import Final
 
 from kafka_corpus.pipeline.needs import CannotRun
 
 OURS: Final = ("kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz")
 NAME: Final = "kafkaproof"
+# Of these Spark keeps permissions and links; a plain .tar it unpacks without.
+SUFFIXES: Final = (".tar.gz", ".tgz")
 # Spark brings these.
 LEFT_OUT: Final = frozenset({"pyspark", "py4j"})
 _REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*(;(?P<marker>.*))?")
@@ -31,20 +33,23 @@ EXTRAS: Final = frozenset({"spark", "testees"})
 
 
 def pack(out: Path) -> int:
-    """Write the archive, gzipped if its name ends so; the number of files in it.
+    """Write the archive, a gzipped tar; the number of files in it.
 
     Raises:
         CannotRun: Kafkaproof is not installed here, so that nobody knows what it depends on.
         OSError: it cannot be written.
     """
-    count = 0
-    with out.open("wb") as file, _compressed(file, out.name) as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
+    files = sorted(contents().items())
+    with (
+        out.open("wb") as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w|") as tar,
+    ):
         _link(tar, "bin/python", str(Path(sys.executable).resolve()))
         _text(tar, "pyvenv.cfg", _configuration())
-        for name, path in sorted(contents().items()):
+        for name, path in files:
             _file(tar, name, path)
-            count += 1
-    return count
+    return len(files)
 
 
 def contents() -> dict[str, Path]:
@@ -104,13 +109,6 @@ def _requires(of: Distribution, extras: frozenset[str]) -> Iterator[str]:
 def _configuration() -> str:
     home = Path(sys.executable).resolve().parent
     return f"home = {home}\ninclude-system-site-packages = false\nversion = {sys.version.split()[0]}\n"
-
-
-def _compressed(file: IO[bytes], name: str) -> IO[bytes]:
-    if name.endswith(("gz", "tgz")):
-        zipped: IO[bytes] = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0)  # type: ignore[assignment]  # typeshed: no IO
-        return zipped
-    return file
 
 
 def _file(tar: tarfile.TarFile, name: str, path: Path) -> None:

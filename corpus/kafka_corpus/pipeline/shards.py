@@ -26,9 +26,6 @@ from kafka_corpus.pipeline.needs import Refused
 RECEIPTS: Final = "receipts"
 # Rows that are written together; a reader can skip the others.
 ROW_GROUP: Final = 32 * 1024
-# A little slower than nothing, a third of the size.
-CODEC: Final = "zstd"
-LEVEL: Final = 1
 BLOCK: Final = 1 << 20
 
 Pure = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -73,6 +70,8 @@ class Job:
         folder: where below it the files go.
         place: the part of a file's path that says what is in it, for each row; None for one file a shard.
         count: more counts, from a batch that came out.
+        alike: columns whose values repeat; others are not worth a dictionary.
+        codec: zstd for what is kept; lz4 takes a third of the time, for what is soon read again.
     """
 
     name: str
@@ -83,6 +82,8 @@ class Job:
     folder: str
     place: Callable[[pa.RecordBatch], Iterator[tuple[str, pa.RecordBatch]]] | None = None
     count: Callable[[pa.RecordBatch], dict[str, int]] = lambda batch: {"rows": batch.num_rows}
+    alike: tuple[str, ...] = ()
+    codec: str = "zstd"
 
     def receipt_path(self, shard: int) -> Path:
         """Where the receipt of *shard* lies."""
@@ -158,7 +159,12 @@ class ShardWriter:
         if place not in self._files:
             path = self._job.out / self._job.folder / place / f"part-{self._shard:06}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            writer = pq.ParquetWriter(self._beside(path), self._job.schema, compression=CODEC, compression_level=LEVEL)
+            writer = pq.ParquetWriter(
+                self._beside(path),
+                self._job.schema,
+                compression=self._job.codec,
+                use_dictionary=list(self._job.alike) or False,
+            )
             self._files[place] = _File(path, writer)
         return self._files[place]
 

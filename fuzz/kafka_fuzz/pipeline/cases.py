@@ -33,6 +33,7 @@ SCHEMA: Final = pa.schema([
         "shape": pa.int64(),
     }.items()
 ])  # fmt: skip
+ALIKE: Final = ("mutator", "codec", "field", "boundary", "lie", "nesting", "position", "labels", "verdict")
 # Numbers in a batch.
 TOGETHER: Final = 4096
 

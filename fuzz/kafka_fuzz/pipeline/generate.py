@@ -25,7 +25,7 @@ from kafka_corpus.pipeline.running import Told, run
 from kafka_corpus.pipeline.shards import FileReceipt, Job, Receipt, hash_of, read_batches
 from kafka_fuzz.mutate import Profile
 from kafka_fuzz.pipeline import coverage, keeping
-from kafka_fuzz.pipeline.cases import SCHEMA, Cases, numbers
+from kafka_fuzz.pipeline.cases import ALIKE, SCHEMA, Cases, numbers
 from kafka_fuzz.pipeline.space import Space, grid, grid_hash
 
 FORMAT: Final = "kafkaproof cases"
@@ -114,10 +114,10 @@ def generate(open_session: Callable[[], Any], asked: Generate, show: Show = lamb
 
 
 def _made(spark: Any, asked: Generate, show: Show) -> Manifest:
-    run(spark, _staging(asked), asked.shards, show(STAGED))
+    run(spark, staging_job(asked), asked.shards, show(STAGED))
     _list(spark, asked)
     dropped = run(spark, _dropping(asked), asked.shards, show(DROPPED))
-    kept = run(spark, _keeping(asked), asked.shards, show(CASES))
+    kept = run(spark, keeping_job(asked), asked.shards, show(CASES))
     covered, counts = _cover(spark, asked)
     counts = {"made": asked.cases, "dropped": _summed(dropped), **counts}
     files = [covered, *_files(dropped), *_files(kept)]
@@ -125,8 +125,18 @@ def _made(spark: Any, asked: Generate, show: Show) -> Manifest:
     return complete(asked.out, manifest, (STAGED, LISTED))
 
 
-def _staging(asked: Generate) -> Job:
-    return Job(name=STAGED, read=asked.numbers, function=asked.maker, schema=SCHEMA, out=asked.out, folder=STAGED)
+def staging_job(asked: Generate) -> Job:
+    """The first step: numbers to cases."""
+    return Job(
+        name=STAGED,
+        read=asked.numbers,
+        function=asked.maker,
+        schema=SCHEMA,
+        out=asked.out,
+        folder=STAGED,
+        alike=ALIKE,
+        codec="lz4",
+    )
 
 
 def _list(spark: Any, asked: Generate) -> None:
@@ -150,7 +160,7 @@ def _dropping(asked: Generate) -> Job:
     )
 
 
-def _keeping(asked: Generate, out: Path | None = None, *, anew: bool = False) -> Job:
+def keeping_job(asked: Generate, out: Path | None = None, *, anew: bool = False) -> Job:
     """The last step; *anew* from the numbers, where nothing is staged any more."""
 
     def read(shard: int) -> Iterator[pa.RecordBatch]:
@@ -171,6 +181,7 @@ def _keeping(asked: Generate, out: Path | None = None, *, anew: bool = False) ->
         out=out or asked.out,
         folder=CASES,
         place=keeping.by_place,
+        alike=tuple(name for name in ALIKE if name in keeping.KEPT.names),
     )
 
 
@@ -195,7 +206,7 @@ def _mended(spark: Any, asked: Generate, manifest: Manifest, bad: Sequence[str],
     shards = shards_of(bad)
     if shards is None:
         return None
-    run(spark, _keeping(asked, anew=True), sorted(shards), show(CASES))
+    run(spark, keeping_job(asked, anew=True), sorted(shards), show(CASES))
     if unsound(asked.out, manifest):
         return None
     return complete(asked.out, manifest)
@@ -224,7 +235,7 @@ def check(open_session: Callable[[], Any], asked: Generate, show: Show = lambda 
         with open_session() as spark:
             for at in range(0, len(shards), AT_ONCE):
                 told(at, len(shards))
-                made = _files(run(spark, _keeping(asked, again, anew=True), shards[at : at + AT_ONCE]))
+                made = _files(run(spark, keeping_job(asked, again, anew=True), shards[at : at + AT_ONCE]))
                 bad |= {file.path for file in made if said.pop(file.path, "") != file.sha256}
                 shutil.rmtree(again, ignore_errors=True)
         return sorted(bad | set(said))

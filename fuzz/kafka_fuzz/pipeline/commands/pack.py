@@ -16,13 +16,15 @@ from kafka_conformance.pipeline.options import exits, opener, spark_options
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def pack(file: Path) -> None:
-    """Write FILE (.tar or .tar.gz): Kafkaproof and what it needs, for `--environment`.
+    """Write FILE (.tar.gz): Kafkaproof and what it needs, for `--environment`.
 
     Driver and executors need the same Python at the same place; Spark brings PySpark.
     """
     with exits():
         from kafka_corpus.pipeline import pack as packing
 
+        if not file.name.endswith(packing.SUFFIXES):
+            raise click.UsageError(f"the name of an environment ends with {' or '.join(packing.SUFFIXES)}")
         count = packing.pack(file)
     click.echo(f"{count:,} files, {file.stat().st_size / 2**20:,.0f} MiB in {file}", err=True)
 

@@ -1,0 +1,123 @@
+"""What the pipeline's own work costs, without Spark: cases per CPU-second, and a sweep beside the runner.
+
+    python -m kafka_fuzz.pipeline.bench [--cases N] [--repeats N] [--testee NAME]
+
+CPU-seconds of this process and its children; medians of repeats, side by side.
+Spark adds to it what a session and a task cost, however many cases they have.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafka_conformance import connect
+from kafka_conformance.pipeline import asking
+from kafka_conformance.runner import Run
+from kafka_conformance.runner import run as run_in_process
+from kafka_corpus.pipeline.shards import Job, read_batches, work
+from kafka_fuzz.mutate import Profile
+from kafka_fuzz.pipeline.generate import CASES, STAGED, Generate, keeping_job, staging_job
+
+MIXES: Final[dict[str, dict[Profile, int]]] = {
+    "model": {"model": 1},
+    "model=8,repair=1,bytes=1": {"model": 8, "repair": 1, "bytes": 1},
+}
+
+
+def cpu_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def spent(do: Callable[[], Any]) -> float:
+    """The CPU-seconds of *do*."""
+    before = cpu_seconds()
+    do()
+    return cpu_seconds() - before
+
+
+def done(job: Job, shard: int = 0) -> None:
+    """Do a shard; it has no problem."""
+    receipt = work(job, shard)
+    assert not receipt.problem, receipt.problem
+
+
+def exhaust(batches: Iterable[pa.RecordBatch]) -> None:
+    """Make all of *batches*, and keep none."""
+    for _ in batches:
+        pass
+
+
+def generating(folder: Path, shares: dict[Profile, int], cases: int, repeats: int) -> dict[str, float]:
+    """Cases per CPU-second of each step; the first shard warms up, and is not counted."""
+    asked = Generate(out=folder, cases=cases * (repeats + 1), shares=shares, shard_rows=cases)
+    maker = asked.maker
+    staging, keeping = replace(staging_job(asked), function=maker), keeping_job(asked)
+    seconds: dict[str, list[float]] = {"made": [], "made and staged": [], "kept": []}
+    for shard in range(repeats + 1):
+        spents = (
+            spent(partial(exhaust, map(maker, asked.numbers(shard)))),
+            spent(partial(done, staging, shard)),
+            spent(partial(done, keeping, shard)),
+        )
+        for name, value in zip(seconds, spents, strict=True) if shard else ():
+            seconds[name].append(value)
+    medians = {name: median(values) for name, values in seconds.items()}
+    medians["all"] = medians["made and staged"] + medians["kept"]
+    return {name: cases / value for name, value in medians.items()}
+
+
+def sweeping(folder: Path, testee: str, cases: int, repeats: int) -> tuple[float, float]:
+    """CPU-milliseconds a case: of the in-process runner, and of a shard of a sweep, each with one process at a time."""
+    asked = Generate(out=folder, cases=cases, shard_rows=cases)
+    done(staging_job(asked))
+    (staged,) = (folder / STAGED).glob("*.parquet")
+
+    def read(_shard: int) -> Iterator[pa.RecordBatch]:
+        yield from asking.observations(testee, read_batches([staged], asking.COLUMNS))
+
+    job = Job(name="swept", read=read, function=lambda batch: batch, schema=asking.SCHEMA, out=folder, folder="swept")
+    loaded = [case for batch in read_batches([staged], asking.COLUMNS) for case in asking.cases_of(batch)]
+    inner, outer = [], []
+    for number in range(repeats):
+        plan = Run(connection=connect.connect(testee), cases=loaded, corpus="", path=folder / f"{number}.ndjson")
+        inner.append(spent(partial(run_in_process, plan)))
+        outer.append(spent(partial(done, job)))
+    return median(inner) / cases * 1e3, median(outer) / cases * 1e3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and print a line for each."""
+    parser = ArgumentParser(prog="python -m kafka_fuzz.pipeline.bench", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=int, default=20_000, help="in a repeat")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--testee", action="append", help="for the sweep; kafka-python and reference by default")
+    asked = parser.parse_args(arguments)
+    for name, shares in MIXES.items():
+        with TemporaryDirectory() as folder:
+            rates = generating(Path(folder), shares, asked.cases, asked.repeats)
+            written = sum(path.stat().st_size for path in (Path(folder) / CASES).rglob("*.parquet"))
+        told = "  ".join(f"{step} {rate:,.0f}" for step, rate in rates.items())
+        size = written / (asked.cases * (asked.repeats + 1))
+        print(f"generate {name}: {told} cases a CPU-second; {size:,.0f} bytes a case")
+    for testee in asked.testee or ("kafka-python", "reference"):
+        with TemporaryDirectory() as folder:
+            inner, outer = sweeping(Path(folder), testee, asked.cases // 4, asked.repeats)
+        print(f"sweep {testee}: {outer:.3f} CPU-ms a case, the runner {inner:.3f}: {outer / inner:.2f} times")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

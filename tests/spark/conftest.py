@@ -1,0 +1,124 @@
+"""One Spark session for all tests of the pipeline, and outputs that nothing happened to."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_conformance.pipeline.sweep import Sweep, sweep
+from kafka_corpus.pipeline.session import Settings, session
+from kafka_fuzz.pipeline.generate import Generate, generate
+
+TESTEES = (
+    "direct:kafka_conformance.miniatures.crashes_on_a_tenth",
+    "direct:kafka_conformance.miniatures.swaps_key_and_value",
+    "reference",
+)
+# A short job is over before the second compiler has paid off.
+QUICK = (("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),)
+LONG = 900.0
+Opener = Callable[[], AbstractContextManager[Any]]
+
+
+@pytest.fixture(scope="session")
+def opened() -> Iterator[Opener]:
+    """Gives the one session to whoever wants to open one."""
+    with session(Settings(master="local[2]", conf=QUICK)) as spark:
+        yield lambda: nullcontext(spark)
+
+
+@pytest.fixture(scope="session")
+def tree() -> Callable[[Path], dict[str, bytes]]:
+    """Reads every file below a folder."""
+
+    def read(folder: Path) -> dict[str, bytes]:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def generated(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Generate:
+    """Generated cases: what was asked, and all of it is there."""
+    out = tmp_path_factory.mktemp("generated") / "out"
+    asked = Generate(out=out, cases=12_000, seed=5, shard_rows=2_000, per_shape=1)
+    generate(opened, asked)
+    return asked
+
+
+@pytest.fixture(scope="session")
+def few(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Generate:
+    """A few cases in four shards, for those who ask testees."""
+    asked = Generate(out=tmp_path_factory.mktemp("few") / "out", cases=600, seed=6, shard_rows=150)
+    generate(opened, asked)
+    return asked
+
+
+@pytest.fixture(scope="session")
+def swept(opened: Opener, few: Generate, tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """A sweep over them, whole."""
+    asked = Sweep(cases=few.out, out=tmp_path_factory.mktemp("swept") / "out", testees=TESTEES)
+    sweep(opened, asked)
+    return asked
+
+
+@pytest.fixture(scope="session")
+def below() -> Callable[[int, str], list[int]]:
+    """Finds the processes below one whose command lines hold a text."""
+
+    def find(pid: int, text: str) -> list[int]:
+        listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+        rows = [(int(line.split()[0]), int(line.split()[1]), line) for line in listed.splitlines()]
+        family = {pid}
+        while more := {child for child, parent, _ in rows if parent in family} - family:
+            family |= more
+        return [child for child, _, line in rows if child in family and text in line]
+
+    return find
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with room for a part of the output."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a small tmpfs")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.fixture(scope="session")
+def workers_die(below: Callable[[int, str], list[int]]) -> Callable[[Path], AbstractContextManager[list[int]]]:
+    """Kills the session's Python workers as soon as the first shard of an output is done; gives whom it killed."""
+
+    @contextmanager
+    def killing(out: Path) -> Iterator[list[int]]:
+        killed: list[int] = []
+
+        def kill() -> None:
+            end = time.monotonic() + LONG
+            while not list((out / "receipts").rglob("*.json")) and time.monotonic() < end:
+                time.sleep(0.02)
+            for pid in sorted(set(below(os.getpid(), "pyspark")) - set(below(os.getpid(), "java"))):
+                with suppress(ProcessLookupError):  # it has just ended by itself
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            yield killed
+        finally:
+            killer.join()
+
+    return killing

@@ -1,0 +1,86 @@
+"""Executors of their own with a packed environment: nothing of the driver's checkout reaches them, and they may die."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+pytestmark = pytest.mark.spark
+
+MASTER = "local-cluster[2,1,1024]"
+OURS = ("kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz")
+ASKED = ("generate", "--cases", "16000", "--shard", "1000", "--seed", "8")
+LONG = 900.0
+
+
+def kafkaproof(*arguments: str) -> subprocess.Popen[str]:
+    """A command of the pipeline, in a group of its own."""
+    argv = [sys.executable, "-m", "kafka_conformance", "pipeline", *arguments]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This environment, packed."""
+    packed = tmp_path_factory.mktemp("packed") / "environment.tar.gz"
+    with kafkaproof("pack", str(packed)) as packing:
+        said = packing.communicate(timeout=LONG)[1]
+    assert packing.returncode == 0, said
+    return packed
+
+
+def test_nothing_leaks_from_the_drivers_checkout(environment: Path) -> None:
+    """Executors import all four packages, and look for all modules, in what was unpacked beside them."""
+    with kafkaproof("doctor", "--tasks", "8", "--master", MASTER, "--environment", str(environment), "--json") as asked:
+        said, errors = asked.communicate(timeout=LONG)
+    assert asked.returncode == 0, errors
+    places = msgspec.json.decode(said)["places"]
+
+    assert len({place["folder"] for place in places}) == 2
+    for place in places:
+        unpacked = f"{place['folder']}/environment/"
+        assert set(place["packages"]) == set(OURS)
+        assert all(origin.startswith(unpacked) for origin in place["packages"].values()), place
+        driver = {str(Path(entry).resolve()) for entry in sys.path if entry and Path(entry).name != "lib-dynload"}
+        ours = {entry for entry in driver if any((Path(entry) / name).exists() for name in OURS)}
+        assert ours
+        assert not ours & {str(Path(entry).resolve()) for entry in place["path"]}
+
+
+def executors(driver: int) -> list[int]:
+    """The executor processes below *driver*."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [(int(line.split()[0]), int(line.split()[1]), line) for line in listed.splitlines()]
+    below = {driver}
+    while more := {child for child, parent, _ in rows if parent in below} - below:
+        below |= more
+    return [child for child, _, line in rows if child in below and "CoarseGrainedExecutorBackend" in line]
+
+
+def made(out: Path, *options: str, kill: bool = False) -> dict[str, bytes]:
+    """What a run on the cluster gives, perhaps with an executor killed as soon as a shard is done."""
+    with kafkaproof(*ASKED, "--out", str(out), "--master", MASTER, *options) as running:
+        end = time.monotonic() + LONG
+        while kill and running.poll() is None and time.monotonic() < end:
+            if list((out / "receipts").rglob("*.json")):
+                os.kill(executors(running.pid)[0], signal.SIGKILL)
+                break
+            time.sleep(0.05)
+        errors = running.communicate(timeout=LONG)[1]
+    assert running.returncode == 0, errors
+    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+
+
+def test_an_executor_dies(environment: Path, tmp_path: Path) -> None:
+    """A cluster that loses an executor in the middle gives the bytes of one that does not."""
+    options = ("--environment", str(environment))
+
+    killed = made(tmp_path / "killed", *options, kill=True)
+
+    assert killed == made(tmp_path / "whole", *options)
+    assert "manifest.json" in killed

@@ -1,0 +1,98 @@
+"""`pipeline sweep` on Spark: testees on executors, compared by SQL, whatever happens in between."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_conformance.pipeline.sweep import Sweep, folder_of, sweep
+from kafka_corpus.pipeline.manifest import OtherRun
+from kafka_corpus.pipeline.running import NotDone
+from kafka_fuzz.pipeline.generate import Generate
+
+pytestmark = pytest.mark.spark
+
+Opener = Callable[[], AbstractContextManager[Any]]
+Tree = Callable[[Path], dict[str, bytes]]
+Dying = Callable[[Path], AbstractContextManager[list[int]]]
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """All rows of the files below *folder*, without what their paths say."""
+    return [row for path in sorted(folder.rglob("*.parquet")) for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def outcomes_of(swept: Sweep) -> dict[str, dict[int, str]]:
+    """The outcome of each case, by testee."""
+    folders = {folder_of(testee): swept.out / f"observations/testee={folder_of(testee)}" for testee in swept.testees}
+    return {name: {row["index"]: row["outcome"] for row in rows_of(folder)} for name, folder in folders.items()}
+
+
+def test_every_case_is_observed_by_every_testee(few: Generate, swept: Sweep) -> None:
+    """Each testee has one row for each case, and one that crashes has done so in every shard."""
+    indexes = sorted(row["index"] for row in rows_of(few.out / "cases"))
+
+    assert len(outcomes_of(swept)) == 3
+    for folder in (swept.out / "observations").iterdir():
+        assert sorted(row["index"] for row in rows_of(folder)) == indexes
+    crashing = sorted((swept.out / "observations").glob("*crashes*/*.parquet"))
+    assert len(crashing) == 4
+    assert all("crash" in pq.ParquetFile(path).read()["outcome"].to_pylist() for path in crashing)
+
+
+def test_what_sql_says_is_what_the_files_hold(swept: Sweep) -> None:
+    """Outcomes, agreement and clusters are those that counting the rows gives."""
+    told = msgspec.json.decode((swept.out / "manifest.json").read_bytes())["counts"]
+    outcomes = outcomes_of(swept)
+
+    assert told["outcomes"] == {name: dict(Counter(each.values())) for name, each in outcomes.items()}
+    assert told["outcomes"]["reference"] == {"agree": len(outcomes["reference"])}
+    for one, row in told["agreement"].items():
+        for other, share in row.items():
+            same = [outcomes[one][index] == outcomes[other][index] for index in outcomes[one]]
+            assert share == pytest.approx(sum(same) / len(same), abs=1e-6)
+    clusters = pq.read_table(swept.out / "clusters.parquet").to_pylist()
+    wrong = [outcome for each in outcomes.values() for outcome in each.values() if outcome != "agree"]
+    assert sum(row["cases"] for row in clusters) == len(wrong) > 0
+
+
+def test_a_bad_shard_is_asked_again(opened: Opener, swept: Sweep, tree: Tree) -> None:
+    """Observations that have gone bad are made again, to the same bytes."""
+    before = tree(swept.out)
+    bad = min((swept.out / "observations").rglob("part-000001.parquet"))
+    bad.write_bytes(bad.read_bytes()[:-9])
+
+    sweep(opened, swept)
+
+    assert tree(swept.out) == before
+
+
+def test_workers_die(opened: Opener, swept: Sweep, tmp_path: Path, tree: Tree, workers_die: Dying) -> None:
+    """A sweep whose workers are killed in the middle gives the bytes of one whose are not."""
+    out = tmp_path / "out"
+    with workers_die(out) as killed:
+        sweep(opened, replace(swept, out=out))
+
+    assert killed
+    assert tree(out) == tree(swept.out)
+
+
+def test_a_testee_that_does_not_start_ends_the_sweep(opened: Opener, few: Generate, tmp_path: Path) -> None:
+    """It is a problem of the shards, and is named."""
+    with pytest.raises(NotDone, match="process:true did not say hello"):
+        sweep(opened, Sweep(cases=few.out, out=tmp_path / "out", testees=("process:true",)))
+
+
+def test_bad_cases_are_not_asked(opened: Opener, few: Generate, tmp_path: Path) -> None:
+    """Cases that have gone bad are refused before anybody is asked."""
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "manifest.json").write_bytes((few.out / "manifest.json").read_bytes())
+
+    with pytest.raises(OtherRun, match="has gone bad"):
+        sweep(opened, Sweep(cases=tmp_path, out=tmp_path / "out", testees=("reference",)))
