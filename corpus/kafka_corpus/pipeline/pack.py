@@ -25,11 +25,11 @@ OURS: Final = ("kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz
 NAME: Final = "kafkaproof"
 # Of these Spark keeps permissions and links; a plain .tar it unpacks without.
 SUFFIXES: Final = (".tar.gz", ".tgz")
-# Spark brings these.
-LEFT_OUT: Final = frozenset({"pyspark", "py4j"})
+# Spark brings these; our own packages are taken from where they are imported.
+LEFT_OUT: Final = frozenset({"pyspark", "py4j", NAME})
 _REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*(;(?P<marker>.*))?")
 _EXTRA: Final = re.compile(r"extra\s*==\s*['\"](?P<name>[^'\"]+)['\"]")
-EXTRAS: Final = frozenset({"spark", "testees"})
+EXTRAS: Final = frozenset({"columnar", "spark", "testees"})
 
 
 def pack(out: Path) -> int:
