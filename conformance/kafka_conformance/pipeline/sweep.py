@@ -74,7 +74,7 @@ def folder_of(testee: str) -> str:
     ('kafka-python', 'process-mine-fast-7331faa4')
     """
     plain = re.sub(r"[^a-z0-9]+", "-", testee.lower()).strip("-")
-    return testee if testee == plain else f"{plain[:40]}-{sha256(testee.encode()).hexdigest()[:8]}"
+    return testee if testee == plain else f"{plain[-40:].strip('-')}-{sha256(testee.encode()).hexdigest()[:8]}"
 
 
 def sweep(open_session: Callable[[], Any], asked: Sweep, show: Show = lambda _: lambda *_: None) -> Manifest:
