@@ -15,7 +15,7 @@ from kafka_corpus.columnar.fields import VIEW
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 ALIGNMENT: Final = 64
-KEPT: Final = 8  # arrays in a pool
+KEPT: Final = 128 * 1024 * 1024  # bytes in a pool that nobody may be using
 
 
 class Out(NamedTuple):
@@ -60,8 +60,18 @@ class Pool:
             if array.size == size and sys.getrefcount(array) == 3:
                 return array
         array = np.empty(size, np.uint8)
-        self.arrays = [*self.arrays[1 - KEPT :], array]
+        kept, room = [array], KEPT - size
+        for older in reversed(self.arrays):
+            room -= older.size
+            if room < 0:
+                break
+            kept.insert(0, older)
+        self.arrays = kept if size <= KEPT else self.arrays
         return array
+
+
+# Threads may share it: an array that another looks at has one reference more.
+POOL: Final = Pool()
 
 
 class Columns:
@@ -86,7 +96,8 @@ class Columns:
         }
         ends = list(accumulate((size + -size % ALIGNMENT for size in sizes.values()), initial=0))
         memory = pool.take(ends[-1] + ALIGNMENT)
-        skipped = -int(memory.ctypes.data) % ALIGNMENT
+        address = int(memory.ctypes.data)
+        skipped = -address % ALIGNMENT
         self.arrays = {
             name: memory[skipped + start : skipped + start + size]
             for (name, size), start in zip(sizes.items(), ends, strict=False)
@@ -94,7 +105,7 @@ class Columns:
         for name in ("key_bits", "value_bits", "header_bits"):
             self.arrays[name][:] = 0xFF
         self.arrays["header_end"][:4] = 0
-        addresses = {name: int(array.ctypes.data) for name, array in self.arrays.items()}
+        addresses = {name: address + skipped + start for name, start in zip(sizes, ends, strict=False)}
         self.out = Out(**addresses, rows=rows, headers=headers, batches=batches)
 
     def buffer(self, name: str) -> pa.Buffer:

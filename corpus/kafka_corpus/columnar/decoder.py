@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from kafka_corpus.columnar.buffers import Columns, Counts, Pool, bytes_of
+from kafka_corpus.columnar.buffers import POOL, Columns, Counts, Pool, bytes_of
 from kafka_corpus.columnar.chunk import Broken, Chunk, view_of
 from kafka_corpus.columnar.entries import (
     BROKEN,
@@ -29,7 +29,7 @@ from kafka_records import decode as decode_by_reference
 from kafka_records.constants import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 
 # A chunk: about so many records, and so much inflated memory.
-ROWS: Final = 64 * 1024
+ROWS: Final = 128 * 1024
 INFLATED: Final = 32 * 1024 * 1024
 ERRORS: Final = 8192
 # How far ahead compressed entries are looked for.
@@ -207,7 +207,7 @@ def padded(data: memoryview) -> pa.Buffer:
 
 
 def read(
-    data: object, *, position: int = 0, limits: Limits = DEFAULT, pool: Pool | None = None
+    data: object, *, position: int = 0, limits: Limits = DEFAULT, pool: Pool = POOL
 ) -> Generator[Chunk, None, tuple[int, bool]]:
     """Chunks of the complete entries in *data*, which starts at *position* of its file.
 
@@ -216,7 +216,6 @@ def read(
     """
     memory = pa.py_buffer(data)
     view = bytes_of(memory)
-    pool = pool or Pool()
     done = 0
     if memory.size > SMALL:
         region = Region(memory, memory.size, position, limits, pool)

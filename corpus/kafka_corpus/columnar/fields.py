@@ -10,9 +10,12 @@ from typing import Final
 import numpy as np
 
 from kafka_corpus.columnar.jit import inlined, part
-from kafka_corpus.columnar.memory import load_u8, raw_i64, raw_u32, shift_right, store_8, store_64
+from kafka_corpus.columnar.memory import load_u8, prefetch, raw_i64, raw_u32, shift_right, store_8, store_64
 
 SLACK: Final = 64
+# About one batch of a producer's default size (`batch.size`).
+AHEAD: Final = 16 * 1024
+CACHE_LINE: Final = 64
 INLINE: Final = 12  # bytes that a view holds itself
 VIEW: Final = 16  # bytes of a view
 
@@ -64,6 +67,13 @@ def read_varlong(at: int) -> tuple[int, int, bool]:
         value = first & 0x7F | second << 7
         return (value >> 1) ^ -(value & 1), at + 2, False
     return long_varint(at, 10)
+
+
+@inlined
+def fetch_ahead(at: int, stop: int) -> None:
+    """Have what lies `AHEAD` bytes behind these bytes fetched: a checksum is soon to run over it at full speed."""
+    for line in range(at + AHEAD, stop + AHEAD, CACHE_LINE):
+        prefetch(line)
 
 
 @inlined

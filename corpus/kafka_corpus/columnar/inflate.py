@@ -8,6 +8,7 @@ whole entry.  So bytes are accepted here only if the reference accepts them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import cramjam
@@ -113,6 +114,9 @@ class Blocks:
             self.at = self.end = self.base = 0
 
 
+lz4_function = cache(lz4_frames.library_function)
+
+
 class Inflater:
     """Makes compressed entries plain, in blocks of memory."""
 
@@ -120,7 +124,7 @@ class Inflater:
         self.start, self.view = start, view
         # What any entry may decompress to; large ones may more, and the reference knows.
         self.most = (START + most_output - BATCH_COST - RECORD_COST) // PAYLOAD_COST
-        self.lz4 = lz4_frames.library_function()
+        self.lz4 = lz4_function()
         self.zstd = zstandard.ZstdDecompressor()
         self.blocks = Blocks(pool)
 

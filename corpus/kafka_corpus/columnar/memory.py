@@ -68,6 +68,24 @@ store_32 = _storer(32)
 store_64 = _storer(64)
 
 
+def _prefetch(_typing: Any, _address: Any) -> tuple[Any, Emit]:
+    def emit(context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
+        number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        name = "llvm.prefetch.p0"
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        # To read; into the second cache; data.
+        hints = [ir.Constant(number, hint) for hint in (0, 2, 1)]
+        builder.call(function, [builder.inttoptr(args[0], pointer), *hints])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), emit
+
+
+# Have the bytes at an address fetched, which need not be there at all.
+prefetch: Callable[[int], None] = cast(Any, intrinsic(_prefetch))
+
+
 def _shift_right(_typing: Any, _value: Any, _bits: Any) -> tuple[Any, Emit]:
     def emit(_context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
         return builder.lshr(args[0], args[1])

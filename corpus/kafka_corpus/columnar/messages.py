@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kafka_corpus.columnar.buffers import Out
 from kafka_corpus.columnar.checksum import crc32
-from kafka_corpus.columnar.fields import VIEW, store_null, store_view
+from kafka_corpus.columnar.fields import VIEW, fetch_ahead, store_null, store_view
 from kafka_corpus.columnar.jit import inlined, part
 from kafka_corpus.columnar.memory import load_i32, load_i64, load_u8, load_u32, raw_i64, store_32, store_64
 from kafka_corpus.columnar.records import FINE, REFUSED
@@ -49,6 +49,7 @@ def value_of(at: int, end: int) -> tuple[int, int]:
 @inlined
 def read_message(at: int, end: int, position: int, buffer: int, base: int, out: Out, row: int, header: int) -> int:
     """The message from *at* to *end* as a row, its own offset and timestamp in it."""
+    fetch_ahead(at, end)
     value, value_size = value_of(at, end)
     if value == 0:
         return REFUSED

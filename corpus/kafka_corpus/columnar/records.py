@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_corpus.columnar.buffers import Out
-from kafka_corpus.columnar.fields import VIEW, make_valid, read_varint, read_varlong, store_null, store_view
+from kafka_corpus.columnar.fields import (
+    VIEW,
+    fetch_ahead,
+    make_valid,
+    read_varint,
+    read_varlong,
+    store_null,
+    store_view,
+)
 from kafka_corpus.columnar.jit import inlined, part
 from kafka_corpus.columnar.memory import store_32, store_64
 
@@ -91,6 +99,7 @@ def read_records(
         stop = start + length
         if bad or length <= 0 or stop > end:
             return REFUSED, row, header
+        fetch_ahead(at, stop)
         timestamp_delta, at, bad_timestamp = read_varlong(start + 1)  # ATT-15: nobody looks at the attributes
         offset_delta, at, bad_offset = read_varint(at)
         if bad_timestamp or bad_offset:
