@@ -1,4 +1,4 @@
-"""Record batches as Arrow columns, at the speed of the machine: `read`.
+"""Record batches as Arrow columns, at the speed of the machine: `read`, and `scan` for files.
 
 The reference (`kafka_records`) says what is right; this package says it fast.
 Kernels read what is plainly right.  Whatever is not, the reference is asked
@@ -10,6 +10,7 @@ for, so errors are the reference's own, and only "fine" has to be known here.
     inflate, lz4_frames, zstd_frames      the codecs
     headers, chunk     what comes out, as Arrow
     decoder            who calls what
+    scan               files, window by window
     batches            columns back to batches, and the reference's reading to compare with
 
 It needs the extra `columnar`.
@@ -24,5 +25,6 @@ if _missing := [name for name in _NEEDED if find_spec(name) is None]:
 from kafka_corpus.columnar.batches import batches_of, read_by_reference  # noqa: E402
 from kafka_corpus.columnar.chunk import BATCHES, ERRORS, RECORDS, Broken, Chunk  # noqa: E402
 from kafka_corpus.columnar.decoder import read  # noqa: E402
+from kafka_corpus.columnar.scan import scan  # noqa: E402
 
-__all__ = ["BATCHES", "ERRORS", "RECORDS", "Broken", "Chunk", "batches_of", "read", "read_by_reference"]
+__all__ = ["BATCHES", "ERRORS", "RECORDS", "Broken", "Chunk", "batches_of", "read", "read_by_reference", "scan"]

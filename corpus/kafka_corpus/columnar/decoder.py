@@ -47,13 +47,14 @@ class Region:
     farther: END, EDGE, or BROKEN.
     """
 
-    def __init__(self, memory: pa.Buffer, size: int, position: int, limits: Limits, pool: Pool) -> None:
+    def __init__(self, memory: pa.Buffer, size: int, position: int, limits: Limits, pool: Pool, *, final: bool) -> None:
         start = memory.address
         self.memory = memory
         self.view = bytes_of(memory)
         self.source = Source(start, start + size, start + memory.size, position, limits.max_output_bytes)
         self.limits = limits
         self.pool = pool
+        self.final = final
         self.at = start
         self.why = END
         self.room = Counts(min(ROWS, max(size, LEAST)), min(ROWS, max(size, LEAST)), min(ROWS, max(size // 26, 1)))
@@ -137,7 +138,10 @@ class Region:
             decode_by_reference(bytes(self.stretch(self.at, self.at + HEADER_SIZE_UP_TO_MAGIC)), limits=self.limits)
         except RecordFormatError as error:
             size = self.size_at(self.at)
-            whole = error.rule == "FRM-08" and self.at + size <= self.source.end
+            passable = error.rule == "FRM-08"
+            whole = passable and self.at + size <= self.source.end
+            if passable and not whole and not self.final:
+                return END
             broken.append(self.broken(error, size if whole else None))
             if whole:
                 self.at += size
@@ -207,23 +211,24 @@ def padded(data: memoryview) -> pa.Buffer:
 
 
 def read(
-    data: object, *, position: int = 0, limits: Limits = DEFAULT, pool: Pool = POOL
+    data: object, *, position: int = 0, limits: Limits = DEFAULT, pool: Pool = POOL, final: bool = True
 ) -> Generator[Chunk, None, tuple[int, bool]]:
     """Chunks of the complete entries in *data*, which starts at *position* of its file.
 
     Returns how many bytes were read, and whether size or magic of what follows
-    cannot be, so that nothing can be found behind it.
+    cannot be, so that nothing can be found behind it.  Unless this is *final*,
+    an entry of unknown magic that is not whole is left to the next call.
     """
     memory = pa.py_buffer(data)
     view = bytes_of(memory)
     done = 0
     if memory.size > SMALL:
-        region = Region(memory, memory.size, position, limits, pool)
+        region = Region(memory, memory.size, position, limits, pool, final=final)
         yield from region.chunks()
         done = region.at - memory.address
         if region.why != EDGE:
             return done, region.why == BROKEN
     rest = view[done:]
-    region = Region(padded(rest), len(rest), position + done, limits, pool)
+    region = Region(padded(rest), len(rest), position + done, limits, pool, final=final)
     yield from region.chunks()
     return done + region.at - region.memory.address, region.why == BROKEN
