@@ -8,6 +8,9 @@ of its own.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -38,6 +41,7 @@ class Known:
         distribution: what its version is the version of.
         environment: variables that make it this codec and not another.
         recipe: how it is built, or installed for a version of its own.
+        compiles: whether its first import compiles, which may take longer than a testee has to start.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Known:
     language: str = "python"
     environment: tuple[tuple[str, str], ...] = ()
     recipe: Recipe | None = None
+    compiles: bool = False
 
     def missing(self) -> tuple[str, ...]:
         """The packages and programs that are not here."""
@@ -94,6 +99,7 @@ KNOWN: Final = (
         packages=("numba", "pyarrow", "cramjam", "zlib_ng"),
         # Arrow's other pools reserve address space that the limit counts as memory.
         environment=(("ARROW_DEFAULT_MEMORY_POOL", "system"),),
+        compiles=True,
     ),
     Known(
         name="kafka-python",
@@ -194,7 +200,12 @@ def by_name(name: str) -> Connection:
         hint = INSTALL if known.packages else f"install {', '.join(missing)}"
         raise CannotRun(f"{known.name} cannot run: {', '.join(missing)} is not installed", hint)
     if known.recipe is None:
-        return replace(direct(known.module, known.environment), name=known.name)
+        connection = replace(direct(known.module, known.environment), name=known.name)
+        if known.compiles:
+            # Whatever is wrong shows when it is started.
+            environment = os.environ | dict(connection.environment)
+            subprocess.run((sys.executable, "-c", f"import {known.module}"), env=environment, check=False)
+        return connection
     try:
         return _of_build(known, known.recipe)
     except built.BuildError as error:
