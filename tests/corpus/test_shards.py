@@ -68,6 +68,21 @@ def test_a_shard_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert (receipt.problem, receipt.files, tree(tmp_path)) == ("wrong", [], {})
 
 
+def test_what_is_half_written_is_hidden(tmp_path: Path) -> None:
+    """While a shard is written, its files have names that begin with a dot, which Spark does not read."""
+    seen: list[str] = []
+
+    def function(batch: pa.RecordBatch) -> pa.RecordBatch:
+        seen.extend(path.name for path in (tmp_path / "numbers").glob("*"))
+        return batch
+
+    receipt = shards.work(replace(job(tmp_path), function=function), 0)
+
+    assert seen
+    assert all(name.startswith(".") for name in seen)
+    assert [Path(file.path).name for file in receipt.files] == ["part-000000.parquet"]
+
+
 def test_a_file_that_cannot_grow_is_a_problem(tmp_path: Path) -> None:
     """Where files may not get as long as they have to, the receipt says so, and nothing is left."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -135,7 +150,7 @@ def test_a_whole_output_holds_files_and_manifest(tmp_path: Path) -> None:
     """What it took to get there is cleared away, and what has gone bad since is told."""
     receipts = [shards.work(job(tmp_path), shard) for shard in (1, 0)]
     files = [file for receipt in receipts for file in receipt.files]
-    (tmp_path / "numbers" / "part-000009.parquet.killed.tmp").write_bytes(b"half")
+    (tmp_path / "numbers" / ".part-000009.parquet.killed.tmp").write_bytes(b"half")
 
     made = manifest.complete(tmp_path, Manifest(format="numbers", plan={}, counts={}, files=files))
 

@@ -113,6 +113,8 @@ def first_line(error: Exception) -> str:
     'one'
     """
     cause = getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
     text = str(cause.getMessage() if cause is not None else error) or type(error).__name__
     return text.strip().splitlines()[0][:300] if text.strip() else type(error).__name__
 

@@ -192,7 +192,8 @@ class ShardWriter:
         return FileReceipt(file.path.relative_to(self._job.out).as_posix(), file.rows, size, digest)
 
     def _beside(self, path: Path) -> Path:
-        return path.with_name(path.name + self._mark)
+        # Spark passes over names that begin with a dot: one that a killed worker left is never read.
+        return path.with_name(f".{path.name}{self._mark}")
 
 
 def put(path: Path, data: bytes) -> None:
