@@ -53,26 +53,31 @@ def test_nothing_leaks_from_the_drivers_checkout(environment: Path) -> None:
 
 
 def executors(driver: int) -> list[int]:
-    """The executor processes below *driver*."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = [(int(line.split()[0]), int(line.split()[1]), line) for line in listed.splitlines()]
+    """The executor processes below *driver*: what its Java has started that is Java, too."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
+    rows = [
+        (int(pid), int(parent), name) for pid, parent, name in (line.split(None, 2) for line in listed.splitlines())
+    ]
     below = {driver}
     while more := {child for child, parent, _ in rows if parent in below} - below:
         below |= more
-    return [child for child, _, line in rows if child in below and "CoarseGrainedExecutorBackend" in line]
+    java = {pid for pid, _, name in rows if pid in below and name.strip() == "java"}
+    return [pid for pid, parent, _ in rows if pid in java and parent in java]
 
 
 def made(out: Path, *options: str, kill: bool = False) -> dict[str, bytes]:
     """What a run on the cluster gives, perhaps with an executor killed as soon as a shard is done."""
     with kafkaproof(*ASKED, "--out", str(out), "--master", MASTER, *options) as running:
-        end = time.monotonic() + LONG
+        end, died = time.monotonic() + LONG, False
         while kill and running.poll() is None and time.monotonic() < end:
-            if list((out / "receipts").rglob("*.json")):
-                os.kill(executors(running.pid)[0], signal.SIGKILL)
+            if list((out / "receipts").rglob("*.json")) and (found := executors(running.pid)):
+                os.kill(found[0], signal.SIGKILL)
+                died = True
                 break
             time.sleep(0.05)
         errors = running.communicate(timeout=LONG)[1]
     assert running.returncode == 0, errors
+    assert died == kill
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
 
