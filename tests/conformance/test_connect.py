@@ -16,7 +16,11 @@ from kafka_conformance.testees.recipe import SOURCES_VARIABLE
 SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
 
 
-@pytest.mark.parametrize("name", [known.name for known in KNOWN])
+# What takes an extra of its own is asked where that is installed.
+EXTRAS = {"columnar": pytest.mark.columnar}
+
+
+@pytest.mark.parametrize("name", [pytest.param(known.name, marks=EXTRAS.get(known.name, ())) for known in KNOWN])
 def test_known_testees_say_hello(name: str) -> None:
     """Every known Python testee starts, and calls itself what we call it."""
     sandbox = Sandbox(connect(name))

@@ -53,7 +53,7 @@ def java_command(path: Path) -> list[str]:
     assert known
     assert known.recipe
     folder = built.build(known.recipe)
-    source = Path(__file__).with_name("JavaPeer.java")
+    source = Path(__file__).parent / "assets" / "JavaPeer.java"
     return ["java", "-Xmx2g", "-XX:+UseSerialGC", "-cp", f"{folder}/lib/*", str(source), str(path), str(WARM_SECONDS)]
 
 
