@@ -21,6 +21,8 @@ pytestmark = pytest.mark.testees
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = {path.parent.name: path for path in sorted((ROOT / "dossiers").glob(f"*/{folder.FINDINGS}"))}
+# How often a case is asked before its outcome counts as another one.
+TIMES = 3
 TOOLS = {"Go": ("go",), "Rust": ("cargo",), "JavaScript": ("node", "npm"), "Java": ("mvn", "java"), "Python": ()}
 
 
@@ -39,7 +41,7 @@ def asked(one: folder.Findings, where: Path, ids: list[str]) -> Path:
     name = one.testee if known.version() == version else f"{one.testee}@{version}"
     only = [word for id_ in ids for word in ("--only", id_)]
     done = CliRunner().invoke(certify, [name, *only, "--report", str(where)])
-    assert done.exit_code == 1, done.output
+    assert done.exit_code in (0, 1), done.output  # 0 where all of them agree by now
     (result,) = where.glob(f"**/{FILE}")
     return result
 
@@ -51,20 +53,33 @@ def alike(outcome: str, *, heavy: bool) -> str:
     return "hang or memory" if outcome in ("hang", "memory") else outcome
 
 
-@pytest.mark.parametrize("name", FOUND)
-def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
-    """Each case of each dossier has the outcome that is written, in that version of its testee."""
-    one = kept(FOUND[name])
-    written = {case: outcome for each in one.dossiers for case, outcome in each.cases.items()}
-    ((done, _),) = folder.read([asked(one, tmp_path, sorted(written))])
+def changed_among(one: folder.Findings, where: Path, written: dict[str, str]) -> dict[str, str]:
+    """What came out of *written* cases with another outcome than is written."""
+    ((done, _),) = folder.read([asked(one, where, sorted(written))])
     now = {line.case: line for line in done.lines}
-    changed = {
-        case: (outcome, now[case].outcome)
+    return {
+        case: now[case].outcome
         for case, outcome in written.items()
         if alike(outcome, heavy=now[case].heavy) != alike(now[case].outcome, heavy=now[case].heavy)
     }
 
-    assert changed == {}
+
+@pytest.mark.parametrize("name", FOUND)
+def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
+    """Each case of each dossier has the outcome that is written, in that version of its testee.
+
+    What has another is asked again: one that is near a limit has what is written
+    in one of three times, and one that has really changed in none.
+    """
+    one = kept(FOUND[name])
+    changed = {case: outcome for each in one.dossiers for case, outcome in each.cases.items()}
+    for time in range(TIMES):
+        again = changed_among(one, tmp_path / str(time), changed)
+        changed = {case: outcome for case, outcome in changed.items() if case in again}
+        if not changed:
+            break
+
+    assert {case: (outcome, again[case]) for case, outcome in changed.items()} == {}
 
 
 CASES = cases_by_id()
