@@ -21,6 +21,9 @@ pytestmark = pytest.mark.testees
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = {path.parent.name: path for path in sorted((ROOT / "dossiers").glob(f"*/{folder.FINDINGS}"))}
+# kafka-go keeps its lz4 readers in a pool, and what one has read before shows in what it reads next:
+# asked among other cases, these may come out otherwise.
+POOLED = ("kafka-go", "lz4_blocks.")
 # How often a case is asked before its outcome counts as another one.
 TIMES = 3
 TOOLS = {"Go": ("go",), "Rust": ("cargo",), "JavaScript": ("node", "npm"), "Java": ("mvn", "java"), "Python": ()}
@@ -72,7 +75,13 @@ def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
     in one of three times, and one that has really changed in none.
     """
     one = kept(FOUND[name])
-    written = {case: outcome for each in one.dossiers for case, outcome in each.cases.items()}
+    testee, area = POOLED
+    written = {
+        case: outcome
+        for each in one.dossiers
+        for case, outcome in each.cases.items()
+        if not (one.testee.startswith(testee) and case.startswith(area))
+    }
     changed = dict.fromkeys(written, "")
     for time in range(TIMES):
         changed = changed_among(one, tmp_path / str(time), {case: written[case] for case in changed})
