@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from kafka_corpus.columnar.chunk import Broken, Chunk
 from kafka_records import DEFAULT, Batch, Header, Limits, Record, RecordFormatError, decode
 from kafka_records.log import next_entry
 
+# What a row of the batches table says of a batch itself.
+BATCH_FIELDS: Final = [field.name for field in fields(Batch) if field.name != "records"]
 # What a reading of a log gives: each entry with its position, and those that cannot be read.
 Reading = tuple[list[tuple[int, Batch]], list[Broken]]
 
@@ -58,20 +61,4 @@ def _record(row: dict[str, Any]) -> Record:
 
 
 def _batch(row: dict[str, Any], records: tuple[Record, ...]) -> Batch:
-    return Batch(
-        magic=row["magic"],
-        base_offset=row["base_offset"],
-        last_offset=row["last_offset"],
-        compression=row["compression"],
-        timestamp_type=row["timestamp_type"],
-        max_timestamp=row["max_timestamp"],
-        producer_id=row["producer_id"],
-        producer_epoch=row["producer_epoch"],
-        base_sequence=row["base_sequence"],
-        transactional=row["transactional"],
-        control=row["control"],
-        partition_leader_epoch=row["partition_leader_epoch"],
-        delete_horizon=row["delete_horizon"],
-        records=records,
-        base_timestamp=row["base_timestamp"],
-    )
+    return Batch(**{name: row[name] for name in BATCH_FIELDS}, records=records)
