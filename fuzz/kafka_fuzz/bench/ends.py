@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from kafka_conformance.testee import CodecError
+from kafka_fuzz.targets.base import innermost_step
 from kafka_fuzz.targets.codecs import Codec
 
 if TYPE_CHECKING:
@@ -71,10 +72,5 @@ class Ends:
 
 def line_of(traceback: TracebackType | None, packages: tuple[str, ...]) -> str:
     """The innermost line of *packages* on the way to an exception, as `module:line`."""
-    found = ""
-    while traceback is not None:
-        module = traceback.tb_frame.f_globals.get("__name__", "")
-        if module.startswith(packages):
-            found = f"{module}:{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return found
+    module, at = innermost_step(traceback, packages)
+    return f"{module}:{at.tb_lineno}" if at else ""

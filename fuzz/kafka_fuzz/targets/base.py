@@ -102,10 +102,16 @@ def _costly(told: Told, seconds: float, grown: int) -> Told:
 
 def innermost(traceback: TracebackType | None, packages: tuple[str, ...]) -> str:
     """The innermost function of *packages* on the way to an exception, as `module.function`; empty if none is."""
-    found = ""
+    module, at = innermost_step(traceback, packages)
+    return f"{module}.{at.tb_frame.f_code.co_qualname}" if at else ""
+
+
+def innermost_step(traceback: TracebackType | None, packages: tuple[str, ...]) -> tuple[str, TracebackType | None]:
+    """The last step of a traceback that is in *packages*, and its module; none if no step is."""
+    found: tuple[str, TracebackType | None] = ("", None)
     while traceback is not None:
         module = traceback.tb_frame.f_globals.get("__name__", "")
         if module.startswith(packages):
-            found = f"{module}.{traceback.tb_frame.f_code.co_qualname}"
+            found = (module, traceback)
         traceback = traceback.tb_next
     return found
