@@ -5,7 +5,9 @@
 Each message on the socket FD brings three pipes, which become standard input,
 output and error of a new child.  A fourth pipe takes the child's process id
 and, later, how it ended.  The child's id stays taken until the other side sends
-it back, so that killing its group can hit nobody else.
+it back, so that killing its group can hit nobody else.  When the socket is
+closed, whoever asked for the children is gone, however that came about: then
+those that are left are ended, with their groups.
 
 Limits are inherited, so whoever starts this sets them, once.  Starting a command
 from here costs a third of what it costs from a large process through a shell.
@@ -43,7 +45,7 @@ class Brood:
         signal.set_wakeup_fd(mouth)
 
     def serve(self) -> None:
-        """Make a child for every message until the socket is closed."""
+        """Make a child for every message until the socket is closed; then end all that are left."""
         while True:
             ready, _, _ = select.select([self._line.fileno(), self._ears], [], [])
             if self._ears in ready:
@@ -51,6 +53,7 @@ class Brood:
             for pid in list(self._tell):
                 self._tell_end(pid)
             if self._line.fileno() in ready and not self._heed():
+                self._end_all()
                 return
 
     def _heed(self) -> bool:
@@ -75,6 +78,12 @@ class Brood:
         for pipe in pipes:
             os.close(pipe)
 
+    def _end_all(self) -> None:
+        # The ids of those that have ended meanwhile are taken yet.
+        for pid in self._tell:
+            with suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
+
     def _tell_end(self, pid: int) -> None:
         # Without reaping it: see above.
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -94,7 +103,7 @@ def command(argv: list[str]) -> Birth:
     def start(pipes: list[int], _others: list[int]) -> int:
         moves = [(os.POSIX_SPAWN_DUP2, pipe, number) for number, pipe in enumerate(pipes)]
         # Python ignores this signal, and what it starts would too.
-        return os.posix_spawn(argv[0], argv, os.environ, file_actions=moves, setsid=True, setsigdef=[signal.SIGPIPE])
+        return os.posix_spawnp(argv[0], argv, os.environ, file_actions=moves, setsid=True, setsigdef=[signal.SIGPIPE])
 
     return start
 

@@ -56,7 +56,7 @@ class Nest:
             socket.send_fds(self._line, [message], pipes)
 
     def close(self) -> None:
-        """End it; its children live on."""
+        """End it, and its children with it."""
         with self._lock:
             self._closed = True
             self._line.close()

@@ -7,8 +7,9 @@ from typing import Final
 
 from kafka_conformance.connect import Connection
 
-# Processor seconds until the kernel ends an orphan: when the runner itself is
-# killed, a testee that hangs would otherwise spin for ever.
+# Processor seconds until the kernel ends a testee that nobody else does: one that
+# is left over when the runner and the process that made it (`brood.py`) are both
+# killed would otherwise spin for ever.
 ORPHAN_SECONDS: Final = 600
 
 

@@ -1,8 +1,10 @@
-"""How a testee's process comes to be: as a command of its own, or made by a process that is kept for that.
+"""How a testee's process comes to be: made by a process that is kept for that, or as a command of its own.
 
 Either way it leads a group of its own, so that its whole group can be killed,
-under limits that are set before anything of the testee runs.  For a testee that
-falls again and again the next process is started while the one before it works.
+under limits that are set before anything of the testee runs.  Who makes it
+outlives us for a moment, and ends it when we are killed (`brood.py`).  For a
+testee that falls again and again the next process is started while the one
+before it works.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 import threading
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from typing import IO, Final, Protocol
 
 from kafka_conformance import protocol
@@ -20,7 +23,7 @@ from kafka_conformance.connect import Connection
 from kafka_conformance.hatching import Hatched, Nest
 from kafka_conformance.limited import limited
 
-# Starts of a command before another process is kept for further ones, and before there are spares.
+# Starts before there are spares: most testees are never started again.
 FEW: Final = 3
 # Processes that are there before they are wanted.
 SPARES: Final = 2
@@ -99,6 +102,7 @@ class Starter:
         self._lock = threading.Lock()
         self._starts = self._users = 0
         self._nest: Nest | None = None
+        self._first: Nest | None = None
         self._spares: deque[Hatched] = deque()
         # What runs in a container is not ours to end by its process.
         self._hatches = sys.platform == "linux" and connection.local
@@ -118,15 +122,16 @@ class Starter:
     def _hatched(self) -> Hatched | None:
         with self._lock:
             self._starts += 1
-            # The first is a process of its own: most are never started again.
-            if not self._hatches or self._starts <= (1 if self._connection.nest else FEW):
+            if not self._hatches:
                 return None
+            if self._starts == 1 and self._connection.nest:
+                # Most are never started again: what forks would load the testee once more.
+                self._first = Nest(replace(self._connection, nest=False))
+                return _greeted(self._first.hatch())
             self._nest = self._nest or Nest(self._connection)
             wanted = 1 + (SPARES if self._starts > FEW else 0)
             while len(self._spares) < wanted:
-                self._spares.append(self._nest.hatch())
-                if not self._spares[-1].known:
-                    _ask_hello(self._spares[-1])
+                self._spares.append(_greeted(self._nest.hatch()))
             return self._spares.popleft()
 
     def join(self) -> None:
@@ -138,12 +143,21 @@ class Starter:
         """Say that one does no more; after the last, what is kept for further starts is ended."""
         with self._lock:
             self._users -= 1
-            if self._users or self._nest is None:
+            if self._users:
                 return
             while self._spares:
                 self._spares.popleft().abandon()
-            self._nest.close()
-            self._nest = None
+            for nest in (self._first, self._nest):
+                if nest is not None:
+                    nest.close()
+            self._first = self._nest = None
+
+
+def _greeted(hatched: Hatched) -> Hatched:
+    """With the question who it is on its way, unless that is known."""
+    if not hatched.known:
+        _ask_hello(hatched)
+    return hatched
 
 
 def _ask_hello(process: Process) -> None:

@@ -1,7 +1,9 @@
 """How testees come to be: a nest that forks them, and what it does when they end."""
 
 import os
+import select
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -10,7 +12,9 @@ import pytest
 from kafka_conformance import protocol
 from kafka_conformance.connect import MIB, Connection, connect
 from kafka_conformance.hatching import Hatched, Nest
-from kafka_conformance.starting import SPARES, Process, Started, Starter
+from kafka_conformance.process_group import usage
+from kafka_conformance.starting import FEW, SPARES, Process, Started, Starter
+from kafka_records import Batch, Record, encode
 
 CONNECTION = connect("miniature:crashes-on-a-tenth")
 
@@ -139,9 +143,9 @@ def test_limits_hold_for_what_a_nest_starts() -> None:
 def test_the_first_start_forks_nothing(starter: Starter) -> None:
     """A testee that never falls is started once, as a command; from the second start on it is forked."""
     first, second = starter.start("1"), starter.start("2")
-    assert isinstance(first, Started)
+    assert isinstance(first, Hatched)
     assert isinstance(second, Hatched)
-    assert second.known
+    assert [process.known for process in (first, second)] == [False, True]
     assert [end(process) for process in (first, second)] == [0, 0]
 
 
@@ -149,13 +153,15 @@ def test_a_command_has_spares_after_a_few_starts() -> None:
     """A command that falls again and again is there before it is wanted, and has been asked for its hello."""
     starter = Starter(Connection(name="echo", argv=("/bin/cat",)))
     starter.join()
-    started = [starter.start(str(number)) for number in range(5)]
+    started = [starter.start(str(number)) for number in range(FEW)]
+    assert not starter._spares
+    started += [starter.start(str(number)) for number in range(2)]
     spares = list(starter._spares)
     hello = protocol.request_line(protocol.HelloRequest())
 
-    assert [isinstance(process, Hatched) for process in started] == [False, False, False, True, True]
+    assert all(isinstance(process, Hatched) for process in started)
     assert all(os.read(process.stdout.fileno(), 99) == hello for process in started)
-    assert [end(process) for process in started] == [0] * 5
+    assert [end(process) for process in started] == [0] * (FEW + 2)
     assert len(spares) == SPARES
     starter.leave()
     assert not starter._spares
@@ -187,3 +193,55 @@ def test_the_nest_ends_with_its_last_user(starter: Starter) -> None:
 
     assert nest._popen.poll() is not None
     starter.join()
+
+
+# What a testee takes of the processor only if it does nothing else.
+SPUN_SECONDS = 0.1
+GONE_MS = 10_000
+# Has a testee started so often, says its process id, and waits to be killed.
+RUNNER = """
+import os, sys
+from kafka_conformance.connect import Connection, connect
+from kafka_conformance.starting import Starter
+kind, starts = sys.argv[1:]
+spins = Connection(name="spins", argv=(sys.executable, "-S", "-c", "while True: pass"))
+starter = Starter(spins if kind == "command" else connect("miniature:hangs-on-lz4"))
+starter.join()
+for number in range(int(starts)):
+    process = starter.start(str(number))
+os.write(process.stdin.fileno(), sys.stdin.buffer.readline())
+print(process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def spinning() -> bytes:
+    """A question that keeps the miniature busy for ever."""
+    record = Record(0, 1_700_000_000_000, b"key", b"value")
+    batch = Batch(magic=2, base_offset=0, last_offset=0, compression="lz4", max_timestamp=0, records=(record,))
+    return protocol.request_line(protocol.DecodeRequest(id="1", data=encode(batch)))
+
+
+@pytest.mark.parametrize(("kind", "starts"), [("command", 1), ("command", FEW + 2), ("miniature", 2)])
+def test_a_testee_ends_with_a_runner_that_is_killed(kind: str, starts: int) -> None:
+    """When the runner is ended by a signal that nobody can catch, a testee that spins is ended too, and at once."""
+    popen = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, kind, str(starts)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with popen as runner:
+        assert runner.stdin is not None
+        assert runner.stdout is not None
+        runner.stdin.write(spinning())
+        runner.stdin.flush()
+        pid = int(runner.stdout.readline())
+        testee = os.pidfd_open(pid)
+        poll = select.poll()
+        poll.register(testee, select.POLLIN)
+        while (used := usage(pid)) is not None and used.seconds < SPUN_SECONDS:
+            assert not poll.poll(10)
+        runner.kill()
+        ended = poll.poll(GONE_MS)
+        os.close(testee)
+
+    assert used is not None
+    assert ended
