@@ -250,6 +250,32 @@ def test_what_is_read_adds_up() -> None:
         read_fully(stream, LARGEST_ARRAY, room)
 
 
+# A frame that does not say its size: the magic, a descriptor of zeros, a window of 1 KiB.
+FRAME_OF_ANY_SIZE = bytes.fromhex("28b52ffd 00 00")
+
+
+def block_header(size: int, kind: int) -> bytes:
+    """The header of the last block of a zstd frame; kind 0 is raw, 2 compressed."""
+    return (size << 3 | kind << 1 | 1).to_bytes(3, "little")
+
+
+def test_a_raw_block_is_given_as_far_as_it_is_there() -> None:
+    """Of a raw block that the data end in, what is there is given, and the next call fails (ZST-07)."""
+    stream = open_stream("zstd", FRAME_OF_ANY_SIZE + block_header(100, 0) + b"some", 2, behaviour("4.4.0"))
+    assert stream.read(4) == b"some"
+    with pytest.raises(Thrown, match="IOException") as thrown:
+        stream.read(1)
+    assert thrown.value.rule == "ZST-07"
+
+
+def test_a_block_that_is_no_block() -> None:
+    """What cannot be decompressed is an error of its frame (ZST-05)."""
+    stream = open_stream("zstd", FRAME_OF_ANY_SIZE + block_header(4, 2) + b"\xff" * 4, 2, behaviour("4.4.0"))
+    with pytest.raises(Thrown, match="IOException") as thrown:
+        stream.read(1)
+    assert thrown.value.rule == "ZST-05"
+
+
 @pytest.mark.parametrize("release", ["4.4.0", "2.8.2"])
 def test_headers_of_nothing(release: str) -> None:
     """Millions of empty headers are skipped while a batch is kept, and too many for the heap if not (REC-15)."""

@@ -83,6 +83,7 @@ def packed(codec: int, payload: bytes) -> bytes:
     return raw_batch(payload, attributes=codec)
 
 
+@pytest.mark.no_cover
 @given(encoded())
 def test_valid_logs_are_covered_and_read_whole(data: bytes) -> None:
     """Every byte of a valid log belongs to one field, and none of them is unread."""
@@ -92,6 +93,7 @@ def test_valid_logs_are_covered_and_read_whole(data: bytes) -> None:
     assert [each for one in explanation.sections for each in one.fields if each.meaning.startswith("not read")] == []
 
 
+@pytest.mark.no_cover
 @given(nearly_valid())
 def test_lies_are_covered(nearly: tuple[bytes, str]) -> None:
     """Every byte of a log with one lie in it belongs to one field, and the error is that of `decode`."""
@@ -104,6 +106,7 @@ def test_any_bytes_are_covered(data: bytes) -> None:
     check(data)
 
 
+@pytest.mark.no_cover
 @given(st.data(), encoded().filter(bool))
 def test_mutated_logs_are_covered(data: st.DataObject, log: bytes) -> None:
     """A log with any bytes replaced, and its checksum right again, is covered."""

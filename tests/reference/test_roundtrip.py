@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,9 @@ from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, Compression
 from kafka_records.layout import BATCH_V2, MESSAGE_V0, MESSAGE_V1
 from kafka_records.varint import encode_varint
+
+# Thousands of inputs, and no line that only they reach: the tracer would triple their time.
+pytestmark = pytest.mark.no_cover
 
 ThreeWays = Callable[[bytes], tuple[Batch, ...]]
 
