@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import zstandard
 from tests.reference.append_cases import BATCH, MESSAGE_V1, NOW, RECORD, packed, records, wrapped
 
 from kafka_corpus.build import TIMESTAMP, put, raw_batch, raw_header, raw_message, raw_record, reseal
@@ -266,6 +267,14 @@ def test_a_raw_block_is_given_as_far_as_it_is_there() -> None:
     with pytest.raises(Thrown, match="IOException") as thrown:
         stream.read(1)
     assert thrown.value.rule == "ZST-07"
+
+
+def test_a_checksum_is_behind_the_last_block() -> None:
+    """A frame that says no size and has a checksum ends behind it, and the next one is read (ZST-05)."""
+    packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
+    frame = packer.compress(b"some") + packer.flush()
+    stream = open_stream("zstd", frame + frame, 2, behaviour("4.4.0"))
+    assert [stream.read(4), stream.read(4), stream.read(1)] == [b"some", b"some", None]
 
 
 def test_a_block_that_is_no_block() -> None:
