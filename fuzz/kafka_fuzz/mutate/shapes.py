@@ -31,6 +31,8 @@ HEADERS: Final[dict[str, tuple[Pair, ...]]] = {
     "null value": ((b"h", None), (b"g", b"")),
     "empty key": ((b"", b"1"),),
     "repeated": ((b"h", b"1"), (b"h", b"2")),
+    "repeated alike": ((b"h", b"1"), (b"h", b"1")),
+    "in no order": ((b"z", b"1"), (b"a", None), (b"m", b""), (b"b", b"2")),
     "not UTF-8": ((b"\xff\xfe", b"\x80"),),
     "long": ((b"k" * 64, b"v" * 64),),
     "many": tuple((b"h%d" % at, b"%d" % at) for at in range(70)),
@@ -64,13 +66,13 @@ def _plain_v2(magic: int, codec: str) -> bool:
 
 CONTENT: Final[dict[str, Fits]] = dict.fromkeys(("null", "empty", "text", "not UTF-8", *SIZES), _any)
 AXES: Final[dict[str, dict[str, Fits]]] = {
-    "records": {"none": _plain_v2, "one": _any, "two": _several, "three": _several, "many": _several},
+    "records": {"none": _v2, "one": _any, "two": _several, "three": _several, "many": _several},
     "key": CONTENT,
     "value": CONTENT,
     "headers": dict.fromkeys(HEADERS, _v2),
     "timestamp": {
         **dict.fromkeys(("equal", "rising", *TIMES, "append"), _timed),
-        **dict.fromkeys(("falling", "far apart"), _several),
+        **dict.fromkeys(("falling", "far apart", "none later", "append in one second"), _several),
     },
     "offset": {**dict.fromkeys(("rising", *BASE_OFFSETS), _any), "gaps": _several, "gap at the end": _v2},
     "producer": dict.fromkeys(("idempotent", "transactional", "largest", "horizon", "leader epoch"), _v2),
@@ -119,7 +121,7 @@ def draw_shape(rng: Random, magic: int, codec: str, axis: str, level: str) -> Sh
     count = COUNTS[levels["records"]]
     if (magic < 2 and codec == "none") or axis == "control":
         count = 1
-    elif level in ("falling", "far apart", "gaps") and count < 2:
+    elif level in ("falling", "far apart", "none later", "append in one second", "gaps") and count < 2:
         count = 2
     shape = Shape(
         offsets=draw_offsets(rng, levels["offset"], count),
@@ -138,7 +140,7 @@ def finished(rng: Random, shape: Shape, levels: dict[str, str]) -> Shape:
     shape.last_offset = shape.offsets[-1] if shape.offsets else start + 9
     if levels["offset"] == "gap at the end":
         shape.last_offset += rng.choice((1, 1000))
-    shape.append = levels["timestamp"] == "append"
+    shape.append = levels["timestamp"].startswith("append")
     produced(rng, shape, levels["producer"])
     if levels["control"]:
         key, value = MARKERS[levels["control"]]
@@ -179,6 +181,10 @@ def draw_timestamps(rng: Random, level: str, count: int) -> list[int]:
             return [(0, INT64_MAX, now)[index % 3] for index in range(count)]
         case "equal":
             return [now] * count
+        case "none later":
+            return [now, *[NO_TIMESTAMP] * (count - 1)]
+        case "append in one second":
+            now -= now % 1000
     return [now + index * 5 for index in range(count)]
 
 

@@ -12,6 +12,7 @@ from kafka_records import Batch
 from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN
 from kafka_records.primitives import wrap_int64
 
+NEGATIVE = {"minus one": -1, "smallest": -INT32_MAX - 1}
 EDGES_64 = {"smallest": INT64_MIN, "minus one": -1, "zero": 0, "largest": INT64_MAX}
 EDGES_32 = {"smallest": -INT32_MAX - 1, "minus one": -1, "zero": 0, "largest": INT32_MAX}
 EDGES_16 = {"smallest": -(2**15), "minus one": -1, "zero": 0, "largest": 2**15 - 1}
@@ -68,11 +69,17 @@ def record_count_too_low(spot: Spot) -> bytes:
     "HDR-15",
     field="record_count",
     kinds=("malformed", "truncated", "corrupt"),
-    variants={"minus one": -1, "smallest": -INT32_MAX - 1},
+    variants=NEGATIVE,
 )
 def record_count_negative(spot: Spot) -> bytes:
     """The record count is below zero."""
     return resealed(spot, record_count=spot.value)
+
+
+@lie("HDR-15", codecs=PLAIN, field="record_count", kinds=("malformed", "truncated", "corrupt"), variants=NEGATIVE)
+def record_count_negative_of_nothing(spot: Spot) -> bytes:
+    """The record count is below zero, and no records follow."""
+    return seal_batch({**spot.base.header, "record_count": spot.value}, b"")
 
 
 @lie("HDR-16", field="record_count", verdict="acceptable", kinds=UNPACKED)
@@ -86,6 +93,14 @@ def last_offset_delta_at_an_edge(spot: Spot) -> Told:
     """The last offset is not that of the last record, as after compaction."""
     last = wrap_int64(spot.base.batch.base_offset + spot.value)
     return changed(spot, {"last_offset_delta": spot.value}, last_offset=last)
+
+
+@lie("HDR-09", "HDR-26", codecs=PLAIN, field="last_offset_delta", verdict="acceptable", kinds=BROKEN)
+def last_offset_wraps(spot: Spot) -> Told:
+    """A batch without records reaches beyond the last offset that there is; no real log comes there."""
+    header = {**spot.base.header, "base_offset": INT64_MAX, "last_offset_delta": 1, "record_count": 0}
+    batch = replace(spot.base.batch, base_offset=INT64_MAX, last_offset=INT64_MIN, records=())
+    return Told(seal_batch(header, b""), (batch,))
 
 
 @lie("TIM-01", field="base_timestamp", variants=EDGES_64)

@@ -43,6 +43,12 @@ def header_count_too_high(spot: Spot) -> bytes:
     return told_headers(spot, index, count + spot.value, header_bytes(spot.base, index))
 
 
+@lie("REC-15", "REC-20", nesting="record", field="header.value_length", kinds=CLAIM, variants={"largest": INT32_MAX})
+def header_value_length_leads_back(spot: Spot) -> bytes:
+    """A header value's length, a null by another negative, leads back to its header, and the count is too large."""
+    return told_headers(spot, any_record(spot), spot.value, b"\0\3")
+
+
 @lie("REC-15", nesting="record", field="header_count", kinds=CLAIM, variants={"large": 2**20, "largest": INT32_MAX})
 def header_count_claims(spot: Spot) -> bytes:
     """A record promises as many headers as would take all memory."""

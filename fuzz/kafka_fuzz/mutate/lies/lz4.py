@@ -16,6 +16,14 @@ from kafka_records.constants import Compression
 LZ4: Final[tuple[Compression, ...]] = ("lz4",)
 lz4_lie = partial(lie, magics=ALL, codecs=LZ4, nesting="stream")
 MAGIC = LZ4_HEADER[:4]
+SKIPPABLE = b"\x50\x2a\x4d\x18\4\0\0\0skip"
+STORED_NOTHING = (1 << 31).to_bytes(4, "little")
+# A token of four literals and a match, or what should follow it, broken.
+IMPOSSIBLE = {
+    "before the start": bytes.fromhex("1461050050626364656600"),
+    "at itself": bytes.fromhex("1461000050626364656600"),
+    "cut": bytes.fromhex("f061"),
+}
 FLG, BD = 0x60, 0x40
 
 
@@ -60,7 +68,12 @@ def lz4_header_checksum_right_in_v0(spot: Spot) -> bytes:
     "LZ4-18",
     field="header",
     kinds=STREAM,
-    variants={"magic": b"\x02\x21\x4c\x18", "empty": b"", "cut": LZ4_HEADER[:5]},
+    variants={
+        "magic": b"\x02\x21\x4c\x18",
+        "empty": b"",
+        "cut": LZ4_HEADER[:5],
+        "skippable": SKIPPABLE + LZ4_HEADER,
+    },
 )
 def lz4_header_missing(spot: Spot) -> bytes:
     """The stream does not begin with an lz4 frame header."""
@@ -79,6 +92,12 @@ def lz4_header_missing(spot: Spot) -> bytes:
 def lz4_flags_refused(spot: Spot) -> bytes:
     """An lz4 frame's flags ask for what Kafka's reader refuses."""
     return frame(spot, header(spot.base.magic, flg=spot.value))
+
+
+@lz4_lie("LZ4-02", field="flg", kinds=STREAM, variants={"zero": 0, "one": 1})
+def lz4_dictionary_named(spot: Spot) -> bytes:
+    """An lz4 frame names the dictionary that it needs."""
+    return frame(spot, header(spot.base.magic, 0x61, BD, spot.value.to_bytes(4, "little")))
 
 
 @lz4_lie("LZ4-04", field="bd", kinds=STREAM, variants={"three": 0x30, "reserved": 0x41, "sign": 0xC0})
@@ -138,7 +157,13 @@ def with_block_checksum(spot: Spot, wrong: int) -> bytes:
     return with_stream(spot.base, header(spot.base.magic, 0x70) + written + LZ4_END_MARK)
 
 
-@lz4_lie("LZ4-12", field="tail", kinds=STREAM, variants={"zero": b"", "three": bytes(3)})
+@lz4_lie("LZ4-10", "LZ4-12", field="block_checksum", kinds=STREAM, variants={"zero": 0, "three": 3})
+def lz4_block_checksum_missing(spot: Spot) -> bytes:
+    """An lz4 frame promises a checksum behind each block, and ends before it is over."""
+    return frame(spot, header(spot.base.magic, 0x70), bytes(spot.value))
+
+
+@lz4_lie("LZ4-12", field="tail", kinds=STREAM, variants={"zero": b"", "one": bytes(1), "three": bytes(3)})
 def lz4_end_mark_missing(spot: Spot) -> bytes:
     """An lz4 frame has no EndMark."""
     return frame(spot, header(spot.base.magic), spot.value)
@@ -162,6 +187,25 @@ def lz4_block_size_wrong(spot: Spot) -> bytes:
     block = block_of(spot.base.payload)
     size = len(block) + len(LZ4_END_MARK) + 1 if spot.value == 1 else spot.value
     return with_stream(spot.base, header(spot.base.magic) + size.to_bytes(4, "little") + block + LZ4_END_MARK)
+
+
+@lz4_lie("LZ4-11", "CMP-04", field="block", kinds=STREAM, variants=IMPOSSIBLE)
+def lz4_block_impossible(spot: Spot) -> bytes:
+    """An lz4 block copies from where nothing is, or ends inside a sequence."""
+    block = len(spot.value).to_bytes(4, "little") + spot.value
+    return with_stream(spot.base, header(spot.base.magic) + block + LZ4_END_MARK)
+
+
+@lz4_lie(
+    "LZ4-13",
+    field="tail",
+    verdict="acceptable",
+    kinds=STREAM,
+    variants={"instead": STORED_NOTHING, "before": STORED_NOTHING + LZ4_END_MARK},
+)
+def lz4_stored_block_of_nothing(spot: Spot) -> bytes:
+    """A stored lz4 block of no bytes stands at the end, and Kafka takes it for the EndMark."""
+    return frame(spot, header(spot.base.magic), spot.value)
 
 
 @lz4_lie("LZ4-11", field="block")

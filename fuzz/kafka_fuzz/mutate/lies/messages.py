@@ -58,12 +58,15 @@ def body_of(message: Message, field: str, length: int, content: bytes = b"") -> 
     magics=LEGACY,
     nesting="record",
     field=LENGTHS,
-    variants={"minus two": -2, "smallest": -INT32_MAX - 1},
+    variants={"minus two": -2, "smallest": -INT32_MAX - 1, "back": 0},
 )
 def message_null_by_another_negative(spot: Spot) -> Told:
-    """A length below -1 is null as well."""
+    """A length below -1 is null as well, also the one that leads back to where the message begins."""
     index, message = any_message(spot)
-    data = with_message(spot.base, index, seal_message(message, body_of(message, spot.field, spot.value)))
+    length = spot.value or -len(seal_message(message, body_of(message._replace(value=b""), spot.field, 0)))
+    if not spot.value and spot.field == "key_length":
+        length += len(sized(b""))  # the value's length is behind it
+    data = with_message(spot.base, index, seal_message(message, body_of(message, spot.field, length)))
     return read_as(spot.base, index, changed(spot, index, None), data)
 
 

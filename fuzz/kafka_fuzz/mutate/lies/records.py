@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_fuzz.mutate.bases import Base, framed
-from kafka_fuzz.mutate.lies.table import BROKEN, CLAIM, UNPACKED, Spot, Told, lie
+from kafka_fuzz.mutate.lies.table import BROKEN, CLAIM, PLAIN, UNPACKED, Spot, Told, lie
 from kafka_fuzz.mutate.packing import pack
 from kafka_fuzz.mutate.sealing import seal_batch, varint, varlong
 from kafka_records import Record
@@ -95,6 +95,14 @@ def record_length_too_large(spot: Spot) -> bytes:
 def record_length_claims(spot: Spot) -> bytes:
     """A record's length claims as many bytes as would take all memory."""
     return with_length(spot, any_record(spot), spot.value)
+
+
+@lie("HDR-13", "REC-11", codecs=PLAIN, nesting="record", field="value_length", kinds=CLAIM)
+def value_length_leads_back(spot: Spot) -> bytes:
+    """A value's length, null as every negative is, leads back over its record, and the count is too large."""
+    # One byte further back is the end of the count, a zero: as many headers, and then the record again.
+    record = b"\x0c\0\0\0\1\x0d\0"
+    return seal_batch({**spot.base.header, "record_count": 0x7FFFFF00}, record)
 
 
 @lie(

@@ -31,6 +31,7 @@ GZIP: Final[tuple[Compression, ...]] = ("gzip",)
 SNAPPY: Final[tuple[Compression, ...]] = ("snappy",)
 gzip_lie = partial(lie, magics=ALL, codecs=GZIP, nesting="stream")
 snappy_lie = partial(lie, magics=ALL, codecs=SNAPPY, nesting="stream")
+CLAIMS: Final = {"by one": 1, "large": 2**24, "GiB": 2**30, "largest": 2**31 - 1, "unsigned": 2**32 - 1}
 
 
 def with_stream(base: Base, stream: bytes) -> bytes:
@@ -149,6 +150,44 @@ def gzip_bytes_behind(spot: Spot) -> bytes:
     return with_stream(spot.base, gzip_member(spot.base.payload) + bytes(spot.value))
 
 
+@gzip_lie(
+    "GZP-03",
+    field="tail",
+    verdict="acceptable",
+    kinds=STREAM,
+    variants={"two": GZIP_HEADER[:2], "header": GZIP_HEADER, "eighteen": gzip_member(b"")[:18]},
+)
+def gzip_start_of_a_member_behind(spot: Spot) -> bytes:
+    """The start of a second member follows, too short for a whole one, and Kafka ignores it."""
+    return with_stream(spot.base, gzip_member(spot.base.payload) + spot.value)
+
+
+@gzip_lie(
+    "GZP-06",
+    "GZP-05",
+    field="header",
+    kinds=STREAM,
+    variants={"name": (8, b"name"), "comment": (16, b""), "extra": (4, b"\xff\xff"), "checksum": (2, b"\0")},
+)
+def gzip_header_field_cut_short(spot: Spot) -> bytes:
+    """An optional field of a gzip header never ends, and nothing follows it."""
+    flags, fields = spot.value
+    return with_stream(spot.base, GZIP_HEADER[:3] + bytes((flags,)) + GZIP_HEADER[4:] + fields)
+
+
+@gzip_lie(
+    "GZP-06",
+    field="header",
+    verdict="acceptable",
+    kinds=STREAM,
+    variants={"bit 5": 0x20, "bit 6": 0x40, "bit 7": 0x80, "all": 0xE0},
+)
+def gzip_reserved_flags_set(spot: Spot) -> bytes:
+    """Flags of a gzip header that mean nothing are set, and Kafka ignores them."""
+    member = gzip_member(spot.base.payload)
+    return with_stream(spot.base, member[:3] + bytes((spot.value,)) + member[4:])
+
+
 @gzip_lie("GZP-01", field="stream", kinds=STREAM, variants={"zlib": 1, "raw": 0})
 def gzip_without_gzip(spot: Spot) -> bytes:
     """The stream is zlib's, or bare deflate."""
@@ -214,15 +253,25 @@ def snappy_block_length_reversed(spot: Spot) -> bytes:
     "SNP-02",
     field="claim",
     kinds=(*STREAM, "limit"),
-    variants={"by one": 1, "large": 2**24, "largest": 2**31 - 1, "unsigned": 2**32 - 1},
+    variants=CLAIMS,
 )
 def snappy_claim_wrong(spot: Spot) -> bytes:
     """A snappy block claims to hold more bytes than it does."""
+    block = claiming(spot)
+    return with_stream(spot.base, XERIAL_HEADER + len(block).to_bytes(4, "big") + block)
+
+
+def claiming(spot: Spot) -> bytes:
+    """A raw block that claims to hold so many bytes."""
     plain = spot.base.payload
     body: bytes = snappy.compress(plain)[len(encode_unsigned(len(plain))) :]
-    claim = len(plain) + 1 if spot.value == 1 else spot.value
-    block = encode_unsigned(claim) + body
-    return with_stream(spot.base, XERIAL_HEADER + len(block).to_bytes(4, "big") + block)
+    return encode_unsigned(len(plain) + 1 if spot.value == 1 else spot.value) + body
+
+
+@snappy_lie("SNP-02", "CMP-10", field="claim", kinds=(*STREAM, "limit"), variants=CLAIMS)
+def snappy_raw_claim_wrong(spot: Spot) -> bytes:
+    """A snappy stream is one raw block, which claims to hold more bytes than it does."""
+    return with_stream(spot.base, claiming(spot))
 
 
 @snappy_lie("SNP-08", field="stream", kinds=STREAM, variants={"inside": 0, "by one": -1})

@@ -44,6 +44,18 @@ def zstd_bytes_behind(spot: Spot) -> bytes:
     return with_stream(spot.base, pack("zstd", spot.base.payload, 2) + spot.value)
 
 
+@zstd_lie(
+    "ZST-04",
+    field="tail",
+    verdict="acceptable",
+    kinds=STREAM,
+    variants={"one": MAGIC[:1], "two": MAGIC[:2], "three": MAGIC[:3]},
+)
+def zstd_part_of_a_magic_behind(spot: Spot) -> bytes:
+    """The start of a magic follows a zstd frame."""
+    return with_stream(spot.base, pack("zstd", spot.base.payload, 2) + spot.value)
+
+
 @zstd_lie("ZST-02", field="stream", variants={"halves": 0, "empty first": 1, "empty last": 2})
 def zstd_of_two_frames(spot: Spot) -> bytes:
     """A zstd stream has two frames, which are one stream."""
@@ -92,19 +104,36 @@ def zstd_checksum_wrong(spot: Spot) -> bytes:
 
 
 @zstd_lie(
-    "ZST-06", field="content_size", kinds=(*STREAM, "limit"), variants={"by one": 1, "large": 2**30, "largest": 2**63}
+    "ZST-06",
+    field="content_size",
+    kinds=(*STREAM, "limit"),
+    variants={"by one": 1, "one less": -1, "zero": 0, "large": 2**30, "largest": 2**63},
 )
 def zstd_content_size_wrong(spot: Spot) -> bytes:
     """A zstd frame says another size than it has."""
     plain = spot.base.payload
-    size = len(plain) + 1 if spot.value == 1 else spot.value
+    size = len(plain) + spot.value if abs(spot.value) == 1 else spot.value
     return with_stream(spot.base, raw_frame(plain, 0xC0, b"\x58" + size.to_bytes(8, "little")))
 
 
-@zstd_lie("ZST-08", field="window", kinds=(*STREAM, "limit"), variants={"by one": 0x89, "largest": 0xFF})
+@zstd_lie(
+    "ZST-08", field="window", kinds=(*STREAM, "limit"), variants={"by one": 0x89, "two GiB": 0xA8, "largest": 0xFF}
+)
 def zstd_window_too_large(spot: Spot) -> bytes:
     """A zstd frame asks for a window of more than 128 MiB."""
     return with_stream(spot.base, raw_frame(spot.base.payload, 0x00, bytes((spot.value,))))
+
+
+@zstd_lie(
+    "ZST-08",
+    "ZST-06",
+    field="content_size",
+    kinds=(*STREAM, "limit"),
+    variants={"256 MiB": 2**28, "largest": 2**32 - 1},
+)
+def zstd_single_segment_claims(spot: Spot) -> bytes:
+    """A zstd frame is one segment, and says that it is larger than any window."""
+    return with_stream(spot.base, raw_frame(spot.base.payload, 0xA0, spot.value.to_bytes(4, "little")))
 
 
 @zstd_lie("ZST-09", field="dictionary", kinds=STREAM)
