@@ -34,7 +34,7 @@ from kafka_fuzz.campaign.pool import of_others, some
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.finds import FindStore, folder_of, put
-from kafka_fuzz.mutate import Mutant, corpus_seeds
+from kafka_fuzz.mutate import Mutant, own_seeds
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.reduce import NotShown
 from kafka_records import LogState
@@ -104,7 +104,11 @@ class Turns:
         magics = (2,) if behaviour(self.release).produce[0] > 2 else (0, 1, 2)
         kept = [self.corpus.data(entry) for entry in self.corpus.entries.values() if entry.size <= LONGEST]
         others = [path.read_bytes() for path in some(rng, of_others(self.corpus), MOST_SEEDS)]
-        seeds = (*corpus_seeds(), *some(rng, kept, MOST_SEEDS), *(data for data in others if len(data) <= LONGEST))
+        seeds = (
+            *(self.asked.cases or own_seeds()),
+            *some(rng, kept, MOST_SEEDS),
+            *(data for data in others if len(data) <= LONGEST),
+        )
         return Payloads(rng, seeds, magics=magics, profile=self.asked.profile)
 
     def _oracle(self, rng: Random) -> Oracle:

@@ -27,8 +27,8 @@ FOLDER: Final = "finds"
 FIND: Final = "find.json"
 INPUT: Final = "input.bin"
 LOCK: Final = ".lock"
-# One name may be a target in process and a testee, too.
-Asked = Literal["", "differential"]
+# One name may be a target in process and a testee, too, which reads and writes.
+Asked = Literal["", "differential", "encode"]
 
 
 class Find(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,7 +43,8 @@ class Find(msgspec.Struct, frozen=True, omit_defaults=True):
         version: of the target.
         seconds: CPU-seconds of the target's process when it was first seen.
         count: how often it was seen, by this process or those before it.
-        asked: `differential` where the target was a testee in a process of its own.
+        asked: `differential` where the target was a testee in a process of its own; `encode` where that was to write
+            a batch, which the input is as JSON.
     """
 
     key: str

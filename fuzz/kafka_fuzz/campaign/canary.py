@@ -78,7 +78,9 @@ def singers_of(target: str) -> list[Singer]:
     """Whose canaries say something about *target*."""
     from kafka_fuzz.campaign.rounds import found_by
 
-    return [(name, "" if name == target else "differential") for name in found_by(target)]
+    kind = target.partition(":")[0]
+    asked: Asked = "encode" if kind == "encode" else "differential" if kind == "differential" else ""
+    return [(name, asked) for name in found_by(target)]
 
 
 def singer_of(rule: Known) -> Singer:

@@ -54,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cpu_seconds=given.cpu,
         profile=given.profile,
         engine=given.engine,
+        blind=given.blind,
     )
     try:
         report = runner_of(asked.target)(asked, Teller())
@@ -77,6 +78,7 @@ def parsed(arguments: Sequence[str] | None) -> Namespace:
     parser.add_argument("--cpu", type=float, default=20.0)
     parser.add_argument("--profile", default="mixed")
     parser.add_argument("--engine", default="own", choices=["own", "atheris"])
+    parser.add_argument("--blind", action="store_true")
     return parser.parse_args(arguments)
 
 

@@ -29,7 +29,7 @@ from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, repor
 from kafka_fuzz.campaign.store import FOLDER, Corpus
 from kafka_fuzz.differential import Differential, Judgement, Testee
 from kafka_fuzz.finds import FindStore, put
-from kafka_fuzz.mutate import Mutant, corpus_seeds, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 
 FALLEN: Final = "differential.json"
 MOST_SEEDS: Final = 2000
@@ -98,9 +98,10 @@ class Rounds:
         kept = [
             path.read_bytes() for path in (entries if len(entries) < MOST_SEEDS else rng.sample(entries, MOST_SEEDS))
         ]
-        untried = [*corpus_seeds(), *kept]
+        cases = self.asked.cases
+        untried = [*cases, *kept]
         rng.shuffle(untried)
-        self.seeds += [*own_seeds(), *corpus_seeds(), *kept]
+        self.seeds += [*own_seeds(), *cases, *kept]
         while True:
             if untried and rng.random() < AS_THEY_ARE:
                 yield as_it_is(untried.pop())

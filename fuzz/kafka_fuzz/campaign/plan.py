@@ -8,19 +8,24 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from kafka_fuzz.campaign.canary import STATE
+from kafka_fuzz.campaign.differential import ready
 from kafka_fuzz.campaign.in_process import NAMES
-from kafka_fuzz.campaign.rounds import KINDS, Engine, RoundReport
+from kafka_fuzz.campaign.rounds import KINDS, OF_TESTEES, Engine, RoundReport
 from kafka_fuzz.finds import put
 
 LOG: Final = "log.ndjson"
 CAMPAIGN: Final = "campaign.json"
 LOCK: Final = "lock"
+ALL: Final = "all"
+# What has to be installed for a target in process.
+NEEDS: Final = {"kafka-python": ("kafka",), "aiokafka-pure": ("aiokafka",), "aiokafka": ("aiokafka",)}
 # CPU-seconds of a round: half of what there is to find shows in the first second, nine tenths in ten.
 ROUND_SECONDS: Final = 30.0
 LEAST_ROUND: Final = 1.0
@@ -38,6 +43,7 @@ class Plan:
         seed: of the campaign; None for the one that the folder remembers.
         profile, engine: as in `Round`.
         round_seconds: of the processor, for each round; None for what fits *seconds*.
+        blind: whether to leave out the corpus, as who wants to know what the mutators find does.
     """
 
     targets: tuple[str, ...]
@@ -48,6 +54,7 @@ class Plan:
     profile: str = "mixed"
     engine: Engine = "own"
     round_seconds: float | None = None
+    blind: bool = False
 
     def each(self) -> float:
         """CPU-seconds of a round: every target has its turn, more than once if there is time."""
@@ -112,7 +119,21 @@ def read_log(directory: Path) -> Iterator[RoundReport]:
 
 def unknown_targets(names: Sequence[str]) -> list[str]:
     """Those of *names* that no target has."""
-    return [name for name in names if name not in NAMES and name.partition(":")[0] not in KINDS]
+    return [name for name in names if name not in (*NAMES, ALL) and name.partition(":")[0] not in KINDS]
+
+
+def expanded(names: Sequence[str]) -> tuple[str, ...]:
+    """*names*, each once, with everything that can run here in the place of `all`."""
+    return tuple(dict.fromkeys(each for name in names for each in (everything() if name == ALL else (name,))))
+
+
+def everything() -> Iterator[str]:
+    """The reference's promises, Python codecs that are installed, and the known testees that can run here."""
+    for name in NAMES:
+        if all(find_spec(package) for package in NEEDS.get(name, ())):
+            yield name
+    if next(ready(), None) is not None:
+        yield from OF_TESTEES
 
 
 @contextmanager

@@ -25,6 +25,7 @@ class Pool:
         seeds: wire bytes that are mutated.
         untried: those to run as they are, the next one last.
         is_whole: whether the corpus' cases and other targets' inputs are among them.
+        is_blind: whether the cases are left out.
     """
 
     corpus: Corpus
@@ -32,6 +33,7 @@ class Pool:
     seeds: list[bytes] = field(default_factory=list)
     untried: list[bytes] = field(default_factory=list)
     is_whole: bool = False
+    is_blind: bool = False
 
     def add(self, entries: list[Entry]) -> None:
         """More seeds."""
@@ -42,15 +44,15 @@ class Pool:
         if self.is_whole:
             return
         self.is_whole = True
-        cases = corpus_seeds()
+        cases = () if self.is_blind else corpus_seeds()
         self.seeds += cases
         self.untried += [*cases, *(path.read_bytes() for path in some(self.rng, of_others(self.corpus), MOST))]
         self.rng.shuffle(self.untried)
 
 
-def pool_of(corpus: Corpus, rng: Random) -> Pool:
+def pool_of(corpus: Corpus, rng: Random, *, blind: bool = False) -> Pool:
     """The pool of one round, as far as it can be had at once."""
-    pool = Pool(corpus, rng, [*own_seeds()])
+    pool = Pool(corpus, rng, [*own_seeds()], is_blind=blind)
     pool.add(some(rng, list(corpus.entries.values()), MOST))
     return pool
 

@@ -29,13 +29,17 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from kafka_fuzz.mutate.seeds import corpus_seeds
+
 Engine = Literal["own", "atheris"]
 
-# `differential:A,B` (or without names) and `broker:RELEASE`; every other name is a target in process.
+# `differential:A,B` and `encode:A,B` (or without names) and `broker:RELEASE`; every other name is a target in process.
 KINDS: Final = {
     "differential": "kafka_fuzz.campaign.differential:run_round",
+    "encode": "kafka_fuzz.campaign.encoding:run_round",
     "broker": "kafka_fuzz.broker_target:run_round",
 }
+OF_TESTEES: Final = ("differential", "encode")
 IN_PROCESS: Final = "kafka_fuzz.campaign.zygote:run_round"
 
 
@@ -50,6 +54,7 @@ class Round(msgspec.Struct, frozen=True):
         cpu_seconds: how long it may take, of the processor.
         profile: of the mutators, or `mixed` for all of them, each as often as `mutate.SHARES` says.
         engine: what drives targets in process.
+        blind: whether to start from nothing that the cases of the corpus hold.
     """
 
     target: str
@@ -59,6 +64,12 @@ class Round(msgspec.Struct, frozen=True):
     cpu_seconds: float = 20.0
     profile: str = "mixed"
     engine: Engine = "own"
+    blind: bool = False
+
+    @property
+    def cases(self) -> tuple[bytes, ...]:
+        """Inputs of the corpus to start from, and to run as they are."""
+        return () if self.blind else corpus_seeds()
 
     @property
     def stream(self) -> str:
@@ -146,7 +157,7 @@ def runner_of(target: str) -> RunRound:
 
 def found_by(target: str) -> tuple[str, ...]:
     """The names that finds of *target* have: those of its testees, where it asks several."""
-    if target.partition(":")[0] != "differential":
+    if target.partition(":")[0] not in OF_TESTEES:
         return (target,)
     from kafka_fuzz.campaign.differential import testees_of
 

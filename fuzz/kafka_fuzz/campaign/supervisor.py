@@ -182,7 +182,7 @@ class Campaign:
         self._turns[target] += 1
         plan = self.plan
         seconds = max(min(plan.each(), self.left), LEAST)
-        asked = Round(target, plan.directory, self.memory.seed, number, seconds, plan.profile, plan.engine)
+        asked = Round(target, plan.directory, self.memory.seed, number, seconds, plan.profile, plan.engine, plan.blind)
         self.running.append(Running(asked, self._heard))
 
     def _listen(self) -> None:

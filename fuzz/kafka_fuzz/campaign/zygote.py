@@ -282,7 +282,7 @@ def prepared(asked: Round, tell: Tell) -> Zygote:
         Loops(target.packages),
         corpus,
         FindStore(asked.directory, asked.target),
-        pool_of(corpus, Random(asked.stream)),
+        pool_of(corpus, Random(asked.stream), blind=asked.blind),
     )
     zygote.learn_loops()
     return zygote

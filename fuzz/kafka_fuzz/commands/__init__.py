@@ -22,6 +22,7 @@ class LateFuzz(Late):
         "bench": ("kafka_fuzz.commands.bench:bench", "Compare the profiles: buckets, lines, executions."),
         "triage": ("kafka_fuzz.commands.triage:triage", "Fold, reduce and draft what campaigns found."),
         "corpus": ("kafka_fuzz.commands.corpus:corpus", "Ask testees the corpus: what cases show is no news."),
+        "recall": ("kafka_fuzz.commands.recall:recall", "Say how much of what the corpus shows was found."),
         "known": ("kafka_fuzz.commands.known:known", "Accept finds as known, with the reason."),
         "report": ("kafka_fuzz.commands.report:report", "Write a campaign as pages and files."),
         "promote": ("kafka_fuzz.commands.promote:promote_command", "Make finds cases of the corpus."),

@@ -41,6 +41,8 @@ def minimise(
     """
     found = given_find(given, directory)
     asked = target or (found.find.outcome.target if found.find else None)
+    if found.find is not None and found.find.asked == "encode":
+        raise click.UsageError("a batch that was to be written is as small as it gets")
     if asked is None:
         raise click.UsageError("--target says whom to ask about a file")
     try:

@@ -12,20 +12,19 @@ import click
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.hostile import printable
-from kafka_fuzz.campaign.plan import Plan, alone, unknown_targets
-from kafka_fuzz.campaign.rounds import Progress
+from kafka_fuzz.campaign.plan import ALL, Plan, alone, expanded, unknown_targets
+from kafka_fuzz.campaign.rounds import OF_TESTEES, Progress
 from kafka_fuzz.campaign.screen import screen, told
 from kafka_fuzz.campaign.supervisor import Campaign
 from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.outcome import severity
 
-DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-python"
 MOST_SHOWN: Final = 40
 
 
 @click.command()
-@click.option("--targets", default=DEFAULT, show_default=True, help="Names, with commas between them.")
+@click.option("--targets", default=ALL, show_default=True, help="Names, with commas between them.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long, by the clock.  [default: 1]")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="The same in seconds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rounds at a time.")
@@ -34,6 +33,7 @@ MOST_SHOWN: Final = 40
 @click.option("--profile", type=click.Choice(["mixed", *PROFILES]), default="mixed", show_default=True)
 @click.option("--engine", type=click.Choice(["own", "atheris"]), default="own", show_default=True)
 @click.option("--round", "round_seconds", type=click.FloatRange(min=0.1), help="CPU-seconds of a round.")
+@click.option("--blind", is_flag=True, help="Leave out the cases of the corpus, as for `fuzz recall`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.pass_context
 def run(
@@ -47,17 +47,20 @@ def run(
     profile: str,
     engine: Any,
     round_seconds: float | None,
+    blind: bool,
     as_json: bool,
 ) -> None:
     """Fuzz targets until the time is over, and say what is new.
 
+    `all` is everything that can run here but brokers.
     Targets in process: reference, roundtrip, explain, append, convert,
     decompress, kafka-python, aiokafka-pure, aiokafka (compiled; it may crash).
-    With processes of their own: differential:A,B and broker:RELEASE; because
+    With processes of their own: differential:A,B (what testees read), encode:A,B
+    (what they write) and broker:RELEASE; because
     of their commas, several targets are best put in by several names with +,
     as in --targets reference+differential:reference,aiokafka.
     """
-    names = tuple(dict.fromkeys(split(targets)))
+    names = tuple(split(targets))
     wrong = unknown_targets(names)
     if wrong or not names:
         raise click.UsageError(f"there is no target {', '.join(map(repr, wrong)) or 'named'}")
@@ -66,7 +69,7 @@ def run(
     if engine == "atheris" and find_spec("atheris") is None:
         raise click.UsageError("atheris is not installed: pip install 'kafkaproof[fuzz]'; --engine own needs nothing")
     spent = seconds or (minutes or 1.0) * 60
-    plan = Plan(names, directory.resolve(), spent, jobs, seed, profile, engine, round_seconds)
+    plan = Plan(expanded(names), directory.resolve(), spent, jobs, seed, profile, engine, round_seconds, blind)
     campaign = ran(plan)
     say(campaign, as_json=as_json)
     ctx.exit(exit_code(campaign))
@@ -77,12 +80,14 @@ def split(text: str) -> list[str]:
 
     >>> split("reference,kafka-python"), split("reference+differential:a,b"), split("differential:a,b")
     (['reference', 'kafka-python'], ['reference', 'differential:a,b'], ['differential:a,b'])
+    >>> split("reference,encode:a,b+differential")
+    ['reference', 'encode:a,b', 'differential']
     """
     names: list[str] = []
     for part in text.split("+"):
-        before, kind, rest = part.partition("differential:")
-        names += [name.strip() for name in before.split(",")]
-        names.append(kind + rest)
+        at = min((found for kind in OF_TESTEES if (found := part.find(f"{kind}:")) >= 0), default=len(part))
+        names += [name.strip() for name in part[:at].split(",")]
+        names.append(part[at:])
     return [name for name in names if name]
 
 

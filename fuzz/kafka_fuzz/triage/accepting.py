@@ -35,14 +35,15 @@ def accepted(find: Folded, reason: str) -> Known:
     outcome = find.outcome
     # The input as it is may be told by another key than with the lie that made it.
     keys = sorted({*find.keys, *([outcome.key] if not find.why_not else [])})
-    dear = outcome.kind in DEAR and find.labels and find.labels[0] in LIES
+    is_read = find.asked != "encode"
+    dear = is_read and outcome.kind in DEAR and find.labels and find.labels[0] in LIES
     return Known(
         id=f"{title(find)} [{find.name[:6]}]",
         target=outcome.target,
         keys=tuple(map(escape, keys)),
         about=f"{find.version}: {reason}" if find.version else reason,
         lies=(find.labels[0],) if dear else (),
-        canary=Canary(hex=find.data.hex()) if len(find.data) <= LONGEST else None,
+        canary=Canary(hex=find.data.hex()) if is_read and len(find.data) <= LONGEST else None,
         asked=find.asked,
     )
 

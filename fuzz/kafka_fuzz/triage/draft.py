@@ -76,6 +76,11 @@ def _lines(find: Folded) -> Iterator[str]:
     for name, value in facts(find):
         yield f"- {name}: {plain(value)}"
     yield ""
+    if find.asked == "encode":
+        yield "## The batch that was to be written"
+        yield ""
+        yield from fenced([find.data.decode(errors="replace")], "json")
+        return
     yield f"## {len(find.data):,} bytes"
     yield ""
     yield from fenced([find.data.hex()[at : at + HEX_A_LINE] for at in range(0, 2 * len(find.data), HEX_A_LINE)])
@@ -97,7 +102,8 @@ def facts(find: Folded) -> Iterator[tuple[str, str]]:
     yield "target", printable(f"{outcome.target} {find.version}".strip())
     if outcome.why:
         yield "it said", printable(outcome.why)
-    yield "the reference", "reads it" if find.right == "ok" else f"refuses it: {find.right}"
+    does = "writes" if find.asked == "encode" else "reads"
+    yield "the reference", f"{does} it" if find.right == "ok" else f"refuses it: {find.right}"
     yield "size", f"{find.found:,} bytes when found, {len(find.data):,} now"
     if find.why_not:
         yield "not reduced", printable(find.why_not)

@@ -37,6 +37,7 @@ PREVIOUS: Final = "previous"
 # What is reduced, as it is: who kills triage loses the find that was at work.
 UNDER_WAY: Final = "under-way.ndjson"
 KNOWN: Final = "it is known"
+WRITTEN: Final = "it is a batch to be written, odd in one thing"
 SMALLER: Final = "a smaller find of its cause is reduced in its place"
 # new: not there last night.  known: it was, or somebody listed it.  gone: it was, and its input shows it no more.
 State = Literal["new", "known", "gone"]
@@ -176,11 +177,13 @@ class _Work:
             kept = self.before.get(each.find.key)
             if kept is not None and kept.inputs[each.find.key] == each.find.sha256 and not kept.why_not:
                 done.append(_made(each, kept.data, kept.outcome))
+            elif who[1] == "encode":
+                done.append(_made(each, each.data, each.find.outcome, WRITTEN))
             elif not self.every and self.news.why_not(each.find.key, each.find.version):
                 done.append(_made(each, each.data, each.find.outcome, KNOWN))
             else:
                 todo.append(each)
-        if who[1] and not self.every:
+        if who[1] == "differential" and not self.every:
             todo, others = _smallest_of_causes(todo)
             done += [_made(each, each.data, each.find.outcome, SMALLER) for each in others]
         self.tell(f"{who[0]}: {len(done) + len(todo)} keys, {len(todo)} to reduce")
@@ -230,7 +233,7 @@ def _smallest_of_causes(some: Iterable[Smallest]) -> tuple[list[Smallest], list[
 
 def _made(each: Smallest, data: bytes, outcome: Outcome, why_not: str = "") -> Folded:
     find = each.find
-    right = reference_verdict(data, exact=True)
+    right = _of_writing(outcome) if find.asked == "encode" else reference_verdict(data, exact=True)
     return Folded(
         name=name_of(find.key),
         key=find.key,
@@ -249,6 +252,11 @@ def _made(each: Smallest, data: bytes, outcome: Outcome, why_not: str = "") -> F
         cause=cause_of(outcome, right),
         asked=find.asked,
     )
+
+
+def _of_writing(outcome: Outcome) -> str:
+    """The reference's verdict on a batch that was to be written, as that on bytes is told."""
+    return f"malformed {outcome.function}" if outcome.kind == "accepts_invalid" else "ok"
 
 
 def _stated(each: Folded, old: frozenset[str], news: News) -> Folded:
@@ -275,7 +283,7 @@ def sameness(each: Folded) -> tuple[str, ...]:
     which formats are left in the input.
     """
     outcome = each.outcome
-    if each.why_not not in ("", KNOWN, SMALLER):
+    if each.why_not not in ("", KNOWN, SMALLER, WRITTEN):
         return (each.key,)
     if outcome.function:
         return outcome.target, outcome.kind, outcome.detail, outcome.function

@@ -1,0 +1,173 @@
+"""Rounds of `encode:A,B`: testees are asked to write batches with odd values in them.
+
+`encode` alone means all known testees that can run here and say that they
+write.  Who falls over a value again and again is spared it for the round.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from kafka_conformance.asked import Question
+from kafka_conformance.connect import CannotRun, connect
+from kafka_conformance.observation import Observation
+from kafka_conformance.protocol import HelloReply
+from kafka_conformance.questions import beyond
+from kafka_conformance.runner import tamed, trivial_decodes
+from kafka_conformance.sandbox import Sandbox
+from kafka_corpus.wire import to_wire
+from kafka_fuzz.broker.cost import cpu_seconds
+from kafka_fuzz.campaign.differential import testees_of
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
+from kafka_fuzz.finds import FindStore
+from kafka_fuzz.writing.judging import mutant_of, outcome_of
+from kafka_fuzz.writing.values import Writing, draw
+
+# Batches that every testee is asked before the clock is looked at.
+TURN: Final = 64
+# How often one value may end a testee's process, or keep it until its time is over.
+ENOUGH: Final = 2
+DEAR: Final = frozenset({"crash", "hang", "memory"})
+
+
+@dataclass(slots=True)
+class Writer:
+    """A testee that writes, and what it fell over."""
+
+    name: str
+    sandbox: Sandbox
+    hello: HelloReply
+    fallen: Counter[str] = field(default_factory=Counter)
+    executions: int = 0
+    skipped: int = 0
+
+    @property
+    def writes(self) -> bool:
+        """Whether it says that it does."""
+        return bool(self.hello.encode.magics)
+
+    def asked(self, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
+        """What became of those of *turn* that it can be asked."""
+        wanted = [each for each in turn if beyond(each.case, self.hello) is None]
+        spared = [each for each in wanted if self.fallen[each.value] < ENOUGH]
+        self.skipped += len(wanted) - len(spared)
+        self.executions += len(spared)
+        answers = self.sandbox.ask([Question(to_wire(each.batch), family=each.value) for each in spared])
+        return [(each, answered.observation) for each, answered in zip(spared, answers, strict=True)]
+
+
+@dataclass(slots=True)
+class Rounds:
+    """One round."""
+
+    asked: Round
+    finds: FindStore
+    writers: list[Writer] = field(default_factory=list)
+    cannot_run: dict[str, str] = field(default_factory=dict)
+    new: list[str] = field(default_factory=list)
+    cells: set[object] = field(default_factory=set)
+    outcomes: set[str] = field(default_factory=set)
+    spent: float = 0.0
+    stopped: bool = False
+
+    def start(self, names: Sequence[str], stack: ExitStack) -> None:
+        """Start the testees; CannotRun where none does that writes."""
+        for name in names:
+            sandbox = Sandbox(connect(name))
+            stack.callback(sandbox.close)
+            try:
+                writer = Writer(name, sandbox, tamed(sandbox.hello()))
+            except CannotRun as error:
+                self.cannot_run[name] = str(error)
+                continue
+            if writer.writes:
+                sandbox.calibrate(trivial_decodes())
+                self.writers.append(writer)
+        if not self.writers:
+            raise CannotRun("; ".join(self.cannot_run.values()) or "no testee writes")
+
+    def run(self, tell: Tell) -> None:
+        """Until the time is over, or somebody says so."""
+        rng, began = Random(self.asked.stream), cpu_seconds()
+        limit = self.asked.cpu_seconds * len(self.writers)
+        with ThreadPoolExecutor(len(self.writers)) as pool:
+            while not self.stopped and self.writers and self.spent < limit:
+                turn = [draw(rng) for _ in range(TURN)]
+                self.cells |= {each.cell for each in turn}
+                asked = [*self.writers]
+                for writer, told in zip(asked, pool.map(self._told, asked, [turn] * len(asked)), strict=True):
+                    self._take(writer, told)
+                self.spent = cpu_seconds() - began
+                tell(self.progress())
+
+    def _told(self, writer: Writer, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
+        try:
+            return writer.asked(turn)
+        except CannotRun as error:
+            self.cannot_run[writer.name] = str(error)
+            return []
+
+    def _take(self, writer: Writer, told: Sequence[tuple[Writing, Observation]]) -> None:
+        for writing, seen in told:
+            outcome = outcome_of(writer.name, writing, seen)
+            self.outcomes.add(outcome.key)
+            if outcome.kind in DEAR:
+                writer.fallen[writing.value] += 1
+            if outcome.is_find and self.finds.add(
+                outcome, mutant_of(writing), version=writer.hello.version, seconds=self.spent
+            ):
+                self.new.append(outcome.key)
+        if writer.name in self.cannot_run:
+            self.writers.remove(writer)
+
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress(
+            executions=sum(writer.executions for writer in self.writers),
+            cpu_seconds=self.spent,
+            cells=len(self.cells),
+            buckets=len(self.outcomes),
+            finds=len(self.finds.known),
+            skipped=sum(writer.skipped for writer in self.writers),
+        )
+
+
+def run_round(asked: Round, tell: Tell) -> RoundReport:
+    """Ask the testees for *asked.cpu_seconds* each, theirs and ours together.
+
+    Raises:
+        BadConnect, CannotRun: one of the names is none, or no testee starts that writes.
+    """
+    began = time.monotonic()
+    rounds = Rounds(asked, FindStore(asked.directory, asked="encode"))
+
+    def stop(*_: object) -> None:
+        rounds.stopped = True
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with ExitStack() as stack:
+            rounds.start(testees_of(asked.target), stack)
+            rounds.run(tell)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        rounds.finds.flush()
+    missing = [f"{name} did not run: {why}" for name, why in rounds.cannot_run.items()]
+    versions = [f"{writer.name} {writer.hello.version}" for writer in rounds.writers]
+    return report_of(
+        asked,
+        rounds.progress(),
+        version=", ".join([*versions, *missing]),
+        seconds=round(time.monotonic() - began, 3),
+        finds_new=tuple(rounds.new),
+        restarts=sum(max(writer.sandbox.tally.starts - 1, 0) for writer in rounds.writers),
+        interrupted=rounds.stopped,
+    )

@@ -1,0 +1,65 @@
+"""How much of what the corpus shows of the known testees a campaign found by itself.
+
+A campaign that starts blind, with no case of the corpus, is a fair stand-in for
+one that hunts what no case asks for: the share that it finds again is what may
+be expected of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import msgspec
+
+from kafka_fuzz.campaign.corpus_known import Shown
+from kafka_fuzz.finds import Find
+
+# A lie stands for its place where the input holds no lie that is known.
+PLACES: Final = ("valid ", "lie ")
+
+
+class Recall(msgspec.Struct, frozen=True):
+    """One testee.
+
+    Attributes:
+        testee, version: who.
+        shown: finds that cases of the corpus show.
+        missed: those of them that the campaign has not, each with its case.
+        beyond: finds of the campaign that no case shows.
+    """
+
+    testee: str
+    version: str
+    shown: int
+    missed: dict[str, str]
+    beyond: int
+
+    @property
+    def found(self) -> int:
+        """How many of those that are shown the campaign has."""
+        return self.shown - len(self.missed)
+
+
+def recalled(finds: Collection[Find], shown: Mapping[str, Shown]) -> list[Recall]:
+    """Every testee that both the corpus and the campaign have asked, in that version."""
+    found: list[Recall] = []
+    for testee, each in sorted(shown.items()):
+        mine = {find.key for find in finds if find.outcome.target == testee and find.version == each.version}
+        if not mine:
+            continue
+        places = {placeless(key) for key in mine}
+        missed = {key: case for key, case in each.keys.items() if key not in mine and placeless(key) not in places}
+        beyond = len(mine - each.keys.keys())
+        found.append(Recall(testee, each.version, len(each.keys), missed, beyond))
+    return found
+
+
+def placeless(key: str) -> str:
+    """*key* without what stands for a cause where there is no rule: the format's age, or the lie.
+
+    >>> placeless("sarama|hang||valid v2") == placeless("sarama|hang||lie size_leads_nowhere")
+    True
+    """
+    before, _, last = key.rpartition("|")
+    return f"{before}|" if last.startswith(PLACES) else key

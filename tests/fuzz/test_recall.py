@@ -1,0 +1,93 @@
+"""`fuzz recall`, campaigns that leave the corpus out, and the targets that `all` stands for."""
+
+from pathlib import Path
+from random import Random
+
+import msgspec
+from click.testing import CliRunner
+
+from kafka_fuzz.campaign.corpus_known import FILE, Shown, write_shown
+from kafka_fuzz.campaign.plan import ALL, expanded, unknown_targets
+from kafka_fuzz.campaign.pool import pool_of
+from kafka_fuzz.campaign.recall import recalled
+from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.campaign.running import arguments
+from kafka_fuzz.campaign.store import Corpus
+from kafka_fuzz.commands.recall import recall
+from kafka_fuzz.finds import FindStore, read_all
+from kafka_fuzz.mutate import Mutant, corpus_seeds, own_seeds
+from kafka_fuzz.mutate.plain import cell_of
+from kafka_fuzz.outcome import Outcome
+
+SHOWN = {
+    "mine": Shown(
+        "1.0",
+        "",
+        {
+            "mine|accepts_invalid|error|REC-03": "v2_record.one",
+            "mine|hang||valid v2": "backwards.two",
+            "mine|crash|boom|f": "lz4.three",
+        },
+    )
+}
+
+
+def found(folder: Path, *outcomes: Outcome, version: str = "1.0") -> None:
+    """A campaign with these finds."""
+    store = FindStore(folder)
+    for outcome in outcomes:
+        store.add(outcome, Mutant(b"x", "bytes", (), None, cell_of(b"x", "")), version=version)
+
+
+def test_recall(tmp_path: Path) -> None:
+    """The same key counts, and the same end whose place is told by a lie; what no case shows is beyond."""
+    found(
+        tmp_path,
+        Outcome("mine", "accepts_invalid", "error", "REC-03"),
+        Outcome("mine", "hang", "", "", "size_leads_nowhere"),
+        Outcome("mine", "wrong_data", "batches.records.key", "v2"),
+    )
+    (one,) = recalled(list(read_all(tmp_path)), SHOWN)
+    assert (one.found, one.shown, one.beyond) == (2, 3, 2)
+    assert one.missed == {"mine|crash|boom|f": "lz4.three"}
+
+
+def test_another_version_says_nothing(tmp_path: Path) -> None:
+    """Finds in another release than the corpus was put to are not counted, nor is who was not asked."""
+    found(tmp_path, Outcome("mine", "accepts_invalid", "error", "REC-03"), version="2.0")
+    assert recalled(list(read_all(tmp_path)), SHOWN) == []
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """A line for each testee and the share of all; the missed ones by name; JSON; 3 where nobody was asked."""
+    assert CliRunner().invoke(recall, ["--dir", str(tmp_path)]).exit_code == 3
+    write_shown(tmp_path / FILE, SHOWN)
+    found(tmp_path, Outcome("mine", "accepts_invalid", "error", "REC-03"))
+    told = CliRunner().invoke(recall, ["--dir", str(tmp_path), "--missed"])
+    assert told.exit_code == 0
+    assert "1 of    3: 33%" in told.output
+    assert "lz4.three" in told.output
+    document = msgspec.json.decode(CliRunner().invoke(recall, ["--dir", str(tmp_path), "--json"]).output)
+    assert (document["found"], document["shown"]) == (1, 3)
+
+
+def test_blind(tmp_path: Path) -> None:
+    """A blind round starts from our own seeds and from no case, and its process is told so."""
+    seen, blind = Round("kafka-python", tmp_path), Round("kafka-python", tmp_path, blind=True)
+    assert (seen.cases, blind.cases) == (corpus_seeds(), ())
+    assert ("--blind" in arguments(seen), "--blind" in arguments(blind)) == (False, True)
+    corpus = Corpus(tmp_path, "kafka-python")
+    pool = pool_of(corpus, Random(1), blind=True)
+    pool.complete()
+    assert set(pool.seeds) == set(own_seeds())
+    assert pool.untried == []
+    corpus.close()
+
+
+def test_all() -> None:
+    """`all` is every target in process and what the testees that can run here read and write; no name twice."""
+    names = expanded([ALL, "reference"])
+    assert names[0] == "reference"
+    assert len(set(names)) == len(names)
+    assert {"kafka-python", "differential", "encode"} <= set(names)
+    assert unknown_targets([ALL, *names]) == []
