@@ -130,6 +130,7 @@ class Differential:
         """Nothing is started yet; with *patient*, everybody is asked everything, however long that takes."""
         self._connections = connections
         self._patient = patient
+        self.posts = True
         self._number = 0
         self.testees: list[Testee] = []
         self.cannot_run: dict[str, str] = {}
@@ -156,7 +157,7 @@ class Differential:
         for feed in feeds:
             name = feed.connection.name
             try:
-                hello = tamed(feed.open())
+                hello = tamed(feed.open(posted=self.posts))
             except CannotRun as error:
                 self.cannot_run[name] = str(error)
                 feed.close()
@@ -197,7 +198,7 @@ class Differential:
         Raises:
             CannotRun: no testee is left that can be started.
         """
-        while go_on() and (batch := _batch(mutants)) and self._offer(self._number, batch):
+        while go_on() and (batch := batch_of(mutants)) and self._offer(self._number, batch):
             self._number += 1
             yield from self._heard(wait=False)
             while len(self._open) > MOST_OPEN:
@@ -287,9 +288,10 @@ class Differential:
         opened = self._open.pop(number)
         for prepared, classes in zip(opened.batch, opened.classes, strict=True):
             vector = self.vectors.vector(classes)
-            yield Judgement(prepared.mutant, vector, new=self._novelty(prepared.mutant, vector))
+            yield Judgement(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
 
-    def _novelty(self, mutant: Mutant, vector: Vector) -> str:
+    def novelty(self, mutant: Mutant, vector: Vector) -> str:
+        """Why an input that was answered so is kept, `cell` or `vector`; empty where it is not."""
         new_vector = self.vectors.is_new(vector)
         if mutant.cell not in self.cells:
             self.cells.add(mutant.cell)
@@ -359,7 +361,8 @@ def _worth(judge: Judge, prepared: Prepared, seen: Seen) -> Worth:
     return told
 
 
-def _batch(mutants: Iterator[Mutant]) -> Batch:
+def batch_of(mutants: Iterator[Mutant]) -> Batch:
+    """The next of *mutants*, with what is right about them; empty when they have ended."""
     batch: Batch = []
     for mutant in mutants:
         batch.append(Prepared(mutant))

@@ -105,12 +105,12 @@ class Feed(Sandbox):
         self._names = map("b{}".format, count(1))
         self._vain_seconds, self._vain_growth = 0, 0
 
-    def open(self) -> HelloReply:
-        """Start it, and find its time limit.  Raises `CannotRun`."""
+    def open(self, *, posted: bool = True) -> HelloReply:
+        """Start it, and find its time limit; it will be *posted* batches, or else asked.  Raises `CannotRun`."""
         hello = self.hello()
         self._takes_many = hello.many
         # Rows are for batches that did not come back: there, replies have to come singly.
-        self._learnt.many = False
+        self._learnt.many = hello.many and not posted
         self.calibrate(trivial_decodes())
         self._before = Cost.of(self._running().pid)
         return hello

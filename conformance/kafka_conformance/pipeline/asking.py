@@ -117,10 +117,19 @@ def row_of(case: Case, observation: Observation) -> tuple[Any, ...]:
     """What came of *case*, its columns as in `SCHEMA`."""
     verdict = judge(case, observation)
     index = int(case.id.rpartition("[")[2].removesuffix("]"))
-    why = _PASSING.sub("#", verdict.why) if verdict.outcome in _ENDINGS else verdict.why
+    why = lasting(verdict.outcome, verdict.why)
     batches = len(observation.batches) if isinstance(observation, Decoded) else -1
     kind = "" if verdict.outcome == "agree" else kind_of(observation)
     return index, verdict.outcome, verdict.field, kind, why[:LONGEST], batches, answer_of(observation)
+
+
+def lasting(outcome: str, why: str) -> str:
+    """What is said of an outcome, without what is never the same twice.
+
+    >>> lasting("crash", "signal 11 in thread 140213"), lasting("wrong_data", "expected 1000000")
+    ('signal 11 in thread #', 'expected 1000000')
+    """
+    return _PASSING.sub("#", why) if outcome in _ENDINGS else why
 
 
 def kind_of(observation: Observation) -> str:

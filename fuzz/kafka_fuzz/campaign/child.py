@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         profile=given.profile,
         engine=given.engine,
         blind=given.blind,
+        executions=given.executions,
     )
     try:
         report = runner_of(asked.target)(asked, Teller())
@@ -79,6 +80,7 @@ def parsed(arguments: Sequence[str] | None) -> Namespace:
     parser.add_argument("--profile", default="mixed")
     parser.add_argument("--engine", default="own", choices=["own", "atheris"])
     parser.add_argument("--blind", action="store_true")
+    parser.add_argument("--executions", type=int, default=0)
     return parser.parse_args(arguments)
 
 

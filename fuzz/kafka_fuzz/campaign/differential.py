@@ -7,6 +7,7 @@ until its version changes.
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import time
@@ -29,6 +30,7 @@ from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, repor
 from kafka_fuzz.campaign.store import FOLDER, Corpus
 from kafka_fuzz.differential import Differential, Judgement, Testee
 from kafka_fuzz.finds import FindStore, put
+from kafka_fuzz.in_turn import InTurn
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 
 FALLEN: Final = "differential.json"
@@ -81,12 +83,14 @@ class Rounds:
     def run(self, tell: Tell) -> None:
         """Until the time is over, or somebody says so."""
         self._recall()
-        spent = cpu_seconds()
-        limit = self.asked.cpu_seconds * len(self.session.testees)
+        spent, parent = cpu_seconds(), os.getppid()
+        limit, most = self.asked.cpu_seconds * len(self.session.testees), self.asked.executions
 
         def go_on() -> bool:
             tell(self.progress())
-            return not self.stopped and cpu_seconds() - spent + self.session.cpu_seconds < limit
+            if self.stopped or os.getppid() != parent:
+                return False
+            return self.session.inputs < most if most else cpu_seconds() - spent + self.session.cpu_seconds < limit
 
         for judgement in self.session.run(self._mutants(), go_on):
             self._take(judgement)
@@ -171,13 +175,13 @@ def cpu_seconds() -> float:
 
 
 def run_round(asked: Round, tell: Tell) -> RoundReport:
-    """Ask the testees for *asked.cpu_seconds* each, theirs and ours together.
+    """Ask the testees for *asked.cpu_seconds* each, theirs and ours together, or *asked.executions* inputs.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts.
     """
     began = time.monotonic()
-    session = Differential([connect(name) for name in testees_of(asked.target)])
+    session = (InTurn if asked.executions else Differential)([connect(name) for name in testees_of(asked.target)])
     corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory, asked="differential")
     gone = gone_in(asked.directory)
     known = [rule for rule in read_known(asked.directory) if rule.id not in gone]

@@ -16,7 +16,7 @@ from typing import Final
 
 from kafka_fuzz.campaign.blackbox import BlackBox
 from kafka_fuzz.campaign.coverage import Lines, lines_of
-from kafka_fuzz.campaign.in_process import COMPILED, Loops, watched
+from kafka_fuzz.campaign.in_process import COMPILED, Loop, Loops, unhurried, watched
 from kafka_fuzz.campaign.known import DEAR, Stepping
 from kafka_fuzz.campaign.pool import LONGEST, Pool
 from kafka_fuzz.campaign.rounds import Progress, Round
@@ -32,6 +32,8 @@ from kafka_fuzz.targets import Target
 # soft one has to have its chance: it counts its steps late on a crowded machine.
 HARD_SECONDS: Final = 1.5
 HARD_SECONDS_COMPILED: Final = 0.6
+# Where rounds have to come out the same again, which of the two it was must not depend on the machine.
+HARD_SECONDS_COUNTED: Final = 4.0
 # Where watching is dear, one input of so many is watched, and each that gives an
 # outcome not seen before.  Of those that fill a new cell, or do what their cell did
 # not yet, fewer and fewer are as long as nothing new is seen: another one of so many
@@ -71,6 +73,7 @@ class Worker:
     pool: Pool
     attempt: int = 0
     lines: Lines = field(init=False)
+    loop: Loop | None = None
     hard: float = field(init=False)
     pairs: set[tuple[Cell, str]] = field(default_factory=set)
     in_vain: int = 0
@@ -82,12 +85,19 @@ class Worker:
 
     def __post_init__(self) -> None:
         """Watch the loops, and the lines that nobody covered."""
-        self.hard = hard_seconds(self.target.name)
-        self.target = watched(self.target, self.loops)
+        if self.asked.executions:
+            self.loop, self.hard = Loop(self.target.packages), HARD_SECONDS_COUNTED
+            self.target = unhurried(self.target, self.loop)
+        else:
+            self.hard = hard_seconds(self.target.name)
+            self.target = watched(self.target, self.loops)
         self.lines = lines_of(self.target.packages, self.corpus.lines)
 
     def run(self, seconds: float) -> None:
-        """Run inputs for so many CPU-seconds of this process, or until the process that started it is gone."""
+        """Run inputs for so many CPU-seconds of this process, or until the process that started it is gone.
+
+        A round whose inputs are counted is over when it has had them, whatever that takes.
+        """
         rng = Random(f"{self.asked.stream}/{self.attempt}")
         while not self.is_over(seconds):
             if self.box.executions >= AT_ONCE:
@@ -99,7 +109,9 @@ class Worker:
         """Look at the clock, and tell the counts; whether it is time to stop."""
         self.spent = time.process_time() - self.began
         self.tell()
-        return self.stopped or self.spent >= seconds or os.getppid() != self.parent
+        most = self.asked.executions
+        spent = self.box.executions >= most if most else self.spent >= seconds
+        return self.stopped or spent or os.getppid() != self.parent
 
     def finish(self) -> None:
         """Write what is not written yet."""
@@ -116,7 +128,7 @@ class Worker:
         signal.setitimer(signal.ITIMER_PROF, self.hard)
         if self.lines.always or rng.random() * SAMPLE < 1:
             return self._watched(mutant)
-        outcome = self.target.run(mutant)
+        outcome = self._ran(mutant)
         pair = (mutant.cell, outcome.bucket)
         if pair in self.pairs:
             self._found(mutant, outcome)
@@ -126,12 +138,19 @@ class Worker:
         self._take(mutant, outcome, [])
         return outcome
 
+    def _ran(self, mutant: Mutant) -> Outcome:
+        if self.loop is None:
+            return self.target.run(mutant)
+        outcome = self.loop.told(self.target.run(mutant))
+        self.loop.forget()
+        return outcome
+
     def _is_odd(self, pair: tuple[Cell, str], rng: Random) -> bool:
         return pair[1] not in self.corpus.buckets or rng.random() * (1 + self.in_vain // IN_VAIN) < 1
 
     def _watched(self, mutant: Mutant) -> Outcome:
         with self.lines.watch() as new:
-            outcome = self.target.run(mutant)
+            outcome = self._ran(mutant)
         self.in_vain = 0 if new else self.in_vain + 1
         self._take(mutant, outcome, new)
         return outcome

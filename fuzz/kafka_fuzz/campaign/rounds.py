@@ -55,6 +55,7 @@ class Round(msgspec.Struct, frozen=True):
         profile: of the mutators, or `mixed` for all of them, each as often as `mutate.SHARES` says.
         engine: what drives targets in process.
         blind: whether to start from nothing that the cases of the corpus hold.
+        executions: how many inputs it has, so that the same round gives the same; 0 for as many as the time allows.
     """
 
     target: str
@@ -65,6 +66,7 @@ class Round(msgspec.Struct, frozen=True):
     profile: str = "mixed"
     engine: Engine = "own"
     blind: bool = False
+    executions: int = 0
 
     @property
     def cases(self) -> tuple[bytes, ...]:

@@ -126,4 +126,5 @@ def arguments(asked: Round) -> list[str]:
         *(sys.executable, "-m", "kafka_fuzz.campaign.child", asked.target, "--dir", str(asked.directory)),
         *("--seed", str(asked.seed), "--round", str(asked.number), "--cpu", str(asked.cpu_seconds)),
         *("--profile", asked.profile, "--engine", asked.engine, *(["--blind"] if asked.blind else [])),
+        *("--executions", str(asked.executions)),
     ]

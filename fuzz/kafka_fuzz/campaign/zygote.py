@@ -70,6 +70,7 @@ class Zygote:
     pool: Pool
     box: BlackBox = field(default_factory=BlackBox)
     errors: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    parent: int = field(default_factory=os.getppid)
     stopping: bool = False
     restarts: int = 0
     failure: str = ""
@@ -80,7 +81,7 @@ class Zygote:
         idle = 0
         while not self.stopping and not self.failure:
             left = self.asked.cpu_seconds - cpu_seconds()
-            if left <= 0 and self.box.executions:
+            if left <= 0 and self.box.executions and not self.asked.executions:
                 return
             before, left = self.box.executions, max(left, FIRST)
             status = self.forked(lambda left=left: self._work(left))  # type: ignore[misc]  # mypy infers no default
@@ -139,7 +140,7 @@ class Zygote:
             self.tell(progress)
             if progress.executions != last:
                 last, since = progress.executions, time.monotonic()
-            if os.getppid() == 1:
+            if os.getppid() != self.parent:
                 self.stopping = True  # whoever wanted this round is gone
             if self.stopping and not asked_at:
                 asked_at = time.monotonic()

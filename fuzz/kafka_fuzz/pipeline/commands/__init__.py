@@ -16,6 +16,7 @@ class LatePipeline(Late):
     table: ClassVar[dict[str, tuple[str, str]]] = {
         "generate": ("kafka_fuzz.pipeline.commands.generate:generate", "Make cases, millions of them, as Parquet."),
         "sweep": ("kafka_conformance.pipeline.command:sweep", "Put generated cases to testees, and compare them."),
+        "campaign": ("kafka_fuzz.pipeline.commands.campaign:campaign", "Fuzz on the executors, round by round."),
         "case": ("kafka_fuzz.pipeline.commands.case:case", "Make one generated case again, alone."),
         "pack": ("kafka_fuzz.pipeline.commands.pack:pack", "Pack the environment that a cluster's executors need."),
         "doctor": ("kafka_fuzz.pipeline.commands.pack:doctor", "Say what the executors of a cluster have."),

@@ -1,0 +1,142 @@
+"""The folder of a campaign made of what its rounds saw, as `kafkaproof fuzz run` would have left it.
+
+    OUT/corpus, OUT/finds, OUT/state, OUT/known.toml, OUT/log.ndjson
+
+So that `fuzz report`, `triage`, `known`, `promote` and `run` go on from there.
+The log says what rounds took, and is the only one of these that differs from
+one run to the next.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from kafka_corpus.pipeline import tables
+from kafka_corpus.pipeline.shards import read_batches
+from kafka_fuzz.campaign import canary, known, store
+from kafka_fuzz.campaign.canary import STATE, read_sung, sing
+from kafka_fuzz.campaign.plan import LOG, Memory, read_log, remember
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, found_by, report_of
+from kafka_fuzz.finds import FOLDER as FINDS
+from kafka_fuzz.finds import Find, put, write
+from kafka_fuzz.pipeline import merging
+from kafka_fuzz.pipeline.fuzzing import COUNTS, MILLISECONDS, PROGRESS, fill
+from kafka_fuzz.pipeline.seen import find_of
+
+
+class Reported(NamedTuple):
+    """A shard that is done: its round, its number, what was asked, and what it counted."""
+
+    number: int
+    shard: int
+    asked: Round
+    counts: dict[str, int]
+
+
+class Best(NamedTuple):
+    """A find with its smallest input, and the round and shard that saw it first."""
+
+    find: Find
+    data: bytes
+    first: tuple[int, int]
+
+
+class Assembled:
+    """What all rounds saw."""
+
+    def __init__(self, spark: Any, rounds: Path, corpora: Path) -> None:
+        self._spark = spark
+        self._rounds = rounds
+        self._corpora = corpora
+
+    @cached_property
+    def _view(self) -> bool:
+        """Whether there is anything to ask about."""
+        there = any(self._rounds.rglob("*.parquet"))
+        if there:
+            tables.view(self._spark, "rounds", self._rounds)
+        return there
+
+    @cached_property
+    def finds(self) -> list[Best]:
+        """The finds of all rounds, counts added up."""
+        rows = tables.ask(self._spark, merging.FINDS).to_pylist() if self._view else []
+        return [
+            Best(find_of(row["best"] | {"key": row["key"], "count": row["count"]}), row["best"]["data"],
+                 (row["first"]["round"], row["first"]["shard"]))
+            for row in rows
+        ]  # fmt: skip
+
+    @cached_property
+    def corpus(self) -> list[dict[str, Any]]:
+        """The rows of the last corpora."""
+        return [row for batch in read_batches(filter(Path.exists, [self._corpora])) for row in batch.to_pylist()]
+
+    @property
+    def inputs(self) -> int:
+        """Inputs that are kept, of all targets."""
+        return len({(row["target"], row["sha256"]) for row in self.corpus if row["what"] == "inputs"})
+
+    def cells(self) -> pa.Table:
+        """The cells that were reached, by target."""
+        if not self._view:
+            return merging.CELLS_SCHEMA.empty_table()
+        return tables.ask(self._spark, merging.CELLS).cast(merging.CELLS_SCHEMA)
+
+    def write(self, out: Path, text: str, seed: int, reports: Iterable[Reported]) -> None:
+        """Write the folder; what an earlier attempt left of it goes."""
+        for name in (store.FOLDER, FINDS):
+            shutil.rmtree(out / name, ignore_errors=True)
+        (out / STATE).mkdir(exist_ok=True)
+        fill(out, self.corpus)
+        for best in self.finds:
+            write(out, best.find, best.data)
+        if text and not (out / known.FILE).exists():
+            (out / known.FILE).write_text(text, encoding="utf-8")
+        lines = [self._report(each) for each in reports]
+        put(out / LOG, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        remember(out, Memory(seed, max(line.number for line in lines) + 1))
+
+    def _report(self, told: Reported) -> RoundReport:
+        asked = told.asked
+        names = set(found_by(asked.target))
+        new = [best.find.key for best in self.finds if best.first == (told.number, told.shard)]
+        counts = {name: told.counts[name] for name in COUNTS}
+        seconds = told.counts[MILLISECONDS] / 1000
+        progress = Progress(cpu_seconds=seconds, **{name: counts.pop(name) for name in PROGRESS})
+        versions = ", ".join(self._versions(asked.target, names))
+        return report_of(asked, progress, version=versions, finds_new=tuple(new), **counts)
+
+    def _versions(self, target: str, names: set[str]) -> list[str]:
+        """What is known of the versions of *target*, or of the testees that it asks."""
+        if names == {target}:
+            return sorted({row["version"] for row in self.corpus if row["target"] == target} - {""})
+        found = (best.find for best in self.finds)
+        return sorted({f"{find.outcome.target} {find.version}" for find in found if find.outcome.target in names})
+
+
+def counts_in(out: Path) -> dict[tuple[str, int], dict[str, int]]:
+    """What the log says that rounds counted, by target and number."""
+    return {
+        (line.target, line.number): {name: getattr(line, name) for name in COUNTS}
+        | {MILLISECONDS: round(line.cpu_seconds * 1000)}
+        for line in read_log(out)
+    }
+
+
+def gone(out: Path, text: str, targets: Iterable[str]) -> tuple[str, ...]:
+    """The known finds that are gone, by the canaries that the driver can run; asked once for a campaign."""
+    path = out / STATE / canary.FILE
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        if text:
+            (out / known.FILE).write_text(text, encoding="utf-8")
+        sing(out, known.read_known(out), list(targets))
+    return tuple(sorted(sung.id for sung in read_sung(out) if sung.gone))

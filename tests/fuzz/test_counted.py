@@ -1,0 +1,103 @@
+"""Rounds whose inputs are counted: done again, anywhere, they give the same, on which campaigns of clusters rest."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from kafka_fuzz.campaign.in_process import Loop
+from kafka_fuzz.campaign.rounds import RoundReport
+from kafka_fuzz.finds import read_all
+from kafka_fuzz.guard import TooLong, guard
+from kafka_fuzz.outcome import Outcome
+
+MINIATURES = "direct:kafka_conformance.miniatures"
+LOOK = 0.01
+
+
+def rounds(directory: Path, target: str, executions: int) -> list[RoundReport]:
+    """The same round twice, side by side."""
+    running = []
+    for name in ("one", "other"):
+        (directory / name).mkdir()
+        command = [sys.executable, "-m", "kafka_fuzz.campaign.child", target, "--dir", str(directory / name)]
+        command += ["--seed", "3", "--cpu", "inf", "--executions", str(executions)]
+        environment = os.environ | {"PYTHONHASHSEED": "0"}
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, env=environment))
+    lines = [process.communicate(timeout=300)[0].splitlines()[-1] for process in running]
+    return [msgspec.convert(msgspec.json.decode(line)["report"], RoundReport) for line in lines]
+
+
+def left(directory: Path) -> tuple[dict[str, bytes], list[object]]:
+    """What a round left: its corpus, and its finds without the times that they took."""
+    files = {path.name: path.read_bytes() for path in sorted((directory / "corpus").rglob("*")) if path.is_file()}
+    return files, [msgspec.structs.replace(find, seconds=0.0) for find in read_all(directory)]
+
+
+def test_a_target_in_process(tmp_path: Path) -> None:
+    """kafka-python, which leaks and runs out of memory, leaves the same corpus and the same finds."""
+    one, other = rounds(tmp_path, "kafka-python", 600)
+    assert not one.failure
+    assert 600 <= one.executions == other.executions < 616
+    files, finds = left(tmp_path / "one")
+    assert (files, finds) == left(tmp_path / "other")
+    assert len(files) > 100
+    assert len(finds) > 5
+
+
+def test_testees_that_crash(tmp_path: Path) -> None:
+    """Testees are asked in turn: who crashes is asked everything else, and all vectors are the same again."""
+    one, other = rounds(tmp_path, f"differential:{MINIATURES}.crashes_on_a_tenth,reference", 256)
+    assert not one.failure
+    assert one.executions == other.executions > 256
+    files, finds = left(tmp_path / "one")
+    assert (files, finds) == left(tmp_path / "other")
+    assert any("crash ok" in line.decode() for line in files["index.ndjson"].splitlines())
+    assert sum(find.count for find in read_all(tmp_path / "one")) > 4
+
+
+def test_a_testee_that_does_not_start(tmp_path: Path) -> None:
+    """A vector with a gap would be another one, so the round fails."""
+    for report in rounds(tmp_path, "differential:process:true,reference", 256):
+        assert "did not say hello" in report.failure
+
+
+def test_the_loop_is_what_stays_on_the_stack() -> None:
+    """A hang is told by the function that loops, not by the one that was being called when it was stopped."""
+    loop = Loop((__name__,))
+    for _ in range(2):
+        loop.forget()
+        try:
+            with guard(LOOK * 20, loop.look):
+                before()
+                looping()
+        except TooLong:
+            pass
+    assert loop.told(Outcome("x", "hang", function="f")).function == f"{__name__}.looping"
+    assert loop.told(Outcome("x", "crash", function="f")).function == "f"
+    assert loop.look(no_frame()) is False
+
+
+def no_frame() -> FrameType | None:
+    """Nothing on the stack."""
+    return None
+
+
+def before() -> int:
+    """What comes first."""
+    return sum(range(1000))
+
+
+def looping() -> None:
+    """It never ends."""
+    while True:
+        called(300)
+        called(5000)
+
+
+def called(number: int) -> int:
+    """Whatever the loop does."""
+    return sum(each * each for each in range(number))
