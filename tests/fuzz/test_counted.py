@@ -14,7 +14,6 @@ from kafka_fuzz.finds import read_all
 from kafka_fuzz.guard import TooLong, guard
 from kafka_fuzz.outcome import Outcome
 
-MINIATURES = "direct:kafka_conformance.miniatures"
 LOOK = 0.01
 
 
@@ -50,13 +49,23 @@ def test_a_target_in_process(tmp_path: Path) -> None:
 
 def test_testees_that_crash(tmp_path: Path) -> None:
     """Testees are asked in turn: who crashes is asked everything else, and all vectors are the same again."""
-    one, other = rounds(tmp_path, f"differential:{MINIATURES}.crashes_on_a_tenth,reference", 256)
+    one, other = rounds(tmp_path, "differential:miniature:crashes-on-a-tenth,reference", 256)
     assert not one.failure
     assert one.executions == other.executions > 256
     files, finds = left(tmp_path / "one")
     assert (files, finds) == left(tmp_path / "other")
     assert any("crash ok" in line.decode() for line in files["index.ndjson"].splitlines())
     assert sum(find.count for find in read_all(tmp_path / "one")) > 4
+
+
+def test_testees_that_write(tmp_path: Path) -> None:
+    """Who writes wrong batches does so again, over the same values."""
+    one, other = rounds(tmp_path, "encode:miniature:writes-seconds,reference", 128)
+    assert not one.failure
+    assert one.executions == other.executions > 0
+    finds = list(read_all(tmp_path / "one"))
+    assert [msgspec.structs.replace(find, seconds=0.0) for find in finds] == left(tmp_path / "other")[1]
+    assert {find.outcome.target for find in finds} == {"miniature:writes-seconds"}
 
 
 def test_a_testee_that_does_not_start(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ write.  Who falls over a value again and again is spared it for the round.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections import Counter
@@ -76,6 +77,7 @@ class Rounds:
     cells: set[object] = field(default_factory=set)
     outcomes: set[str] = field(default_factory=set)
     spent: float = 0.0
+    inputs: int = 0
     stopped: bool = False
 
     def start(self, names: Sequence[str], stack: ExitStack) -> None:
@@ -97,9 +99,12 @@ class Rounds:
     def run(self, tell: Tell) -> None:
         """Until the time is over, or somebody says so."""
         rng, began = Random(self.asked.stream), cpu_seconds()
-        limit = self.asked.cpu_seconds * len(self.writers)
+        limit, most, parent = self.asked.cpu_seconds * len(self.writers), self.asked.executions, os.getppid()
         with ThreadPoolExecutor(len(self.writers)) as pool:
-            while not self.stopped and self.writers and self.spent < limit:
+            while not self.stopped and self.writers and self.spent < limit and os.getppid() == parent:
+                if most and (self.inputs >= most or self.cannot_run):
+                    return
+                self.inputs += TURN
                 turn = [draw(rng) for _ in range(TURN)]
                 self.cells |= {each.cell for each in turn}
                 asked = [*self.writers]
@@ -141,7 +146,7 @@ class Rounds:
 
 
 def run_round(asked: Round, tell: Tell) -> RoundReport:
-    """Ask the testees for *asked.cpu_seconds* each, theirs and ours together.
+    """Ask the testees for *asked.cpu_seconds* each, theirs and ours together, or *asked.executions* inputs.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts that writes.
@@ -170,4 +175,6 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
         finds_new=tuple(rounds.new),
         restarts=sum(max(writer.sandbox.tally.starts - 1, 0) for writer in rounds.writers),
         interrupted=rounds.stopped,
+        # Counted rounds have to come out the same again.
+        failure="; ".join(missing) if asked.executions else "",
     )

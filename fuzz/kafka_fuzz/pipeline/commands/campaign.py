@@ -14,7 +14,8 @@ from kafka_conformance.commands.saying import say_json
 from kafka_conformance.pipeline.options import exits, opener, spark_options, steps
 from kafka_fuzz.campaign.in_process import NAMES
 from kafka_fuzz.campaign.known import read_list
-from kafka_fuzz.commands.run import DEFAULT, split
+from kafka_fuzz.campaign.rounds import OF_TESTEES
+from kafka_fuzz.commands.run import split
 from kafka_fuzz.commands.triage import RUNS, document, tell
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.pipeline.space import MOST_SEED
@@ -23,14 +24,19 @@ from kafka_fuzz.triage.draft import write_pages
 from kafka_fuzz.triage.folding import FILE, FOLDER, Folded, read, triaged, write
 
 EXECUTIONS: Final = 100_000
-ASKED_SIDE_BY_SIDE: Final = "differential:"
+DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-python"
 
 
 @click.command()
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
 )
-@click.option("--targets", default=DEFAULT, show_default=True, help="As for `fuzz run`; testees by name.")
+@click.option(
+    "--targets",
+    default=DEFAULT,
+    show_default=True,
+    help="As for `fuzz run`, without brokers; testees by name.",
+)
 @click.option("--rounds", type=click.IntRange(min=1), default=4, show_default=True, metavar="N")
 @click.option(
     "--shards", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="Of a target in a round."
@@ -110,10 +116,10 @@ def names_of(text: str) -> tuple[str, ...]:
     """The targets in *text*; a usage error where one cannot be asked from an executor."""
     names = tuple(dict.fromkeys(split(text)))
     for name in names:
-        testees = name.removeprefix(ASKED_SIDE_BY_SIDE).split(",") if name.startswith(ASKED_SIDE_BY_SIDE) else []
-        if name not in NAMES and not any(testees):
-            raise click.UsageError(f"executors have no target {name!r}: {', '.join(NAMES)}, differential:A,B")
-        for testee in testees:
+        kind, _, testees = name.partition(":")
+        if name not in NAMES and not (kind in OF_TESTEES and testees):
+            raise click.UsageError(f"executors have no target {name!r}: {', '.join(NAMES)}, differential:A,B, encode:A")
+        for testee in filter(None, testees.split(",")):
             try:
                 connect.check(testee)
             except connect.BadConnect as error:
