@@ -36,7 +36,7 @@ from kafka_corpus.frames import (
     zstd_header,
 )
 from kafka_corpus.messages import seal
-from kafka_records import Batch
+from kafka_records import Batch, Record
 from kafka_records.constants import Compression
 from kafka_records.layout import BATCH_V2
 from kafka_records.varint import encode_varint
@@ -188,6 +188,17 @@ def long_batch(size: int) -> Batch:
     return batch_of(some_records(1)[0]._replace(value=b"-" * size), compression="lz4")
 
 
+def uniform_batch(count: int) -> Batch:
+    """A batch of *count* records that differ in nothing but their offsets."""
+    return batch_of(*(Record(at, TIMESTAMP, None, None) for at in range(count)), compression="zstd")
+
+
+def uniform(count: int) -> bytes:
+    """`uniform_batch` in a frame as small as zstd makes it."""
+    batch = uniform_batch(count)
+    return bytes_of(batch, packed=zstandard.ZstdCompressor(level=19).compress(payload_of(batch.records)))
+
+
 def one_byte_blocks(plain: bytes) -> bytes:
     """An lz4 frame with a stored block for each byte."""
     return lz4_header() + b"".join(lz4_data(bytes((byte,)), stored=True) for byte in plain) + LZ4_END_MARK
@@ -247,6 +258,7 @@ RECIPES: Final[dict[str, Callable[..., bytes]]] = {
         many_pieces,
         many_skippable_frames,
         plain_batch,
+        uniform,
         wide_window,
     )
 }
