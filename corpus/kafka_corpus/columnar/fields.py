@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from kafka_corpus.columnar.jit import inlined, part
-from kafka_corpus.columnar.memory import load_u8, prefetch, raw_i64, raw_u32, shift_right, store_8, store_64
+from kafka_corpus.columnar.memory import load_u8, prefetch, raw_u32, shift_right, store_8, store_64, store_short
 
 SLACK: Final = 64
 # About one batch of a producer's default size (`batch.size`).
@@ -18,13 +16,7 @@ AHEAD: Final = 16 * 1024
 CACHE_LINE: Final = 64
 INLINE: Final = 12  # bytes that a view holds itself
 VIEW: Final = 16  # bytes of a view
-
-# What of the first 4 bytes, and of the next 8, belongs to a string of 0 to 12 bytes.
-_FIRST: Final = np.array([(1 << 8 * min(size, 4)) - 1 for size in range(INLINE + 1)], np.int64)
-_NEXT: Final = np.array(
-    [(1 << 8 * max(size - 4, 0)) - 1 for size in range(INLINE)] + [-1],
-    np.int64,
-)
+NO_VARINT: Final = 1 << 40  # more than any size
 
 
 @part
@@ -41,6 +33,13 @@ def long_varint(at: int, most: int) -> tuple[int, int, bool]:
                 value &= 0xFFFFFFFF  # VAR-07
             return shift_right(value, 1) ^ -(value & 1), at, False
     return 0, at, True
+
+
+@part
+def long_raw(at: int) -> tuple[int, int]:
+    """The same as `read_raw`, of up to 5 bytes."""
+    value, at, bad = long_varint(at, 5)
+    return NO_VARINT if bad else (value << 1 ^ value >> 63), at
 
 
 @inlined
@@ -70,10 +69,25 @@ def read_varlong(at: int) -> tuple[int, int, bool]:
 
 
 @inlined
+def read_raw(at: int) -> tuple[int, int]:
+    """A zig-zag int32 as it stands, odd for what is below 0, and where it ends; `NO_VARINT` if it is none (VAR-06)."""
+    first = load_u8(at)
+    if first < 0x80:
+        return first, at + 1
+    second = load_u8(at + 1)
+    if second < 0x80:
+        return first & 0x7F | second << 7, at + 2
+    return long_raw(at)
+
+
+@inlined
 def fetch_ahead(at: int, stop: int) -> None:
     """Have what lies `AHEAD` bytes behind these bytes fetched: a checksum is soon to run over it at full speed."""
-    for line in range(at + AHEAD, stop + AHEAD, CACHE_LINE):
+    prefetch(at + AHEAD)
+    line = at + AHEAD + CACHE_LINE
+    while line < stop + AHEAD:
         prefetch(line)
+        line += CACHE_LINE
 
 
 @inlined
@@ -83,8 +97,7 @@ def store_view(to: int, at: int, size: int, buffer: int, base: int) -> None:
         store_64(to, size | raw_u32(at) << 32)
         store_64(to + 8, buffer | (at - base) << 32)
     else:
-        store_64(to, size | (raw_u32(at) & _FIRST[size]) << 32)
-        store_64(to + 8, raw_i64(at + 4) & _NEXT[size])
+        store_short(to, at, size)
 
 
 @inlined

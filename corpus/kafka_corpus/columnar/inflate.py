@@ -7,7 +7,6 @@ whole entry.  So bytes are accepted here only if the reference accepts them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
@@ -15,9 +14,10 @@ import cramjam
 import numpy as np
 import pyarrow as pa
 import zstandard
+from isal import isal_zlib
 from zlib_ng import zlib_ng
 
-from kafka_corpus.columnar import lz4_frames, zstd_frames
+from kafka_corpus.columnar import gzip_frames, lz4_frames, zstd_frames
 from kafka_corpus.columnar.buffers import Numbers, Pool, bytes_of
 from kafka_corpus.columnar.entries import READY_FIELDS
 from kafka_corpus.columnar.fields import SLACK
@@ -32,21 +32,23 @@ FRONT: Final = 64
 BLOCK_SIZE: Final = 4 * 1024 * 1024
 # Output that is made before any of it is read.
 AT_ONCE: Final = 1024 * 1024
-LZ4, ZSTD = COMPRESSIONS.index("lz4"), COMPRESSIONS.index("zstd")
+GZIP, SNAPPY, LZ4, ZSTD = map(COMPRESSIONS.index, ("gzip", "snappy", "lz4", "zstd"))
 USUAL_GZIP: Final = gzip.HEADER.pack(gzip.MAGIC, gzip.DEFLATE, 0, 0, 0, 0)[:4]
 
-Written = bytes | None
-_ZLIB_ERROR: Any = zlib_ng.error
+Written = bytes | memoryview | None
+_ZLIB: Final[Any] = zlib_ng
+_ISAL: Final[Any] = isal_zlib
 
 
-def inflate_gzip(data: memoryview, most: int) -> Written:
-    """One member without extras, and nothing that could be another behind it."""
+def inflate_gzip(data: memoryview, most: int, plain: int) -> Written:
+    """One member without extras, and nothing that could be another behind it; ISA-L is for *plain* ones."""
     if data[:4] != USUAL_GZIP:
         return None
-    inflater = zlib_ng.decompressobj(31)
+    library = _ISAL if plain else _ZLIB
+    inflater = library.decompressobj(31)
     try:
         output: bytes = inflater.decompress(data, most + 1)
-    except _ZLIB_ERROR:
+    except library.error:
         return None
     # What follows the trailer is too short to be looked at (GZP-03).
     whole = inflater.eof and len(inflater.unused_data) <= gzip.SMALLEST_REST - gzip.TRAILER.size
@@ -68,7 +70,7 @@ def inflate_snappy(data: memoryview, most: int) -> Written:
             claimed = cramjam.snappy.decompress_raw_len(block)
             if claimed > min(size * snappy.MOST_INFLATION, left):
                 return None
-            parts.append(bytes(cramjam.snappy.decompress_raw(block, output_len=claimed)))
+            parts.append(memoryview(cramjam.snappy.decompress_raw(block, output_len=claimed)))
         except cramjam.DecompressionError:
             return None
         left -= len(parts[-1])
@@ -82,6 +84,7 @@ class Blocks:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.buffers: list[pa.Buffer] = []
+        self.view = memoryview(b"")  # of the last one
         self.size = 0
         self.at = self.end = self.base = 0
 
@@ -90,18 +93,19 @@ class Blocks:
         buffer = pa.py_buffer(self.pool.take(FRONT + max(least, BLOCK_SIZE) + SLACK))
         self.buffers.append(buffer)
         self.size += buffer.size
+        self.view = bytes_of(buffer)
         self.base = buffer.address
         self.at, self.end = self.base + FRONT, self.base + buffer.size
 
-    def put(self, data: bytes) -> tuple[int, int, int, int]:
+    def put(self, data: bytes | memoryview) -> tuple[int, int, int, int]:
         """Copy *data* there: its address and size, the number of the data buffer, and where that starts."""
         if not self.buffers or self.at + len(data) + SLACK > self.end:
             self.add(len(data))
-        start = self.at - self.base
-        bytes_of(self.buffers[-1])[start : start + len(data)] = data
-        place = (self.at, len(data), len(self.buffers), self.base)
-        self.at += len(data)
-        return place
+        at, size = self.at, len(data)
+        start = at - self.base
+        self.view[start : start + size] = data
+        self.at = at + size
+        return at, size, len(self.buffers), self.base
 
     def keep(self, ready: Numbers) -> None:
         """Only the blocks that *ready* still needs, with their new numbers in it."""
@@ -133,18 +137,27 @@ class Inflater:
         ready = np.zeros((len(packed), READY_FIELDS), np.int64)
         bounds = np.zeros(len(packed), np.int64)
         zstd_frames.output_bounds(packed, ZSTD, bounds)
+        gzip_frames.find_plain(packed, GZIP, bounds)
         row, room = 0, AT_ONCE
-        rows, most = packed.tolist(), bounds.tolist()
-        while row < len(rows) and room > 0:
-            codec = rows[row][3]
-            if codec == LZ4 and self.lz4 and (end := self.inflate_lz4(packed, ready, row)) > row:
-                room -= int(ready[row:end, 2].sum())
-                row = end
-                continue
-            ready[row] = self.inflate_one(rows[row], most[row])
-            room -= int(ready[row, 2])
-            row += 1
+        while row < len(packed) and room > 0:
+            end = self.inflate_lz4(packed, ready, row) if self.lz4 else row
+            if end == row:
+                end = self.inflate_others(packed, bounds, ready, row, room)
+            room -= int(ready[row:end, 2].sum())
+            row = end
         return ready[:row]
+
+    def inflate_others(self, packed: Numbers, bounds: Numbers, ready: Numbers, first: int, room: int) -> int:
+        """Entries from row *first* on that a library is called for one by one; the row behind the last."""
+        made: list[tuple[int, ...]] = []
+        for row, bound in zip(packed[first:].tolist(), bounds[first:].tolist(), strict=True):
+            if made and (room <= 0 or row[3] == LZ4):
+                break
+            made.append(self.inflate_one(row, bound))
+            room -= made[-1][2]
+        end = first + len(made)
+        ready[first:end] = made
+        return end
 
     def inflate_lz4(self, packed: Numbers, ready: Numbers, row: int) -> int:
         """Usual LZ4 frames from *row* on, as many as a block holds; the row behind the last."""
@@ -168,11 +181,12 @@ class Inflater:
         return (entry, 0, -1, 0, 0) if output is None else (entry, *self.blocks.put(output))
 
     def by_library(self, codec: int, data: memoryview, bound: int) -> Written:
-        """The output of what is usual; None for the rest."""
+        """The output of what is usual; None for the rest.  What *bound* says depends on the codec."""
         if codec == ZSTD:
             return self.inflate_zstd(data, bound)
-        inflate = _BY_LIBRARY.get(COMPRESSIONS[codec])
-        return inflate(data, self.most) if inflate else None
+        if codec == GZIP:
+            return inflate_gzip(data, self.most, bound)
+        return inflate_snappy(data, self.most) if codec == SNAPPY else None
 
     def inflate_zstd(self, data: memoryview, bound: int) -> Written:
         """A single frame whose output is at most *bound* bytes."""
@@ -190,5 +204,3 @@ class Inflater:
         except RecordFormatError:
             return None
 
-
-_BY_LIBRARY: Final[dict[str, Callable[[memoryview, int], Written]]] = {"gzip": inflate_gzip, "snappy": inflate_snappy}

@@ -95,3 +95,28 @@ def _shift_right(_typing: Any, _value: Any, _bits: Any) -> tuple[Any, Emit]:
 
 # Java's `>>>`: zeros come in from the left.
 shift_right: Callable[[int, int], int] = cast(Any, intrinsic(_shift_right))
+
+
+def _store_short(_typing: Any, _to: Any, _at: Any, _size: Any) -> tuple[Any, Emit]:
+    def emit(context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
+        to, at, size = args
+        byte, number = ir.IntType(8), ir.IntType(32)
+        vector, four = ir.VectorType(byte, 16), ir.VectorType(number, 4)
+        place = builder.inttoptr(builder.sub(at, ir.Constant(at.type, 4)), vector.as_pointer())
+        undefined, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(number, 16), [0] * 16)
+        first = builder.insert_element(undefined, builder.trunc(size, byte), ir.Constant(number, 0))
+        sizes = builder.shuffle_vector(first, undefined, zeros)
+        # The four bytes before the string make way for its size.
+        places = ir.Constant(vector, [255] * 4 + list(range(12)))
+        used = builder.icmp_unsigned("<", places, sizes)
+        held = builder.select(used, builder.load(place, align=1), ir.Constant(vector, [0] * 16))
+        low = builder.insert_element(ir.Constant(four, [0] * 4), builder.trunc(size, number), ir.Constant(number, 0))
+        view = builder.or_(builder.bitcast(held, four), low)
+        builder.store(view, builder.inttoptr(to, four.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), emit
+
+
+# The Arrow view of up to 12 bytes at an address; the 4 bytes in front of them are read as well.
+store_short: Callable[[int, int, int], None] = cast(Any, intrinsic(_store_short))

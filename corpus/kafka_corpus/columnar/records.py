@@ -10,9 +10,11 @@ from typing import Final
 
 from kafka_corpus.columnar.buffers import Out
 from kafka_corpus.columnar.fields import (
+    AHEAD,
     VIEW,
     fetch_ahead,
     make_valid,
+    read_raw,
     read_varint,
     read_varlong,
     store_null,
@@ -31,12 +33,13 @@ NO_HEADERS: Final = 7  # no room for its headers
 @inlined
 def read_nullable(at: int, stop: int, to: int, bits: int, row: int, buffer: int, base: int) -> tuple[int, bool]:
     """A varint length and its bytes as the view in *row*: where they end, and whether they are right (REC-10)."""
-    size, at, bad = read_varint(at)
-    if bad or size > stop - at:
-        return at, False
-    if size < 0:
+    raw, at = read_raw(at)
+    if raw & 1:
         store_null(to + VIEW * row, bits, row)
         return at, True
+    size = raw >> 1
+    if size > stop - at:
+        return at, False
     store_view(to + VIEW * row, at, size, buffer, base)
     return at + size, True
 
@@ -45,8 +48,9 @@ def read_nullable(at: int, stop: int, to: int, bits: int, row: int, buffer: int,
 def read_headers(at: int, stop: int, count: int, buffer: int, base: int, out: Out, header: int) -> tuple[int, bool]:
     """*count* headers: where they end, and whether they are all right (REC-18, REC-20)."""
     for number in range(header, header + count):
-        size, at, bad = read_varint(at)
-        if bad or size < 0 or size > stop - at:
+        raw, at = read_raw(at)
+        size = raw >> 1
+        if raw & 1 or size > stop - at:
             return at, False
         store_view(out.header_key + VIEW * number, at, size, buffer, base)
         at, good = read_nullable(at + size, stop, out.header_value, out.header_bits, number, buffer, base)
@@ -64,10 +68,11 @@ def read_body(at: int, stop: int, buffer: int, base: int, out: Out, row: int, he
     at, good = read_nullable(at, stop, out.value, out.value_bits, row, buffer, base)
     if not good:
         return REFUSED, header
-    count, at, bad = read_varint(at)
-    if bad or count < 0 or count > stop - at:
-        return REFUSED, header  # REC-14, REC-15
-    if count:
+    raw, at = read_raw(at)
+    if raw:
+        count = raw >> 1
+        if raw & 1 or count > stop - at:
+            return REFUSED, header  # REC-14, REC-15
         if header + count > out.headers:
             return NO_HEADERS, header
         at, good = read_headers(at, stop, count, buffer, base, out, header)
@@ -95,24 +100,28 @@ def read_records(
 ) -> tuple[int, int, int]:
     """Exactly *count* records, which fill the bytes from *at* to *end*: what became of them, rows, headers."""
     for _ in range(count):
-        length, start, bad = read_varint(at)
-        stop = start + length
-        if bad or length <= 0 or stop > end:
+        raw, start = read_raw(at)
+        stop = start + (raw >> 1)
+        if raw & 1 or stop > end:
             return REFUSED, row, header
-        fetch_ahead(at, stop)
+        if stop + AHEAD > end:
+            fetch_ahead(at, stop)
         timestamp_delta, at, bad_timestamp = read_varlong(start + 1)  # ATT-15: nobody looks at the attributes
+        if bad_timestamp:
+            return REFUSED, row, header
         offset_delta, at, bad_offset = read_varint(at)
-        if bad_timestamp or bad_offset:
+        if bad_offset:
             return REFUSED, row, header
         status, header = read_body(at, stop, buffer, base, out, row, header)
         if status != FINE:
             return status, row + 1, header
-        store_64(out.position + 8 * row, position)
         store_64(out.offset + 8 * row, base_offset + offset_delta)  # HDR-26: sums wrap
         store_64(out.timestamp + 8 * row, append_time if append else base_timestamp + timestamp_delta)
         row += 1
         store_32(out.header_end + 4 * row, header)
         at = stop
+    for to in range(out.position + 8 * (row - count), out.position + 8 * row, 8):
+        store_64(to, position)
     return FINE if at == end else REFUSED, row, header
 
 
