@@ -7,7 +7,7 @@ for, so errors are the reference's own, and only "fine" has to be known here.
     jit, memory        how kernels are made, and what they are made of
     folding, checksum  CRC-32 and CRC-32C
     fields, records, messages, entries    the formats, from the inside out
-    inflate, gzip_frames, lz4_frames, zstd_frames    the codecs
+    inflate, frames    the codecs: gzip_frames, snappy_blocks, lz4_frames, zstd_frames
     headers, chunk     what comes out, as Arrow
     decoder            who calls what
     scan               files, window by window
@@ -18,7 +18,7 @@ It needs the extra `columnar`.
 
 from importlib.util import find_spec
 
-_NEEDED = ("numba", "numpy", "pyarrow", "cramjam", "isal", "zlib_ng")
+_NEEDED = ("numba", "numpy", "pyarrow", "isal", "zlib_ng")
 if _missing := [name for name in _NEEDED if find_spec(name) is None]:
     raise ImportError(f"{', '.join(_missing)} not installed: pip install 'kafkaproof[columnar]'")
 

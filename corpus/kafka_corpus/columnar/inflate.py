@@ -1,29 +1,27 @@
 """Compressed entries made plain, by the fastest library for each codec.
 
-Libraries are called for what is usual.  For all else the reference's own
+Libraries and kernels do what is usual.  For all else the reference's own
 decompressor is asked, and where that refuses, the reference is asked for the
 whole entry.  So bytes are accepted here only if the reference accepts them.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Final
 
-import cramjam
 import numpy as np
 import pyarrow as pa
-import zstandard
 from isal import isal_zlib
 from zlib_ng import zlib_ng
 
-from kafka_corpus.columnar import gzip_frames, lz4_frames, zstd_frames
+from kafka_corpus.columnar import gzip_frames
 from kafka_corpus.columnar.buffers import Numbers, Pool, bytes_of
 from kafka_corpus.columnar.entries import READY_FIELDS
 from kafka_corpus.columnar.fields import SLACK
+from kafka_corpus.columnar.frames import GZIP, Block, Context, inflate_frames
 from kafka_records import RecordFormatError
 from kafka_records.budget import BATCH_COST, PAYLOAD_COST, RECORD_COST, START
-from kafka_records.compression import decompress, gzip, snappy
+from kafka_records.compression import decompress, gzip
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import MAGIC_OFFSET
 
@@ -32,10 +30,9 @@ FRONT: Final = 64
 BLOCK_SIZE: Final = 4 * 1024 * 1024
 # Output that is made before any of it is read.
 AT_ONCE: Final = 1024 * 1024
-GZIP, SNAPPY, LZ4, ZSTD = map(COMPRESSIONS.index, ("gzip", "snappy", "lz4", "zstd"))
 USUAL_GZIP: Final = gzip.HEADER.pack(gzip.MAGIC, gzip.DEFLATE, 0, 0, 0, 0)[:4]
 
-Written = bytes | memoryview | None
+Written = bytes | None
 _ZLIB: Final[Any] = zlib_ng
 _ISAL: Final[Any] = isal_zlib
 
@@ -53,29 +50,6 @@ def inflate_gzip(data: memoryview, most: int, plain: int) -> Written:
     # What follows the trailer is too short to be looked at (GZP-03).
     whole = inflater.eof and len(inflater.unused_data) <= gzip.SMALLEST_REST - gzip.TRAILER.size
     return output if whole and len(output) <= most else None
-
-
-def inflate_snappy(data: memoryview, most: int) -> Written:
-    """Xerial blocks behind one header, or one raw block."""
-    if data[: len(snappy.MAGIC)] != snappy.MAGIC or len(data) < snappy.HEADER.size:
-        return None
-    at, left, parts = snappy.HEADER.size, most, []
-    while at + 4 <= len(data):
-        (size,) = snappy.INT32.unpack_from(data, at)
-        at += 4
-        if not 0 < size <= len(data) - at:
-            return None
-        block = data[at : at + size]
-        try:
-            claimed = cramjam.snappy.decompress_raw_len(block)
-            if claimed > min(size * snappy.MOST_INFLATION, left):
-                return None
-            parts.append(memoryview(cramjam.snappy.decompress_raw(block, output_len=claimed)))
-        except cramjam.DecompressionError:
-            return None
-        left -= len(parts[-1])
-        at += size
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class Blocks:
@@ -97,7 +71,7 @@ class Blocks:
         self.base = buffer.address
         self.at, self.end = self.base + FRONT, self.base + buffer.size
 
-    def put(self, data: bytes | memoryview) -> tuple[int, int, int, int]:
+    def put(self, data: bytes) -> tuple[int, int, int, int]:
         """Copy *data* there: its address and size, the number of the data buffer, and where that starts."""
         if not self.buffers or self.at + len(data) + SLACK > self.end:
             self.add(len(data))
@@ -118,9 +92,6 @@ class Blocks:
             self.at = self.end = self.base = 0
 
 
-lz4_function = cache(lz4_frames.library_function)
-
-
 class Inflater:
     """Makes compressed entries plain, in blocks of memory."""
 
@@ -128,74 +99,56 @@ class Inflater:
         self.start, self.view = start, view
         # What any entry may decompress to; large ones may more, and the reference knows.
         self.most = (START + most_output - BATCH_COST - RECORD_COST) // PAYLOAD_COST
-        self.lz4 = lz4_function()
-        self.zstd = zstandard.ZstdDecompressor()
+        self.context = Context()
         self.blocks = Blocks(pool)
 
     def inflate(self, packed: Numbers) -> Numbers:
         """The rows of `entries.find_packed` as rows that are ready: as many as give `AT_ONCE` bytes, one at least."""
         ready = np.zeros((len(packed), READY_FIELDS), np.int64)
-        bounds = np.zeros(len(packed), np.int64)
-        zstd_frames.output_bounds(packed, ZSTD, bounds)
-        gzip_frames.find_plain(packed, GZIP, bounds)
+        plain = np.zeros(len(packed), np.int64)
+        gzip_frames.find_plain(packed, GZIP, plain)
         row, room = 0, AT_ONCE
         while row < len(packed) and room > 0:
-            end = self.inflate_lz4(packed, ready, row) if self.lz4 else row
+            end = self.inflate_frames(packed, ready, row)
             if end == row:
-                end = self.inflate_others(packed, bounds, ready, row, room)
+                end = self.inflate_others(packed, plain, ready, row, room)
             room -= int(ready[row:end, 2].sum())
             row = end
         return ready[:row]
 
-    def inflate_others(self, packed: Numbers, bounds: Numbers, ready: Numbers, first: int, room: int) -> int:
-        """Entries from row *first* on that a library is called for one by one; the row behind the last."""
+    def inflate_frames(self, packed: Numbers, ready: Numbers, row: int) -> int:
+        """Usual frames from *row* on, as many as a block holds; the row behind the last."""
+        blocks = self.blocks
+        block = Block(blocks.at, blocks.end, len(blocks.buffers), blocks.base)
+        end: int
+        end, blocks.at, needed = inflate_frames(self.context.libraries, packed, ready, row, self.most, block)
+        if end == row and needed:
+            blocks.add(needed)
+            return self.inflate_frames(packed, ready, row)
+        return end
+
+    def inflate_others(self, packed: Numbers, plain: Numbers, ready: Numbers, first: int, room: int) -> int:
+        """Entries from row *first* on that no kernel makes plain, one at least; the row behind the last."""
         made: list[tuple[int, ...]] = []
-        for row, bound in zip(packed[first:].tolist(), bounds[first:].tolist(), strict=True):
-            if made and (room <= 0 or row[3] == LZ4):
+        for row, is_plain in zip(packed[first:].tolist(), plain[first:].tolist(), strict=True):
+            if made and (room <= 0 or row[3] > GZIP):
                 break
-            made.append(self.inflate_one(row, bound))
+            made.append(self.inflate_one(row, is_plain))
             room -= made[-1][2]
         end = first + len(made)
         ready[first:end] = made
         return end
 
-    def inflate_lz4(self, packed: Numbers, ready: Numbers, row: int) -> int:
-        """Usual LZ4 frames from *row* on, as many as a block holds; the row behind the last."""
-        if self.blocks.end - self.blocks.at < BLOCK_SIZE // 8:
-            self.blocks.add(0)
-        blocks = self.blocks
-        block = (blocks.at, blocks.end, len(blocks.buffers), blocks.base)
-        end: int
-        end, blocks.at = lz4_frames.inflate_frames(self.lz4, packed, ready, row, self.most, block)
-        return end
-
-    def inflate_one(self, row: list[int], bound: int) -> tuple[int, ...]:
+    def inflate_one(self, row: list[int], is_plain: int) -> tuple[int, ...]:
         """A row of `ready` for one of `packed`."""
         entry, at, size, codec = row
         if codec == 0 or size < 0:
             return entry, 0, min(size, 0), 0, 0
         data = self.view[at - self.start : at - self.start + size]
-        output = self.by_library(codec, data, bound)
+        output = inflate_gzip(data, self.most, is_plain) if codec == GZIP else None
         if output is None:
             output = self.by_reference(codec, data, self.view[entry - self.start + MAGIC_OFFSET])
         return (entry, 0, -1, 0, 0) if output is None else (entry, *self.blocks.put(output))
-
-    def by_library(self, codec: int, data: memoryview, bound: int) -> Written:
-        """The output of what is usual; None for the rest.  What *bound* says depends on the codec."""
-        if codec == ZSTD:
-            return self.inflate_zstd(data, bound)
-        if codec == GZIP:
-            return inflate_gzip(data, self.most, bound)
-        return inflate_snappy(data, self.most) if codec == SNAPPY else None
-
-    def inflate_zstd(self, data: memoryview, bound: int) -> Written:
-        """A single frame whose output is at most *bound* bytes."""
-        if not 0 < bound <= self.most:
-            return None
-        try:
-            return self.zstd.decompress(data, max_output_size=bound, allow_extra_data=False)
-        except zstandard.ZstdError:
-            return None
 
     def by_reference(self, codec: int, data: memoryview, magic: int) -> Written:
         """The output of what is unusual; None if the reference refuses it, or it is too much here."""
@@ -203,4 +156,3 @@ class Inflater:
             return decompress(COMPRESSIONS[codec], bytes(data), magic=magic, most=self.most)
         except RecordFormatError:
             return None
-

@@ -1,24 +1,15 @@
-"""LZ4 frames into memory, for kernels: the framing is ours, the blocks are the library's.
-
-The function of the LZ4 library is called by its address, which the package
-`lz4` does not promise to have.  Without it, and for frames that are unusual,
-the reference's own decompressor is asked (`inflate.py`).
-"""
+"""LZ4 frames into memory, for kernels: the framing is ours, the blocks are the library's (`frames.py`)."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final, cast
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from kafka_corpus.columnar.fields import SLACK
-from kafka_corpus.columnar.jit import Numbers, kernel, part
+from kafka_corpus.columnar.jit import part
 from kafka_corpus.columnar.memory import Emit, load_u8, raw_u32, store_8
 from kafka_records.compression.lz4 import (
     BLOCK_CHECKSUM,
@@ -30,10 +21,7 @@ from kafka_records.compression.lz4 import (
     STORED,
     VERSION,
 )
-from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V0
-from kafka_records.layout import MAGIC_OFFSET
 
-LZ4 = COMPRESSIONS.index("lz4")
 FRAME_MAGIC = int.from_bytes(MAGIC, "little")
 FIXED_FLAGS = 0xC0 | RESERVED | BLOCK_INDEPENDENCE | BLOCK_CHECKSUM
 USUAL_FLAGS = VERSION | BLOCK_INDEPENDENCE
@@ -42,20 +30,6 @@ ODD: Final = -1  # not a frame that is read here
 PRIME_1, PRIME_2, PRIME_3 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
 PRIME_4, PRIME_5 = 0x27D4EB2F, 0x165667B1
 MASK = 0xFFFFFFFF
-
-
-def library_function() -> int:
-    """The address of LZ4_decompress_safe in the package `lz4`; 0 if it cannot be had."""
-    spec = find_spec("lz4.block")
-    if spec is None or not spec.submodule_search_locations:
-        return 0
-    for library in Path(spec.submodule_search_locations[0]).glob("_block*.so"):
-        try:
-            function = ctypes.CDLL(str(library)).LZ4_decompress_safe
-        except (OSError, AttributeError):
-            continue
-        return ctypes.cast(function, ctypes.c_void_p).value or 0
-    return 0
 
 
 def _decompress_safe(
@@ -159,30 +133,3 @@ def inflate_frame(function: int, at: int, size: int, check_header: bool, to: int
                 return ODD  # LZ4-11, LZ4-15
         to += written
         at += length
-
-
-@kernel
-def inflate_frames(
-    function: int, packed: Numbers, ready: Numbers, first: int, most: int, block: tuple[int, int, int, int]
-) -> tuple[int, int]:
-    """The LZ4 frames in *packed* from row *first* on, into a block of memory: the next row, and where output ends.
-
-    *block* is where to write, where the memory ends, the number of the data
-    buffer, and where that starts.  The first row that is not a usual frame, or
-    does not fit, ends it.
-    """
-    to, end, buffer, base = block
-    row = first
-    while row < len(packed) and packed[row, 3] == LZ4 and packed[row, 2] >= 0:
-        entry, at, size = packed[row, 0], packed[row, 1], packed[row, 2]
-        check_header = load_u8(entry + MAGIC_OFFSET) > MAGIC_VALUE_V0
-        bound = output_bound(at, size, check_header)
-        if bound == ODD or bound > most or to + bound + SLACK > end:
-            break
-        written = inflate_frame(function, at, size, check_header, to)
-        if written == ODD:
-            break
-        ready[row, 0], ready[row, 1], ready[row, 2], ready[row, 3], ready[row, 4] = entry, to, written, buffer, base
-        to += written
-        row += 1
-    return row, to

@@ -120,3 +120,22 @@ def _store_short(_typing: Any, _to: Any, _at: Any, _size: Any) -> tuple[Any, Emi
 
 # The Arrow view of up to 12 bytes at an address; the 4 bytes in front of them are read as well.
 store_short: Callable[[int, int, int], None] = cast(Any, intrinsic(_store_short))
+
+
+def _copier(count: int) -> Store:
+    """An intrinsic that copies *count* bytes to one address from another."""
+
+    def copy(_typing: Any, _to: Any, _at: Any) -> tuple[Any, Emit]:
+        def emit(context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
+            pointer = ir.VectorType(ir.IntType(8), count).as_pointer()
+            to, at = (builder.inttoptr(address, pointer) for address in args)
+            builder.store(builder.load(at, align=1), to, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), emit
+
+    made: Any = intrinsic(copy)
+    return cast(Store, made)
+
+
+copy_16 = _copier(16)

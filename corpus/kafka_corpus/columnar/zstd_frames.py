@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_corpus.columnar.jit import Numbers, kernel, part
+from kafka_corpus.columnar.jit import part
 from kafka_corpus.columnar.memory import load_u8, raw_i64, raw_u32
 from kafka_records.compression.zstd import MAGIC, MAX_BLOCK_SIZE, MAX_WINDOW_SIZE
 
@@ -66,11 +66,3 @@ def output_bound(at: int, size: int) -> int:
     if content == UNKNOWN:
         return bound
     return content if 0 < content <= bound else 0
-
-
-@kernel
-def output_bounds(packed: Numbers, codec: int, bounds: Numbers) -> None:
-    """The bounds of those rows of *packed* that have this codec."""
-    for row in range(len(packed)):
-        if packed[row, 3] == codec and packed[row, 2] >= 0:
-            bounds[row] = output_bound(packed[row, 1], packed[row, 2])
