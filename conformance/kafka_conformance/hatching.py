@@ -16,7 +16,7 @@ from typing import IO, Final
 from kafka_conformance import brood
 from kafka_conformance.brood import HATCH, LONGEST
 from kafka_conformance.connect import Connection
-from kafka_conformance.limited import limited
+from kafka_conformance.limited import environment, limited
 
 # How long a nest may take to load the testee, and to fork.
 HATCH_SECONDS: Final = 30.0
@@ -39,7 +39,7 @@ class Nest:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | dict(connection.environment),
+                env=environment(connection),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )

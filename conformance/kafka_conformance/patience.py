@@ -8,6 +8,9 @@ of those that answer at all, half or less.
     works, takes no memory      three quarters: nobody who answers has worked half as long without taking any
     works and takes memory      one and a half: whoever fills a gigabyte that a few bytes claim needs most of one
 
+Who has hung over a question of the same family had all that, and gets as much as
+those take once more that answer: a quarter of a second, and three with memory.
+
 An input that was made to take long (a heavy one) is given sixteen seconds.  Who
 holds much memory after six, or very much after one, is not going to make it: what
 it would meet is the end of its memory.
@@ -24,7 +27,8 @@ from kafka_conformance.process_group import Watch
 SPINS: Final = 1.5
 BUSY: Final = 3.0
 # Who hung over a question of the same family had all the time that there is.
-KNOWN: Final = 1.0
+KNOWN_SPINS: Final = 0.5
+KNOWN_GROWS: Final = 1.5
 
 HEAVY_SECONDS: Final = 6.0
 HEAVY_MOST: Final = 16.0
@@ -71,7 +75,8 @@ class Limit:
 
 def plain(seconds: float, memory: int = 0, *, known: bool = False) -> Limit:
     """For a question as stored, of a testee that may sleep *seconds* and take *memory* bytes."""
-    return Limit(seconds, seconds * (KNOWN if known else SPINS), seconds * BUSY, int(memory * GROWN))
+    spins, grows = (KNOWN_SPINS, KNOWN_GROWS) if known else (SPINS, BUSY)
+    return Limit(seconds, seconds * spins, seconds * grows, int(memory * GROWN))
 
 
 def heavy(seconds: float, memory: int = 0) -> Limit:

@@ -25,6 +25,9 @@ IDLE_SHARE: Final = 0.02
 EARLY: Final = 1.0
 # However crowded a machine is, so much of the time counts.
 LEAST_SHARE: Final = 0.02
+# Seconds between two looks that count; in more than that we did not get to look ourselves.
+# A virtual machine that its host stops for half a minute is not a testee that does nothing.
+MOST_BETWEEN: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,8 @@ class Watch:
     def __init__(self, leader: int) -> None:
         self._leader = leader
         self._first = self._last = usage(leader)
-        self._began = self._at = time.monotonic()
+        self._at = time.monotonic()
+        self._passed = 0.0
         self.idle = False
         self.memory = self.more = self.early = 0
 
@@ -95,6 +99,7 @@ class Watch:
         if before is not None and now is not None:
             self.idle = not now.runnable and now.seconds - before.seconds < IDLE_SHARE * (at - self._at)
             self.memory = now.memory
+        self._passed += min(at - self._at, MOST_BETWEEN)
         self._last, self._at = now, at
         if now is not None and self._first is not None:
             self.more = now.memory - self._first.memory
@@ -111,7 +116,7 @@ class Watch:
 
     def own_seconds(self) -> float:
         """Seconds since the watch began, without those in which it stood in line for a processor."""
-        wall = self._at - self._began
+        wall = self._passed
         if self._first is None or self._last is None:
             return wall
         # Of many threads all may stand in line at once; what one of them worked counts in any case.

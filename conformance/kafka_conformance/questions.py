@@ -6,6 +6,7 @@ the reason, and counts against its coverage like one that it skips itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -33,6 +34,8 @@ LOOK: Final = 64
 _MAGIC_AT: Final = 16
 _CODEC_AT: Final = {0: 17, 1: 17, 2: 22}
 _CODEC_BITS: Final = 0x07
+# A codec that is the first of several parameters in an id.
+_OF_A_CODEC: Final = re.compile(rf"(?<=\[)({'|'.join(COMPRESSIONS)})-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,14 @@ def question(case: Case) -> Question:
 
 
 def _family(case: Case) -> str:
-    """The case function, of which parameters make cases; those that claim sizes differ in how long they may take."""
-    return "" if case.area == "resources" else case.id.partition("[")[0]
+    """The case function, of which parameters make cases.
+
+    Those that claim sizes differ in how long they may take, unless it is one
+    claim in the wrapping of another codec.
+    """
+    if case.area == "resources":
+        return _OF_A_CODEC.sub("", case.id) if _OF_A_CODEC.search(case.id) else ""
+    return case.id.partition("[")[0]
 
 
 def is_heavy(case: Case) -> bool:

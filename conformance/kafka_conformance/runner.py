@@ -4,7 +4,7 @@ Workers are threads, each with a testee of its own; they only wait for pipes.
 A testee has more workers than there are processors, but only as many are at
 work at once (`slots.py`): the others wait for cases that hang, or are not
 needed and never start.  The thread that runs a testee judges and writes.
-Several testees run side by side on the same processors (`run_all`), the first
+Several testees run side by side on the same processors (`Together`), the slowest
 in front, so that none is idle while another starts, waits or ends.
 """
 
@@ -162,45 +162,52 @@ def run(plan: Run) -> Results:
 Outcome = Results | Exception
 
 
+def _slowness(plan: Run) -> tuple[int, bool]:
+    """A virtual machine takes longest, then Python; what is known of that is the memory that it needs."""
+    return plan.connection.memory, plan.connection.nest
+
+
 class Together:
-    """Some runs side by side on *jobs* processors, the first in front."""
+    """Some runs side by side on *jobs* processors, the slowest in front, so that none is left alone at the end."""
 
     def __init__(self, plans: Sequence[Run], jobs: int) -> None:
         self._slots = Slots(jobs)
-        self._plans = [replace(plan, slots=self._slots, jobs=jobs, rank=rank) for rank, plan in enumerate(plans)]
+        front = sorted(range(len(plans)), key=lambda at: _slowness(plans[at]), reverse=True)
+        ranks = {at: rank for rank, at in enumerate(front)}
+        self._plans = [replace(plan, slots=self._slots, jobs=jobs, rank=ranks[at]) for at, plan in enumerate(plans)]
         self._left = set(range(len(plans)))
         self._ended: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
 
     def outcomes(self) -> Iterator[tuple[int, Outcome]]:
         """Start them; give the place of each in *plans* when it has ended, and its results or what `run` raised."""
-        for rank, plan in enumerate(self._plans):
-            threading.Thread(target=self._run, args=(rank, plan), daemon=True).start()
+        for at, plan in enumerate(self._plans):
+            threading.Thread(target=self._run, args=(at, plan), daemon=True).start()
         while self._left:
-            rank, outcome = self._ended.get()
-            if rank in self._left:
-                self._left.discard(rank)
-                yield rank, outcome
+            at, outcome = self._ended.get()
+            if at in self._left:
+                self._left.discard(at)
+                yield at, outcome
 
     def stop(self) -> None:
         """End them, from any thread; each that was not done ends as `Interrupted`."""
         threading.Thread(target=self._stop, daemon=True).start()
 
-    def _run(self, rank: int, plan: Run) -> None:
+    def _run(self, at: int, plan: Run) -> None:
         try:
-            self._ended.put((rank, run(plan)))
+            self._ended.put((at, run(plan)))
         except Exception as error:  # told where the run was asked for
-            self._ended.put((rank, error))
+            self._ended.put((at, error))
 
     def _stop(self) -> None:
         end = time.monotonic() + STOP_SECONDS
         while self._left and time.monotonic() < end:
-            for rank in tuple(self._left):
-                self._plans[rank].stop.asked = True
-                self._plans[rank].stop.stop(self._slots)
+            for at in tuple(self._left):
+                self._plans[at].stop.asked = True
+                self._plans[at].stop.stop(self._slots)
             time.sleep(LOOK_SECONDS / 4)
-        for rank in tuple(self._left):
-            plan = self._plans[rank]
-            self._ended.put((rank, Interrupted(_lines_in(plan.path), len(plan.cases))))
+        for at in tuple(self._left):
+            plan = self._plans[at]
+            self._ended.put((at, Interrupted(_lines_in(plan.path), len(plan.cases))))
 
 
 def _lines_in(path: Path) -> int:

@@ -56,8 +56,9 @@ CALIBRATION_SECONDS: Final = 3.0
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
 PATIENCE: Final = 3
-# Seconds: who starts within them is started anew for each heavy question.
-QUICK: Final = 0.05
+# Seconds: who starts within them is started anew for each heavy question.  A Node
+# does, a JVM does not; dying a second time takes either of them much longer.
+QUICK: Final = 0.25
 
 NOT_ASKED: Final = "not asked: the testee had answered none of the questions before"
 
@@ -109,6 +110,8 @@ class Sandbox:
                 break
             # What it stood in line for a processor is not its own.
             spent.append(min(answered.seconds, watch.own_seconds()))
+        if self._child is not None:
+            self._child.asked = 0  # what is trivial leaves nothing behind
         self.seconds = min(max(FACTOR * min(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
         return self.seconds
 
@@ -213,13 +216,13 @@ class Sandbox:
     def _at_once(self, questions: Sequence[Question]) -> Iterator[Answered | None]:
         """All in one `many` line; where that does not come back whole, in a row."""
         child = self._running()
-        before = time.monotonic()
+        before = self._clock()
         name = next(self._ids)
         child.send(many_line(name, questions))
         child.asked += len(questions)
         reply = self._await(child, {name}, Limit(self.seconds))
         if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(questions):
-            each = (time.monotonic() - before) / len(questions)
+            each = (self._clock() - before) / len(questions)
             yield from (self._answered(observe(answer), each) for answer in reply.many)
             return
         # Now line by line: replies that come singly show where it falls.
@@ -241,9 +244,9 @@ class Sandbox:
         child.send(b"".join(map(line_of, ids, questions)))
         child.asked += len(questions)
         for name, question in zip(ids, questions, strict=True):
-            before = time.monotonic()
+            before = self._clock()
             reply = self._await(child, {name}, self._limit(question))
-            spent = time.monotonic() - before
+            spent = self._clock() - before
             if isinstance(reply, Trouble):
                 yield self._fell(child, question, reply, spent, fresh=fresh, single=single)
                 return
@@ -310,6 +313,10 @@ class Sandbox:
         if self._turn is not None:
             self._turn.take()
 
+    def _clock(self) -> float:
+        """Seconds that go by, without those in which we stood in line for a place."""
+        return time.monotonic() - (self._turn.waited if self._turn else 0.0)
+
     # Asking one
 
     _fell_by: Trouble | None = None
@@ -358,11 +365,11 @@ class Sandbox:
         child = self._running()
         name = next(self._ids)
         strays = self.tally.strays
-        before = time.monotonic()
+        before = self._clock()
         child.send(line_of(name, question))
         child.asked += 1
         reply = self._await(child, {name}, self._limit(question))
-        spent = time.monotonic() - before
+        spent = self._clock() - before
         if reply is Trouble.LATE and self.tally.strays == strays:
             self._hung(question, spent)
         observation = self._observe(child, reply, spent, self.tally.strays - strays)
@@ -377,11 +384,8 @@ class Sandbox:
                 return child.ending()
             case Trouble.LATE:
                 self._replace()
-                return (
-                    Hung(spent)
-                    if not strays
-                    else Garbled(f"no reply, but {strays} other lines: {self.tally.last_stray}")
-                )
+                others = f"no reply, but {strays} other lines: {self.tally.last_stray}"
+                return Garbled(others) if strays else Hung(spent)
             case Trouble.GREW:
                 self._replace()
                 return Exceeded("it took more and more memory, and had not answered when its time was over")

@@ -8,6 +8,7 @@ be of another testee.  There are never more testees at work than places.
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
@@ -76,15 +77,22 @@ class Slots:
 
 
 class Turn:
-    """One worker's place, or its wait for one; not for more than one thread."""
+    """One worker's place, or its wait for one; not for more than one thread.
+
+    Attributes:
+        waited: seconds for which it has waited to have its place again.
+    """
 
     def __init__(self, slots: Slots, rank: Rank, stop: threading.Event) -> None:
         self._slots, self._rank, self._stop = slots, rank, stop
         self._held = False
+        self.waited = 0.0
 
     def take(self) -> bool:
         """Have a place; False if the run was stopped."""
+        began = time.monotonic()
         self._held = self._held or self._slots.take(self._rank, self._stop)
+        self.waited += time.monotonic() - began
         return self._held
 
     def give(self) -> None:

@@ -21,7 +21,7 @@ from typing import IO, Final, Protocol
 from kafka_conformance import protocol
 from kafka_conformance.connect import Connection
 from kafka_conformance.hatching import Hatched, Nest
-from kafka_conformance.limited import limited
+from kafka_conformance.limited import environment, limited
 
 # Starts before there are spares: most testees are never started again.
 FEW: Final = 3
@@ -65,7 +65,7 @@ class Started:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | dict(connection.environment),
+            env=environment(connection),
             start_new_session=True,
         )
         self.pid = self._popen.pid

@@ -272,3 +272,17 @@ def test_recipes_are_heavy(script: Script, tmp_path: Path) -> None:
     made = list(groups([*cases(3), replace(cases(1)[0], id="many.big", input=recipe)], 32))
 
     assert [[case.id for case in group] for group in made] == [["many.big"], [case.id for case in cases(3)]]
+
+
+def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> None:
+    """Cases of one function are a family; claims of sizes are, where they differ in nothing but the codec."""
+    from kafka_conformance.questions import question
+
+    def family(id_: str, area: str) -> str:
+        return question(replace(next(iter(named.values())), id=id_, area=area)).family
+
+    assert family("gzip.cut[v1-one]", "gzip") == family("gzip.cut[v2-two]", "gzip") == "gzip.cut"
+    assert family("resources.claims[gzip-largest]", "resources") == "resources.claims[largest]"
+    assert family("resources.claims[none-largest]", "resources") == "resources.claims[largest]"
+    assert family("resources.claims[none-million]", "resources") == "resources.claims[million]"
+    assert family("resources.claims[v0-gzip]", "resources") == ""

@@ -258,6 +258,17 @@ def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> 
     assert made.tally.starts <= 7
 
 
+def test_what_is_trivial_leaves_nothing_behind(script: Script, sandbox: Make) -> None:
+    """A process that was asked nothing but trivial things is fresh: one death over a question is enough."""
+    made = sandbox(script(misbehaving("os._exit(1)")))
+    made.calibrate([b"a", b"b", b"c"])
+    answer = next(made.ask([BAD]))
+
+    assert answer.observation == Crashed(exit_code=1)
+    assert answer.deaths == 1
+    assert made.tally.starts == 1
+
+
 def test_lines_that_a_testee_loses_are_no_hangs(script: Script, sandbox: Make) -> None:
     """A testee that drops what arrives before it has replied is asked one by one."""
     made = sandbox(script("time.sleep(0.05)\nos.read(0, 65536) if select.select([0], [], [], 0)[0] else None\n" + REPLY,

@@ -1,8 +1,16 @@
 """Places at work: who goes first, and who is sent away."""
 
 import threading
+import time
+from collections.abc import Callable
 
+from kafka_conformance.connect import Connection
+from kafka_conformance.observation import Decoded
+from kafka_conformance.sandbox import Question, Sandbox
 from kafka_conformance.slots import Slots, Turn
+
+Script = Callable[..., Connection]
+Make = Callable[..., Sandbox]
 
 
 def test_the_lowest_rank_goes_first() -> None:
@@ -47,3 +55,32 @@ def test_who_waits_is_sent_away() -> None:
 
     assert got == [False]
     assert Turn(slots, (2,), threading.Event()).take()
+
+
+def test_standing_in_line_for_a_place_is_no_time_of_the_testee(script: Script, sandbox: Make) -> None:
+    """What a testee took is told without the time in which its worker waited to go on."""
+    slots, stop = Slots(1), threading.Event()
+    turn = Turn(slots, (1,), stop)
+    made = sandbox(script("time.sleep(0.3)\n" + "reply(id=id, batches=[])")).another(turn)
+    turn.take()
+    made.hello()
+    held: list[float] = []
+
+    def other() -> None:
+        began = time.monotonic()
+        slots.take((0,), stop)  # which it gets while the testee sleeps
+        time.sleep(1)
+        held.append(time.monotonic() - began)
+        slots.give()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    made.seconds = 5
+    began = time.monotonic()
+    answer = next(made.ask([Question(b"fine")]))
+    thread.join()
+    made.close()
+
+    assert answer.observation == Decoded(())
+    assert answer.seconds < (time.monotonic() - began) - 0.5
+    assert held

@@ -195,6 +195,20 @@ def test_the_nest_ends_with_its_last_user(starter: Starter) -> None:
     starter.join()
 
 
+def test_last_words_are_brief_whoever_starts_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rust prints no stack, even if our own environment asks for one: what it said would be cut off."""
+    monkeypatch.setenv("RUST_BACKTRACE", "full")
+    show = "import os; print(os.environ['RUST_BACKTRACE'], os.environ['OWN'], flush=True); input()"
+    connection = Connection(name="shows", argv=(sys.executable, "-S", "-c", show), environment=(("OWN", "1"),))
+    nest = Nest(connection)
+    child = nest.hatch()
+    child.settle()
+    for process in (Started(connection, "1"), child):
+        assert process.stdout.readline() == b"0 1\n"
+        end(process, signal.SIGKILL)
+    nest.close()
+
+
 # What a testee takes of the processor only if it does nothing else.
 SPUN_SECONDS = 0.1
 GONE_MS = 10_000

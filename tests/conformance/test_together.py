@@ -1,6 +1,7 @@
 """Several testees side by side: each ends in its own way, and all can be stopped."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ def test_each_ends_in_its_own_way(script: Script, tmp_path: Path) -> None:
         assert isinstance(outcome, Results)
         assert outcome.complete
         assert outcome.counts()["agree"] == len(CASES)
+
+
+def test_the_slowest_goes_first(script: Script, tmp_path: Path) -> None:
+    """Virtual machines have the first places, then what is loaded into Python; outcomes keep the places of the runs."""
+    fast = script(REPLY)
+    kinds = (fast, replace(fast, nest=True), replace(fast, memory=4 * fast.memory), fast)
+    together = Together([plan(each, tmp_path / str(at)) for at, each in enumerate(kinds)], 2)
+
+    assert [each.rank for each in together._plans] == [2, 1, 0, 3]
+    assert [each.connection for each in together._plans] == list(kinds)
 
 
 def test_all_are_stopped(script: Script, tmp_path: Path) -> None:
