@@ -14,6 +14,8 @@ import pytest
 
 from kafka_conformance.pipeline.sweep import Sweep, sweep
 from kafka_corpus.pipeline.session import Settings, session
+from kafka_fuzz.campaign.plan import LOG
+from kafka_fuzz.pipeline.campaign import Campaign, campaign
 from kafka_fuzz.pipeline.generate import Generate, generate
 
 TESTEES = (
@@ -46,6 +48,16 @@ def tree() -> Callable[[Path], dict[str, bytes]]:
 
 
 @pytest.fixture(scope="session")
+def same(tree: Callable[[Path], dict[str, bytes]]) -> Callable[[Path], dict[str, bytes]]:
+    """Reads what of a campaign has to be the same: not the log, which says what it took, nor what triage made of it."""
+
+    def read(folder: Path) -> dict[str, bytes]:
+        return {path: data for path, data in tree(folder).items() if path != LOG and not path.startswith("triage/")}
+
+    return read
+
+
+@pytest.fixture(scope="session")
 def generated(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Generate:
     """Generated cases: what was asked, and all of it is there."""
     out = tmp_path_factory.mktemp("generated") / "out"
@@ -67,6 +79,21 @@ def swept(opened: Opener, few: Generate, tmp_path_factory: pytest.TempPathFactor
     """A sweep over them, whole."""
     asked = Sweep(cases=few.out, out=tmp_path_factory.mktemp("swept") / "out", testees=TESTEES)
     sweep(opened, asked)
+    return asked
+
+
+@pytest.fixture(scope="session")
+def fuzzed(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+    """A campaign, whole: a target in process, and testees of which one crashes in every shard."""
+    asked = Campaign(
+        out=tmp_path_factory.mktemp("fuzzed") / "out",
+        targets=("kafka-python", "differential:miniature:crashes-on-a-tenth,reference"),
+        rounds=2,
+        shards=2,
+        executions=200,
+        seed=9,
+    )
+    campaign(opened, asked)
     return asked
 
 

@@ -5,10 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
+
+from kafka_fuzz.pipeline.campaign import Campaign
 
 pytestmark = pytest.mark.spark
 
@@ -65,9 +68,9 @@ def executors(driver: int) -> list[int]:
     return [pid for pid, parent, _ in rows if pid in java and parent in java]
 
 
-def made(out: Path, *options: str, kill: bool = False) -> dict[str, bytes]:
+def made(out: Path, *options: str, asked: Sequence[str] = ASKED, kill: bool = False, ends: int = 0) -> dict[str, bytes]:
     """What a run on the cluster gives, perhaps with an executor killed as soon as a shard is done."""
-    with kafkaproof(*ASKED, "--out", str(out), "--master", MASTER, *options) as running:
+    with kafkaproof(*asked, "--out", str(out), "--master", MASTER, *options) as running:
         end, died = time.monotonic() + LONG, False
         while kill and running.poll() is None and time.monotonic() < end:
             if list((out / "receipts").rglob("*.json")) and (found := executors(running.pid)):
@@ -76,7 +79,7 @@ def made(out: Path, *options: str, kill: bool = False) -> dict[str, bytes]:
                 break
             time.sleep(0.05)
         errors = running.communicate(timeout=LONG)[1]
-    assert running.returncode == 0, errors
+    assert running.returncode == ends, errors
     assert died == kill
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
@@ -89,3 +92,15 @@ def test_an_executor_dies(environment: Path, tmp_path: Path) -> None:
 
     assert killed == made(tmp_path / "whole", *options)
     assert "manifest.json" in killed
+
+
+def test_an_executor_dies_under_a_campaign(
+    environment: Path, fuzzed: Campaign, tmp_path: Path, same: Callable[[Path], dict[str, bytes]]
+) -> None:
+    """Fuzzing on a cluster that loses an executor gives the bytes that this machine gives with nothing lost."""
+    asked = ["campaign", "--targets", "+".join(fuzzed.targets), "--rounds", "2", "--shards", "2", "--no-triage"]
+    asked += ["--executions", "200", "--seed", "9"]
+
+    made(tmp_path / "out", "--environment", str(environment), asked=asked, kill=True, ends=1)
+
+    assert same(tmp_path / "out") == same(fuzzed.out)

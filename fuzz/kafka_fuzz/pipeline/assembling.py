@@ -138,5 +138,8 @@ def gone(out: Path, text: str, targets: Iterable[str]) -> tuple[str, ...]:
         path.parent.mkdir(exist_ok=True)
         if text:
             (out / known.FILE).write_text(text, encoding="utf-8")
-        sing(out, known.read_known(out), list(targets))
+        sung = sing(out, known.read_known(out), list(targets))
+        # Which of its functions a loop was stopped in is never the same twice, and says nothing where all is as it was.
+        same = [msgspec.structs.replace(each, key=each.key if each.gone else "") for each in sung]
+        put(path, msgspec.json.encode(same))
     return tuple(sorted(sung.id for sung in read_sung(out) if sung.gone))

@@ -13,10 +13,11 @@ from kafka_conformance.cli import DISAGREEMENTS, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.pipeline.options import exits, opener, spark_options, steps
 from kafka_fuzz.campaign.in_process import NAMES
-from kafka_fuzz.campaign.known import read_list
+from kafka_fuzz.campaign.known import news_of, read_list
 from kafka_fuzz.campaign.rounds import OF_TESTEES
 from kafka_fuzz.commands.run import split
 from kafka_fuzz.commands.triage import RUNS, document, tell
+from kafka_fuzz.finds import read_all
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.pipeline.space import MOST_SEED
 from kafka_fuzz.reduce import Budget
@@ -109,7 +110,9 @@ def campaign(
             tell(found, asked.out / FOLDER, every=False)
         told = ", ".join(f"{count:,} {name}" for name, count in manifest.counts.items())
         click.echo(f"{told}  ·  sha256 {manifest.sha256}")
-    ctx.exit(DISAGREEMENTS if any(find.state == "new" for find in found) else OK)
+    news = news_of(asked.out)
+    new = any(not news.why_not(find.key, find.version) for find in read_all(asked.out))
+    ctx.exit(DISAGREEMENTS if new else OK)
 
 
 def names_of(text: str) -> tuple[str, ...]:

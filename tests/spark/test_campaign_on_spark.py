@@ -1,0 +1,189 @@
+"""`pipeline campaign` on Spark: rounds of shards, merged corpora, a campaign's folder; whatever happens in between."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_corpus.pipeline.manifest import OtherRun
+from kafka_corpus.pipeline.running import NotDone
+from kafka_fuzz.campaign.plan import read_log, remembered
+from kafka_fuzz.campaign.store import Corpus
+from kafka_fuzz.finds import input_of, read_all
+from kafka_fuzz.mutate import Cell
+from kafka_fuzz.pipeline.campaign import Campaign, campaign
+from kafka_fuzz.pipeline.commands.campaign import folded
+
+pytestmark = pytest.mark.spark
+
+LONG = 900.0
+CRASHING = "miniature:crashes-on-a-tenth"
+Opener = Callable[[], AbstractContextManager[Any]]
+Tree = Callable[[Path], dict[str, bytes]]
+Dying = Callable[[Path], AbstractContextManager[list[int]]]
+
+
+def rows_of(folder: Path, what: str) -> list[dict[str, Any]]:
+    """All rows of one kind in the files below *folder*."""
+    paths = sorted(folder.rglob(f"what={what}/*.parquet"))
+    return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def merged(asked: Campaign, number: int) -> list[dict[str, Any]]:
+    """The inputs of the corpora after round *number*."""
+    return [row for row in pq.ParquetFile(asked.merged(number)).read().to_pylist() if row["what"] == "inputs"]
+
+
+def claims(row: dict[str, Any]) -> set[tuple[Any, ...]]:
+    """Everything that an input does, by target."""
+    cell = tuple(row[name] for name in Cell._fields)
+    return {(row["target"], each) for each in (cell, row["key"], *row["lines"])}
+
+
+def note(smallest: dict[tuple[Any, ...], int], row: dict[str, Any]) -> None:
+    """Take note of what the input of *row* does, and of its size where none is smaller."""
+    for claim in claims(row):
+        smallest[claim] = min(smallest.get(claim, row["size"]), row["size"])
+
+
+def test_every_shard_saw_what_it_saw(fuzzed: Campaign) -> None:
+    """Each shard of each round counts, and has found; the testee that crashes has crashed in all of its shards."""
+    lines = list(read_log(fuzzed.out))
+
+    assert len(lines) == fuzzed.rounds * len(fuzzed.tasks)
+    assert all(line.executions >= fuzzed.executions and line.cpu_seconds > 0 for line in lines)
+    assert {(line.target, line.number) for line in lines} == {(name, at) for name in fuzzed.targets for at in range(4)}
+    for number in range(fuzzed.rounds):
+        finds = rows_of(fuzzed.out / f"rounds/round={number:06}", "finds")
+        assert {row["shard"] for row in finds if row["target"] == "kafka-python"} == {0, 2}
+        assert {row["shard"] for row in finds if (row["target"], row["kind"]) == (CRASHING, "crash")} == {1, 3}
+
+
+def test_merging_loses_nothing_and_keeps_the_smallest(fuzzed: Campaign) -> None:
+    """Whatever an input of the rounds did, one of the merged corpus does, and it is the smallest that did it."""
+    smallest: dict[tuple[Any, ...], int] = {}
+    kept: list[dict[str, Any]] = []
+    for number in range(fuzzed.rounds):
+        for row in rows_of(fuzzed.out / f"rounds/round={number:06}", "inputs"):
+            note(smallest, row)
+        kept = merged(fuzzed, number)
+        covered: dict[tuple[Any, ...], int] = {}
+        for row in kept:
+            note(covered, row)
+            assert any(smallest[claim] == row["size"] for claim in claims(row))
+        assert covered == smallest
+    assert len(kept) < len(rows_of(fuzzed.out / "rounds", "inputs"))
+
+
+def test_a_round_begins_with_what_the_one_before_learnt(fuzzed: Campaign) -> None:
+    """In the second round an input is kept only for what no shard of the first had seen."""
+    before = {claim for row in merged(fuzzed, 0) for claim in claims(row)}
+    later = rows_of(fuzzed.out / "rounds/round=000001", "inputs")
+
+    assert later
+    assert all(claims(row) - before for row in later)
+
+
+def test_the_folder_is_that_of_a_campaign(fuzzed: Campaign, tmp_path: Path) -> None:
+    """Finds and corpora are where local campaigns have them; triage folds them, and a report is written."""
+    finds = {find.key: find for find in read_all(fuzzed.out)}
+    seen = rows_of(fuzzed.out / "rounds", "finds")
+
+    assert set(finds) == {row["key"] for row in seen}
+    for key, find in finds.items():
+        own = [row for row in seen if row["key"] == key]
+        assert find.count == sum(row["count"] for row in own)
+        assert find.size == min(row["size"] for row in own) == len(input_of(fuzzed.out, find))
+    assert {key for line in read_log(fuzzed.out) for key in line.finds_new} == set(finds)
+    for target in fuzzed.targets:
+        wanted = {row["sha256"] for row in merged(fuzzed, 1) if row["target"] == target}
+        assert set(Corpus(fuzzed.out, target).entries) == wanted
+    assert remembered(fuzzed.out).next_round == 4
+    cells = pq.read_table(fuzzed.out / "cells").to_pylist()
+    assert sum(row["inputs"] for row in cells) == len(rows_of(fuzzed.out / "rounds", "inputs"))
+
+    out = tmp_path / "report"
+    assert {find.key for find in folded(fuzzed.out)} <= set(finds)
+    argv = [sys.executable, "-m", "kafka_conformance", "fuzz", "report", "--dir", str(fuzzed.out), "--out", str(out)]
+    assert subprocess.run(argv, check=False, capture_output=True).returncode == 1
+    new = sum(find.state == "new" for find in folded(fuzzed.out))
+    assert f"\n{new} new, 0 known, 0 gone. " in (out / "summary.md").read_text(encoding="utf-8")
+    assert new > 5
+
+
+def test_a_whole_campaign_is_left_alone_and_another_refused(fuzzed: Campaign, same: Tree) -> None:
+    """The same again opens no session; other targets are refused; neither changes anything."""
+
+    def closed() -> AbstractContextManager[Any]:
+        raise AssertionError("there is nothing to do, and a session was opened")
+
+    before = same(fuzzed.out)
+    campaign(closed, fuzzed)
+    with pytest.raises(OtherRun, match="differs in executions"):
+        campaign(closed, replace(fuzzed, executions=201))
+    assert same(fuzzed.out) == before
+
+
+def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: Campaign, same: Tree) -> None:
+    """What has gone bad is found by its hash, and only that shard is done again, to the same bytes."""
+    before, log = same(fuzzed.out), list(read_log(fuzzed.out))
+    bad, other = sorted((fuzzed.out / "rounds/round=000000/what=finds").iterdir())[:2]
+    since = other.stat().st_mtime_ns
+    data = bytearray(bad.read_bytes())
+    data[len(data) // 2] ^= 1
+    bad.write_bytes(data)
+
+    campaign(opened, fuzzed)
+
+    assert same(fuzzed.out) == before
+    assert other.stat().st_mtime_ns == since
+    again = list(read_log(fuzzed.out))
+    assert [line.number for line, old in zip(again, log, strict=True) if line.cpu_seconds != old.cpu_seconds] in (
+        [0],
+        [],
+    )
+
+
+def test_workers_die(opened: Opener, fuzzed: Campaign, tmp_path: Path, same: Tree, workers_die: Dying) -> None:
+    """A campaign whose workers are killed in the middle gives the bytes of one whose are not."""
+    asked = replace(fuzzed, out=tmp_path / "out")
+    with workers_die(asked.out) as killed:
+        campaign(opened, asked)
+
+    assert killed
+    assert same(asked.out) == same(fuzzed.out)
+
+
+def test_interrupted_and_run_again(opened: Opener, fuzzed: Campaign, tmp_path: Path, same: Tree) -> None:
+    """Ctrl-C ends a campaign with 130; the same again goes on where it was."""
+    asked = replace(fuzzed, out=tmp_path / "out")
+    options = {"--targets": "+".join(asked.targets), "--rounds": 2, "--shards": 2, "--executions": 200, "--seed": 9}
+    argv = [sys.executable, "-m", "kafka_conformance", "pipeline", "campaign", "--out", str(asked.out)]
+    argv += ["--master", "local[2]", *(str(part) for pair in options.items() for part in pair)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        end = time.monotonic() + LONG
+        while running.poll() is None and not list(asked.out.rglob("receipts/*/*.json")) and time.monotonic() < end:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=LONG)[1]
+
+    assert (running.returncode, said.rstrip().splitlines()[-1]) == (130, "interrupted; the same command goes on")
+    campaign(opened, asked)
+    assert same(asked.out) == same(fuzzed.out)
+    assert msgspec.json.decode((asked.out / "manifest.json").read_bytes())["plan"] == asked.plan()
+
+
+def test_a_testee_that_does_not_start_ends_the_campaign(opened: Opener, tmp_path: Path) -> None:
+    """It is a problem of the shards, and is named."""
+    asked = Campaign(out=tmp_path, targets=("differential:process:true,reference",), rounds=1, shards=1, executions=9)
+    with pytest.raises(NotDone, match="process:true did not say hello"):
+        campaign(opened, asked)
