@@ -1,4 +1,4 @@
-"""Record batches as Arrow columns, at the speed of the machine: `read`, and `scan` for files.
+"""Record batches as Arrow columns and back, at the speed of the machine: `read`, `scan` for files, `write`.
 
 The reference (`kafka_records`) says what is right; this package says it fast.
 Kernels read what is plainly right.  Whatever is not, the reference is asked
@@ -11,6 +11,7 @@ for, so errors are the reference's own, and only "fine" has to be known here.
     headers, chunk     what comes out, as Arrow
     decoder            who calls what
     scan               files, window by window
+    output, writer, encoder    columns to bytes
     batches            columns back to batches, and the reference's reading to compare with
 
 It needs the extra `columnar`.
@@ -22,9 +23,23 @@ _NEEDED = ("numba", "numpy", "pyarrow", "isal", "zlib_ng")
 if _missing := [name for name in _NEEDED if find_spec(name) is None]:
     raise ImportError(f"{', '.join(_missing)} not installed: pip install 'kafkaproof[columnar]'")
 
-from kafka_corpus.columnar.batches import batches_of, read_by_reference  # noqa: E402
+from kafka_corpus.columnar.batches import batches_of, read_by_reference, tables_of  # noqa: E402
 from kafka_corpus.columnar.chunk import BATCHES, ERRORS, RECORDS, Broken, Chunk  # noqa: E402
 from kafka_corpus.columnar.decoder import read  # noqa: E402
+from kafka_corpus.columnar.encoder import in_batches, write  # noqa: E402
 from kafka_corpus.columnar.scan import scan  # noqa: E402
 
-__all__ = ["BATCHES", "ERRORS", "RECORDS", "Broken", "Chunk", "batches_of", "read", "read_by_reference", "scan"]
+__all__ = [
+    "BATCHES",
+    "ERRORS",
+    "RECORDS",
+    "Broken",
+    "Chunk",
+    "batches_of",
+    "in_batches",
+    "read",
+    "read_by_reference",
+    "scan",
+    "tables_of",
+    "write",
+]

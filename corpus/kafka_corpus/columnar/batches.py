@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from itertools import pairwise
 from typing import Any, Final
 
-from kafka_corpus.columnar.chunk import Broken, Chunk
+import pyarrow as pa
+
+from kafka_corpus.columnar.chunk import BATCHES, RECORDS, Broken, Chunk
 from kafka_records import DEFAULT, Batch, Header, Limits, Record, RecordFormatError, decode
 from kafka_records.log import next_entry
 
@@ -53,6 +56,31 @@ def read_by_reference(data: bytes, *, limits: Limits = DEFAULT) -> Reading:
             if size is None:
                 return batches, broken
             at += size
+
+
+def tables_of(batches: Sequence[Batch]) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Batches of the reference as the two tables that `write` takes.
+
+    Raises:
+        OverflowError, pyarrow.ArrowException: a number does not fit its column.
+    """
+    records = [
+        {**record._asdict(), "position": 0, "headers": [header._asdict() for header in record.headers]}
+        for batch in batches
+        for record in batch.records
+    ]
+    unknown = {"position": 0, "size": 0, "crc": 0, "attributes": 0}
+    rows = [
+        {**unknown, **{name: getattr(batch, name) for name in BATCH_FIELDS}, "record_count": len(batch.records)}
+        for batch in batches
+    ]
+    return pa.RecordBatch.from_pylist(records, schema=RECORDS), pa.RecordBatch.from_pylist(rows, schema=BATCHES)
+
+
+def batch_in(batches: pa.RecordBatch, row: int, records: pa.RecordBatch) -> Batch:
+    """The batch that a row of the batches table describes, with these records."""
+    (fields,) = batches.slice(row, 1).to_pylist()
+    return _batch(fields, tuple(map(_record, records.to_pylist())))
 
 
 def _record(row: dict[str, Any]) -> Record:

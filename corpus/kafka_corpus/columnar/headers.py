@@ -123,7 +123,7 @@ SCHEMA: Final = pa.schema(
         pa.field("record_count", pa.int32(), nullable=False),
     ]
 )
-_NUMBERS: Final = {
+NUMBERS: Final = {
     "position": POSITION,
     "size": SIZE,
     "magic": MAGIC,
@@ -154,7 +154,7 @@ def to_arrow(fields: Numbers) -> pa.RecordBatch:
         "base_timestamp": pa.array(fields[BASE_TIMESTAMP], mask=~modern),
         "delete_horizon": pa.array(fields[BASE_TIMESTAMP], mask=~horizon),
     }
-    for name, number in _NUMBERS.items():
+    for name, number in NUMBERS.items():
         made[name] = pa.array(fields[number].astype(SCHEMA.field(name).type.to_pandas_dtype()))
     return pa.RecordBatch.from_arrays([made[name] for name in SCHEMA.names], schema=SCHEMA)
 

@@ -37,13 +37,14 @@ def _loader(bits: int, *, swapped: bool, signed: bool) -> Load:
     return cast(Load, made)
 
 
-def _storer(bits: int) -> Store:
+def _storer(bits: int, *, swapped: bool = False) -> Store:
     """An intrinsic that stores the low *bits* of an int64 at any address."""
 
     def store(_typing: Any, _address: Any, _value: Any) -> tuple[Any, Emit]:
         def emit(context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
             kind = ir.IntType(bits)
             value = args[1] if bits == 64 else builder.trunc(args[1], kind)
+            value = builder.bswap(value) if swapped else value
             builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
             return context.get_dummy_value()
 
@@ -64,8 +65,12 @@ raw_u32 = _loader(32, swapped=False, signed=False)
 raw_i64 = _loader(64, swapped=False, signed=True)
 
 store_8 = _storer(8)
+store_16 = _storer(16)
 store_32 = _storer(32)
 store_64 = _storer(64)
+store_i16 = _storer(16, swapped=True)
+store_i32 = _storer(32, swapped=True)
+store_i64 = _storer(64, swapped=True)
 
 
 def _prefetch(_typing: Any, _address: Any) -> tuple[Any, Emit]:
@@ -138,4 +143,4 @@ def _copier(count: int) -> Store:
     return cast(Store, made)
 
 
-copy_16 = _copier(16)
+copy_16, copy_64 = _copier(16), _copier(64)

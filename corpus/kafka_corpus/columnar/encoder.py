@@ -1,0 +1,258 @@
+"""Columns to record batches, as Kafka's own writer gives them: the inverse of `read`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_corpus.columnar.batches import batch_in
+from kafka_corpus.columnar.buffers import POOL, Bytes, Numbers
+from kafka_corpus.columnar.chunk import BATCHES, BINARY
+from kafka_corpus.columnar.fields import SLACK, VIEW
+from kafka_corpus.columnar.headers import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BASE_TIMESTAMP,
+    CRC,
+    FIELDS,
+    LAST_OFFSET,
+    LEADER_EPOCH,
+    MAGIC,
+    MAX_TIMESTAMP,
+    NUMBERS,
+    POSITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORDS,
+    SIZE,
+    TIMESTAMP_TYPES,
+    to_arrow,
+)
+from kafka_corpus.columnar.output import Strings, Table
+from kafka_corpus.columnar.writer import ASK, DONE, REFUSED, SIZE_V2, most_bytes, write_entries, write_payload
+from kafka_records import encode
+from kafka_records.attributes import (
+    COMPRESSION_CODEC_MASK,
+    CONTROL_FLAG_MASK,
+    DELETE_HORIZON_FLAG_MASK,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_FLAG_MASK,
+)
+from kafka_records.batch import BatchHeader
+from kafka_records.checksum import checksum_v2
+from kafka_records.compression import compress
+from kafka_records.constants import (
+    COMPRESSIONS,
+    INT32_MAX,
+    LOG_OVERHEAD,
+    MAGIC_VALUE_V0,
+    MAGIC_VALUE_V1,
+    MAGIC_VALUE_V2,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    Compression,
+)
+from kafka_records.layout import BATCH_V2
+from kafka_records.message import Message, encode_message
+
+# In front of what is written, for what checksums read there.
+FRONT: Final = 64
+# Memory is taken in such steps, so that it fits the next time.
+STEP: Final = 1024 * 1024
+APPEND, NO_TYPE = TIMESTAMP_TYPES.index("append"), TIMESTAMP_TYPES.index("none")
+ZSTD: Final = COMPRESSIONS.index("zstd")
+
+
+def write(records: pa.RecordBatch, batches: pa.RecordBatch) -> pa.Buffer:
+    """The entries that the rows of *batches* describe; each takes the next `record_count` rows of *records*.
+
+    The tables are as `read` gives them; positions, sizes, CRCs and attributes
+    are not looked at, and a `base_timestamp` of null is the first record's.
+
+    Raises:
+        RecordFormatError: Kafka's writer would refuse that.
+        ValueError: the tables are not of one another.
+    """
+    return Writer(records, batches).write()
+
+
+def in_batches(
+    records: pa.RecordBatch, count: int, *, magic: int = MAGIC_VALUE_V2, compression: Compression = "none"
+) -> pa.RecordBatch:
+    """A batches table for *records*, *count* a batch, as a producer without an id would have made them."""
+    starts = np.arange(0, records.num_rows, count)
+    ends = np.minimum(starts + count, records.num_rows)
+    offsets, timestamps = numbers_of(records["offset"]), numbers_of(records["timestamp"])
+    fields = np.full((FIELDS, len(starts)), -1, np.int64)
+    fields[[POSITION, SIZE, CRC]] = 0
+    fields[MAGIC], fields[ATTRIBUTES], fields[RECORDS] = magic, COMPRESSIONS.index(compression), ends - starts
+    fields[BASE_OFFSET], fields[LAST_OFFSET] = offsets[starts], offsets[ends - 1]
+    fields[BASE_TIMESTAMP] = timestamps[starts]
+    if magic > MAGIC_VALUE_V0 and len(starts):
+        fields[MAX_TIMESTAMP] = np.maximum.reduceat(timestamps, starts)
+    return to_arrow(fields)
+
+
+class Writer:
+    """Two tables on their way to bytes."""
+
+    def __init__(self, records: pa.RecordBatch, batches: pa.RecordBatch) -> None:
+        self.records, self.batches = records, batches.cast(BATCHES)
+        counts = numbers_of(batches["record_count"])
+        if (counts < 0).any() or counts.sum() != records.num_rows:
+            raise ValueError(f"batches of {counts.sum()} records, and {records.num_rows} records")
+        self.held: list[pa.Array] = []
+        self.buffers: list[tuple[int, int]] = []
+        self.table = self.table_of(records)
+        self.fields = fields_of(batches, numbers_of(records["timestamp"]), counts)
+        self.plain = plain_ones(self.fields, batches, numbers_of(records["offset"]))
+        size = FRONT + int(most_bytes(self.table, records.num_rows, len(counts))) + SLACK
+        self.memory: Bytes = POOL.take(size + -size % STEP)
+
+    def table_of(self, records: pa.RecordBatch) -> Table:
+        """The addresses of the columns."""
+        offset, timestamp = (self.address(records[name], 8) for name in ("offset", "timestamp"))
+        key, value = (self.strings(records[name]) for name in ("key", "value"))
+        headers = records["headers"]
+        pairs = headers.values
+        header_key, header_value = (self.strings(pairs.field(number)) for number in (0, 1))
+        if header_key.bits:
+            raise ValueError("a header without a key")
+        header_end = self.address(headers, 4) if len(pairs) and len(headers) else 0
+        return Table(offset, timestamp, key, value, header_end, header_key, header_value)
+
+    def address(self, array: pa.Array, width: int) -> int:
+        """Where the first number of a column lies."""
+        self.held.append(array)
+        buffer = array.buffers()[1]
+        return int(buffer.address) + width * int(array.offset) if buffer else 0
+
+    def strings(self, array: pa.Array) -> Strings:
+        """A column of byte strings, as views."""
+        array = array if array.type == BINARY else array.cast(pa.binary()).cast(BINARY)
+        first = len(self.buffers)
+        valid, _, *data = array.buffers()
+        self.buffers += [(buffer.address, buffer.address + buffer.size) for buffer in data]
+        bits = valid.address if valid and array.null_count else 0
+        return Strings(self.address(array, VIEW), bits, array.offset, first)
+
+    def write(self) -> pa.Buffer:
+        """All of it."""
+        buffers = np.array(self.buffers or [(0, 0)], np.int64)
+        base = int(self.memory.ctypes.data)
+        begin = base + FRONT
+        batch = row = 0
+        parts: list[Any] = []
+        while True:
+            why, batch, row, end = write_entries(self.table, self.fields, self.plain, batch, row, buffers, begin, base)
+            if end > begin:
+                parts.append(self.memory[begin - base : end - base])
+            if why == DONE:
+                return pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))
+            made = None if why == ASK else self.packed(batch, row, buffers, end)
+            parts.append(self.by_reference(batch, row) if made is None else made)
+            row, batch, begin = row + int(self.fields[RECORDS, batch]), batch + 1, end
+
+    def packed(self, batch: int, row: int, buffers: Numbers, to: int) -> bytes | None:
+        """A compressed entry; None if the reference has to be asked."""
+        base = int(self.memory.ctypes.data)
+        end = write_payload(self.table, self.fields, batch, row, buffers, to, base)
+        if end == REFUSED:
+            return None
+        fields: list[int] = self.fields[:, batch].tolist()
+        codec = COMPRESSIONS[fields[ATTRIBUTES] & COMPRESSION_CODEC_MASK]
+        payload = compress(codec, self.memory[to - base : end - base].tobytes(), magic=fields[MAGIC])
+        if fields[MAGIC] == MAGIC_VALUE_V2:
+            return None if len(payload) > INT32_MAX - SIZE_V2 else sealed(fields, payload)
+        return encode_message(
+            Message(fields[LAST_OFFSET], fields[MAGIC], fields[ATTRIBUTES], fields[MAX_TIMESTAMP], None, payload)
+        )
+
+    def by_reference(self, batch: int, row: int) -> bytes:
+        """What the reference writes, if it does."""
+        count = int(self.fields[RECORDS, batch])
+        return encode(batch_in(self.batches, batch, self.records.slice(row, count)))
+
+
+def sealed(fields: list[int], payload: bytes) -> bytes:
+    """A v2 batch with this payload."""
+    header = BatchHeader(
+        base_offset=fields[BASE_OFFSET],
+        batch_length=SIZE_V2 - LOG_OVERHEAD + len(payload),
+        partition_leader_epoch=fields[LEADER_EPOCH],
+        magic=MAGIC_VALUE_V2,
+        crc=0,
+        attributes=fields[ATTRIBUTES],
+        last_offset_delta=fields[LAST_OFFSET] - fields[BASE_OFFSET],
+        base_timestamp=fields[BASE_TIMESTAMP],
+        max_timestamp=fields[MAX_TIMESTAMP],
+        producer_id=fields[PRODUCER_ID],
+        producer_epoch=fields[PRODUCER_EPOCH],
+        base_sequence=fields[BASE_SEQUENCE],
+        record_count=fields[RECORDS],
+    )
+    unsigned = BATCH_V2.struct.pack(*header) + payload
+    return BATCH_V2.struct.pack(*header._replace(crc=checksum_v2(unsigned))) + payload
+
+
+def numbers_of(array: pa.Array) -> Numbers:
+    """A column of numbers or flags; nulls are 0."""
+    if array.null_count:
+        array = array.fill_null(0)
+    made: Numbers = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return made
+
+
+def places_of(array: pa.Array, names: tuple[str, ...]) -> Numbers:
+    """A column of names as the places that they have among *names*."""
+    places = np.array([names.index(name) for name in array.dictionary.to_pylist()] or [0], np.int64)
+    return places[numbers_of(array.indices)]
+
+
+def fields_of(batches: pa.RecordBatch, timestamps: Numbers, counts: Numbers) -> Numbers:
+    """What the headers of the entries are to hold, a row for each field."""
+    fields = np.zeros((FIELDS, len(counts)), np.int64)
+    for name, number in NUMBERS.items():
+        fields[number] = numbers_of(batches[name])
+    append = places_of(batches["timestamp_type"], TIMESTAMP_TYPES) == APPEND
+    horizon = batches["delete_horizon"]
+    attributes = places_of(batches["compression"], COMPRESSIONS)
+    attributes |= (append & (fields[MAGIC] > MAGIC_VALUE_V0)) * TIMESTAMP_TYPE_MASK
+    attributes |= numbers_of(batches["transactional"]) * TRANSACTIONAL_FLAG_MASK
+    attributes |= numbers_of(batches["control"]) * CONTROL_FLAG_MASK
+    attributes |= numbers_of(horizon.is_valid()) * DELETE_HORIZON_FLAG_MASK
+    fields[ATTRIBUTES] = attributes
+    # TIM-06, TIM-18, TIM-21.
+    starts = np.cumsum(counts) - counts
+    first = np.append(timestamps, NO_TIMESTAMP)[starts]
+    base = np.where(counts > 0, first, NO_TIMESTAMP)
+    for name in ("base_timestamp", "delete_horizon"):
+        given = batches[name]
+        base = np.where(numbers_of(given.is_valid()) != 0, numbers_of(given), base)
+    fields[BASE_TIMESTAMP] = base
+    return fields
+
+
+def plain_ones(fields: Numbers, batches: pa.RecordBatch, offsets: Numbers) -> Numbers:
+    """Ones for entries whose fields are plainly right; of the others the reference says what they are."""
+    magic, counts, attributes = fields[MAGIC], fields[RECORDS], fields[ATTRIBUTES]
+    typed = places_of(batches["timestamp_type"], TIMESTAMP_TYPES) != NO_TYPE
+    codec = attributes & COMPRESSION_CODEC_MASK
+    delta = fields[LAST_OFFSET] - fields[BASE_OFFSET]
+    no_producer = fields[PRODUCER_ID] == NO_PRODUCER_ID
+    # PID-04, TXN-16
+    state = (attributes & TRANSACTIONAL_FLAG_MASK == 0) & no_producer
+    state |= ~no_producer & (fields[PRODUCER_EPOCH] != NO_PRODUCER_EPOCH) & (fields[BASE_SEQUENCE] >= 0)
+    modern = typed & (counts > 0) & state & (np.abs(delta) <= INT32_MAX) & (fields[BASE_TIMESTAMP] >= NO_TIMESTAMP)
+    flags = TRANSACTIONAL_FLAG_MASK | CONTROL_FLAG_MASK | DELETE_HORIZON_FLAG_MASK
+    legacy = (attributes & flags == 0) & no_producer & (counts > 0) & (codec < ZSTD)
+    last = np.append(offsets, 0)[np.cumsum(counts) - 1]
+    # NST-09, NST-10
+    found = (fields[BASE_OFFSET] >= 0) & (fields[LAST_OFFSET] == last) & (last > 0)
+    legacy &= (magic == MAGIC_VALUE_V0) | (typed & ((codec == 0) | found))
+    plain = np.where(magic == MAGIC_VALUE_V2, modern, legacy & (magic <= MAGIC_VALUE_V1) & (magic >= MAGIC_VALUE_V0))
+    return plain.astype(np.int64)
