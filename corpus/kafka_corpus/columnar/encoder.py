@@ -101,15 +101,16 @@ class Writer:
     """Two tables on their way to bytes."""
 
     def __init__(self, records: pa.RecordBatch, batches: pa.RecordBatch) -> None:
-        self.records, self.batches = records, batches.cast(BATCHES)
+        self.records = records
+        self.batches = batches if batches.schema == BATCHES else batches.cast(BATCHES)
         counts = numbers_of(batches["record_count"])
         if (counts < 0).any() or counts.sum() != records.num_rows:
             raise ValueError(f"batches of {counts.sum()} records, and {records.num_rows} records")
-        self.held: list[pa.Array] = []
-        self.buffers: list[tuple[int, int]] = []
+        self.held: list[pa.Array | Numbers] = []
         self.table = self.table_of(records)
-        self.fields = fields_of(batches, numbers_of(records["timestamp"]), counts)
-        self.plain = plain_ones(self.fields, batches, numbers_of(records["offset"]))
+        fields = fields_of(self.batches, numbers_of(records["timestamp"]), counts)
+        self.plain = plain_ones(fields, self.batches, numbers_of(records["offset"]))
+        self.fields = np.ascontiguousarray(fields.T)
         size = FRONT + int(most_bytes(self.table, records.num_rows, len(counts))) + SLACK
         self.memory: Bytes = POOL.take(size + -size % STEP)
 
@@ -134,36 +135,39 @@ class Writer:
     def strings(self, array: pa.Array) -> Strings:
         """A column of byte strings, as views."""
         array = array if array.type == BINARY else array.cast(pa.binary()).cast(BINARY)
-        first = len(self.buffers)
         valid, _, *data = array.buffers()
-        self.buffers += [(buffer.address, buffer.address + buffer.size) for buffer in data]
+        buffers = np.array([(buffer.address, buffer.address + buffer.size) for buffer in data], np.int64)
+        self.held.append(buffers)
         bits = valid.address if valid and array.null_count else 0
-        return Strings(self.address(array, VIEW), bits, array.offset, first)
+        return Strings(self.address(array, VIEW), bits, array.offset, int(buffers.ctypes.data))
 
     def write(self) -> pa.Buffer:
         """All of it."""
-        buffers = np.array(self.buffers or [(0, 0)], np.int64)
         base = int(self.memory.ctypes.data)
         begin = base + FRONT
         batch = row = 0
         parts: list[Any] = []
         while True:
-            why, batch, row, end = write_entries(self.table, self.fields, self.plain, batch, row, buffers, begin, base)
+            why, batch, row, end = write_entries(self.table, self.address_of(0), self.plain, batch, row, begin, base)
             if end > begin:
                 parts.append(self.memory[begin - base : end - base])
             if why == DONE:
                 return pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))
-            made = None if why == ASK else self.packed(batch, row, buffers, end)
+            made = None if why == ASK else self.packed(batch, row, end)
             parts.append(self.by_reference(batch, row) if made is None else made)
-            row, batch, begin = row + int(self.fields[RECORDS, batch]), batch + 1, end
+            row, batch, begin = row + int(self.fields[batch, RECORDS]), batch + 1, end
 
-    def packed(self, batch: int, row: int, buffers: Numbers, to: int) -> bytes | None:
+    def address_of(self, batch: int) -> int:
+        """Where the fields of a batch lie."""
+        return int(self.fields.ctypes.data) + 8 * FIELDS * batch
+
+    def packed(self, batch: int, row: int, to: int) -> bytes | None:
         """A compressed entry; None if the reference has to be asked."""
         base = int(self.memory.ctypes.data)
-        end = write_payload(self.table, self.fields, batch, row, buffers, to, base)
+        end = write_payload(self.table, self.address_of(batch), row, to, base)
         if end == REFUSED:
             return None
-        fields: list[int] = self.fields[:, batch].tolist()
+        fields: list[int] = self.fields[batch].tolist()
         codec = COMPRESSIONS[fields[ATTRIBUTES] & COMPRESSION_CODEC_MASK]
         payload = compress(codec, self.memory[to - base : end - base].tobytes(), magic=fields[MAGIC])
         if fields[MAGIC] == MAGIC_VALUE_V2:
@@ -174,7 +178,7 @@ class Writer:
 
     def by_reference(self, batch: int, row: int) -> bytes:
         """What the reference writes, if it does."""
-        count = int(self.fields[RECORDS, batch])
+        count = int(self.fields[batch, RECORDS])
         return encode(batch_in(self.batches, batch, self.records.slice(row, count)))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_corpus.columnar.fields import INLINE, VIEW
-from kafka_corpus.columnar.jit import Numbers, inlined, part
+from kafka_corpus.columnar.jit import inlined, part
 from kafka_corpus.columnar.memory import (
     copy_64,
     load_u8,
@@ -27,14 +27,14 @@ NULL = -1  # the size of what is null
 class Strings(NamedTuple):
     """A column of byte strings: addresses of its views and its bitmap, 0 if nothing is null.
 
-    *shift* is the bit of the first row; *first* the row of `buffers` where the
-    column's data buffers begin: for each, its address, and where it ends.
+    *shift* is the bit of the first row; at *buffers* there are for each data
+    buffer its address, and where it ends.
     """
 
     views: int
     bits: int
     shift: int
-    first: int
+    buffers: int
 
 
 class Table(NamedTuple):
@@ -117,16 +117,16 @@ def copy_to_the_end(to: int, at: int, size: int) -> None:
 
 
 @inlined
-def write_bytes(to: int, strings: Strings, row: int, size: int, buffers: Numbers) -> int:
+def write_bytes(to: int, strings: Strings, row: int, size: int) -> int:
     """The *size* bytes in *row*; where they end."""
     view = strings.views + VIEW * row
     if size <= INLINE:
         store_64(to, raw_i64(view + 4))
         store_32(to + 8, raw_u32(view + 12))
         return to + size
-    buffer = strings.first + raw_u32(view + 8)
-    at = buffers[buffer, 0] + raw_u32(view + 12)
-    if at + size + 64 > buffers[buffer, 1]:
+    buffer = strings.buffers + 16 * raw_u32(view + 8)
+    at = raw_i64(buffer) + raw_u32(view + 12)
+    if at + size + 64 > raw_i64(buffer + 8):
         copy_to_the_end(to, at, size)
         return to + size
     copy_64(to, at)

@@ -15,6 +15,7 @@ from kafka_corpus.columnar.headers import (
     BASE_TIMESTAMP,
     BASE_TIMESTAMP_AT,
     EPOCH_AT,
+    FIELDS,
     LAST_OFFSET,
     LAST_OFFSET_DELTA_AT,
     LEADER_EPOCH,
@@ -90,15 +91,15 @@ def width_of_headers(table: Table, first: int, end: int) -> int:
 
 
 @part
-def write_headers(table: Table, first: int, end: int, buffers: Numbers, to: int) -> int:
+def write_headers(table: Table, first: int, end: int, to: int) -> int:
     """Headers; where they end."""
     for header in range(first, end):
         size = size_of(table.header_key, header)
-        to = write_bytes(write_raw(to, size << 1), table.header_key, header, size, buffers)
+        to = write_bytes(write_raw(to, size << 1), table.header_key, header, size)
         size = size_of(table.header_value, header)
         to = write_raw(to, zigzag(size))
         if size != NULL:
-            to = write_bytes(to, table.header_value, header, size, buffers)
+            to = write_bytes(to, table.header_value, header, size)
     return to
 
 
@@ -109,7 +110,7 @@ def is_writable(offset: int, previous: int, base_offset: int, timestamp: int) ->
 
 
 @inlined
-def write_record(table: Table, row: int, timestamp_delta: int, offset_delta: int, buffers: Numbers, to: int) -> int:
+def write_record(table: Table, row: int, timestamp_delta: int, offset_delta: int, to: int) -> int:
     """The v2 record in *row*; where it ends, or `REFUSED`."""
     key_size, value_size = size_of(table.key, row), size_of(table.value, row)
     first = end = 0
@@ -126,68 +127,66 @@ def write_record(table: Table, row: int, timestamp_delta: int, offset_delta: int
     to = write_raw(write_raw(to + 1, zigzag(timestamp_delta)), zigzag(offset_delta))
     to = write_raw(to, zigzag(key_size))
     if key_size != NULL:
-        to = write_bytes(to, table.key, row, key_size, buffers)
+        to = write_bytes(to, table.key, row, key_size)
     to = write_raw(to, zigzag(value_size))
     if value_size != NULL:
-        to = write_bytes(to, table.value, row, value_size, buffers)
+        to = write_bytes(to, table.value, row, value_size)
     to = write_raw(to, (end - first) << 1)
-    return write_headers(table, first, end, buffers, to) if end != first else to
+    return write_headers(table, first, end, to) if end != first else to
 
 
-@part
-def write_records(table: Table, fields: Numbers, batch: int, row: int, buffers: Numbers, to: int) -> int:
+@inlined
+def write_records(table: Table, fields: int, row: int, to: int) -> int:
     """The records of a v2 batch, which start in *row*; where they end, or `REFUSED`."""
-    base_offset, base_timestamp = fields[BASE_OFFSET, batch], fields[BASE_TIMESTAMP, batch]
+    base_offset, base_timestamp = raw_i64(fields + 8 * BASE_OFFSET), raw_i64(fields + 8 * BASE_TIMESTAMP)
     previous = -(1 << 63)
-    for at in range(row, row + fields[RECORDS, batch]):
+    for at in range(row, row + raw_i64(fields + 8 * RECORDS)):
         offset, timestamp = raw_i64(table.offset + 8 * at), raw_i64(table.timestamp + 8 * at)
         if not is_writable(offset, previous, base_offset, timestamp):
             return REFUSED
-        to = write_record(table, at, timestamp - base_timestamp, offset - base_offset, buffers, to)
+        to = write_record(table, at, timestamp - base_timestamp, offset - base_offset, to)
         if to == REFUSED:
             return REFUSED
         previous = offset
     return to
 
 
-@part
-def write_batch_header(fields: Numbers, batch: int, at: int, end: int, floor: int) -> None:
+@inlined
+def write_batch_header(fields: int, at: int, end: int, floor: int) -> None:
     """The header of the v2 batch from *at* to *end*, whose payload is there already."""
-    store_i64(at, fields[BASE_OFFSET, batch])
+    store_i64(at, raw_i64(fields + 8 * BASE_OFFSET))
     store_i32(at + SIZE_AT, end - at - LOG_OVERHEAD)
-    store_i32(at + EPOCH_AT, fields[LEADER_EPOCH, batch])
+    store_i32(at + EPOCH_AT, raw_i64(fields + 8 * LEADER_EPOCH))
     store_8(at + MAGIC_OFFSET, MAGIC_VALUE_V2)
-    store_i16(at + ATTRIBUTES_OFFSET_V2, fields[ATTRIBUTES, batch])
-    store_i32(at + LAST_OFFSET_DELTA_AT, fields[LAST_OFFSET, batch] - fields[BASE_OFFSET, batch])
-    store_i64(at + BASE_TIMESTAMP_AT, fields[BASE_TIMESTAMP, batch])
-    store_i64(at + MAX_TIMESTAMP_AT, fields[MAX_TIMESTAMP, batch])
-    store_i64(at + PRODUCER_ID_AT, fields[PRODUCER_ID, batch])
-    store_i16(at + PRODUCER_EPOCH_AT, fields[PRODUCER_EPOCH, batch])
-    store_i32(at + SEQUENCE_AT, fields[BASE_SEQUENCE, batch])
-    store_i32(at + RECORD_COUNT_OFFSET_V2, fields[RECORDS, batch])
+    store_i16(at + ATTRIBUTES_OFFSET_V2, raw_i64(fields + 8 * ATTRIBUTES))
+    store_i32(at + LAST_OFFSET_DELTA_AT, raw_i64(fields + 8 * LAST_OFFSET) - raw_i64(fields + 8 * BASE_OFFSET))
+    store_i64(at + BASE_TIMESTAMP_AT, raw_i64(fields + 8 * BASE_TIMESTAMP))
+    store_i64(at + MAX_TIMESTAMP_AT, raw_i64(fields + 8 * MAX_TIMESTAMP))
+    store_i64(at + PRODUCER_ID_AT, raw_i64(fields + 8 * PRODUCER_ID))
+    store_i16(at + PRODUCER_EPOCH_AT, raw_i64(fields + 8 * PRODUCER_EPOCH))
+    store_i32(at + SEQUENCE_AT, raw_i64(fields + 8 * BASE_SEQUENCE))
+    store_i32(at + RECORD_COUNT_OFFSET_V2, raw_i64(fields + 8 * RECORDS))
     store_i32(at + CRC_OFFSET_V2, crc32c(at + CRC_START_V2, end - at - CRC_START_V2, floor))
 
 
 @inlined
-def write_nullable(table: Table, is_key: bool, row: int, buffers: Numbers, to: int) -> int:
+def write_nullable(table: Table, is_key: bool, row: int, to: int) -> int:
     """Key or value of a message, an int32 size first; where it ends."""
     strings = table.key if is_key else table.value
     size = size_of(strings, row)
     store_i32(to, size)
-    return to + 4 if size == NULL else write_bytes(to + 4, strings, row, size, buffers)
+    return to + 4 if size == NULL else write_bytes(to + 4, strings, row, size)
 
 
-@part
-def write_messages(
-    table: Table, fields: Numbers, batch: int, row: int, buffers: Numbers, to: int, floor: int, inner: bool
-) -> int:
+@inlined
+def write_messages(table: Table, fields: int, row: int, to: int, floor: int, inner: bool) -> int:
     """The records of a v0 or v1 entry as messages; *inner* ones count from the base in v1 (NST-08)."""
-    magic, attributes = fields[MAGIC, batch], fields[ATTRIBUTES, batch]
+    magic, attributes = raw_i64(fields + 8 * MAGIC), raw_i64(fields + 8 * ATTRIBUTES)
     append, previous = attributes & TIMESTAMP_TYPE_MASK != 0, -(1 << 63)
-    base = fields[BASE_OFFSET, batch] if inner and magic == MAGIC_VALUE_V1 else 0
-    for at in range(row, row + fields[RECORDS, batch]):
+    base = raw_i64(fields + 8 * BASE_OFFSET) if inner and magic == MAGIC_VALUE_V1 else 0
+    for at in range(row, row + raw_i64(fields + 8 * RECORDS)):
         offset, timestamp = raw_i64(table.offset + 8 * at), raw_i64(table.timestamp + 8 * at)
-        if not is_writable(offset, previous, fields[BASE_OFFSET, batch], timestamp):
+        if not is_writable(offset, previous, raw_i64(fields + 8 * BASE_OFFSET), timestamp):
             return REFUSED
         if table.header_end and raw_u32(table.header_end + 4 * at) != raw_u32(table.header_end + 4 * at + 4):
             return REFUSED  # LEG-22
@@ -196,10 +195,10 @@ def write_messages(
         store_8(to + ATTRIBUTES_OFFSET_LEGACY, attributes & TIMESTAMP_TYPE_MASK)
         end = to + SIZE_V0
         if magic == MAGIC_VALUE_V1:
-            store_i64(to + TIMESTAMP_AT, fields[MAX_TIMESTAMP, batch] if append else timestamp)  # NST-22
+            store_i64(to + TIMESTAMP_AT, raw_i64(fields + 8 * MAX_TIMESTAMP) if append else timestamp)  # NST-22
             end = to + SIZE_V1
-        end = write_nullable(table, True, at, buffers, end)
-        end = write_nullable(table, False, at, buffers, end)
+        end = write_nullable(table, True, at, end)
+        end = write_nullable(table, False, at, end)
         if end - to > INT32_MAX:
             return REFUSED
         store_i32(to + SIZE_AT, end - to - LOG_OVERHEAD)
@@ -209,32 +208,36 @@ def write_messages(
 
 
 @kernel
-def write_payload(table: Table, fields: Numbers, batch: int, row: int, buffers: Numbers, to: int, floor: int) -> int:
+def write_payload(table: Table, fields: int, row: int, to: int, floor: int) -> int:
     """What is to be compressed of an entry; where it ends, or `REFUSED`."""
-    if fields[MAGIC, batch] == MAGIC_VALUE_V2:
-        return write_records(table, fields, batch, row, buffers, to)
-    return write_messages(table, fields, batch, row, buffers, to, floor, True)
+    if raw_i64(fields + 8 * MAGIC) == MAGIC_VALUE_V2:
+        return write_records(table, fields, row, to)
+    return write_messages(table, fields, row, to, floor, True)
 
 
 @kernel
 def write_entries(
-    table: Table, fields: Numbers, plain: Numbers, batch: int, row: int, buffers: Numbers, to: int, floor: int
+    table: Table, first: int, plain: Numbers, batch: int, row: int, to: int, floor: int
 ) -> tuple[int, int, int, int]:
-    """Entries from *batch* on, for which there is room; why it stopped, at which batch, row and address."""
+    """Entries from *batch* on, for which there is room; why it stopped, at which batch, row and address.
+
+    At *first* lie the fields of the first of all batches, int64 each.
+    """
     while batch < len(plain):
+        fields = first + 8 * FIELDS * batch
         if not plain[batch]:
             return ASK, batch, row, to
-        if fields[ATTRIBUTES, batch] & COMPRESSION_CODEC_MASK:
+        if raw_i64(fields + 8 * ATTRIBUTES) & COMPRESSION_CODEC_MASK:
             return PACK, batch, row, to
-        if fields[MAGIC, batch] == MAGIC_VALUE_V2:
-            end = write_records(table, fields, batch, row, buffers, to + SIZE_V2)
+        if raw_i64(fields + 8 * MAGIC) == MAGIC_VALUE_V2:
+            end = write_records(table, fields, row, to + SIZE_V2)
             if end == REFUSED or end - to > INT32_MAX:
                 return ASK, batch, row, to
-            write_batch_header(fields, batch, to, end, floor)
+            write_batch_header(fields, to, end, floor)
         else:
-            end = write_messages(table, fields, batch, row, buffers, to, floor, False)
+            end = write_messages(table, fields, row, to, floor, False)
             if end == REFUSED:
                 return ASK, batch, row, to
-        row += fields[RECORDS, batch]
+        row += raw_i64(fields + 8 * RECORDS)
         batch, to = batch + 1, end
     return DONE, batch, row, to
