@@ -15,7 +15,18 @@ pytest.importorskip("numba")
 from crc32c import crc32c as package_crc32c
 
 from kafka_corpus import strategies
-from kafka_corpus.columnar import BATCHES, ERRORS, RECORDS, batches_of, checksum, read, read_by_reference, scan
+from kafka_corpus.columnar import (
+    BATCHES,
+    ERRORS,
+    RECORDS,
+    batches_of,
+    checksum,
+    frames,
+    gzip_frames,
+    read,
+    read_by_reference,
+    scan,
+)
 from kafka_corpus.columnar.batches import Reading
 from kafka_corpus.columnar.decoder import ROWS, SMALL
 from kafka_corpus.vectors import load_vectors
@@ -227,3 +238,66 @@ def test_without_the_extra() -> None:
 
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("pip install 'kafkaproof[columnar]'")
+
+
+def deflated(bits: str) -> bytes:
+    """A gzip member around a block of these bits, for an output of nothing."""
+    bits = bits.replace(" ", "")
+    block = bytes(int(bits[at : at + 8].ljust(8, "0")[::-1], 2) for at in range(0, len(bits), 8))
+    return b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + block + bytes(8)
+
+
+def is_plain(member: bytes) -> bool:
+    """Whether ISA-L is given it."""
+    import numpy as np
+
+    memory = np.frombuffer(member + bytes(64), np.uint8)
+    packed = np.array([[0, memory.ctypes.data, len(member), 1]], np.int64)
+    plain = np.zeros(1, np.int64)
+    gzip_frames.find_plain(packed, 1, plain)
+    return bool(plain[0])
+
+
+def lengths(*codes: int) -> str:
+    """A deflate block whose codes of length 1 to 15 are these, by symbol, sent by a code for lengths of 4 bits each."""
+    order = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15)
+    head = "1 01 00000 10000 1111"  # the last block, its codes in it; 257 and 2 symbols, 19 lengths
+    table = "".join("001" if symbol < 16 else "000" for symbol in order)
+    return head + table + "".join(f"{code:04b}" for code in codes)
+
+
+def test_codes_that_are_complete_are_for_isa_l() -> None:
+    """A block is for ISA-L where its codes are complete, as zlib wants them; ISA-L itself would take fewer."""
+    literals = [0] * 257
+    literals[0] = literals[256] = 1
+
+    assert is_plain(deflated(lengths(*literals, 1, 1)))
+    assert is_plain(deflated(lengths(*literals, 0, 0)))
+    assert is_plain(deflated(lengths(*literals, 1, 0)))
+    assert not is_plain(deflated(lengths(*literals, 2, 0)))  # a quarter of the distances
+    literals[0] = 2
+    assert not is_plain(deflated(lengths(*literals, 1, 1)))  # three quarters of the literals
+    literals[0] = literals[1] = 1
+    assert not is_plain(deflated(lengths(*literals, 1, 1)))  # more than all
+    literals[256], literals[1] = 0, 1
+    assert not is_plain(deflated(lengths(*literals, 1, 1)))  # no end of the block
+
+
+def test_members_that_others_wrote_are_for_isa_l() -> None:
+    """What zlib writes at any level is plain where it is one block, and read as the reference reads it."""
+    import gzip
+
+    data = b"".join(b"%d,%d;" % (at, at * at) for at in range(900))
+    plain = [is_plain(gzip.compress(data, level)) for level in range(10)]
+
+    assert plain == [True] * 10
+    assert not is_plain(gzip.compress(random.Random(1).randbytes(200_000)))
+
+
+@pytest.mark.parametrize("missing", ["lz4", "zstd"])
+def test_without_the_functions_of_a_library(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a package's library cannot be called by address, its frames are read all the same."""
+    monkeypatch.setattr(frames, "address", lambda found, name: 0)
+    data = encode(batch_of(2, missing, 50)) * 3
+
+    assert reading(data) == read_by_reference(data)

@@ -1,0 +1,160 @@
+"""The columnar encoder writes what the reference writes, byte for byte, and refuses what it refuses."""
+
+from random import Random
+
+import pytest
+
+pytest.importorskip("numba")
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+
+from kafka_corpus import strategies
+from kafka_corpus.columnar import BATCHES, RECORDS, in_batches, read, tables_of, write
+from kafka_corpus.vectors import load_vectors
+from kafka_records import Batch, Header, Record, RecordFormatError, encode
+from kafka_records.constants import COMPRESSIONS
+
+pytestmark = pytest.mark.columnar
+
+repeatable = settings(
+    max_examples=150, derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in COMPRESSIONS if magic == 2 or codec != "zstd"]
+ENCODED = {case.id: case.input for case in load_vectors() if case.op == "encode" and isinstance(case.input, Batch)}
+
+
+def written(*batches: Batch) -> bytes | str:
+    """What the columns give, or why not."""
+    try:
+        return bytes(write(*tables_of(batches)))
+    except RecordFormatError as error:
+        return str(error)
+
+
+def by_reference(*batches: Batch) -> bytes | str:
+    """What the reference says."""
+    try:
+        return b"".join(map(encode, batches))
+    except RecordFormatError as error:
+        return str(error)
+
+
+def test_every_encode_case_of_the_corpus() -> None:
+    """Each batch of the corpus whose numbers fit columns gives the reference's bytes, or its refusal."""
+    assert len(ENCODED) > 500
+    different, beyond = [], 0
+    for id_, batch in ENCODED.items():
+        try:
+            if written(batch) != by_reference(batch):
+                different.append(id_)
+        except (OverflowError, pa.ArrowException):
+            beyond += 1
+
+    assert different == []
+    assert beyond < 20
+
+
+@repeatable
+@given(strategies.logs())
+def test_valid_logs(log: tuple[Batch, ...]) -> None:
+    """Any valid log is written as the reference writes it, all its batches in one go."""
+    assert written(*log) == by_reference(*log)
+
+
+@repeatable
+@given(strategies.logs())
+def test_what_was_read_is_written_again(log: tuple[Batch, ...]) -> None:
+    """The tables that `read` gives are those that `write` takes, whatever was compressed, null or sliced."""
+    data = b"".join(map(encode, log))
+
+    assert b"".join(bytes(write(chunk.records, chunk.batches)) for chunk in read(data)) == data
+
+
+def rows(count: int, draw: Random) -> list[Record]:
+    """Records whose sizes, offsets and times need varints of every width."""
+    return [
+        Record(
+            offset=2**40 + at * at,
+            timestamp=2**41 + draw.randrange(2 ** draw.randrange(1, 40)),
+            key=draw.choice([None, b"", b"k" * draw.randrange(30)]),
+            value=draw.choice([None, draw.randbytes(draw.randrange(20)), draw.randbytes(draw.randrange(20000))]),
+            headers=tuple(
+                Header(b"h" * draw.randrange(200), draw.choice([None, b"", draw.randbytes(70)]))
+                for _ in range(draw.randrange(4))
+            ),
+        )
+        for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_widths_of_every_number(seed: int) -> None:
+    """Varints of all widths, nulls, and strings of all sizes up to the end of their memory are right."""
+    draw = Random(seed)
+    batches = []
+    for codec in ("none", "gzip"):
+        records = tuple(rows(draw.randrange(1, 60), draw))
+        first, last = records[0].offset, records[-1].offset
+        batches.append(
+            Batch(magic=2, base_offset=first, last_offset=last, compression=codec, records=records)  # type: ignore[arg-type]
+        )
+
+    assert written(*batches) == by_reference(*batches)
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS)
+def test_records_in_batches(magic: int, codec: str) -> None:
+    """Rows without batches are cut into batches of a number, the last one shorter, as a producer makes them."""
+    draw = Random(3)
+    given = [
+        record._replace(offset=at, headers=() if magic < 2 else record.headers)
+        for at, record in enumerate(rows(25, draw))
+    ]
+    table, _ = tables_of([Batch(magic=2, base_offset=0, last_offset=24, records=tuple(given))])
+    expected = b"".join(
+        encode(
+            Batch(
+                magic=magic,
+                base_offset=start,
+                last_offset=part[-1].offset,
+                compression=codec,  # type: ignore[arg-type]
+                timestamp_type="create" if magic else "none",
+                max_timestamp=max(record.timestamp for record in part) if magic else -1,
+                records=tuple(part),
+            )
+        )
+        for start in range(0, 25, 10)
+        for part in [given[start : start + 10]]
+    )
+
+    assert bytes(write(table, in_batches(table, 10, magic=magic, compression=codec))) == expected  # type: ignore[arg-type]
+
+
+def test_columns_of_other_kinds_and_slices() -> None:
+    """Arrow's plain binary and string columns are taken too, and rows from the middle of a table."""
+    records = tuple(Record(at, at, b"key%d" % at, b"value" * at) for at in range(50))
+    table, _ = tables_of([Batch(magic=2, base_offset=0, last_offset=49, records=records)])
+    plain = table.set_column(3, "key", table["key"].cast(pa.binary()).cast(pa.string()))
+    plain = plain.set_column(4, "value", table["value"].cast(pa.large_binary()))
+    for one in (table, plain):
+        part = one.slice(13, 9)
+        expected = encode(Batch(magic=2, base_offset=13, last_offset=21, max_timestamp=21, records=records[13:22]))
+        assert bytes(write(part, in_batches(part, 100))) == expected
+
+
+def test_nothing_to_write() -> None:
+    """No batches are no bytes, and an empty batch is a header."""
+    empty = Batch(magic=2, base_offset=5, last_offset=9)
+
+    nothing = (pa.RecordBatch.from_pylist([], schema=schema) for schema in (RECORDS, BATCHES))
+    assert bytes(write(*nothing)) == b""
+    assert written(empty) == encode(empty)
+
+
+def test_tables_that_do_not_fit() -> None:
+    """Batches of more records than there are, or of fewer, are refused."""
+    records, batches = tables_of([Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 0, None, None),))])
+
+    with pytest.raises(ValueError, match="batches of 1 records, and 0 records"):
+        write(records.slice(1), batches)
