@@ -258,5 +258,6 @@ def plain_ones(fields: Numbers, batches: pa.RecordBatch, offsets: Numbers) -> Nu
     # NST-09, NST-10
     found = (fields[BASE_OFFSET] >= 0) & (fields[LAST_OFFSET] == last) & (last > 0)
     legacy &= (magic == MAGIC_VALUE_V0) | (typed & ((codec == 0) | found))
-    plain = np.where(magic == MAGIC_VALUE_V2, modern, legacy & (magic <= MAGIC_VALUE_V1) & (magic >= MAGIC_VALUE_V0))
-    return plain.astype(np.int64)
+    legacy &= (magic <= MAGIC_VALUE_V1) & (magic >= MAGIC_VALUE_V0)
+    plain: Numbers = np.where(magic == MAGIC_VALUE_V2, modern, legacy).astype(np.int64)
+    return plain
