@@ -14,13 +14,13 @@ SECONDS_BETWEEN_LINES: Final = 5.0
 
 
 @contextmanager
-def progress(name: str, counted: str = "findings") -> Iterator[Progress]:
-    """Something to tell about progress while *name* runs; the third number that it is told counts *counted*."""
+def progress(name: str, counted: str = "findings", unit: str = "cases") -> Iterator[Progress]:
+    """Something to tell about progress while *name* runs, in *unit*; the third number counts *counted*."""
     if sys.stderr.isatty():
         with _bar(name, counted) as told:
             yield told
     else:
-        yield _lines(name, counted)
+        yield _lines(name, counted, unit)
 
 
 @contextmanager
@@ -59,14 +59,14 @@ def _bar(name: str, counted: str) -> Iterator[Progress]:
         yield lambda done, total, findings: bar.update(task, completed=done, total=total, findings=findings)
 
 
-def _lines(name: str, counted: str) -> Progress:
+def _lines(name: str, counted: str, unit: str) -> Progress:
     last = time.monotonic()
 
     def told(done: int, total: int, findings: int) -> None:
         nonlocal last
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            sys.stderr.write(f"{name}: {done:,} of {total:,} cases, {findings:,} {counted}\n")
+            sys.stderr.write(f"{name}: {done:,} of {total:,} {unit}, {findings:,} {counted}\n")
             sys.stderr.flush()
 
     return told

@@ -129,6 +129,7 @@ def test_a_stream_follows_the_log(spark: Any, log: Path, tmp_path: Path) -> None
     data = (log / f"{0:020}.log").read_bytes()
     size = len(data) // 200
     segment = there / f"{0:020}.log"
+    segment.write_bytes(b"")
     frame = spark.readStream.format("kafka-segments").options(columns="offset").load(str(there))
     checkpoint = str(tmp_path / "checkpoint")
     query = frame.writeStream.format("memory").queryName("followed").option("checkpointLocation", checkpoint).start()

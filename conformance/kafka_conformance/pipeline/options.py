@@ -52,13 +52,13 @@ def opener(master: str, conf: tuple[str, ...], environment: Path | None) -> Call
 
 
 @contextmanager
-def steps(rows: int, total: int) -> Iterator[Callable[[str], Callable[[int, int], None]]]:
-    """Shows steps one after the other, each in cases, of which a shard has *rows* and the last one fewer."""
+def steps(rows: int, total: int, unit: str = "cases") -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Shows steps one after the other, each in *unit*, of which a shard has *rows* and the last one fewer."""
     with ExitStack() as stack:
 
         def show(step: str) -> Callable[[int, int], None]:
             stack.close()
-            told = stack.enter_context(progress(step, "shards"))
+            told = stack.enter_context(progress(step, "shards", unit))
             return lambda done, _all: told(min(done * rows, total), total, done)
 
         yield show

@@ -86,15 +86,23 @@ class Chunk:
         return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
 
     @cached_property
+    def fields(self) -> headers.Numbers:
+        """The header fields of each entry that was read, as plain numbers: a row for each of `headers.FIELDS`."""
+        columns, count = self.columns, self.counts.batches
+        fields = np.empty((headers.FIELDS, count), np.int64)
+        positions, offsets = columns.numbers("batch_position")[:count], columns.numbers("offset")
+        headers.read_headers(self.source.start, self.source.position, positions, self.rows, offsets, fields)
+        return fields
+
+    @property
+    def rows(self) -> headers.Numbers:
+        """Where the records of each entry start in the records, and where the last one's end."""
+        return np.append(self.columns.numbers("batch_row")[: self.counts.batches], self.counts.rows)
+
+    @cached_property
     def batches(self) -> pa.RecordBatch:
         """One row for each entry that was read; the schema is `BATCHES`."""
-        columns, count = self.columns, self.counts.batches
-        rows = np.append(columns.numbers("batch_row")[:count], self.counts.rows)
-        positions = columns.numbers("batch_position")[:count]
-        offsets = columns.numbers("offset")
-        fields = np.empty((headers.FIELDS, count), np.int64)
-        headers.read_headers(self.source.start, self.source.position, positions, rows, offsets, fields)
-        return headers.to_arrow(fields)
+        return headers.to_arrow(self.fields)
 
     @cached_property
     def errors(self) -> pa.RecordBatch:

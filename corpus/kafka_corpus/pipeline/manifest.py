@@ -78,7 +78,7 @@ def take_up(out: Path, plan: dict[str, Any]) -> Manifest | None:
         OtherRun: what is there was made by another plan.
     """
     manifest = read_manifest(out)
-    earlier = manifest.plan if manifest else _read_plan(out)
+    earlier = manifest.plan if manifest else read_plan(out)
     if earlier is not None and earlier != plan:
         different = sorted(name for name in {*earlier, *plan} if earlier.get(name) != plan.get(name))
         raise OtherRun(f"{out} holds another run, which differs in {', '.join(different)}; choose another folder")
@@ -118,7 +118,8 @@ def hash_of_files(files: Iterable[FileReceipt]) -> str:
     return sha256("".join(f"{file.sha256}  {file.path}\n" for file in files).encode()).hexdigest()
 
 
-def _read_plan(out: Path) -> dict[str, Any] | None:
+def read_plan(out: Path) -> dict[str, Any] | None:
+    """The plan of a run that is under way; None where there is none."""
     try:
         return msgspec.json.decode((out / PLAN).read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError):

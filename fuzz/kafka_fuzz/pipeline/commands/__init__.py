@@ -17,6 +17,10 @@ class LatePipeline(Late):
         "generate": ("kafka_fuzz.pipeline.commands.generate:generate", "Make cases, millions of them, as Parquet."),
         "sweep": ("kafka_conformance.pipeline.command:sweep", "Put generated cases to testees, and compare them."),
         "campaign": ("kafka_fuzz.pipeline.commands.campaign:campaign", "Fuzz on the executors, round by round."),
+        "audit": (
+            "kafka_conformance.audit.command:audit",
+            "Judge log directories: every rule that data at rest can break.",
+        ),
         "case": ("kafka_fuzz.pipeline.commands.case:case", "Make one generated case again, alone."),
         "pack": ("kafka_fuzz.pipeline.commands.pack:pack", "Pack the environment that a cluster's executors need."),
         "doctor": ("kafka_fuzz.pipeline.commands.pack:doctor", "Say what the executors of a cluster have."),
