@@ -6,11 +6,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from kafka_conformance.audit.job import Audit, audit
+from kafka_corpus.build import TIMESTAMP
+from kafka_corpus.logs import keyed, lies
 from kafka_fuzz.pipeline.campaign import Campaign
 
 pytestmark = pytest.mark.spark
@@ -104,3 +109,23 @@ def test_an_executor_dies_under_a_campaign(
     made(tmp_path / "out", "--environment", str(environment), asked=asked, kill=True, ends=1)
 
     assert same(tmp_path / "out") == same(fuzzed.out)
+
+
+def test_an_executor_dies_in_an_audit(
+    environment: Path,
+    opened: Callable[[], AbstractContextManager[Any]],
+    tmp_path: Path,
+    tree: Callable[[Path], dict[str, bytes]],
+) -> None:
+    """What a cluster that loses an executor says of a damaged log is what this machine says."""
+    batch = lies(*(keyed(at, b"key", b"v" * 1000) for at in range(60)))
+    log = tmp_path / "orders-0"
+    log.mkdir()
+    (log / f"{0:020}.log").write_bytes((batch * 17 + batch[:-1] + b"?") * 17)
+    asked = ("audit", str(log), "--now", str(TIMESTAMP), "--split", "1")
+
+    killed = made(tmp_path / "killed", "--environment", str(environment), asked=asked, kill=True, ends=1)
+
+    whole = Audit(path=str(log), out=tmp_path / "whole", now_ms=TIMESTAMP, split=1 << 20)
+    assert audit(opened, whole).severities["error"] > 17
+    assert killed == tree(whole.out)

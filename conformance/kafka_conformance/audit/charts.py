@@ -32,10 +32,10 @@ def bars(given: Sequence[Bar], title: str) -> str:
     step = (WIDTH - LEFT - RIGHT) / max(len(given), 1)
     floor = HEIGHT - BOTTOM
     rows = [f'<svg class="bars" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
-    for share in (1.0, 0.5, 0.0):
-        y = floor - share * (floor - TOP)
+    for value in dict.fromkeys((most, most // 2, 0)):
+        y = floor - value / most * (floor - TOP)
         rows.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        rows.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 6:.1f}" text-anchor="end">{short(most * share)}</text>')
+        rows.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 6:.1f}" text-anchor="end">{short(value)}</text>')
     every = max(1, -(-len(given) // 6))
     for number, bar in enumerate(given):
         height, x = bar.value / most * (floor - TOP), LEFT + number * step
@@ -118,8 +118,10 @@ def strip(log: LogReport) -> str:
     for segment in shown:
         width = room * segment.bytes / total
         read = width * segment.read / (segment.bytes or 1)
-        rows.append(f'<rect class="unread-part" x="{x:.2f}" y="4" width="{width:.2f}" height="{STRIP - 8}"/>')
         rows.append(f'<rect class="read-part" x="{x:.2f}" y="4" width="{read:.2f}" height="{STRIP - 8}"/>')
+        if segment.read < segment.bytes:
+            left = f'x="{x + read:.2f}" y="4" width="{width - read:.2f}"'
+            rows.append(f'<rect class="unread-part" {left} height="{STRIP - 8}"/>')
         places[segment.path] = (x, width / (segment.bytes or 1))
         x += width + gap
     marks = {}

@@ -59,10 +59,13 @@ def audit(
     with exits():
         open_session = opener(master, conf, environment)
         from kafka_conformance.audit import job
-        from kafka_corpus.segments.files import CannotRead, find
+        from kafka_corpus.segments.files import CannotRead, find, local_path
 
         clock = now if now is not None else int(time.time() * 1000)
-        place = path if "://" in path else str(Path(path).absolute())
+        here = local_path(path)
+        if here is None:
+            raise click.UsageError("audit takes a path of this machine, or of a mount that all executors share")
+        place = here.absolute().as_posix()
         asked = job.Audit(path=place, out=out.resolve(), now_ms=clock, split=split * MIB, contiguous=contiguous)
         if now is None:
             asked = job.as_before(asked)

@@ -199,7 +199,7 @@ def reported(asked: Audit, shards: int) -> Report:
         joined(log, some, asked.now_ms, contiguous=asked.contiguous)
         for log, some in groupby(summaries, key=lambda each: each.path.rpartition("/")[0])
     ]
-    severities = {
+    severities: dict[str, int] = {
         severity: sum(number for log in logs for name, number in log.found.items() if name.endswith(f" {severity}"))
         for severity in SEVERITIES
     }

@@ -34,7 +34,7 @@ def page(report: Report) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    worst = sorted(report.logs, key=lambda log: (SEVERITIES.index(log.worst()) if log.worst() else 9, log.path))  # type: ignore[arg-type]
+    worst = sorted(report.logs, key=lambda log: (SEVERITIES.index(log.worst()) if log.worst() else 9, log.path))
     return environment.get_template("audit.html").render(
         path=printable(report.path, 300),
         now=_time(report.now_ms),
@@ -109,7 +109,8 @@ def _facts(log: LogReport) -> Iterator[tuple[str, str]]:
         headers = numbers.get("headers", 0)
         yield "headers", f"{headers:,}, {headers / records:.2f} a record, {numbers.get('header_bytes', 0):,} bytes"
     producers = f"{log.producers:,} with an id, {numbers.get('idempotent', 0):,} batches of theirs"
-    yield "producers", f"{producers}, {numbers.get('transactional', 0):,} transactional; {log.open:,} transactions open"
+    transactions = f"{log.open:,} transaction{'' if log.open == 1 else 's'} open"
+    yield "producers", f"{producers}, {numbers.get('transactional', 0):,} transactional; {transactions}"
     if log.counts.newest >= 0:
         yield "times", f"{_time(log.counts.oldest)} to {_time(log.counts.newest)}"
     beside = sorted({name for segment in log.segments for name in segment.beside})

@@ -195,7 +195,6 @@ class _Judge:
         return present
 
     def _summary(self, read: int, present: list[str], aborts: Table | None) -> Summary:
-        fields = ("producer", "first", "last")
         return Summary(
             path=self.stretch.path,
             start=self.stretch.start,
@@ -209,7 +208,9 @@ class _Judge:
             heads=rows_of(row for _, head in sorted(self.producers.heads.items()) for row in head).tobytes(),
             known=b"".join(rows.tobytes() for _, rows in sorted(self.producers.known.items())),
             aborted=self.producers.aborted,
-            aborts=None if aborts is None else [tuple(int(row[name]) for name in fields) for row in aborts],
+            aborts=None
+            if aborts is None
+            else [(int(row["producer"]), int(row["first"]), int(row["last"])) for row in aborts],
             beside=present,
         )
 

@@ -13,6 +13,7 @@ from kafka_corpus.columnar import headers
 from kafka_corpus.columnar.buffers import Bytes, Columns, Counts
 from kafka_corpus.columnar.entries import Source
 from kafka_corpus.columnar.fields import VIEW
+from kafka_corpus.columnar.jit import Numbers
 from kafka_records import Kind
 
 BINARY: Final = pa.binary_view()
@@ -86,7 +87,7 @@ class Chunk:
         return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
 
     @cached_property
-    def fields(self) -> headers.Numbers:
+    def fields(self) -> Numbers:
         """The header fields of each entry that was read, as plain numbers: a row for each of `headers.FIELDS`."""
         columns, count = self.columns, self.counts.batches
         fields = np.empty((headers.FIELDS, count), np.int64)
@@ -95,7 +96,7 @@ class Chunk:
         return fields
 
     @property
-    def rows(self) -> headers.Numbers:
+    def rows(self) -> Numbers:
         """Where the records of each entry start in the records, and where the last one's end."""
         return np.append(self.columns.numbers("batch_row")[: self.counts.batches], self.counts.rows)
 
