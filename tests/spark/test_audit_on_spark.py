@@ -114,7 +114,7 @@ def test_a_bad_report_is_made_again(opened: Opener, audited: Audit, tmp_path: Pa
 
 
 def test_interrupted_and_run_again(opened: Opener, audited: Audit, logs: Path, tmp_path: Path, tree: Tree) -> None:
-    """It ends with 130; the same command goes on, past a shard that has gone bad, and reads no more of a log that grew."""
+    """It ends with 130; the same command goes on, past a bad shard, and reads no more of a log that has grown."""
     out = tmp_path / "out"
     options = ("--now", str(NOW), "--split", "1", "--out", str(out), "--master", "local[2]")
     argv = [sys.executable, "-m", "kafka_conformance", "pipeline", "audit", str(logs), *options]
