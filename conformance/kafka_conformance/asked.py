@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from kafka_conformance import protocol
+from kafka_conformance.child import Trouble
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, how_it_ended, observe
 from kafka_conformance.protocol import AppendRequest, HelloReply, Misfit, Reply
 from kafka_corpus.wire import WireBatch
@@ -21,6 +22,11 @@ PROVEN: Final = 3
 # What Go and Rust say of the thread that a program begins in, which is the one that reads questions.
 _FIRST: Final = re.compile(r"goroutine 1 [^|]*\[running\]|thread 'main'")
 _NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
+# What a testee took more of than it may.
+TOO_MUCH: Final = {
+    Trouble.GREW: "it took more and more memory, and had not answered when its time was over",
+    Trouble.TOO_LONG: f"it wrote a line longer than {protocol.MAX_LINE // 2**20} MiB",
+}
 # Signals that come from people, process managers and the kernel's memory killer.
 _FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU})
 

@@ -23,8 +23,8 @@ from kafka_conformance.connect import Connection
 from kafka_conformance.hostile import tail
 from kafka_conformance.observation import Crashed, Exceeded, Hung, how_it_ended
 from kafka_conformance.patience import Limit
-from kafka_conformance.process_group import Watch, threads
-from kafka_conformance.protocol import MAX_LINE
+from kafka_conformance.process_group import Usage, Watch, threads, usage
+from kafka_conformance.protocol import MAX_LINE, HelloReply, parse_hello
 from kafka_conformance.starting import Process, Started, Starter
 
 STDERR_TAIL: Final = 16 * 1024
@@ -88,6 +88,10 @@ class Child:
     def is_single(self) -> bool:
         """Whether it has one thread, as far as that is known."""
         return self._local and threads(self.pid) == 1
+
+    def usage(self) -> Usage | None:
+        """What it and all below it used up to now; None where that is not known."""
+        return usage(self.pid) if self._local else None
 
     @property
     def pid(self) -> int:
@@ -263,6 +267,18 @@ class Child:
             _close(pipe)
         if self._cleanup:
             subprocess.run(self._cleanup, capture_output=True, timeout=30, check=False)
+
+
+def await_hello(child: Child, limit: Limit, stray: Callable[[str], None]) -> HelloReply | Trouble:
+    """What *child* says of itself, or why it does not; *stray* is told what else it says before."""
+    while True:
+        line = child.read_line(limit)
+        if isinstance(line, Trouble):
+            return line
+        hello = parse_hello(line)
+        if isinstance(hello, HelloReply):
+            return hello
+        stray(hello.text)
 
 
 def no_hello(child: Child, trouble: Trouble) -> str:

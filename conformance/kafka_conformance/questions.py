@@ -132,14 +132,13 @@ def question(case: Case) -> Question:
 
 
 def _family(case: Case) -> str:
-    """The case function, of which parameters make cases.
+    """Cases that differ in nothing but the codec; else the case function, of which parameters make cases.
 
-    Those that claim sizes differ in how long they may take, unless it is one
-    claim in the wrapping of another codec.
+    Those that claim sizes are no family otherwise: they differ in how long they may take.
     """
-    if case.area == "resources":
-        return _OF_A_CODEC.sub("", case.id) if _OF_A_CODEC.search(case.id) else ""
-    return case.id.partition("[")[0]
+    if _OF_A_CODEC.search(case.id):
+        return _OF_A_CODEC.sub("", case.id)
+    return "" if case.area == "resources" else case.id.partition("[")[0]
 
 
 def is_heavy(case: Case) -> bool:

@@ -4,7 +4,7 @@ Questions go out several at a time: in one `many` line if the testee announced
 that, else as several lines ahead of the replies.  If `many` does not come back
 whole, the process is replaced and the same questions go out as lines.  Replies
 to lines come in order, so the first that is missing names the guilty case.
-A testee that often falls over `many` gets lines only.
+Who often falls over `many` gets lines only.
 
 A case with which the process died is asked once more, alone, in a fresh
 process, because a process may also be killed from outside, or fall over what
@@ -12,7 +12,8 @@ an earlier case left behind.  Only a second death counts, except when the
 process was fresh already, or ended as fresh ones did often enough (the same
 exit code, the same last words) where no earlier case can have a part in it:
 `Learnt.counts` says when.  Heavy cases get a process of their own where one is
-to be had at once, since how much memory others left would decide over them.
+to be had at once, or where it holds much already, since how much memory others
+left would decide over them; so one death of too little memory is enough there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from msgspec import UNSET
 
 from kafka_conformance import patience, protocol
 from kafka_conformance.asked import (
+    TOO_MUCH,
     Answered,
     Learnt,
     Question,
@@ -36,7 +38,7 @@ from kafka_conformance.asked import (
     observe_reply,
     outside,
 )
-from kafka_conformance.child import Child, Trouble, no_hello
+from kafka_conformance.child import Child, Trouble, await_hello, no_hello
 from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
 from kafka_conformance.patience import Limit
@@ -56,9 +58,10 @@ CALIBRATION_SECONDS: Final = 3.0
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
 PATIENCE: Final = 3
-# Seconds: who starts within them is started anew for each heavy question.  A Node
-# does, a JVM does not; dying a second time takes either of them much longer.
+# Processor seconds: who starts within them is started anew for each heavy question.  Node does, a JVM does not.
 QUICK: Final = 0.25
+# A part of the memory that it may take: who holds so much of it is started anew in any case.
+MUCH: Final = 1 / 8
 
 NOT_ASKED: Final = "not asked: the testee had answered none of the questions before"
 
@@ -188,28 +191,18 @@ class Sandbox:
         except OSError as error:
             raise CannotRun(f"{name} cannot be started: {error}") from error
         self.tally.starts += 1
-        began = time.monotonic()
         known = self._learnt.hello if child.known else None
-        hello = known or self._await_hello(child)
+        hello = known or await_hello(child, Limit(START_SECONDS), self.tally.stray)
         if isinstance(hello, Trouble):
             raise CannotRun(f"{name} did not say hello: {no_hello(child, hello)}", "kafkaproof smoke shows more")
         if hello.protocol != protocol.PROTOCOL:
             child.kill()
             raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")
         self._child = child
-        self._learnt.hello, self._learnt.quick = hello, time.monotonic() - began < QUICK
+        self._learnt.hello = hello
+        self._learnt.quick = self._learnt.quick or ((used := child.usage()) is not None and used.seconds < QUICK)
         self._learnt.many = hello.many if self._learnt.many is None else self._learnt.many
         return hello
-
-    def _await_hello(self, child: Child) -> HelloReply | Trouble:
-        while True:
-            line = child.read_line(Limit(START_SECONDS))
-            if isinstance(line, Trouble):
-                return line
-            hello = protocol.parse_hello(line)
-            if isinstance(hello, HelloReply):
-                return hello
-            self.tally.stray(hello.text)
 
     # Asking several at once
 
@@ -338,12 +331,13 @@ class Sandbox:
     def _alone(self, question: Question) -> Answered:
         if self._learnt.doubtful and not self.tally.answers and self.tally.unanswered >= PATIENCE:
             return Answered(Skipped(NOT_ASKED, by_runner=True), 0.0)
-        if question.heavy and self._learnt.quick and self._child is not None and self._child.asked:
+        if question.heavy and not self._is_fit():
             self._replace()  # how much memory others left it would decide
         fresh = self._child is None or not self._child.asked
         single = self._child is None or self._child.is_single()
         answered = self._once(question)
-        if not died(answered.observation):
+        told = self.connection.local and question.heavy and isinstance(answered.observation, Exceeded)
+        if told or not died(answered.observation):
             return answered
         if not outside(answered.observation) and self._learnt.counts(answered.observation, fresh=fresh, single=single):
             return answered
@@ -353,6 +347,13 @@ class Sandbox:
             self._learnt.counts(again.observation, fresh=True)
         self._clear(again)
         return Answered(again.observation, again.seconds, 1 + died(again.observation))
+
+    def _is_fit(self) -> bool:
+        """Whether the process can be asked what takes memory: it is new, or is dear and holds little."""
+        if self._child is None or not self._child.asked:
+            return True
+        used = self._child.usage()
+        return not self._learnt.quick and (used is None or used.memory < self.connection.memory * MUCH)
 
     def _clear(self, again: Answered) -> None:
         """Learn whether the last ending in doubt was what the same question does alone."""
@@ -386,12 +387,9 @@ class Sandbox:
                 self._replace()
                 others = f"no reply, but {strays} other lines: {self.tally.last_stray}"
                 return Garbled(others) if strays else Hung(spent)
-            case Trouble.GREW:
+            case Trouble.GREW | Trouble.TOO_LONG:
                 self._replace()
-                return Exceeded("it took more and more memory, and had not answered when its time was over")
-            case Trouble.TOO_LONG:
-                self._replace()
-                return Exceeded(f"it wrote a line longer than {protocol.MAX_LINE // 2**20} MiB")
+                return Exceeded(TOO_MUCH[reply])
 
     def _replace(self) -> None:
         if self._child is not None:

@@ -1,13 +1,14 @@
 """How a process ended, and over which question: what is believed, what is asked again, and what no question did."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kafka_conformance.asked import PROVEN
-from kafka_conformance.connect import Connection
-from kafka_conformance.observation import Crashed, Decoded
+from kafka_conformance.connect import MIB, Connection
+from kafka_conformance.observation import Crashed, Decoded, Exceeded
 from kafka_conformance.sandbox import Question, Sandbox
 
 Script = Callable[..., Connection]
@@ -103,3 +104,22 @@ def test_an_ordinary_end_is_none_of_these(script: Script, sandbox: Make) -> None
         list(made.ask([FINE]))
         made.close()
         assert made.tally.late_ends == 0
+
+
+GREEDY = 'os.write(2, b"out of memory\\n"); os._exit(2)'
+
+
+@pytest.mark.parametrize(("keeps", "quick", "starts"), [(0, False, 2), (80, False, 4), (0, True, 4)])
+def test_one_death_over_a_heavy_question_is_enough(
+    keeps: int, quick: bool, starts: int, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who runs out of memory is not asked again: it held little before, or was started anew, as what starts fast is."""
+    monkeypatch.setattr("kafka_conformance.sandbox.QUICK", 99.0 if quick else 0.0)
+    connection = replace(script(misbehaving(GREEDY), setup=f"kept = b'x' * ({keeps} << 20)"), memory=512 * MIB)
+    made = sandbox(connection)
+    fine, greedy = replace(FINE, heavy=True), replace(BAD, heavy=True)
+    answers = [next(made.ask([each])) for each in (FINE, fine, greedy, FINE)]
+
+    assert [answer.deaths for answer in answers] == [0, 0, 1, 0]
+    assert isinstance(answers[2].observation, Exceeded)
+    assert made.tally.starts == starts
