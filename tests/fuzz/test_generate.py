@@ -197,10 +197,12 @@ def command(*arguments: str, without: str = "") -> subprocess.CompletedProcess[s
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("arguments", [("generate", "--cases", "10"), ("doctor",)], ids=lambda each: each[0])
+@pytest.mark.parametrize(
+    "arguments", [("generate", "--cases", "10"), ("campaign",), ("doctor",)], ids=lambda each: each[0]
+)
 def test_without_pyspark_one_line_says_what_is_missing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """Where PySpark is not installed, commands end with 3 and say how to get it, in one line; nothing is written."""
-    out = ("--out", str(tmp_path / "out")) if arguments[0] == "generate" else ()
+    out = ("--out", str(tmp_path / "out")) if arguments[0] != "doctor" else ()
     done = command(*arguments, *out, without="pyspark")
 
     assert (done.returncode, done.stdout) == (3, "")

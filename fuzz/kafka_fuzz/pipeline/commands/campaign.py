@@ -83,7 +83,7 @@ def campaign(
     """
     if executions and minutes:
         raise click.UsageError("--executions and --minutes exclude each other")
-    names = names_of(targets)
+    names, text = names_of(targets), listed(known)
     with exits():
         open_session = opener(master, conf, environment)
         from kafka_fuzz.pipeline import campaign as job
@@ -97,7 +97,7 @@ def campaign(
             minutes=minutes or 0.0,
             seed=seed,
             profile=profile,
-            known=listed(known),
+            known=text,
         )
         with steps(asked.executions or 1, (asked.executions or 1) * len(asked.tasks)) as show:
             manifest = job.campaign(open_session, asked, show)

@@ -1,0 +1,85 @@
+"""`pipeline campaign` without Spark: what is asked for, and what one shard does, wherever it runs."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_corpus.pipeline.needs import Refused
+from kafka_corpus.pipeline.shards import work
+from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.pipeline.campaign import Campaign, round_job
+from kafka_fuzz.pipeline.commands import pipeline
+from kafka_fuzz.pipeline.fuzzing import Died, Shard
+
+LONG = 60.0
+
+
+def shard(target: str, tmp_path: Path, *, executions: int = 64) -> Shard:
+    """The first shard of a round that begins with nothing."""
+    asked = Round(target, tmp_path, cpu_seconds=LONG, executions=executions)
+    return Shard(asked=asked, number=0, before=tmp_path / "nothing.parquet", known="")
+
+
+def test_a_shard_is_the_same_again(tmp_path: Path) -> None:
+    """Two that do the same shard, side by side, write the same files and count the same."""
+    asked = [Campaign(out=tmp_path / name, targets=("reference",), executions=64) for name in "ab"]
+    one, other = (work(round_job(each, 0), 0) for each in asked)
+
+    assert not one.problem
+    assert one.files == other.files
+    assert one.files[0].path == "rounds/round=000000/what=inputs/part-000000.parquet"
+    assert one.counts["executions"] == other.counts["executions"] >= 64
+
+
+def test_what_the_harness_cannot_do_is_a_problem_of_the_shard(tmp_path: Path) -> None:
+    """A target that is not there fails for good, and says so."""
+    with pytest.raises(Refused, match=r"^nobody: KeyError"):
+        shard("nobody", tmp_path).seen()
+
+
+def test_a_child_that_is_killed_tells_nothing(tmp_path: Path) -> None:
+    """It is no problem of the shard, which may be tried again."""
+
+    def kill() -> None:
+        end = time.monotonic() + LONG
+        while time.monotonic() < end:
+            listed = subprocess.run(
+                ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+            ).stdout
+            rows = (line.split(None, 2) for line in listed.splitlines())
+            for pid, parent, command in rows:
+                if int(parent) == os.getpid() and "kafka_fuzz.campaign.child" in command:
+                    os.kill(int(pid), signal.SIGKILL)
+                    return
+            time.sleep(0.05)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(Died, match="ended with -9"):
+        shard("reference", tmp_path, executions=10**9).seen()
+    killer.join()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--targets", "broker:4.4.0"), "executors have no target 'broker:4.4.0'"),
+        (("--targets", "differential"), "executors have no target 'differential'"),
+        (("--targets", "differential:nobody-at-all"), "nobody-at-all"),
+        (("--executions", "5", "--minutes", "1"), "exclude each other"),
+        (("--known", __file__), "no list of known finds"),
+    ],
+)
+def test_what_cannot_be_asked_for(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    """Usage errors come before anything is started, and are told in one line."""
+    done = CliRunner().invoke(pipeline, ["campaign", "--out", str(tmp_path / "out"), *options])
+
+    assert done.exit_code == 2
+    assert said in done.output
+    assert not (tmp_path / "out").exists()
