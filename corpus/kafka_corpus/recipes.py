@@ -17,7 +17,7 @@ import snappy
 import zstandard
 
 from kafka_corpus.batches import PLAIN, batch_of, bytes_of, compressed, payload_of, some_records
-from kafka_corpus.build import TIMESTAMP, overlong, raw_batch, raw_header, raw_message, raw_record
+from kafka_corpus.build import TIMESTAMP, flip, overlong, raw_batch, raw_header, raw_message, raw_record
 from kafka_corpus.case import Recipe
 from kafka_corpus.frames import (
     LZ4_END_MARK,
@@ -226,6 +226,12 @@ def many_headers(count: int) -> bytes:
     return raw_batch(raw_record(key=record.key, value=record.value, header_count=encode_varint(count), headers=headers))
 
 
+def many_records(count: int) -> bytes:
+    """A batch of *count* records of eight bytes, under a checksum of which one bit is wrong."""
+    data = raw_batch(raw_record(value=b"-") * count, record_count=count, last_offset_delta=count - 1)
+    return flip(data, BATCH_V2.field("crc").offset)
+
+
 def many_skippable_frames(count: int) -> bytes:
     """Two records behind *count* skippable frames."""
     return compressed("zstd", skippable(b"") * count + zstd_frame(zstd_block(PLAIN)))[0]
@@ -256,6 +262,7 @@ RECIPES: Final[dict[str, Callable[..., bytes]]] = {
         many_frames,
         many_headers,
         many_pieces,
+        many_records,
         many_skippable_frames,
         plain_batch,
         uniform,

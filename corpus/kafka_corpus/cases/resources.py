@@ -138,6 +138,16 @@ def record_count_claims(shape: dict[str, Any]) -> Draft:
     return invalid(data, *STRUCTURE)
 
 
+@case("CRC-07", refs=("kafkajs 2.2.4",))
+def many_records_under_a_wrong_checksum() -> Draft:
+    """A wrong checksum is told for what it is, however many records there are below it.
+
+    kafkajs verifies none, and its stack is full ("Maximum call stack size
+    exceeded") over a batch of this many records, also where they are sound.
+    """
+    return invalid(Recipe("many_records", {"count": 130_000}), "corrupt")
+
+
 @case("REC-15", "REC-23")
 def many_headers() -> Draft:
     """A record may have more than 100,000 headers: Kafka knows no limit but the size of a batch.
