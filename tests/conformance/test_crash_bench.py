@@ -17,6 +17,24 @@ def test_processor_seconds_are_those_of_children_too() -> None:
     assert taken.cpu <= taken.wall * (os.cpu_count() or 1) * 2
 
 
+def test_what_crashes_cost_is_told_with_what_it_is_measured_on() -> None:
+    """Ratios are medians of pairs; beside them stand the cases, the crashes that the sound one has not, and their cost."""
+    pairs = [
+        (bench.Taken(wall=wall, cpu=3.0, own=1.0, cases=100, crashes=12), bench.Taken(2.0, 2.0, 1.0, 100, crashes=2))
+        for wall in (3.0, 4.0, 9.0)
+    ]
+
+    assert bench.crash_figures(pairs) == {
+        "ratio": 2.0,
+        "processor_ratio": 1.5,
+        "seconds": 4.0,
+        "seconds_without": 2.0,
+        "cases": 100,
+        "crashes": 10,
+        "processor_milliseconds_a_crash": 100.0,
+    }
+
+
 def test_the_sound_testee_is_the_same_but_for_the_falls() -> None:
     """A testee in another language falls by a variable; the reference has a miniature that does."""
     assert bench.falling("reference").name == "miniature:crashes-on-a-tenth"
