@@ -18,7 +18,7 @@ def test_processor_seconds_are_those_of_children_too() -> None:
 
 
 def test_what_crashes_cost_is_told_with_what_it_is_measured_on() -> None:
-    """Ratios are medians of pairs; beside them stand the cases, the crashes that the sound one has not, and their cost."""
+    """Ratios are medians of pairs; beside them stand the cases, the crashes of its own, and what one costs."""
     pairs = [
         (bench.Taken(wall=wall, cpu=3.0, own=1.0, cases=100, crashes=12), bench.Taken(2.0, 2.0, 1.0, 100, crashes=2))
         for wall in (3.0, 4.0, 9.0)
