@@ -12,8 +12,10 @@ from typing import Final
 
 import msgspec
 
+from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.corpus_known import Shown
 from kafka_fuzz.finds import Find
+from kafka_fuzz.mutate.seeds import DECODE
 
 # A lie stands for its place where the input holds no lie that is known.
 PLACES: Final = ("valid ", "lie ")
@@ -24,7 +26,7 @@ class Recall(msgspec.Struct, frozen=True):
 
     Attributes:
         testee, version: who.
-        shown: finds that cases of the corpus show.
+        shown: finds that cases of the corpus show, but for those whose case takes any answer.
         missed: those of them that the campaign has not, each with its case.
         beyond: finds of the campaign that no case shows.
     """
@@ -41,17 +43,22 @@ class Recall(msgspec.Struct, frozen=True):
         return self.shown - len(self.missed)
 
 
-def recalled(finds: Collection[Find], shown: Mapping[str, Shown]) -> list[Recall]:
-    """Every testee that both the corpus and the campaign have asked, in that version."""
+def lenient() -> frozenset[str]:
+    """Ids of decode cases that let testees do as they like: what these show is no defect."""
+    return frozenset(case.id for case in load_vectors(ops=DECODE) if case.expect.verdict == "acceptable")
+
+
+def recalled(finds: Collection[Find], shown: Mapping[str, Shown], passed_over: Collection[str] = ()) -> list[Recall]:
+    """Every testee that both the corpus and the campaign have asked, in that version; not what is *passed_over*."""
     found: list[Recall] = []
     for testee, each in sorted(shown.items()):
         mine = {find.key for find in finds if find.outcome.target == testee and find.version == each.version}
         if not mine:
             continue
         places = {placeless(key) for key in mine}
-        missed = {key: case for key, case in each.keys.items() if key not in mine and placeless(key) not in places}
-        beyond = len(mine - each.keys.keys())
-        found.append(Recall(testee, each.version, len(each.keys), missed, beyond))
+        counted = {key: case for key, case in each.keys.items() if case not in passed_over}
+        missed = {key: case for key, case in counted.items() if key not in mine and placeless(key) not in places}
+        found.append(Recall(testee, each.version, len(counted), missed, len(mine - each.keys.keys())))
     return found
 
 

@@ -113,6 +113,21 @@ def zeros_behind_the_last(spot: Spot) -> Told:
 
 
 @lie(
+    "FRM-05",
+    magics=ALL,
+    field="tail",
+    positions=LAST,
+    kinds=FRAMING,
+    variants={"minus one": -1, "one": 1, "twelve": 12, "thirteen": 13},
+)
+def prefix_of_a_low_size_behind(spot: Spot) -> Told:
+    """Twelve bytes follow the last entry: an offset, and a size below every format's."""
+    batch = spot.base.batch
+    prefix = ((batch.last_offset + 1) % 2**63).to_bytes(8, "big") + spot.value.to_bytes(4, "big", signed=True)
+    return Told(spot.base.data + prefix, (batch,), FRAMING)
+
+
+@lie(
     "FRM-08",
     magics=ALL,
     field="magic",

@@ -9,7 +9,7 @@ from kafka_fuzz.mutate.lies.table import BROKEN, CLAIM, PACKED, PLAIN, UNPACKED,
 from kafka_fuzz.mutate.packing import pack
 from kafka_fuzz.mutate.sealing import seal_batch
 from kafka_records import Batch
-from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN
+from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN, NO_TIMESTAMP
 from kafka_records.primitives import wrap_int64
 
 NEGATIVE = {"minus one": -1, "smallest": -INT32_MAX - 1}
@@ -123,11 +123,13 @@ def max_timestamp_at_an_edge(spot: Spot) -> Told:
     return Told(data, (replace(batch, max_timestamp=spot.value),))
 
 
-@lie("TIM-02", "ATT-03", field="attributes")
+@lie("TIM-02", "ATT-03", field="attributes", variants={"own times": {}, "no times": {"base_timestamp": NO_TIMESTAMP}})
 def append_time_bit_set(spot: Spot) -> Told:
-    """LogAppendTime, though each record has a time of its own: the header's holds for all."""
+    """LogAppendTime, though each record has a time of its own, or none: the header's holds for all."""
     batch = spot.base.batch
-    data = resealed(spot, attributes=spot.base.header["attributes"] | 0x08)
+    if batch.delete_horizon is not None and spot.value:
+        batch = replace(batch, delete_horizon=NO_TIMESTAMP)
+    data = resealed(spot, attributes=spot.base.header["attributes"] | 0x08, **spot.value)
     return Told(data, (stamped(batch, batch.max_timestamp),))
 
 

@@ -35,6 +35,12 @@ def header_count_negative(spot: Spot) -> bytes:
     return told_headers(spot, index, spot.value, header_bytes(spot.base, index))
 
 
+@lie("REC-14", nesting="record", field="header_count", kinds=BROKEN, variants=NEGATIVE)
+def header_count_negative_of_nothing(spot: Spot) -> bytes:
+    """The header count is below zero, and no headers follow."""
+    return told_headers(spot, any_record(spot), spot.value, b"")
+
+
 @lie("REC-15", nesting="record", field="header_count", kinds=BROKEN, variants={"by one": 1, "by two": 2})
 def header_count_too_high(spot: Spot) -> bytes:
     """A record promises more headers than it has."""

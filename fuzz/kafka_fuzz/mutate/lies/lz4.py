@@ -100,6 +100,15 @@ def lz4_dictionary_named(spot: Spot) -> bytes:
     return frame(spot, header(spot.base.magic, 0x61, BD, spot.value.to_bytes(4, "little")))
 
 
+@lz4_lie("LZ4-03", field="block", kinds=STREAM)
+def lz4_block_needs_the_one_before(spot: Spot) -> bytes:
+    """An lz4 block copies from the block before it, and the frame says so."""
+    one, other = halves(spot.base)
+    linked: bytes = lz4.block.compress(one + other, store_size=False, dict=one)
+    blocks = lz4_blocks(one) + len(linked).to_bytes(4, "little") + linked
+    return with_stream(spot.base, header(spot.base.magic, 0x40) + blocks + LZ4_END_MARK)
+
+
 @lz4_lie("LZ4-04", field="bd", kinds=STREAM, variants={"three": 0x30, "reserved": 0x41, "sign": 0xC0})
 def lz4_block_descriptor_refused(spot: Spot) -> bytes:
     """An lz4 frame names a block size that there is not."""
@@ -143,7 +152,7 @@ def lz4_block_checksum_right(spot: Spot) -> bytes:
     return with_block_checksum(spot, 0)
 
 
-@lz4_lie("LZ4-10", field="block_checksum", kinds=STREAM, variants={"a bit": 1})
+@lz4_lie("LZ4-10", field="block_checksum", kinds=STREAM, variants={"a bit": 1, "of the plain bytes": -1})
 def lz4_block_checksum_wrong(spot: Spot) -> bytes:
     """An lz4 block has a checksum, and it is wrong."""
     return with_block_checksum(spot, 1)
@@ -152,7 +161,8 @@ def lz4_block_checksum_wrong(spot: Spot) -> bytes:
 def with_block_checksum(spot: Spot, wrong: int) -> bytes:
     """A frame of one block and its checksum."""
     block = block_of(spot.base.payload)
-    check = (xxhash.xxh32_intdigest(block) ^ wrong).to_bytes(4, "little")
+    right = xxhash.xxh32_intdigest(spot.base.payload if wrong < 0 else block)
+    check = (right ^ max(wrong, 0)).to_bytes(4, "little")
     written = len(block).to_bytes(4, "little") + block + check
     return with_stream(spot.base, header(spot.base.magic, 0x70) + written + LZ4_END_MARK)
 

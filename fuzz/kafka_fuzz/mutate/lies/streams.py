@@ -101,6 +101,14 @@ def gzip_trailer_wrong(spot: Spot) -> bytes:
     return with_stream(spot.base, GZIP_HEADER + deflate(plain) + trailer)
 
 
+@gzip_lie("GZP-04", "GZP-02", field="trailer", kinds=STREAM, variants={"of the first": 0, "of the last": 1})
+def gzip_trailer_of_one_member_wrong(spot: Spot) -> bytes:
+    """A gzip stream has two members, and the trailer of one is wrong."""
+    members = [bytearray(gzip_member(half)) for half in halves(spot.base)]
+    members[spot.value][-8] ^= 1
+    return with_stream(spot.base, b"".join(members))
+
+
 @gzip_lie("GZP-01", field="header", kinds=STREAM, variants={"first": 0, "second": 1, "method": 2})
 def gzip_header_wrong(spot: Spot) -> bytes:
     """A gzip header's magic or method is another."""
@@ -272,6 +280,12 @@ def claiming(spot: Spot) -> bytes:
 def snappy_raw_claim_wrong(spot: Spot) -> bytes:
     """A snappy stream is one raw block, which claims to hold more bytes than it does."""
     return with_stream(spot.base, claiming(spot))
+
+
+@snappy_lie("SNP-03", "SNP-02", field="header", kinds=STREAM, variants={"magic": 8, "version": 12, "by one": 15})
+def snappy_header_cut_short(spot: Spot) -> bytes:
+    """A xerial header lacks its end, and nothing follows."""
+    return with_stream(spot.base, XERIAL_HEADER[: spot.value])
 
 
 @snappy_lie("SNP-08", field="stream", kinds=STREAM, variants={"inside": 0, "by one": -1})

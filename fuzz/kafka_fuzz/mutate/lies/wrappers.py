@@ -252,11 +252,17 @@ def wrapper_timestamp_wrong(spot: Spot) -> Told:
     return told_wrapper(spot.base, spot.base.message._replace(timestamp=spot.value))
 
 
-@wrapper_lie("NST-20", magics=(1,), field="attributes")
+@wrapper_lie(
+    "NST-20", magics=(1,), field="attributes", variants={"latest": None, "none": -1, "zero": 0, "within a second": 7}
+)
 def wrapper_append_time_bit_set(spot: Spot) -> Told:
     """A wrapper says LogAppendTime, and its messages have times of their own."""
-    message = spot.base.message
-    return told_wrapper(spot.base, message._replace(attributes=message.attributes | 0x08))
+    message, inner = spot.base.message, spot.base.inner
+    time = message.timestamp if spot.value is None else spot.value
+    if spot.value == 7:
+        second = inner[0].timestamp // 1000 * 1000 % 2**62
+        inner, time = tuple(each._replace(timestamp=second) for each in inner), second + 7
+    return told_wrapper(spot.base, message._replace(attributes=message.attributes | 0x08, timestamp=time), inner)
 
 
 @wrapper_lie("CMP-06", field="attributes", kinds=STREAM)

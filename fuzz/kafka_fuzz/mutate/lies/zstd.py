@@ -31,7 +31,7 @@ def raw_block(plain: bytes) -> bytes:
     return (len(plain) << 3).to_bytes(3, "little") + plain
 
 
-@zstd_lie("ZST-07", field="stream", kinds=STREAM, variants={"header": 5, "inside": 0, "by one": -1})
+@zstd_lie("ZST-07", field="stream", kinds=STREAM, variants={"magic": 4, "header": 5, "inside": 0, "by one": -1})
 def zstd_cut_short(spot: Spot) -> bytes:
     """A zstd frame lacks its end."""
     whole = pack("zstd", spot.base.payload, 2)
