@@ -42,6 +42,9 @@ from kafka_records.broker.releases import MINORS, behaviour, minor_version
 
 # As the ledger was recorded.
 CONFIG: Final = {"producer.id.expiration.check.interval.ms": "86400000"}
+# A broker prints the stack of every payload that it refuses, which takes as long as refusing it; and compiles with care
+# what will not run for long.  Without either it does twice as much.
+FLAGS: Final = ("-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaManager=off", "-XX:TieredStopAtLevel=1")
 # Looking at the clock takes as long as comparing a hundred payloads, where there are many processes.
 TURNS_BETWEEN_LOOKS: Final = 4
 # Differences looked at again in one turn; a broker that is wrong about everything is not worth more.
@@ -170,7 +173,7 @@ class Turns:
         kind: OutcomeClass = "crash" if self.broker.has_ended() else "hang"
         self.restarts += 1
         self.broker.stop()
-        self.broker = local.start(self.release, config=CONFIG)
+        self.broker = local.start(self.release, config=CONFIG, flags=FLAGS)
         return kind
 
     def progress(self, spent: float) -> Progress:
@@ -211,7 +214,7 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
     release = release_of(asked.target)
     stepping = Stepping(asked.target, read_known(asked.directory))
     store, corpus = FindStore(asked.directory), Corpus(asked.directory, asked.target)
-    turns = Turns(asked, release, local.start(release, config=CONFIG), store, corpus, stepping)
+    turns = Turns(asked, release, local.start(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
     failure = ""
     try:
         with stopping(turns):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from random import Random
 
 import pytest
@@ -9,13 +10,18 @@ from click.testing import CliRunner
 
 from kafka_fuzz.bench.ends import Ends
 from kafka_fuzz.bench.first_crash import first_crashes, told
+from kafka_fuzz.bench.outcomes import drawn, plain_seeds, seeds_of
 from kafka_fuzz.bench.planted import line, planted
+from kafka_fuzz.bench.rates import of_broker
 from kafka_fuzz.bench.tables import COLUMNS, CannotMeasure, outcomes
 from kafka_fuzz.campaign.in_process import make_target
+from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import for_cell, mutate, own_seeds
+from kafka_fuzz.mutate.bases import CODECS
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.outcome import GOOD
+from kafka_records import decode
 
 
 @pytest.mark.slow
@@ -26,7 +32,7 @@ def test_bench() -> None:
     assert done.exit_code == 0
     assert set(repeats) == set(COLUMNS)
     assert all(each["executions"] > 0 and each["lines"] > 0 for each in repeats.values())
-    assert len(repeats["model"]["firsts"]) > len(repeats["bytes"]["firsts"])
+    assert len(repeats["model"]["firsts"]) > len(repeats["plain"]["firsts"])
 
 
 def test_a_target_that_is_not_there() -> None:
@@ -69,6 +75,52 @@ def test_who_has_no_ends_to_count() -> None:
     """A promise of the reference is no codec, and cannot be compared with other people's fuzzing."""
     with pytest.raises(TypeError, match="roundtrip"):
         Ends.of(make_target("roundtrip"))
+
+
+def test_plain_mutation_has_what_a_first_target_has() -> None:
+    """Fifteen valid logs, control and transactional batches among them, no dictionary, and no lie that is known."""
+    assert len({*plain_seeds()}) == len(plain_seeds()) == 15
+    batches = [batch for seed in plain_seeds() for batch in decode(seed)]
+    assert {(batch.magic, batch.compression) for batch in batches} == {
+        (magic, codec) for magic, codecs in CODECS.items() for codec in codecs
+    }
+    assert any(batch.control for batch in batches)
+    assert any(batch.transactional for batch in batches)
+    rng = Random(2)
+    made = [drawn(rng, seeds_of("plain"), "plain") for _ in range(500)]
+    assert {mutant.profile for mutant in made} == {"bytes"}
+    assert not any("put_word" in mutant.labels for mutant in made)
+
+
+def test_the_rate_of_a_pipe() -> None:
+    """Inputs through a testee's pipe, as one JSON document; a testee that there is not is no zero."""
+    done = CliRunner().invoke(
+        fuzz,
+        ["bench", "pipe", "--repeats", "1", "--seconds", "0.5", "--target", "miniature:ignores-crc", "--json"],
+    )
+    assert done.exit_code == 0
+    (rate,) = json.loads(done.stdout)["rates"]
+    assert rate["inputs"] > 0
+    assert rate["seconds"] > 0
+    assert CliRunner().invoke(fuzz, ["bench", "pipe", "--target", "no-such"]).exit_code == 3
+
+
+def test_the_rate_of_a_round() -> None:
+    """What lies between the first look and the last counts, not the start; a round that did nothing has no rate."""
+
+    def run(asked: Round, tell: Tell) -> RoundReport:
+        for number in (0, 100, 400):
+            time.sleep(0.01)
+            tell(Progress(executions=number, cpu_seconds=number / 100))
+        return report_of(asked, Progress(), version="4.4.0")
+
+    rate = of_broker("broker:", 1.0, 1, run)
+    assert (rate.who, rate.inputs, rate.cpu_seconds) == ("Kafka 4.4.0", 300, 3.0)
+    assert rate.seconds < 0.3
+    with pytest.raises(ValueError, match="too little"):
+        of_broker("broker:", 1.0, 1, lambda asked, _: report_of(asked, Progress()))
+    with pytest.raises(ValueError, match="no disk"):
+        of_broker("broker:", 1.0, 1, lambda asked, _: report_of(asked, Progress(), failure="no disk"))
 
 
 @pytest.mark.slow

@@ -51,9 +51,10 @@ class JvmBroker:
         place: Callable[[Release], Place],
         *,
         config: Mapping[str, str] | None = None,
+        flags: Sequence[str] = (),
         start_limit: float = START_LIMIT,
     ) -> None:
-        """Start *release* with settings that override ours, and wait until it answers.
+        """Start *release* with settings that override ours, and more *flags* for Java; wait until it answers.
 
         *place* is called for each process that is started, with the release whose jars it needs.
 
@@ -63,6 +64,7 @@ class JvmBroker:
         self._release = release
         self._place = place
         self._config = dict(config or {})
+        self._flags = tuple(flags)
         self._start_limit = start_limit
         self._zookeeper: Running | None = None
         self._kafka: Running | None = None
@@ -193,7 +195,7 @@ class JvmBroker:
             # Native codecs are unpacked there, and removed with the rest.
             f"-Djava.io.tmpdir={self._folder / 'tmp'}",
         )
-        return place.java([*settings.JVM_FLAGS, *flags, main, *arguments], self._folder, log)
+        return place.java([*settings.JVM_FLAGS, *flags, *self._flags, main, *arguments], self._folder, log)
 
     def tool(self, main: str, *arguments: str, release: Release | None = None) -> tuple[int, str]:
         """Run another main class of this release, or of *release*: its exit code, and what it wrote.

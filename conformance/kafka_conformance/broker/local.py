@@ -25,8 +25,14 @@ class Here:
         return Guarded([self.program, "-cp", str(self.jars / "*"), *arguments], folder=folder, log=log)
 
 
-def start(release: str, *, config: Mapping[str, str] | None = None, start_limit: float = START_LIMIT) -> JvmBroker:
-    """Start *release* with settings that override ours, and wait until it answers.
+def start(
+    release: str,
+    *,
+    config: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+    start_limit: float = START_LIMIT,
+) -> JvmBroker:
+    """Start *release* with settings that override ours, and more *flags* for Java; wait until it answers.
 
     Raises:
         NoBroker: it is unknown, Java or Maven is missing, or it did not come up (with the end of its log).
@@ -37,4 +43,4 @@ def start(release: str, *, config: Mapping[str, str] | None = None, start_limit:
     def here(needed: Release) -> Here:
         return Here(java.find(needed).program, jars.provide(needed))
 
-    return JvmBroker(find_release(release), here, config=config, start_limit=start_limit)
+    return JvmBroker(find_release(release), here, config=config, flags=flags, start_limit=start_limit)

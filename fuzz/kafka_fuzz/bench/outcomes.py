@@ -3,8 +3,8 @@
     python -m kafka_fuzz.bench.outcomes TARGET PROFILE SEED CPU-SECONDS
 
 A process of its own for each repeat, with a limit on its memory; it prints one
-JSON document.  What a target does not end with costs a whole limit each time, so
-a lie over which it hung twice is stepped over, as campaigns do.
+JSON document.  Loops that were seen not to end are not waited for again, and what
+is like inputs that were dear is rarely run, as in campaigns.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from random import Random
 from types import FrameType
 from typing import Any, Final
@@ -21,16 +21,20 @@ from typing import Any, Final
 import msgspec
 
 from kafka_fuzz.bench.ends import Ends
-from kafka_fuzz.campaign.in_process import make_target
+from kafka_fuzz.campaign.in_process import Loops, make_target, watched
+from kafka_fuzz.campaign.known import Stepping
 from kafka_fuzz.mutate import PROFILES, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate.bases import CODECS, base_of
+from kafka_fuzz.mutate.plain import EDITS, mutate_bytes, put_word
 from kafka_fuzz.targets import Target
 
 # Below this, what the claims of a snappy block allocate ends the process (the codec is in Rust); campaigns report that.
 MEMORY: Final = 8 * 1024 * 1024 * 1024
 MIX: Final = "mix"
+PLAIN: Final = "plain"
+WITHOUT_WORDS: Final = tuple(each for each in EDITS if each[1] is not put_word)
 # Inputs of cells not seen before that are replayed to count lines.
 MOST_REPLAYED: Final = 4000
-HANGS: Final = 2
 
 
 class Measured(msgspec.Struct):
@@ -57,17 +61,16 @@ class Measured(msgspec.Struct):
 def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured:
     """Run *target* for so many CPU-seconds; lines are counted behind that."""
     rng, seeds = Random(seed), seeds_of(profile)
-    hangs: Counter[str] = Counter()
     firsts: dict[str, float] = {}
     replayed: dict[object, bytes] = {}
     executions = stepped_over = 0
     ends = Ends.of(target)
-    target = ends.watched
+    loops, stepping = Loops(target.packages), Stepping(target.name, ())
+    target = watched(ends.watched, loops)
     start = time.process_time()
     while (spent := time.process_time() - start) < seconds:
-        mutant = mutate(rng, seeds, draw_profile(rng) if profile == MIX else _profile(profile))
-        lie = mutant.labels[0] if mutant.labels else ""
-        if hangs[lie] >= HANGS:
+        mutant = drawn(rng, seeds, profile)
+        if stepping.over(mutant):
             stepped_over += 1
             continue
         outcome = target.run(mutant)
@@ -75,7 +78,8 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
         ends.saw(outcome, spent)
         if outcome.is_find:
             firsts.setdefault(outcome.bucket, round(spent, 3))
-            hangs[lie] += outcome.kind == "hang"
+            stepping.learn(mutant, outcome)
+            loops.learn(outcome)
         if outcome.kind != "hang" and len(replayed) < MOST_REPLAYED:
             replayed.setdefault((mutant.cell, outcome.bucket), mutant.data)
     spent = time.process_time() - start
@@ -86,11 +90,30 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
 
 
 def seeds_of(profile: str) -> Sequence[bytes]:
-    """Plain mutation starts from valid logs, as people who write a fuzzing target have them.
+    """What a profile starts from.
 
-    Our corpus has most mistakes in it already; started from it, plain mutation finds what the cases found.
+    `plain` has what people have who write a first fuzzing target: a valid log of each magic and codec, a control
+    batch and a transactional one.  `bytes` has valid logs of every shape.  Our corpus has most mistakes in it
+    already; started from it, mutation that knows nothing finds what the cases found.
     """
+    if profile == PLAIN:
+        return plain_seeds()
     return own_seeds() if profile == "bytes" else corpus_seeds()
+
+
+@cache
+def plain_seeds() -> tuple[bytes, ...]:
+    """Fifteen valid logs."""
+    usual = [base_of(magic, codec, "records", "one", 0) for magic, codecs in CODECS.items() for codec in codecs]
+    special = [base_of(2, "none", "control", "commit", 0), base_of(2, "none", "producer", "transactional", 0)]
+    return tuple(base.data for base in (*usual, *special))
+
+
+def drawn(rng: Random, seeds: Sequence[bytes], profile: str) -> Mutant:
+    """One input of *profile*; `plain` has no words of a dictionary, which somebody would have to write first."""
+    if profile == PLAIN:
+        return mutate_bytes(rng, seeds, WITHOUT_WORDS)
+    return mutate(rng, seeds, draw_profile(rng) if profile == MIX else _profile(profile))
 
 
 def _profile(name: str) -> Profile:

@@ -12,12 +12,11 @@ from typing import Final
 
 import msgspec
 
-from kafka_fuzz.bench.outcomes import MIX, Measured
+from kafka_fuzz.bench.outcomes import MIX, PLAIN, Measured
 from kafka_fuzz.mutate import PROFILES
 
 TARGETS: Final = ("kafka-python", "aiokafka-pure")
-COLUMNS: Final = (*PROFILES, MIX)
-PLAIN: Final = "bytes"
+COLUMNS: Final = (PLAIN, *PROFILES, MIX)
 
 
 def outcomes(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import click
 import msgspec
 
+from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.cli import CANNOT_RUN
-from kafka_fuzz.bench import first_crash, planted, tables
+from kafka_conformance.connect import BadConnect, CannotRun
+from kafka_fuzz.bench import first_crash, planted, rates, tables
 from kafka_fuzz.bench.outcomes import Measured
 
-WHAT: Final = ("outcomes", "planted", "crash")
+WHAT: Final = ("outcomes", "planted", "crash", "pipe", "broker")
 
 
 @click.command()
@@ -50,17 +52,29 @@ def bench(
 
     outcomes: the profiles side by side on Python codecs.  Unexpected ends (leaked exceptions by type and line,
     hangs and exhausted memory by function) are what a fuzzer finds that has no reference; outcome buckets hold what
-    is read wrongly, too.  `mix` is all profiles, each as often as a campaign runs it.
+    is read wrongly, too.  `plain` is what a first fuzzing target has: bytes changed blindly, from fifteen valid logs.
+    `bytes` does so with valid logs of every shape and a dictionary; `mix` is all profiles, each as often as a campaign
+    runs it.
 
     planted: what it takes to find each wrong codec of the zoo, and what it takes plain mutation.
 
     crash: until the first crash of compiled aiokafka, the campaign's start counted.
+
+    pipe: inputs a second through the pipe of a testee, Java's unless --target names others, answers compared.
+
+    broker: payloads a second that a real broker stores or refuses, compared with what the reference predicts.
     """
     match what:
         case "planted":
             say_planted(repeats, most, as_json=as_json)
         case "crash":
             say_crashes(repeats, as_json=as_json)
+        case "pipe":
+            names = (rates.TESTEE,) if targets == tables.TARGETS else targets
+            for name in names:
+                say_rates(lambda seed, name=name: rates.of_pipe(name, seconds, seed), repeats, as_json=as_json)  # type: ignore[misc]
+        case "broker":
+            say_rates(lambda seed: rates.of_broker(rates.BROKER, seconds, seed), repeats, as_json=as_json)
         case _:
             say(compared(repeats, seconds, targets, profiles, jobs), as_json=as_json)
 
@@ -96,6 +110,16 @@ def say_crashes(repeats: int, *, as_json: bool) -> None:
     """The median, or everything as JSON."""
     found = list(first_crash.first_crashes(repeats))
     click.echo(msgspec.json.encode({"first_crash": found}) if as_json else first_crash.told(found))
+
+
+def say_rates(once: Callable[[int], rates.Rate], repeats: int, *, as_json: bool) -> None:
+    """The median, or everything as JSON; exit code 3 where nobody could be asked."""
+    try:
+        made = list(rates.repeated(once, repeats))
+    except (BadConnect, CannotRun, NoBroker, ValueError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_RUN)
+    click.echo(msgspec.json.encode({"rates": made}) if as_json else rates.told(made))
 
 
 def say(made: Sequence[Measured], *, as_json: bool) -> None:

@@ -43,12 +43,13 @@ COUNTS: Final = (1, 1, 1, 2, 3, 5)
 LONGEST: Final = 1 << 20
 
 
-def mutate_bytes(rng: Random, seeds: Sequence[bytes]) -> Mutant:
-    """One of *seeds* after a few edits."""
+def mutate_bytes(rng: Random, seeds: Sequence[bytes], edits: Sequence[tuple[str, Edit]] = ()) -> Mutant:
+    """One of *seeds* after a few of *edits*, or of all that there are."""
+    edits = edits or EDITS
     data = seeds[int(rng.random() * len(seeds))] if seeds else b""
     labels = []
     for _ in range(COUNTS[int(rng.random() * len(COUNTS))]):
-        name, edit = EDITS[int(rng.random() * len(EDITS))]
+        name, edit = edits[int(rng.random() * len(edits))]
         data = edit(data, rng, seeds)
         labels.append(name)
     return Mutant(data[:LONGEST], "bytes", tuple(labels), None, cell_of(data, labels[-1]))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from kafka_fuzz.guard import Hopeless, TooLong, guard
 from kafka_fuzz.mutate import Mutant
@@ -17,6 +17,8 @@ from kafka_fuzz.outcome import Outcome, OutcomeClass
 
 # CPU-seconds that one input may take; they are small, and decoding one takes a tenth of a millisecond.
 LIMIT: Final = 0.4
+# Who takes less has not filled so much memory: twenty times what a decode takes, a tenth of what filling it does.
+NOTHING: Final = 0.001
 # What a small input may cost before that is a find of its own.
 MOST_SECONDS: Final = 0.25
 MOST_GROWTH: Final = 64 * 1024  # KiB
@@ -44,7 +46,10 @@ class Target:
         limit: CPU-seconds after which it hangs.
         hopeless: tells loops that are known not to end, so that they are not waited for.
         measured: whether what an input takes is looked at; not where all has to come out the same again.
+        peak: of this process' memory in KiB, when somebody last looked; looking takes as long as many a decode.
     """
+
+    peak: ClassVar[int] = 0
 
     name: str
     version: str
@@ -61,22 +66,35 @@ class Target:
         return Outcome(self.name, told.kind, told.detail, told.function, lie, told.why)
 
     def _guarded(self, mutant: Mutant) -> Told:
-        spent, grown = time.process_time(), _peak()
+        began = time.process_time()
+        told = self._survived(mutant)
+        seconds = time.process_time() - began
+        if seconds < NOTHING or not self.measured or told.kind not in ("ok", "refused") or len(mutant.data) > SMALL:
+            return told
+        if seconds > MOST_SECONDS:
+            return Told("amplification", "time", f"{seconds:.2f} s of processor time")
+        grown = self._growth(mutant) if _peak() - Target.peak > MOST_GROWTH else 0
+        return Told("amplification", "memory", f"{grown // 1024} MiB") if grown > MOST_GROWTH else told
+
+    def _growth(self, mutant: Mutant) -> int:
+        """What *mutant* adds to the peak of memory, in KiB, when it is run once more: who was it?"""
+        forget_peak()
+        before = _peak()
+        self._survived(mutant)
+        grown = _peak() - before
+        forget_peak()
+        return grown
+
+    def _survived(self, mutant: Mutant) -> Told:
         try:
             with guard(self.limit, self.hopeless):
-                told = self.ask(mutant)
+                return self.ask(mutant)
         except TooLong as error:
             return Told("hang", function=innermost(error.__traceback__, self.packages))
         except MemoryError as error:
             return Told("memory", function=innermost(error.__traceback__, self.packages))
         except Exception as error:
             return leak(error, self.packages)
-        if told.kind not in ("ok", "refused") or len(mutant.data) > SMALL or not self.measured:
-            return told
-        growth = _peak() - grown
-        if growth > MOST_GROWTH:
-            forget_peak()
-        return _costly(told, time.process_time() - spent, growth)
 
 
 def leak(error: BaseException, packages: tuple[str, ...], kind: OutcomeClass = "leaked_exception") -> Told:
@@ -92,14 +110,7 @@ def forget_peak() -> None:
     """Count the peak of memory from now on, so that one large input does not hide those behind it; Linux only."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-
-
-def _costly(told: Told, seconds: float, grown: int) -> Told:
-    if seconds > MOST_SECONDS:
-        return Told("amplification", "time", f"{seconds:.2f} s of processor time")
-    if grown > MOST_GROWTH:
-        return Told("amplification", "memory", f"{grown // 1024} MiB")
-    return told
+    Target.peak = _peak()
 
 
 def innermost(traceback: TracebackType | None, packages: tuple[str, ...]) -> str:
