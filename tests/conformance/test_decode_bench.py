@@ -1,15 +1,21 @@
-"""The benchmark of decoders compares like with like."""
+"""The benchmark of codecs compares like with like."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("numba")
 
-from kafka_conformance.decode_bench.peers import aiokafka, columnar, columnar_checksum, kafka_python
+from kafka_conformance.connect.known import find
+from kafka_conformance.decode_bench.others import NAMES, command
+from kafka_conformance.decode_bench.peers import aiokafka, columnar, columnar_checksum, encoding, kafka_python
 from kafka_conformance.decode_bench.shapes import SHAPES, batch_of, log_of
+from kafka_conformance.testees.built import ToolchainMissing
+from kafka_corpus.columnar import read
 from kafka_records import decode, encode
 
 pytestmark = pytest.mark.columnar
@@ -47,10 +53,67 @@ def test_a_log_holds_what_it_says() -> None:
     assert log_of(SHAPES["1-kib"]) == log
 
 
+@pytest.mark.parametrize("name", ["100-bytes", "v1", "v1-lz4", "one-record"])
+def test_offsets_of_a_log_rise(name: str) -> None:
+    """No offset comes twice or is missing, since a client drops records whose offsets it has read."""
+    log = log_of(SHAPES[name])
+    offsets = [offset for chunk in read(log.data) for offset in chunk.records["offset"].to_pylist()]
+
+    assert offsets == list(range(log.records))
+
+
+@pytest.mark.parametrize("name", ["100-bytes", "3-headers"])
+def test_what_is_encoded(name: str) -> None:
+    """The encoder that is measured writes the batches of the log, whose CRCs and sizes are the checksum."""
+    from random import Random
+
+    shape = SHAPES[name]
+    data = encode(batch_of(shape, Random(1)))
+    read_back, work = encoding(data, shape.records)
+
+    assert read_back == (shape.records, int.from_bytes(data[17:21], "big") + len(data))
+    assert work() == shape.records
+
+
+def run(*arguments: str) -> dict[str, float]:
+    """The figures of one shape."""
+    command = [sys.executable, "-m", "kafka_conformance.decode_bench", *arguments, "--rounds", "1", "--fresh", "1"]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    figures: dict[str, dict[str, float]] = json.loads(done.stdout)
+    (only,) = figures.values()
+    return only
+
+
+@pytest.mark.parametrize(("name", "more"), [*((name, ()) for name in NAMES), ("java", ("--encode",))])
+def test_peers_in_other_languages(name: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    """A peer that can be built reads, or writes, the same; the command fails where it does not."""
+    known = find(NAMES[name])
+    if known is None or known.recipe is None:
+        pytest.skip("the sources of testees are not here")
+    try:
+        command(name, tmp_path, encode=bool(more))
+    except ToolchainMissing as error:
+        pytest.skip(str(error))
+    figures = run("1-kib", "--peers", name, *more)
+
+    assert figures[f"x {name}"] == pytest.approx(figures["columnar"] / figures[name], rel=0.05)
+
+
+def test_a_peer_whose_toolchain_is_missing(tmp_path: Path) -> None:
+    """It is left out with one line that says why, and the others are measured."""
+    environment = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    arguments = ["1-kib", "--peers", "franz-go,aiokafka", "--rounds", "1", "--json"]
+    command = [sys.executable, "-m", "kafka_conformance.decode_bench", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    (figures,) = json.loads(done.stdout).values()
+
+    assert done.stderr == "franz-go is left out: go is not on the path\n"
+    assert "x aiokafka" in figures
+    assert "x franz-go" not in figures
+
+
 def test_the_command() -> None:
     """One round against one peer gives rates and their ratio."""
-    command = [sys.executable, "-m", "kafka_conformance.decode_bench", "1-kib", "--peers", "aiokafka", "--rounds", "1"]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
-    (figures,) = json.loads(done.stdout).values()
+    figures = run("1-kib", "--peers", "aiokafka")
 
     assert figures["x aiokafka"] == pytest.approx(figures["columnar"] / figures["aiokafka"], rel=0.05)

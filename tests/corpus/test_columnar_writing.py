@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 
 from kafka_corpus import strategies
-from kafka_corpus.columnar import BATCHES, RECORDS, in_batches, read, tables_of, write
+from kafka_corpus.columnar import BATCHES, RECORDS, in_batches, pack, read, tables_of, write
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Header, Record, RecordFormatError, encode
 from kafka_records.constants import COMPRESSIONS, Compression
@@ -127,7 +127,11 @@ def test_records_in_batches(magic: int, codec: str) -> None:
         for part in [given[start : start + 10]]
     )
 
-    assert bytes(write(table, in_batches(table, 10, magic=magic, compression=codec))) == expected  # type: ignore[arg-type]
+    for made in (
+        write(table, in_batches(table, 10, magic=magic, compression=codec)),  # type: ignore[arg-type]
+        pack(table, 10, magic=magic, compression=codec),  # type: ignore[arg-type]
+    ):
+        assert bytes(made) == expected
 
 
 def test_columns_of_other_kinds_and_slices() -> None:
@@ -157,3 +161,15 @@ def test_tables_that_do_not_fit() -> None:
 
     with pytest.raises(ValueError, match="batches of 1 records, and 0 records"):
         write(records.slice(1), batches)
+    with pytest.raises(ValueError, match="batches of 0 records"):
+        pack(records, 0)
+
+
+def test_rows_that_no_writer_takes() -> None:
+    """Rows whose offsets fall are refused, in the reference's words, where only rows were given too."""
+    records = tuple(Record(at, 5, None, b"v") for at in (3, 4, 4))
+    table, _ = tables_of([Batch(magic=2, base_offset=3, last_offset=4, records=records)])
+
+    with pytest.raises(RecordFormatError, match="offset 4 follows 4") as refused:
+        pack(table, 10)
+    assert refused.value.rule == "OFF-07"

@@ -1,6 +1,6 @@
-"""How fast decoders are, side by side: the columnar one, Java's, aiokafka's and kafka-python's.
+"""How fast codecs are, side by side: the columnar one, and those of Java, Python, Go and Rust.
 
-    python -m kafka_conformance.decode_bench [SHAPE…] [--rounds N] [--fresh N] [--json]
+    python -m kafka_conformance.decode_bench [SHAPE…] [--peers NAME,…] [--encode] [--rounds N] [--fresh N] [--json]
 
 Each works in a warm process of its own on the same bytes, which are in its
 memory, and says what it read and how much processor time that took.  Rounds go

@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_conformance.connect import CannotRun
-from kafka_conformance.connect.known import JAVA, find
+from kafka_conformance.decode_bench import others
+from kafka_conformance.decode_bench.others import NAMES, ONLY_V2
 from kafka_conformance.decode_bench.peers import PEERS
 from kafka_conformance.decode_bench.shapes import SHAPES, Log, Shape, log_of
-from kafka_conformance.testees import built
+from kafka_conformance.testees.built import BuildError, ToolchainMissing
+from kafka_records.constants import MAGIC_VALUE_V2
 
 OURS: Final = "columnar"
-WARM_SECONDS: Final = 4
+ENCODERS: Final = ("java",)
+PEER_NAMES: Final = ", ".join((*NAMES, *(name for name in PEERS if name != OURS)))
 
 
 class Worker:
@@ -47,32 +50,23 @@ class Worker:
         return records, checksum
 
 
-def java_command(path: Path) -> list[str]:
-    """Java's own decoder, from the libraries of the testee."""
-    known = find(JAVA)
-    assert known
-    assert known.recipe
-    folder = built.build(known.recipe)
-    source = Path(__file__).parent / "assets" / "JavaPeer.java"
-    return ["java", "-Xmx2g", "-XX:+UseSerialGC", "-cp", f"{folder}/lib/*", str(source), str(path), str(WARM_SECONDS)]
-
-
-def workers(path: Path, peers: list[str], fresh: int, stack: ExitStack) -> Iterator[Worker]:
+def workers(path: Path, peers: list[str], fresh: int, shape: Shape, encode: bool, stack: ExitStack) -> Iterator[Worker]:
     """Everybody who takes part; several of Java."""
     for name in (OURS, *peers):
-        if name == "java":
-            yield from (Worker(name, java_command(path), stack) for _ in range(fresh))
+        if name in NAMES:
+            command = others.command(name, path, encode=encode)
+            yield from (Worker(name, command, stack) for _ in range(fresh if name == "java" else 1))
         else:
-            module = "kafka_conformance.decode_bench.peers"
-            yield Worker(name, [sys.executable, "-m", module, name, str(path)], stack)
+            module, records = "kafka_conformance.decode_bench.peers", str(shape.records if encode else 0)
+            yield Worker(name, [sys.executable, "-m", module, name, str(path), records], stack)
 
 
-def compare(shape: Shape, log: Log, peers: list[str], rounds: int, fresh: int) -> dict[str, Any]:
+def compare(shape: Shape, log: Log, peers: list[str], rounds: int, fresh: int, *, encode: bool) -> dict[str, Any]:
     """Rates in million records a CPU-second, and how many times as fast we are."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         path = Path(folder) / "log"
         path.write_bytes(log.data)
-        everyone = list(workers(path, peers, fresh, stack))
+        everyone = list(workers(path, peers, fresh, shape, encode, stack))
         for worker in everyone:
             if (found := worker.measure()) != (expected := everyone[0].measure()):
                 raise CannotRun(f"{worker.name} read {found}, {OURS} read {expected}: {shape}")
@@ -91,27 +85,60 @@ def compare(shape: Shape, log: Log, peers: list[str], rounds: int, fresh: int) -
     return result
 
 
-def main() -> None:
+def who_can(peers: list[str], shape: Shape, *, encode: bool) -> list[str]:
+    """Those of *peers* that take part: who encodes, who reads this format, whose toolchain is here."""
+    here = []
+    for name in peers:
+        if (encode and name not in ENCODERS) or (shape.magic < MAGIC_VALUE_V2 and name in ONLY_V2):
+            continue
+        try:
+            if name in NAMES:
+                others.command(name, Path(), encode=encode)
+            here.append(name)
+        except ToolchainMissing as error:
+            sys.stderr.write(f"{name} is left out: {error}\n")
+    return here
+
+
+def chosen(shapes: list[str], *, encode: bool) -> list[str]:
+    """The shapes to measure; compressed ones are not encoded, since compressors differ, nor are old formats."""
+    names = shapes or list(SHAPES)
+    return [
+        name
+        for name in names
+        if not encode or (SHAPES[name].magic == MAGIC_VALUE_V2 and SHAPES[name].compression == "none")
+    ]
+
+
+def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m kafka_conformance.decode_bench", description=__doc__)
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"of {', '.join(SHAPES)}; all if none is named")
-    parser.add_argument("--peers", default="java,aiokafka,kafka-python", help="whom to compare with")
+    parser.add_argument("--peers", default="java,aiokafka,kafka-python", help=f"whom to compare with: {PEER_NAMES}")
+    parser.add_argument("--encode", action="store_true", help="write the uncompressed v2 shapes instead of reading")
     parser.add_argument("--rounds", type=int, default=7, help="samples of each")
     parser.add_argument("--fresh", type=int, default=3, help="processes of Java")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     options = parser.parse_args()
-    unknown = sorted(set(options.shapes) - set(SHAPES)) + sorted(set(options.peers.split(",")) - {*PEERS, "java"})
-    if unknown:
+    peers = [peer for peer in options.peers.split(",") if peer != OURS]
+    if unknown := sorted(set(options.shapes) - set(SHAPES)) + sorted(set(peers) - {*PEERS, *NAMES}):
         parser.error(f"not known: {', '.join(unknown)}")
     figures = {}
-    for name in options.shapes or SHAPES:
-        peers = [peer for peer in options.peers.split(",") if peer != OURS]
-        figures[name] = compare(SHAPES[name], log_of(SHAPES[name]), peers, options.rounds, options.fresh)
-        if not options.json:
-            print(f"{name}:", "  ".join(f"{key}={value}" for key, value in figures[name].items()), flush=True)
+    try:
+        for name in chosen(options.shapes, encode=options.encode):
+            shape = SHAPES[name]
+            able = who_can(peers, shape, encode=options.encode)
+            log = log_of(shape)
+            figures[name] = compare(shape, log, able, options.rounds, options.fresh, encode=options.encode)
+            if not options.json:
+                print(f"{name}:", "  ".join(f"{key}={value}" for key, value in figures[name].items()), flush=True)
+    except (CannotRun, BuildError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 3
     if options.json:
         print(json.dumps(figures, indent=2))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

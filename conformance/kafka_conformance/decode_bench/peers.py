@@ -88,6 +88,26 @@ def by_batches(batches: Any) -> Read:
     return Read(records, checksum & MASK)
 
 
+def encoding(data: bytes, records: int) -> tuple[Read, Callable[[], int]]:
+    """What our encoder writes for the records of *data*, so many a batch, and itself, which gives their number.
+
+    The checksum is the sum of all CRCs and sizes of what was written.
+    """
+    from kafka_corpus.columnar import pack, read
+
+    tables = [chunk.records for chunk in read(data)]
+    rows = sum(table.num_rows for table in tables)
+    checksum = 0
+    for table in tables:
+        for chunk in read(pack(table, records)):
+            checksum += sum(chunk.batches["crc"].to_pylist()) + sum(chunk.batches["size"].to_pylist())
+
+    def write() -> int:
+        return rows if all(pack(table, records).size for table in tables) else 0
+
+    return Read(rows, checksum), write
+
+
 PEERS: Final[dict[str, Callable[[bytes], Read]]] = {
     "columnar": columnar,
     "aiokafka": aiokafka,
@@ -95,20 +115,30 @@ PEERS: Final[dict[str, Callable[[bytes], Read]]] = {
 }
 
 
-def serve(name: str, path: str) -> None:
-    """Answer each line on standard input with records, checksum, and nanoseconds of processor time for a pass."""
+def serve(name: str, path: str, records: int) -> None:
+    """Answer each line on standard input with records, checksum, and nanoseconds of processor time for a pass.
+
+    Encodes if *records* are to make a batch, else decodes.
+    """
     data = Path(path).read_bytes()
-    decode = PEERS[name]
-    whole = columnar_checksum(data) if decode is columnar else decode(data)
-    decode(data)
+    if records:
+        whole, work = encoding(data, records)
+    else:
+        decode = PEERS[name]
+        whole = columnar_checksum(data) if decode is columnar else decode(data)
+
+        def work() -> int:
+            return decode(data).records
+
+    work()
     for _ in sys.stdin:
         passes, start = 0, time.process_time_ns()
         while (spent := time.process_time_ns() - start) < LEAST_SECONDS * 1e9:
-            assert decode(data).records == whole.records
+            assert work() == whole.records
             passes += 1
         sys.stdout.write(f"{whole.records} {whole.checksum} {spent // passes}\n")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2])
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))

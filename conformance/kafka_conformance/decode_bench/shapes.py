@@ -6,7 +6,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from kafka_records import Batch, Header, Record, encode
-from kafka_records.constants import Compression
+from kafka_records.constants import MAGIC_VALUE_V2, Compression
+from kafka_records.layout import ENTRY
 
 TIMESTAMP: Final = 1_700_000_000_000
 BYTES: Final = 48 * 1024 * 1024  # of a log before compression
@@ -53,7 +54,22 @@ def log_of(shape: Shape) -> Log:
     batches = b"".join(encode(batch_of(shape, draw)) for _ in range(DIFFERENT))
     plain = DIFFERENT * shape.records * (shape.value + 30 * (1 + shape.headers))
     times = max(BYTES // plain, 1)
-    return Log(batches * times, DIFFERENT * shape.records * times)
+    return Log(numbered(batches * times, shape), DIFFERENT * shape.records * times)
+
+
+def numbered(data: bytes, shape: Shape) -> bytes:
+    """The same entries with offsets that rise through all the log, as in any log; no checksum covers an offset."""
+    log = bytearray(data)
+    whole = shape.magic == MAGIC_VALUE_V2 or shape.compression != "none"
+    count = shape.records if whole else 1
+    # In v0 and v1 an entry has the offset of its last record.
+    offset = 0 if shape.magic == MAGIC_VALUE_V2 else count - 1
+    at = 0
+    while at < len(log):
+        _, size = ENTRY.struct.unpack_from(log, at)
+        ENTRY.struct.pack_into(log, at, offset, size)
+        at, offset = at + ENTRY.size + size, offset + count
+    return bytes(log)
 
 
 def batch_of(shape: Shape, draw: Random) -> Batch:

@@ -26,7 +26,7 @@ if _missing := [name for name in _NEEDED if find_spec(name) is None]:
 from kafka_corpus.columnar.batches import batches_of, read_by_reference, tables_of  # noqa: E402
 from kafka_corpus.columnar.chunk import BATCHES, ERRORS, RECORDS, Broken, Chunk  # noqa: E402
 from kafka_corpus.columnar.decoder import read  # noqa: E402
-from kafka_corpus.columnar.encoder import in_batches, write  # noqa: E402
+from kafka_corpus.columnar.encoder import in_batches, pack, write  # noqa: E402
 from kafka_corpus.columnar.scan import scan  # noqa: E402
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Chunk",
     "batches_of",
     "in_batches",
+    "pack",
     "read",
     "read_by_reference",
     "scan",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -161,4 +162,10 @@ def to_arrow(fields: Numbers) -> pa.RecordBatch:
 
 def named(numbers: Numbers, names: tuple[str, ...]) -> pa.Array:
     """Numbers as the names that stand at them."""
-    return pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(list(names)))
+    return pa.DictionaryArray.from_arrays(pa.array(numbers), dictionary_of(names))
+
+
+@cache
+def dictionary_of(names: tuple[str, ...]) -> pa.Array:
+    """Names as Arrow has them."""
+    return pa.array(list(names))

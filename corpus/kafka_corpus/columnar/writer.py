@@ -63,6 +63,16 @@ PACK: Final = 2  # this one is to be compressed
 
 
 @kernel
+def find_latest(timestamps: Numbers, starts: Numbers, ends: Numbers, latest: Numbers) -> None:
+    """The highest of the timestamps in each stretch of rows, none of them empty."""
+    for batch in range(len(starts)):
+        highest = timestamps[starts[batch]]
+        for row in range(starts[batch] + 1, ends[batch]):
+            highest = max(highest, timestamps[row])
+        latest[batch] = highest
+
+
+@kernel
 def most_bytes(table: Table, rows: int, batches: int) -> int:
     """The most bytes that entries with these records take."""
     total = batches * SIZE_V2 + rows * RECORD_EXTRA
