@@ -16,6 +16,7 @@ from kafka_conformance.decode_bench.peers import aiokafka, columnar, columnar_ch
 from kafka_conformance.decode_bench.shapes import SHAPES, batch_of, log_of
 from kafka_conformance.testees.built import ToolchainMissing
 from kafka_corpus.columnar import read
+from kafka_corpus.columnar.jit import FOLDER
 from kafka_records import decode, encode
 
 pytestmark = pytest.mark.columnar
@@ -101,7 +102,8 @@ def test_peers_in_other_languages(name: str, more: tuple[str, ...], tmp_path: Pa
 
 def test_a_peer_whose_toolchain_is_missing(tmp_path: Path) -> None:
     """It is left out with one line that says why, and the others are measured."""
-    environment = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    elsewhere = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "NUMBA_CACHE_DIR": FOLDER}
+    environment = {**os.environ, **elsewhere}
     arguments = ["1-kib", "--peers", "franz-go,aiokafka", "--rounds", "1", "--json"]
     command = [sys.executable, "-m", "kafka_conformance.decode_bench", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)

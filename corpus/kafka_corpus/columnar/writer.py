@@ -55,6 +55,12 @@ SIZE_V0, SIZE_V1, SIZE_V2 = MESSAGE_V0.size, MESSAGE_V1.size, BATCH_V2.size
 # attributes, three more varints; or a message's header and two sizes.
 RECORD_EXTRA: Final = 48
 HEADER_EXTRA: Final = 10
+# Bytes of a body besides key and value, where there are no headers: attributes, four varints, and a count of 0.
+LEAST_BODY: Final = 6
+MOST_BODY: Final = 1 + 10 + 5 + 5 + 5 + 1
+# The most that a varint of one byte says, and of two.
+ONE_BYTE: Final = 0x3F
+TWO_BYTES: Final = 0x1FFF
 REFUSED: Final = -1
 # Why `write_entries` stopped.
 DONE: Final = 0
@@ -120,29 +126,44 @@ def is_writable(offset: int, previous: int, base_offset: int, timestamp: int) ->
 
 
 @inlined
+def exact_width(table: Table, row: int, timestamp_delta: int, offset_delta: int, first: int, end: int) -> int:
+    """Bytes of a record's body, its headers from *first* to *end* among them."""
+    width = 1 + width_of(zigzag(timestamp_delta)) + width_of(zigzag(offset_delta)) + width_of((end - first) << 1)
+    width += width_of_string(size_of(table.key, row)) + width_of_string(size_of(table.value, row))
+    return width + width_of_headers(table, first, end)
+
+
+@inlined
 def write_record(table: Table, row: int, timestamp_delta: int, offset_delta: int, to: int) -> int:
     """The v2 record in *row*; where it ends, or `REFUSED`."""
     key_size, value_size = size_of(table.key, row), size_of(table.value, row)
     first = end = 0
     if table.header_end:
         first, end = raw_u32(table.header_end + 4 * row), raw_u32(table.header_end + 4 * row + 4)
-    width = 1 + width_of(zigzag(timestamp_delta)) + width_of(zigzag(offset_delta)) + width_of((end - first) << 1)
-    width += width_of_string(key_size) + width_of_string(value_size)
-    if end != first:
-        width += width_of_headers(table, first, end)
-    if width > INT32_MAX:
-        return REFUSED
-    to = write_raw(to, width << 1)
-    store_8(to, 0)  # ATT-15
-    to = write_raw(write_raw(to + 1, zigzag(timestamp_delta)), zigzag(offset_delta))
-    to = write_raw(to, zigzag(key_size))
+    total = max(key_size, 0) + max(value_size, 0)
+    # The body takes `LEAST_BODY` to `MOST_BODY` bytes more, so where its length ends is mostly known before.
+    if first == end and total <= ONE_BYTE - MOST_BODY:
+        body = to + 1
+    elif first == end and ONE_BYTE - LEAST_BODY < total <= TWO_BYTES - MOST_BODY:
+        body = to + 2
+    else:
+        width = exact_width(table, row, timestamp_delta, offset_delta, first, end)
+        if width > INT32_MAX:
+            return REFUSED
+        body = to + width_of(width << 1)
+    store_8(body, 0)  # ATT-15
+    at = write_raw(write_raw(body + 1, zigzag(timestamp_delta)), zigzag(offset_delta))
+    at = write_raw(at, zigzag(key_size))
     if key_size != NULL:
-        to = write_bytes(to, table.key, row, key_size)
-    to = write_raw(to, zigzag(value_size))
+        at = write_bytes(at, table.key, row, key_size)
+    at = write_raw(at, zigzag(value_size))
     if value_size != NULL:
-        to = write_bytes(to, table.value, row, value_size)
-    to = write_raw(to, (end - first) << 1)
-    return write_headers(table, first, end, to) if end != first else to
+        at = write_bytes(at, table.value, row, value_size)
+    at = write_raw(at, (end - first) << 1)
+    if end != first:
+        at = write_headers(table, first, end, at)
+    write_raw(to, (at - body) << 1)
+    return at
 
 
 @inlined
