@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_corpus.columnar.checksum import crc32, crc32c
+from kafka_corpus.columnar.fields import VIEW
 from kafka_corpus.columnar.headers import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -33,7 +34,7 @@ from kafka_corpus.columnar.headers import (
 from kafka_corpus.columnar.headers import BASE_SEQUENCE_AT as SEQUENCE_AT
 from kafka_corpus.columnar.jit import Numbers, inlined, kernel, part
 from kafka_corpus.columnar.memory import raw_i64, raw_u32, store_8, store_i16, store_i32, store_i64
-from kafka_corpus.columnar.output import NULL, Table, size_of, width_of, write_bytes, write_raw, zigzag
+from kafka_corpus.columnar.output import NULL, Strings, Table, size_of, width_of, write_bytes, write_raw, zigzag
 from kafka_records.attributes import COMPRESSION_CODEC_MASK, TIMESTAMP_TYPE_MASK
 from kafka_records.constants import INT32_MAX, LOG_OVERHEAD, MAGIC_VALUE_V1, MAGIC_VALUE_V2, NO_TIMESTAMP
 from kafka_records.layout import (
@@ -72,18 +73,27 @@ PACK: Final = 2  # this one is to be compressed
 def find_latest(timestamps: Numbers, starts: Numbers, ends: Numbers, latest: Numbers) -> None:
     """The highest of the timestamps in each stretch of rows, none of them empty."""
     for batch in range(len(starts)):
-        highest = timestamps[starts[batch]]
-        for row in range(starts[batch] + 1, ends[batch]):
-            highest = max(highest, timestamps[row])
-        latest[batch] = highest
+        latest[batch] = timestamps[starts[batch] : ends[batch]].max()
+
+
+@part
+def all_bytes(strings: Strings, rows: int) -> int:
+    """Bytes in all rows of a column."""
+    total = 0
+    if strings.bits:
+        for row in range(rows):
+            total += max(size_of(strings, row), 0)
+        return total
+    for row in range(rows):
+        total += raw_u32(strings.views + VIEW * row)
+    return total
 
 
 @kernel
 def most_bytes(table: Table, rows: int, batches: int) -> int:
     """The most bytes that entries with these records take."""
     total = batches * SIZE_V2 + rows * RECORD_EXTRA
-    for row in range(rows):
-        total += max(size_of(table.key, row), 0) + max(size_of(table.value, row), 0)
+    total += all_bytes(table.key, rows) + all_bytes(table.value, rows)
     if table.header_end and rows:
         for header in range(raw_u32(table.header_end), raw_u32(table.header_end + 4 * rows)):
             total += HEADER_EXTRA + size_of(table.header_key, header) + max(size_of(table.header_value, header), 0)
