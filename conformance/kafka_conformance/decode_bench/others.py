@@ -13,8 +13,7 @@ from kafka_conformance.testees.recipe import Recipe
 ASSETS: Final = Path(__file__).parent / "assets"
 WARM_SECONDS: Final = 4
 RUST: Final = ("kafka-protocol", "rskafka")
-OTHERS: Final = (JAVA, "franz-go", *RUST)
-# What the peers are called in a command line; the first is the one that has several processes.
+# What the peers are called in a command line, and whose libraries they use.
 NAMES: Final = {"java": JAVA, "franz-go": "franz-go", "kafka-protocol": "kafka-protocol", "rskafka": "rskafka"}
 # Formats that a library does not read.
 ONLY_V2: Final = RUST
@@ -31,10 +30,9 @@ def command(name: str, path: Path, *, encode: bool) -> list[str]:
     assert known
     assert known.recipe
     if name == "java":
-        source = ASSETS / ("JavaEncodingPeer.java" if encode else "JavaPeer.java")
         libraries = f"{built.build(known.recipe)}/lib/*"
         java = ["java", "-Xmx2g", "-XX:+UseSerialGC", "-cp", libraries]
-        return [*java, str(source), str(path), str(WARM_SECONDS)]
+        return [*java, str(ASSETS / "JavaPeer.java"), str(path), str(WARM_SECONDS), "encode" if encode else "decode"]
     return [str(built.build(peer_of(known.recipe)) / "testee"), str(path)]
 
 

@@ -5,25 +5,44 @@ import java.lang.management.ThreadMXBean;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.LongSupplier;
+import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.utils.internals.BufferSupplier;
 import org.apache.kafka.common.utils.internals.CloseableIterator;
 
-/** Reads a log as a consumer with check.crcs does, over and over; see peers.py for what it answers. */
+/**
+ * Reads a log as a consumer with check.crcs does, or writes its batches with MemoryRecords.builder, over and over;
+ * see peers.py for what it answers.
+ */
 public final class JavaPeer {
+    private static final ByteBuffer BUFFER = ByteBuffer.allocate(4 << 20);
     private static final BufferSupplier BUFFERS = BufferSupplier.create();
     private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
     private static long records;
 
+    private record Row(long offset, long timestamp, ByteBuffer key, ByteBuffer value, Header[] headers) {}
+
+    private record Rows(byte magic, Compression compression, long baseOffset, List<Row> rows) {}
+
     public static void main(String[] args) throws Exception {
         ByteBuffer data = ByteBuffer.wrap(Files.readAllBytes(Path.of(args[0])));
+        LongSupplier pass = () -> read(data);
+        if (args[2].equals("encode")) {
+            List<Rows> log = rowsOf(data);
+            pass = () -> write(log);
+        }
         long warm = THREADS.getCurrentThreadCpuTime() + Long.parseLong(args[1]) * 1_000_000_000L;
-        long checksum = read(data);
+        long checksum = pass.getAsLong();
         while (THREADS.getCurrentThreadCpuTime() < warm) {
-            read(data);
+            pass.getAsLong();
         }
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         while (lines.readLine() != null) {
@@ -31,7 +50,7 @@ public final class JavaPeer {
             long spent;
             int passes = 0;
             do {
-                if (read(data) != checksum) {
+                if (pass.getAsLong() != checksum) {
                     throw new AssertionError();
                 }
                 passes++;
@@ -63,5 +82,36 @@ public final class JavaPeer {
 
     private static int size(ByteBuffer bytes) {
         return bytes == null ? 0 : bytes.remaining();
+    }
+
+    private static List<Rows> rowsOf(ByteBuffer data) {
+        List<Rows> log = new ArrayList<>();
+        for (MutableRecordBatch batch : MemoryRecords.readableRecords(data.duplicate()).batches()) {
+            List<Row> rows = new ArrayList<>();
+            for (Record record : batch) {
+                rows.add(new Row(record.offset(), record.timestamp(), record.key(), record.value(), record.headers()));
+            }
+            Compression compression = Compression.of(batch.compressionType()).build();
+            log.add(new Rows(batch.magic(), compression, batch.baseOffset(), rows));
+        }
+        return log;
+    }
+
+    /** The CRCs of all batches, and their sizes, added up. */
+    private static long write(List<Rows> log) {
+        long checksum = 0;
+        records = 0;
+        for (Rows batch : log) {
+            BUFFER.clear();
+            MemoryRecordsBuilder builder = MemoryRecords.builder(
+                    BUFFER, batch.magic, batch.compression, TimestampType.CREATE_TIME, batch.baseOffset);
+            for (Row row : batch.rows) {
+                builder.appendWithOffset(row.offset, row.timestamp, row.key, row.value, row.headers);
+            }
+            ByteBuffer built = builder.build().buffer();
+            records += batch.rows.size();
+            checksum += (built.getInt(17) & 0xFFFFFFFFL) + built.remaining();
+        }
+        return checksum;
     }
 }
