@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("numba")
 
+from kafka_conformance.connect import CannotRun
 from kafka_conformance.connect.known import find
+from kafka_conformance.decode_bench.__main__ import Worker
 from kafka_conformance.decode_bench.others import NAMES, command
 from kafka_conformance.decode_bench.peers import aiokafka, columnar, columnar_checksum, encoding, kafka_python
 from kafka_conformance.decode_bench.shapes import SHAPES, batch_of, log_of
@@ -112,6 +115,15 @@ def test_a_peer_whose_toolchain_is_missing(tmp_path: Path) -> None:
     assert done.stderr == "franz-go is left out: go is not on the path\n"
     assert "x aiokafka" in figures
     assert "x franz-go" not in figures
+
+
+def test_a_peer_that_falls() -> None:
+    """A process that ends before it has answered is one clear error."""
+    with ExitStack() as stack:
+        worker = Worker("nobody", [sys.executable, "-c", ""], stack)
+        worker.process.wait()
+        with pytest.raises(CannotRun, match="nobody fell"):
+            worker.measure()
 
 
 def test_the_command() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ class Worker:
     def __init__(self, name: str, command: list[str], stack: ExitStack) -> None:
         self.name = name
         pipe = subprocess.PIPE
-        self.process = stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
+        self.process = stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0))
         stack.callback(self.process.kill)
         self.rates: list[float] = []
 
@@ -40,8 +40,8 @@ class Worker:
         """One sample, in records a second; gives what was read."""
         assert self.process.stdin
         assert self.process.stdout
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(b"\n")
         line = self.process.stdout.readline()
         if not line:
             raise CannotRun(f"{self.name} fell")
