@@ -71,10 +71,12 @@ class Target:
         seconds = time.process_time() - began
         if seconds < NOTHING or not self.measured or told.kind not in ("ok", "refused") or len(mutant.data) > SMALL:
             return told
+        # Who takes memory takes time as well, and how much of it is the machine's affair: memory is looked at first.
+        if _peak() - Target.peak > MOST_GROWTH and (grown := self._growth(mutant)) > MOST_GROWTH:
+            return Told("amplification", "memory", f"{grown // 1024} MiB")
         if seconds > MOST_SECONDS:
             return Told("amplification", "time", f"{seconds:.2f} s of processor time")
-        grown = self._growth(mutant) if _peak() - Target.peak > MOST_GROWTH else 0
-        return Told("amplification", "memory", f"{grown // 1024} MiB") if grown > MOST_GROWTH else told
+        return told
 
     def _growth(self, mutant: Mutant) -> int:
         """What *mutant* adds to the peak of memory, in KiB, when it is run once more: who was it?"""
