@@ -113,6 +113,10 @@ class Child:
         if self._unsent:
             self._write_some()
 
+    def has_begun(self) -> bool:
+        """Whether a part of a line has come."""
+        return bool(self._received)
+
     def read_line(self, limit: Limit, lull: Lull = lambda _: None) -> bytes | Trouble:
         """The next line of its standard output, or why there is none within *limit*.
 

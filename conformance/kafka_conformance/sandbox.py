@@ -3,7 +3,7 @@
 Questions go out several at a time: in one `many` line if the testee announced
 that, else as several lines ahead of the replies.  If `many` does not come back
 whole, the process is replaced and the same questions go out as lines.  Replies
-to lines come in order, so the first that is missing names the guilty case.
+to lines come in order, so the first of which nothing came names the guilty case.
 Who often falls over `many` gets lines only.
 
 A case with which the process died is asked once more, alone, in a fresh
@@ -251,10 +251,11 @@ class Sandbox:
     ) -> Answered | None:
         """How it fell over the first question without a reply, if that is known well enough."""
         observation: Observation
-        self._fell_by = trouble
-        if trouble is Trouble.LATE and self._learnt.takes_rows:
+        # Who goes on before a long reply is through may have fallen over the question behind.
+        self._fell_by = None if child.has_begun() else trouble
+        if self._fell_by is Trouble.LATE and self._learnt.takes_rows:
             observation = self._hung(question, spent)
-        elif trouble is Trouble.ENDED:
+        elif self._fell_by is Trouble.ENDED:
             observation = child.ending()
             if outside(observation) or not self._learnt.counts(observation, fresh=fresh, single=single):
                 self._child, self._suspect = None, observation

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_conformance.asked import PROVEN
 from kafka_conformance.connect import MIB, Connection
-from kafka_conformance.observation import Crashed, Decoded, Exceeded
+from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung
 from kafka_conformance.sandbox import Question, Sandbox
 
 Script = Callable[..., Connection]
@@ -104,6 +104,40 @@ def test_an_ordinary_end_is_none_of_these(script: Script, sandbox: Make) -> None
         list(made.ask([FINE]))
         made.close()
         assert made.tally.late_ends == 0
+
+
+# Like what Node does with a pipe that is full: the rest of a long reply goes out when nothing else is in hand.
+SLOW_PIPE = """
+import threading
+rest = []
+def flush():
+    while rest:
+        os.write(1, rest.pop())
+"""
+LONG = """
+if data == b'long':
+    whole = (json.dumps(dict(id=id, batches=[])) + "\\n").encode()
+    os.write(1, whole[:9])
+    rest.append(whole[9:])
+    threading.Timer(0.05, flush).start()
+    continue
+if data == b'bad':
+    rest.clear()
+    {what}
+"""
+
+
+@pytest.mark.parametrize(("what", "kind", "times"), [("time.sleep(99)", Hung, 1), ("os._exit(3)", Crashed, PROVEN)])
+def test_who_has_begun_to_answer_is_not_to_blame(
+    what: str, kind: type, times: int, script: Script, sandbox: Make
+) -> None:
+    """Half a reply, and then nothing, is the doing of the question behind: the first is asked again, alone."""
+    made = sandbox(script(LONG.format(what=what) + REPLY, setup=SLOW_PIPE))
+    first = [type(answer.observation) for answer in made.ask([BAD, FINE] * times)]
+    then = [type(answer.observation) for answer in made.ask([Question(b"long"), BAD, FINE])]
+
+    assert first == [kind, Decoded] * times
+    assert then == [Decoded, kind, Decoded]
 
 
 GREEDY = 'os.write(2, b"out of memory\\n"); os._exit(2)'
