@@ -1,5 +1,6 @@
 """Encoders under fuzzing: what is asked for, what is right about it, and rounds against real testees."""
 
+import sys
 from pathlib import Path
 from random import Random
 
@@ -100,3 +101,39 @@ def test_a_round(tmp_path: Path, cpu: float) -> None:
     assert {find.outcome.target for find in found} == {"kafka-python"}
     assert {find.asked for find in found} == {"encode"}
     assert all(msgspec.json.decode(input_of(tmp_path, find), type=WireBatch) for find in found)
+
+
+FORGETFUL = """
+import sys
+
+import kafka_records
+from kafka_conformance.protocol import Capability
+from kafka_conformance.serve import serve
+from kafka_corpus.wire import from_wire
+
+
+class Forgetful:
+    NAME, VERSION = "forgetful", "1"
+    DECODES = ENCODES = Capability(magics=[2], compressions=["none"])
+    count, before = 0, None
+
+    def decode(self, data):
+        return []
+
+    def encode(self, batch):
+        self.count, before, self.before = self.count + 1, self.before, from_wire(batch)
+        return kafka_records.encode(before if self.count in WRONG else self.before)
+
+
+serve(Forgetful(), sys.stdin.buffer, sys.stdout.buffer)
+"""
+
+
+@pytest.mark.parametrize(("wrong", "kinds"), [("{3}", set()), ("range(3, 1 << 60)", {"wrong_data"})])
+def test_what_does_not_show_again_is_no_find(tmp_path: Path, wrong: str, kinds: set[str]) -> None:
+    """Bytes of the request before, once, are no find: the same is asked alone; written again and again they are."""
+    script = tmp_path / "forgetful.py"
+    script.write_text(FORGETFUL.replace("WRONG", wrong))
+    report = run_round(Round(f"encode:process:{sys.executable} {script}", tmp_path, cpu_seconds=0.3), lambda _: None)
+    assert report.executions > 3
+    assert {find.outcome.kind for find in read_all(tmp_path)} & {"wrong_data"} == kinds

@@ -29,6 +29,7 @@ from kafka_fuzz.broker.cost import cpu_seconds
 from kafka_fuzz.campaign.differential import testees_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.finds import FindStore
+from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.writing.judging import mutant_of, outcome_of
 from kafka_fuzz.writing.values import Writing, draw
 
@@ -67,7 +68,12 @@ class Writer:
 
 @dataclass(slots=True)
 class Rounds:
-    """One round."""
+    """One round.
+
+    Attributes:
+        outcomes: keys that were seen.
+        unsteady: keys that were seen once, and not when the same was asked alone.
+    """
 
     asked: Round
     finds: FindStore
@@ -76,6 +82,7 @@ class Rounds:
     new: list[str] = field(default_factory=list)
     cells: set[object] = field(default_factory=set)
     outcomes: set[str] = field(default_factory=set)
+    unsteady: set[str] = field(default_factory=set)
     spent: float = 0.0
     inputs: int = 0
     stopped: bool = False
@@ -123,6 +130,9 @@ class Rounds:
     def _take(self, writer: Writer, told: Sequence[tuple[Writing, Observation]]) -> None:
         for writing, seen in told:
             outcome = outcome_of(writer.name, writing, seen)
+            if outcome.key in self.unsteady or not self._is_sure(writer, writing, outcome):
+                self.unsteady.add(outcome.key)
+                continue
             self.outcomes.add(outcome.key)
             if outcome.kind in DEAR:
                 writer.fallen[writing.value] += 1
@@ -132,6 +142,13 @@ class Rounds:
                 self.new.append(outcome.key)
         if writer.name in self.cannot_run:
             self.writers.remove(writer)
+
+    def _is_sure(self, writer: Writer, writing: Writing, outcome: Outcome) -> bool:
+        """Whether a find that nobody saw before shows again alone: what is left of earlier requests is none."""
+        if not outcome.is_find or outcome.key in self.outcomes or outcome.key in self.finds.known:
+            return True
+        again = self._told(writer, [writing])
+        return any(outcome_of(writer.name, writing, seen).key == outcome.key for _, seen in again)
 
     def progress(self) -> Progress:
         """How far it is."""

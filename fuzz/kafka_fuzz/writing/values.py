@@ -197,7 +197,6 @@ VALUES: Final[tuple[Value, ...]] = (
     Value("header.value", header_value, {**CONTENT, "null": None}),
     Value("headers", partial(of_record, "headers"), HEADERS),
     Value("timestamp", timestamp, TIMES),
-    Value("max_timestamp", partial(of_batch, "max_timestamp"), EDGES_64),
     *(Value(name, partial(of_batch, name), edges) for name, edges in EDGES.items()),
     Value("offsets", all_offsets, OFFSETS),
     Value("offset gap", offset_gap, GAPS),
