@@ -109,14 +109,16 @@ def spark_errors() -> tuple[type[Exception], ...]:
 def first_line(error: Exception) -> str:
     """What happened, in one line: the cause that Java gives, if there is one.
 
-    >>> first_line(ValueError("one\\ntwo"))
-    'one'
+    >>> first_line(ValueError("one\\ntwo")), first_line(ValueError("one\\nTraceback (most recent):\\nValueError: two"))
+    ('one', 'ValueError: two')
     """
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
     text = str(cause.getMessage() if cause is not None else error) or type(error).__name__
-    return text.strip().splitlines()[0][:300] if text.strip() else type(error).__name__
+    lines = [line for line in text.strip().splitlines() if line.strip()] or [type(error).__name__]
+    # Of a worker's traceback, the end says what happened.
+    return lines[-1 if any(line.startswith("Traceback ") for line in lines) else 0][:300]
 
 
 @contextmanager
