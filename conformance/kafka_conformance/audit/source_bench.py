@@ -1,0 +1,110 @@
+"""How fast `kafka-segments` brings rows into Spark, beside aiokafka in its place, and Spark's own Parquet.
+
+    python -m kafka_conformance.audit.source_bench [--mib N] [--rounds N] [--json]
+
+The same rows (offset, timestamp, key, value) in one session, each into Spark's `noop` sink, in turns: rows a second on
+the clock, and a CPU-second of the driver with all below it.  Ratios are of each round, and their median counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from kafka_conformance.audit.bench import MIB, family, write_log
+from kafka_conformance.decode_bench.shapes import SHAPES
+from kafka_corpus.pipeline.peer import Peer
+from kafka_corpus.pipeline.session import Settings, session
+from kafka_corpus.pipeline.source import NAME, register
+
+# Where workers find the function, whatever this module is called when it is run.
+READERS: Final = "kafka_conformance.audit.source_bench"
+COLUMNS: Final = "offset,timestamp,key,value"
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+PARTITIONS: Final = 4
+
+
+def cpu_seconds() -> float:
+    """Of this process and all below it that are there, the virtual machine and its workers."""
+    total = 0
+    for pid in family(os.getpid()):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += sum(int(field) for field in fields[11:15])
+    return total / TICKS
+
+
+def rows_of(paths: Sequence[str]) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
+    """The records of some segments, as aiokafka reads them with their CRCs verified."""
+    from aiokafka.record.memory_records import MemoryRecords
+
+    for path in paths:
+        reader = MemoryRecords(Path(path).read_bytes())
+        while (batch := reader.next_batch()) is not None:
+            assert batch.validate_crc()
+            for record in batch:
+                yield record.offset, record.timestamp, record.key, record.value
+
+
+def measure(folder: Path, size: int, rounds: int) -> dict[str, Any]:
+    """The figures: medians."""
+    log, parquet = folder / "bench-0", folder / "parquet"
+    write_log(log, SHAPES["100-bytes"], size)
+    with session(Settings(master=f"local[{min(2, os.cpu_count() or 1)}]")) as spark:
+        register(spark)
+        spark.dataSource.register(Peer)
+        peer = spark.read.format(Peer.name()).option("reader", f"{READERS}:rows_of").load(str(log))
+        split = -(-size // PARTITIONS)
+        ours = spark.read.format(NAME).options(columns=COLUMNS, split=split).load(str(log))
+        ours.write.option("compression", "uncompressed").parquet(str(parquet))
+        frames = {"kafka-segments": ours, "aiokafka": peer, "parquet": spark.read.parquet(str(parquet))}
+        rows = {name: frame.count() for name, frame in frames.items()}
+        assert len(set(rows.values())) == 1, rows
+        seconds: dict[str, list[float]] = {name: [] for name in frames}
+        cpu: dict[str, list[float]] = {name: [] for name in frames}
+        for number in range(rounds + 1):
+            for name, frame in frames.items():
+                start, before = time.monotonic(), cpu_seconds()
+                frame.write.format("noop").mode("overwrite").save()
+                if number:
+                    seconds[name].append(time.monotonic() - start)
+                    cpu[name].append(cpu_seconds() - before)
+    count = rows["kafka-segments"]
+    figures: dict[str, Any] = {"rows": count}
+    for name in frames:
+        figures[f"{name} M rows/s"] = round(count / statistics.median(seconds[name]) / 1e6, 2)
+        figures[f"{name} M rows/CPU-s"] = round(count / statistics.median(cpu[name]) / 1e6, 2)
+    for name in ("aiokafka", "parquet"):
+        for what, spent in (("", seconds), (", CPU", cpu)):
+            ratios = (its / mine for its, mine in zip(spent[name], spent["kafka-segments"], strict=True))
+            figures[f"x {name}{what}"] = round(statistics.median(ratios), 2)
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and print a line for each figure."""
+    parser = argparse.ArgumentParser(prog="python -m kafka_conformance.audit.source_bench", description=__doc__)
+    parser.add_argument("--mib", type=int, default=1024, help="size of the log")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="where the log goes for a while")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+    asked = parser.parse_args(arguments)
+    with TemporaryDirectory(dir=asked.folder) as folder:
+        figures = measure(Path(folder), asked.mib * MIB, asked.rounds)
+    lines = "\n".join(f"{name}: {value:,}" for name, value in figures.items())
+    sys.stdout.write((json.dumps(figures, indent=2) if asked.json else lines) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
