@@ -1,0 +1,91 @@
+"""The page of an audit in a real browser: it fits, findings unfold, and hostile names stay text.
+
+Needs Chromium on the path and playwright, which drives it; skipped where one is missing.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numba")
+
+from tests.corpus.audit_damage import a_flipped_bit, a_size_of_zero, a_time_in_the_future
+from tests.corpus.recorded import NOW, audited, fresh
+
+from kafka_conformance.audit.job import Report
+from kafka_conformance.audit.page import page
+
+api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")]
+
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
+HOSTILE = "<img src=x onerror=alert(1)>&amp; \u202e" + "long" * 30
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page as a file: one log is clean, one is cut off, one has damage and a hostile name."""
+    folder = tmp_path_factory.mktemp("logs")
+    clean, cut, hostile = (fresh(folder / name) for name in ("clean", "cut", HOSTILE))
+    a_size_of_zero(cut)
+    a_flipped_bit(hostile)
+    a_time_in_the_future(hostile)
+    logs = [audited(log) for log in (clean, cut, hostile)]
+    severities = {
+        severity: sum(number for log in logs for name, number in log.found.items() if name.endswith(severity))
+        for severity in ("error", "warning", "note")
+    }
+    path: Path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(page(Report(path=str(folder), now_ms=NOW, severities=severities, logs=logs)), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser."""
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_it_fits_and_can_be_read(size: dict[str, int], scheme: str, chromium: Any, address: str) -> None:
+    """Nothing is wider than the window with everything open, dark is dark, and nothing is asked for beside the page."""
+    shown = chromium.new_context(viewport=size, color_scheme=scheme).new_page()
+    wrong: list[str] = []
+    shown.on("pageerror", lambda error: wrong.append(str(error)))
+    shown.on("console", lambda message: wrong.append(message.text))
+    shown.on("request", lambda request: wrong.append(request.url) if request.url != address else None)
+    shown.goto(address)
+    shown.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    red = int(shown.evaluate("getComputedStyle(document.body).backgroundColor").split("(")[1].split(",")[0])
+    assert shown.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert (red < 64) == (scheme == "dark")
+    assert shown.locator("img, script").count() == 0
+    assert "<img src=x onerror=alert(1)>&amp; \\u202e" in shown.locator("h2").nth(1).inner_text()
+    assert wrong == []
+    shown.context.close()
+
+
+def test_findings_and_pictures(chromium: Any, address: str) -> None:
+    """The worst log comes first, errors are open with byte and rule, and a strip shows where, and what was not read."""
+    shown = chromium.new_page()
+    shown.goto(address)
+    assert shown.locator(".logs tbody .tag").all_inner_texts() == ["error", "error", "note"]
+    first = shown.locator("section.log").first
+    kind = first.locator("details.kind").first
+    assert kind.get_attribute("open") is not None
+    assert "CRC-07" in kind.locator("summary").inner_text()
+    assert "3,754" in kind.locator("tbody").inner_text()
+    assert first.locator(".strip .mark").count() >= 3
+    assert shown.locator(".unread-part").count() == 1
+    assert first.locator("svg.bars").count() == 3
+    frames = shown.locator(".scroll").all()
+    assert all(each.get_attribute("tabindex") == "0" for each in frames)
+    shown.close()
