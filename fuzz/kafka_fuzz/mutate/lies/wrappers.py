@@ -10,10 +10,10 @@ from kafka_fuzz.mutate.bases import Base, base_of
 from kafka_fuzz.mutate.lies.messages import any_message, with_message, with_payload
 from kafka_fuzz.mutate.lies.table import CLAIM, FRAMING, LEGACY, PACKED, STREAM, UNPACKED, Spot, Told, lie
 from kafka_fuzz.mutate.packing import pack
-from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, seal_message
+from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, seal_message, with_crc
 from kafka_records import Batch, Record
 from kafka_records.constants import COMPRESSIONS, INT64_MAX, INT64_MIN, LOG_OVERHEAD, NO_TIMESTAMP
-from kafka_records.layout import CRC_OFFSET_LEGACY
+from kafka_records.layout import CRC_OFFSET_LEGACY, MAGIC_OFFSET
 from kafka_records.message import Message
 from kafka_records.primitives import wrap_int64
 
@@ -160,6 +160,23 @@ def inner_message_with_a_codec(spot: Spot) -> bytes:
     """An inner message names a codec, and is plain."""
     index, message = any_message(spot)
     return with_message(spot.base, index, seal_message(message._replace(attributes=spot.value)))
+
+
+@wrapper_lie(
+    "NST-15",
+    magics=(1,),
+    nesting="packed",
+    field="magic",
+    verdict="acceptable",
+    kinds=("unsupported_magic", "malformed"),
+    variants={"three": 3, "largest": 127, "minus one": 255},
+)
+def inner_message_of_an_unknown_magic(spot: Spot) -> bytes:
+    """An inner message has a magic that there is not; Kafka reads it as the wrapper's, and nobody may drop it."""
+    index, _ = any_message(spot)
+    part = spot.base.parts[index]
+    odd = part[:MAGIC_OFFSET] + bytes((spot.value,)) + part[MAGIC_OFFSET + 1 :]
+    return with_message(spot.base, index, with_crc(odd))
 
 
 @wrapper_lie(
