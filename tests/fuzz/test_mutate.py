@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_fuzz import cells
-from kafka_fuzz.mutate import PROFILES, Mutant, Profile, custom_mutator, draw_profile, mutate, own_seeds
+from kafka_fuzz.cells import NO_LIE
+from kafka_fuzz.mutate import PROFILES, Deck, Mutant, Profile, custom_mutator, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate.lies import LIES
 from kafka_fuzz.mutate.sealing import mended
 from kafka_fuzz.strategies import mutants
 from kafka_records.checksum import checksum_legacy, checksum_v2
@@ -120,3 +122,14 @@ def test_mutants_as_a_strategy(mutant: Mutant) -> None:
     """Hypothesis draws mutants that know their answer."""
     assert mutant.expected is not None
     assert mutant.cell in cells.reachable()
+
+
+def test_a_deck_leaves_no_lie_out() -> None:
+    """Before any lie comes a second time each has come once; the same seed gives the same order."""
+    rng, deck = Random(9), Deck()
+    told = [label for _ in range(3 * len(LIES)) if (label := mutate(rng, (), "model", deck).labels[0]) != NO_LIE]
+    assert set(told[: len(LIES)]) == set(LIES)
+    assert set(told[len(LIES) : 2 * len(LIES)]) == set(LIES)
+    rng, deck = Random(9), Deck()
+    again = (mutate(rng, (), "model", deck).labels[0] for _ in range(3 * len(LIES)))
+    assert [label for label in again if label != NO_LIE] == told

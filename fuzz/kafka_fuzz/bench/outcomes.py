@@ -23,7 +23,7 @@ import msgspec
 from kafka_fuzz.bench.ends import Ends
 from kafka_fuzz.campaign.in_process import Loops, make_target, watched
 from kafka_fuzz.campaign.known import Stepping
-from kafka_fuzz.mutate import PROFILES, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate import PROFILES, Deck, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.bases import CODECS, base_of
 from kafka_fuzz.mutate.plain import EDITS, mutate_bytes, put_word
 from kafka_fuzz.targets import Target
@@ -60,7 +60,7 @@ class Measured(msgspec.Struct):
 
 def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured:
     """Run *target* for so many CPU-seconds; lines are counted behind that."""
-    rng, seeds = Random(seed), seeds_of(profile)
+    rng, seeds, deck = Random(seed), seeds_of(profile), Deck()
     firsts: dict[str, float] = {}
     replayed: dict[object, bytes] = {}
     executions = stepped_over = 0
@@ -69,7 +69,7 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
     target = watched(ends.watched, loops)
     start = time.process_time()
     while (spent := time.process_time() - start) < seconds:
-        mutant = drawn(rng, seeds, profile)
+        mutant = drawn(rng, seeds, profile, deck)
         if stepping.over(mutant):
             stepped_over += 1
             continue
@@ -109,11 +109,11 @@ def plain_seeds() -> tuple[bytes, ...]:
     return tuple(base.data for base in (*usual, *special))
 
 
-def drawn(rng: Random, seeds: Sequence[bytes], profile: str) -> Mutant:
+def drawn(rng: Random, seeds: Sequence[bytes], profile: str, deck: Deck | None = None) -> Mutant:
     """One input of *profile*; `plain` has no words of a dictionary, which somebody would have to write first."""
     if profile == PLAIN:
         return mutate_bytes(rng, seeds, WITHOUT_WORDS)
-    return mutate(rng, seeds, draw_profile(rng) if profile == MIX else _profile(profile))
+    return mutate(rng, seeds, draw_profile(rng) if profile == MIX else _profile(profile), deck)
 
 
 def _profile(name: str) -> Profile:

@@ -31,7 +31,7 @@ from kafka_fuzz.campaign.store import FOLDER, Corpus
 from kafka_fuzz.differential import Differential, Judgement, Testee
 from kafka_fuzz.finds import FindStore, put
 from kafka_fuzz.in_turn import InTurn
-from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate import Deck, Mutant, draw_profile, mutate, own_seeds
 
 FALLEN: Final = "differential.json"
 MOST_SEEDS: Final = 2000
@@ -96,7 +96,7 @@ class Rounds:
             self._take(judgement)
 
     def _mutants(self) -> Iterator[Mutant]:
-        rng = Random(self.asked.stream)
+        rng, deck = Random(self.asked.stream), Deck()
         others = sorted((self.asked.directory / FOLDER).glob("*/*.bin"))
         entries = [path for path in others if path.stat().st_size <= LONGEST]
         kept = [
@@ -111,7 +111,7 @@ class Rounds:
                 yield as_it_is(untried.pop())
                 continue
             profile = draw_profile(rng) if self.asked.profile == "mixed" else self.asked.profile
-            yield mutate(rng, self.seeds, profile)  # type: ignore[arg-type]  # the command line takes no others
+            yield mutate(rng, self.seeds, profile, deck)  # type: ignore[arg-type]  # the command line takes no others
 
     def _take(self, judgement: Judgement) -> None:
         mutant, testees = judgement.mutant, {each.judge.name: each for each in self.session.testees}

@@ -23,7 +23,7 @@ from kafka_fuzz.campaign.rounds import Progress, Round
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.cells import NO_LIE
 from kafka_fuzz.finds import FindStore
-from kafka_fuzz.mutate import Cell, Mutant, draw_profile, mutate
+from kafka_fuzz.mutate import Cell, Deck, Mutant, draw_profile, mutate
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.targets import Target
@@ -72,6 +72,7 @@ class Worker:
     box: BlackBox
     pool: Pool
     attempt: int = 0
+    deck: Deck = field(default_factory=Deck)
     lines: Lines = field(init=False)
     loop: Loop | None = None
     hard: float = field(init=False)
@@ -183,7 +184,7 @@ class Worker:
         if rng.random() < AS_THEY_ARE and self.pool.untried:
             return as_it_is(self.pool.untried.pop())
         profile = draw_profile(rng) if self.asked.profile == "mixed" else self.asked.profile
-        return mutate(rng, self.pool.seeds, profile)  # type: ignore[arg-type]  # the command line takes no others
+        return mutate(rng, self.pool.seeds, profile, self.deck)  # type: ignore[arg-type]  # the command line takes no others
 
 
 def hard_seconds(target: str) -> float:

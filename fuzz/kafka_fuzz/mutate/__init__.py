@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from kafka_fuzz.mutate.model import for_cell, mutate_model
+from kafka_fuzz.mutate.model import Deck, for_cell, mutate_model
 from kafka_fuzz.mutate.mutant import PROFILES, Cell, Expected, Mutant, Profile
 from kafka_fuzz.mutate.plain import mutate_bytes
 from kafka_fuzz.mutate.repair import mutate_repair
@@ -23,6 +23,7 @@ __all__ = [
     "PROFILES",
     "SHARES",
     "Cell",
+    "Deck",
     "Expected",
     "Mutant",
     "Profile",
@@ -40,12 +41,13 @@ TRIES: Final = 4
 SHARES: Final[dict[Profile, int]] = {"bytes": 10, "repair": 45, "model": 45}
 
 
-def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile) -> Mutant:
-    """An input for a decoder; the same state of *rng* and the same *seeds* give the same.
+def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile, deck: Deck | None = None) -> Mutant:
+    """An input for a decoder; the same states of *rng* and *deck* and the same *seeds* give the same.
 
     Args:
         seeds: wire bytes to start from; not looked at by `model`.
         profile: one of `PROFILES`.
+        deck: what `model` takes its lies from, in a stream of inputs that is to miss none.
 
     Raises:
         ValueError: there is no such profile.
@@ -56,7 +58,7 @@ def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile) -> Mutant:
         case "repair":
             return mutate_repair(rng, seeds)
         case "model":
-            return mutate_model(rng)
+            return mutate_model(rng, deck)
     raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")
 
 

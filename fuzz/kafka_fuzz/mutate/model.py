@@ -62,12 +62,26 @@ def all_cells() -> Iterator[Cell]:
             yield Cell(magic, codec, field, variant, NO_LIE, "entry", position)
 
 
-def mutate_model(rng: Random) -> Mutant:
-    """An input of any cell; lies are equally likely, whatever the number of their cells."""
+class Deck:
+    """Lies in an order in which each comes once before any comes again, so that none is missed for long."""
+
+    def __init__(self) -> None:
+        self._left: list[tuple[Lie, tuple[Row, ...]]] = []
+
+    def draw(self, rng: Random) -> tuple[Lie, tuple[Row, ...]]:
+        """The next one, with its rows."""
+        if not self._left:
+            self._left = list(told_rows())
+            rng.shuffle(self._left)
+        return self._left.pop()
+
+
+def mutate_model(rng: Random, deck: Deck | None = None) -> Mutant:
+    """An input of any cell; lies are equally likely, whatever the number of their cells, or come as *deck* has them."""
     if rng.random() < TRUTHS:
         magic, codec, field, variant = pick(rng, true_rows())
         return truth(rng, Cell(magic, codec, field, variant, NO_LIE, "entry", draw_position(rng, POSITIONS)))
-    lie, rows = pick(rng, told_rows())
+    lie, rows = deck.draw(rng) if deck else pick(rng, told_rows())
     magic, codec, field, variant = pick(rng, rows)
     position = draw_position(rng, lie.positions)
     return told(rng, lie, Cell(magic, codec, field, variant, lie.name, lie.nested(codec), position))

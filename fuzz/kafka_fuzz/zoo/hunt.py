@@ -8,7 +8,7 @@ from random import Random
 from typing import NamedTuple
 
 from kafka_conformance.testee import CodecError
-from kafka_fuzz.mutate import Profile, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate import Deck, Profile, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.mutant import Mutant
 from kafka_fuzz.zoo.animal import Decode
 from kafka_records import Batch, RecordFormatError, decode
@@ -59,6 +59,7 @@ class Prey:
 
     def __init__(self, seed: int, profile: Profile | None = None, *, seeds: Sequence[bytes] = ()) -> None:
         self.rng = Random(seed)
+        self.deck = Deck()
         self.profile = profile
         self.seeds = tuple(seeds) or own_seeds()
         self.made: list[tuple[Mutant, Answer]] = []
@@ -72,7 +73,7 @@ class Prey:
             if index == len(self.made):
                 start = time.process_time()
                 profile = self.profile or draw_profile(self.rng)
-                mutant = mutate(self.rng, self.seeds, profile)
+                mutant = mutate(self.rng, self.seeds, profile, self.deck)
                 self.made.append((mutant, answer_of(decode, mutant.data)))
                 self.seconds.append(self.seconds[-1] + time.process_time() - start)
             yield self.made[index]
