@@ -13,7 +13,7 @@ from kafka_corpus.columnar.checksum import crc32c
 from kafka_corpus.columnar.fields import SLACK
 from kafka_corpus.columnar.jit import Numbers, inlined, kernel, part
 from kafka_corpus.columnar.memory import load_i16, load_i32, load_i64, load_u8, load_u32, store_64
-from kafka_corpus.columnar.messages import SIZE_AT, is_intact, read_message, read_set, value_of
+from kafka_corpus.columnar.messages import SIZE_AT, is_intact, read_message, read_run, read_set, value_of
 from kafka_corpus.columnar.records import FINE, NO_ROOM, REFUSED, read_records, take_back
 from kafka_records.attributes import COMPRESSION_CODEC_MASK, TIMESTAMP_TYPE_MASK
 from kafka_records.budget import BATCH_COST, HEADER_COST, MESSAGE_COST, PAYLOAD_COST, PER_INPUT_BYTE, RECORD_COST, START
@@ -22,6 +22,7 @@ from kafka_records.constants import (
     HEADER_SIZE_UP_TO_MAGIC,
     INT32_MAX,
     LOG_OVERHEAD,
+    MAGIC_VALUE_V0,
     MAGIC_VALUE_V1,
     MAGIC_VALUE_V2,
     RECORD_BATCH_OVERHEAD,
@@ -196,6 +197,16 @@ def read_packed(
     return status, end_row, header
 
 
+@part
+def read_messages(source: Source, at: int, out: Out, row: int, header: int, batch: int) -> tuple[int, int, int]:
+    """Plain v0 or v1 messages, as far as they are right; where that ends, rows and batches."""
+    limit = min(source.end, source.readable - SLACK)
+    moved = source.position - source.start
+    if load_u8(at + MAGIC_OFFSET) == MAGIC_VALUE_V0:
+        return read_run(at, limit, source.start, moved, out, row, header, batch, MAGIC_VALUE_V0)
+    return read_run(at, limit, source.start, moved, out, row, header, batch, MAGIC_VALUE_V1)
+
+
 @kernel
 def read_entries(
     source: Source, at: int, out: Out, row: int, header: int, batch: int, ready: Numbers, cursor: int
@@ -214,6 +225,11 @@ def read_entries(
         if batch == out.batches:
             return NO_ROOM, at, row, header, batch, cursor
         codec = codec_of(at)
+        if codec == 0 and load_u8(at + MAGIC_OFFSET) != MAGIC_VALUE_V2:
+            first = at
+            at, row, batch = read_messages(source, at, out, row, header, batch)
+            if at != first:
+                continue
         status, end_row, end_header = REFUSED, row, header
         if codec == 0:
             status, end_row, end_header = read_plain(source, at, end, out, row, header)

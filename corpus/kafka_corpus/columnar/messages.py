@@ -71,6 +71,49 @@ def read_message(at: int, end: int, position: int, buffer: int, base: int, out: 
     return FINE
 
 
+@inlined
+def read_run(
+    at: int, limit: int, floor: int, moved: int, out: Out, row: int, header: int, batch: int, magic: int
+) -> tuple[int, int, int]:
+    """Plain messages of one magic from *at* on, an entry each, until one is not plainly right.
+
+    None reaches beyond *limit*; *moved* makes an address a position in the
+    file.  Gives where it ended, and how many rows and batches there are now.
+    """
+    fixed = SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1
+    most = min(out.rows - row, out.batches - batch)
+    for _ in range(most):
+        if at + fixed + 8 > limit:
+            break
+        end = at + LOG_OVERHEAD + load_i32(at + SIZE_AT)
+        if end < at + fixed + 8 or end > limit or load_u8(at + MAGIC_OFFSET) != magic:
+            break
+        key_size = load_i32(at + fixed)
+        value = at + fixed + 8 + max(key_size, 0)
+        if value > end or load_u8(at + ATTRIBUTES_OFFSET_LEGACY) & COMPRESSION_CODEC_MASK:
+            break
+        value_size = load_i32(value - 4)
+        if value_size > end - value or not is_intact(at, end, floor):
+            break
+        fetch_ahead(at, end)
+        if key_size < 0:
+            store_null(out.key + VIEW * row, out.key_bits, row)
+        else:
+            store_view(out.key + VIEW * row, at + fixed + 4, key_size, 0, floor)
+        if value_size < 0:
+            store_null(out.value + VIEW * row, out.value_bits, row)
+        else:
+            store_view(out.value + VIEW * row, value, value_size, 0, floor)
+        store_64(out.position + 8 * row, at + moved)
+        store_64(out.batch_position + 8 * batch, at + moved)
+        store_64(out.batch_row + 8 * batch, row)
+        store_64(out.offset + 8 * row, load_i64(at))
+        store_64(out.timestamp + 8 * row, NO_TIMESTAMP if magic == MAGIC_VALUE_V0 else load_i64(at + TIMESTAMP_AT))
+        row, batch, at = row + 1, batch + 1, end
+        store_32(out.header_end + 4 * row, header)
+    return at, row, batch
+
+
 @part
 def read_set(
     at: int,
