@@ -136,14 +136,31 @@ def test_a_stream_follows_the_log(spark: Any, log: Path, tmp_path: Path) -> None
     try:
         read = []
         following = (log / f"{800:020}.log").read_bytes()
-        for path, written in ((segment, data[: 10 * size + 5]), (segment, data), (there / f"{800:020}.log", following)):
-            path.write_bytes(written)
+        second, middle = there / f"{800:020}.log", 10 * size + 5
+        for path, written in ((segment, data[:middle]), (segment, data[middle:]), (second, following)):
+            with path.open("ab") as file:
+                file.write(written)
             query.processAllAvailable()
             read.append(sorted(row.offset for row in spark.table("followed").collect()))
     finally:
         query.stop()
     damaged = set(range(1000, 1004))
     assert read == [list(range(40)), list(range(800)), [at for at in range(4 * BATCHES) if at not in damaged]]
+
+
+def test_a_stream_never_goes_back(log: Path, tmp_path: Path) -> None:
+    """A segment that the broker has cut off is not read again from its beginning."""
+    from kafka_corpus.pipeline.source import Asked, KafkaSegments, StreamReader
+
+    source = KafkaSegments({"path": str(tmp_path)})
+    reader = StreamReader(Asked(source.options), source.schema())
+    segment = tmp_path / f"{0:020}.log"
+    segment.write_bytes((log / segment.name).read_bytes())
+    reached = reader.latestOffset()
+    assert reached == {segment.as_posix(): segment.stat().st_size}
+    segment.write_bytes(b"")
+    assert reader.latestOffset(reached) == reached
+    assert reader.partitions(reached, reached) == []
 
 
 def test_through_hadoop(spark: Any, log: Path) -> None:

@@ -82,44 +82,50 @@ def _check_order(path: Path, table: Table, names: tuple[str, ...], found: Found)
 class Held:
     """Holds the indexes of a segment against its batches, chunk by chunk."""
 
-    def __init__(self, beside: Beside, segment: Path, base_offset: int, found: Found) -> None:
+    def __init__(self, beside: Beside, segment: Path, base_offset: int, found: Found, start: int = 0) -> None:
         self.found, self.base_offset = found, base_offset
         self.index, self.timeindex = (segment.with_suffix(suffix).as_posix() for suffix in (".index", ".timeindex"))
         self.positions = beside.offsets["position"].astype(np.int64)
         self.offsets = beside.offsets["offset"].astype(np.int64) + base_offset
-        self.times = beside.times["time"].astype(np.int64)
-        self.time_offsets = beside.times["offset"].astype(np.int64) + base_offset
+        times = beside.times[np.argsort(beside.times["offset"], kind="stable")]
+        self.times = times["time"].astype(np.int64)
+        self.time_offsets = times["offset"].astype(np.int64) + base_offset
+        self.at = start
 
     def follow(self, looked: Looked) -> None:
-        """Compare the entries that are about a chunk's batches."""
+        """Compare the entries that are about a chunk's batches; each belongs to one chunk, however a log is cut."""
+        ends = [broken.position + (broken.size or 1) for broken in looked.chunk.broken]
         if len(looked.base):
-            self._positions(looked)
+            ends.append(int(looked.position[-1] + looked.fields[SIZE, -1]))
             self._times(looked)
+        if ends:
+            self._positions(looked, max(ends))
 
-    def _positions(self, looked: Looked) -> None:
-        first, end = looked.position[0], looked.position[-1] + looked.fields[SIZE, -1]
-        about = np.flatnonzero((self.positions >= first) & (self.positions < end))
-        places = np.searchsorted(looked.position, self.positions[about])
-        places = np.minimum(places, len(looked.position) - 1)
-        beside = looked.position[places] != self.positions[about]
-        for entry in about[beside].tolist():
+    def _positions(self, looked: Looked, end: int) -> None:
+        # Where a batch cannot be read, one begins all the same.
+        starts = np.union1d(looked.position, [broken.position for broken in looked.chunk.broken])
+        about = np.flatnonzero((self.positions >= self.at) & (self.positions < end))
+        self.at = end
+        for entry in about[~np.isin(self.positions[about], starts)].tolist():
             said = f"entry {entry}: offset {self.offsets[entry]} at byte {self.positions[entry]}, where no batch begins"
             self.found.add("index_boundary", self.index, int(self.positions[entry]), int(self.offsets[entry]), said)
-        above = ~beside & (looked.base[places] > self.offsets[about])
+        about = about[np.isin(self.positions[about], looked.position)]
+        places = np.searchsorted(looked.position, self.positions[about])
+        above = looked.base[places] > self.offsets[about]
         for entry, place in zip(about[above].tolist(), places[above].tolist(), strict=True):
             said = f"entry {entry}: offset {self.offsets[entry]} at a batch that begins at {looked.base[place]}"
             self.found.add("index_offset", self.index, int(self.positions[entry]), int(self.offsets[entry]), said)
 
     def _times(self, looked: Looked) -> None:
-        about = np.flatnonzero((self.time_offsets >= looked.base[0]) & (self.time_offsets <= looked.last[-1]))
-        about = about[self.times[about] != NO_TIME]
-        places = np.minimum(np.searchsorted(looked.last, self.time_offsets[about]), len(looked.last) - 1)
-        wrong = looked.newest[places] != self.times[about]
-        for entry, place in zip(about[wrong].tolist(), places[wrong].tolist(), strict=True):
-            said = f"entry {entry}: {self.times[entry]} for offset {self.time_offsets[entry]}, "
-            said += f"whose batch says {looked.newest[place]}"
-            position = int(looked.position[place])
-            self.found.add("timeindex_time", self.timeindex, position, int(self.time_offsets[entry]), said)
+        first = np.searchsorted(self.time_offsets, looked.base)
+        end = np.searchsorted(self.time_offsets, looked.last, side="right")
+        for place in np.flatnonzero(first < end).tolist():
+            for entry in range(int(first[place]), int(end[place])):
+                if self.times[entry] not in (NO_TIME, looked.newest[place]):
+                    said = f"{self.times[entry]} for offset {self.time_offsets[entry]}, "
+                    said += f"whose batch says {looked.newest[place]}"
+                    position = int(looked.position[place])
+                    self.found.add("timeindex_time", self.timeindex, position, int(self.time_offsets[entry]), said)
 
     def finish(self, end: int) -> None:
         """Tell of entries behind the segment's *end*."""

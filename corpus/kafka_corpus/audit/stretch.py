@@ -101,7 +101,7 @@ class _Judge:
         beside = read_beside(self.path, self.found if self.stretch.start == 0 else Found(0))
         present = list(beside.present) + self._others()
         base = self.base_offset
-        held = None if base is None else Held(beside, self.path, base, self.found)
+        held = None if base is None else Held(beside, self.path, base, self.found, self.stretch.start)
         reading = scan_stretch(source, self.stretch.start, self.stretch.end)
         read = self._chunks(reading, held)
         if read < self.stretch.end:

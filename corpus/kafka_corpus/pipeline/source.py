@@ -203,12 +203,13 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         found = {}
         for segment in files.find(self.asked.places):
             begin = max(self.seen.get(segment.path, 0), (start or {}).get(segment.path, 0))
-            found[segment.path] = self._end(segment, min(begin, segment.size))
+            found[segment.path] = self._end(segment, begin)
         self.seen = found
         return found
 
     def _end(self, segment: files.Segment, begin: int) -> int:
-        if begin == segment.size:
+        """Where the stream goes on to in a segment; never back, even if the broker has cut it off."""
+        if begin >= segment.size:
             return begin
         with files.opened(segment.path) as source:
             return splits.whole_entries(source, begin, segment.size)
