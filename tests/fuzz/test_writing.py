@@ -14,6 +14,7 @@ from kafka_corpus.wire import WireBatch, from_wire
 from kafka_fuzz.campaign.encoding import run_round
 from kafka_fuzz.campaign.rounds import Round
 from kafka_fuzz.finds import input_of, read_all
+from kafka_fuzz.triage.causes import cause_of
 from kafka_fuzz.writing.judging import mutant_of, outcome_of
 from kafka_fuzz.writing.values import VALUES, Writing, cells, draw, writing
 from kafka_records import Batch, Header, Record
@@ -73,6 +74,7 @@ def test_what_must_be_refused() -> None:
     written = outcome_of("mine", asked, Encoded(kafka_records.encode(BATCH)))
     assert (written.kind, written.function) == ("accepts_invalid", asked.rule)
     assert asked.rule
+    assert cause_of(written, f"malformed {asked.rule}").startswith("accepts invalid: writing")  # no cause of readers
     assert not outcome_of("mine", asked, Refused(Refusal("other", "never"))).is_find
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from kafka_conformance.dossiers import causes
 from kafka_conformance.results import Line
 from kafka_fuzz.outcome import Outcome, OutcomeClass, severity
+from kafka_fuzz.writing.judging import WRITING
 
 # Of these, the rule that the bytes break says why.
 BY_RULE: Final[frozenset[OutcomeClass]] = frozenset({"accepts_invalid", "hang", "memory", "amplification"})
@@ -20,7 +21,7 @@ BY_RULE: Final[frozenset[OutcomeClass]] = frozenset({"accepts_invalid", "hang", 
 def cause_of(outcome: Outcome, right: str) -> str:
     """One line; *right* is the reference's verdict on the bytes, `ok` or kind and rule."""
     rule = right.partition(" ")[2]
-    if outcome.kind in BY_RULE and rule:
+    if outcome.kind in BY_RULE and rule and not outcome.detail.startswith(WRITING):
         found = causes.cause_of(_line(outcome, rule))
         if found.number < causes.MADE:
             return found.title
