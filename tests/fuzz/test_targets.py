@@ -61,6 +61,22 @@ def test_whatever_it_does(ask: object, kind: str, detail: str) -> None:
     assert outcome.is_find
 
 
+@pytest.mark.parametrize(("slow", "kinds"), [(1, ["ok", "ok"]), (9, ["hang", "hang"])])
+def test_a_machine_that_stands_still_is_no_find(slow: int, kinds: list[str]) -> None:
+    """An input that takes too long once is asked again; one that does twice is a find, and is not asked twice again."""
+    asked = []
+
+    def ask(each: Mutant) -> Told:
+        asked.append(each)
+        return loops(each) if len(asked) <= slow else Told("ok")
+
+    stalled = Target(f"stalls {slow} times", "1", (__name__,), ask, limit=0.02)
+    outcomes = [stalled.run(mutant(b"")).kind for _ in kinds]
+
+    assert outcomes == kinds
+    assert len(asked) == 3
+
+
 def test_what_the_interpreter_calls_by_itself_is_not_ended() -> None:
     """An exception in a finalizer goes nowhere, so the guard waits until it is over, and rings then."""
 
