@@ -1,8 +1,10 @@
 """Settings for every test, and what is asked of every decoder test."""
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -14,6 +16,19 @@ from kafka_records import Batch, RecordFormatError, decode
 settings.register_profile("local", deadline=None)
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable" if "CI" in os.environ else "local")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser; skips where there is no Chromium on the path, or no playwright, which drives it."""
+    api = pytest.importorskip("playwright.sync_api")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("there is no Chromium here")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

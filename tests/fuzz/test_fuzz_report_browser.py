@@ -5,7 +5,6 @@ Needs Chromium on the path and playwright, which drives it; skipped where one is
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,7 @@ from kafka_fuzz.reporting.night import Night
 from kafka_fuzz.targets import TARGETS
 from kafka_fuzz.triage.folding import triaged
 
-api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")]
+pytestmark = pytest.mark.slow
 
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 LONG = "a very long message without an end " * 12 + "x" * 300
@@ -56,15 +52,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     night = night_in(tmp_path_factory.mktemp("campaign"))
     path.write_text(page(night), encoding="utf-8")
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A browser."""
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

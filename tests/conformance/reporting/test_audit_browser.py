@@ -3,8 +3,6 @@
 Needs Chromium on the path and playwright, which drives it; skipped where one is missing.
 """
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,7 @@ from tests.corpus.recorded import NOW, audited, fresh
 from kafka_conformance.audit.job import Report
 from kafka_conformance.audit.page import page
 
-api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")]
+pytestmark = pytest.mark.slow
 
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 HOSTILE = "<img src=x onerror=alert(1)>&amp; \u202e" + "long" * 30
@@ -42,15 +38,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_text(page(Report(path=str(folder), now_ms=NOW, severities=severities, logs=logs)), encoding="utf-8")
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A browser."""
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

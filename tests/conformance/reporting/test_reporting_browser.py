@@ -3,7 +3,6 @@
 Needs Chromium on the path and playwright, which drives it; skipped where one is missing.
 """
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,7 @@ from kafka_conformance.cli import kafkaproof
 from kafka_conformance.reporting import html
 from kafka_conformance.reporting.collection import Collection
 
-api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")]
+pytestmark = pytest.mark.slow
 
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 
@@ -29,15 +25,6 @@ def address(collected: Collection, tmp_path_factory: pytest.TempPathFactory) -> 
     path: Path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_text(html.page(collected), encoding="utf-8")
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A browser."""
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
