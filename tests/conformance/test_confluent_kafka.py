@@ -118,6 +118,16 @@ def test_what_its_producer_cannot_be_asked_is_skipped() -> None:
             adapter.encode(to_wire(unusual))
 
 
+def test_what_was_queued_before_a_refusal_goes_out_with_nothing() -> None:
+    """A batch of which a record cannot be asked for leaves none of its records for the next one."""
+    batch = given(2, "none")
+    wrong = replace(batch, records=(RECORDS[0], RECORDS[1]._replace(headers=(Header(b"\xff", b""),))))
+    with pytest.raises(NotDone, match="header keys are text"):
+        adapter.encode(to_wire(wrong))
+
+    assert decode(adapter.encode(to_wire(batch)))[0].records == RECORDS
+
+
 def test_it_says_which_librdkafka() -> None:
     """The version that counts is the library's."""
     assert "librdkafka" in adapter.VERSION

@@ -161,9 +161,21 @@ class Writer:
 
     def write(self, wanted: Batch) -> bytes:
         """The bytes of the one request that *wanted* becomes."""
-        producer = self._producer(wanted.magic, wanted.compression)
-        broker = self._brokers[wanted.magic]
+        producer, broker = self._producer(wanted.magic, wanted.compression), self._brokers[wanted.magic]
         broker.caught()
+        try:
+            self._send(producer, wanted)
+        except BaseException:
+            # What it holds by now would go out with the next batch.
+            del self._producers[wanted.magic, wanted.compression]
+            producer.purge()
+            raise
+        caught = broker.caught()
+        if len(caught) != 1:
+            raise CodecError("malformed", f"{len(caught)} requests for one batch")
+        return caught[0]
+
+    def _send(self, producer: Any, wanted: Batch) -> None:
         errors: list[Any] = []
         for record in wanted.records:
             producer.produce(
@@ -175,13 +187,10 @@ class Writer:
                 headers=[(_header_text(header.key), header.value) for header in record.headers] or None,
                 on_delivery=lambda error, _: errors.append(error) if error else None,
             )
-        producer.flush(FLUSH_SECONDS)
+        if left := producer.flush(FLUSH_SECONDS):
+            raise CodecError("malformed", f"{left} records were not sent")
         if errors:
             raise CodecError("malformed", errors[0].str())
-        caught = broker.caught()
-        if len(caught) != 1:
-            raise CodecError("malformed", f"{len(caught)} requests for one batch")
-        return caught[0]
 
     def _producer(self, magic: int, compression: str) -> Any:
         if magic not in self._brokers:
