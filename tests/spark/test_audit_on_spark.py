@@ -17,6 +17,8 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
+pytest.importorskip("numba")
+
 from kafka_conformance.audit.job import Audit, audit, tasks_of
 from kafka_corpus.audit.joining import joined
 from kafka_corpus.audit.stretch import judge

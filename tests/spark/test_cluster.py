@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+pytest.importorskip("numba")
+
 from kafka_conformance.audit.job import Audit, audit
 from kafka_corpus.build import TIMESTAMP
 from kafka_corpus.logs import keyed, lies

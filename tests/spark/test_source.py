@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("numba")
+
 from kafka_corpus.columnar import scan
 from kafka_corpus.logs import keyed, lies
 
