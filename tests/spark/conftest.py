@@ -3,9 +3,10 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,36 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("only root can mount a small tmpfs")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.fixture(scope="session")
+def stopped() -> Callable[..., None]:
+    """Runs `kafkaproof pipeline …` as a command, and stops it as soon as a shard is done."""
+
+    def stop(arguments: Sequence[str], out: Path, how: signal.Signals = signal.SIGINT) -> None:
+        argv = [sys.executable, "-m", "kafka_conformance", "pipeline", *arguments, "--master", "local[2]"]
+        argv += ["--out", str(out)]
+        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+            end = time.monotonic() + LONG
+            while running.poll() is None and not is_begun(out) and time.monotonic() < end:
+                time.sleep(0.02)
+            if how == signal.SIGKILL:
+                os.killpg(running.pid, how)
+            else:
+                running.send_signal(how)
+            said = running.communicate(timeout=LONG)[1]
+        if how == signal.SIGINT:
+            assert (running.returncode, said.rstrip().splitlines()[-1]) == (
+                130,
+                "interrupted; the same command goes on",
+            )
+
+    return stop
+
+
+def is_begun(out: Path) -> bool:
+    """Whether a shard of a run is done."""
+    return any(any(folder.rglob("*.json")) for folder in out.rglob("receipts"))
 
 
 @pytest.fixture(scope="session")

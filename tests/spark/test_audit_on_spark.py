@@ -2,11 +2,9 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -115,18 +113,12 @@ def test_a_bad_report_is_made_again(opened: Opener, audited: Audit, tmp_path: Pa
     assert tree(out) == tree(audited.out)
 
 
-def test_interrupted_and_run_again(opened: Opener, audited: Audit, logs: Path, tmp_path: Path, tree: Tree) -> None:
+def test_interrupted_and_run_again(
+    opened: Opener, audited: Audit, logs: Path, tmp_path: Path, tree: Tree, stopped: Callable[..., None]
+) -> None:
     """It ends with 130; the same command goes on, past a bad shard, and reads no more of a log that has grown."""
     out = tmp_path / "out"
-    options = ("--now", str(NOW), "--split", "1", "--out", str(out), "--master", "local[2]")
-    argv = [sys.executable, "-m", "kafka_conformance", "pipeline", "audit", str(logs), *options]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
-        end = time.monotonic() + LONG
-        while running.poll() is None and not list((out / "receipts").rglob("*.json")) and time.monotonic() < end:
-            time.sleep(0.02)
-        running.send_signal(signal.SIGINT)
-        said = running.communicate(timeout=LONG)[1]
-    assert (running.returncode, said.rstrip().splitlines()[-1]) == (130, "interrupted; the same command goes on")
+    stopped(("audit", str(logs), "--now", str(NOW), "--split", "1"), out)
     assert not (out / "manifest.json").exists()
     done = sorted((out / "audited").glob("*.parquet"))
     done[0].write_bytes(done[0].read_bytes()[:-9])

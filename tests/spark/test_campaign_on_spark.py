@@ -1,9 +1,7 @@
 """`pipeline campaign` on Spark: rounds of shards, merged corpora, a campaign's folder; whatever happens in between."""
 
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -163,20 +161,14 @@ def test_workers_die(opened: Opener, fuzzed: Campaign, tmp_path: Path, same: Tre
     assert same(asked.out) == same(fuzzed.out)
 
 
-def test_interrupted_and_run_again(opened: Opener, fuzzed: Campaign, tmp_path: Path, same: Tree) -> None:
+def test_interrupted_and_run_again(
+    opened: Opener, fuzzed: Campaign, tmp_path: Path, same: Tree, stopped: Callable[..., None]
+) -> None:
     """Ctrl-C ends a campaign with 130; the same again goes on where it was."""
     asked = replace(fuzzed, out=tmp_path / "out")
     options = {"--targets": "+".join(asked.targets), "--rounds": 2, "--shards": 2, "--executions": 200, "--seed": 9}
-    argv = [sys.executable, "-m", "kafka_conformance", "pipeline", "campaign", "--out", str(asked.out)]
-    argv += ["--master", "local[2]", *(str(part) for pair in options.items() for part in pair)]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
-        end = time.monotonic() + LONG
-        while running.poll() is None and not list(asked.out.rglob("receipts/*/*.json")) and time.monotonic() < end:
-            time.sleep(0.02)
-        running.send_signal(signal.SIGINT)
-        said = running.communicate(timeout=LONG)[1]
+    stopped(("campaign", *(str(part) for pair in options.items() for part in pair)), asked.out)
 
-    assert (running.returncode, said.rstrip().splitlines()[-1]) == (130, "interrupted; the same command goes on")
     campaign(opened, asked)
     assert same(asked.out) == same(fuzzed.out)
     assert msgspec.json.decode((asked.out / "manifest.json").read_bytes())["plan"] == asked.plan()

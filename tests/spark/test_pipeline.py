@@ -1,11 +1,9 @@
 """`pipeline generate` on Spark: whatever happens in between, the bytes of an undisturbed run."""
 
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -165,23 +163,18 @@ def test_spark_that_does_not_start_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_stopped_and_run_again(opened: Opener, generated: Generate, tmp_path: Path, tree: Tree, how: int) -> None:
+def test_stopped_and_run_again(
+    opened: Opener,
+    generated: Generate,
+    tmp_path: Path,
+    tree: Tree,
+    stopped: Callable[..., None],
+    how: signal.Signals,
+) -> None:
     """A run that is killed, JVM and all, or interrupted, which ends it with 130, goes on where it was."""
     out = tmp_path / "out"
-    options = ("--cases", "12000", "--seed", "5", "--shard", "2000", "--per-shape", "1", "--out", str(out))
-    argv = [sys.executable, "-m", "kafka_conformance", "pipeline", "generate", *options, "--master", "local[2]"]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
-        end = time.monotonic() + LONG
-        while running.poll() is None and not list((out / "receipts").rglob("*.json")) and time.monotonic() < end:
-            time.sleep(0.02)
-        if how == signal.SIGKILL:
-            os.killpg(running.pid, how)
-        else:
-            running.send_signal(how)
-        said = running.communicate(timeout=LONG)[1]
+    stopped(("generate", "--cases", "12000", "--seed", "5", "--shard", "2000", "--per-shape", "1"), out, how)
 
     assert not (out / "manifest.json").exists()
-    if how == signal.SIGINT:
-        assert (running.returncode, said.rstrip().splitlines()[-1]) == (130, "interrupted; the same command goes on")
     generate(opened, replace(generated, out=out))
     assert tree(out) == tree(generated.out)

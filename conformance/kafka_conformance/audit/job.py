@@ -35,7 +35,7 @@ from kafka_corpus.pipeline.manifest import (
     take_up,
     unsound,
 )
-from kafka_corpus.pipeline.running import Told, run
+from kafka_corpus.pipeline.running import Show, run
 from kafka_corpus.pipeline.shards import FileReceipt, Job, hash_of, put, read_batches
 from kafka_corpus.segments.files import Segment, find
 from kafka_corpus.segments.splits import SPLIT, Stretch, packed, split
@@ -60,9 +60,6 @@ LISTED: Final = pa.schema(
         *(pa.field(name, pa.int64(), nullable=False) for name in (*_NUMBERS, *_COUNTED, *SEVERITIES)),
     ]
 )
-
-
-Show = Callable[[str], Told]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from kafka_corpus.pipeline.manifest import (
     take_up,
     unsound,
 )
-from kafka_corpus.pipeline.running import Told, run
+from kafka_corpus.pipeline.running import Show, run
 from kafka_corpus.pipeline.shards import FileReceipt, Job, Receipt, hash_of, read_batches
 
 FORMAT: Final = "kafkaproof observations"
@@ -51,9 +51,6 @@ class Sweep:
     def plan(self, given: Manifest) -> dict[str, Any]:
         """What decides about the output, as far as we can say: testees themselves may change."""
         return {"job": "sweep", "testees": list(self.testees), "cases": given.sha256, "generated": given.plan}
-
-
-Show = Callable[[str], Told]
 
 
 def cases_in(folder: Path) -> Manifest:

@@ -26,6 +26,8 @@ LOOK: Final = 0.5
 
 Told = Callable[[int, int], None]
 """Called with the shards done and all shards."""
+Show = Callable[[str], Told]
+"""Gives, for the name of a step, what is told how far it is."""
 
 
 class NotDone(Exception):

@@ -8,7 +8,6 @@ Spark adds to it what a session and a task cost, however many cases they have.
 
 from __future__ import annotations
 
-import resource
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +26,7 @@ from kafka_conformance.pipeline import asking
 from kafka_conformance.runner import Run
 from kafka_conformance.runner import run as run_in_process
 from kafka_corpus.pipeline.shards import Job, read_batches, work
+from kafka_fuzz.campaign.zygote import cpu_seconds
 from kafka_fuzz.mutate import Profile
 from kafka_fuzz.pipeline.campaign import Campaign, round_job, table_job
 from kafka_fuzz.pipeline.generate import CASES, STAGED, Generate, keeping_job, staging_job
@@ -53,12 +53,6 @@ class Fuzzed(NamedTuple):
     warm: float
     kept: int
     size: float
-
-
-def cpu_seconds() -> float:
-    """Of this process and of its children that have ended."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def spent(do: Callable[[], Any]) -> float:

@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from kafka_corpus.pipeline.manifest import MANIFEST, Manifest, alone, complete, take_up, unsound
-from kafka_corpus.pipeline.running import NotDone, Told, run
+from kafka_corpus.pipeline.running import NotDone, Show, run
 from kafka_corpus.pipeline.shards import RECEIPTS, Job, Receipt, earned, put, work
 from kafka_fuzz.campaign.rounds import Round
 from kafka_fuzz.pipeline import assembling, merging
@@ -98,9 +98,6 @@ class Campaign:
     def merged(self, number: int) -> Path:
         """The corpora after round *number*."""
         return self.out / MERGED / f"round={number:06}" / f"part-{number:06}.parquet"
-
-
-Show = Callable[[str], Told]
 
 
 def campaign(open_session: Callable[[], Any], asked: Campaign, show: Show = lambda _: lambda *_: None) -> Manifest:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from kafka_corpus.pipeline import tables
 from kafka_corpus.pipeline.manifest import MANIFEST, Manifest, OtherRun, alone, complete, take_up, unsound
-from kafka_corpus.pipeline.running import Told, run
+from kafka_corpus.pipeline.running import Show, run
 from kafka_corpus.pipeline.shards import FileReceipt, Job, Receipt, hash_of, read_batches
 from kafka_fuzz.mutate import Profile
 from kafka_fuzz.pipeline import coverage, keeping
@@ -88,10 +88,6 @@ class Generate:
         """The numbers of a shard."""
         start = shard * self.shard_rows
         return numbers(start, min(start + self.shard_rows, self.cases))
-
-
-Show = Callable[[str], Told]
-"""Gives, for the name of a step, what is told how far it is."""
 
 
 def generate(open_session: Callable[[], Any], asked: Generate, show: Show = lambda _: lambda *_: None) -> Manifest:
