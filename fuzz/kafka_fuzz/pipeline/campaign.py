@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_corpus.pipeline.manifest import MANIFEST, Manifest, alone, complete, take_up, unsound
 from kafka_corpus.pipeline.running import NotDone, Show, run
@@ -200,7 +201,7 @@ def _by_what(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each kind, and the folder that they go to."""
     table = pa.Table.from_batches([batch])
     for what in ("fallen", "finds", "inputs"):
-        rows = table.filter(pa.compute.equal(table["what"], what)).select(STORED.names)
+        rows = table.filter(pc.equal(table["what"], what)).select(STORED.names)
         for part in rows.replace_schema_metadata(None).combine_chunks().to_batches():
             yield f"what={what}", part
 
