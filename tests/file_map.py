@@ -16,7 +16,7 @@ PACKAGES = ("reference/kafka_records", "corpus/kafka_corpus", "conformance/kafka
 OTHERS = {
     "reference/kafka_records/rules/": "the rule catalogue: one TOML file for each area",
     "corpus/kafka_corpus/goldens/": "the compiled vectors, their manifest and the ledger of ids",
-    "conformance/testees/": "adapters in other languages: one source file, one build file, a short README each",
+    "conformance/testees/": "adapters in other languages: their sources, one build file, a short README each",
     "fuzz/oss_fuzz/": "entry points for OSS-Fuzz, one for each target, written by `kafkaproof fuzz export`",
     "dossiers/": "findings in released codecs by cause, written by `kafkaproof dossier`; their states of disclosure",
     "templates/": "testees to start from, in five languages, each with fewer than 80 lines",

@@ -11,6 +11,7 @@ import pytest
 
 from kafka_conformance import cli
 from kafka_conformance.judge import SEVERITIES
+from kafka_corpus.vectors import corpus_hash, load_vectors
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -109,8 +110,12 @@ def test_python_session() -> None:
 
 
 def test_output_is_shown() -> None:
-    """The README shows what the main job printed, not an empty place."""
-    assert "kafka-python" in after("output:certify", "text")
+    """The README shows what the main job prints for today's corpus (`tests/readme_output.py` writes it)."""
+    first = after("output:certify", "text").splitlines()[0]
+    cases = len(load_vectors(ops=("decode", "encode")))
+
+    assert first.startswith("kafka-python ")
+    assert first.endswith(f"corpus {corpus_hash()[:12]}, {cases:,} cases")
 
 
 def test_links_lead_somewhere() -> None:

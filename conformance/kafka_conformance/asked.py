@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from kafka_conformance import protocol
-from kafka_conformance.child import Trouble
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, how_it_ended, observe
-from kafka_conformance.protocol import AppendRequest, HelloReply, Misfit, Reply
+from kafka_conformance.process.child import Trouble
+from kafka_conformance.protocol import AppendRequest, DecodeRequest, HelloReply, Misfit, Reply
 from kafka_corpus.wire import WireBatch
 
 # So often a fresh process has to end over its first question in one way, before that is believed of others.
@@ -33,7 +33,7 @@ _FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT,
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Bytes to decode, a batch to encode or a payload to append.
+    """Bytes to decode, with aborted transactions or without, a batch to encode or a payload to append.
 
     Attributes:
         subject: what is asked.
@@ -41,7 +41,7 @@ class Question:
         family: of what other questions it is a variation.
     """
 
-    subject: bytes | WireBatch | AppendRequest
+    subject: bytes | WireBatch | AppendRequest | DecodeRequest
     heavy: bool = False
     family: str = ""
 
@@ -136,7 +136,7 @@ class Learnt:
 
     def hangs_over(self, question: Question) -> bool:
         """Whether it is known to hang over such questions: it had all the time that there is, and needs no more."""
-        return question.family in self.hung and not question.heavy
+        return question.family in self.hung
 
 
 def line_of(name: str, question: Question) -> bytes:
@@ -144,7 +144,7 @@ def line_of(name: str, question: Question) -> bytes:
     subject = question.subject
     if isinstance(subject, bytes):
         return protocol.request_line(protocol.DecodeRequest(id=name, data=subject))
-    if isinstance(subject, AppendRequest):
+    if isinstance(subject, AppendRequest | DecodeRequest):
         return protocol.request_line(msgspec.structs.replace(subject, id=name))
     return protocol.request_line(protocol.EncodeRequest(id=name, batch=subject))
 

@@ -32,7 +32,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "smoke": ("kafka_conformance.commands.smoke:smoke", "Ask whether an adapter is sound."),
     "testees": ("kafka_conformance.commands.testees:testees", "List known testees, and whether they can run here."),
     "testee": ("kafka_conformance.commands.testees:testee", "Serve a testee over standard input and output."),
-    "explain": ("kafka_conformance.explain_cli:explain_command", "Show every byte with its field and meaning."),
+    "explain": ("kafka_conformance.explaining.command:explain_command", "Show every byte with its field and meaning."),
     "broker": ("kafka_conformance.commands.broker:broker", "List, start and prepare real Kafka brokers."),
     "corpus": ("kafka_corpus.cli:corpus", "Compile, check, list, show and export the cases."),
     "fuzz": ("kafka_fuzz.commands:fuzz", "Find what no case asks for: campaigns, and what becomes of their finds."),

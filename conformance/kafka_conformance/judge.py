@@ -25,8 +25,9 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance import consuming, written
-from kafka_conformance.compare import Difference, compare
+from kafka_conformance.judging import consuming, written
+from kafka_conformance.judging.compare import Difference, compare
+from kafka_conformance.judging.playing import judge_played
 from kafka_conformance.observation import (
     Appended,
     Consumed,
@@ -42,7 +43,6 @@ from kafka_conformance.observation import (
     Skipped,
     how_it_ended,
 )
-from kafka_conformance.playing import judge_played
 from kafka_conformance.protocol import LEAKED, Refusal
 from kafka_conformance.severity import OUTCOMES, SEVERITIES, Outcome, Severity
 from kafka_corpus.case import Case, Expectation

@@ -6,9 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from kafka_conformance.runner import Progress
+if TYPE_CHECKING:
+    from kafka_conformance.runner import Progress
 
 SECONDS_BETWEEN_LINES: Final = 5.0
 

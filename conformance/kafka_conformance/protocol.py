@@ -27,6 +27,8 @@ LEAKED: Final = "other"
 # JSON hold 24 MiB of record data, and no case asks for that much.
 MAX_LINE: Final = 32 * 1024 * 1024
 
+Aborted = tuple[int, int]
+
 Id = Annotated[str, Meta(description="chosen by the runner, given back unchanged")]
 
 
@@ -37,11 +39,16 @@ class HelloRequest(msgspec.Struct, tag_field="op", tag="hello"):
 
 
 class DecodeRequest(msgspec.Struct, tag_field="op", tag="decode", kw_only=True):
-    """Decode `data`; or each of `many` on its own, if the testee announced that."""
+    """Decode `data`; or each of `many` on its own, if the testee announced that.
+
+    `aborted` comes with `data`, and only to testees that announced `committed`:
+    the transactions that the broker's answer to the fetch says were aborted.
+    """
 
     id: Id
     data: bytes | UnsetType = UNSET
     many: list[bytes] | UnsetType = UNSET
+    aborted: Annotated[list[Aborted], Meta(description="producer id and first offset of each")] | UnsetType = UNSET
 
 
 class EncodeRequest(msgspec.Struct, tag_field="op", tag="encode", kw_only=True):
@@ -87,6 +94,10 @@ class HelloReply(msgspec.Struct, kw_only=True):
     append: bool = False
     many: Annotated[bool, Meta(description="understands `many` in decode")] = False
     consumer: Annotated[bool, Meta(description="answers decode with `records`, as a consumer delivers them")] = False
+    committed: Annotated[
+        bool,
+        Meta(description="answers decode with `aborted` by `records`, as under read_committed"),
+    ] = False
 
 
 class Refusal(msgspec.Struct, omit_defaults=True):

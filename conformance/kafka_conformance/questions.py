@@ -6,16 +6,16 @@ the reason, and counts against its coverage like one that it skips itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec import UNSET
 
-from kafka_conformance.consuming import unfollowable
+from kafka_conformance.families import family_of
+from kafka_conformance.judging.consuming import unfollowable
 from kafka_conformance.observation import Skipped
-from kafka_conformance.protocol import AppendRequest, Capability, HelloReply
+from kafka_conformance.protocol import AppendRequest, Capability, DecodeRequest, HelloReply
 from kafka_conformance.sandbox import Question
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import payload_of, version_of
@@ -34,8 +34,6 @@ LOOK: Final = 64
 _MAGIC_AT: Final = 16
 _CODEC_AT: Final = {0: 17, 1: 17, 2: 22}
 _CODEC_BITS: Final = 0x07
-# A codec that is the first of several parameters in an id.
-_OF_A_CODEC: Final = re.compile(rf"(?<=\[)({'|'.join(COMPRESSIONS)})-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +95,16 @@ def _needs(data: bytes) -> Iterator[tuple[int, str]]:
         at += LOG_OVERHEAD + size
 
 
-def concerns(case: Case, *, append: bool) -> bool:
-    """Whether *case* is for codecs; one payload to a fresh log is for those that announce `append`."""
+def concerns(case: Case, *, append: bool, deaf: bool = False) -> bool:
+    """Whether *case* is for this codec.
+
+    Args:
+        case: the case.
+        append: it announces `append`, so that one payload to a fresh log is for it.
+        deaf: it delivers records, and nobody can tell it of aborted transactions.
+    """
+    if deaf and case.aborted is not None:
+        return False
     if isinstance(case.input, Scenario):
         # A connection that is closed is no answer that a testee could give.
         answered = not any(answer.closed for answer in case.expect.answers)
@@ -122,23 +128,18 @@ def append_request(scenario: Scenario) -> AppendRequest:
     )
 
 
-def question(case: Case) -> Question:
-    """What *case* asks; recipes are built now, and are heavy."""
-    if isinstance(case.input, Scenario):
-        return Question(append_request(case.input), heavy=is_heavy(case), family=_family(case))
-    given = input_of(case)
-    subject = to_wire(given) if isinstance(given, Batch) else given
-    return Question(subject, heavy=is_heavy(case), family=_family(case))
+def question(case: Case, *, committed: bool = False) -> Question:
+    """What *case* asks; recipes are built now, and are heavy.
 
-
-def _family(case: Case) -> str:
-    """Cases that differ in nothing but the codec; else the case function, of which parameters make cases.
-
-    Those that claim sizes are no family otherwise: they differ in how long they may take.
+    Whoever announces `committed` is told of aborted transactions; to others their records are records like all others.
     """
-    if _OF_A_CODEC.search(case.id):
-        return _OF_A_CODEC.sub("", case.id)
-    return "" if case.area == "resources" else case.id.partition("[")[0]
+    if isinstance(case.input, Scenario):
+        return Question(append_request(case.input), heavy=is_heavy(case), family=family_of(case))
+    given = input_of(case)
+    if committed and case.aborted is not None and isinstance(given, bytes):
+        return Question(DecodeRequest(id="", data=given, aborted=list(case.aborted)), family=family_of(case))
+    subject = to_wire(given) if isinstance(given, Batch) else given
+    return Question(subject, heavy=is_heavy(case), family=family_of(case))
 
 
 def is_heavy(case: Case) -> bool:
@@ -150,12 +151,12 @@ def is_heavy(case: Case) -> bool:
 
 def groups(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
     """Cases in groups to be asked together: of one kind, not too many, heavy ones alone and first."""
-    plain: dict[str, list[Case]] = {}
+    plain: dict[tuple[str, bool], list[Case]] = {}
     for case in cases:
         if is_heavy(case):
             yield [case]
         else:
-            plain.setdefault(case.op, []).append(case)
+            plain.setdefault((case.op, case.aborted is not None), []).append(case)
     for same in plain.values():
         yield from _split(same, max(1, min(TOGETHER, at_once)))
 

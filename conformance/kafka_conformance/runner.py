@@ -109,10 +109,11 @@ class Run:
 
 @dataclass(slots=True)
 class _State:
-    """What the threads share: groups to ask, groups answered, and whether to stop."""
+    """What the threads share: groups to ask, groups answered, whether to stop, and whom they ask."""
 
     todo: deque[list[Case]]
     stop: threading.Event
+    committed: bool
     done: SimpleQueue[_Answer | BaseException | None] = field(default_factory=SimpleQueue)
 
 
@@ -141,7 +142,7 @@ def run(plan: Run) -> Results:
     try:
         turn.take()
         hello = first.hello()
-        plan = replace(plan, slots=slots, cases=[case for case in plan.cases if concerns(case, append=hello.append)])
+        plan = replace(plan, slots=slots, cases=concerned(plan.cases, hello))
         first.calibrate(trivial_decodes())
         header = _header(plan, hello, first.seconds)
         earned = _earned(plan, header)
@@ -217,6 +218,12 @@ def _lines_in(path: Path) -> int:
         return 0
 
 
+def concerned(cases: Sequence[Case], hello: HelloReply) -> list[Case]:
+    """Those of *cases* that are for whoever says *hello*."""
+    deaf = hello.consumer and not hello.committed
+    return [case for case in cases if concerns(case, append=hello.append, deaf=deaf)]
+
+
 def _header(plan: Run, hello: HelloReply, seconds: float) -> Header:
     testee = msgspec.to_builtins(tamed(hello)) | {"connect": plan.connection.name}
     settings = {"jobs": plan.jobs, "memory": plan.connection.memory, "seconds": round(seconds, 3)}
@@ -257,7 +264,7 @@ def _ask_the_rest(plan: Run, header: Header, hello: HelloReply, first: Sandbox, 
     began = time.monotonic()
     try:
         writer.write(_skip(case, skipped[case.id]) for case in rest if case.id in skipped)
-        sandboxes = _ask(plan, asked, first, writer, len(plan.cases) - len(asked))
+        sandboxes = _ask(plan, asked, first, writer, hello)
         _finish(writer, plan, sandboxes, time.monotonic() - began)
     finally:
         writer.close()
@@ -281,15 +288,15 @@ def _finish(writer: results.Writer, plan: Run, sandboxes: Sequence[Sandbox], sec
     )
 
 
-def _ask(plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Writer, before: int) -> list[Sandbox]:
+def _ask(plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Writer, hello: HelloReply) -> list[Sandbox]:
     at_once = -(-len(cases) // (plan.jobs * 4))
-    state = _State(deque(groups(cases, min(at_once, TOGETHER))), plan.stop.event)
+    state = _State(deque(groups(cases, min(at_once, TOGETHER))), plan.stop.event, hello.committed)
     sandboxes = [first, *_others(plan, first, min(plan.jobs + WAITING, len(state.todo)))]
     plan.stop.sandboxes.extend(sandboxes[1:])
     threads = [threading.Thread(target=_work, args=(state, sandbox), daemon=True) for sandbox in sandboxes]
     for thread in threads:
         thread.start()
-    done, findings = before, 0
+    done, findings = len(plan.cases) - len(cases), 0
     try:
         for answers in _collected(state, len(threads)):
             lines = [_judged(case, answered) for case, answered in answers]
@@ -351,7 +358,7 @@ def _available(state: _State) -> Iterator[_Answer | BaseException | None]:
 def _work(state: _State, sandbox: Sandbox) -> None:
     try:
         while sandbox.take_turn() and (group := _next(state.todo)):
-            answers = sandbox.ask([question(case) for case in group])
+            answers = sandbox.ask([question(case, committed=state.committed) for case in group])
             for case, answered in zip(group, answers, strict=True):
                 # A testee that was ended because the run stops has not crashed.
                 if state.stop.is_set():

@@ -25,7 +25,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from kafka_conformance import patience, protocol
+from kafka_conformance import protocol
 from kafka_conformance.asked import (
     TOO_MUCH,
     Answered,
@@ -38,14 +38,15 @@ from kafka_conformance.asked import (
     observe_reply,
     outside,
 )
-from kafka_conformance.child import Child, Trouble, await_hello, no_hello
 from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
-from kafka_conformance.patience import Limit
-from kafka_conformance.process_group import Watch
+from kafka_conformance.process import patience
+from kafka_conformance.process.child import Child, Trouble, await_hello, no_hello
+from kafka_conformance.process.patience import Limit
+from kafka_conformance.process.process_group import Watch
+from kafka_conformance.process.starting import Starter
 from kafka_conformance.protocol import HelloReply, Misfit, Reply, Stray
 from kafka_conformance.slots import SMALL, Turn
-from kafka_conformance.starting import Starter
 
 __all__ = ["Answered", "CannotRun", "Question", "Sandbox"]
 
@@ -275,9 +276,8 @@ class Sandbox:
 
     def _limit(self, question: Question) -> Limit:
         memory = self.connection.memory if self.connection.local else 0
-        if question.heavy:
-            return patience.heavy(self.seconds, memory)
-        return patience.plain(self.seconds, memory, known=self._learnt.hangs_over(question))
+        known = self._learnt.hangs_over(question)
+        return (patience.heavy if question.heavy else patience.plain)(self.seconds, memory, known=known)
 
     def _hung(self, question: Question, spent: float) -> Hung:
         if question.family:

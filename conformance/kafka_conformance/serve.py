@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from typing import BinaryIO
 
 from msgspec import UNSET
 
 from kafka_conformance import protocol
-from kafka_conformance.protocol import Answer, HelloReply, Refusal, Reply
-from kafka_conformance.testee import Appending, CodecError, Consuming, NotDone, Testee, load
+from kafka_conformance.protocol import Aborted, Answer, HelloReply, Refusal, Reply
+from kafka_conformance.testee import Appending, CodecError, Committing, Consuming, NotDone, Testee, load
 
 
 def hello(testee: Testee) -> HelloReply:
@@ -30,12 +31,15 @@ def hello(testee: Testee) -> HelloReply:
         append=isinstance(testee, Appending),
         many=True,
         consumer=isinstance(testee, Consuming),
+        committed=isinstance(testee, Committing),
     )
 
 
-def decode_answer(testee: Testee, data: bytes) -> Answer:
-    """What the testee does with *data*."""
+def decode_answer(testee: Testee, data: bytes, aborted: Sequence[Aborted] | None = None) -> Answer:
+    """What the testee does with *data*; and where some transactions were *aborted*, with what is committed."""
     try:
+        if aborted is not None and isinstance(testee, Committing):
+            return testee.committed(data, aborted)
         return testee.consume(data) if isinstance(testee, Consuming) else Answer(batches=testee.decode(data))
     except (NotDone, CodecError) as refusal:
         return _refused(refusal)
@@ -94,8 +98,8 @@ def reply_to(testee: Testee, line: bytes) -> Reply | HelloReply:
             return hello(testee)
         case protocol.DecodeRequest(many=many) if many is not UNSET:
             return Reply(id=request.id, many=[decode_answer(testee, data) for data in many])
-        case protocol.DecodeRequest(data=data) if data is not UNSET:
-            return _with_id(request.id, decode_answer(testee, data))
+        case protocol.DecodeRequest(data=data, aborted=aborted) if data is not UNSET:
+            return _with_id(request.id, decode_answer(testee, data, None if aborted is UNSET else aborted))
         case protocol.DecodeRequest():
             return Reply(id=request.id, error=Refusal("malformed", "decode needs data or many"))
         case protocol.EncodeRequest():

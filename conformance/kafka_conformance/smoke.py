@@ -16,12 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from kafka_conformance import protocol, schema
-from kafka_conformance.child import Child, Trouble
 from kafka_conformance.connect import Connection
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import judge
 from kafka_conformance.observation import Consumed, Decoded, Observation, Refused, Skipped, how_it_ended, observe
-from kafka_conformance.patience import Limit
+from kafka_conformance.process.child import Child, Trouble
+from kafka_conformance.process.patience import Limit
 from kafka_conformance.protocol import HelloReply, Reply, Stray
 from kafka_conformance.sandbox import START_SECONDS
 from kafka_corpus.case import Case, Expectation

@@ -1,4 +1,6 @@
-"""What a Python testee is: a module (or an object) with these six names, and perhaps `append` or `consume`.
+"""What a Python testee is: a module (or an object) with these six names.
+
+It may have `append`, `consume` and `committed` besides.
 
 `serve` puts one behind the protocol, so an adapter only drives its codec.  An
 adapter raises `CodecError` for what its codec refuses, with the best kind it
@@ -15,7 +17,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, Literal, Protocol, cast, runtime_checkable
 
-from kafka_conformance.protocol import Answer, AppendRequest, Capability
+from kafka_conformance.protocol import Aborted, Answer, AppendRequest, Capability
 from kafka_corpus.wire import WireBatch
 from kafka_records import Kind
 
@@ -65,6 +67,13 @@ class Consuming(Protocol):
     """What a testee has instead of `decode` (which it leaves undone) that is a consumer."""
 
     def consume(self, data: bytes, /) -> Answer: ...
+
+
+@runtime_checkable
+class Committing(Protocol):
+    """What a testee has besides whose consumer leaves out aborted transactions, when it reads committed data only."""
+
+    def committed(self, data: bytes, aborted: Sequence[Aborted], /) -> Answer: ...
 
 
 NAMES: Final = ("NAME", "VERSION", "DECODES", "ENCODES", "decode", "encode")

@@ -56,6 +56,8 @@ class Expectation:
         compare: how closely an answer has to match.
         why: for `acceptable`: who disagrees with whom.
         answers: brokers: the right answer to each step, in the newest release that the scenario is about.
+        committed: decode: the offsets of the records that a read_committed consumer sees, where the case says what
+            was aborted.
     """
 
     verdict: Verdict
@@ -65,6 +67,7 @@ class Expectation:
     compare: Compare = "exact"
     why: str = ""
     answers: tuple[StepAnswer, ...] = ()
+    committed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,8 @@ class Case:
         refs: JIRA issues, KIPs, seed lines.
         since: the corpus version that brought it.
         supersedes: the id that this case replaces.
+        aborted: decode: producer id and first offset of each transaction that the fetch names as aborted, for those
+            who read committed data; None if the case is not about that.
     """
 
     id: str
@@ -95,3 +100,4 @@ class Case:
     refs: tuple[str, ...] = ()
     since: str = "1.0"
     supersedes: str | None = None
+    aborted: tuple[tuple[int, int], ...] | None = None

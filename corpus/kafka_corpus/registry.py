@@ -33,6 +33,7 @@ class Draft:
     op: Op
     input: Question
     expect: Expectation
+    aborted: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ def build_case(id_: str, *, entry: Entry, area: str, draft: Draft, title: str) -
         refs=entry.refs,
         since=entry.since,
         supersedes=entry.supersedes,
+        aborted=draft.aborted,
     )
 
 
@@ -125,6 +127,22 @@ def title_of(function: Callable[..., Draft]) -> str:
 def valid(data: bytes | Recipe, *batches: Batch, compare: Compare = "exact") -> Draft:
     """*data* has to decode to exactly *batches*."""
     return Draft("decode", data, Expectation(verdict="valid", batches=batches, compare=compare))
+
+
+def committed(
+    data: bytes, *batches: Batch, aborted: Iterable[tuple[int, int]] = (), seen: Iterable[int], why: str = ""
+) -> Draft:
+    """*data* has to decode to *batches*, of which one that reads committed data sees the records at the offsets *seen*.
+
+    Args:
+        data: what was fetched, from offset 0 on.
+        batches: what is in it.
+        aborted: producer id and first offset of each transaction that the broker names as aborted, in its order.
+        seen: the offsets of what is committed.
+        why: for *data* that no broker holds.
+    """
+    expect = Expectation(verdict="acceptable" if why else "valid", batches=batches, why=why, committed=tuple(seen))
+    return Draft("decode", data, expect, tuple(aborted))
 
 
 def invalid(data: bytes | Recipe, *kinds: Kind, before: tuple[Batch, ...] = ()) -> Draft:

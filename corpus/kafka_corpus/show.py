@@ -80,6 +80,8 @@ def question(case: Case) -> Iterator[str]:
         case bytes():
             yield f"input  {len(case.input)} bytes"
             yield from hex_lines(case.input)
+            if case.aborted is not None:
+                yield f"  aborted: {as_json(case.aborted)}; committed: {as_json(case.expect.committed)}"
 
 
 def played(scenario: Scenario) -> Iterator[str]:

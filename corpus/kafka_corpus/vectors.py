@@ -59,6 +59,7 @@ class Input(msgspec.Struct, omit_defaults=True):
 
     data: Annotated[bytes, Meta(description="decode these bytes")] | UnsetType = UNSET
     batch: Annotated[WireBatch, Meta(description="write this batch")] | UnsetType = UNSET
+    aborted: Annotated[list[tuple[int, int]], Meta(description="producer id, first offset")] | UnsetType = UNSET
     recipe: RecipeInput | UnsetType = UNSET
     scenario: ScenarioInput | UnsetType = UNSET
 
@@ -73,6 +74,7 @@ class Expect(msgspec.Struct, omit_defaults=True, kw_only=True):
     compare: Compare
     why: str = ""
     answers: Annotated[list[StepAnswer], Meta(description="brokers: one for each step")] = []
+    committed: Annotated[list[int], Meta(description="offsets that read_committed sees")] | UnsetType = UNSET
 
 
 class Vector(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -170,7 +172,7 @@ def to_vector(case: Case) -> Vector:
         rules=list(case.rules),
         area=case.area,
         op=case.op,
-        input=_to_input(case.input),
+        input=_to_input(case),
         expect=_to_expect(case),
         evidence=case.evidence,
         refs=list(case.refs),
@@ -179,15 +181,15 @@ def to_vector(case: Case) -> Vector:
     )
 
 
-def _to_input(given: Question) -> Input:
-    match given:
+def _to_input(case: Case) -> Input:
+    match given := case.input:
         case Scenario():
             return Input(scenario=_to_scenario(given))
         case Batch():
             return Input(batch=to_wire(given))
         case Recipe(name, args):
             return Input(recipe=RecipeInput(name, args))
-    return Input(data=given)
+    return Input(data=given, aborted=UNSET if case.aborted is None else list(case.aborted))
 
 
 def _to_scenario(given: Scenario) -> ScenarioInput:
@@ -204,6 +206,7 @@ def _to_expect(case: Case) -> Expect:
         compare=expect.compare,
         why=expect.why,
         answers=list(expect.answers),
+        committed=UNSET if case.aborted is None else list(expect.committed),
     )
 
 
@@ -225,11 +228,13 @@ def to_case(vector: Vector) -> Case:
             compare=expect.compare,
             why=expect.why,
             answers=tuple(expect.answers),
+            committed=() if expect.committed is UNSET else tuple(expect.committed),
         ),
         evidence=vector.evidence,
         refs=tuple(vector.refs),
         since=vector.since,
         supersedes=None if vector.supersedes is UNSET else vector.supersedes,
+        aborted=None if vector.input.aborted is UNSET else tuple(vector.input.aborted),
     )
 
 
@@ -260,7 +265,7 @@ def content_hash(case: Case) -> str:
     """SHA-256 of the question and its right answer, without the reason in words."""
     expect = _to_expect(case)
     expect.why = ""
-    return sha256(_encoder.encode({"op": case.op, "input": _to_input(case.input), "expect": expect})).hexdigest()
+    return sha256(_encoder.encode({"op": case.op, "input": _to_input(case), "expect": expect})).hexdigest()
 
 
 def corpus_hash_of(hashes: Iterable[tuple[str, str]]) -> str:

@@ -53,8 +53,13 @@ RECORD_FIELDS: tuple[str, ...] = WireRecord.__struct_fields__
 def to_wire(batch: Batch) -> WireBatch:
     """A batch of the reference in its JSON shape, every field set."""
     plain = {name: getattr(batch, name) for name in BATCH_FIELDS if name != "records"}
-    records = [WireRecord(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in batch.records]
+    records = list(map(to_wire_record, batch.records))
     return WireBatch(**plain, records=records)
+
+
+def to_wire_record(record: Record) -> WireRecord:
+    """The record with every field."""
+    return WireRecord(record.offset, record.timestamp, record.key, record.value, list(record.headers))
 
 
 def from_wire(wire: WireBatch) -> Batch:

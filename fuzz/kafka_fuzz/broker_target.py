@@ -23,8 +23,9 @@ from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.jvm import JvmBroker
 from kafka_conformance.broker.releases import NEWEST
 from kafka_conformance.broker.wire import WireError
+from kafka_conformance.process.process_group import cpu_seconds
+from kafka_fuzz.broker import transactions
 from kafka_fuzz.broker.confirming import CONTEXT, Difference, confirmed, kind_of, lie_of, reduced
-from kafka_fuzz.broker.cost import cpu_seconds
 from kafka_fuzz.broker.lanes import Asked
 from kafka_fuzz.broker.oracle import Judged, Lost, Oracle
 from kafka_fuzz.broker.payloads import Payloads
@@ -40,8 +41,12 @@ from kafka_fuzz.reduce import NotShown
 from kafka_records import LogState
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 
-# As the ledger was recorded.
-CONFIG: Final = {"producer.id.expiration.check.interval.ms": "86400000"}
+# As the ledger was recorded; and a broker that has to wait for the processor is not taken for dead, and elected anew.
+CONFIG: Final = {
+    "producer.id.expiration.check.interval.ms": "86400000",
+    "broker.session.timeout.ms": "300000",
+    "zookeeper.session.timeout.ms": "300000",
+}
 # A broker prints the stack of every payload that it refuses, which takes as long as refusing it; and compiles with care
 # what will not run for long.  Without either it does twice as much.
 FLAGS: Final = ("-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaManager=off", "-XX:TieredStopAtLevel=1")
@@ -115,7 +120,7 @@ class Turns:
         return Payloads(rng, seeds, magics=magics, profile=self.asked.profile)
 
     def _oracle(self, rng: Random) -> Oracle:
-        return Oracle(self.broker, settings_of(self.release), rng)
+        return Oracle(self.broker, settings_of(self.release), rng, transactional=transactions.settings_of(self.release))
 
     def _draw(self, payloads: Payloads, log: LogState) -> Mutant:
         while self.stepping.over(mutant := payloads.draw(log)):

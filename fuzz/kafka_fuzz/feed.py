@@ -20,10 +20,11 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
-from kafka_conformance import patience, protocol
+from kafka_conformance import protocol
 from kafka_conformance.asked import Learnt, Question
 from kafka_conformance.connect import Connection
 from kafka_conformance.observation import Observation
+from kafka_conformance.process import patience
 from kafka_conformance.protocol import Answer, DecodeRequest, HelloReply, Reply
 from kafka_conformance.runner import trivial_decodes
 from kafka_conformance.sandbox import Sandbox

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Final
 
 import kafka_records
-from kafka_conformance.consuming import unfollowable
+from kafka_conformance.judging.consuming import unfollowable
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_fuzz.cells import NO_LIE, framed

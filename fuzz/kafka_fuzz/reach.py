@@ -35,7 +35,7 @@ STATE: Final = "state/reach"
 RELEASES: Final = ("4.4.0", "3.9.2", "2.8.2", "1.1.1")
 Way = Literal["whole", "entry by entry"]
 NO_OFFSET: Final = bytes(8)
-Who = Literal["any producer", "a hostile broker", "nobody asked"]
+Who = Literal["any producer", "a hostile broker", "nobody asked", "does not apply"]
 
 
 class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,11 +59,15 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`reach.json`: the input that was produced, and answers by release; *sent* if sending it is all that it takes."""
+    """`reach.json`: the input that was produced, and answers by release.
+
+    *sent* if sending it is all that it takes; *written* if it is about writing, so that there is nothing to send.
+    """
 
     sha256: str
     releases: dict[str, Tried] = {}
     sent: bool = False
+    written: bool = False
 
     @property
     def shown(self) -> list[str]:
@@ -73,12 +77,16 @@ class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def who(self) -> Who:
         """Who can bring it about."""
+        if self.written:
+            return "does not apply"
         if self.sent or self.shown:
             return "any producer"
         return "a hostile broker" if self.releases else "nobody asked"
 
     def __str__(self) -> str:
         """One line for reports."""
+        if self.written:
+            return "does not apply: it writes a batch wrongly, whatever a broker would say to that"
         if self.sent:
             return "any producer can send this"
         if self.shown:
@@ -168,7 +176,12 @@ def measure(root: Path, finds: Iterable[Find], release: str) -> dict[str, Reach]
         NoBroker: it cannot be started.
     """
     found = {find.key: find for find in finds}
-    todo = [each for find in found.values() if not is_sent(find) for each in questions(find, input_of(root, find))]
+    todo = [
+        each
+        for find in found.values()
+        if not (is_sent(find) or is_written(find))
+        for each in questions(find, input_of(root, find))
+    ]
     asked = {each.id: each.asked() for each in todo}
     able = [each for each in asked.values() if each.scenario.concerns(release)]
     lines = played(release, able, root / STATE) if able else {}
@@ -189,13 +202,20 @@ def is_sent(find: Find) -> bool:
     return find.outcome.target.startswith("broker:")
 
 
+def is_written(find: Find) -> bool:
+    """Whether it is about what a testee writes, so that nobody has to put anything before it."""
+    return find.asked == "encode"
+
+
 def keep(root: Path, find: Find, release: str, answer: Tried | None) -> Reach:
     """Write one more answer to the find's `reach.json`; those about another input are dropped."""
     old = read(root, find)
     releases = {} if old is None else dict(old.releases)
     if answer is not None:
         releases[release] = answer
-    made = Reach(find.sha256, {name: releases[name] for name in dossier.order(releases)}, is_sent(find))
+    made = Reach(
+        find.sha256, {name: releases[name] for name in dossier.order(releases)}, is_sent(find), is_written(find)
+    )
     put(folder_of(root, find.key) / FILE, msgspec.json.encode(made))
     return made
 

@@ -25,7 +25,7 @@ from typing import Final
 
 from kafka_conformance.connect import CannotRun, connect
 from kafka_conformance.connect.known import find
-from kafka_conformance.testees.built import build, default_directory
+from kafka_conformance.testees.built import build, copy_sources, default_directory
 from kafka_conformance.testees.recipe import Recipe
 from kafka_fuzz.campaign.loop import as_it_is
 from kafka_fuzz.campaign.store import FOLDER, Corpus
@@ -206,8 +206,7 @@ def make(kind: str, testee: str, work: Path) -> Engine:
 
 
 def _go(recipe: Recipe, work: Path) -> Engine:
-    for name in ("main.go", "go.mod", "go.sum"):
-        shutil.copyfile(recipe.folder / name, work / name)
+    copy_sources(recipe, work)
     harness = (SOURCES / "go" / "fuzz_test.go").read_text(encoding="utf-8")
     (work / "fuzz_test.go").write_text(harness.replace("DECODE(", f"{GO[recipe.name]}("), encoding="utf-8")
     _run(["go", "test", "-c", "-fuzz=FuzzDecode", "-o", "side.test", "."], work)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
-from kafka_conformance.compare import HEADER_FIELDS
+from kafka_conformance.judging.compare import HEADER_FIELDS
 from kafka_conformance.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Observation, Skipped, observe
 from kafka_conformance.protocol import LEAKED, Answer
 from kafka_corpus.wire import RECORD_FIELDS, WireBatch

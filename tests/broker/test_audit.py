@@ -14,7 +14,7 @@ from kafka_conformance.broker.releases import NEWEST
 from kafka_corpus.audit.joining import LogReport, joined
 from kafka_corpus.audit.stretch import judge
 from kafka_corpus.columnar.wanted import runs_in
-from kafka_corpus.segments.files import find
+from kafka_corpus.segments.listing import find
 from kafka_corpus.segments.splits import Stretch
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -74,7 +74,7 @@ def test_terminated(tmp_path: Path) -> None:
     running = Guarded(["sh", "-c", script], folder=tmp_path, log=tmp_path / "log")
     while "ready" not in running.tail():
         time.sleep(0.01)
-    assert running.terminate(5)
+    assert running.terminate(60)
     assert running.tail().splitlines() == ["ready", "bye"]
     running.kill()
 

@@ -89,6 +89,23 @@ def test_changed_sources_are_built_anew(toys: Path) -> None:
     assert built.build(toy(toys)) != before
 
 
+def test_what_testees_share_is_built_into_each(toys: Path) -> None:
+    """A source beside the folders of testees lies among the others in the build, which is made anew when it changes."""
+    (toys / "testees" / "common").mkdir()
+    shared = toys / "testees" / "common" / "shared.py"
+    shared.write_text("first = 1\n")
+    path = toys / "testees" / "toy" / "testee.toml"
+    path.write_text(
+        path.read_text().replace('sources = ["testee.py"]', 'sources = ["testee.py", "../common/shared.py"]')
+    )
+    before = built.build(toy(toys))
+    shared.write_text("second = 2\n")
+
+    assert (before / "shared.py").read_text() == "first = 1\n"
+    assert not built.is_built(toy(toys))
+    assert (built.build(toy(toys)) / "shared.py").read_text() == "second = 2\n"
+
+
 def test_a_version_has_a_build_of_its_own(toys: Path) -> None:
     """NAME@VERSION runs the commands for another version first, those for older ones too, in its own place."""
     pinned, asked, old = (built.build(toy(toys).at(version)) for version in ("1.0", "1.1", "0.8"))

@@ -160,6 +160,7 @@ def test_files_are_what_was_printed(kafkaproof: Command, tmp_path: Path) -> None
     assert json.loads((folder / "report.json").read_text()) == json.loads(done.stdout)["testees"][0]
 
 
+@pytest.mark.slow
 def test_deviations_are_strict(kafkaproof: Command, tmp_path: Path) -> None:
     """Declared findings let a run pass; one that no longer happens fails it."""
     first = json.loads(kafkaproof("certify", "kafka-python", "--only", AREA, "--json").stdout)["testees"][0]
@@ -180,6 +181,7 @@ def test_deviations_are_strict(kafkaproof: Command, tmp_path: Path) -> None:
     assert f"stale deviation  {AREA}.*: hang no longer happens" in stale.stdout
 
 
+@pytest.mark.slow
 def test_deviations_are_drafted(kafkaproof: Command, tmp_path: Path) -> None:
     """What --write-deviations writes lets the next run pass, and is written for one testee at a time."""
     asked = ("certify", "kafka-python", "--only", AREA)
@@ -197,6 +199,7 @@ def wait_for_lines(path: Path, count: int, child: subprocess.Popen[str]) -> None
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(sent: signal.Signals, script: Script, kafkaproof: Command, tmp_path: Path) -> None:
     """Ctrl-C is exit code 130, keeps what was earned, says how to go on; --resume does, and --json stays pure."""

@@ -7,8 +7,8 @@ import pytest
 from msgspec import UNSET
 
 from kafka_conformance.connect import connect
-from kafka_conformance.consuming import compared
 from kafka_conformance.judge import judge
+from kafka_conformance.judging.consuming import compared
 from kafka_conformance.observation import Consumed, Observation, observe
 from kafka_conformance.sandbox import Question, Sandbox
 from kafka_conformance.testee import CodecError, NotDone

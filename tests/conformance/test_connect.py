@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, check, connect
+from kafka_conformance.connect import (
+    DEFAULT_MEMORY,
+    NODE_MEMORY,
+    VIRTUAL_MACHINE_MEMORY,
+    BadConnect,
+    CannotRun,
+    check,
+    connect,
+)
 from kafka_conformance.connect.known import JAVA, KNOWN, Known
 from kafka_conformance.observation import Consumed, Decoded
 from kafka_conformance.sandbox import Question, Sandbox
@@ -49,12 +57,13 @@ def test_process_is_split_as_a_shell_would() -> None:
 
 def test_virtual_machines_get_more_address_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A JVM reserves what it never uses, so its limit is higher; a limit that is given wins."""
-    java = tmp_path / "java"
-    java.write_text("#!/bin/sh\n")
-    java.chmod(0o755)
+    for name in ("java", "node"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
     assert connect("process:java -jar testee.jar").memory == VIRTUAL_MACHINE_MEMORY
+    assert connect("process:node testee.js").memory == NODE_MEMORY
     assert connect("process:/bin/echo").memory == DEFAULT_MEMORY
     assert connect("process:java -jar testee.jar", memory=5).memory == 5
 

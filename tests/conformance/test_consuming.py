@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kafka_conformance.consuming import IN_CONTROL, UNFOLLOWABLE
 from kafka_conformance.judge import judge
+from kafka_conformance.judging.consuming import IN_CONTROL, UNFOLLOWABLE
 from kafka_conformance.observation import Consumed, Skipped
 from kafka_conformance.protocol import HelloReply, Refusal
 from kafka_conformance.questions import beyond

@@ -8,6 +8,7 @@ from kafka_conformance import bench
 from kafka_conformance.connect import connect
 
 
+@pytest.mark.slow
 def test_processor_seconds_are_those_of_children_too() -> None:
     """A run's processor time is that of this process and of all that it started, and not less than its own."""
     taken = bench.one_run(connect("miniature:refuse-all"), 1)

@@ -55,6 +55,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return crossed(tmp_path_factory.mktemp("wrong"), *WRONG)
 
 
+@pytest.mark.slow
 def test_real_codecs_read_what_they_write(codecs: Results) -> None:
     """What three codecs write of these batches, all three read as it was wished."""
     made = matrix(codecs)
@@ -84,6 +85,7 @@ def test_everyone_who_can_run_here(tmp_path: Path) -> None:
     } or "kafkajs" in said["absent"]
 
 
+@pytest.mark.slow
 def test_a_wrong_writer_is_blamed_in_every_column(wrong: Results) -> None:
     """A producer that rounds its timestamps is at fault with every consumer that reads them."""
     made = matrix(wrong)
@@ -94,6 +96,7 @@ def test_a_wrong_writer_is_blamed_in_every_column(wrong: Results) -> None:
     assert set(cell.blames) == {"producer"}
 
 
+@pytest.mark.slow
 def test_a_wrong_reader_is_blamed_in_its_column(wrong: Results) -> None:
     """A consumer that swaps key and value is at fault with a producer that is right."""
     made = matrix(wrong)
@@ -104,6 +107,7 @@ def test_a_wrong_reader_is_blamed_in_its_column(wrong: Results) -> None:
     assert {fault.testee for fault in faults(made)} == set(WRONG[:2])
 
 
+@pytest.mark.slow
 def test_equal_bytes_are_asked_once(codecs: Results) -> None:
     """A consumer has one line for each different byte string of a batch, whoever wrote it."""
     written = {(line.batch, line.sha256) for line in codecs.written.values() if line.sha256}
@@ -112,6 +116,7 @@ def test_equal_bytes_are_asked_once(codecs: Results) -> None:
     assert len(read) == len(written) < sum(bool(line.sha256) for line in codecs.written.values())
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     """Resuming asks what is missing, and comes to the same; nobody is asked for what is there."""
     whole = crossed(tmp_path, "kafka-python", "reference")
@@ -139,6 +144,7 @@ def _is_of(line: bytes, written: Written) -> bool:
     return (said.get("producer"), said.get("batch")) == (written.producer, written.batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["", "nothing\n", '{"format":"kafkaproof-result","version":1}\n', '{"format":"kafkaproof-cross"}\n']
 )
@@ -151,6 +157,7 @@ def test_what_is_no_result(text: str, tmp_path: Path) -> None:
         results.read(path)
 
 
+@pytest.mark.slow
 def test_a_changed_result(tmp_path: Path) -> None:
     """A line that was changed by hand does not fit the footer."""
     crossed(tmp_path, "reference", only=FEW[:1])
@@ -161,6 +168,7 @@ def test_a_changed_result(tmp_path: Path) -> None:
         results.read(path)
 
 
+@pytest.mark.slow
 def test_usual_batches_are_many_and_can_be_read_back() -> None:
     """Each pattern of the usual batches names some, and all of them are valid."""
     everything = wishes(["*"])
@@ -177,6 +185,7 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(kafkaproof, ["cross", *arguments])
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     """The table, the files and the exit code; `--json` is one document."""
     options = ["--broker", "none", "--only", FEW[0], "--report", str(tmp_path)]
@@ -191,6 +200,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(asked.stdout)["agrees"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
@@ -210,6 +220,7 @@ def test_usage(arguments: tuple[str, ...], word: str) -> None:
     assert word in done.output
 
 
+@pytest.mark.slow
 def test_one_that_does_not_start(tmp_path: Path) -> None:
     """A testee that was named and does not start ends the run with exit code 3."""
     done = invoke("reference", "process:false", "--broker", "none", "--report", str(tmp_path))
@@ -255,6 +266,7 @@ def hostile_matrix() -> Matrix:
     return matrix(hostile())
 
 
+@pytest.mark.slow
 def test_json_has_all_failures() -> None:
     """The document has each failure with its batch, its blame and its bytes' hash."""
     made = hostile()
@@ -263,6 +275,7 @@ def test_json_has_all_failures() -> None:
     assert [cell["failures"][0]["blame"] for cell in cells if cell["failures"]] == ["producer", "consumer"]
 
 
+@pytest.mark.slow
 def test_the_page_escapes_what_testees_say() -> None:
     """Nothing that a testee says becomes markup; the policy names the one script and the one style."""
     text = cross.page(hostile_matrix())
@@ -281,6 +294,7 @@ def packed_in(text: str, id_: str) -> Any:
     return json.loads(gzip.decompress(b64decode(found)))
 
 
+@pytest.mark.slow
 def test_the_page_has_every_cell(wrong: Results) -> None:
     """Each failing cell of the matrix leads to a section, and each section to the batches that failed in it."""
     text = cross.page(matrix(wrong))
@@ -295,6 +309,7 @@ def test_the_page_has_every_cell(wrong: Results) -> None:
     assert batches <= {batch["id"] for batch in packed_in(text, "index")["batches"]}
 
 
+@pytest.mark.slow
 def test_the_page_explains_what_was_written(wrong: Results) -> None:
     """Each batch that failed has the bytes of whoever failed, with the meaning of each, and where it failed."""
     text = cross.page(matrix(wrong))
@@ -308,6 +323,7 @@ def test_the_page_explains_what_was_written(wrong: Results) -> None:
     assert any(passage["where"] == "miniature:writes_seconds wrote it" for passage in details[0]["passages"])
 
 
+@pytest.mark.slow
 def test_report_takes_it_along(wrong: Results, tmp_path: Path) -> None:
     """`kafkaproof report` writes the page of a cross run, alone or beside those of codecs."""
     source, out = tmp_path / "source", tmp_path / "out"

@@ -14,7 +14,7 @@ from kafka_conformance.commands.dossier import dossier
 from kafka_conformance.dossiers import disclosure, folder, pages, reach, running
 from kafka_conformance.dossiers.causes import SENSITIVE, catalogue, cause_of, steady
 from kafka_conformance.dossiers.grouping import Group, grouped
-from kafka_conformance.dossiers.reproduce import Reproducer, reproducer
+from kafka_conformance.dossiers.reproduce import Reproducer, programs, reproducer
 from kafka_conformance.judge import Verdict
 from kafka_conformance.results import Header, Line, Writer, line_for
 from kafka_conformance.results import read as read_result
@@ -131,6 +131,20 @@ def test_reach_is_what_brokers_answered(cases: Mapping[str, Case]) -> None:
     assert reach.who(cases[STORED], stored) == "producers"
     assert refused.answers["4.4.0"].error_code == 87
     assert reach.who(cases[OVERLONG], refused) == "hostile"
+
+
+@pytest.mark.parametrize("field", ["records.length", "records[0].offset", "records[0].timestamp", "records[0].key"])
+def test_aborted_records_have_one_cause(field: str, cases: Mapping[str, Case]) -> None:
+    """In whatever field a wrong record shows first, it is about aborted transactions."""
+    case = cases["read_committed.two_producers"]
+    assert cause_of(line(case, "wrong_data", f"{field}: expected 1, got 0", field)).slug == "aborted-transactions"
+
+
+def test_who_ends_a_transaction(cases: Mapping[str, Case]) -> None:
+    """Any producer can have one aborted; a marker of a newer version, or what was cleaned, comes from a broker."""
+    names = ("two_producers", "marker_with_a_newer_key", "nothing_but_what_was_cleaned[one]")
+    found = [reach.who(case, reach.reach_of(case)) for case in (cases[f"read_committed.{name}"] for name in names)]
+    assert found == ["producers", "brokers", "brokers"]
 
 
 def test_inputs_that_are_made_were_measured(cases: Mapping[str, Case]) -> None:
@@ -289,6 +303,26 @@ def test_the_folder_is_whole() -> None:
         place = DOSSIERS / folder.folder_of(one)
         assert {path.name for path in place.glob("*.md")} == {each.file for each in one.dossiers}
         assert all(f"({place.name}/{each.file})" in index for each in one.dossiers)
+
+
+def test_every_dossier_has_a_program(cases: Mapping[str, Case]) -> None:
+    """There is a program for every testee and operation that dossiers are about."""
+    found = [
+        msgspec.json.decode(path.read_bytes(), type=folder.Findings) for path in DOSSIERS.glob(f"*/{folder.FINDINGS}")
+    ]
+    about = {(one.testee, cases[each.case].op) for one in found for each in one.dossiers}
+
+    assert len(about) > 25
+    assert about <= programs()
+
+
+def test_every_reach_is_a_whole_phrase() -> None:
+    """No dossier's head breaks off in a bracket, or in what is bold."""
+    found = [line for page in DOSSIERS.glob("*/*.md") for line in page.read_text("utf-8").splitlines()[:12]]
+    reached = [line for line in found if line.startswith("| Reach |")]
+
+    assert len(reached) > 100
+    assert [line for line in reached if line.count("(") != line.count(")") or line.count("**") % 2] == []
 
 
 def test_the_folder_withholds_what_maintainers_do_not_know() -> None:

@@ -142,11 +142,3 @@ def test_a_program_shows_what_its_dossier_says(
     if group.lines[0].why == RIGHT_BYTES:
         assert isinstance(group.case.input, Batch)
         assert f"written: {encode(group.case.input).hex()}" in ran.output
-
-
-def test_every_dossier_has_a_program() -> None:
-    """There is a program for every testee and operation that dossiers are about."""
-    about = {(one.testee, CASES[each.case].op) for one in map(kept, FOUND.values()) for each in one.dossiers}
-
-    assert len(about) > 25
-    assert about <= reproduce.programs()

@@ -1,29 +1,17 @@
 """How a process ended, and over which question: what is believed, what is asked again, and what no question did."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, Make, Script, misbehaving
 
 from kafka_conformance.asked import PROVEN
-from kafka_conformance.connect import MIB, Connection
+from kafka_conformance.connect import MIB
 from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung
-from kafka_conformance.sandbox import Question, Sandbox
+from kafka_conformance.sandbox import Question
 
-Script = Callable[..., Connection]
-Make = Callable[..., Sandbox]
-
-FINE = Question(b"fine")
-BAD = Question(b"bad")
-ANSWERED = Decoded(())
-REPLY = "reply(id=id, batches=[])"
 THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
-
-
-def misbehaving(what: str) -> str:
-    """A loop body that does *what* when it is asked about `bad`, and answers everything else."""
-    return f"if data == b'bad':\n    {what}\n{REPLY}"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from kafka_conformance.explain_cli import explain_command, show
-from kafka_conformance.explain_view import HEX_WIDTH, rows_of
+from kafka_conformance.explaining.command import explain_command, show
+from kafka_conformance.explaining.view import HEX_WIDTH, rows_of
 from kafka_corpus.build import put, raw_batch, raw_header, raw_message, raw_record
 from kafka_corpus.frames import pack
 from kafka_corpus.vectors import load_vectors
@@ -90,6 +90,7 @@ def hex_rows(lines: list[str]) -> dict[int, tuple[int, int]]:
     return places
 
 
+@pytest.mark.slow
 def test_the_caret_stands_under_the_byte() -> None:
     """In cases of the corpus that are broken outside compression, the caret is below the byte of the error."""
     pointed = 0
@@ -203,6 +204,7 @@ def test_misuse_is_one_line(args: tuple[str, ...], message: str) -> None:
     assert len(result.output.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spell", ["{0}", "0x{0}", "{1}", "{1}\n", "{2}"])
 def test_hex_in_many_spellings(spell: str) -> None:
     """Spaces, 0x, line ends and the like in hex digits do no harm."""

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_conformance import patience
 from kafka_conformance.connect import Connection
-from kafka_conformance.process_group import MOST_BETWEEN, Watch
+from kafka_conformance.process import patience
+from kafka_conformance.process.process_group import MOST_BETWEEN, Usage, Watch
 from kafka_conformance.sandbox import Sandbox
 
 Script = Callable[..., Connection]
@@ -26,6 +26,7 @@ def seen(*, idle: bool = False, memory: int = 50 * MIB, more: int = 0, early: in
 
 ASLEEP, SPINS, GROWS = seen(idle=True), seen(), seen(more=100 * MIB)
 MUCH = seen(memory=600 * MIB, more=500 * MIB)
+CLOSE = seen(memory=640 * MIB, more=590 * MIB)
 FAST = seen(memory=600 * MIB, more=500 * MIB, early=520 * MIB)
 
 
@@ -33,23 +34,32 @@ FAST = seen(memory=600 * MIB, more=500 * MIB, early=520 * MIB)
     ("watch", "seconds", "known", "heavy"),
     [
         (ASLEEP, 0.5, 0.5, 6.0),
-        (SPINS, 0.75, 0.25, 16.0),
-        (GROWS, 1.5, 0.75, 16.0),
-        (MUCH, 1.5, 0.75, 6.0),
-        (FAST, 1.5, 0.75, 2.0),
+        (SPINS, 0.75, 0.2, 8.0),
+        (GROWS, 1.5, 0.3, 8.0),
+        (MUCH, 1.5, 0.3, 6.0),
+        (CLOSE, 1.5, 0.3, 4.0),
+        (FAST, 1.5, 0.3, 2.0),
     ],
 )
 def test_seconds_by_what_it_does(watch: Watch, seconds: float, known: float, heavy: float) -> None:
-    """Who sleeps has the least time, who takes memory more than who spins; who took very much at once has enough."""
+    """Who sleeps has the least time, who takes memory more than who spins; the more it holds, the sooner it is over."""
     assert patience.plain(0.5, MEMORY).of(watch) == seconds
     assert patience.plain(0.5, MEMORY, known=True).of(watch) == known
     assert patience.heavy(0.5, MEMORY).of(watch) == heavy
+
+
+def test_a_known_hang_over_a_heavy_question_has_less_time() -> None:
+    """Whatever it does, three seconds; who holds very much has two."""
+    limits = [patience.heavy(0.5, MEMORY, known=True).of(watch) for watch in (ASLEEP, SPINS, GROWS, MUCH, CLOSE, FAST)]
+
+    assert limits == [3.0] * 5 + [2.0]
 
 
 def test_a_slow_testee_has_more_time() -> None:
     """All limits of a question as stored grow with what trivial ones take; a heavy one has no less than that."""
     assert patience.plain(2.0, MEMORY).of(SPINS) == 3.0
     assert patience.heavy(20.0, MEMORY).of(ASLEEP) == 20.0
+    assert patience.heavy(20.0, MEMORY, known=True).of(ASLEEP) == 20.0
     assert patience.Limit(3.0).of(GROWS) == 3.0
 
 
@@ -63,3 +73,32 @@ def test_a_pause_of_the_whole_machine_is_no_time_of_the_testee(script: Script, s
     watch.look()
 
     assert MOST_BETWEEN <= watch.own_seconds() < 2 * MOST_BETWEEN
+
+
+@pytest.mark.parametrize(("passed", "together", "own"), [(12.0, True, 5.0), (4.0, True, 4.0), (10.0, False, 2.0)])
+def test_what_threads_work(passed: float, together: bool, own: float) -> None:
+    """What all threads worked adds up, to no more than what went by; or what the busiest worked counts."""
+    watch = Watch(os.getpid())
+    watch._passed = passed
+    watch._first = Usage(seconds=1.0, queued=0.0, memory=0, runnable=True, threads={"1": 1.0, "2": 0.0})
+    watch._last = Usage(seconds=6.0, queued=9.0, memory=0, runnable=True, threads={"1": 3.0, "2": 1.5, "3": 1.5})
+
+    assert watch.own_seconds(together=together) == own
+
+
+def test_whose_work_counts() -> None:
+    """All threads work with heavy inputs and in known hangs."""
+    assert patience.heavy(0.5, MEMORY).together
+    assert patience.plain(0.5, MEMORY, known=True).together
+    assert not patience.plain(0.5, MEMORY).together
+
+
+@pytest.mark.parametrize(("more", "spent"), [(0, 2.0), (patience.MORE, 5.0)])
+def test_who_takes_memory_pays_for_all_threads(more: int, spent: float) -> None:
+    """With an input as stored the busiest thread counts, until memory is taken."""
+    watch = Watch(os.getpid())
+    watch._passed, watch.more = 10.0, more
+    watch._first = Usage(seconds=0.0, queued=9.0, memory=0, runnable=True, threads={})
+    watch._last = Usage(seconds=5.0, queued=18.0, memory=0, runnable=True, threads={"1": 2.0, "2": 1.5, "3": 1.5})
+
+    assert patience.plain(0.5, MEMORY).spent(watch) == spent

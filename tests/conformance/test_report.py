@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from kafka_conformance import junit, render, report, results
+from kafka_conformance import report, results
 from kafka_conformance.deviations import Deviation
 from kafka_conformance.judge import OUTCOMES, Outcome
 from kafka_conformance.report import Report
+from kafka_conformance.reporting import junit, terminal
 from kafka_conformance.results import Footer, Header, Line
 from kafka_corpus.case import Case
 
@@ -61,7 +62,7 @@ def make(lines: list[Line], cases: list[Case], *declared: Deviation, complete: b
 def plain(made: Report, most: int = 20) -> str:
     """The report as it goes into a pipe."""
     file = io.StringIO()
-    render.show(made, render.console(file), most)
+    terminal.show(made, terminal.console(file), most)
     return file.getvalue()
 
 
@@ -174,7 +175,7 @@ def test_a_narrow_terminal_gets_two_lines_for_a_finding(corpus: list[Case]) -> N
     name = f"a.{'long_name_' * 8}[parameter]"
     for width in (70, 200):
         file = io.StringIO()
-        render.show(make([line(name, "crash")], corpus), Console(file=file, force_terminal=True, width=width))
+        terminal.show(make([line(name, "crash")], corpus), Console(file=file, force_terminal=True, width=width))
 
         assert file.getvalue().count(name) == 3
 
@@ -192,7 +193,7 @@ def test_minor_findings_are_told_beside_a_certificate(corpus: list[Case]) -> Non
 def test_a_terminal_gets_colours(corpus: list[Case]) -> None:
     """On a terminal there are colours, and still nothing that the testee sent."""
     file = io.StringIO()
-    render.show(make(LINES, corpus), Console(file=file, force_terminal=True, width=100, color_system="standard"))
+    terminal.show(make(LINES, corpus), Console(file=file, force_terminal=True, width=100, color_system="standard"))
 
     assert "\x1b[" in file.getvalue()
     assert "\x1b[2J" not in file.getvalue()
@@ -201,7 +202,7 @@ def test_a_terminal_gets_colours(corpus: list[Case]) -> None:
 def test_summary_has_every_finding(corpus: list[Case], tmp_path: Path) -> None:
     """The text file lists what the screen leaves out."""
     many = [line(f"a.c{at}", "wrong_data", f"batches[0].{'x' * at}") for at in range(60)]
-    render.write_summary(make(many, corpus), tmp_path / "summary.txt")
+    terminal.write_summary(make(many, corpus), tmp_path / "summary.txt")
 
     assert (tmp_path / "summary.txt").read_text(encoding="utf-8").count("  wrong_data ") == 60
 

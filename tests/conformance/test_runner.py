@@ -22,6 +22,7 @@ from kafka_conformance.results import Unusable
 from kafka_conformance.runner import Interrupted, Run, run
 from kafka_corpus.case import Case, Expectation, Recipe
 from kafka_corpus.registry import produced, refused
+from kafka_corpus.vectors import load_vectors
 
 Script = Callable[..., Connection]
 
@@ -287,3 +288,16 @@ def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> No
     assert family("resources.claims[none-largest]", "resources") == "resources.claims[largest]"
     assert family("resources.claims[none-million]", "resources") == "resources.claims[million]"
     assert family("resources.claims[v0-gzip]", "resources") == ""
+    assert family("gzip.member_cut_short[no-header]", "gzip") == family("compression.no_payload[gzip]", "compression")
+    assert family("resources.many_headers", "resources") == family("resources.flood_of_headers[small]", "resources")
+    assert family("resources.flood_of_headers[large]", "resources") == ""
+
+
+def test_kin_are_cases_of_the_corpus(named: dict[str, Case]) -> None:
+    """Every name that stands for kin is that of a case, or of a function that makes cases."""
+    from kafka_conformance.families import KIN
+
+    ids = {case.id for case in load_vectors()}
+    known = ids | {id_.partition("[")[0] for id_ in ids}
+
+    assert [name for names in KIN.values() for name in names if name not in known] == []

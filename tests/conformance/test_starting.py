@@ -11,9 +11,9 @@ import pytest
 
 from kafka_conformance import protocol
 from kafka_conformance.connect import MIB, Connection, connect
-from kafka_conformance.hatching import Hatched, Nest
-from kafka_conformance.process_group import usage
-from kafka_conformance.starting import FEW, SPARES, Process, Started, Starter
+from kafka_conformance.process.hatching import Hatched, Nest
+from kafka_conformance.process.process_group import usage
+from kafka_conformance.process.starting import FEW, SPARES, Process, Started, Starter
 from kafka_records import Batch, Record, encode
 
 CONNECTION = connect("miniature:crashes-on-a-tenth")
@@ -216,7 +216,7 @@ GONE_MS = 10_000
 RUNNER = """
 import os, sys
 from kafka_conformance.connect import Connection, connect
-from kafka_conformance.starting import Starter
+from kafka_conformance.process.starting import Starter
 kind, starts = sys.argv[1:]
 spins = Connection(name="spins", argv=(sys.executable, "-S", "-c", "while True: pass"))
 starter = Starter(spins if kind == "command" else connect("miniature:hangs-on-lz4"))

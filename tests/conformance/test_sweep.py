@@ -39,6 +39,7 @@ def test_the_reference_agrees_with_itself() -> None:
     assert {row["outcome"] for row in rows} == {"agree"}
 
 
+@pytest.mark.slow
 def test_a_testee_that_crashes_is_observed() -> None:
     """One that dies of a tenth of the cases is started again, and the same cases die when the shard is done again."""
     testee = "direct:kafka_conformance.miniatures.crashes_on_a_tenth"

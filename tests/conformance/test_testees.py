@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from kafka_conformance.compare import compare
+from kafka_conformance.judging.compare import compare
 from kafka_conformance.testee import CodecError, NotDone
 from kafka_conformance.testees import aiokafka_, reference
 from kafka_corpus.case import Case

@@ -6,8 +6,8 @@ from gzip import compress as gzip_compress
 
 import pytest
 
-from kafka_conformance import equivalence
 from kafka_conformance.judge import judge
+from kafka_conformance.judging import equivalence
 from kafka_conformance.observation import Encoded, Refused
 from kafka_conformance.protocol import Refusal
 from kafka_corpus.case import Case, Compare, Expectation

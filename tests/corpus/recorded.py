@@ -15,7 +15,7 @@ from kafka_conformance.audit.job import tasks_of
 from kafka_corpus.audit.joining import LogReport, joined
 from kafka_corpus.audit.stretch import judge
 from kafka_corpus.columnar.wanted import runs_in
-from kafka_corpus.segments.files import find
+from kafka_corpus.segments.listing import find
 from kafka_records.layout import BATCH_V2
 
 ARCHIVE = Path(__file__).parent / "recorded_log.tar.gz"

@@ -23,15 +23,18 @@ from kafka_corpus.columnar import (
     checksum,
     frames,
     gzip_frames,
+    inflate,
     read,
     read_by_reference,
     scan,
 )
 from kafka_corpus.columnar.batches import Reading
 from kafka_corpus.columnar.decoder import ROWS, SMALL
+from kafka_corpus.columnar.jit import kernel
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Header, Limits, Record, encode
 from kafka_records.constants import COMPRESSIONS
+from kafka_records.layout import BATCH_V2, CRC_OFFSET_V2, CRC_START_V2
 
 pytestmark = pytest.mark.columnar
 
@@ -231,6 +234,62 @@ def test_checksums(size: int) -> None:
             assert crc(start + place, size, start) == right
 
 
+def test_checksums_of_four() -> None:
+    """Four CRCs at once are those of the package, whatever the sizes."""
+    import numpy as np
+
+    draw = random.Random(4)
+    whole = draw.randbytes(20_000)
+    start = int(np.frombuffer(whole, np.uint8).ctypes.data)
+    for _ in range(300):
+        places = [(draw.randrange(64, 9000), draw.choice((draw.randrange(4, 200), 9000))) for _ in range(4)]
+        found = four_crcs(*(number for place, size in places for number in (start + place, size)))
+
+        assert found == tuple(zlib_crc32(whole[place : place + size]) for place, size in places)
+
+
+@kernel
+def four_crcs(
+    one: int, one_size: int, two: int, two_size: int, three: int, three_size: int, four: int, four_size: int
+) -> tuple[int, int, int, int]:
+    """What kernels call."""
+    return checksum.crc32_of_four(one, one_size, two, two_size, three, three_size, four, four_size)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("wrong", ["checksum", "key", "value", "magic", "codec", "size"])
+def test_one_wrong_message_among_many(magic: int, wrong: str) -> None:
+    """Messages are read four at a time; a wrong one is found in each place, and the others are read."""
+    parts = [encode(batch_of(magic, "none", 1 + number)) for number in range(14)]
+    messages = [part[-size_of_last(part) :] for part in parts]
+    fixed = 18 if magic == 0 else 26
+    for number in range(len(messages)):
+        changed = [bytearray(message) for message in messages]
+        message = changed[number]
+        if wrong == "key":
+            message[fixed : fixed + 4] = (1000).to_bytes(4, "big")
+        elif wrong == "value":
+            key_size = max(int.from_bytes(message[fixed : fixed + 4], "big", signed=True), 0)
+            message[fixed + 4 + key_size : fixed + 8 + key_size] = (1000).to_bytes(4, "big")
+        elif wrong == "size":
+            message[8:12] = (13).to_bytes(4, "big")
+        elif wrong != "checksum":
+            message[16 if wrong == "magic" else 17] ^= 1
+        message[12:16] = (zlib_crc32(message[16:]) ^ (wrong == "checksum")).to_bytes(4, "big")
+        data = b"".join(changed)
+
+        assert reading(data) == read_by_reference(data)
+
+
+def size_of_last(data: bytes) -> int:
+    """Bytes of the last message in *data*."""
+    at = size = 0
+    while at < len(data):
+        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+        at += size
+    return size
+
+
 def test_without_the_extra() -> None:
     """Where a package is missing, the import says which extra brings it."""
     hide = "import sys; sys.modules['numba'] = None; import kafka_corpus.columnar"
@@ -294,7 +353,27 @@ def test_members_that_others_wrote_are_for_isa_l() -> None:
     assert not is_plain(gzip.compress(random.Random(1).randbytes(200_000)))
 
 
-@pytest.mark.parametrize("missing", ["lz4", "zstd"])
+def test_plain_members_are_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of one block are made plain without a call from Python for each, and what they hold is right."""
+    monkeypatch.setattr(inflate.Inflater, "inflate_one", None)
+    data = b"".join(encode(batch_of(magic, "gzip", count)) for magic in (0, 1, 2) for count in (1, 50, 700))
+
+    assert reading(data) == read_by_reference(data)
+
+
+def test_every_byte_of_a_member_changed() -> None:
+    """A gzip member with one byte changed, in a batch whose CRC is right, is what the reference says it is."""
+    entry = encode(batch_of(2, "gzip", 20))
+    draw = random.Random(6)
+    for at in range(BATCH_V2.size, len(entry)):
+        changed = bytearray(entry)
+        changed[at] ^= 1 << draw.randrange(8)
+        changed[CRC_OFFSET_V2:CRC_START_V2] = package_crc32c(bytes(changed[CRC_START_V2:])).to_bytes(4, "big")
+        data = entry + bytes(changed) + entry
+        assert reading(data) == read_by_reference(data), at
+
+
+@pytest.mark.parametrize("missing", ["gzip", "lz4", "zstd"])
 def test_without_the_functions_of_a_library(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a package's library cannot be called by address, its frames are read all the same."""
     monkeypatch.setattr(frames, "address", lambda found, name: 0)

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from kafka_corpus import strategies
 from kafka_corpus.columnar import BATCHES, RECORDS, in_batches, pack, read, tables_of, write
+from kafka_corpus.columnar.encoder import Writer
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Header, Record, RecordFormatError, encode
 from kafka_records.constants import COMPRESSIONS, Compression
@@ -173,3 +174,41 @@ def test_rows_that_no_writer_takes() -> None:
     with pytest.raises(RecordFormatError, match="offset 4 follows 4") as refused:
         pack(table, 10)
     assert refused.value.rule == "OFF-07"
+
+
+@pytest.mark.parametrize(("magic", "codec"), [(1, "none"), (1, "lz4"), (2, "none"), (2, "gzip")])
+def test_more_bytes_than_samples_show(magic: int, codec: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many rows only some are looked at to know how much memory to take; there is more if that was not enough."""
+    # Between the first sample and the second.
+    records = tuple(Record(at, at, b"key", b"v" * (20_000 if 70 <= at < 190 else at % 20)) for at in range(6000))
+    table, _ = tables_of([Batch(magic=2, base_offset=0, last_offset=5999, records=records)])
+    expected = b"".join(
+        bytes(pack(table.slice(at, 500), 500, magic=magic, compression=codec)) for at in range(0, 6000, 500)
+    )
+    asked, take_more = [], Writer.take_more
+
+    def take(writer: Writer, batch: int, row: int) -> None:
+        asked.append(row)
+        take_more(writer, batch, row)
+
+    monkeypatch.setattr(Writer, "take_more", take)
+
+    assert bytes(pack(table, 500, magic=magic, compression=codec)) == expected
+    assert asked == [0]
+
+
+@pytest.mark.parametrize("last", [-(2**63), -(2**63) + 5, 2**31, -(2**31)])
+def test_a_last_offset_far_from_the_base(last: int) -> None:
+    """A difference that no int32 holds is refused, also one that no int64 holds."""
+    for base in (0, 7, 2**62, -(2**62)):
+        batch = Batch(magic=2, base_offset=base, last_offset=last, records=(Record(base, 0, None, None),))
+        assert written(batch) == by_reference(batch)
+
+
+def test_deltas_below_zero() -> None:
+    """Timestamps and offsets before the base, among others behind it."""
+    times = [100, 99, 5000, 0, 100, 8291, 8292, 101, 2**40]
+    records = tuple(Record(1000 + at, time, b"k" * (60 + at), b"v" * 8094) for at, time in enumerate(times))
+    for base in (1000, 1004, 9000):
+        batch = Batch(magic=2, base_offset=base, last_offset=base, base_timestamp=100, records=records)
+        assert written(batch) == by_reference(batch)

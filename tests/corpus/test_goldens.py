@@ -37,6 +37,7 @@ def test_every_area_is_there() -> None:
     assert sorted({case.area for case in registry.all_cases()}) == AREAS
 
 
+@pytest.mark.slow
 def test_nothing_has_drifted() -> None:
     """`corpus check` finds nothing: what is committed is what the functions make, and it holds together."""
     assert list(map(str, check.check(registry.all_cases(), compiler.package_root()))) == []

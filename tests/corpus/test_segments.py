@@ -13,7 +13,8 @@ from kafka_corpus.columnar.scan import mapped, scan_stretch
 from kafka_corpus.columnar.wanted import ALL, Bounds, runs_in
 from kafka_corpus.logs import keyed, lies
 from kafka_corpus.segments import tables
-from kafka_corpus.segments.files import CannotRead, Reached, Segment, find, local_path
+from kafka_corpus.segments.files import Reached
+from kafka_corpus.segments.listing import CannotRead, Segment, find, local_path
 from kafka_corpus.segments.splits import Stretch, among, packed, split, whole_entries
 from kafka_records import Record, encode
 from kafka_records.constants import TimestampType

@@ -92,6 +92,7 @@ def test_plain_mutation_has_what_a_first_target_has() -> None:
     assert not any("put_word" in mutant.labels for mutant in made)
 
 
+@pytest.mark.slow
 def test_the_rate_of_a_pipe() -> None:
     """Inputs through a testee's pipe, as one JSON document; a testee that there is not is no zero."""
     done = CliRunner().invoke(

@@ -11,10 +11,12 @@ from kafka_conformance.broker import local
 from kafka_conformance.broker.jvm import JvmBroker
 from kafka_conformance.broker.releases import NEWEST
 from kafka_conformance.broker.wire import TopicPartition
-from kafka_corpus.build import TIMESTAMP, raw_batch, raw_record
+from kafka_corpus.build import TIMESTAMP, raw_batch, raw_record, signed
+from kafka_fuzz.broker import transactions
+from kafka_fuzz.broker.comparing import Answer
 from kafka_fuzz.broker.confirming import CONTEXT, Context, confirmed, ways
 from kafka_fuzz.broker.lanes import Asked, Lane, Taken
-from kafka_fuzz.broker.oracle import Lost, Oracle
+from kafka_fuzz.broker.oracle import Judged, Lost, Oracle, is_transactional
 from kafka_fuzz.broker.payloads import Payloads
 from kafka_fuzz.broker_target import Turns, release_of, run_round
 from kafka_fuzz.campaign.known import Stepping
@@ -23,6 +25,7 @@ from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.finds import FindStore, read_all
 from kafka_fuzz.mutate import Cell, Mutant, own_seeds
 from kafka_records import TopicConfig
+from kafka_records.layout import BATCH_V2
 
 RELEASE = "4.4.0"
 RECORD = raw_record(value=b"value")
@@ -93,6 +96,44 @@ def test_what_a_partition_took_before_is_tried_too() -> None:
     asked = Asked(lane, mutant(payload), 9, lane.predict(payload, 9, TIMESTAMP))
     assert list(ways(asked)) == [(), (lane.taken[0],), tuple(lane.taken)]
     assert list(ways(asked._replace(mutant=mutant(SOUND)))) == [(), tuple(lane.taken)]
+
+
+@pytest.mark.broker
+def test_transactional_lanes(broker: JvmBroker) -> None:
+    """What a transactional producer sends is answered as predicted, in transactions and beside them; so are markers."""
+    oracle = Oracle(broker, [], Random(1), prefix="transactional", transactional=transactions.settings_of(RELEASE))
+    payloads = Payloads(Random(2), [SOUND], magics=(2,), profile="repair")
+    judged = [each for _ in range(40) for each in oracle.turn(payloads.draw)]
+    assert [(each.different, each.asked.mutant.labels) for each in judged if each.different] == []
+    markers = [each for each in judged if "marker" in each.asked.mutant.labels]
+    assert markers
+    assert all(len(each.given.stored) == 78 for each in markers)
+    sent = [each for each in judged if each not in markers]
+    assert {each.wanted.error_code for each in sent} >= {0, 47, 48}
+    assert any(each.given.stored and is_transactional(each.given.stored) for each in sent)
+    oracle.close()
+
+
+@pytest.mark.broker
+def test_a_transaction_is_had_again(broker: JvmBroker) -> None:
+    """A difference of a transactional producer is looked at again by another one, with its own id; a marker is not."""
+    oracle = Oracle(broker, [], Random(1), prefix="again", transactional=({},))
+    lane = oracle._busy[0]  # the only way to say what is sent next
+    assert lane.sender is not None
+    lane.sender.is_lost = True
+    id_, epoch = lane.sender.producer
+    gap = signed(raw_batch(RECORD, record_count=1, base_sequence=5, attributes=0x10), id_, epoch)
+    expected = Asked(lane, mutant(gap), 11, lane.predict(gap, 11, 0))
+    judged = Judged(expected, "made up", Answer(), expected.predicted)
+    again = oracle.again_in_transaction(judged, ())
+    assert BATCH_V2.values(again.asked.mutant.data)["producer_id"] != id_
+    assert (again.given.error_code, again.different) == (120, "")
+    assert confirmed(oracle, "broker:test", judged) is None
+    marker = Judged(expected._replace(mutant=transactions.marked(SOUND)), "made up", Answer(), expected.predicted)
+    found = confirmed(oracle, "broker:test", marker)
+    assert found is not None
+    assert (found.context.transactional, found.mutant.data) == ("not open", SOUND)
+    oracle.close()
 
 
 @pytest.mark.broker

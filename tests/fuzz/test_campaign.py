@@ -27,6 +27,7 @@ def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(fuzz("run", *arguments), capture_output=True, text=True, check=False, timeout=100)
 
 
+@pytest.mark.slow
 def test_a_campaign(tmp_path: Path) -> None:
     """kafka-python has finds: on the disk, with their inputs; the log has a line for the round; exit code 1."""
     done = run("--targets", "kafka-python", "--seconds", 4, "--dir", tmp_path, "--json")

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import FrameType
 
 import msgspec
+import pytest
 
 from kafka_fuzz.campaign.in_process import Loop
 from kafka_fuzz.campaign.rounds import RoundReport
@@ -36,6 +37,7 @@ def left(directory: Path) -> tuple[dict[str, bytes], list[object]]:
     return files, [msgspec.structs.replace(find, seconds=0.0) for find in read_all(directory)]
 
 
+@pytest.mark.slow
 def test_a_target_in_process(tmp_path: Path) -> None:
     """kafka-python, which leaks and runs out of memory, leaves the same corpus and the same finds."""
     one, other = rounds(tmp_path, "kafka-python", 600)
@@ -47,6 +49,7 @@ def test_a_target_in_process(tmp_path: Path) -> None:
     assert len(finds) > 5
 
 
+@pytest.mark.slow
 def test_testees_that_crash(tmp_path: Path) -> None:
     """Testees are asked in turn: who crashes is asked everything else, and all vectors are the same again."""
     one, other = rounds(tmp_path, "differential:miniature:crashes-on-a-tenth,reference", 256)
@@ -58,6 +61,7 @@ def test_testees_that_crash(tmp_path: Path) -> None:
     assert sum(find.count for find in read_all(tmp_path / "one")) > 4
 
 
+@pytest.mark.slow
 def test_testees_that_write(tmp_path: Path) -> None:
     """Who writes wrong batches does so again, over the same values."""
     one, other = rounds(tmp_path, "encode:miniature:writes-seconds,reference", 128)

@@ -193,6 +193,7 @@ def test_where_it_happened() -> None:
     assert isinstance(observe(right_of(Prepared(plain(log)))), Decoded)
 
 
+@pytest.mark.slow
 def test_a_round(tmp_path: Path) -> None:
     """A round of a campaign writes its finds and inputs, and the next one remembers what was fallen over."""
     target = "differential:miniature:crashes-on-headers,miniature:ignores-crc"
@@ -214,6 +215,7 @@ def test_known_testees() -> None:
     assert not unknown_targets(["differential", "differential:sarama", "broker"])
 
 
+@pytest.mark.slow
 def test_throughput() -> None:
     """What is measured is inputs that were answered and compared, after dear ones were set aside."""
     measured = measure("miniature:ignores-crc", 0.2)

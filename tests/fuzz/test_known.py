@@ -105,6 +105,7 @@ def test_reproducers() -> None:
     assert Canary(hex="0102").mutant().data == b"\1\2"
 
 
+@pytest.mark.slow
 def test_what_the_corpus_shows_is_no_news(tmp_path: Path) -> None:
     """A testee that was asked the corpus has keys with their cases; in another version of it they are news."""
     name = "miniature:ignores-crc"

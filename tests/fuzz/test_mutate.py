@@ -8,11 +8,27 @@ from hypothesis import strategies as st
 
 from kafka_fuzz import cells
 from kafka_fuzz.cells import NO_LIE
-from kafka_fuzz.mutate import PROFILES, Deck, Mutant, Profile, custom_mutator, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate import (
+    PROFILES,
+    Cell,
+    Deck,
+    Mutant,
+    Profile,
+    custom_mutator,
+    draw_profile,
+    for_cell,
+    mutate,
+    own_seeds,
+)
+from kafka_fuzz.mutate.bases import CODECS, base_of
 from kafka_fuzz.mutate.lies import LIES
-from kafka_fuzz.mutate.sealing import mended
+from kafka_fuzz.mutate.model import BEHIND, Row, told_rows
+from kafka_fuzz.mutate.packing import pack
+from kafka_fuzz.mutate.sealing import as_message, mended, seal_message
 from kafka_fuzz.strategies import mutants
+from kafka_fuzz.targets.oracle import holds
 from kafka_records.checksum import checksum_legacy, checksum_v2
+from kafka_records.constants import Compression
 
 COUNT = 2000
 
@@ -48,6 +64,22 @@ def test_any_seed_will_do(profile: Profile, seeds: list[bytes], number: int) -> 
     assert mutant.profile == profile
     assert mutant.labels
     assert mutant.expected is None
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_entries_of_any_format_may_lie_in_a_wrapper(codec: Compression) -> None:
+    """A wrapper may hold what no writer puts there, packed batches too, and one in the other: all can be mutated."""
+    rng = Random(5)
+    inside = [base_of(magic, codec, "records", "three", 0).data for magic in (0, 1, 2) if codec in CODECS[magic]]
+    once = [wrapper_of(data) for data in inside]
+    seeds = [*once, *map(wrapper_of, once)]
+
+    assert all(mutate(rng, seeds, "repair").labels for _ in range(500))
+
+
+def wrapper_of(data: bytes) -> bytes:
+    """A gzip wrapper of v1 around *data*."""
+    return seal_message(as_message(1, 0, 0, None, pack("gzip", data, 1))._replace(attributes=1))
 
 
 def test_an_unknown_profile_is_an_error() -> None:
@@ -127,9 +159,55 @@ def test_mutants_as_a_strategy(mutant: Mutant) -> None:
 def test_a_deck_leaves_no_lie_out() -> None:
     """Before any lie comes a second time each has come once; the same seed gives the same order."""
     rng, deck = Random(9), Deck()
-    told = [label for _ in range(3 * len(LIES)) if (label := mutate(rng, (), "model", deck).labels[0]) != NO_LIE]
+    told = [lie for _ in range(3 * len(LIES)) if (lie := mutate(rng, (), "model", deck).cell.lie) != NO_LIE]
     assert set(told[: len(LIES)]) == set(LIES)
     assert set(told[len(LIES) : 2 * len(LIES)]) == set(LIES)
     rng, deck = Random(9), Deck()
-    again = (mutate(rng, (), "model", deck).labels[0] for _ in range(3 * len(LIES)))
-    assert [label for label in again if label != NO_LIE] == told
+    again = (mutate(rng, (), "model", deck).cell.lie for _ in range(3 * len(LIES)))
+    assert [lie for lie in again if lie != NO_LIE] == told
+
+
+def test_a_deck_leaves_no_row_out() -> None:
+    """Of what a lie can be told about, each comes once before any comes again."""
+    rng, deck = Random(9), Deck()
+    drawn: dict[str, list[Row]] = {}
+    rows = {lie.name: rows for lie, rows in told_rows()}
+    few = {name: len(some) for name, some in rows.items() if 1 < len(some) <= 6}
+    for _ in range(12 * len(rows)):
+        lie, row = deck.draw(rng)
+        drawn.setdefault(lie.name, []).append(row)
+    assert few
+    for name, count in few.items():
+        assert set(drawn[name][:count]) == set(drawn[name][count : 2 * count]) == set(rows[name])
+    assert all(some[0][3] == list(LIES[name].variants)[-1] for name, some in drawn.items())
+
+
+def behind(deck: Deck | None = None) -> list[Mutant]:
+    """Of a series of `model`, those with an oddity before their lie."""
+    rng = Random(4)
+    return [made for _ in range(COUNT) if (made := mutate(rng, (), "model", deck)).labels[0] == BEHIND]
+
+
+def test_what_comes_before_a_lie_may_be_odd() -> None:
+    """Of a tenth of all inputs; the oddity is valid, so what is right is known, and the reference agrees."""
+    made = behind()
+    assert 0.05 < len(made) / COUNT < 0.3
+    assert all(holds(mutant) for mutant in made)
+    assert {mutant.cell.position for mutant in made} == {"middle", "last"}
+    assert {LIES[mutant.labels[-1]].verdict for mutant in made} == {"valid"}
+    assert len({mutant.labels[-1] for mutant in made}) > 20
+
+
+def test_what_led_a_reader_astray_comes_again() -> None:
+    """A deck that was told puts that before other lies, in `repair` too; errors and pairs teach it nothing."""
+    deck = Deck()
+    one = Cell(2, "gzip", "base_timestamp", "largest", "base_timestamp_at_an_edge", "entry", "only")
+    deck.learn(for_cell(Random(1), one))
+    for other in (behind()[0], for_cell(Random(1), one._replace(field="crc", boundary="zero", lie="crc_wrong"))):
+        deck.learn(other)
+    assert [(lie.name, row) for lie, row in deck.astray] == [(one.lie, one[:4])]
+    share = [mutant.labels[-1] for mutant in behind(deck)].count(one.lie) / len(behind(deck))
+    assert share > 0.5
+    rng = Random(4)
+    led = [mutant for _ in range(COUNT) if "led" in (mutant := mutate(rng, own_seeds(), "repair", deck)).labels]
+    assert 0.05 < len(led) / COUNT < 0.2

@@ -98,6 +98,17 @@ def test_who_can_bring_a_find_about() -> None:
     assert str(Reach("")) == "not measured"
 
 
+def test_of_what_is_written_nobody_is_asked(tmp_path: Path) -> None:
+    """A find of writing is about no bytes that anybody could send: no broker is started, and the answer says so."""
+    store = FindStore(tmp_path, asked="encode")
+    store.add(Outcome("sample", "wrong_data", "writing", "v2"), Mutant(b"{}", "model", (), None, CELL))
+    told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
+    assert told.exit_code == 0, told.output
+    ((find),) = json.loads(told.stdout)["finds"]
+    assert (find["who"], find["reach"]["written"]) == ("does not apply", True)
+    assert "does not apply: it writes" in CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path)]).output
+
+
 def test_a_question_is_known_by_its_find_and_way(tmp_path: Path) -> None:
     """Answers that were kept are found again by it."""
     find = kept(tmp_path, SOUND)

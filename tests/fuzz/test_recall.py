@@ -4,13 +4,14 @@ from pathlib import Path
 from random import Random
 
 import msgspec
+import pytest
 from click.testing import CliRunner
 
 from kafka_fuzz.campaign.corpus_known import FILE, Shown, write_shown
-from kafka_fuzz.campaign.plan import ALL, expanded, unknown_targets
+from kafka_fuzz.campaign.plan import ALL, LOG, expanded, unknown_targets
 from kafka_fuzz.campaign.pool import pool_of
-from kafka_fuzz.campaign.recall import lenient, recalled
-from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.campaign.recall import asked_in, lenient, recalled
+from kafka_fuzz.campaign.rounds import Round, RoundReport
 from kafka_fuzz.campaign.running import arguments
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.commands.recall import recall
@@ -67,6 +68,35 @@ def test_another_version_says_nothing(tmp_path: Path) -> None:
     assert recalled(list(read_all(tmp_path)), SHOWN) == []
 
 
+def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
+    """A testee that was asked to read in the version that the corpus knows counts, though it has no find; one that was
+    asked to write, or in another version, or nothing at all, does not.
+    """
+    reports = [
+        RoundReport(
+            "differential:mine,other", 0, 1, version="mine 1.0, other 2.0, third did not run: no", executions=9
+        ),
+        RoundReport("encode:writer", 1, 1, version="writer 1.0", executions=9),
+        RoundReport("inside", 2, 1, version="1.0", executions=9),
+        RoundReport("idle", 3, 1, version="1.0"),
+    ]
+    (tmp_path / LOG).write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in reports) + b'{"target": "cut')
+    shown = dict.fromkeys(("mine", "other", "third", "writer", "inside", "idle"), SHOWN["mine"])
+    assert asked_in(tmp_path, shown) == {"mine", "inside"}
+    assert asked_in(tmp_path / "nothing", shown) == frozenset()
+    (one,) = recalled([], SHOWN, asked=asked_in(tmp_path, SHOWN))
+    assert (one.found, one.shown, one.beyond) == (0, 3, 0)
+
+
+def test_finds_of_writing_say_nothing_of_reading(tmp_path: Path) -> None:
+    """Who was asked to write alone is not counted, and its finds are not beyond what cases of reading show."""
+    store = FindStore(tmp_path, asked="encode")
+    outcome = Outcome("mine", "wrong_data", "writing batches.records.key", "v2")
+    store.add(outcome, Mutant(b"{}", "model", (), None, cell_of(b"", "")), version="1.0")
+    assert recalled(list(read_all(tmp_path)), SHOWN) == []
+
+
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     """A line for each testee and the share of all; the missed ones by name; JSON; 3 where nobody was asked."""
     assert CliRunner().invoke(recall, ["--dir", str(tmp_path)]).exit_code == 3

@@ -1,21 +1,32 @@
 """Encoders under fuzzing: what is asked for, what is right about it, and rounds against real testees."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import msgspec
 import pytest
+from click.testing import CliRunner, Result
 
 import kafka_records
 from kafka_conformance.observation import Crashed, Encoded, Refused
 from kafka_conformance.protocol import Refusal
+from kafka_corpus.cases import found as found_cases
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_fuzz.campaign.encoding import run_round
 from kafka_fuzz.campaign.rounds import Round
-from kafka_fuzz.finds import input_of, read_all
+from kafka_fuzz.commands import fuzz
+from kafka_fuzz.finds import FindStore, input_of, name_of, read_all
+from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.reduce import NotShown
+from kafka_fuzz.reduce.asking import asking
 from kafka_fuzz.triage.causes import cause_of
+from kafka_fuzz.triage.folding import Folded, read
+from kafka_fuzz.triage.promoting import as_found
+from kafka_fuzz.writing.asking import batch_of, data_of
 from kafka_fuzz.writing.judging import mutant_of, outcome_of
+from kafka_fuzz.writing.simpler import simpler
 from kafka_fuzz.writing.values import VALUES, Writing, cells, draw, writing
 from kafka_records import Batch, Header, Record
 
@@ -93,6 +104,7 @@ def test_an_input_is_the_batch() -> None:
         assert from_wire(msgspec.json.decode(mutant_of(each).data, type=WireBatch)) == each.batch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", [0.5])
 def test_a_round(tmp_path: Path, cpu: float) -> None:
     """kafka-python writes what it should refuse; the finds are on the disk, the reference has none."""
@@ -103,6 +115,142 @@ def test_a_round(tmp_path: Path, cpu: float) -> None:
     assert {find.outcome.target for find in found} == {"kafka-python"}
     assert {find.asked for find in found} == {"encode"}
     assert all(msgspec.json.decode(input_of(tmp_path, find), type=WireBatch) for find in found)
+
+
+LARGE = Batch(
+    magic=2,
+    base_offset=40,
+    last_offset=42,
+    compression="gzip",
+    max_timestamp=9,
+    producer_id=7,
+    producer_epoch=1,
+    base_sequence=3,
+    transactional=True,
+    records=tuple(
+        Record(40 + at, 5 + 2 * at, b"key", b"value" * 9, (Header(b"a", b"1"), Header(b"h", None))) for at in range(3)
+    ),
+)
+
+
+def test_simpler_batches_lead_to_an_end() -> None:
+    """Step by step nothing is left of a batch, whichever step is taken; offsets and times stay those of the records."""
+    for pick in (0, -1):
+        batch, steps = LARGE, 0
+        while some := list(simpler(batch)):
+            batch, steps = some[pick], steps + 1
+            if batch.records:
+                assert batch.last_offset == batch.records[-1].offset
+                assert batch.max_timestamp == max(record.timestamp for record in batch.records)
+        assert (batch.records, batch.producer_id, batch.compression) == ((), -1, "none")
+        assert steps < 500
+
+
+# Loses a header whose value is null, if its record has a key.
+LOSER = """
+import sys
+from dataclasses import replace
+
+import kafka_records
+from kafka_conformance.protocol import Capability
+from kafka_conformance.serve import serve
+from kafka_corpus.wire import from_wire
+
+
+class Loser:
+    NAME, VERSION = "loser", "1"
+    DECODES = ENCODES = Capability(magics=[2], compressions=["none", "gzip"])
+
+    def decode(self, data):
+        return []
+
+    def encode(self, batch):
+        batch = from_wire(batch)
+        kept = [
+            record._replace(headers=tuple(each for each in record.headers if record.key is None or each.value))
+            for record in batch.records
+        ]
+        return kafka_records.encode(replace(batch, records=tuple(kept)))
+
+
+serve(Loser(), sys.stdin.buffer, sys.stdout.buffer)
+"""
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign with one find, of a testee that loses headers, after triage."""
+    root = tmp_path_factory.mktemp("written")
+    script = root / "loser.py"
+    script.write_text(LOSER)
+    testee = f"process:{sys.executable} {script}"
+    asked = writing(LARGE, "headers", "null value")
+    lost = kafka_records.encode(
+        replace(LARGE, records=tuple(each._replace(headers=each.headers[:1]) for each in LARGE.records))
+    )
+    outcome = outcome_of(testee, asked, Encoded(lost))
+    FindStore(root, asked="encode").add(outcome, mutant_of(asked), version="1")
+    return root
+
+
+def test_a_batch_is_made_small(written: Path) -> None:
+    """What is left is one record with the header that gets lost and one that does not; the outcome is the same."""
+    (find,) = read_all(written)
+    with asking(find.outcome.target, asked="encode") as who:
+        done = who.reduced(input_of(written, find))
+        assert done.outcome is not None
+        assert done.outcome.bucket == find.outcome.bucket
+        (record,) = batch_of(done.data).records
+        assert record == Record(record.offset, 0, b"", None, (Header(b"", b"1"), Header(b"", None)))
+        assert (batch_of(done.data).compression, batch_of(done.data).producer_id) == ("none", -1)
+        with pytest.raises(NotShown):
+            who.reduced(data_of(BATCH))
+        with pytest.raises(NotShown):
+            who.reduced(b"no batch")
+
+
+@pytest.mark.slow
+def test_minimise_triage_and_promote(written: Path, tmp_path: Path) -> None:
+    """A find of writing goes the way of all finds: made small, drafted, a case that asks to write the same batch."""
+    (find,) = read_all(written)
+    out = tmp_path / "minimal.json"
+    done = run("minimise", name_of(find.key), "--dir", written, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert len(batch_of(out.read_bytes()).records) == 1
+    assert run("minimise", out, "--target", find.outcome.target, "--out", tmp_path / "again.json").exit_code == 0
+    assert run("triage", "--dir", written).exit_code == 1
+    (folded,) = read(written)
+    assert folded.data == out.read_bytes()
+    assert run("promote", folded.name, "--dir", written, "--cases", tmp_path / "cases", "--no-compile").exit_code == 0
+    (entry,) = found_cases.stored(tmp_path / "cases").values()
+    draft = entry.draft()
+    assert (draft.op, draft.input) == ("encode", batch_of(folded.data))
+    assert draft.expect.data == kafka_records.encode(batch_of(folded.data))
+    assert run("promote", folded.name, "--dir", written, "--cases", tmp_path / "cases", "--no-compile").exit_code == 2
+
+
+def test_what_must_be_refused_becomes_such_a_case() -> None:
+    """A batch that a writer has to refuse is a case that says so, by the rule; a compressed one is compared masked."""
+    batch = Batch(magic=2, base_offset=0, last_offset=0, transactional=True, records=BATCH.records)
+    outcome = Outcome("mine", "accepts_invalid", "writing", "PID-04", "flags")
+    find = folded_of(outcome, data_of(batch))
+    entry = as_found(find)
+    assert entry.draft().expect.verdict == "invalid"
+    assert entry.draft().expect.kinds
+    assert entry.rules[0] in entry.title
+    packed = as_found(folded_of(outcome, data_of(replace(BATCH, compression="gzip"))))
+    assert packed.draft().expect.compare == "masked"
+
+
+def folded_of(outcome: Outcome, data: bytes) -> Folded:
+    """A find of writing as triage leaves it."""
+    right = f"malformed {outcome.function}"
+    return Folded("0" * 16, outcome.key, {outcome.key: ""}, "new", outcome, data, len(data), right, 1, asked="encode")
+
+
+def run(*arguments: str | Path) -> Result:
+    """`kafkaproof fuzz` with these."""
+    return CliRunner().invoke(fuzz, [str(each) for each in arguments])
 
 
 FORGETFUL = """

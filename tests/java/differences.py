@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from kafka_conformance import written
+from kafka_conformance.judging import written
 from kafka_conformance.observation import Decoded, Encoded, Refused
 from kafka_corpus.case import Case, Compare, Expectation
 from kafka_corpus.wire import WireBatch, WireRecord, to_wire

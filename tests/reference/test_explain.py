@@ -106,6 +106,7 @@ def test_any_bytes_are_covered(data: bytes) -> None:
     check(data)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @given(st.data(), encoded().filter(bool))
 def test_mutated_logs_are_covered(data: st.DataObject, log: bytes) -> None:

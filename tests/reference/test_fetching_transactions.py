@@ -8,6 +8,7 @@ from types import MappingProxyType
 import pytest
 from tests.reference.conversion_cases import WHEN, v2
 
+from kafka_corpus.build import put, reseal
 from kafka_records import (
     AppendResult,
     BatchMetadata,
@@ -21,6 +22,7 @@ from kafka_records import (
     decode_control,
     end_transaction,
 )
+from kafka_records.broker.state import Verification
 
 WRITTEN = ProducerState(epoch=3, batches=(BatchMetadata(4, 99, 4, WHEN),), transaction_first_offset=95)
 LOG = LogState(log_end_offset=100, leader_epoch=6, producers=MappingProxyType({7: WRITTEN}))
@@ -54,6 +56,14 @@ def test_the_producer_afterwards() -> None:
 
     assert log.log_end_offset == 101
     assert log.producers[7] == replace(WRITTEN, transaction_first_offset=None, coordinator_epoch=9)
+
+
+def test_what_the_coordinator_was_asked_is_forgotten() -> None:
+    """With the marker goes the lowest sequence that came while nothing was open; other producers' stay."""
+    asked = Verification(epoch=3, lowest_sequence=0, bumps_epoch=False)
+    log = end(LOG.with_verification(7, asked).with_verification(8, asked)).log
+
+    assert log.verifying == {8: asked}
 
 
 def test_since_4_0_the_epoch_rises() -> None:
@@ -117,3 +127,17 @@ def test_an_unknown_release() -> None:
     """Is an error of the caller's."""
     with pytest.raises(RecordFormatError, match="no release"):
         end(release="9.9")
+
+
+@pytest.mark.parametrize(("release", "error_code", "rule"), [("4.4.0", 47, "PID-14"), ("4.0.2", 87, "HDR-12")])
+def test_an_older_epoch_is_fenced_before_its_records_are_looked_at(release: str, error_code: int, rule: str) -> None:
+    """Newer releases refuse a transactional batch of an older epoch at once; seen with a count that is wrong."""
+    wrong = put(v2(0, producer_id=7, producer_epoch=2, base_sequence=0, transactional=True), "record_count", 9)
+    log = replace(LOG, producing=Producing(transactional_id=True, in_transaction=True)).with_producer(
+        7, replace(WRITTEN, transaction_first_offset=None)
+    )
+    result = append(log, reseal(wrong), TopicConfig(), release=release, api_version=10, now_ms=WHEN)
+
+    assert (result.error_code, result.rule, result.whole_request) == (error_code, rule, False)
+    right = put(wrong, "producer_epoch", 3)
+    assert append(log, reseal(right), TopicConfig(), release=release, api_version=10, now_ms=WHEN).error_code == 87

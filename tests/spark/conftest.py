@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from kafka_corpus.pipeline.session import Settings, session
 from kafka_fuzz.campaign.plan import LOG
 from kafka_fuzz.pipeline.campaign import Campaign, campaign
 from kafka_fuzz.pipeline.generate import Generate, generate
+from kafka_fuzz.pipeline.space import grid
 
 TESTEES = (
     "direct:kafka_conformance.miniatures.crashes_on_a_tenth",
@@ -27,6 +29,9 @@ TESTEES = (
 # A short job is over before the second compiler has paid off.
 QUICK = (("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),)
 LONG = 900.0
+RECORDED = Path(__file__).parent.parent / "corpus" / "recorded_log.tar.gz"
+# The time that the recorded log is held against.
+AUDITED_MS = 1795276100000
 Opener = Callable[[], AbstractContextManager[Any]]
 
 
@@ -35,6 +40,16 @@ def opened() -> Iterator[Opener]:
     """Gives the one session to whoever wants to open one."""
     with session(Settings(master="local[2]", conf=QUICK)) as spark:
         yield lambda: nullcontext(spark)
+
+
+@pytest.fixture(scope="session")
+def closed() -> Opener:
+    """What must not be opened."""
+
+    def refuse() -> AbstractContextManager[Any]:
+        raise AssertionError("there is nothing to do, and a session was opened")
+
+    return refuse
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +77,8 @@ def same(tree: Callable[[Path], dict[str, bytes]]) -> Callable[[Path], dict[str,
 def generated(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Generate:
     """Generated cases: what was asked, and all of it is there."""
     out = tmp_path_factory.mktemp("generated") / "out"
-    asked = Generate(out=out, cases=12_000, seed=5, shard_rows=2_000, per_shape=1)
+    # More than one round through the grid, so that shapes come again.
+    asked = Generate(out=out, cases=len(grid()) * 9 // 8, seed=5, shard_rows=2_000, per_shape=1)
     generate(opened, asked)
     return asked
 
@@ -95,6 +111,34 @@ def fuzzed(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Campaign
         seed=9,
     )
     campaign(opened, asked)
+    return asked
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two partitions: a large one of many tasks that is clean but for its offsets, and a recorded one with damage."""
+    folder = tmp_path_factory.mktemp("logs")
+    with tarfile.open(RECORDED) as archive:
+        archive.extractall(folder, filter="data")
+    segment = folder / "orders-0" / f"{1269:020}.log"
+    data = bytearray(segment.read_bytes())
+    data[5000] ^= 1
+    segment.write_bytes(data)
+    whole = b"".join(path.read_bytes() for path in sorted((folder / "orders-0").glob("*.log")))
+    large = folder / "large-0"
+    large.mkdir()
+    (large / f"{0:020}.log").write_bytes(whole * 130)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def audited(opened: Opener, logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """An audit that nothing happened to."""
+    pytest.importorskip("numba")
+    from kafka_conformance.audit.job import Audit, audit
+
+    asked = Audit(path=str(logs), out=tmp_path_factory.mktemp("audited") / "out", now_ms=AUDITED_MS, split=1 << 20)
+    audit(opened, asked)
     return asked
 
 

@@ -1,10 +1,10 @@
 """`pipeline campaign` on Spark: rounds of shards, merged corpora, a campaign's folder; whatever happens in between."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_corpus.pipeline.manifest import OtherRun
 from kafka_corpus.pipeline.running import NotDone
 from kafka_fuzz.campaign.plan import read_log, remembered
 from kafka_fuzz.campaign.store import Corpus
@@ -23,11 +22,9 @@ from kafka_fuzz.pipeline.commands.campaign import folded
 
 pytestmark = pytest.mark.spark
 
-LONG = 900.0
 CRASHING = "miniature:crashes-on-a-tenth"
 Opener = Callable[[], AbstractContextManager[Any]]
 Tree = Callable[[Path], dict[str, bytes]]
-Dying = Callable[[Path], AbstractContextManager[list[int]]]
 
 
 def rows_of(folder: Path, what: str) -> list[dict[str, Any]]:
@@ -118,19 +115,6 @@ def test_the_folder_is_that_of_a_campaign(fuzzed: Campaign, tmp_path: Path) -> N
     assert new > 5
 
 
-def test_a_whole_campaign_is_left_alone_and_another_refused(fuzzed: Campaign, same: Tree) -> None:
-    """The same again opens no session; other targets are refused; neither changes anything."""
-
-    def closed() -> AbstractContextManager[Any]:
-        raise AssertionError("there is nothing to do, and a session was opened")
-
-    before = same(fuzzed.out)
-    campaign(closed, fuzzed)
-    with pytest.raises(OtherRun, match="differs in executions"):
-        campaign(closed, replace(fuzzed, executions=201))
-    assert same(fuzzed.out) == before
-
-
 def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: Campaign, same: Tree) -> None:
     """What has gone bad is found by its hash, and only that shard is done again, to the same bytes."""
     before, log = same(fuzzed.out), list(read_log(fuzzed.out))
@@ -151,27 +135,28 @@ def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: Campaign, same:
     )
 
 
-def test_workers_die(opened: Opener, fuzzed: Campaign, tmp_path: Path, same: Tree, workers_die: Dying) -> None:
-    """A campaign whose workers are killed in the middle gives the bytes of one whose are not."""
-    asked = replace(fuzzed, out=tmp_path / "out")
-    with workers_die(asked.out) as killed:
-        campaign(opened, asked)
-
-    assert killed
-    assert same(asked.out) == same(fuzzed.out)
-
-
-def test_interrupted_and_run_again(
-    opened: Opener, fuzzed: Campaign, tmp_path: Path, same: Tree, stopped: Callable[..., None]
+def test_time_is_counted_and_what_was_earned_stays(
+    opened: Opener, closed: Opener, tmp_path: Path, tree: Tree, stopped: Callable[..., None]
 ) -> None:
-    """Ctrl-C ends a campaign with 130; the same again goes on where it was."""
-    asked = replace(fuzzed, out=tmp_path / "out")
-    options = {"--targets": "+".join(asked.targets), "--rounds": 2, "--shards": 2, "--executions": 200, "--seed": 9}
-    stopped(("campaign", *(str(part) for pair in options.items() for part in pair)), asked.out)
+    """Rounds of so many minutes, killed with the virtual machine behind the first shard, go on with the others."""
+    out, minutes, targets = tmp_path / "out", 0.05, ("reference", "kafka-python")
+    asked = Campaign(out=out, targets=targets, rounds=2, shards=1, executions=0, minutes=minutes, seed=9)
+    options = {"--targets": "+".join(targets), "--rounds": 2, "--shards": 1, "--minutes": minutes, "--seed": 9}
+    stopped(("campaign", *(str(part) for pair in options.items() for part in pair)), out, signal.SIGKILL)
+    earned = {path: data for path, data in tree(out).items() if path.startswith("receipts/")}
+    assert earned
 
     campaign(opened, asked)
-    assert same(asked.out) == same(fuzzed.out)
-    assert msgspec.json.decode((asked.out / "manifest.json").read_bytes())["plan"] == asked.plan()
+
+    said = msgspec.json.decode((out / "manifest.json").read_bytes())
+    files = {file["path"]: file for file in said["files"]}
+    for receipt in earned.values():
+        assert all(files[file["path"]] == file for file in msgspec.json.decode(receipt)["files"])
+    lines = list(read_log(out))
+    assert {(line.target, line.number) for line in lines} == {(name, at) for name in targets for at in range(2)}
+    assert all(line.executions > 0 and line.cpu_seconds >= minutes * 60 / 2 for line in lines)
+    assert said["counts"]["executions"] == sum(line.executions for line in lines)
+    campaign(closed, asked)
 
 
 def test_a_testee_that_does_not_start_ends_the_campaign(opened: Opener, tmp_path: Path) -> None:

@@ -1,39 +1,33 @@
 """`pipeline generate` on Spark: whatever happens in between, the bytes of an undisturbed run."""
 
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_corpus.pipeline.manifest import OtherRun
 from kafka_corpus.pipeline.needs import CannotRun
-from kafka_corpus.pipeline.running import NotDone
+from kafka_corpus.pipeline.running import NotDone, run
 from kafka_corpus.pipeline.session import Settings, session
+from kafka_corpus.pipeline.shards import Job
 from kafka_fuzz.cells import Cell
+from kafka_fuzz.pipeline.cases import INDEX
 from kafka_fuzz.pipeline.generate import Generate, check, generate
 from kafka_fuzz.pipeline.rows import COLUMNS, Rows
 from kafka_fuzz.pipeline.space import Space, grid
 
 pytestmark = pytest.mark.spark
 
-LONG = 900.0
 Opener = Callable[[], AbstractContextManager[Any]]
 Tree = Callable[[Path], dict[str, bytes]]
-Dying = Callable[[Path], AbstractContextManager[list[int]]]
-
-
-def closed() -> AbstractContextManager[Any]:
-    """What must not be opened."""
-    raise AssertionError("there is nothing to do, and a session was opened")
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
@@ -85,27 +79,6 @@ def test_coverage_counts_the_kept_cases(generated: Generate) -> None:
         assert covered[cell] == sum(index not in gone for index in range(number, generated.cases, len(grid())))
 
 
-def test_a_whole_output_is_left_alone_and_another_run_refused(generated: Generate, tree: Tree) -> None:
-    """The same again opens no session; another seed is refused; neither changes anything."""
-    before = tree(generated.out)
-
-    generate(closed, generated)
-    with pytest.raises(OtherRun, match="differs in seed"):
-        generate(closed, replace(generated, seed=6))
-
-    assert tree(generated.out) == before
-
-
-def test_workers_die(opened: Opener, generated: Generate, tmp_path: Path, tree: Tree, workers_die: Dying) -> None:
-    """Python workers that are killed in the middle cost nothing but time."""
-    out = tmp_path / "out"
-    with workers_die(out) as killed:
-        generate(opened, replace(generated, out=out))
-
-    assert killed
-    assert tree(out) == tree(generated.out)
-
-
 def test_bad_shards_are_told_and_made_again(opened: Opener, generated: Generate, tmp_path: Path, tree: Tree) -> None:
     """`--check` names a shard that has gone bad; the same run again mends it."""
     out = tmp_path / "out"
@@ -151,6 +124,17 @@ def test_a_full_disk(opened: Opener, generated: Generate, small_disk: Path, tree
     assert tree(out) == tree(generated.out)
 
 
+def test_what_a_shard_raises_is_one_line(opened: Opener, tmp_path: Path) -> None:
+    """What nobody foresaw in a worker ends the run with the last line of its traceback."""
+
+    def read(shard: int) -> Iterator[pa.RecordBatch]:
+        raise ValueError(f"shard {shard} is odd\nand more")
+
+    job = Job(name="odd", read=read, function=lambda batch: batch, schema=INDEX, out=tmp_path, folder="odd")
+    with opened() as spark, pytest.raises(CannotRun, match=r"^Spark gave up: and more$"):
+        run(spark, job, [1])
+
+
 def test_spark_that_does_not_start_is_one_line() -> None:
     """Another session than the one that is there, on a master that is none, is an error in one line."""
     program = "from kafka_corpus.pipeline.session import *\nwith session(Settings(master='nowhere')): pass"
@@ -160,21 +144,3 @@ def test_spark_that_does_not_start_is_one_line() -> None:
     assert "Spark does not start on nowhere" in done.stderr.rstrip().splitlines()[-1]
     assert Settings().master == "local[*]"
     assert callable(session)
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_stopped_and_run_again(
-    opened: Opener,
-    generated: Generate,
-    tmp_path: Path,
-    tree: Tree,
-    stopped: Callable[..., None],
-    how: signal.Signals,
-) -> None:
-    """A run that is killed, JVM and all, or interrupted, which ends it with 130, goes on where it was."""
-    out = tmp_path / "out"
-    stopped(("generate", "--cases", "12000", "--seed", "5", "--shard", "2000", "--per-shape", "1"), out, how)
-
-    assert not (out / "manifest.json").exists()
-    generate(opened, replace(generated, out=out))
-    assert tree(out) == tree(generated.out)

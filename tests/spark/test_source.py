@@ -61,6 +61,30 @@ def test_a_view_is_what_the_segments_hold(view: str, spark: Any, log: Path) -> N
     assert read == sorted(there, key=lambda row: (row["file"], str(row)))
 
 
+@pytest.mark.parametrize("view", ["records", "batches", "errors"])
+def test_the_quicker_way_gives_the_same_rows(view: Any, spark: Any, log: Path) -> None:
+    """A frame of `segments` has the columns and rows of the source."""
+    from kafka_corpus.pipeline.source import segments
+
+    loaded = spark.read.format("kafka-segments").options(view=view).load(str(log))
+    frame = segments(spark, str(log), view=view, split=12000)
+    assert frame.schema.simpleString() == loaded.schema.simpleString()
+    assert frame.rdd.getNumPartitions() > 2
+    assert rows_of(frame) == rows_of(loaded)
+
+
+def test_the_quicker_way_passes_over_batches(spark: Any, log: Path) -> None:
+    """Bounds leave whole batches out, and columns are those that are asked for."""
+    from kafka_corpus.columnar.wanted import Bounds
+    from kafka_corpus.pipeline.source import segments
+
+    frame = segments(spark, str(log), columns=["value", "offset"], bounds=Bounds(402, 405))
+    assert frame.columns == ["value", "offset"]
+    assert sorted(row.offset for row in frame.collect()) == list(range(400, 408))
+    with pytest.raises(ValueError, match="no column 'other'"):
+        segments(spark, str(log), columns=["other"])
+
+
 def test_columns_are_chosen(spark: Any, log: Path) -> None:
     """By an option or by a schema, in the order that is given."""
     reading = spark.read.format("kafka-segments")

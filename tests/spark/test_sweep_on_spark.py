@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ pytestmark = pytest.mark.spark
 
 Opener = Callable[[], AbstractContextManager[Any]]
 Tree = Callable[[Path], dict[str, bytes]]
-Dying = Callable[[Path], AbstractContextManager[list[int]]]
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
@@ -71,16 +69,6 @@ def test_a_bad_shard_is_asked_again(opened: Opener, swept: Sweep, tree: Tree) ->
     sweep(opened, swept)
 
     assert tree(swept.out) == before
-
-
-def test_workers_die(opened: Opener, swept: Sweep, tmp_path: Path, tree: Tree, workers_die: Dying) -> None:
-    """A sweep whose workers are killed in the middle gives the bytes of one whose are not."""
-    out = tmp_path / "out"
-    with workers_die(out) as killed:
-        sweep(opened, replace(swept, out=out))
-
-    assert killed
-    assert tree(out) == tree(swept.out)
 
 
 def test_a_testee_that_does_not_start_ends_the_sweep(opened: Opener, few: Generate, tmp_path: Path) -> None:

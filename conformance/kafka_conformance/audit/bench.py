@@ -14,10 +14,10 @@ Three figures a round, all on the same log of one partition, side by side:
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import multiprocessing
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from random import Random
@@ -34,6 +35,7 @@ from typing import Any, Final
 from kafka_conformance.broker import jars
 from kafka_conformance.broker.releases import NEWEST, find_release
 from kafka_conformance.decode_bench.shapes import DIFFERENT, SHAPES, Shape, batch_of
+from kafka_conformance.process.process_group import cpu_of, family
 from kafka_corpus.audit.stretch import judge
 from kafka_corpus.segments.splits import Stretch
 from kafka_records import encode
@@ -42,6 +44,8 @@ MIB: Final = 1 << 20
 SEGMENT: Final = 256 * MIB
 NOW_MS: Final = 1_700_003_600_000
 LOOK: Final = 0.1
+# prctl(2)
+PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 def write_log(folder: Path, shape: Shape, size: int) -> list[Path]:
@@ -67,40 +71,47 @@ def write_log(folder: Path, shape: Shape, size: int) -> list[Path]:
 
 
 class Spent:
-    """What a command took: seconds, CPU-seconds with its children, and the most memory at once, in MiB."""
+    """What a command took: seconds, CPU-seconds with all below it, and the most memory at once, in MiB.
+
+    Processor time is that of each process when it was last seen: Spark's workers leave theirs to nobody.
+    """
 
     def __init__(self, command: Sequence[str], ends: Sequence[int] = (0,)) -> None:
-        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        inherit()
+        self._before = frozenset(family(os.getpid()))
+        self._cpu: dict[int, float] = {}
         self.memory = 0.0
+        start, over = time.monotonic(), threading.Event()
+        watch = threading.Thread(target=self._watch, args=(over,))
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-            over = threading.Event()
-            watch = threading.Thread(target=self._watch, args=(process.pid, over))
             watch.start()
             said = process.communicate()[1]
-            over.set()
-            watch.join()
+        self.seconds = time.monotonic() - start
+        # Spark's virtual machine outlives the command by a moment.
+        while left := self._below():
+            for pid in left:
+                with suppress(ChildProcessError):  # a grandchild, which is left to us a little later
+                    os.waitpid(pid, 0)
+        over.set()
+        watch.join()
+        self.cpu = sum(self._cpu.values())
         if process.returncode not in ends:
             raise SystemExit(f"{command[0]} ended with {process.returncode}: {said.decode(errors='replace')[-500:]}")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.seconds = time.monotonic() - start
-        self.cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    def _watch(self, pid: int, over: threading.Event) -> None:
+    def _below(self) -> set[int]:
+        return set(family(os.getpid())) - self._before
+
+    def _watch(self, over: threading.Event) -> None:
         while not over.wait(LOOK):
-            self.memory = max(self.memory, sum(map(private_mib, family(pid))))
+            below = self._below()
+            self.memory = max(self.memory, sum(map(private_mib, below)))
+            self._cpu |= {pid: spent for pid in below if (spent := cpu_of(pid))}
 
 
-def family(pid: int) -> list[int]:
-    """A process and all below it."""
-    found, todo = [], [pid]
-    while todo:
-        found.append(todo.pop())
-        try:
-            for task in Path(f"/proc/{found[-1]}/task").iterdir():
-                todo += map(int, (task / "children").read_text().split())
-        except OSError:
-            continue
-    return found
+def inherit() -> None:
+    """Have processes that their parents leave behind become ours, so that what they took is counted."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def private_mib(pid: int) -> float:

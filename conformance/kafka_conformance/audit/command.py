@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -57,22 +58,27 @@ def audit(
     Exit codes: 0 clean (notes aside), 1 errors or warnings, 2 usage, 3 could not be run, 130 interrupted.
     """
     with exits():
-        open_session = opener(master, conf, environment)
-        from kafka_conformance.audit import job
-        from kafka_corpus.segments.files import CannotRead, find, local_path
+        open_spark = opener(master, conf, environment, sql=False)
+        from kafka_corpus.pipeline.manifest import MANIFEST
+        from kafka_corpus.pipeline.session import at_once
+        from kafka_corpus.segments.listing import CannotRead, find, local_path
 
         clock = now if now is not None else int(time.time() * 1000)
         here = local_path(path)
         if here is None:
             raise click.UsageError("audit takes a path of this machine, or of a mount that all executors share")
         place = here.absolute().as_posix()
-        asked = job.Audit(path=place, out=out.resolve(), now_ms=clock, split=split * MIB, contiguous=contiguous)
-        if now is None:
-            asked = job.as_before(asked)
         try:
             total = sum(segment.size for segment in find([place]))
-            with steps(split, -(-total // MIB), "MiB") as show:
-                report = job.audit(open_session, asked, show)
+            # A whole output needs no Spark.
+            with nullcontext(open_spark) if (out / MANIFEST).exists() else at_once(open_spark) as open_session:
+                from kafka_conformance.audit import job
+
+                asked = job.Audit(path=place, out=out.resolve(), now_ms=clock, split=split * MIB, contiguous=contiguous)
+                if now is None:
+                    asked = job.as_before(asked)
+                with steps(split, -(-total // MIB), "MiB") as show:
+                    report = job.audit(open_session, asked, show)
         except CannotRead as error:
             raise CannotRun(str(error)) from None
     if as_json:

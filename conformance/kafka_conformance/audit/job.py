@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kafka_conformance.audit.page import page
 from kafka_conformance.indented import indented
@@ -36,8 +35,8 @@ from kafka_corpus.pipeline.manifest import (
     unsound,
 )
 from kafka_corpus.pipeline.running import Show, run
-from kafka_corpus.pipeline.shards import FileReceipt, Job, hash_of, put, read_batches
-from kafka_corpus.segments.files import Segment, find
+from kafka_corpus.pipeline.shards import Job, put, put_table, read_batches, receipt_of
+from kafka_corpus.segments.listing import Segment, find
 from kafka_corpus.segments.splits import SPLIT, Stretch, packed, split
 
 FORMAT: Final = "kafkaproof audit"
@@ -177,11 +176,7 @@ def job_of(asked: Audit, tasks: Sequence[Sequence[Task]]) -> Job:
             summary = judge(task.stretch, task.size, last=task.last, now_ms=now_ms, contiguous=contiguous)
             yield pa.RecordBatch.from_arrays([pa.array([msgspec.msgpack.encode(summary)], pa.binary())], schema=SCHEMA)
 
-    return Job(name=AUDITED, read=read, function=_as_it_is, schema=SCHEMA, out=asked.out, folder=AUDITED)
-
-
-def _as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch
+    return Job(name=AUDITED, read=read, schema=SCHEMA, out=asked.out, folder=AUDITED)
 
 
 def reported(asked: Audit, shards: int) -> Report:
@@ -209,15 +204,10 @@ def _written(asked: Audit, segments: Sequence[Segment], report: Report) -> Repor
         FINDINGS: pa.Table.from_pylist(findings, FOUND),
         SEGMENTS: pa.Table.from_pylist([row for log in report.logs for row in _rows(log)], LISTED),
     }
-    files = []
-    for name, table in tables.items():
-        beside = asked.out / f"{name}.tmp"
-        pq.write_table(table, beside, compression="zstd")
-        beside.replace(asked.out / name)
-        files.append(_receipt(asked.out, name, table.num_rows))
+    files = [put_table(asked.out, name, table) for name, table in tables.items()]
     put(asked.out / REPORT, indented(report))
     put(asked.out / PAGE, page(report).encode())
-    files += [_receipt(asked.out, REPORT, len(report.logs)), _receipt(asked.out, PAGE, 1)]
+    files += [receipt_of(asked.out, REPORT, len(report.logs)), receipt_of(asked.out, PAGE, 1)]
     counts = {"logs": len(report.logs), "segments": len(segments), **report.severities}
     complete(asked.out, Manifest(format=FORMAT, plan=asked.plan(segments), counts=counts, files=files), (AUDITED,))
     return report
@@ -232,7 +222,3 @@ def _rows(log: LogReport) -> Iterator[dict[str, Any]]:
             **{name: segment.counts.numbers.get(name, 0) for name in _COUNTED},
             **{name: segment.findings.get(name, 0) for name in SEVERITIES},
         }
-
-
-def _receipt(out: Path, name: str, rows: int) -> FileReceipt:
-    return FileReceipt(name, rows, (out / name).stat().st_size, hash_of(out / name))

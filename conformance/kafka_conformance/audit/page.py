@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_conformance.audit.charts import bars, by_power, over_time, strip
 from kafka_conformance.hostile import printable
-from kafka_conformance.reporting.html import asset, policy_hash
+from kafka_conformance.reporting.html import asset, environment, policy_hash
 from kafka_corpus.audit.findings import KINDS, SEVERITIES, Finding
 from kafka_corpus.audit.joining import LogReport
 from kafka_records.rules import rule
@@ -30,20 +29,20 @@ FOUND_BY_DECODER: Final = "an entry that cannot be read"
 def page(report: Report) -> str:
     """The page."""
     style = asset("page.css") + files("kafka_conformance.audit").joinpath("assets", "audit.css").read_text("utf-8")
-    loader = PackageLoader("kafka_conformance.audit", "assets")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     worst = sorted(report.logs, key=lambda log: (SEVERITIES.index(log.worst()) if log.worst() else 9, log.path))
-    return environment.get_template("audit.html").render(
-        path=printable(report.path, 300),
-        now=_time(report.now_ms),
-        severities=report.severities,
-        totals=_totals(report),
-        logs=[_log(log, number) for number, log in enumerate(worst[:MOST_LOGS])],
-        more=len(worst) - MOST_LOGS,
-        style=Markup(style),  # our own files
-        style_hash=policy_hash(style),
+    return (
+        environment("kafka_conformance.audit")
+        .get_template("audit.html")
+        .render(
+            path=printable(report.path, 300),
+            now=_time(report.now_ms),
+            severities=report.severities,
+            totals=_totals(report),
+            logs=[_log(log, number) for number, log in enumerate(worst[:MOST_LOGS])],
+            more=len(worst) - MOST_LOGS,
+            style=Markup(style),  # our own files
+            style_hash=policy_hash(style),
+        )
     )
 
 

@@ -1,9 +1,13 @@
-"""How fast `kafka-segments` brings rows into Spark, beside aiokafka in its place, and Spark's own Parquet.
+"""How fast segments come into Spark as rows, beside aiokafka in the source's place, and Spark's own Parquet.
 
     python -m kafka_conformance.audit.source_bench [--mib N] [--rounds N] [--json]
 
 The same rows (offset, timestamp, key, value) in one session, each into Spark's `noop` sink, in turns: rows a second on
 the clock, and a CPU-second of the driver with all below it.  Ratios are of each round, and their median counts.
+
+- kafka-segments: the data source; segments: the same by a function over Arrow (`source.segments`);
+- parquet: uncompressed, values as they are: the log repeats forty batches, so a dictionary would hold nearly all of
+  it, as it does not with a log whose values differ; "parquet, dictionary" is what Spark makes of the repetition.
 """
 
 from __future__ import annotations
@@ -15,33 +19,23 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from kafka_conformance.audit.bench import MIB, family, write_log
+from kafka_conformance.audit.bench import MIB, write_log
 from kafka_conformance.decode_bench.shapes import SHAPES
+from kafka_conformance.process.process_group import cpu_seconds
 from kafka_corpus.pipeline.peer import Peer
 from kafka_corpus.pipeline.session import Settings, session
-from kafka_corpus.pipeline.source import NAME, register
+from kafka_corpus.pipeline.source import NAME, register, segments
 
 # Where workers find the function, whatever this module is called when it is run.
 READERS: Final = "kafka_conformance.audit.source_bench"
-COLUMNS: Final = "offset,timestamp,key,value"
-TICKS: Final = os.sysconf("SC_CLK_TCK")
+COLUMNS: Final = ("offset", "timestamp", "key", "value")
+OURS: Final = ("kafka-segments", "segments")
 PARTITIONS: Final = 4
-
-
-def cpu_seconds() -> float:
-    """Of this process and all below it that are there, the virtual machine and its workers."""
-    total = 0
-    for pid in family(os.getpid()):
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(int(field) for field in fields[11:15])
-    return total / TICKS
 
 
 def rows_of(paths: Sequence[str]) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
@@ -58,16 +52,23 @@ def rows_of(paths: Sequence[str]) -> Iterator[tuple[int, int, bytes | None, byte
 
 def measure(folder: Path, size: int, rounds: int) -> dict[str, Any]:
     """The figures: medians."""
-    log, parquet = folder / "bench-0", folder / "parquet"
+    log = folder / "bench-0"
     write_log(log, SHAPES["100-bytes"], size)
     with session(Settings(master=f"local[{min(2, os.cpu_count() or 1)}]")) as spark:
         register(spark)
         spark.dataSource.register(Peer)
         peer = spark.read.format(Peer.name()).option("reader", f"{READERS}:rows_of").load(str(log))
         split = -(-size // PARTITIONS)
-        ours = spark.read.format(NAME).options(columns=COLUMNS, split=split).load(str(log))
-        ours.write.option("compression", "uncompressed").parquet(str(parquet))
-        frames = {"kafka-segments": ours, "aiokafka": peer, "parquet": spark.read.parquet(str(parquet))}
+        ours = spark.read.format(NAME).options(columns=",".join(COLUMNS), split=split).load(str(log))
+        frames = {
+            "kafka-segments": ours,
+            "segments": segments(spark, str(log), columns=COLUMNS, split=split),
+            "aiokafka": peer,
+        }
+        for name, dictionary in (("parquet", "false"), ("parquet, dictionary", "true")):
+            written = ours.write.option("compression", "uncompressed").option("parquet.enable.dictionary", dictionary)
+            written.parquet(str(folder / name))
+            frames[name] = spark.read.parquet(str(folder / name))
         rows = {name: frame.count() for name, frame in frames.items()}
         assert len(set(rows.values())) == 1, rows
         seconds: dict[str, list[float]] = {name: [] for name in frames}
@@ -84,10 +85,10 @@ def measure(folder: Path, size: int, rounds: int) -> dict[str, Any]:
     for name in frames:
         figures[f"{name} M rows/s"] = round(count / statistics.median(seconds[name]) / 1e6, 2)
         figures[f"{name} M rows/CPU-s"] = round(count / statistics.median(cpu[name]) / 1e6, 2)
-    for name in ("aiokafka", "parquet"):
+    for own, name in product(OURS, [name for name in frames if name not in OURS]):
         for what, spent in (("", seconds), (", CPU", cpu)):
-            ratios = (its / mine for its, mine in zip(spent[name], spent["kafka-segments"], strict=True))
-            figures[f"x {name}{what}"] = round(statistics.median(ratios), 2)
+            ratios = (its / mine for its, mine in zip(spent[name], spent[own], strict=True))
+            figures[f"{own} x {name}{what}"] = round(statistics.median(ratios), 2)
     return figures
 
 

@@ -64,7 +64,7 @@ def _show(listed: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from kafka_conformance import render
+    from kafka_conformance.reporting import terminal
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("release", "metadata", "stores", "jars", "java"):
@@ -74,7 +74,7 @@ def _show(listed: list[dict[str, Any]]) -> None:
         stores = ", ".join(f"v{magic}" for magic in each["magics"])
         kept = "cached" if each["jars_cached"] else "to be fetched" if each["jars_locked"] else "not locked"
         table.add_row(each["release"], each["mode"], stores, kept, found)
-    render.console().print(table)
+    terminal.console().print(table)
 
 
 def _settings(_ctx: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

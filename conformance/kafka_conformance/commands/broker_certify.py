@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from kafka_conformance import deviations, render, report, results
+from kafka_conformance import deviations, report, results
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.external import ExternalBroker
 from kafka_conformance.broker.play import certifying
@@ -25,6 +25,7 @@ from kafka_conformance.commands.certify import (
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.commands.several import write_report
 from kafka_conformance.progress import progress
+from kafka_conformance.reporting import terminal
 from kafka_conformance.reporting.names import folder_name
 from kafka_conformance.selection import select
 from kafka_corpus.case import Case
@@ -90,7 +91,7 @@ def certify(
     if as_json:
         say_json(report.document(made))
     else:
-        render.show(made, render.console())
+        terminal.show(made, terminal.console())
     sys.exit(OK if made.agrees else DISAGREEMENTS)
 
 

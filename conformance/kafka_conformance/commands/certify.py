@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -133,4 +134,5 @@ def _cases(only: Sequence[str]) -> list[Case]:
         sys.exit(CANNOT_RUN)
     if not cases:
         raise click.UsageError(f"no case matches --only {' '.join(only)}; kafkaproof corpus list shows them")
+    gc.freeze()  # they are there to the end: nobody has to look through them for garbage again
     return cases

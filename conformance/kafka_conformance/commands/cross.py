@@ -13,7 +13,6 @@ from typing import Final, NoReturn
 
 import click
 
-from kafka_conformance import render
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.interface import Broker
 from kafka_conformance.broker.releases import NEWEST, find_release
@@ -27,6 +26,7 @@ from kafka_conformance.cross.matrix import document, matrix
 from kafka_conformance.cross.runner import READ, Run, Told, run
 from kafka_conformance.cross.wishes import wishes
 from kafka_conformance.hostile import printable
+from kafka_conformance.reporting import terminal
 from kafka_conformance.results import Unusable
 from kafka_conformance.runner import Interrupted
 from kafka_corpus.case import Case
@@ -121,7 +121,7 @@ def _finish(done: results.Results, path: Path, formats: Sequence[str], as_json: 
     if as_json:
         say_json(document(made, done))
     else:
-        show.show(made, render.console(), path)
+        show.show(made, terminal.console(), path)
     sys.exit(OK if made.agrees else DISAGREEMENTS)
 
 

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import click
 
-from kafka_conformance import deviations, render, report, results
+from kafka_conformance import deviations, report, results
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafka_conformance.connect import MIB, CannotRun, connect
 from kafka_conformance.hostile import printable
 from kafka_conformance.progress import progress_of
 from kafka_conformance.report import Report
+from kafka_conformance.reporting import terminal
 from kafka_conformance.reporting.names import folder_name
 from kafka_conformance.runner import Interrupted, Outcome, Progress, Run, Together
 from kafka_corpus.case import Case
@@ -190,7 +191,7 @@ def _write_draft(made: Report, settings: Settings) -> None:
 
 def write_report(made: Report, formats: Sequence[str], folder: Path) -> None:
     """Write what was asked for into *folder*."""
-    render.write_summary(made, folder / "summary.txt")
+    terminal.write_summary(made, folder / "summary.txt")
     if formats:
         # The page needs a template engine, a plain run does not.
         from kafka_conformance.reporting.output import write_formats
@@ -212,7 +213,7 @@ def _show(done: Sequence[Done], settings: Settings) -> None:
     made = [each.made for each in done if each.made]
     if len(made) <= MOST_TABLES:
         for each in made:
-            render.show(each, render.console())
+            terminal.show(each, terminal.console())
     if len(done) > 1 and made:
         not_run = {each.name: each.why for each in done if each.made is None}
-        render.show_together(made, not_run, settings.folder, render.console())
+        terminal.show_together(made, not_run, settings.folder, terminal.console())

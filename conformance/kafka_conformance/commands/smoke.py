@@ -9,10 +9,10 @@ import click
 import msgspec
 from rich.text import Text
 
-from kafka_conformance import render
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.connect import BadConnect, CannotRun, connect
+from kafka_conformance.reporting import terminal
 from kafka_conformance.smoke import Check, passed
 from kafka_conformance.smoke import smoke as run_checks
 
@@ -23,7 +23,7 @@ from kafka_conformance.smoke import smoke as run_checks
 def smoke(testee: str, as_json: bool) -> NoReturn:
     """Ask whether the adapter of TESTEE is sound, before its codec is judged."""
     checks: list[Check] = []
-    on = render.console()
+    on = terminal.console()
     try:
         connection = connect(testee)
         if not as_json:

@@ -61,9 +61,9 @@ def _show(listed: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from kafka_conformance import render
+    from kafka_conformance.reporting import terminal
 
-    on = render.console()
+    on = terminal.console()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("name", "version", "language", "runs here", "about"):
         table.add_column(heading, no_wrap=heading != "about")

@@ -19,8 +19,9 @@ from typing import Final
 MIB: Final = 1024 * 1024
 DEFAULT_MEMORY: Final = 1024 * MIB
 MIN_SECONDS: Final = 0.5
-# A JVM or Node reserves address space that it never uses.
+# A virtual machine reserves address space that it never uses, and Node less than a JVM.
 VIRTUAL_MACHINE_MEMORY: Final = 4096 * MIB
+NODE_MEMORY: Final = 2048 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

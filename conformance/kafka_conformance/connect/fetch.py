@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from pathlib import PurePath
 from typing import Final
 
-from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, CannotRun, Connection
+from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.connect.direct import import_path
-from kafka_conformance.connect.process import VIRTUAL_MACHINES, split
+from kafka_conformance.connect.process import memory_of, split
 from kafka_conformance.fetching.clients import CLIENT_PYTHONPATH
 
 # Clients wait a moment before they fetch again, and longer each time, before they give up and say so.
@@ -24,7 +23,7 @@ def fetch(command: str) -> Connection:
     if program is None:
         raise CannotRun(f"fetch:{command}: there is no program {argv[0]}", "is it built, and is the path right?")
     # The limit is handed down to the client.
-    memory = VIRTUAL_MACHINE_MEMORY if PurePath(argv[0]).name in VIRTUAL_MACHINES else DEFAULT_MEMORY
+    memory = memory_of(argv[0])
     own = (import_path(), (CLIENT_PYTHONPATH, os.environ.get("PYTHONPATH", "")))
     ours = (sys.executable, "-m", "kafka_conformance.fetching")
     return Connection(

@@ -14,12 +14,12 @@ import sys
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Final
 
-from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, Connection
+from kafka_conformance.connect import BadConnect, CannotRun, Connection
 from kafka_conformance.connect.direct import direct
-from kafka_conformance.connect.process import VIRTUAL_MACHINES
+from kafka_conformance.connect.process import memory_of
 from kafka_conformance.testees import built
 from kafka_conformance.testees.recipe import SOURCES_VARIABLE, Recipe, RecipeError, folder_of_sources, recipes
 
@@ -221,7 +221,5 @@ def _of_build(known: Known, recipe: Recipe) -> Connection:
         )
         return replace(connection, name=known.name, environment=environment)
     argv = built.command(recipe, folder)
-    virtual = PurePath(argv[0]).name in VIRTUAL_MACHINES
-    memory = VIRTUAL_MACHINE_MEMORY if virtual else DEFAULT_MEMORY
     environment = tuple((key, value.replace("{build}", str(folder))) for key, value in recipe.environment)
-    return Connection(name=known.name, argv=tuple(argv), environment=environment, memory=memory)
+    return Connection(name=known.name, argv=tuple(argv), environment=environment, memory=memory_of(argv[0]))

@@ -7,9 +7,24 @@ import shutil
 from pathlib import PurePath
 from typing import Final
 
-from kafka_conformance.connect import DEFAULT_MEMORY, VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, Connection
+from kafka_conformance.connect import (
+    DEFAULT_MEMORY,
+    NODE_MEMORY,
+    VIRTUAL_MACHINE_MEMORY,
+    BadConnect,
+    CannotRun,
+    Connection,
+)
 
-VIRTUAL_MACHINES: Final = frozenset({"java", "node", "nodejs", "bun", "deno", "dotnet"})
+_MEMORY: Final = {
+    **dict.fromkeys(("java", "bun", "deno", "dotnet"), VIRTUAL_MACHINE_MEMORY),
+    **dict.fromkeys(("node", "nodejs"), NODE_MEMORY),
+}
+
+
+def memory_of(program: str) -> int:
+    """The bytes of address space that *program*, a name or a path, is given."""
+    return _MEMORY.get(PurePath(program).name, DEFAULT_MEMORY)
 
 
 def split(command: str) -> tuple[str, ...]:
@@ -26,6 +41,4 @@ def process(command: str) -> Connection:
     program = shutil.which(argv[0])
     if program is None:
         raise CannotRun(f"process:{command}: there is no program {argv[0]}", "is it built, and is the path right?")
-    virtual = PurePath(argv[0]).name in VIRTUAL_MACHINES
-    memory = VIRTUAL_MACHINE_MEMORY if virtual else DEFAULT_MEMORY
-    return Connection(name=command, argv=(program, *argv[1:]), memory=memory)
+    return Connection(name=command, argv=(program, *argv[1:]), memory=memory_of(argv[0]))

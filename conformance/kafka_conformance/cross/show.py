@@ -13,7 +13,7 @@ from rich.text import Text
 from kafka_conformance.cross.matrix import WROTE, Cell, Matrix, faults
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import OUTCOMES, SEVERITIES
-from kafka_conformance.render import STYLES, trimmed
+from kafka_conformance.reporting.terminal import STYLES, trimmed
 from kafka_conformance.severity import SHORT
 
 MOST_FAULTS: Final = 25

@@ -15,11 +15,11 @@ from typing import Final, Literal
 
 import kafka_records
 from kafka_conformance.broker.wire.errors import error_name
-from kafka_conformance.compare import Difference
 from kafka_conformance.judge import judge, rank, verdict_on
+from kafka_conformance.judging.compare import Difference
+from kafka_conformance.judging.written import compared
 from kafka_conformance.observation import Decoded, Observation, Skipped
 from kafka_conformance.severity import SEVERITIES, Outcome
-from kafka_conformance.written import compared
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.scenario import StepAnswer
 from kafka_records import Batch, RecordFormatError

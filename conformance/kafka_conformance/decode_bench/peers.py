@@ -50,8 +50,8 @@ def columnar_checksum(data: bytes) -> Read:
             for name in ("offset", "timestamp"):
                 checksum += int(columns.numbers(name)[:rows].sum())
         for name, count in (("key", rows), ("value", rows), ("header_key", chunk.counts.headers)):
-            checksum += int(columns.arrays[name].view(np.int32)[::4][:count].sum(dtype=np.int64))
-        checksum += int(columns.arrays["header_value"].view(np.int32)[::4][: chunk.counts.headers].sum(dtype=np.int64))
+            checksum += int(columns.array(name).view(np.int32)[::4][:count].sum(dtype=np.int64))
+        checksum += int(columns.array("header_value").view(np.int32)[::4][: chunk.counts.headers].sum(dtype=np.int64))
     return Read(records, checksum & MASK)
 
 

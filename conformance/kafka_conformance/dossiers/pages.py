@@ -10,7 +10,7 @@ from kafka_conformance.dossiers import reach
 from kafka_conformance.dossiers.causes import steady
 from kafka_conformance.dossiers.grouping import Group
 from kafka_conformance.dossiers.reproduce import reproducer
-from kafka_conformance.explain_view import lines as explained_lines
+from kafka_conformance.explaining.view import lines as explained_lines
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import OUTCOMES
 from kafka_conformance.reporting.details import answer_text
@@ -44,6 +44,8 @@ _WHO: Final = {
     "writers": "**whoever writes with this library**",
     "unknown": "not measured",
 }
+# Only what is said loudly.
+_BRIEFLY: Final = {who: "**".join(text.split("**")[:2]) + "**" * ("**" in text) for who, text in _WHO.items()}
 
 
 def page(group: Group, state: str, *, whole: bool) -> str:
@@ -192,6 +194,11 @@ def _answers(group: Group) -> Iterator[str]:
         yield from _fenced(row for batch in expect.batches[:5] for row in _batch(batch))
     else:
         yield "Expected: the bytes above (compressed ones may differ, what they hold may not)."
+    if case.aborted is not None:
+        listed = ", ".join(f"producer {producer} from offset {first}" for producer, first in case.aborted) or "none"
+        seen = ", ".join(map(str, expect.committed)) or "none"
+        yield ""
+        yield f"The response names as aborted: {listed}. Under read_committed an application sees these offsets: {seen}."
     if expect.why:
         yield ""
         yield plain(expect.why)
@@ -299,7 +306,7 @@ def _summary(group: Group) -> str:
     if who == "some":
         return "**any producer can store some of the cases**, but not the smallest"
     releases = found.stored()
-    return f"{_WHO[who]}: {stretches(releases, found.answers)}" if releases else _WHO[who].partition(",")[0]
+    return f"{_WHO[who]}: {stretches(releases, found.answers)}" if releases else _BRIEFLY[who]
 
 
 def _wider(group: Group, found: reach.Reach) -> str:

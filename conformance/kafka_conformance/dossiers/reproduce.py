@@ -50,6 +50,8 @@ def reproducer(group: Group, case: Case | None = None) -> Reproducer | None:
     """The program for a case of *group*, the first if none is given; None if there is no text for its testee."""
     known = _index().get(group.testee.name)
     case = case or group.case
+    if case.aborted is not None:
+        return None  # the programs decode bytes, and this is about the response around them
     text = None if known is None else _text(known.get("texts", group.testee.name), case.op)
     if known is None or text is None:
         return None

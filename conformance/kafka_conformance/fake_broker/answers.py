@@ -6,7 +6,7 @@ that a version does not have are left out by the tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafka_conformance.broker.wire import tables
@@ -103,15 +103,15 @@ def list_offset(index: int, timestamp: int, latest: int) -> Message:
     }
 
 
-def fetched(index: int, end: int, records: bytes) -> Message:
-    """To Fetch, for one partition: all of it is stable, and nothing was aborted."""
+def fetched(index: int, end: int, records: bytes, aborted: Sequence[tuple[int, int]] = ()) -> Message:
+    """To Fetch, for one partition: all of it is stable; *aborted* has producer id and first offset of transactions."""
     return {
         "partition_index": index,
         "error_code": 0,
         "high_watermark": end,
         "last_stable_offset": end,
         "log_start_offset": 0,
-        "aborted_transactions": [],
+        "aborted_transactions": [{"producer_id": who, "first_offset": first} for who, first in aborted],
         "preferred_read_replica": -1,
         "records": records,
     }

@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,9 +74,9 @@ class FakeBroker:
         """What a client is given as `bootstrap.servers`."""
         return f"{HOST}:{self.port}"
 
-    def serve(self, topic: str, data: bytes, partition: int = 0) -> Tape:
-        """Put *data* on a partition, in place of what was there."""
-        tape = Tape(data)
+    def serve(self, topic: str, data: bytes, partition: int = 0, aborted: Sequence[tuple[int, int]] = ()) -> Tape:
+        """Put *data* on a partition, in place of what was there; what was *aborted* is named in every answer."""
+        tape = Tape(data, aborted)
         with self._change:
             self._tapes[topic, partition] = self._newest = tape
             self._changed()
@@ -240,7 +240,9 @@ class FakeBroker:
         index, offset = asked["partition"], asked["fetch_offset"]
         tape = self._tapes.get((topic, index))
         records = b"" if tape is None else tape.read(offset, magic)
-        return answers.fetched(index, offset if tape is None else tape.end_offset, records)
+        if tape is None:
+            return answers.fetched(index, offset, records)
+        return answers.fetched(index, tape.end_offset, records, tape.aborted)
 
 
 def _asked(body: Message) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ a note that the client does not get on: it would go on for ever.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kafka_records import Batch, Record, RecordFormatError, encode
@@ -33,13 +33,15 @@ class Tape:
     """The bytes of a case, and what was asked of them; used under the broker's lock.
 
     Attributes:
+        aborted: producer id and first offset of the transactions that the broker says were aborted.
         asked: the offsets that were asked for, in order, but for those behind the end record.
         position: the offset at which the client got the end record; None until it did.
         stalled: whether it got that only because it asked for one offset again and again.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> None:
         self.data = data
+        self.aborted = aborted
         self.asked: list[int] = []
         self.position: int | None = None
         self.stalled = False

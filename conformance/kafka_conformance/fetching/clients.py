@@ -18,10 +18,10 @@ from typing import IO, Final, NoReturn, Protocol
 
 from msgspec import UNSET
 
-from kafka_conformance.child import OUT_OF_MEMORY
 from kafka_conformance.fake_broker import END, FakeBroker, Tape
 from kafka_conformance.fetching.lines import is_end, parse
 from kafka_conformance.hostile import tail
+from kafka_conformance.process.child import OUT_OF_MEMORY
 from kafka_conformance.protocol import MAX_LINE, Answer, Refusal
 from kafka_corpus.wire import WireRecord
 

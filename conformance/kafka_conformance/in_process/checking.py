@@ -23,8 +23,8 @@ from kafka_conformance.in_process.codec import MAGICS, MEMORY, SECONDS, Codec, D
 from kafka_conformance.judge import Verdict, judge
 from kafka_conformance.observation import Skipped, summary
 from kafka_conformance.questions import beyond, is_heavy
-from kafka_conformance.render import alike
 from kafka_conformance.report import Report
+from kafka_conformance.reporting.terminal import alike
 from kafka_conformance.results import Header, Line
 from kafka_conformance.selection import select
 from kafka_corpus.case import Case, Op

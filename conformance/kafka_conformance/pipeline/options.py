@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 import click
@@ -33,8 +37,10 @@ def spark_options(command: Command) -> Command:
     return _MASTER(_CONF(_ENVIRONMENT(command)))
 
 
-def opener(master: str, conf: tuple[str, ...], environment: Path | None) -> Callable[[], Any]:
-    """What opens the session that the options ask for.
+def opener(
+    master: str, conf: tuple[str, ...], environment: Path | None, *, sql: bool = True
+) -> Callable[[], AbstractContextManager[Any]]:
+    """What opens the session that the options ask for, or Spark without *sql*.
 
     Raises:
         click.UsageError: a setting is none.
@@ -44,11 +50,11 @@ def opener(master: str, conf: tuple[str, ...], environment: Path | None) -> Call
     if wrong:
         raise click.UsageError(f"--conf takes KEY=VALUE, not {wrong[0]!r}")
     require()
-    from kafka_corpus.pipeline.session import Settings, session
+    from kafka_corpus.pipeline.session import Settings, session, tasks_only
 
     pairs = tuple((key, value) for key, _, value in (each.partition("=") for each in conf))
     settings = Settings(master=master, conf=pairs, environment=environment)
-    return lambda: session(settings)
+    return partial(session if sql else tasks_only, settings)
 
 
 @contextmanager
@@ -68,7 +74,8 @@ def steps(rows: int, total: int, unit: str = "cases") -> Iterator[Callable[[str]
 def exits() -> Iterator[None]:
     """Ends a command as all of ours end, with one line that says why."""
     try:
-        yield
+        with _interrupts():
+            yield
     except CannotRun as error:
         _end(str(error), CANNOT_RUN)
     except click.ClickException:
@@ -86,6 +93,31 @@ def exits() -> Iterator[None]:
         if isinstance(error, OSError):
             _end(f"{error.strerror or error}; what was done is kept, and the same command goes on", CANNOT_RUN)
         raise
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """What fails behind an interrupt fails because of it, whoever heard first; where they are Python's to handle."""
+    heard = False
+
+    def hear(_number: int, _frame: FrameType | None) -> None:
+        nonlocal heard
+        heard = True
+        raise KeyboardInterrupt
+
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield
+    except CannotRun:
+        if heard:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _end(text: str, code: int) -> None:

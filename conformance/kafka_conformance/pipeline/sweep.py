@@ -25,7 +25,7 @@ from kafka_corpus.pipeline.manifest import (
     unsound,
 )
 from kafka_corpus.pipeline.running import Show, run
-from kafka_corpus.pipeline.shards import FileReceipt, Job, Receipt, hash_of, read_batches
+from kafka_corpus.pipeline.shards import Job, Receipt, put_table, read_batches
 
 FORMAT: Final = "kafkaproof observations"
 INPUT: Final = "kafkaproof cases"
@@ -109,17 +109,12 @@ def job_of(asked: Sweep, given: Manifest, testee: str) -> Job:
     return Job(
         name=folder,
         read=read,
-        function=_as_it_is,
         schema=asking.SCHEMA,
         out=asked.out,
         folder=folder,
         count=_count,
         alike=("outcome", "field", "kind", "why"),
     )
-
-
-def _as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch
 
 
 def _count(batch: pa.RecordBatch) -> dict[str, int]:
@@ -132,7 +127,7 @@ def _compared(spark: Any, asked: Sweep, given: Manifest, receipts: Sequence[Rece
     tables.view(spark, "cases", asked.cases / "cases")
     vectors, clusters = tables.ask(spark, comparing.VECTORS), tables.ask(spark, comparing.CLUSTERS)
     files = [file for receipt in receipts for file in receipt.files]
-    files += [_written(asked.out, VECTORS, vectors), _written(asked.out, CLUSTERS, clusters)]
+    files += [put_table(asked.out, VECTORS, vectors), put_table(asked.out, CLUSTERS, clusters)]
     rows, names = vectors.to_pylist(), sorted(map(folder_of, asked.testees))
     counts = {
         "outcomes": comparing.outcomes(rows, names),
@@ -140,14 +135,6 @@ def _compared(spark: Any, asked: Sweep, given: Manifest, receipts: Sequence[Rece
         "clusters": clusters.num_rows,
     }
     return complete(asked.out, Manifest(format=FORMAT, plan=asked.plan(given), counts=counts, files=files))
-
-
-def _written(out: Path, name: str, table: pa.Table) -> FileReceipt:
-    beside = out / f"{name}.tmp"
-    pq.write_table(table.replace_schema_metadata(None), beside, compression="zstd")
-    receipt = FileReceipt(name, table.num_rows, beside.stat().st_size, hash_of(beside))
-    beside.replace(out / name)
-    return receipt
 
 
 def clusters_of(out: Path) -> list[dict[str, Any]]:

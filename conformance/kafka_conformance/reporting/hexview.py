@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kafka_conformance.explain_error import Mark, locate, where
-from kafka_conformance.explain_view import rows_of, summary
+from kafka_conformance.explaining.error import Mark, locate, where
+from kafka_conformance.explaining.view import rows_of, summary
 from kafka_conformance.hostile import printable
 from kafka_records import Explanation, explain
 from kafka_records.explain import Field, Part, Section
@@ -49,7 +49,7 @@ def _error_beyond(left_out: list[Row]) -> list[Row]:
 
 
 class _Walk:
-    """Goes through the parts of an explanation as `explain_view.Page` does."""
+    """Goes through the parts of an explanation as `explaining.view.Page` does."""
 
     def __init__(self, explanation: Explanation) -> None:
         self.explanation = explanation

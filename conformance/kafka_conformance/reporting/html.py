@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_conformance.hostile import printable
@@ -79,9 +79,9 @@ def page(collection: Collection, beside: Sequence[str] = ()) -> str:
     )  # fmt: skip
 
 
-def environment() -> Environment:
-    """Where templates are; everything that they are given is escaped."""
-    loader = PackageLoader("kafka_conformance.reporting", "assets")
+def environment(package: str = "kafka_conformance.reporting") -> Environment:
+    """Where the templates of *package* and the shared ones are; everything that they are given is escaped."""
+    loader = ChoiceLoader([PackageLoader(each, "assets") for each in (package, "kafka_conformance.reporting")])
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 

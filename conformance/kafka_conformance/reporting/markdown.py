@@ -12,9 +12,9 @@ from typing import Final
 
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import SEVERITIES
-from kafka_conformance.render import alike
 from kafka_conformance.reporting.baseline import Change, counts
 from kafka_conformance.reporting.collection import Collection, Entry
+from kafka_conformance.reporting.terminal import alike
 
 MOST_FINDINGS: Final = 15
 MOST_CHANGES: Final = 30

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_conformance import junit, report, results
+from kafka_conformance import report, results
 from kafka_conformance.hostile import printable
 from kafka_conformance.indented import indented
 from kafka_conformance.report import Report
-from kafka_conformance.reporting import badge, html, markdown, picture, sarif, statement
+from kafka_conformance.reporting import badge, html, junit, markdown, picture, sarif, statement
 from kafka_conformance.reporting.baseline import Change, counts
 from kafka_conformance.reporting.collection import NOT_RUN, Collection, Entry, collect
 

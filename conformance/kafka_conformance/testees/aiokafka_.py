@@ -9,17 +9,20 @@ confuses the two.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import aiokafka
+from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import TopicPartition
 from aiokafka.util import NO_EXTENSIONS
 from msgspec import UNSET
 
-from kafka_conformance.protocol import Capability
+from kafka_conformance.protocol import Aborted, Answer, Capability, Refusal
 from kafka_conformance.testee import CodecError, NotDone
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch
@@ -50,6 +53,19 @@ def decode(data: bytes) -> list[WireBatch]:
     except Exception as leak:
         raise CodecError(_leak_kind(leak), _told(leak), batches) from leak
     return batches
+
+
+def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
+    """What its fetcher makes of a fetch under read_committed."""
+    fetched = PartitionRecords(
+        TopicPartition("t", 0), MemoryRecords(data), list(aborted), 0, None, None, True, READ_COMMITTED
+    )
+    records: list[WireRecord] = []
+    try:
+        records.extend(map(_consumed, fetched))
+    except Exception as error:
+        return Answer(records=records, error=Refusal("malformed", _told(error)))
+    return Answer(records=records, next_offset=fetched.next_fetch_offset)
 
 
 def _batch(batch: Any) -> WireBatch:
@@ -111,6 +127,11 @@ def _record(record: Any) -> WireRecord:
         # Its header keys are text already: the bytes behind them are gone.
         headers=[(key.encode(), value) for key, value in record.headers],
     )
+
+
+def _consumed(record: Any) -> WireRecord:
+    headers = [(key.encode(), value) for key, value in record.headers]
+    return WireRecord(record.offset, record.timestamp, record.key, record.value, headers)
 
 
 def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:

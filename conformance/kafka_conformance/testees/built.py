@@ -108,7 +108,7 @@ def digest(recipe: Recipe) -> str:
         path = recipe.folder / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
-                digested.update(f"{file.relative_to(recipe.folder)}\0".encode() + file.read_bytes() + b"\0")
+                digested.update(f"{os.path.relpath(file, recipe.folder)}\0".encode() + file.read_bytes() + b"\0")
     return digested.hexdigest()[:12]
 
 
@@ -120,14 +120,19 @@ def _alone(built: Path) -> Iterator[None]:
         yield
 
 
-def _make(recipe: Recipe, built: Path, scratch: Path) -> None:
+def copy_sources(recipe: Recipe, folder: Path) -> None:
+    """Copy what *recipe* is built from to *folder*; what several testees share lies there with the rest."""
     for name in recipe.sources:
-        source, copy = recipe.folder / name, scratch / name
+        source, copy = recipe.folder / name, folder / (Path(name).name if name.startswith("../") else name)
         copy.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, copy)
         else:
             shutil.copyfile(source, copy)
+
+
+def _make(recipe: Recipe, built: Path, scratch: Path) -> None:
+    copy_sources(recipe, scratch)
     for each in recipe.build:
         _run(recipe, filled(each, build=built, version=recipe.version), scratch)
 

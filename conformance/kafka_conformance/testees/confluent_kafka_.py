@@ -15,6 +15,7 @@ that a broker offers, so there is a fake broker for each.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 import confluent_kafka
@@ -22,7 +23,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 from msgspec import UNSET
 
 from kafka_conformance.fake_broker import CATCHES, END, FakeBroker, Tape
-from kafka_conformance.protocol import Answer, Capability, Refusal
+from kafka_conformance.protocol import Aborted, Answer, Capability, Refusal
 from kafka_conformance.testee import CodecError, NotDone
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch, Kind
@@ -67,10 +68,10 @@ class Reader:
         self._consumer: Any = None
         self._used = 0
 
-    def read(self, data: bytes) -> Answer:
-        """What the consumer makes of *data*."""
+    def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> Answer:
+        """What the consumer makes of *data*, told what was *aborted*; it reads committed records by default."""
         partition = self._next_partition()
-        tape = self._broker.serve(TOPIC, data, partition)
+        tape = self._broker.serve(TOPIC, data, partition, aborted)
         self._consumer.assign([TopicPartition(TOPIC, partition, 0)])
         records: list[WireRecord] = []
         error = self._poll(records)
@@ -147,9 +148,14 @@ _reader: Reader | None = None
 
 def consume(data: bytes) -> Answer:
     """What a consumer delivers of *data*."""
+    return committed(data, ())
+
+
+def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
+    """What it delivers where some transactions were *aborted*."""
     global _reader  # noqa: PLW0603  # one for the process, started when it is first wanted
     _reader = _reader or Reader()
-    return _reader.read(data)
+    return _reader.read(data, aborted)
 
 
 class Writer:

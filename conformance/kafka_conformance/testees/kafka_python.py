@@ -8,15 +8,20 @@ batches to ask for: such batches are skipped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 import kafka
+from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
+from kafka.protocol.consumer import IsolationLevel
 from kafka.record import MemoryRecords
 from kafka.record.memory_records import MemoryRecordsBuilder
+from kafka.structs import TopicPartition
 from msgspec import UNSET
 
-from kafka_conformance.protocol import Capability
+from kafka_conformance.protocol import Aborted, Answer, Capability, Refusal
 from kafka_conformance.testee import CodecError, NotDone
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch
@@ -52,6 +57,25 @@ def decode(data: bytes) -> list[WireBatch]:
             raise MemoryError(LZ4_OUT_OF_MEMORY) from leak
         raise CodecError(_leak_kind(leak), _told(leak), batches) from leak
     return batches
+
+
+def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
+    """What its fetcher makes of a fetch under read_committed."""
+    listed = [SimpleNamespace(producer_id=producer, first_offset=first) for producer, first in aborted]
+    fetched = Fetcher.PartitionRecords(
+        0,
+        TopicPartition("t", 0),
+        MemoryRecords(data),
+        isolation_level=IsolationLevel.READ_COMMITTED,
+        aborted_transactions=listed,
+    )
+    records: list[WireRecord] = []
+    try:
+        while taken := fetched.take(1):
+            records += map(_consumed, taken)
+    except Exception as error:
+        return Answer(records=records, error=Refusal("malformed", _told(error)))
+    return Answer(records=records, next_offset=fetched.next_fetch_offset)
 
 
 def _batch(batch: Any) -> WireBatch:
@@ -105,6 +129,11 @@ def _record(record: Any) -> WireRecord:
         # Its header keys are text already: the bytes behind them are gone.
         headers=[(key.encode(), value) for key, value in record.headers],
     )
+
+
+def _consumed(record: Any) -> WireRecord:
+    headers = [(key.encode(), value) for key, value in record.headers]
+    return WireRecord(record.offset, record.timestamp, record.key, record.value, headers)
 
 
 def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:

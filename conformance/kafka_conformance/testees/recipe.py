@@ -41,7 +41,7 @@ class Recipe:
         language: the codec's.
         version: the release of the codec that is pinned.
         folder: where the sources lie.
-        sources: what is copied before the build, relative to *folder*.
+        sources: what is copied before the build, relative to *folder*; `../` before what testees share.
         programs: what has to be on the path.
         versioned: commands before those of *build*, for any other version.
         older: for versions below a bound, commands before those of *build*.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 import kafka_records
-from kafka_conformance.protocol import Answer, AppendRequest, Capability
+from kafka_conformance.protocol import Aborted, Answer, AppendRequest, Capability
 from kafka_conformance.testee import CodecError
-from kafka_corpus.wire import WireBatch, from_wire, to_wire
-from kafka_records import LogState, RecordFormatError, TopicConfig
+from kafka_corpus.wire import WireBatch, from_wire, to_wire, to_wire_record
+from kafka_records import LogState, RecordFormatError, TopicConfig, fetching
 
 NAME = "reference"
 try:
@@ -27,6 +28,15 @@ def decode(data: bytes) -> list[WireBatch]:
         return list(map(to_wire, kafka_records.decode(data)))
     except RecordFormatError as error:
         raise CodecError(error.kind, str(error), list(map(to_wire, error.batches))) from error
+
+
+def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
+    """What a read_committed consumer sees of *data*."""
+    try:
+        seen = fetching.consume(data, aborted=aborted)
+    except RecordFormatError as error:
+        raise CodecError(error.kind, str(error)) from error
+    return Answer(records=list(map(to_wire_record, seen.records)), next_offset=seen.next_offset)
 
 
 def encode(batch: WireBatch) -> bytes:

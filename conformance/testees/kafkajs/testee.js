@@ -36,6 +36,7 @@ const { version } = require('kafkajs/package.json')
 const Decoder = require('kafkajs/src/protocol/decoder')
 const decodeMessages = require('kafkajs/src/protocol/requests/fetch/v4/decodeMessages')
 const { Types, Codecs } = require('kafkajs/src/protocol/message/compression')
+const Batch = require('kafkajs/src/consumer/batch')
 const produce = require('kafkajs/src/protocol/requests/produce/v3/request')
 
 // --- compression --------------------------------------------------------------------------------
@@ -88,6 +89,7 @@ async function answer(line) {
     if (request.op === 'hello') return hello()
     if (request.op === 'encode') return { id, data: await encode(request.batch) }
     if (request.op !== 'decode') return { id, skipped: `kafkajs has no operation ${request.op}` }
+    if (request.aborted !== undefined) return { id, ...(await committed(request)) }
     if (request.many === undefined) return { id, ...(await decode(request.data)) }
     const many = []
     for (const data of request.many) many.push(await decode(data))
@@ -111,6 +113,7 @@ function hello() {
     encode: { magics: [2], compressions: writable },
     append: false,
     many: true,
+    committed: true,
   }
 }
 
@@ -118,13 +121,9 @@ function hello() {
 
 /** An error loses the batches before it too: `decodeMessages` throws. */
 async function decode(data) {
-  const records = Buffer.from(data, 'base64')
-  const field = Buffer.alloc(4 + records.length) // its size goes first in a fetch response
-  field.writeInt32BE(records.length)
-  records.copy(field, 4)
   batches.length = entries.length = 0
   try {
-    const messages = await decodeMessages(new Decoder(field))
+    const messages = await decodeMessages(inResponse(data))
     // An error that kafkajs-lz4 emits where nobody listens ends the process, and would end it over a later question.
     await new Promise(setImmediate)
     return { batches: batches.length ? batches.map(batch) : messageSet(new Set(messages)) }
@@ -132,6 +131,34 @@ async function decode(data) {
     endIfOutOfMemory(error)
     return { batches: [], error: describe(error) }
   }
+}
+
+/** What its consumer makes of a fetch from offset 0, which asks for committed records unless it is told otherwise. */
+async function committed({ data, aborted }) {
+  const transaction = ([producer, first]) => ({ producerId: String(producer), firstOffset: String(first) })
+  const partition = { partition: 0, highWatermark: '0', abortedTransactions: aborted.map(transaction) }
+  try {
+    const messages = await decodeMessages(inResponse(data))
+    const batch = new Batch('t', '0', { ...partition, messages })
+    // What `runner.js` does with nothing to process: it moves on, or asks for the same again.
+    const moves = !batch.isEmpty() || batch.isEmptyDueToFiltering()
+    return {
+      records: batch.messages.map(record),
+      next_offset: moves ? BigInt(batch.lastOffset()) + 1n : 0,
+      stalled: !moves,
+    }
+  } catch (error) {
+    return { records: [], error: describe(error) }
+  }
+}
+
+/** Its size goes first in a fetch response. */
+function inResponse(data) {
+  const records = Buffer.from(data, 'base64')
+  const field = Buffer.alloc(4 + records.length)
+  field.writeInt32BE(records.length)
+  records.copy(field, 4)
+  return new Decoder(field)
 }
 
 /** The codec, the magic and a delete horizon are not exposed in a batch; the magic is in its records. */

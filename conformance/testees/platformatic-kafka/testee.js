@@ -7,6 +7,7 @@ import readline from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import {
   compressionsAlgorithms,
+  Consumer,
   createRecordsBatch,
   IS_COMPRESSED,
   IS_CONTROL,
@@ -20,7 +21,11 @@ console.log = console.info = console.error // a library that prints must not spo
 
 const manifest = new URL('../package.json', import.meta.resolve('@platformatic/kafka'))
 const { version } = JSON.parse(readFileSync(fileURLToPath(manifest)))
+// Private to the package, which has no other way to give a consumer a fetch response.
+const { kGetApi, kMetadata, kPerformWithRetry } = await import(new URL('./dist/clients/base/base.js', manifest).href)
 const compressions = Object.keys(compressionsAlgorithms).filter(name => compressionsAlgorithms[name].available)
+
+const TOPIC = '00000000-0000-0000-0000-000000000001'
 
 const ofCodecs = new WeakSet() // errors that came out of a codec, and not out of what reads its output
 for (const algorithm of Object.values(compressionsAlgorithms)) {
@@ -39,7 +44,7 @@ for (const algorithm of Object.values(compressionsAlgorithms)) {
 
 class Skipped extends Error {}
 
-function answer(line) {
+async function answer(line) {
   let id = ''
   try {
     const request = parse(line)
@@ -47,6 +52,7 @@ function answer(line) {
     if (request.op === 'hello') return hello()
     if (request.op === 'encode') return { id, data: encode(request.batch) }
     if (request.op !== 'decode') return { id, skipped: `@platformatic/kafka has no operation ${request.op}` }
+    if (request.aborted !== undefined) return { id, ...(await committed(request)) }
     return request.many === undefined ? { id, ...decode(request.data) } : { id, many: request.many.map(decode) }
   } catch (error) {
     // A writer may say no to what it is given in any way.
@@ -68,6 +74,7 @@ function hello() {
     encode: able,
     append: false,
     many: true,
+    committed: true,
   }
 }
 
@@ -80,6 +87,31 @@ function decode(data) {
   } catch (error) {
     endIfOutOfMemory(error)
     return { batches: [], error: describe(error) }
+  }
+}
+
+/** A consumer that gets *response* to its next fetch, from a cluster of one broker. */
+function fetching(response) {
+  const consumer = new Consumer({ clientId: 'kafkaproof', groupId: 'kafkaproof', bootstrapBrokers: ['127.0.0.1:9'] })
+  consumer[kPerformWithRetry] = (_name, operation, callback) => operation(callback)
+  consumer[kMetadata] = (_options, callback) => callback(null, { brokers: new Map([[0, {}]]), topics: new Map() })
+  consumer[kGetApi] = (_name, callback) => callback(null, (...fetch) => fetch.at(-1)(null, response))
+  return consumer
+}
+
+/** `Consumer.fetch`, which reads committed records unless it is told otherwise, and then as `messages-stream.js` goes on. */
+async function committed({ data, aborted }) {
+  try {
+    const abortedTransactions = aborted.map(([id, first]) => ({ producerId: BigInt(id), firstOffset: BigInt(first) }))
+    const records = readRecordsBatches(Reader.from(Buffer.from(data, 'base64')))
+    const response = { responses: [{ topicId: TOPIC, partitions: [{ partitionIndex: 0, records, abortedTransactions }] }] }
+    const asked = { partition: 0, currentLeaderEpoch: -1, fetchOffset: 0n, lastFetchedEpoch: -1, partitionMaxBytes: 1 }
+    const connectionPool = { get: (_broker, callback) => callback(null, {}) }
+    const fetched = await fetching(response).fetch({ node: 0, topics: [{ topicId: TOPIC, partitions: [asked] }], connectionPool })
+    const batches = fetched.responses[0].partitions[0].records.filter(each => !(each.attributes & IS_CONTROL))
+    return { records: batches.flatMap(each => each.records.map(every => record(each, every))) }
+  } catch (error) {
+    return { records: [], error: describe(error) }
   }
 }
 
@@ -196,4 +228,4 @@ function json(value) {
 }
 
 for await (const line of readline.createInterface({ input: process.stdin, crlfDelay: Infinity }))
-  process.stdout.write(json(answer(line)) + '\n')
+  process.stdout.write(json(await answer(line)) + '\n')

@@ -50,6 +50,7 @@ fn main() -> io::Result<()> {
 fn answer(request: &Value) -> Value {
     let mut reply = match request["op"].as_str() {
         Some("hello") => return hello(),
+        Some("decode") if is_client() && request["aborted"].is_array() => committed(&request["data"]),
         Some("decode") => match request["many"].as_array() {
             Some(many) => json!({"many": many.iter().map(decode).collect::<Vec<_>>()}),
             None => decode(&request["data"]),
@@ -72,7 +73,7 @@ fn hello() -> Value {
         false => ("rskafka", able.clone()),
     };
     json!({"protocol": 1, "name": name, "version": VERSION, "language": "rust",
-           "runtime": "rust, release profile", "decode": able, "encode": writes, "append": false, "many": true})
+           "runtime": "rust, release profile", "decode": able, "encode": writes, "append": false, "many": true, "committed": is_client()})
 }
 
 /// Whether records are given as a `PartitionClient` gives them.
@@ -96,6 +97,20 @@ fn decode(data: &Value) -> Value {
             json!({"batches": [], "error": {"kind": kind, "message": message}})
         }
     }
+}
+
+/// What `PartitionClient::fetch_records` gives, which asks the broker for committed records: the list of aborted
+/// transactions in the answer is not looked at, and markers are left out, as in `extract_records`.
+fn committed(data: &Value) -> Value {
+    let mut answer = decode(data);
+    let batches = answer["batches"].take();
+    let data = batches.as_array().into_iter().flatten().filter(|batch| batch["control"] != json!(true));
+    let records: Vec<Value> = data.flat_map(|batch| batch["records"].as_array().cloned().unwrap_or_default()).collect();
+    let mut reply = json!({ "records": records });
+    if answer["error"].is_object() {
+        reply["error"] = answer["error"].take();
+    }
+    reply
 }
 
 /// The magic and a delete horizon are not exposed, nor is what a control record holds beside its type.

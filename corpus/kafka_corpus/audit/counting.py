@@ -61,10 +61,10 @@ def count(looked: Looked) -> Counts:
     columns = chunk.columns
 
     def lengths(name: str, number: int) -> int:
-        return int(columns.arrays[name].view(np.int32)[::4][:number].sum(dtype=np.int64))
+        return int(columns.array(name).view(np.int32)[::4][:number].sum(dtype=np.int64))
 
     def nulls(name: str) -> int:
-        bits = columns.arrays[name][: (rows + 7) // 8]
+        bits = columns.array(name)[: (rows + 7) // 8]
         return 8 * len(bits) - int(np.bitwise_count(bits).sum(dtype=np.int64))
 
     counts = Counts(

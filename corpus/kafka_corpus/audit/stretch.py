@@ -34,7 +34,8 @@ from kafka_corpus.columnar.headers import BASE_SEQUENCE, PRODUCER_EPOCH
 from kafka_corpus.columnar.jit import Numbers
 from kafka_corpus.columnar.scan import WINDOW, Reading, Source, scan_stretch
 from kafka_corpus.columnar.wanted import as_buffer
-from kafka_corpus.segments.files import Segment, opened, stretch_source
+from kafka_corpus.segments.files import opened, stretch_source
+from kafka_corpus.segments.listing import Segment
 from kafka_corpus.segments.splits import Stretch
 from kafka_records.control import TRANSACTION_MARKERS, decode_key, decode_value
 from kafka_records.errors import RecordFormatError

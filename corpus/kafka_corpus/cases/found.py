@@ -8,12 +8,13 @@ This module makes a case function of each file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from kafka_corpus.registry import Draft, case, invalid, valid
+from kafka_corpus.case import Compare
+from kafka_corpus.registry import Draft, case, invalid, refuses, valid, writes
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_records import Kind
 
@@ -26,12 +27,13 @@ class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     Attributes:
         title: what is right about it, one sentence.
         rules: ids in the rule catalogue.
-        hex: the bytes.
-        refused: the kinds of error that fit, best first; empty where it has to be read.
-        batches: what it holds; where it is refused, what lies before the error.
+        hex: the bytes; of what is asked to be written, those that are right.
+        refused: the kinds of error that fit, best first; empty where it has to be read, or written.
+        batches: what it holds; where it is refused, what lies before the error.  To be written: the one batch.
         found: who fell over it, and how: targets with their versions, and keys.
         refs: issues.
         since: the corpus version that brought it.
+        op: whether the bytes are to be read, or the batch is to be written.
     """
 
     title: str
@@ -42,11 +44,16 @@ class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     found: tuple[str, ...]
     refs: tuple[str, ...] = ()
     since: str = "1.0"
+    op: Literal["decode", "encode"] = "decode"
 
     def draft(self) -> Draft:
         """The case."""
         batches = tuple(map(from_wire, self.batches))
         data = bytes.fromhex(self.hex)
+        if self.op == "encode":
+            (batch,) = batches
+            compare: Compare = "exact" if batch.compression == "none" else "masked"
+            return refuses(batch, *self.refused) if self.refused else writes(batch, data, compare=compare)
         return invalid(data, *self.refused, before=batches) if self.refused else valid(data, *batches)
 
 

@@ -263,3 +263,26 @@ def marker_of_a_client_in_a_transaction() -> Draft:
         fails(data(0), OUT_OF_ORDER_SEQUENCE_NUMBER),
         fails(data(0), OUT_OF_ORDER_SEQUENCE_NUMBER),
     )
+
+
+@case("TXN-08", "TXN-05")
+def abort_after_a_marker_of_a_client() -> Draft:
+    """The real marker forgets what the transaction began with: the next one is not held to the sequence of the refused.
+
+    UnifiedLog#updateProducers drops what was verified with every marker that is written.
+    """
+    return scene(
+        *begun(),
+        fails(control(base_sequence=-1, epoch=0), INVALID_RECORD),
+        aborted(0),
+        added(),
+        writes(data(0, epoch=1), 1),
+    )
+
+
+@case("TXN-05", "PID-14", "HDR-12", each=CODECS)
+def broken_batch_of_the_transaction_before(codec: Compression) -> Draft:
+    """The coordinator fences an older epoch before its records are counted; a broker that asks nobody counts first."""
+    broken = reseal(put(data(1, 2, codec), "record_count", 9))
+    stale = fails(broken, INVALID_PRODUCER_EPOCH, epochs_back=1)
+    return scene(named(), writes(data(0)), committed(1), stale, writes(data(0, epoch=1), 2))

@@ -5,7 +5,7 @@ Kernels read what is plainly right.  Whatever is not, the reference is asked
 for, so errors are the reference's own, and only "fine" has to be known here.
 
     jit, memory        how kernels are made, and what they are made of
-    folding, checksum  CRC-32 and CRC-32C
+    folding, abreast, checksum    CRC-32 and CRC-32C
     fields, records, messages, entries    the formats, from the inside out
     inflate, frames    the codecs: gzip_frames, snappy_blocks, lz4_frames, zstd_frames
     headers, chunk     what comes out, as Arrow

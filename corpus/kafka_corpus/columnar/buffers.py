@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -15,6 +16,8 @@ from kafka_corpus.columnar.fields import VIEW
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 ALIGNMENT: Final = 64
+# Between columns: the rows of all would else lie at the same place of a page, and push one another out of the cache.
+APART: Final = 11 * ALIGNMENT
 KEPT: Final = 128 * 1024 * 1024  # bytes in a pool that nobody may be using
 
 
@@ -74,47 +77,80 @@ class Pool:
 POOL: Final = Pool()
 
 
+class Place(NamedTuple):
+    """Where a column lies in the memory of its chunk."""
+
+    start: int
+    end: int
+
+
+@lru_cache(maxsize=64)
+def places_of(room: Counts) -> dict[str, Place]:
+    """The places of all columns for so many rows, headers and batches; bitmaps follow one another."""
+    rows, headers, batches = room
+    sizes = {
+        "position": 8 * rows,
+        "offset": 8 * rows,
+        "timestamp": 8 * rows,
+        "key": VIEW * rows,
+        "value": VIEW * rows,
+        "header_end": 4 * (rows + 1),
+        "header_key": VIEW * headers,
+        "header_value": VIEW * headers,
+        "key_bits": (rows + 7) // 8,
+        "value_bits": (rows + 7) // 8,
+        "header_bits": (headers + 7) // 8,
+        "batch_position": 8 * batches,
+        "batch_row": 8 * batches,
+    }
+    starts = accumulate((size + -size % ALIGNMENT + APART for size in sizes.values()), initial=0)
+    return {name: Place(start, start + size) for (name, size), start in zip(sizes.items(), starts, strict=False)}
+
+
 class Columns:
-    """Memory for so many rows, so many headers of theirs, and so many batches."""
+    """Memory for so many rows, so many headers of theirs, and so many batches.
+
+    Making it runs with cold caches, so there is little to run: arrays are made when somebody wants one.
+    """
 
     def __init__(self, room: Counts, pool: Pool) -> None:
-        rows, headers, batches = self.room = room
-        sizes = {
-            "position": 8 * rows,
-            "offset": 8 * rows,
-            "timestamp": 8 * rows,
-            "key": VIEW * rows,
-            "key_bits": (rows + 7) // 8,
-            "value": VIEW * rows,
-            "value_bits": (rows + 7) // 8,
-            "header_end": 4 * (rows + 1),
-            "header_key": VIEW * headers,
-            "header_value": VIEW * headers,
-            "header_bits": (headers + 7) // 8,
-            "batch_position": 8 * batches,
-            "batch_row": 8 * batches,
-        }
-        ends = list(accumulate((size + -size % ALIGNMENT for size in sizes.values()), initial=0))
-        memory = pool.take(ends[-1] + ALIGNMENT)
+        self.room = room
+        self.places = places = places_of(room)
+        memory = pool.take(places["batch_row"].end + ALIGNMENT)
         address = int(memory.ctypes.data)
         skipped = -address % ALIGNMENT
-        self.arrays = {
-            name: memory[skipped + start : skipped + start + size]
-            for (name, size), start in zip(sizes.items(), ends, strict=False)
-        }
-        for name in ("key_bits", "value_bits", "header_bits"):
-            self.arrays[name][:] = 0xFF
-        self.arrays["header_end"][:4] = 0
-        addresses = {name: address + skipped + start for name, start in zip(sizes, ends, strict=False)}
-        self.out = Out(**addresses, rows=rows, headers=headers, batches=batches)
+        self.memory = memory[skipped:]
+        self.memory[places["key_bits"].start : places["header_bits"].end] = 0xFF
+        first = places["header_end"].start
+        self.memory[first : first + 4] = 0
+        addresses = {name: address + skipped + place.start for name, place in places.items()}
+        self.out = Out(rows=room.rows, headers=room.headers, batches=room.batches, **addresses)
+
+    @cached_property
+    def whole(self) -> pa.Buffer:
+        """All columns, as Arrow takes them."""
+        return pa.py_buffer(self.memory)
+
+    def array(self, name: str) -> Bytes:
+        """The bytes of a column, to read and to write."""
+        start, end = self.places[name]
+        return self.memory[start:end]
 
     def buffer(self, name: str) -> pa.Buffer:
         """A column as Arrow takes it."""
-        return pa.py_buffer(self.arrays[name])
+        start, end = self.places[name]
+        return self.whole.slice(start, end - start)
+
+    def bitmap(self, name: str, count: int) -> pa.Buffer | None:
+        """The first *count* bits, unless all are ones, as they are behind *count* anyway."""
+        start = self.places[name].start
+        size = (count + 7) // 8
+        used = self.memory[start : start + size]
+        return None if (used == 0xFF).all() else self.whole.slice(start, size)
 
     def numbers(self, name: str) -> Numbers:
         """A column of int64."""
-        return self.arrays[name].view(np.int64)
+        return self.array(name).view(np.int64)
 
 
 def bytes_of(buffer: pa.Buffer) -> memoryview:

@@ -10,15 +10,18 @@ from typing import Final
 
 import numpy as np
 
+from kafka_corpus.columnar.abreast import Crcs, four_crcs
 from kafka_corpus.columnar.folding import CRC32, CRC32C, crc_intrinsic, reflected
-from kafka_corpus.columnar.jit import Numbers, cpu_features, kernel, part
+from kafka_corpus.columnar.jit import Numbers, cpu_features, inlined_kernel, kernel, part
 from kafka_corpus.columnar.memory import load_u8, raw_u32
 
 _FEATURES: Final = cpu_features()
 NARROW: Final = "pclmul" in _FEATURES
 WIDE: Final = NARROW and {"vpclmulqdq", "avx512f", "avx512bw"} <= _FEATURES
 LANES: Final = 4 if WIDE else 1
-WIDTH: Final = 16 * LANES
+NARROWEST: Final = 16
+WIDTH: Final = NARROWEST * LANES
+LEAST: Final = 4  # bytes that the initial value takes
 
 
 def tables_of(polynomial: int) -> Numbers:
@@ -78,26 +81,57 @@ def plain_crc32(address: int, size: int, floor: int) -> int:
 
 
 if NARROW:
-    _narrow_32c, _wide_32c = crc_intrinsic(CRC32C, 1), crc_intrinsic(CRC32C, LANES)
+    _INSTRUCTION: Final = "sse4.2" in _FEATURES
+    _narrow_32c = crc_intrinsic(CRC32C, 1, instruction=_INSTRUCTION)
+    _wide_32c = crc_intrinsic(CRC32C, LANES, instruction=_INSTRUCTION)
     _narrow_32, _wide_32 = crc_intrinsic(CRC32, 1), crc_intrinsic(CRC32, LANES)
 
-    @kernel
+    @part
+    def short_crc32c(address: int, size: int, floor: int) -> int:
+        """CRC-32C of what little can be read in front of."""
+        if size >= LEAST and address - floor >= NARROWEST:
+            return _narrow_32c(address, size)
+        return by_tables(_TABLES_32C, address, size)
+
+    @part
+    def short_crc32(address: int, size: int, floor: int) -> int:
+        """CRC-32 of what little can be read in front of."""
+        if size >= LEAST and address - floor >= NARROWEST:
+            return _narrow_32(address, size)
+        return by_tables(_TABLES_32, address, size)
+
+    @inlined_kernel
     def crc32c(address: int, size: int, floor: int) -> int:
         """CRC-32C (CRC-01)."""
-        if size >= WIDTH and address - floor >= WIDTH:
+        if size >= LEAST and address - floor >= WIDTH:
             return _wide_32c(address, size)
-        if size >= 16 and address - floor >= 16:
-            return _narrow_32c(address, size)
-        return plain_crc32c(address, size, floor)
+        return short_crc32c(address, size, floor)
 
-    @kernel
+    @inlined_kernel
     def crc32(address: int, size: int, floor: int) -> int:
         """CRC-32 (LEG-04)."""
-        if size >= WIDTH and address - floor >= WIDTH:
+        if size >= LEAST and address - floor >= WIDTH:
             return _wide_32(address, size)
-        if size >= 16 and address - floor >= 16:
-            return _narrow_32(address, size)
-        return plain_crc32(address, size, floor)
+        return short_crc32(address, size, floor)
 
 else:
     crc32c, crc32 = plain_crc32c, plain_crc32
+
+
+if WIDE:
+    # `(address, size, address, size, …)`, four times; each as far from the start of its memory as `WIDTH`.
+    crc32_of_four = four_crcs(CRC32)
+
+else:
+
+    @part
+    def crc32_of_four(
+        one: int, one_size: int, two: int, two_size: int, three: int, three_size: int, four: int, four_size: int
+    ) -> Crcs:
+        """CRC-32 of four pieces, each as far from the start of its memory as `WIDTH`."""
+        return (
+            crc32(one, one_size, one - WIDTH),
+            crc32(two, two_size, two - WIDTH),
+            crc32(three, three_size, three - WIDTH),
+            crc32(four, four_size, four - WIDTH),
+        )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_corpus.columnar import headers
-from kafka_corpus.columnar.buffers import Bytes, Columns, Counts
+from kafka_corpus.columnar.buffers import Columns, Counts
 from kafka_corpus.columnar.entries import Source
 from kafka_corpus.columnar.fields import VIEW
 from kafka_corpus.columnar.jit import Numbers
@@ -112,7 +112,7 @@ class Chunk:
 
     def views(self, name: str, bits: str, count: int) -> pa.Array:
         """Byte strings, some of them null."""
-        valid = bitmap(self.columns.arrays[bits], count)
+        valid = self.columns.bitmap(bits, count)
         return pa.Array.from_buffers(BINARY, count, [valid, self.columns.buffer(name), *self.memory])
 
     def headers(self) -> pa.Array:
@@ -127,12 +127,6 @@ class Chunk:
 def plain(buffer: pa.Buffer, rows: int) -> pa.Array:
     """A column of int64 without nulls."""
     return pa.Array.from_buffers(pa.int64(), rows, [None, buffer])
-
-
-def bitmap(bits: Bytes, count: int) -> pa.Buffer | None:
-    """The bitmap, unless it is all ones, as it is behind *count* anyway."""
-    used = bits[: (count + 7) // 8]
-    return None if (used == 0xFF).all() else pa.py_buffer(used)
 
 
 def view_of(data: bytes, buffer: int, offset: int) -> bytes:

@@ -180,18 +180,18 @@ class Region:
                 self.put_bytes(columns, "header_value", "header_bits", headers, value)
                 headers += 1
             rows += 1
-            columns.arrays["header_end"].view(np.int32)[rows] = headers
+            columns.array("header_end").view(np.int32)[rows] = headers
         return Counts(rows, headers, batches + 1)
 
     def put_bytes(self, columns: Columns, name: str, bits: str, row: int, data: bytes | None) -> None:
         """A view in *row*; its bytes are copied to inflated memory."""
         if data is None:
-            columns.arrays[bits][row // 8] &= ~(1 << row % 8) & 0xFF
+            columns.array(bits)[row // 8] &= ~(1 << row % 8) & 0xFF
             view = bytes(VIEW)
         else:
             at, _, number, base = self.inflater.blocks.put(data)
             view = view_of(data, number, at - base)
-        columns.arrays[name][VIEW * row : VIEW * row + VIEW] = np.frombuffer(view, np.uint8)
+        columns.array(name)[VIEW * row : VIEW * row + VIEW] = np.frombuffer(view, np.uint8)
 
 
 def lacking_room(columns: Columns, counts: Counts, batch: Batch) -> int | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_corpus.columnar.batches import batch_in
 from kafka_corpus.columnar.buffers import POOL, Bytes, Numbers
 from kafka_corpus.columnar.chunk import BATCHES, BINARY
+from kafka_corpus.columnar.entry_fields import Flags, fill_fields, find_plain
 from kafka_corpus.columnar.fields import SLACK, VIEW
 from kafka_corpus.columnar.headers import (
     ATTRIBUTES,
@@ -33,13 +33,13 @@ from kafka_corpus.columnar.headers import (
     to_arrow,
 )
 from kafka_corpus.columnar.output import Strings, Table
+from kafka_corpus.columnar.sizes import RECORD_EXTRA, likely_bytes, most_bytes
 from kafka_corpus.columnar.writer import (
     ASK,
     DONE,
-    REFUSED,
+    FULL,
+    NO_ROOM,
     SIZE_V2,
-    find_latest,
-    most_bytes,
     write_entries,
     write_payload,
 )
@@ -59,23 +59,18 @@ from kafka_records.constants import (
     INT32_MAX,
     LOG_OVERHEAD,
     MAGIC_VALUE_V0,
-    MAGIC_VALUE_V1,
     MAGIC_VALUE_V2,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     Compression,
 )
 from kafka_records.layout import BATCH_V2
 from kafka_records.message import Message, encode_message
 
-Flags = npt.NDArray[np.bool_]
 # In front of what is written, for what checksums read there.
 FRONT: Final = 64
 # Memory is taken in such steps, so that it fits the next time.
 STEP: Final = 1024 * 1024
 APPEND, NO_TYPE = TIMESTAMP_TYPES.index("append"), TIMESTAMP_TYPES.index("none")
-ZSTD: Final = COMPRESSIONS.index("zstd")
 
 
 def write(records: pa.RecordBatch, batches: pa.RecordBatch) -> pa.Buffer:
@@ -107,31 +102,32 @@ def pack(
         ValueError: *count* is not above 0.
     """
     fields = fields_of_producer(records, count, magic, compression)
-    return Writer(records, fields, np.full(fields.shape[1], magic > MAGIC_VALUE_V0)).write()
+    return Writer(records, fields, np.full(len(fields), magic > MAGIC_VALUE_V0)).write()
 
 
 def in_batches(
     records: pa.RecordBatch, count: int, *, magic: int = MAGIC_VALUE_V2, compression: Compression = "none"
 ) -> pa.RecordBatch:
     """A batches table for *records*, *count* a batch, as a producer without an id would have made them."""
-    return to_arrow(fields_of_producer(records, count, magic, compression))
+    return to_arrow(fields_of_producer(records, count, magic, compression).T)
 
 
 def fields_of_producer(records: pa.RecordBatch, count: int, magic: int, compression: Compression) -> Numbers:
-    """What the headers of such batches hold, a row for each field."""
+    """What the headers of such batches hold, a row for each."""
     if count < 1:
         raise ValueError(f"batches of {count} records")
-    starts = np.arange(0, records.num_rows, count)
-    ends = np.minimum(starts + count, records.num_rows)
-    offsets, timestamps = numbers_of(records["offset"]), numbers_of(records["timestamp"])
-    fields = np.full((FIELDS, len(starts)), -1, np.int64)
-    fields[[POSITION, SIZE, CRC]] = 0
-    fields[MAGIC], fields[ATTRIBUTES], fields[RECORDS] = magic, COMPRESSIONS.index(compression), ends - starts
-    fields[BASE_OFFSET], fields[LAST_OFFSET] = offsets[starts], offsets[ends - 1]
-    fields[BASE_TIMESTAMP] = timestamps[starts]
-    if magic > MAGIC_VALUE_V0 and len(starts):
-        find_latest(timestamps, starts, ends, fields[MAX_TIMESTAMP])
+    alike = np.full(FIELDS, -1, np.int64)
+    alike[[POSITION, SIZE, CRC]] = 0
+    alike[MAGIC], alike[ATTRIBUTES] = magic, COMPRESSIONS.index(compression)
+    fields = rows_of_fields(-(-records.num_rows // count))
+    fill_fields(numbers_of(records["offset"]), numbers_of(records["timestamp"]), count, alike, fields)
     return fields
+
+
+def rows_of_fields(entries: int) -> Numbers:
+    """Memory for the fields of so many entries, with whatever is in it."""
+    size = 8 * FIELDS * entries
+    return POOL.take(size + -size % STEP)[:size].view(np.int64).reshape(entries, FIELDS)
 
 
 class Writer:
@@ -143,10 +139,22 @@ class Writer:
         self.records, self.batches = records, batches
         self.held: list[pa.Array | Numbers] = []
         self.table = self.table_of(records)
-        self.plain = plain_ones(fields, typed, numbers_of(records["offset"]))
-        self.fields = np.ascontiguousarray(fields.T)
-        size = FRONT + int(most_bytes(self.table, records.num_rows, len(self.plain))) + SLACK
+        self.fields = fields
+        self.plain = np.empty(len(fields), np.int64)
+        find_plain(fields, typed, numbers_of(records["offset"]), self.plain)
+        self.take(likely_bytes(self.table, records.num_rows, len(self.plain)))
+
+    def take(self, size: int) -> None:
+        """Memory for entries of so many bytes."""
+        size += FRONT + SLACK
         self.memory: Bytes = POOL.take(size + -size % STEP)
+        self.base = int(self.memory.ctypes.data)
+        self.at = self.base + FRONT
+        self.room = self.base + self.memory.size - SLACK - RECORD_EXTRA
+
+    def take_more(self, batch: int, row: int) -> None:
+        """Memory for all that is left, where it was less than was thought."""
+        self.take(most_bytes(self.table, row, self.records.num_rows, len(self.plain) - batch))
 
     def table_of(self, records: pa.RecordBatch) -> Table:
         """The addresses of the columns."""
@@ -177,38 +185,51 @@ class Writer:
 
     def write(self) -> pa.Buffer:
         """All of it."""
-        base = int(self.memory.ctypes.data)
-        begin = base + FRONT
         batch = row = 0
         parts: list[Any] = []
         while True:
-            why, batch, row, end = write_entries(self.table, self.address_of(0), self.plain, batch, row, begin, base)
-            if end > begin:
-                parts.append(self.memory[begin - base : end - base])
+            why, batch, row, part = self.write_on(batch, row)
+            if part.size:
+                parts.append(part)
             if why == DONE:
                 return pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))
-            made = None if why == ASK else self.packed(batch, row, end)
+            if why == FULL:
+                self.take_more(batch, row)
+                continue
+            made = None if why == ASK else self.packed(batch, row)
             parts.append(self.by_reference(batch, row) if made is None else made)
-            row, batch, begin = row + int(self.fields[batch, RECORDS]), batch + 1, end
+            row, batch = row + int(self.fields[batch, RECORDS]), batch + 1
+
+    def write_on(self, batch: int, row: int) -> tuple[int, int, int, Bytes]:
+        """What the kernel can write from here on: why it stopped, where, and the bytes."""
+        begin, first = self.at, self.address_of(0)
+        why, batch, row, self.at = write_entries(self.table, first, self.plain, batch, row, begin, self.base, self.room)
+        return why, batch, row, self.memory[begin - self.base : self.at - self.base]
 
     def address_of(self, batch: int) -> int:
         """Where the fields of a batch lie."""
         return int(self.fields.ctypes.data) + 8 * FIELDS * batch
 
-    def packed(self, batch: int, row: int, to: int) -> bytes | None:
+    def packed(self, batch: int, row: int) -> bytes | None:
         """A compressed entry; None if the reference has to be asked."""
-        base = int(self.memory.ctypes.data)
-        end = write_payload(self.table, self.address_of(batch), row, to, base)
-        if end == REFUSED:
+        end = self.payload_end(batch, row)
+        if end == NO_ROOM:
+            self.take_more(batch, row)
+            end = self.payload_end(batch, row)
+        if end < 0:
             return None
         fields: list[int] = self.fields[batch].tolist()
         codec = COMPRESSIONS[fields[ATTRIBUTES] & COMPRESSION_CODEC_MASK]
-        payload = compress(codec, self.memory[to - base : end - base].tobytes(), magic=fields[MAGIC])
+        payload = compress(codec, self.memory[self.at - self.base : end - self.base].tobytes(), magic=fields[MAGIC])
         if fields[MAGIC] == MAGIC_VALUE_V2:
             return None if len(payload) > INT32_MAX - SIZE_V2 else sealed(fields, payload)
         return encode_message(
             Message(fields[LAST_OFFSET], fields[MAGIC], fields[ATTRIBUTES], fields[MAX_TIMESTAMP], None, payload)
         )
+
+    def payload_end(self, batch: int, row: int) -> int:
+        """Where what is to be compressed ends, which starts where other entries ended; or why it was not written."""
+        return int(write_payload(self.table, self.address_of(batch), row, self.at, self.base, self.room))
 
     def by_reference(self, batch: int, row: int) -> bytes:
         """What the reference writes, if it does."""
@@ -258,7 +279,7 @@ def places_of(array: pa.Array, names: tuple[str, ...]) -> Numbers:
 
 
 def fields_of(batches: pa.RecordBatch, timestamps: Numbers, counts: Numbers) -> Numbers:
-    """What the headers of the entries are to hold, a row for each field."""
+    """What the headers of the entries are to hold, a row for each."""
     fields = np.zeros((FIELDS, len(counts)), np.int64)
     for name, number in NUMBERS.items():
         fields[number] = numbers_of(batches[name])
@@ -277,25 +298,4 @@ def fields_of(batches: pa.RecordBatch, timestamps: Numbers, counts: Numbers) -> 
         given = batches[name]
         base = np.where(numbers_of(given.is_valid()) != 0, numbers_of(given), base)
     fields[BASE_TIMESTAMP] = base
-    return fields
-
-
-def plain_ones(fields: Numbers, typed: Flags, offsets: Numbers) -> Numbers:
-    """Ones for entries whose fields are plainly right; of the others the reference says what they are."""
-    magic, counts, attributes = fields[MAGIC], fields[RECORDS], fields[ATTRIBUTES]
-    codec = attributes & COMPRESSION_CODEC_MASK
-    delta = fields[LAST_OFFSET] - fields[BASE_OFFSET]
-    no_producer = fields[PRODUCER_ID] == NO_PRODUCER_ID
-    # PID-04, TXN-16
-    state = (attributes & TRANSACTIONAL_FLAG_MASK == 0) & no_producer
-    state |= ~no_producer & (fields[PRODUCER_EPOCH] != NO_PRODUCER_EPOCH) & (fields[BASE_SEQUENCE] >= 0)
-    modern = typed & (counts > 0) & state & (np.abs(delta) <= INT32_MAX) & (fields[BASE_TIMESTAMP] >= NO_TIMESTAMP)
-    flags = TRANSACTIONAL_FLAG_MASK | CONTROL_FLAG_MASK | DELETE_HORIZON_FLAG_MASK
-    legacy = (attributes & flags == 0) & no_producer & (counts > 0) & (codec < ZSTD)
-    last = numbers_at(offsets, np.cumsum(counts) - 1)
-    # NST-09, NST-10
-    found = (fields[BASE_OFFSET] >= 0) & (fields[LAST_OFFSET] == last) & (last > 0)
-    legacy &= (magic == MAGIC_VALUE_V0) | (typed & ((codec == 0) | found))
-    legacy &= (magic <= MAGIC_VALUE_V1) & (magic >= MAGIC_VALUE_V0)
-    plain: Numbers = np.where(magic == MAGIC_VALUE_V2, modern, legacy).astype(np.int64)
-    return plain
+    return np.ascontiguousarray(fields.T)

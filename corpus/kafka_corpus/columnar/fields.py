@@ -11,8 +11,9 @@ from kafka_corpus.columnar.jit import inlined, part
 from kafka_corpus.columnar.memory import load_u8, prefetch, raw_u32, shift_right, store_8, store_64, store_short
 
 SLACK: Final = 64
-# Far enough for the next record; the processor itself sees that a log is read in order.
-AHEAD: Final = 1024
+# A page: the processor itself sees that a log is read in order, but not where in memory the next page is.
+AHEAD: Final = 4096
+FAR: Final = 24 * 1024  # more than this would push out of the first cache what is still to be read
 CACHE_LINE: Final = 64
 INLINE: Final = 12  # bytes that a view holds itself
 VIEW: Final = 16  # bytes of a view
@@ -81,11 +82,11 @@ def read_raw(at: int) -> tuple[int, int]:
 
 
 @inlined
-def fetch_ahead(at: int, stop: int) -> None:
-    """Have what lies `AHEAD` bytes behind these bytes fetched: a checksum is soon to run over it at full speed."""
-    prefetch(at + AHEAD)
-    line = at + AHEAD + CACHE_LINE
-    while line < stop + AHEAD:
+def fetch_ahead(at: int, stop: int, ahead: int) -> None:
+    """Have what lies *ahead* bytes behind these bytes fetched: a checksum is soon to run over it at full speed."""
+    prefetch(at + ahead)
+    line = at + ahead + CACHE_LINE
+    while line < stop + ahead:
         prefetch(line)
         line += CACHE_LINE
 

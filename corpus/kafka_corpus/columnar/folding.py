@@ -10,11 +10,15 @@ What does not fill a whole vector is taken at the start, not at the end: zeros
 in front change no remainder, so the vector that ends with the odd bytes is
 loaded from before them, and what lies there is masked out.  Up to 63 bytes (15
 in the narrow form) in front of the data are therefore read.
+
+Such a multiplication takes some processors as long as six other instructions,
+so short data are slow for what comes at the end; for CRC-32C an instruction
+takes the place of four multiplications there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from llvmlite import ir
@@ -55,13 +59,17 @@ def quotient(polynomial: int) -> int:
 
 
 class Folder:
-    """Emits the body of one function `(address, size) -> crc`; *lanes* of 128 bits make a vector."""
+    """Emits the body of one function; *lanes* of 128 bits make a vector.
 
-    def __init__(self, function: ir.Function, polynomial: int, lanes: int) -> None:
+    *instruction*: there is one for this polynomial, and it is to be used.
+    """
+
+    def __init__(self, function: ir.Function, polynomial: int, lanes: int, *, instruction: bool = False) -> None:
         self.module: ir.Module = function.module
         self.function = function
         self.polynomial = polynomial
         self.lanes = lanes
+        self.instruction = instruction
         self.width = 16 * lanes
         self.vector = ir.VectorType(I64, 2 * lanes)
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
@@ -70,27 +78,45 @@ class Folder:
         """The whole function."""
         builder = self.builder
         address, size = self.function.args
-        odd = builder.and_(size, ir.Constant(I64, self.width - 1))
-        state = self.first_vectors(address, odd)
-        at = builder.add(builder.add(address, odd), ir.Constant(I64, self.width))
-        end = builder.add(address, size)
-        state, at = self.by_streams(state, at, end)
-        (state,), _ = self.loop(at, end, 1, [state], lambda held, now: [self.fold_in(held[0], now, self.width)])
-        crc = self.reduce(self.gather(state))
+        state = self.state_of(address, size)
+        if self.instruction:
+            crc = self.by_instruction(state)
+        else:
+            crc = builder.extract_element(self.reduce(state), ir.Constant(I32, 0))
         builder.ret(builder.zext(builder.xor(crc, ir.Constant(I32, 0xFFFFFFFF)), I64))
 
-    def first_vectors(self, address: ir.Value, odd: ir.Value) -> ir.Value:
-        """The odd bytes and the first whole vector, with the initial value over the first four bytes."""
+    def state_of(self, address: ir.Value, size: ir.Value) -> ir.Value:
+        """All of the data in 128 bits that have the same remainder."""
+        return self.gather(self.vector_of(address, size))
+
+    def vector_of(self, address: ir.Value, size: ir.Value) -> ir.Value:
+        """All of the data in a vector that has the same remainder."""
+        builder, one = self.builder, ir.Constant(I64, 1)
+        odd = builder.add(builder.and_(builder.sub(size, one), ir.Constant(I64, self.width - 1)), one)
+        at, end = builder.add(address, odd), builder.add(address, size)
+        first, initial = self.first_vector(at, odd)
+        more = self.function.append_basic_block("more")
+        done = self.function.append_basic_block("done")
+        entry = builder.block
+        builder.cbranch(builder.icmp_signed("<", at, end), more, done)
+        builder.position_at_end(more)
+        state = builder.xor(self.fold_in(first, at, self.width), initial)
+        state, at = self.by_streams(state, builder.add(at, ir.Constant(I64, self.width)), end)
+        (state,), _ = self.loop(at, end, 1, [state], lambda held, now: [self.fold_in(held[0], now, self.width)])
+        behind = builder.block
+        builder.branch(done)
+        builder.position_at_end(done)
+        return self.either(first, entry, state, behind)
+
+    def first_vector(self, end: ir.Value, odd: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The *odd* bytes before *end* below the initial value, which is four bytes, and what the next takes of it."""
         builder, width = self.builder, self.width
         mask = self.constant_bytes("mask", bytes(width) + b"\xff" * width)
         initial = self.constant_bytes("initial", bytes(width) + b"\xff" * 4 + bytes(2 * width - 4))
-        start = builder.add(address, odd)
-        first = self.load(builder.sub(start, ir.Constant(I64, width)))
+        first = self.load(builder.sub(end, ir.Constant(I64, width)))
         first = builder.and_(first, self.load(builder.add(mask, odd)))
         first = builder.xor(first, self.load(builder.add(initial, odd)))
-        second_initial = self.load(builder.add(builder.add(initial, odd), ir.Constant(I64, width)))
-        second = builder.xor(self.load(start), second_initial)
-        return builder.xor(self.fold(first, width), second)
+        return first, self.load(builder.add(builder.add(initial, odd), ir.Constant(I64, width)))
 
     def by_streams(self, state: ir.Value, at: ir.Value, end: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Four vectors at a time while there are so many; then they are folded into one."""
@@ -155,11 +181,13 @@ class Folder:
 
     def multiply(self, state: ir.Value, constants: ir.Value) -> ir.Value:
         """Both halves of every lane with both constants, added."""
-        lanes = state.type.count // 2
-        name = "llvm.x86.pclmulqdq" + {1: "", 4: ".512"}[lanes]
-        function = self.declared(name, ir.FunctionType(state.type, [state.type, state.type, I8]))
-        call = self.builder.call
-        return self.builder.xor(call(function, [state, constants, LOW]), call(function, [state, constants, HIGH]))
+        return self.builder.xor(self.clmul(state, constants, LOW), self.clmul(state, constants, HIGH))
+
+    def clmul(self, one: ir.Value, other: ir.Value, halves: ir.Value) -> ir.Value:
+        """The instruction itself; of the products' two words in each lane, *halves* says of which words they are."""
+        name = "llvm.x86.pclmulqdq" + {1: "", 4: ".512"}[one.type.count // 2]
+        function = self.declared(name, ir.FunctionType(one.type, [one.type, one.type, I8]))
+        return self.builder.call(function, [one, other, halves])
 
     def constants(self, distances: list[int]) -> ir.Constant:
         """What moves each lane forward by so many bytes; a lane of distance 0 becomes 0."""
@@ -175,43 +203,55 @@ class Folder:
         if self.lanes == 1:
             return state
         builder = self.builder
+        last = ir.Constant(self.vector, [0] * (2 * self.lanes - 2) + [-1] * 2)
         moved = self.multiply(state, self.constants([16 * (self.lanes - 1 - lane) for lane in range(self.lanes)]))
-        parts = [self.lane(moved, lane) for lane in range(self.lanes - 1)]
-        total = self.lane(state, self.lanes - 1)
-        for part in parts:
-            total = builder.xor(total, part)
+        total = builder.xor(moved, builder.and_(state, last))
+        while total.type.count > PAIR.count:
+            half = total.type.count // 2
+            total = builder.xor(self.parts(total, range(half)), self.parts(total, range(half, 2 * half)))
         return total
 
-    def lane(self, state: ir.Value, number: int) -> ir.Value:
-        """One lane by itself."""
-        places = ir.Constant(ir.VectorType(I32, 2), [2 * number, 2 * number + 1])
-        return self.builder.shuffle_vector(state, ir.Constant(state.type, ir.Undefined), places)
+    def parts(self, vector: ir.Value, numbers: Iterable[int]) -> ir.Value:
+        """Some elements of a vector; those behind its end are zeros."""
+        places = [ir.Constant(I32, number) for number in numbers]
+        zeros = ir.Constant(vector.type, [0] * vector.type.count)
+        return self.builder.shuffle_vector(vector, zeros, ir.Constant(ir.VectorType(I32, len(places)), places))
+
+    def by_instruction(self, state: ir.Value) -> ir.Value:
+        """The remainder of 128 bits, by the instruction that processors have for CRC-32C."""
+        builder = self.builder
+        function = self.declared("llvm.x86.sse42.crc32.64.64", ir.FunctionType(I64, [I64, I64]))
+        crc = ir.Constant(I64, 0)
+        for half in (0, 1):
+            crc = builder.call(function, [crc, builder.extract_element(state, ir.Constant(I32, half))])
+        return builder.trunc(crc, I32)
 
     def reduce(self, state: ir.Value) -> ir.Value:
-        """The remainder of one lane: to 96 bits, to 64, then Barrett's reduction."""
+        """The remainder of each lane of 128 bits: to 96, to 64, then Barrett's reduction."""
         builder = self.builder
-        low = builder.extract_element(state, ir.Constant(I32, 0))
-        high = builder.extract_element(state, ir.Constant(I32, 1))
-        step, carry = self.product(low, power(96, self.polynomial))
-        low, high = builder.xor(high, step), carry
-        # 96 bits: the 64 in `low`, and the 32 that the product has above them.
-        word = builder.and_(low, ir.Constant(I64, 0xFFFFFFFF))
-        rest = builder.or_(builder.lshr(low, ir.Constant(I64, 32)), builder.shl(high, ir.Constant(I64, 32)))
-        step, _ = self.product(word, power(64, self.polynomial))
-        rest = builder.xor(rest, step)
-        word = builder.and_(rest, ir.Constant(I64, 0xFFFFFFFF))
-        estimate, _ = self.product(word, quotient(self.polynomial))
-        estimate = builder.and_(estimate, ir.Constant(I64, 0xFFFFFFFF))
-        step, _ = self.product(estimate, reflected(self.polynomial | 1 << 32, 33))
-        return builder.trunc(builder.lshr(builder.xor(rest, step), ir.Constant(I64, 32)), I32)
+        state = builder.xor(self.product(state, power(96, self.polynomial)), self.within_lanes(state, (1, None)))
+        # 96 bits: the 64 of the first word, and the 32 that the product has above them.
+        words = builder.bitcast(state, ir.VectorType(I32, 2 * state.type.count))
+        rest = builder.bitcast(self.within_lanes(words, (1, 2, None, None)), state.type)
+        rest = builder.xor(rest, self.product(self.low_half(state), power(64, self.polynomial)))
+        estimate = self.product(self.low_half(rest), quotient(self.polynomial))
+        product = self.product(self.low_half(estimate), reflected(self.polynomial | 1 << 32, 33))
+        words = builder.bitcast(builder.xor(rest, product), words.type)
+        return self.parts(words, range(1, words.type.count, 4))
 
-    def product(self, value: ir.Value, constant: int) -> tuple[ir.Value, ir.Value]:
-        """*value* times *constant* without carries: low and high half."""
-        builder = self.builder
-        function = self.declared("llvm.x86.pclmulqdq", ir.FunctionType(PAIR, [PAIR, PAIR, I8]))
-        vector = builder.insert_element(ir.Constant(PAIR, [0, 0]), value, ir.Constant(I32, 0))
-        result = builder.call(function, [vector, ir.Constant(PAIR, [constant, 0]), LOW])
-        return tuple(builder.extract_element(result, ir.Constant(I32, half)) for half in (0, 1))
+    def within_lanes(self, vector: ir.Value, places: tuple[int | None, ...]) -> ir.Value:
+        """The same elements of each lane, zeros for none."""
+        count, size = vector.type.count, len(places)
+        starts = range(0, count, size)
+        return self.parts(vector, [count if at is None else start + at for start in starts for at in places])
+
+    def low_half(self, state: ir.Value) -> ir.Value:
+        """The first 32 bits of each lane, and zeros."""
+        return self.builder.and_(state, ir.Constant(state.type, [0xFFFFFFFF, 0] * (state.type.count // 2)))
+
+    def product(self, state: ir.Value, constant: int) -> ir.Value:
+        """The first word of each lane times *constant* without carries."""
+        return self.clmul(state, ir.Constant(state.type, [constant, 0] * (state.type.count // 2)), LOW)
 
     def load(self, address: ir.Value) -> ir.Value:
         """The vector at *address*, which need not be aligned."""
@@ -219,10 +259,12 @@ class Folder:
 
     def constant_bytes(self, name: str, value: bytes) -> ir.Value:
         """The address of *value*, which lies in the module."""
-        kind = ir.ArrayType(I8, len(value))
-        there = ir.GlobalVariable(self.module, kind, f"{self.function.name}.{name}")
-        there.linkage, there.global_constant = "internal", True
-        there.initializer = ir.Constant(kind, bytearray(value))
+        kind, name = ir.ArrayType(I8, len(value)), f"{self.function.name}.{name}"
+        there = self.module.globals.get(name)
+        if there is None:
+            there = ir.GlobalVariable(self.module, kind, name)
+            there.linkage, there.global_constant = "internal", True
+            there.initializer = ir.Constant(kind, bytearray(value))
         return self.builder.ptrtoint(there, I64)
 
     def declared(self, name: str, kind: ir.FunctionType) -> ir.Function:
@@ -231,8 +273,8 @@ class Folder:
         return found if found is not None else ir.Function(self.module, kind, name)
 
 
-def crc_intrinsic(polynomial: int, lanes: int) -> Callable[[int, int], int]:
-    """An intrinsic `(address, size) -> crc` for at least 16 bytes a lane; see above for what is read before them."""
+def crc_intrinsic(polynomial: int, lanes: int, *, instruction: bool = False) -> Callable[[int, int], int]:
+    """An intrinsic `(address, size) -> crc` for at least 4 bytes; see above for what is read before them."""
 
     def crc(_typing: Any, _address: Any, _size: Any) -> Any:
         def emit(_context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
@@ -241,7 +283,8 @@ def crc_intrinsic(polynomial: int, lanes: int) -> Callable[[int, int], int]:
             if function is None:
                 function = ir.Function(builder.module, ir.FunctionType(I64, [I64, I64]), name)
                 function.linkage = "internal"
-                Folder(function, polynomial, lanes).emit()
+                function.attributes.add("alwaysinline")
+                Folder(function, polynomial, lanes, instruction=instruction).emit()
             return builder.call(function, args)
 
         return types.int64(types.int64, types.int64), emit

@@ -1,7 +1,7 @@
-"""Compressed entries made plain one after the other, by one kernel: LZ4, snappy and Zstandard.
+"""Compressed entries made plain one after the other, by one kernel.
 
-Functions of the LZ4 and Zstandard libraries are called by their addresses,
-which the packages `lz4` and `zstandard` do not promise to have.  Without them,
+Functions of ISA-L, LZ4 and Zstandard are called by their addresses, which the
+packages `isal`, `lz4` and `zstandard` do not promise to have.  Without them,
 and for frames that are unusual, others are asked (`inflate.py`).
 """
 
@@ -18,7 +18,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from kafka_corpus.columnar import lz4_frames, snappy_blocks, zstd_frames
+from kafka_corpus.columnar import gzip_frames, lz4_frames, snappy_blocks, zstd_frames
+from kafka_corpus.columnar.buffers import POOL
 from kafka_corpus.columnar.fields import SLACK
 from kafka_corpus.columnar.jit import Numbers, kernel, part
 from kafka_corpus.columnar.memory import Emit, load_u8
@@ -30,11 +31,16 @@ ODD: Final = -1  # not a frame that is read here
 
 
 class Libraries(NamedTuple):
-    """Addresses of `LZ4_decompress_safe` and `ZSTD_decompressDCtx`, 0 where there is none; the latter's context."""
+    """Addresses of functions, 0 where there is none, and of what they work on.
+
+    `LZ4_decompress_safe`; `ZSTD_decompressDCtx` and its context; `isal_inflate_stateless` and its state.
+    """
 
     lz4: int
     zstd: int
     context: int
+    isal: int
+    state: int
 
 
 class Block(NamedTuple):
@@ -66,7 +72,7 @@ def address(found: ctypes.CDLL | None, name: str) -> int:
 
 
 class Context:
-    """What Zstandard needs to decompress, used again for each frame; no two threads may use one."""
+    """What Zstandard and ISA-L need to decompress, used again for each frame; no two threads may use one."""
 
     def __init__(self) -> None:
         found = library("zstandard", "_cffi*.so")
@@ -78,7 +84,18 @@ class Context:
             self.address = create() or 0
         zstd = address(found, "ZSTD_decompressDCtx") if self.address else 0
         lz4 = address(library("lz4.block", "_block*.so"), "LZ4_decompress_safe")
-        self.libraries = Libraries(lz4, zstd, self.address)
+        self.state = POOL.take(gzip_frames.STATE_SIZE)
+        self.libraries = Libraries(lz4, zstd, self.address, self.isal(), int(self.state.ctypes.data))
+
+    def isal(self) -> int:
+        """The address of ISA-L's function, its state ready."""
+        found = library("isal", "igzip_lib*.so")
+        init: Any = getattr(found, "isal_inflate_init", None)
+        if init is None:
+            return 0
+        init.restype, init.argtypes = None, [ctypes.c_void_p]
+        init(int(self.state.ctypes.data))
+        return address(found, "isal_inflate_stateless")
 
     def __del__(self) -> None:
         if self.address:
@@ -111,31 +128,41 @@ def bound_of(libraries: Libraries, at: int, size: int, codec: int, check_header:
         return snappy_blocks.output_bound(at, size)
     if codec == ZSTD and libraries.zstd:
         return zstd_frames.output_bound(at, size) or ODD
+    if codec == GZIP and libraries.isal:
+        return gzip_frames.output_bound(at, size)
     return ODD
 
 
 @part
-def inflate_row(libraries: Libraries, at: int, size: int, codec: int, check_header: bool, to: int, bound: int) -> int:
-    """The output of a payload that gives at most *bound* bytes: its size, or `ODD`."""
+def inflate_row(
+    libraries: Libraries, at: int, size: int, codec: int, check_header: bool, to: int, bound: int, floor: int
+) -> int:
+    """The output of a payload that gives at most *bound* bytes: its size, or `ODD`; memory starts at *floor*."""
     if codec == LZ4:
         return lz4_frames.inflate_frame(libraries.lz4, at, size, check_header, to)
     if codec == SNAPPY:
         return snappy_blocks.inflate_stream(at, size, to)
+    if codec == GZIP:
+        return gzip_frames.inflate_member(libraries.isal, libraries.state, at, size, to, bound, floor)
     written = decompress_context(libraries.zstd, libraries.context, to, bound, at, size)
     return written if 0 <= written <= bound else ODD
 
 
 @kernel
 def inflate_frames(
-    libraries: Libraries, packed: Numbers, ready: Numbers, first: int, most: int, block: Block
+    libraries: Libraries, packed: Numbers, plain: Numbers, ready: Numbers, first: int, most: int, block: Block
 ) -> tuple[int, int, int]:
     """Payloads of *packed* from row *first* on, into a block of memory: the next row, and where output ends.
+
+    Of gzip members only those are taken that are *plain* (`gzip_frames.find_plain`).
 
     The first row that is not a usual frame ends it, and one that does not fit:
     then the third number says how much it may take, else that is 0.
     """
     to, row = block.to, first
-    while row < len(packed) and packed[row, 3] > GZIP and packed[row, 2] >= 0:
+    while row < len(packed) and packed[row, 2] >= 0:
+        if packed[row, 3] < GZIP or (packed[row, 3] == GZIP and not plain[row]):
+            break
         entry, at, size, codec = packed[row, 0], packed[row, 1], packed[row, 2], packed[row, 3]
         check_header = load_u8(entry + MAGIC_OFFSET) > MAGIC_VALUE_V0
         bound = bound_of(libraries, at, size, codec, check_header)
@@ -143,7 +170,7 @@ def inflate_frames(
             break
         if to + bound + SLACK > block.end:
             return row, to, bound
-        written = inflate_row(libraries, at, size, codec, check_header, to, bound)
+        written = inflate_row(libraries, at, size, codec, check_header, to, bound, block.base)
         if written == ODD:
             break
         ready[row, 0], ready[row, 1], ready[row, 2] = entry, to, written

@@ -1,18 +1,25 @@
-"""Which gzip members hold one deflate block whose codes are complete, for kernels (RFC 1951).
+"""gzip members into memory, for kernels, and which of them ISA-L may have (RFC 1951, RFC 1952).
 
 ISA-L is twice as fast as zlib, but takes code tables that zlib refuses.  So it
-is only given what both take: a single block, whose tables are looked at here.
+is only given what both take: a single block whose codes are complete, and its
+tables are looked at here.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
+from kafka_corpus.columnar.checksum import crc32
+from kafka_corpus.columnar.fields import SLACK
 from kafka_corpus.columnar.jit import Numbers, kernel, part
-from kafka_corpus.columnar.memory import load_u8, raw_i64
-from kafka_records.compression.gzip import HEADER
+from kafka_corpus.columnar.memory import Emit, load_u8, raw_i64, raw_u32, store_32, store_64
+from kafka_records.compression.gzip import DEFLATE, HEADER, MAGIC, TRAILER
 
 # In which order the lengths of the code for lengths come.
 ORDER: Final = np.array([16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15], np.int64)
@@ -20,7 +27,14 @@ TABLE: Final = 128  # a code for lengths has 7 bits at most
 LITERALS, DISTANCES = 286, 30
 WHOLE: Final = 1 << 15  # what the codes of a complete table add up to
 END_OF_BLOCK: Final = 256
-HEADER_SIZE = HEADER.size
+HEADER_SIZE, TRAILER_SIZE = HEADER.size, TRAILER.size
+USUAL_START = int.from_bytes(HEADER.pack(MAGIC, DEFLATE, 0, 0, 0, 0)[:4], "little")  # no flags
+# Deflate gives at most so many bytes for one.
+MOST_INFLATION: Final = 1032
+ODD: Final = -1  # not a member that is read here
+# `struct inflate_state` of ISA-L's igzip_lib.h is less than 90 KiB large, and begins with these.
+STATE_SIZE: Final = 256 * 1024
+NEXT_OUT, AVAIL_OUT, TOTAL_OUT, NEXT_IN, AVAIL_IN = 0, 8, 12, 16, 32
 
 
 @part
@@ -120,3 +134,42 @@ def find_plain(packed: Numbers, codec: int, plain: Numbers) -> None:
     for row in range(len(packed)):
         if packed[row, 3] == codec and packed[row, 2] > HEADER_SIZE:
             plain[row] = is_plain(packed[row, 1], packed[row, 2], table, lengths)
+
+
+def _inflate_stateless(_typing: Any, _function: Any, _state: Any) -> tuple[Any, Emit]:
+    """`isal_inflate_stateless(state)`: 0, or an error."""
+
+    def emit(_context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
+        # On every 64-bit machine an address is passed as such a number is.
+        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(64)])
+        return builder.sext(builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:]), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), emit
+
+
+inflate_stateless: Callable[[int, int], int] = cast(Any, intrinsic(_inflate_stateless))
+
+
+@part
+def output_bound(at: int, size: int) -> int:
+    """The size that the member at *at* claims, or `ODD` if it has extras, or is too small for that."""
+    if size < HEADER_SIZE + TRAILER_SIZE or raw_u32(at) != USUAL_START:
+        return ODD
+    claimed = raw_u32(at + size - 4)
+    return claimed if claimed <= MOST_INFLATION * size else ODD
+
+
+@part
+def inflate_member(function: int, state: int, at: int, size: int, to: int, claimed: int, floor: int) -> int:
+    """The output of a member that is plain, verified by its trailer (GZP-04): its size, or `ODD`.
+
+    Bytes in front of *to* may be read, from *floor* on.
+    """
+    store_64(state + NEXT_OUT, to)
+    store_32(state + AVAIL_OUT, claimed + SLACK)
+    store_64(state + NEXT_IN, at + HEADER_SIZE)
+    store_32(state + AVAIL_IN, size - HEADER_SIZE)
+    if inflate_stateless(function, state) != 0 or raw_u32(state + AVAIL_IN) != TRAILER_SIZE:
+        return ODD
+    whole = raw_u32(state + TOTAL_OUT) == claimed and raw_u32(at + size - TRAILER_SIZE) == crc32(to, claimed, floor)
+    return claimed if whole else ODD

@@ -7,6 +7,7 @@ whole entry.  So bytes are accepted here only if the reference accepts them.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -83,6 +84,8 @@ class Blocks:
 
     def keep(self, ready: Numbers) -> None:
         """Only the blocks that *ready* still needs, with their new numbers in it."""
+        if not self.buffers:
+            return
         used = ready[:, 2] > 0
         first = int(ready[used, 3].min()) if used.any() else len(self.buffers) + 1
         ready[used, 3] -= first - 1
@@ -99,8 +102,12 @@ class Inflater:
         self.start, self.view = start, view
         # What any entry may decompress to; large ones may more, and the reference knows.
         self.most = (START + most_output - BATCH_COST - RECORD_COST) // PAYLOAD_COST
-        self.context = Context()
         self.blocks = Blocks(pool)
+
+    @cached_property
+    def context(self) -> Context:
+        """What libraries work on; most logs are all plain or all compressed."""
+        return Context()
 
     def inflate(self, packed: Numbers) -> Numbers:
         """The rows of `entries.find_packed` as rows that are ready: as many as give `AT_ONCE` bytes, one at least."""
@@ -109,29 +116,29 @@ class Inflater:
         gzip_frames.find_plain(packed, GZIP, plain)
         row, room = 0, AT_ONCE
         while row < len(packed) and room > 0:
-            end = self.inflate_frames(packed, ready, row)
+            end = self.inflate_frames(packed, plain, ready, row)
             if end == row:
                 end = self.inflate_others(packed, plain, ready, row, room)
             room -= int(ready[row:end, 2].sum())
             row = end
         return ready[:row]
 
-    def inflate_frames(self, packed: Numbers, ready: Numbers, row: int) -> int:
+    def inflate_frames(self, packed: Numbers, plain: Numbers, ready: Numbers, row: int) -> int:
         """Usual frames from *row* on, as many as a block holds; the row behind the last."""
         blocks = self.blocks
         block = Block(blocks.at, blocks.end, len(blocks.buffers), blocks.base)
         end: int
-        end, blocks.at, needed = inflate_frames(self.context.libraries, packed, ready, row, self.most, block)
+        end, blocks.at, needed = inflate_frames(self.context.libraries, packed, plain, ready, row, self.most, block)
         if end == row and needed:
             blocks.add(needed)
-            return self.inflate_frames(packed, ready, row)
+            return self.inflate_frames(packed, plain, ready, row)
         return end
 
     def inflate_others(self, packed: Numbers, plain: Numbers, ready: Numbers, first: int, room: int) -> int:
         """Entries from row *first* on that no kernel makes plain, one at least; the row behind the last."""
         made: list[tuple[int, ...]] = []
         for row, is_plain in zip(packed[first:].tolist(), plain[first:].tolist(), strict=True):
-            if made and (room <= 0 or row[3] > GZIP):
+            if made and (room <= 0 or row[3] > GZIP or is_plain):
                 break
             made.append(self.inflate_one(row, is_plain))
             room -= made[-1][2]

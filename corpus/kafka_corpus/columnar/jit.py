@@ -42,12 +42,21 @@ def kernel(function: F) -> F:
     Kernels take addresses as integers, so they check nothing by themselves:
     who calls one answers for the memory behind it.
     """
+    return _kernel(function, inline=False)
+
+
+def inlined_kernel(function: F) -> F:
+    """The same for what kernels call as well, and becomes a piece of them."""
+    return _kernel(function, inline=True)
+
+
+def _kernel(function: F, *, inline: bool) -> F:
     settings: Any = config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = FOLDER
     try:
         jit: Any = numba.njit
-        made: F = jit(cache=True, nogil=True, error_model="numpy")(function)
+        made: F = jit(cache=True, nogil=True, error_model="numpy", forceinline=inline)(function)
         return made
     finally:
         settings.CACHE_DIR = before

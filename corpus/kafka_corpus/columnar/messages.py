@@ -6,10 +6,10 @@ As in `records.py`, what is not plainly right is refused, and the reference is a
 from __future__ import annotations
 
 from kafka_corpus.columnar.buffers import Out
-from kafka_corpus.columnar.checksum import crc32
-from kafka_corpus.columnar.fields import VIEW, fetch_ahead, store_null, store_view
+from kafka_corpus.columnar.checksum import WIDTH, crc32, crc32_of_four
+from kafka_corpus.columnar.fields import AHEAD, VIEW, fetch_ahead, store_null, store_view
 from kafka_corpus.columnar.jit import inlined, part
-from kafka_corpus.columnar.memory import load_i32, load_i64, load_u8, load_u32, raw_i64, store_32, store_64
+from kafka_corpus.columnar.memory import load_i16, load_i32, load_i64, load_u8, load_u32, raw_i64, store_32, store_64
 from kafka_corpus.columnar.records import FINE, REFUSED
 from kafka_records.attributes import COMPRESSION_CODEC_MASK
 from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0, MAGIC_VALUE_V1, NO_TIMESTAMP, RECORD_OVERHEAD_V0
@@ -25,12 +25,47 @@ from kafka_records.layout import (
 SIZE_AT = 8
 TIMESTAMP_AT = MESSAGE_V1.field("timestamp").offset
 SIZE_V0, SIZE_V1 = MESSAGE_V0.size, MESSAGE_V1.size
+MAGIC_AND_CODEC = 0xFF00 | COMPRESSION_CODEC_MASK  # of the two bytes from the magic on
 
 
 @inlined
 def is_intact(at: int, end: int, floor: int) -> bool:
     """Whether the CRC of the message from *at* to *end* is right (LEG-04)."""
     return load_u32(at + CRC_OFFSET_LEGACY) == crc32(at + CRC_START_LEGACY, end - at - CRC_START_LEGACY, floor)
+
+
+@inlined
+def next_of(at: int, limit: int, least: int) -> int:
+    """Where the message at *at* ends; 0 if there is none of *least* bytes that ends before *limit*."""
+    size = load_i32(at + SIZE_AT) + LOG_OVERHEAD
+    return 0 if size < least or size > limit - at else at + size
+
+
+@inlined
+def next_four(at: int, limit: int, least: int) -> tuple[int, int, int, int]:
+    """Where the four messages from *at* on end; the last is 0 if there are not so many before *limit*."""
+    one = next_of(at, limit, least)
+    two = next_of(one, limit, least) if one else 0
+    three = next_of(two, limit, least) if two else 0
+    return one, two, three, next_of(three, limit, least) if three else 0
+
+
+@inlined
+def are_intact(at: int, one: int, two: int, three: int, end: int) -> bool:
+    """Whether the CRCs of four messages are right, which start at *at* and end at the other addresses."""
+    skipped = CRC_START_LEGACY
+    crcs = crc32_of_four(
+        at + skipped,
+        one - at - skipped,
+        one + skipped,
+        two - one - skipped,
+        two + skipped,
+        three - two - skipped,
+        three + skipped,
+        end - three - skipped,
+    )
+    good = (crcs[0] == load_u32(at + CRC_OFFSET_LEGACY)) & (crcs[1] == load_u32(one + CRC_OFFSET_LEGACY))
+    return good & (crcs[2] == load_u32(two + CRC_OFFSET_LEGACY)) & (crcs[3] == load_u32(three + CRC_OFFSET_LEGACY))
 
 
 @inlined
@@ -47,9 +82,18 @@ def value_of(at: int, end: int) -> tuple[int, int]:
 
 
 @inlined
+def store_nullable(to: int, bits: int, row: int, at: int, size: int, floor: int) -> None:
+    """The view of *size* bytes at *at*, or of null, in *row*."""
+    if size < 0:
+        store_null(to + VIEW * row, bits, row)
+    else:
+        store_view(to + VIEW * row, at, size, 0, floor)
+
+
+@inlined
 def read_message(at: int, end: int, position: int, buffer: int, base: int, out: Out, row: int, header: int) -> int:
     """The message from *at* to *end* as a row, its own offset and timestamp in it."""
-    fetch_ahead(at, end)
+    fetch_ahead(at, end, AHEAD)
     value, value_size = value_of(at, end)
     if value == 0:
         return REFUSED
@@ -72,6 +116,68 @@ def read_message(at: int, end: int, position: int, buffer: int, base: int, out: 
 
 
 @inlined
+def put_plain(
+    at: int, end: int, floor: int, moved: int, out: Out, row: int, header: int, batch: int, magic: int
+) -> bool:
+    """The message from *at* to *end*, no shorter than any, as a row, and as an entry; whether it is plainly right."""
+    if load_i16(at + MAGIC_OFFSET) & MAGIC_AND_CODEC != magic << 8:
+        return False
+    key = at + (SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1) + 4
+    key_size = load_i32(key - 4)
+    value = key + max(key_size, 0) + 4
+    if value > end:
+        return False
+    value_size = load_i32(value - 4)
+    if value_size > end - value:
+        return False
+    store_nullable(out.key, out.key_bits, row, key, key_size, floor)
+    store_nullable(out.value, out.value_bits, row, value, value_size, floor)
+    store_64(out.position + 8 * row, at + moved)
+    store_64(out.batch_position + 8 * batch, at + moved)
+    store_64(out.batch_row + 8 * batch, row)
+    store_64(out.offset + 8 * row, load_i64(at))
+    store_64(out.timestamp + 8 * row, NO_TIMESTAMP if magic == MAGIC_VALUE_V0 else load_i64(at + TIMESTAMP_AT))
+    store_32(out.header_end + 4 * (row + 1), header)
+    return True
+
+
+@part
+def read_one(
+    at: int, limit: int, floor: int, moved: int, out: Out, row: int, header: int, batch: int, magic: int
+) -> int:
+    """The plain message at *at*: where it ends, or 0 if it is not plainly right."""
+    end = next_of(at, limit, (SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1) + 8)
+    if end == 0 or not is_intact(at, end, floor):
+        return 0
+    return end if put_plain(at, end, floor, moved, out, row, header, batch, magic) else 0
+
+
+@inlined
+def read_fours(
+    at: int, limit: int, floor: int, moved: int, out: Out, row: int, header: int, batch: int, most: int, magic: int
+) -> tuple[int, int]:
+    """Four plain messages at a time, until *most* are read, or one is not plainly right: where that is, how many."""
+    least = (SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1) + 8
+    read = 0
+    while read + 4 <= most:
+        one, two, three, end = next_four(at, limit, least)
+        if end == 0 or not are_intact(at, one, two, three, end):
+            break
+        fetch_ahead(at, end, AHEAD)
+        if not put_plain(at, one, floor, moved, out, row + read, header, batch + read, magic):
+            break
+        if not put_plain(one, two, floor, moved, out, row + read + 1, header, batch + read + 1, magic):
+            return one, read + 1
+        if not put_plain(two, three, floor, moved, out, row + read + 2, header, batch + read + 2, magic):
+            return two, read + 2
+        if not put_plain(three, end, floor, moved, out, row + read + 3, header, batch + read + 3, magic):
+            return three, read + 3
+        at = end
+        read += 4
+    return at, read
+
+
+@inlined
 def read_run(
     at: int, limit: int, floor: int, moved: int, out: Out, row: int, header: int, batch: int, magic: int
 ) -> tuple[int, int, int]:
@@ -79,38 +185,17 @@ def read_run(
 
     None reaches beyond *limit*; *moved* makes an address a position in the
     file.  Gives where it ended, and how many rows and batches there are now.
+    Four at a time where that is possible: so their CRCs take less.
     """
-    fixed = SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1
-    most = min(out.rows - row, out.batches - batch)
-    for _ in range(most):
-        if at + fixed + 8 > limit:
+    last = row + min(out.rows - row, out.batches - batch)
+    while row < last:
+        most = last - row if at - floor >= WIDTH else 0
+        at, read = read_fours(at, limit, floor, moved, out, row, header, batch, most, magic)
+        row, batch = row + read, batch + read
+        end = read_one(at, limit, floor, moved, out, row, header, batch, magic) if row < last else 0
+        if end == 0:
             break
-        end = at + LOG_OVERHEAD + load_i32(at + SIZE_AT)
-        if end < at + fixed + 8 or end > limit or load_u8(at + MAGIC_OFFSET) != magic:
-            break
-        key_size = load_i32(at + fixed)
-        value = at + fixed + 8 + max(key_size, 0)
-        if value > end or load_u8(at + ATTRIBUTES_OFFSET_LEGACY) & COMPRESSION_CODEC_MASK:
-            break
-        value_size = load_i32(value - 4)
-        if value_size > end - value or not is_intact(at, end, floor):
-            break
-        fetch_ahead(at, end)
-        if key_size < 0:
-            store_null(out.key + VIEW * row, out.key_bits, row)
-        else:
-            store_view(out.key + VIEW * row, at + fixed + 4, key_size, 0, floor)
-        if value_size < 0:
-            store_null(out.value + VIEW * row, out.value_bits, row)
-        else:
-            store_view(out.value + VIEW * row, value, value_size, 0, floor)
-        store_64(out.position + 8 * row, at + moved)
-        store_64(out.batch_position + 8 * batch, at + moved)
-        store_64(out.batch_row + 8 * batch, row)
-        store_64(out.offset + 8 * row, load_i64(at))
-        store_64(out.timestamp + 8 * row, NO_TIMESTAMP if magic == MAGIC_VALUE_V0 else load_i64(at + TIMESTAMP_AT))
         row, batch, at = row + 1, batch + 1, end
-        store_32(out.header_end + 4 * row, header)
     return at, row, batch
 
 

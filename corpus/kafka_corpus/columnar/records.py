@@ -11,6 +11,7 @@ from typing import Final
 from kafka_corpus.columnar.buffers import Out
 from kafka_corpus.columnar.fields import (
     AHEAD,
+    FAR,
     VIEW,
     fetch_ahead,
     make_valid,
@@ -44,7 +45,7 @@ def read_nullable(at: int, stop: int, to: int, bits: int, row: int, buffer: int,
     return at + size, True
 
 
-@part
+@inlined
 def read_headers(at: int, stop: int, count: int, buffer: int, base: int, out: Out, header: int) -> tuple[int, bool]:
     """*count* headers: where they end, and whether they are all right (REC-18, REC-20)."""
     for number in range(header, header + count):
@@ -99,13 +100,14 @@ def read_records(
     header: int,
 ) -> tuple[int, int, int]:
     """Exactly *count* records, which fill the bytes from *at* to *end*: what became of them, rows, headers."""
+    ahead = max(end - at, AHEAD)
     for _ in range(count):
         raw, start = read_raw(at)
         stop = start + (raw >> 1)
         if raw & 1 or stop > end:
             return REFUSED, row, header
-        if stop + AHEAD > end:
-            fetch_ahead(at, stop)
+        if ahead <= FAR:
+            fetch_ahead(at, stop, ahead)
         timestamp_delta, at, bad_timestamp = read_varlong(start + 1)  # ATT-15: nobody looks at the attributes
         if bad_timestamp:
             return REFUSED, row, header

@@ -15,6 +15,7 @@ from kafka_records.compression.snappy import HEADER, MAGIC, MOST_INFLATION
 FRAME_MAGIC = int.from_bytes(MAGIC, "little", signed=True)
 HEADER_SIZE = HEADER.size
 ODD: Final = -1
+SHORT: Final = 16  # as most elements are
 
 
 @part
@@ -60,38 +61,61 @@ def copy_literal(to: int, at: int, length: int) -> None:
 
 
 @part
+def inflate_element(at: int, end: int, start: int, to: int, stop: int) -> tuple[int, int]:
+    """Any element: where it ends, and its output from *to* on, which began at *start*; (`ODD`, 0) if it is wrong."""
+    tag = load_u8(at)
+    at += 1
+    kind, length = tag & 3, (tag >> 2) + 1
+    if kind == 0:
+        if length > 60:
+            more = length - 60
+            length = (raw_u32(at) & ((1 << 8 * more) - 1)) + 1
+            at += more
+        if length > end - at or length > stop - to:
+            return ODD, 0
+        copy_literal(to, at, length)
+        return at + length, to + length
+    if kind == 1:
+        length = (tag >> 2 & 7) + 4
+        offset = (tag >> 5) << 8 | load_u8(at)
+        at += 1
+    elif kind == 2:
+        offset = raw_u32(at) & 0xFFFF
+        at += 2
+    else:
+        offset = raw_u32(at)
+        at += 4
+    if at > end or offset == 0 or offset > to - start or length > stop - to:
+        return ODD, 0
+    copy_back(to, offset, length)
+    return at, to + length
+
+
+@part
 def inflate_block(at: int, end: int, to: int, size: int) -> bool:
-    """The elements from *at* to *end*, which have to give exactly *size* bytes at *to*."""
+    """The elements from *at* to *end*, which have to give exactly *size* bytes at *to*.
+
+    What kind comes next is hard to guess for a processor, so it is not asked
+    for short elements: their bytes come from one place or from the other.
+    """
     start, stop = to, to + size
     while at < end:
         tag = load_u8(at)
-        at += 1
-        kind, length = tag & 3, (tag >> 2) + 1
-        if kind == 0:
-            if length > 60:
-                more = length - 60
-                length = (raw_u32(at) & ((1 << 8 * more) - 1)) + 1
-                at += more
-            if length > end - at or length > stop - to:
-                return False
-            copy_literal(to, at, length)
-            at += length
-            to += length
-            continue
-        if kind == 1:
-            length = (tag >> 2 & 7) + 4
-            offset = (tag >> 5) << 8 | load_u8(at)
-            at += 1
-        elif kind == 2:
-            offset = raw_u32(at) & 0xFFFF
-            at += 2
+        kind, word = tag & 3, raw_u32(at + 1)
+        # All ones for a literal, for a copy with an offset of 11 bits, for one with 16 bits.
+        literal, near, far = (kind - 1) >> 2, -(kind & 1), -(kind >> 1)
+        length = (tag >> 2 & ~(near & 0x38)) + 1 + (near & 3)
+        offset = near & (tag >> 5 << 8 | word & 0xFF) | far & word & 0xFFFF
+        behind = at + 1 + kind + (literal & (tag >> 2) + 1)  # not by way of `length`: the next element waits for this
+        apart = (offset | literal & SHORT) >= length
+        inside = (length <= SHORT) & (behind <= end) & (length <= stop - to) & (offset <= to - start)
+        if (kind != 3) & apart & inside:
+            copy_16(to, literal & (at + 1) | ~literal & (to - offset))
+            at, to = behind, to + length
         else:
-            offset = raw_u32(at)
-            at += 4
-        if at > end or offset == 0 or offset > to - start or length > stop - to:
-            return False
-        copy_back(to, offset, length)
-        to += length
+            at, to = inflate_element(at, end, start, to, stop)
+            if at == ODD:
+                return False
     return to == stop
 
 

@@ -33,8 +33,31 @@ from kafka_corpus.columnar.headers import (
 )
 from kafka_corpus.columnar.headers import BASE_SEQUENCE_AT as SEQUENCE_AT
 from kafka_corpus.columnar.jit import Numbers, inlined, kernel, part
-from kafka_corpus.columnar.memory import raw_i64, raw_u32, store_8, store_i16, store_i32, store_i64
-from kafka_corpus.columnar.output import NULL, Strings, Table, size_of, width_of, write_bytes, write_raw, zigzag
+from kafka_corpus.columnar.memory import (
+    raw_i64,
+    raw_i64_of,
+    raw_u32,
+    store_8,
+    store_16,
+    store_64,
+    store_i16,
+    store_i32,
+    store_i64,
+)
+from kafka_corpus.columnar.output import (
+    NULL,
+    ONE_BYTE,
+    TWO_BYTES,
+    Table,
+    short_varint,
+    size_of,
+    width_of,
+    write_bytes,
+    write_raw,
+    write_view,
+    zigzag,
+)
+from kafka_corpus.columnar.sizes import width_of_headers
 from kafka_records.attributes import COMPRESSION_CODEC_MASK, TIMESTAMP_TYPE_MASK
 from kafka_records.constants import INT32_MAX, LOG_OVERHEAD, MAGIC_VALUE_V1, MAGIC_VALUE_V2, NO_TIMESTAMP
 from kafka_records.layout import (
@@ -52,68 +75,20 @@ from kafka_records.layout import (
 )
 
 SIZE_V0, SIZE_V1, SIZE_V2 = MESSAGE_V0.size, MESSAGE_V1.size, BATCH_V2.size
-# Bytes of a record beyond its keys and values, at most: the varints of length, timestamp and offset, the
-# attributes, three more varints; or a message's header and two sizes.
-RECORD_EXTRA: Final = 48
-HEADER_EXTRA: Final = 10
-# Bytes of a body besides key and value, where there are no headers: attributes, four varints, and a count of 0.
+# Bytes of a body besides key, value and headers: attributes, four varints, and a number of headers.
 LEAST_BODY: Final = 6
-MOST_BODY: Final = 1 + 10 + 5 + 5 + 5 + 1
-# The most that a varint of one byte says, and of two.
-ONE_BYTE: Final = 0x3F
-TWO_BYTES: Final = 0x1FFF
+MOST_BODY: Final = 1 + 10 + 5 + 5 + 5 + 5
+# So that the length of a short record is a varint of two bytes at most.
+SHORT_VALUE: Final = TWO_BYTES - ONE_BYTE - MOST_BODY
+SHORT_RECORD: Final = TWO_BYTES + 2
+# What stands where an end is expected: no writer takes that; there is no room for it.
 REFUSED: Final = -1
+NO_ROOM: Final = -2
 # Why `write_entries` stopped.
 DONE: Final = 0
 ASK: Final = 1  # the reference has to be asked
 PACK: Final = 2  # this one is to be compressed
-
-
-@kernel
-def find_latest(timestamps: Numbers, starts: Numbers, ends: Numbers, latest: Numbers) -> None:
-    """The highest of the timestamps in each stretch of rows, none of them empty."""
-    for batch in range(len(starts)):
-        latest[batch] = timestamps[starts[batch] : ends[batch]].max()
-
-
-@part
-def all_bytes(strings: Strings, rows: int) -> int:
-    """Bytes in all rows of a column."""
-    total = 0
-    if strings.bits:
-        for row in range(rows):
-            total += max(size_of(strings, row), 0)
-        return total
-    for row in range(rows):
-        total += raw_u32(strings.views + VIEW * row)
-    return total
-
-
-@kernel
-def most_bytes(table: Table, rows: int, batches: int) -> int:
-    """The most bytes that entries with these records take."""
-    total = batches * SIZE_V2 + rows * RECORD_EXTRA
-    total += all_bytes(table.key, rows) + all_bytes(table.value, rows)
-    if table.header_end and rows:
-        for header in range(raw_u32(table.header_end), raw_u32(table.header_end + 4 * rows)):
-            total += HEADER_EXTRA + size_of(table.header_key, header) + max(size_of(table.header_value, header), 0)
-    return total
-
-
-@inlined
-def width_of_string(size: int) -> int:
-    """Bytes of a string's length and of itself."""
-    return 1 if size == NULL else width_of(size << 1) + size
-
-
-@part
-def width_of_headers(table: Table, first: int, end: int) -> int:
-    """Bytes of headers."""
-    total = 0
-    for header in range(first, end):
-        total += width_of_string(size_of(table.header_key, header))
-        total += width_of_string(size_of(table.header_value, header))
-    return total
+FULL: Final = 3  # there was no room for this one
 
 
 @part
@@ -130,39 +105,77 @@ def write_headers(table: Table, first: int, end: int, to: int) -> int:
 
 
 @inlined
-def is_writable(offset: int, previous: int, base_offset: int, timestamp: int) -> bool:
-    """Whether offsets rise (OFF-07), none is too far from the base (OFF-08), and the timestamp may be (TIM-04)."""
-    return previous < offset and -INT32_MAX <= offset - base_offset <= INT32_MAX and timestamp >= NO_TIMESTAMP
+def are_writable(table: Table, fields: int, row: int) -> bool:
+    """Whether offsets rise (OFF-07), none is too far from the base (OFF-08), and the timestamps may be (TIM-04)."""
+    offsets, timestamps = table.offset + 8 * row, table.timestamp + 8 * row
+    base, last = raw_i64(fields + 8 * BASE_OFFSET), raw_i64(fields + 8 * RECORDS) - 1
+    bad = raw_i64(offsets) - base < -INT32_MAX or raw_i64(offsets + 8 * last) - base > INT32_MAX
+    # No way out of these loops, so that they become vector instructions.
+    for number in range(last):
+        bad |= raw_i64_of(offsets, number) >= raw_i64_of(offsets + 8, number)
+    for number in range(last + 1):
+        bad |= raw_i64_of(timestamps, number) < NO_TIMESTAMP
+    return not bad
 
 
 @inlined
-def exact_width(table: Table, row: int, timestamp_delta: int, offset_delta: int, first: int, end: int) -> int:
-    """Bytes of a record's body, its headers from *first* to *end* among them."""
-    width = 1 + width_of(zigzag(timestamp_delta)) + width_of(zigzag(offset_delta)) + width_of((end - first) << 1)
-    width += width_of_string(size_of(table.key, row)) + width_of_string(size_of(table.value, row))
-    return width + width_of_headers(table, first, end)
+def width_of_numbers(key_size: int, value_size: int, times: int, offsets: int, headers: int) -> int:
+    """Bytes of a record's body, but for its strings and headers."""
+    width = 1 + width_of(times) + width_of(offsets) + width_of(headers << 1)
+    return width + width_of(zigzag(key_size)) + width_of(zigzag(value_size))
+
+
+@part
+def write_shorts(table: Table, fields: int, row: int, end: int, to: int) -> tuple[int, int]:
+    """V2 records from *row* on, as long as they are short: the row that is not, and where the records end.
+
+    Short is what has no nulls and no headers, no delta below 0, and varints of
+    up to two bytes, the size of its key one; so `SHORT_RECORD` bytes are enough.
+    """
+    base_offset, base_timestamp = raw_i64(fields + 8 * BASE_OFFSET), raw_i64(fields + 8 * BASE_TIMESTAMP)
+    while row < end:
+        times, offsets = raw_i64_of(table.timestamp, row) - base_timestamp, raw_i64_of(table.offset, row) - base_offset
+        key, value = table.key.views + VIEW * row, table.value.views + VIEW * row
+        key_size, value_size = raw_u32(key), raw_u32(value)
+        if not (0 <= times | offsets <= TWO_BYTES and key_size <= ONE_BYTE and value_size <= SHORT_VALUE):
+            break
+        time, time_bits = short_varint(times)
+        offset, offset_bits = short_varint(offsets)
+        size, size_bits = short_varint(value_size)
+        bits = time_bits + offset_bits
+        # The attributes, the size of the key, and the number of headers take a byte each; ATT-15.
+        length, length_bits = short_varint(3 + key_size + value_size + (bits + size_bits >> 3))
+        store_64(to, length | (time | (offset | key_size << 1 << offset_bits) << time_bits) << length_bits + 8)
+        to = write_view(to + 2 + (length_bits + bits >> 3), key, table.key.buffers, key_size)
+        store_16(to, size)
+        to = write_view(to + (size_bits >> 3), value, table.value.buffers, value_size)
+        store_8(to, 0)
+        to, row = to + 1, row + 1
+    return row, to
 
 
 @inlined
-def write_record(table: Table, row: int, timestamp_delta: int, offset_delta: int, to: int) -> int:
-    """The v2 record in *row*; where it ends, or `REFUSED`."""
+def write_any(table: Table, row: int, times: int, offsets: int, to: int, room: int) -> int:
+    """Any v2 record, its deltas zig-zag numbers; where it ends, `NO_ROOM` or `REFUSED`."""
+    first, end = headers_of(table, row)
     key_size, value_size = size_of(table.key, row), size_of(table.value, row)
-    first = end = 0
-    if table.header_end:
-        first, end = raw_u32(table.header_end + 4 * row), raw_u32(table.header_end + 4 * row + 4)
     total = max(key_size, 0) + max(value_size, 0)
+    if first != end:
+        total += width_of_headers(table, first, end)
+    if total > room - to:
+        return NO_ROOM
     # The body takes `LEAST_BODY` to `MOST_BODY` bytes more, so where its length ends is mostly known before.
-    if first == end and total <= ONE_BYTE - MOST_BODY:
+    if total <= ONE_BYTE - MOST_BODY:
         body = to + 1
-    elif first == end and ONE_BYTE - LEAST_BODY < total <= TWO_BYTES - MOST_BODY:
+    elif ONE_BYTE - LEAST_BODY < total <= TWO_BYTES - MOST_BODY:
         body = to + 2
     else:
-        width = exact_width(table, row, timestamp_delta, offset_delta, first, end)
+        width = total + width_of_numbers(key_size, value_size, times, offsets, end - first)
         if width > INT32_MAX:
             return REFUSED
         body = to + width_of(width << 1)
     store_8(body, 0)  # ATT-15
-    at = write_raw(write_raw(body + 1, zigzag(timestamp_delta)), zigzag(offset_delta))
+    at = write_raw(write_raw(body + 1, times), offsets)
     at = write_raw(at, zigzag(key_size))
     if key_size != NULL:
         at = write_bytes(at, table.key, row, key_size)
@@ -177,19 +190,34 @@ def write_record(table: Table, row: int, timestamp_delta: int, offset_delta: int
 
 
 @inlined
-def write_records(table: Table, fields: int, row: int, to: int) -> int:
-    """The records of a v2 batch, which start in *row*; where they end, or `REFUSED`."""
+def headers_of(table: Table, row: int) -> tuple[int, int]:
+    """The first header of a record, and where they end."""
+    if table.header_end:
+        return raw_u32(table.header_end + 4 * row), raw_u32(table.header_end + 4 * row + 4)
+    return 0, 0
+
+
+@inlined
+def write_records(table: Table, fields: int, row: int, to: int, room: int) -> int:
+    """The records of a v2 batch, which start in *row*; where they end, `NO_ROOM` or `REFUSED`.
+
+    *room*: where no record may start, but for the bytes of its strings.
+    """
+    if not are_writable(table, fields, row):
+        return REFUSED
     base_offset, base_timestamp = raw_i64(fields + 8 * BASE_OFFSET), raw_i64(fields + 8 * BASE_TIMESTAMP)
-    previous = -(1 << 63)
-    for at in range(row, row + raw_i64(fields + 8 * RECORDS)):
-        offset, timestamp = raw_i64(table.offset + 8 * at), raw_i64(table.timestamp + 8 * at)
-        if not is_writable(offset, previous, base_offset, timestamp):
-            return REFUSED
-        to = write_record(table, at, timestamp - base_timestamp, offset - base_offset, to)
-        if to == REFUSED:
-            return REFUSED
-        previous = offset
-    return to
+    simple = not (table.key.bits or table.value.bits or table.header_end)
+    end = row + raw_i64(fields + 8 * RECORDS)
+    while True:
+        if simple:
+            row, to = write_shorts(table, fields, row, min(end, row + (room - to) // SHORT_RECORD), to)
+        if row == end:
+            return to
+        times = zigzag(raw_i64(table.timestamp + 8 * row) - base_timestamp)
+        to = write_any(table, row, times, zigzag(raw_i64(table.offset + 8 * row) - base_offset), to, room)
+        if to < 0:
+            return to
+        row += 1
 
 
 @inlined
@@ -220,23 +248,25 @@ def write_nullable(table: Table, is_key: bool, row: int, to: int) -> int:
 
 
 @inlined
-def write_messages(table: Table, fields: int, row: int, to: int, floor: int, inner: bool) -> int:
+def write_messages(table: Table, fields: int, row: int, to: int, floor: int, room: int, inner: bool) -> int:
     """The records of a v0 or v1 entry as messages; *inner* ones count from the base in v1 (NST-08)."""
+    if not are_writable(table, fields, row):
+        return REFUSED
     magic, attributes = raw_i64(fields + 8 * MAGIC), raw_i64(fields + 8 * ATTRIBUTES)
-    append, previous = attributes & TIMESTAMP_TYPE_MASK != 0, -(1 << 63)
+    append = attributes & TIMESTAMP_TYPE_MASK != 0
     base = raw_i64(fields + 8 * BASE_OFFSET) if inner and magic == MAGIC_VALUE_V1 else 0
     for at in range(row, row + raw_i64(fields + 8 * RECORDS)):
-        offset, timestamp = raw_i64(table.offset + 8 * at), raw_i64(table.timestamp + 8 * at)
-        if not is_writable(offset, previous, raw_i64(fields + 8 * BASE_OFFSET), timestamp):
-            return REFUSED
+        if max(size_of(table.key, at), 0) + max(size_of(table.value, at), 0) > room - to:
+            return NO_ROOM
         if table.header_end and raw_u32(table.header_end + 4 * at) != raw_u32(table.header_end + 4 * at + 4):
             return REFUSED  # LEG-22
-        store_i64(to, offset - base)
+        store_i64(to, raw_i64(table.offset + 8 * at) - base)
         store_8(to + MAGIC_OFFSET, magic)
         store_8(to + ATTRIBUTES_OFFSET_LEGACY, attributes & TIMESTAMP_TYPE_MASK)
         end = to + SIZE_V0
         if magic == MAGIC_VALUE_V1:
-            store_i64(to + TIMESTAMP_AT, raw_i64(fields + 8 * MAX_TIMESTAMP) if append else timestamp)  # NST-22
+            timestamp = raw_i64(fields + 8 * MAX_TIMESTAMP) if append else raw_i64(table.timestamp + 8 * at)  # NST-22
+            store_i64(to + TIMESTAMP_AT, timestamp)
             end = to + SIZE_V1
         end = write_nullable(table, True, at, end)
         end = write_nullable(table, False, at, end)
@@ -244,23 +274,37 @@ def write_messages(table: Table, fields: int, row: int, to: int, floor: int, inn
             return REFUSED
         store_i32(to + SIZE_AT, end - to - LOG_OVERHEAD)
         store_i32(to + CRC_OFFSET_LEGACY, crc32(to + CRC_START_LEGACY, end - to - CRC_START_LEGACY, floor))
-        to, previous = end, offset
+        to = end
     return to
 
 
 @kernel
-def write_payload(table: Table, fields: int, row: int, to: int, floor: int) -> int:
-    """What is to be compressed of an entry; where it ends, or `REFUSED`."""
+def write_payload(table: Table, fields: int, row: int, to: int, floor: int, room: int) -> int:
+    """What is to be compressed of an entry; where it ends, `NO_ROOM` or `REFUSED`."""
     if raw_i64(fields + 8 * MAGIC) == MAGIC_VALUE_V2:
-        return write_records(table, fields, row, to)
-    return write_messages(table, fields, row, to, floor, True)
+        return write_records(table, fields, row, to, room)
+    return write_messages(table, fields, row, to, floor, room, True)
+
+
+@inlined
+def write_entry(table: Table, fields: int, row: int, to: int, floor: int, room: int) -> int:
+    """An entry that is not compressed; where it ends, `NO_ROOM` or `REFUSED`."""
+    if raw_i64(fields + 8 * MAGIC) != MAGIC_VALUE_V2:
+        return write_messages(table, fields, row, to, floor, room, False)
+    end = write_records(table, fields, row, to + SIZE_V2, room)
+    if end < 0:
+        return end
+    if end - to > INT32_MAX:
+        return REFUSED
+    write_batch_header(fields, to, end, floor)
+    return end
 
 
 @kernel
 def write_entries(
-    table: Table, first: int, plain: Numbers, batch: int, row: int, to: int, floor: int
+    table: Table, first: int, plain: Numbers, batch: int, row: int, to: int, floor: int, room: int
 ) -> tuple[int, int, int, int]:
-    """Entries from *batch* on, for which there is room; why it stopped, at which batch, row and address.
+    """Entries from *batch* on, up to *room*; why it stopped, at which batch, row and address.
 
     At *first* lie the fields of the first of all batches, int64 each.
     """
@@ -270,15 +314,9 @@ def write_entries(
             return ASK, batch, row, to
         if raw_i64(fields + 8 * ATTRIBUTES) & COMPRESSION_CODEC_MASK:
             return PACK, batch, row, to
-        if raw_i64(fields + 8 * MAGIC) == MAGIC_VALUE_V2:
-            end = write_records(table, fields, row, to + SIZE_V2)
-            if end == REFUSED or end - to > INT32_MAX:
-                return ASK, batch, row, to
-            write_batch_header(fields, to, end, floor)
-        else:
-            end = write_messages(table, fields, row, to, floor, False)
-            if end == REFUSED:
-                return ASK, batch, row, to
+        end = write_entry(table, fields, row, to, floor, room)
+        if end < 0:
+            return FULL if end == NO_ROOM else ASK, batch, row, to
         row += raw_i64(fields + 8 * RECORDS)
         batch, to = batch + 1, end
     return DONE, batch, row, to

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from kafka_corpus.segments.files import find
+from kafka_corpus.segments.listing import find
 
 
 class Peer(DataSource):  # type: ignore[misc]

@@ -9,18 +9,16 @@ as a receipt with a problem, and is told once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
-import pyarrow as pa
 
 from kafka_corpus.pipeline.needs import CannotRun
 from kafka_corpus.pipeline.session import first_line, spark_errors
 from kafka_corpus.pipeline.shards import Job, Receipt, earned, work
 
-COLUMN: Final = "receipt"
 # Between looks at how far the tasks are, in seconds.
 LOOK: Final = 0.5
 
@@ -66,20 +64,19 @@ def run(spark: Any, job: Job, shards: Sequence[int], told: Told = lambda *_: Non
 
 
 def _collected(spark: Any, job: Job, todo: Sequence[int]) -> list[Receipt]:
-    tasks = spark.range(0, len(todo), 1, len(todo))
+    # Not a table: planning and compiling a query takes longer than many a job.
+    tasks = spark.sparkContext.parallelize(todo, len(todo))
     try:
-        rows = tasks.mapInArrow(partial(do, job, todo), f"{COLUMN} binary").collect()
+        receipts = tasks.mapPartitions(partial(do, job)).collect()
     except spark_errors() as error:
         raise CannotRun(f"Spark gave up: {first_line(error)}") from None
-    return [msgspec.json.decode(bytes(row[COLUMN]), type=Receipt) for row in rows]
+    return [msgspec.json.decode(receipt, type=Receipt) for receipt in receipts]
 
 
-def do(job: Job, todo: Sequence[int], tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a worker does with the numbers of its tasks: a receipt for each."""
-    for batch in tasks:
-        for number in batch.column(0).to_pylist():
-            receipt = msgspec.json.encode(work(job, todo[number]))
-            yield pa.RecordBatch.from_arrays([pa.array([receipt], pa.binary())], names=[COLUMN])
+def do(job: Job, shards: Iterable[int]) -> Iterator[bytes]:
+    """What a worker does with the shards of its tasks: a receipt for each."""
+    for shard in shards:
+        yield msgspec.json.encode(work(job, shard))
 
 
 class _watched:

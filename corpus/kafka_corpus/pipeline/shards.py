@@ -57,6 +57,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+def as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What a job does that has made its rows while it read."""
+    return batch
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What is done with each shard.
@@ -76,7 +81,7 @@ class Job:
 
     name: str
     read: Callable[[int], Iterable[pa.RecordBatch]]
-    function: Pure
+    function: Pure = as_it_is
     schema: pa.Schema
     out: Path
     folder: str
@@ -208,6 +213,20 @@ def put(path: Path, data: bytes) -> None:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def put_table(out: Path, name: str, table: pa.Table) -> FileReceipt:
+    """Write a table that the driver made as the file *name* below *out*, all or nothing."""
+    path = out / name
+    beside = path.with_name(f"{path.name}.tmp")
+    pq.write_table(table.replace_schema_metadata(None), beside, compression="zstd")
+    beside.replace(path)
+    return receipt_of(out, name, table.num_rows)
+
+
+def receipt_of(out: Path, name: str, rows: int) -> FileReceipt:
+    """The receipt of the file *name* below *out*.  Raises `OSError`."""
+    return FileReceipt(name, rows, (out / name).stat().st_size, hash_of(out / name))
 
 
 def hash_of(path: Path) -> str:

@@ -14,11 +14,15 @@ Spark tells a Python source which filters there are, but not which columns are
 looked at: what is not needed has to be left out by `columns`, or it is read.
 Filters on `offset` and `timestamp` pass over batches by their headers; Spark
 applies them to the rows as well.
+
+What a Python source gives, Spark copies into rows twice, and what a function
+over Arrow gives, once.  So `segments` gives the same rows in less time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,7 +43,7 @@ from pyspark.sql.types import StructType
 
 from kafka_corpus.columnar.scan import scan_stretch
 from kafka_corpus.columnar.wanted import ALL, Bounds
-from kafka_corpus.segments import files, splits, tables
+from kafka_corpus.segments import files, listing, splits, tables
 from kafka_corpus.segments.splits import Stretch
 
 NAME: Final = "kafka-segments"
@@ -51,6 +55,38 @@ def register(spark: Any) -> None:
     """Make the source known to a session, and have filters passed on to it."""
     spark.dataSource.register(KafkaSegments)
     spark.conf.set(PUSHDOWN, "true")
+
+
+def segments(
+    spark: Any,
+    *places: str,
+    view: tables.View = "records",
+    columns: Sequence[str] = (),
+    split: int = splits.SPLIT,
+    bounds: Bounds = ALL,
+) -> Any:
+    """What `load` gives of *places*, with one copy less; *bounds* take the place of filters that are passed on.
+
+    Entries outside of *bounds* are passed over by their headers; of an entry that is read, all records are there.
+    What is there now is read, also if the frame is looked at later.
+
+    Raises:
+        ValueError: there is no such view or column.
+        CannotRead: there are no segments.
+    """
+    given = {"path": ",".join(places), "view": view, "columns": ",".join(columns), "split": str(split)}
+    asked = Asked(given)
+    schema = from_arrow_schema(asked.schema)
+    reader = Reader(asked, schema)
+    reader.bounds = bounds
+    parts = reader.partitions()
+    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(partial(_rows, reader, parts), schema)
+
+
+def _rows(reader: Reader, parts: Sequence[Part], tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in tasks:
+        for number in batch.column(0).to_pylist():
+            yield from reader.read(parts[number])
 
 
 class Part(InputPartition):  # type: ignore[misc]
@@ -151,7 +187,7 @@ class Reader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[Part]:
         """Segments that may hold what is wanted, cut between batches."""
-        segments = files.find(self.asked.places)
+        segments = listing.find(self.asked.places)
         if self.asked.view != "errors":
             segments = splits.among(segments, self.bounds)
         stretches = (each for segment in segments for each in splits.split(segment, self.asked.split))
@@ -201,13 +237,13 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: ARG002 - Spark's
         """The ends of the last whole entries.  Segments that retention took away are forgotten."""
         found = {}
-        for segment in files.find(self.asked.places):
+        for segment in listing.find(self.asked.places):
             begin = max(self.seen.get(segment.path, 0), (start or {}).get(segment.path, 0))
             found[segment.path] = self._end(segment, begin)
         self.seen = found
         return found
 
-    def _end(self, segment: files.Segment, begin: int) -> int:
+    def _end(self, segment: listing.Segment, begin: int) -> int:
         """Where the stream goes on to in a segment; never back, even if the broker has cut it off."""
         if begin >= segment.size:
             return begin

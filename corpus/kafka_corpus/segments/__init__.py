@@ -1,6 +1,7 @@
 """Log directories as a broker leaves them: their segment files, stretches of them, and tables of what is in them.
 
-    files     which segments there are, here and where Arrow's file systems reach
+    listing   which segments there are, here and where Arrow's file systems reach
+    files     their bytes
     splits    stretches that begin and end between batches
     tables    records, batches and errors in types that every engine has
 

@@ -9,7 +9,8 @@ import msgspec
 
 from kafka_corpus.columnar.scan import WINDOW, Source
 from kafka_corpus.columnar.wanted import ALL, Bounds, runs_in
-from kafka_corpus.segments.files import Segment, local_path, opened
+from kafka_corpus.segments.files import opened
+from kafka_corpus.segments.listing import Segment, local_path
 
 SPLIT: Final = 256 * 1024 * 1024
 """Bytes in one task: a task of Spark's costs a tenth of a second however little it does."""

@@ -80,6 +80,8 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
             firsts.setdefault(outcome.bucket, round(spent, 3))
             stepping.learn(mutant, outcome)
             loops.learn(outcome)
+        if outcome.kind == "wrong_data":
+            deck.learn(mutant)
         if outcome.kind != "hang" and len(replayed) < MOST_REPLAYED:
             replayed.setdefault((mutant.cell, outcome.bucket), mutant.data)
     spent = time.process_time() - start

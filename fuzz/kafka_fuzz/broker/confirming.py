@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from kafka_fuzz.broker.lanes import Asked, Taken
 from kafka_fuzz.broker.oracle import Judged, Oracle
 from kafka_fuzz.broker.payloads import is_batch
+from kafka_fuzz.broker.transactions import MARKER
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.reduce import Budget, reduce
@@ -40,6 +41,7 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
         before: payloads that the partition took first, with their versions.
         answered, predicted: error code, base offset, and the bytes in the log.
         rule: that the reference names.
+        transactional: whether a transactional producer sent it, and `open` if in its transaction.
     """
 
     release: str
@@ -49,6 +51,7 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
     answered: tuple[int, int, bytes]
     predicted: tuple[int, int, bytes]
     rule: str
+    transactional: Literal["", "open", "not open"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,24 @@ def confirmed(oracle: Oracle, target: str, judged: Judged) -> Difference | None:
     asked = judged.asked
     if is_of_the_heap(judged):
         return None
+    if asked.lane.sender is not None:
+        return confirmed_in_transaction(oracle, target, judged)
     for before in ways(asked):
         again = oracle.again(asked.lane.settings, before, asked.mutant, asked.version)
+        if again.different:
+            return difference_of(target, again, before)
+    return None
+
+
+def confirmed_in_transaction(oracle: Oracle, target: str, judged: Judged) -> Difference | None:
+    """The same for a transactional producer; a marker is what it is, and is not had again."""
+    asked = judged.asked
+    if MARKER in asked.mutant.labels:
+        return difference_of(target, judged, ())
+    assert asked.lane.sender is not None
+    since = [each for each in asked.lane.sender.since if each.payload != asked.mutant.data]
+    for before in ((), tuple(since)):
+        again = oracle.again_in_transaction(judged, before)
         if again.different:
             return difference_of(target, again, before)
     return None
@@ -102,6 +121,7 @@ def producer_of(data: bytes) -> int:
 def difference_of(target: str, judged: Judged, before: tuple[Taken, ...]) -> Difference:
     """What is kept of a difference."""
     asked, given, wanted = judged.asked, judged.given, judged.wanted
+    sender = asked.lane.sender
     context = Context(
         release=asked.lane.release,
         settings=asked.lane.settings,
@@ -110,6 +130,7 @@ def difference_of(target: str, judged: Judged, before: tuple[Taken, ...]) -> Dif
         answered=(given.error_code, given.base_offset, given.stored),
         predicted=(wanted.error_code, wanted.base_offset, wanted.stored),
         rule=wanted.rule,
+        transactional="" if sender is None else "open" if sender.is_open else "not open",
     )
     return Difference(outcome_of(target, judged), asked.mutant, context)
 

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 from kafka_conformance.broker.clock import now_of
 from kafka_conformance.broker.interface import Broker
 from kafka_conformance.broker.play.partitions import Fresh
-from kafka_conformance.broker.wire import Produced, TopicPartition
+from kafka_conformance.broker.wire import Client, Produced, TopicPartition
 from kafka_fuzz.broker.comparing import Answer, answer_of, difference
 from kafka_fuzz.broker.settings import ROOM, Settings
+from kafka_fuzz.broker.transactions import Sender, with_producing
 from kafka_fuzz.mutate import Mutant
 from kafka_records import AppendResult, LogState, TopicConfig, append
 
@@ -40,7 +41,7 @@ class Asked(NamedTuple):
 
 @dataclass(slots=True)
 class Lane:
-    """A partition, its topic's settings, the log in it, and the payloads that it took."""
+    """A partition, its topic's settings, the log in it, the payloads that it took, and who sends in transactions."""
 
     release: str
     where: TopicPartition
@@ -48,15 +49,18 @@ class Lane:
     config: TopicConfig
     log: LogState = field(default_factory=LogState)
     taken: list[Taken] = field(default_factory=list)
+    sender: Sender | None = None
 
     @property
     def is_worn(self) -> bool:
         """Whether it is time for an empty partition."""
-        return len(self.taken) >= MOST_TAKEN or len(self.log.producers) > MOST_PRODUCERS
+        is_lost = self.sender is not None and self.sender.is_lost
+        return is_lost or len(self.taken) >= MOST_TAKEN or len(self.log.producers) > MOST_PRODUCERS
 
     def predict(self, payload: bytes, version: int, now_ms: int) -> AppendResult:
         """What the reference says of *payload*."""
-        return append(self.log, payload, self.config, release=self.release, api_version=version, now_ms=now_ms)
+        log = with_producing(self.log, self.sender, payload)
+        return append(log, payload, self.config, release=self.release, api_version=version, now_ms=now_ms)
 
     def judge(self, asked: Asked, produced: Produced, stored: bytes) -> tuple[str, Answer, AppendResult]:
         """Where the broker's answer differs from what is predicted; the log goes on as predicted."""
@@ -69,6 +73,8 @@ class Lane:
             different = difference(given, wanted, asked.version)
         if not wanted.error_code:
             self.taken.append(Taken(asked.mutant.data, asked.version))
+            if self.sender is not None:
+                self.sender.since.append(self.taken[-1])
         self.log = wanted.log
         return different, given, wanted
 
@@ -83,6 +89,15 @@ class Lanes:
 
     def take(self, settings: Settings) -> Lane:
         """An empty one.  Raises `BrokerError` where the broker does not take the settings."""
+        return self._take(settings)
+
+    def take_sender(self, settings: Settings, client: Client) -> Lane:
+        """An empty one, and a transactional producer for it, which *client* asks for."""
+        lane = self._take(settings)
+        lane.sender = Sender.start(client, f"{lane.where.topic}-{lane.where.partition}")
+        return lane
+
+    def _take(self, settings: Settings) -> Lane:
         whole = {ROOM: LARGEST, **settings}
         (where,) = self._fresh.take(whole)
         return Lane(self._release, where, settings, TopicConfig.of(whole))

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from kafka_conformance.broker.interface import Broker
 from kafka_conformance.broker.play.normal import now_ms
 from kafka_conformance.broker.wire import Closed, Produced, TopicPartition, WireError, tables
+from kafka_fuzz.broker import transactions
 from kafka_fuzz.broker.comparing import Answer, difference
 from kafka_fuzz.broker.lanes import Asked, Lane, Lanes
 from kafka_fuzz.broker.settings import Settings
@@ -64,8 +65,13 @@ class Oracle:
         *,
         prefix: str = "fuzz",
         release: str = "",
+        transactional: Iterable[Settings] = (),
     ) -> None:
-        """Connect and make topics; predicted is *release*, or what *broker* is.  Raises `WireError`."""
+        """Connect and make topics, *transactional* ones too; predicted is *release*, or what *broker* is.
+
+        Raises:
+            WireError: the broker is not as it should be.
+        """
         self.release = release or broker.release
         self._rng = rng
         self._client = broker.client()
@@ -75,6 +81,11 @@ class Oracle:
         self._old = range(oldest, LAST_OF_V1 + 1)
         self._lanes = Lanes(broker, self.release, prefix=prefix, at_once=LANES_A_SETTING)
         self._busy = [self._lanes.take(each) for each in settings for _ in range(LANES_A_SETTING)]
+        self._busy += [
+            self._lanes.take_sender(each, self._client)
+            for each in transactional
+            for _ in range(transactions.LANES_A_SETTING)
+        ]
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -94,8 +105,26 @@ class Oracle:
             judged = [judge(*each) for part in parts for each in part.result()]
         finally:
             pool.shutdown(cancel_futures=True)
+        try:
+            judged += self._between()
+        except WireError as error:
+            raise Lost(error, []) from error
         self._renew({each.asked.lane.where for each in judged if each.different})
         return judged
+
+    def _between(self) -> Iterator[Judged]:
+        """Begin transactions and end others; the markers that come of it."""
+        for lane in self._busy:
+            sender, chance = lane.sender, self._rng.random()
+            if sender is None or sender.is_lost:
+                continue
+            if not sender.is_open and chance < transactions.BEGINS:
+                sender.begin(self._client, lane)
+            elif sender.is_open and chance < transactions.ENDS:
+                told = sender.end(self._client, lane, commit=self._rng.random() < 0.5)
+                if told is not None:
+                    different, given, wanted = told
+                    yield Judged(Asked(lane, transactions.marked(given.stored), 0, wanted), different, given, wanted)
 
     def _parts(self) -> list[list[Lane]]:
         """The lanes in parts, those of one setting in all of them."""
@@ -118,24 +147,50 @@ class Oracle:
             self._ask_alone(self._expected(lane, mutant._replace(data=payload), its_version))
         return self._ask_alone(self._expected(lane, mutant, version))
 
+    def again_in_transaction(self, judged: Judged, before: Iterable[tuple[bytes, int]]) -> Judged:
+        """The payload of a transactional lane once more, by another producer, behind those *before*.
+
+        Raises:
+            Lost: the broker did not live to answer.
+        """
+        asked, old = judged.asked, judged.asked.lane.sender
+        lane = self._lanes.take_sender(asked.lane.settings, self._client)
+        assert old is not None
+        assert lane.sender is not None
+        if old.is_open:
+            lane.sender.begin(self._client, lane)
+        mutant, other = asked.mutant, old.producer
+        for payload, version in before:
+            mine = mutant._replace(data=lane.sender.as_mine(payload, other))
+            self._ask_alone(self._expected(lane, mine, version))
+        mine = mutant._replace(data=lane.sender.as_mine(mutant.data, other))
+        return self._ask_alone(self._expected(lane, mine, asked.version))
+
     def _ask_alone(self, asked: Asked) -> Judged:
         (answered,) = self._ask([asked])
         return judge(*answered)
 
     def _asked(self, draw: Draw, lanes: Iterable[Lane]) -> list[Asked]:
         new, old = self._rng.choice(self._new), self._rng.choice(self._old or self._new)
-        return [
-            self._expected(lane, mutant, old if is_old(mutant.data) else new)
-            for lane in lanes
-            for mutant in (draw(lane.log),)
-        ]
+        return [self._drawn(lane, draw(lane.log), old, new) for lane in lanes]
+
+    def _drawn(self, lane: Lane, mutant: Mutant, old: int, new: int) -> Asked:
+        """*mutant* for *lane*, in the version that takes its format."""
+        if lane.sender is None:
+            return self._expected(lane, mutant, old if is_old(mutant.data) else new)
+        mutant, version = lane.sender.signed(mutant, lane.log, self._rng), lane.sender.newest(self.release, new)
+        return self._expected(lane, mutant, old if is_old(mutant.data) else version)
 
     def _expected(self, lane: Lane, mutant: Mutant, version: int) -> Asked:
         return Asked(lane, mutant, version, lane.predict(mutant.data, version, now_ms()))
 
     def _produce(self, groups: list[list[Asked]]) -> dict[TopicPartition, Produced | Closed]:
         requests = [
-            self._client.produce_request({each.lane.where: each.mutant.data for each in group}, group[0].version)
+            self._client.produce_request(
+                {each.lane.where: each.mutant.data for each in group},
+                group[0].version,
+                transactional_id=sender.id if (sender := group[0].lane.sender) else None,
+            )
             for group in groups
         ]
         found: dict[TopicPartition, Produced | Closed] = {}
@@ -177,14 +232,16 @@ class Oracle:
         """Empty partitions for lanes of which the reference has lost track, and for old ones."""
         for index, lane in enumerate(self._busy):
             if lane.where in differing or lane.is_worn:
-                self._busy[index] = self._lanes.take(lane.settings)
+                lanes, settings = self._lanes, lane.settings
+                plain = lane.sender is None
+                self._busy[index] = lanes.take(settings) if plain else lanes.take_sender(settings, self._client)
 
 
 def grouped(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
     """What goes in one request: one version, and nothing beside a payload that can fail all of it (PRD-02, TXN-04)."""
     groups: dict[int, list[Asked]] = {}
     for each in asked:
-        if each.predicted.whole_request or is_transactional(each.mutant.data):
+        if each.predicted.whole_request or each.lane.sender is not None or is_transactional(each.mutant.data):
             yield [each]
             continue
         group = groups.setdefault(each.version, [])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,53 +16,20 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from kafka_conformance.asked import Question
-from kafka_conformance.connect import CannotRun, connect
+from kafka_conformance.connect import CannotRun
 from kafka_conformance.observation import Observation
-from kafka_conformance.protocol import HelloReply
-from kafka_conformance.questions import beyond
-from kafka_conformance.runner import tamed, trivial_decodes
-from kafka_conformance.sandbox import Sandbox
-from kafka_corpus.wire import to_wire
-from kafka_fuzz.broker.cost import cpu_seconds
+from kafka_conformance.process.process_group import cpu_seconds
 from kafka_fuzz.campaign.differential import testees_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.writing.judging import mutant_of, outcome_of
 from kafka_fuzz.writing.values import Writing, draw
+from kafka_fuzz.writing.writer import Writer, started
 
 # Batches that every testee is asked before the clock is looked at.
 TURN: Final = 64
-# How often one value may end a testee's process, or keep it until its time is over.
-ENOUGH: Final = 2
 DEAR: Final = frozenset({"crash", "hang", "memory"})
-
-
-@dataclass(slots=True)
-class Writer:
-    """A testee that writes, and what it fell over."""
-
-    name: str
-    sandbox: Sandbox
-    hello: HelloReply
-    fallen: Counter[str] = field(default_factory=Counter)
-    executions: int = 0
-    skipped: int = 0
-
-    @property
-    def writes(self) -> bool:
-        """Whether it says that it does."""
-        return bool(self.hello.encode.magics)
-
-    def asked(self, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
-        """What became of those of *turn* that it can be asked."""
-        wanted = [each for each in turn if beyond(each.case, self.hello) is None]
-        spared = [each for each in wanted if self.fallen[each.value] < ENOUGH]
-        self.skipped += len(wanted) - len(spared)
-        self.executions += len(spared)
-        answers = self.sandbox.ask([Question(to_wire(each.batch), family=each.value) for each in spared])
-        return [(each, answered.observation) for each, answered in zip(spared, answers, strict=True)]
 
 
 @dataclass(slots=True)
@@ -90,15 +56,12 @@ class Rounds:
     def start(self, names: Sequence[str], stack: ExitStack) -> None:
         """Start the testees; CannotRun where none does that writes."""
         for name in names:
-            sandbox = Sandbox(connect(name))
-            stack.callback(sandbox.close)
             try:
-                writer = Writer(name, sandbox, tamed(sandbox.hello()))
+                writer = started(name, stack)
             except CannotRun as error:
                 self.cannot_run[name] = str(error)
                 continue
             if writer.writes:
-                sandbox.calibrate(trivial_decodes())
                 self.writers.append(writer)
         if not self.writers:
             raise CannotRun("; ".join(self.cannot_run.values()) or "no testee writes")

@@ -34,6 +34,7 @@ from kafka_fuzz.campaign.corpus_known import Shown, shown_in
 from kafka_fuzz.campaign.shapes import SHAPES
 from kafka_fuzz.finds import Asked
 from kafka_fuzz.mutate import Cell, Mutant, for_cell
+from kafka_fuzz.mutate.model import BEHIND
 from kafka_fuzz.outcome import Outcome
 
 PACKAGED: Final = Path(__file__).with_name("known.toml")
@@ -79,7 +80,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether *mutant* would show it again; never, if nothing says which inputs do."""
         if self.shape:
             return SHAPES[self.shape](mutant.data)
-        if not mutant.labels or mutant.labels[0] not in self.lies:
+        if lie_in(mutant) not in self.lies:
             return False
         fields = mutant.cell._asdict()
         return all(fields.get(name) == value for name, value in self.cell.items())
@@ -152,7 +153,7 @@ class Stepping:
 
     def over(self, mutant: Mutant) -> bool:
         """Whether to step over *mutant*."""
-        rules = self.rules.get(mutant.labels[0]) if mutant.labels else None
+        rules = self.rules.get(lie_in(mutant))
         if rules is not None and any(rule.matches(mutant) for rule in rules):
             return True
         if any(shape(mutant.data) for shape in self.shapes):
@@ -174,7 +175,13 @@ class Stepping:
         return count % ANYWAY != 0
 
 
+def lie_in(mutant: Mutant) -> str:
+    """The label of its lie, whatever else is odd; what was done to it where nobody knows of one."""
+    label = next(iter(mutant.labels), "")
+    return mutant.cell.lie if label == BEHIND else label
+
+
 def kind_of(mutant: Mutant) -> tuple[str, ...]:
     """What inputs have in common that are likely to do the same."""
     cell = mutant.cell
-    return (mutant.labels[0] if mutant.labels else "", str(cell.magic), cell.codec, cell.field, cell.boundary)
+    return (lie_in(mutant), str(cell.magic), cell.codec, cell.field, cell.boundary)

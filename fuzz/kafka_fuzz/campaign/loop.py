@@ -24,6 +24,7 @@ from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.cells import NO_LIE
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.mutate import Cell, Deck, Mutant, draw_profile, mutate
+from kafka_fuzz.mutate.lies import LIES
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.targets import Target
@@ -44,6 +45,8 @@ IN_VAIN: Final = 16
 CLOCK: Final = 16
 # So many inputs are run before the pool is complete.
 AT_ONCE: Final = 4096
+# A round begins with each lie once: nothing else says so soon what a codec cannot bear.
+ONE_OF_EACH: Final = len(LIES)
 # Of the inputs, as long as there are seeds that were not run as they are.
 AS_THEY_ARE: Final = 0.1
 
@@ -172,6 +175,8 @@ class Worker:
         if outcome.is_find:
             self.stepping.learn(mutant, outcome)
             self.loops.learn(outcome)
+        if outcome.kind == "wrong_data":
+            self.deck.learn(mutant)
             self.finds.add(outcome, mutant, version=self.target.version, seconds=self.spent)
 
     def tell(self) -> None:
@@ -183,7 +188,9 @@ class Worker:
     def _next(self, rng: Random) -> Mutant:
         if rng.random() < AS_THEY_ARE and self.pool.untried:
             return as_it_is(self.pool.untried.pop())
-        profile = draw_profile(rng) if self.asked.profile == "mixed" else self.asked.profile
+        profile = self.asked.profile
+        if profile == "mixed":
+            profile = "model" if self.box.executions < ONE_OF_EACH else draw_profile(rng)
         return mutate(rng, self.pool.seeds, profile, self.deck)  # type: ignore[arg-type]  # the command line takes no others
 
 

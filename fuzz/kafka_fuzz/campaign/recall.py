@@ -8,12 +8,15 @@ be expected of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.corpus_known import Shown
+from kafka_fuzz.campaign.plan import read_log
+from kafka_fuzz.campaign.rounds import RoundReport
 from kafka_fuzz.finds import Find
 from kafka_fuzz.mutate.seeds import DECODE
 
@@ -48,12 +51,35 @@ def lenient() -> frozenset[str]:
     return frozenset(case.id for case in load_vectors(ops=DECODE) if case.expect.verdict == "acceptable")
 
 
-def recalled(finds: Collection[Find], shown: Mapping[str, Shown], passed_over: Collection[str] = ()) -> list[Recall]:
-    """Every testee that both the corpus and the campaign have asked, in that version; not what is *passed_over*."""
+def asked_in(directory: Path, shown: Mapping[str, Shown]) -> frozenset[str]:
+    """Which of the testees in *shown* the campaign asked to read something, in that version, found or not."""
+    told = {part for report in read_log(directory) if report.executions for part in _readers(report)}
+    return frozenset(testee for testee, each in shown.items() if f"{testee} {each.version}" in told)
+
+
+def _readers(report: RoundReport) -> list[str]:
+    """Names with versions."""
+    kind = report.target.partition(":")[0]
+    if kind == "encode":
+        return []
+    return report.version.split(", ") if kind == "differential" else [f"{report.target} {report.version}"]
+
+
+def recalled(
+    finds: Collection[Find],
+    shown: Mapping[str, Shown],
+    passed_over: Collection[str] = (),
+    asked: Collection[str] = (),
+) -> list[Recall]:
+    """Every testee that both the corpus and the campaign have asked, in that version; not what is *passed_over*.
+
+    Who is in *asked* counts though it has no find.
+    """
     found: list[Recall] = []
     for testee, each in sorted(shown.items()):
-        mine = {find.key for find in finds if find.outcome.target == testee and find.version == each.version}
-        if not mine:
+        ours = (find for find in finds if find.outcome.target == testee and find.version == each.version)
+        mine = {find.key for find in ours if find.asked != "encode"}
+        if not mine and testee not in asked:
             continue
         places = {placeless(key) for key in mine}
         counted = {key: case for key, case in each.keys.items() if case not in passed_over}

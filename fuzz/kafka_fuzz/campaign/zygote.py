@@ -24,6 +24,7 @@ from typing import IO, Final
 
 import msgspec
 
+from kafka_conformance.process.process_group import Watch
 from kafka_fuzz.campaign.blackbox import BlackBox
 from kafka_fuzz.campaign.canary import gone_in
 from kafka_fuzz.campaign.engine import drive, instrument
@@ -42,7 +43,8 @@ from kafka_fuzz.targets import Target
 MOST_MEMORY: Final = 2 << 30
 # Between looks at a worker that says nothing.
 TICK: Final = 0.25
-# A worker that executes nothing for so long, and takes no processor time either, waits for something.
+# A worker that executes nothing for so long, and takes no processor time either, waits for something.  What it
+# stands in line for a processor, and a pause of all of us (a laptop asleep, ctrl-Z), is none of its time.
 STUCK_SECONDS: Final = 60.0
 # How long a worker may take to stop when it is asked to.
 GRACE: Final = 2.0
@@ -133,19 +135,20 @@ class Zygote:
 
     def _wait(self, pid: int, reading: int) -> None:
         """Until the worker is gone; nobody ever writes into the pipe, but it closes."""
-        last, since = -1, time.monotonic()
+        last, watch = -1, Watch(pid)
         asked_at = 0.0
         while not select.select([reading], [], [], TICK)[0]:
             progress = self.box.progress()
             self.tell(progress)
+            watch.look()
             if progress.executions != last:
-                last, since = progress.executions, time.monotonic()
+                last, watch = progress.executions, Watch(pid)
             if os.getppid() != self.parent:
                 self.stopping = True  # whoever wanted this round is gone
             if self.stopping and not asked_at:
                 asked_at = time.monotonic()
                 os.kill(pid, signal.SIGTERM)
-            if time.monotonic() - since > STUCK_SECONDS or (asked_at and time.monotonic() - asked_at > GRACE):
+            if watch.own_seconds() > STUCK_SECONDS or (asked_at and time.monotonic() - asked_at > GRACE):
                 os.kill(pid, signal.SIGKILL)
 
     def _died(self, status: int) -> None:

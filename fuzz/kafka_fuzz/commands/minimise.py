@@ -12,10 +12,11 @@ from kafka_conformance.cli import CANNOT_RUN, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_fuzz.commands.finding import Given, given_find
 from kafka_fuzz.commands.options import campaign_option
-from kafka_fuzz.finds import put
+from kafka_fuzz.finds import Asked, put
 from kafka_fuzz.reduce import Budget, NotShown
 from kafka_fuzz.reduce.asking import NoTarget, asking
 from kafka_fuzz.reduce.worker import Done
+from kafka_fuzz.writing.asking import batch_of
 
 MINIMAL = "minimal.bin"
 
@@ -35,18 +36,17 @@ def minimise(
     """Cut FILE, or the input of FIND, down to the smallest one that shows the same.
 
     FIND is the name of a find below DIR, or its first characters.  T is a target of `fuzz run`, or a testee as
-    `certify` takes it.  The reference's verdict stays the same, and that of everybody named with --with.
+    `certify` takes it.  The reference's verdict stays the same, and that of everybody named with --with.  A batch that
+    was to be written, as JSON, is made small and plain, and testees are asked to write it.
 
     Exit codes: 0 it is written, 2 usage, 3 the target cannot be run or shows nothing.
     """
     found = given_find(given, directory)
     asked = target or (found.find.outcome.target if found.find else None)
-    if found.find is not None and found.find.asked == "encode":
-        raise click.UsageError("a batch that was to be written is as small as it gets")
     if asked is None:
         raise click.UsageError("--target says whom to ask about a file")
     try:
-        with asking(asked, others, testee=bool(found.find and found.find.asked and not target)) as who:
+        with asking(asked, others, asked=how(found, named=bool(target))) as who:
             done = who.reduced(found.data, budget=Budget(seconds=seconds))
     except (NoTarget, NotShown) as error:
         click.echo(f"{asked}: {error}", err=True)
@@ -55,6 +55,15 @@ def minimise(
     put(path, done.data)
     _tell(done, found.data, path, as_json)
     sys.exit(OK)
+
+
+def how(found: Given, *, named: bool) -> Asked:
+    """How who is asked is asked: a batch to be written can only be written; who is *named* may be a target."""
+    try:
+        batch_of(found.data)
+    except ValueError:
+        return found.find.asked if found.find and not named else ""
+    return "encode"
 
 
 def _beside(found: Given) -> Path:
@@ -71,4 +80,4 @@ def _tell(done: Done, data: bytes, path: Path, as_json: bool) -> None:
         return
     more = "" if done.complete else "; stopped before it was done (--seconds)"
     click.echo(f"{key}\n{len(data):,} bytes to {len(done.data):,}, {done.runs:,} runs in {done.seconds:.2f} s{more}")
-    click.echo(f"{path}: see kafkaproof explain {path}")
+    click.echo(str(path) if done.data.startswith(b"{") else f"{path}: see kafkaproof explain {path}")

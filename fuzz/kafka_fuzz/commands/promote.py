@@ -14,7 +14,7 @@ from kafka_corpus import compiler
 from kafka_corpus.cases.found import FOLDER
 from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.triage.folding import named, read
-from kafka_fuzz.triage.promoting import compile_corpus, promote, record_java
+from kafka_fuzz.triage.promoting import compile_corpus, promote, question_of, record_java
 
 
 @click.command("promote")
@@ -28,6 +28,7 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
 
     FIND is the name of a find that triage wrote, or its first characters.  Needs a checkout: the case is a file of
     the area `found`, to be committed with the vectors.  The answer that is right is the reference's; look at it.
+    What a testee wrote wrongly becomes a case that asks to write the same batch.
 
     Exit codes: 0 they are cases now, 2 usage, or one is a case already.
     """
@@ -52,6 +53,6 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
 
 
 def _asked() -> dict[bytes, str]:
-    """Ids of the decode cases that there are, by their bytes."""
+    """Ids of the cases that there are for codecs, by what they ask."""
     stored = compiler.stored_cases(compiler.package_root())
-    return {case.input: case.id for case in stored if case.op == "decode" and isinstance(case.input, bytes)}
+    return {question_of(case.input): case.id for case in stored if case.op in ("decode", "encode")}

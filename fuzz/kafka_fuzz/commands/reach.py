@@ -28,11 +28,11 @@ def reach(names: tuple[str, ...], directory: Path, releases: str, as_json: bool)
 
     FIND is the name of a find below DIR, or its first characters; all of them without one.  Their inputs are
     produced to a local broker of each release, and fetched back; answers are kept with the find, in reach.json.
+    Of what a testee writes wrongly it is said that the question does not apply.
 
     Exit codes: 0 all were asked, 2 usage, 3 a broker could not be started.
     """
-    read = (find for find in read_all(directory) if find.asked != "encode")
-    finds = [find for find in read if not names or name_of(find.key).startswith(names)]
+    finds = [find for find in read_all(directory) if not names or name_of(find.key).startswith(names)]
     if not finds:
         raise click.UsageError(f"there are no such finds in {directory}")
     found: dict[str, reaching.Reach] = {}

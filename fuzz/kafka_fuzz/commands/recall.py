@@ -13,7 +13,7 @@ from kafka_conformance.cli import CANNOT_RUN, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.hostile import printable
 from kafka_fuzz.campaign.corpus_known import shown_in
-from kafka_fuzz.campaign.recall import Recall, lenient, recalled
+from kafka_fuzz.campaign.recall import Recall, asked_in, lenient, recalled
 from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.finds import read_all
 
@@ -31,7 +31,8 @@ def recall(directory: Path, missed: bool, as_json: bool) -> NoReturn:
     Exit codes: 0 it is told, 2 usage, 3 the campaign asked nobody that the corpus knows.
     """
     try:
-        found = recalled(list(read_all(directory)), shown_in(directory), lenient())
+        shown = shown_in(directory)
+        found = recalled(list(read_all(directory)), shown, lenient(), asked_in(directory, shown))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:

@@ -47,7 +47,8 @@ def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile, deck: Deck | N
     Args:
         seeds: wire bytes to start from; not looked at by `model`.
         profile: one of `PROFILES`.
-        deck: what `model` takes its lies from, in a stream of inputs that is to miss none.
+        deck: what `model` takes its lies from, in a stream of inputs that is to miss none; it can be told what has led
+            a reader astray, to be put before other things.
 
     Raises:
         ValueError: there is no such profile.
@@ -56,7 +57,7 @@ def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile, deck: Deck | N
         case "bytes":
             return mutate_bytes(rng, seeds)
         case "repair":
-            return mutate_repair(rng, seeds)
+            return mutate_repair(rng, seeds, deck)
         case "model":
             return mutate_model(rng, deck)
     raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")

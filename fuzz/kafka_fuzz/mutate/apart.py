@@ -95,6 +95,8 @@ def parts_of(seed: bytes) -> tuple[Part, ...]:
 
 def part_of(entry: bytes) -> Part | None:
     """One entry, or None if it is shorter than its fixed fields."""
+    if len(entry) <= MAGIC_OFFSET:
+        return None
     magic = entry[MAGIC_OFFSET]
     layout = layout_of(magic)
     attributes_at = ATTRIBUTES_OFFSET_V2 + 1 if magic == MAGIC_VALUE_V2 else ATTRIBUTES_OFFSET_LEGACY

@@ -6,10 +6,10 @@ of them, so that what a campaign has not reached can be asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kafka_fuzz.cells import NO_LIE, POSITIONS, Cell, Position
 from kafka_fuzz.mutate.bases import CODECS, NUMBERS, Base, axes_of, base_of, draw_base
@@ -22,9 +22,16 @@ from kafka_records.constants import Compression
 TRUTHS: Final = 0.1
 # Most entries stand alone; what a lie does to its neighbours is asked less often.
 ALONE: Final = 0.5
+# Of the entries that come before a lie, so many are odd themselves, though no error: a reader may have gone astray
+# before it comes to what is wrong.
+ODD: Final = 0.75
+# Of those, so many are taken from what has led this reader astray before.
+ASTRAY: Final = 0.7
+BEHIND: Final = "behind an oddity"
 PLACES: Final[tuple[tuple[int, Compression], ...]] = tuple(
     (magic, codec) for magic, codecs in CODECS.items() for codec in codecs
 )
+NOT_FIRST: Final = ("middle", "last")
 T = TypeVar("T")
 Row = tuple[int, Compression, str, str]  # magic, codec, field, variant
 
@@ -63,17 +70,47 @@ def all_cells() -> Iterator[Cell]:
 
 
 class Deck:
-    """Lies in an order in which each comes once before any comes again, so that none is missed for long."""
+    """Lies in an order in which each comes once before any comes again, and so do the rows of each: none is missed
+    for long.
+
+    Attributes:
+        astray: what is valid and was read as something else.
+    """
 
     def __init__(self) -> None:
-        self._left: list[tuple[Lie, tuple[Row, ...]]] = []
+        self.astray: list[tuple[Lie, Row]] = []
+        self._lies: list[tuple[Lie, tuple[Row, ...]]] = []
+        self._rows: dict[str, list[Row]] = {}
 
-    def draw(self, rng: Random) -> tuple[Lie, tuple[Row, ...]]:
-        """The next one, with its rows."""
-        if not self._left:
-            self._left = list(told_rows())
-            rng.shuffle(self._left)
-        return self._left.pop()
+    def learn(self, mutant: Mutant) -> None:
+        """Take note of an input that was read, and as something else."""
+        cell = mutant.cell
+        lie = LIES.get(cell.lie)
+        if lie is None or mutant.labels[0] == BEHIND or not is_oddity(lie):
+            return
+        row: Row = (cell.magic, cell.codec, cell.field, cell.boundary)  # type: ignore[assignment]  # it was a row
+        if (lie, row) not in self.astray:
+            self.astray.append((lie, row))
+
+    def draw(self, rng: Random) -> tuple[Lie, Row]:
+        """The next one, and what it is to be told about."""
+        if not self._lies:
+            self._lies = shuffled(rng, told_rows())
+        lie, rows = self._lies.pop()
+        left = self._rows.get(lie.name)
+        if left is None:
+            # The tables have the farthest last: told first, it is what most readers cannot bear.
+            farthest = list(lie.variants)[-1]
+            left = sorted(shuffled(rng, rows), key=lambda row: row[3] == farthest)
+        self._rows[lie.name] = left = left or shuffled(rng, rows)
+        return lie, left.pop()
+
+
+def shuffled(rng: Random, items: Sequence[T]) -> list[T]:
+    """*items* in any order."""
+    found = list(items)
+    rng.shuffle(found)
+    return found
 
 
 def mutate_model(rng: Random, deck: Deck | None = None) -> Mutant:
@@ -81,10 +118,18 @@ def mutate_model(rng: Random, deck: Deck | None = None) -> Mutant:
     if rng.random() < TRUTHS:
         magic, codec, field, variant = pick(rng, true_rows())
         return truth(rng, Cell(magic, codec, field, variant, NO_LIE, "entry", draw_position(rng, POSITIONS)))
-    lie, rows = deck.draw(rng) if deck else pick(rng, told_rows())
-    magic, codec, field, variant = pick(rng, rows)
+    lie, (magic, codec, field, variant) = deck.draw(rng) if deck else draw_row(rng)
     position = draw_position(rng, lie.positions)
-    return told(rng, lie, Cell(magic, codec, field, variant, lie.name, lie.nested(codec), position))
+    cell = Cell(magic, codec, field, variant, lie.name, lie.nested(codec), position)
+    if position not in NOT_FIRST or rng.random() >= ODD:
+        return told(rng, lie, cell)
+    return told(rng, lie, cell, draw_oddity(rng, deck))
+
+
+def draw_row(rng: Random) -> tuple[Lie, Row]:
+    """Any lie, and any of its rows."""
+    lie, rows = pick(rng, told_rows())
+    return lie, pick(rng, rows)
 
 
 def for_cell(rng: Random, cell: Cell) -> Mutant:
@@ -115,24 +160,60 @@ def truth(rng: Random, cell: Cell) -> Mutant:
     return Mutant(data, "model", (NO_LIE, f"{cell.field} {cell.boundary}"), expected, cell)
 
 
-def told(rng: Random, lie: Lie, cell: Cell) -> Mutant:
-    """A log with *lie* told about one of its entries."""
+class Oddity(NamedTuple):
+    """An entry that is odd and valid: what about it, its bytes, and what they are read as."""
+
+    label: str
+    data: bytes
+    batches: tuple[Batch, ...]
+
+
+def told(rng: Random, lie: Lie, cell: Cell, odd: Oddity | None = None) -> Mutant:
+    """A log with *lie* told about one of its entries; *odd* comes before it in place of usual ones.
+
+    What is odd is valid, so there is still one lie; whose fault an answer is, it does not say any more.
+    """
     codec: Compression = cell.codec  # type: ignore[assignment]  # all_cells has no others
     base = draw_base(rng, cell.magic, codec)
     before, after = neighbours(rng, cell)
+    start, batches = b"".join([each.data for each in before]), tuple([each.batch for each in before])
+    labels: tuple[str, ...] = (lie.name, f"{cell.field} {cell.boundary}")
+    if odd is not None:
+        start, batches, labels = odd.data, odd.batches, (BEHIND, *labels, odd.label)
     following = b"".join([each.data for each in after])
-    spoken = lie.tell(Spot(base, rng, cell.field, lie.variants[cell.boundary], following))
+    spoken = lie.tell(Spot(base, rng, cell.field, lie.variants[cell.boundary], following, len(start)))
     data = spoken if isinstance(spoken, bytes) else spoken.data
-    whole = b"".join((*(each.data for each in before), data, following))
-    labels = (lie.name, f"{cell.field} {cell.boundary}")
-    return Mutant(whole, "model", labels, verdict_of(lie, spoken, base, before, after), cell)
+    whole = b"".join((start, data, following))
+    return Mutant(whole, "model", labels, verdict_of(lie, spoken, base, batches, after), cell)
+
+
+def is_oddity(lie: Lie) -> bool:
+    """Whether it is no error, whatever stands around it."""
+    return lie.verdict == "valid" and lie.positions == POSITIONS and not lie.swallows
+
+
+@cache
+def odd_rows() -> tuple[tuple[Lie, tuple[Row, ...]], ...]:
+    """Such lies, with their rows."""
+    return tuple((lie, rows) for lie, rows in told_rows() if is_oddity(lie))
+
+
+def draw_oddity(rng: Random, deck: Deck | None = None) -> Oddity:
+    """Any, or one that has led a reader astray, as *deck* knows."""
+    if deck and deck.astray and rng.random() < ASTRAY:
+        lie, (magic, codec, field, variant) = deck.astray[int(rng.random() * len(deck.astray))]
+    else:
+        lie, rows = pick(rng, odd_rows())
+        magic, codec, field, variant = pick(rng, rows)
+    base = draw_base(rng, magic, codec)
+    spoken = lie.tell(Spot(base, rng, field, lie.variants[variant], b""))
+    return Oddity(lie.name, *spoken[:2]) if isinstance(spoken, Told) else Oddity(lie.name, spoken, (base.batch,))
 
 
 def verdict_of(
-    lie: Lie, spoken: Told | bytes, base: Base, before: tuple[Base, ...], after: tuple[Base, ...]
+    lie: Lie, spoken: Told | bytes, base: Base, batches: tuple[Batch, ...], after: tuple[Base, ...]
 ) -> Expected:
-    """The right answer: what lies before the lie is read, what lies behind only if the lie is no error."""
-    batches: tuple[Batch, ...] = tuple([each.batch for each in before])
+    """The right answer: *batches* lie before the lie and are read, what lies behind only if the lie is no error."""
     kinds = lie.kinds
     if isinstance(spoken, Told):
         batches, kinds = batches + spoken.batches, spoken.kinds or kinds

@@ -14,6 +14,7 @@ from kafka_fuzz.cells import Cell, position_of
 from kafka_fuzz.mutate import plain
 from kafka_fuzz.mutate.apart import Part, part_of, parts_of
 from kafka_fuzz.mutate.edits import EDITS, Edited, choose
+from kafka_fuzz.mutate.model import Deck, draw_oddity
 from kafka_fuzz.mutate.mutant import Mutant
 from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, mended, with_crc, with_size
 from kafka_records.constants import LOG_OVERHEAD
@@ -23,11 +24,13 @@ LEFT_WRONG: Final = 0.1
 # More than one edit to one entry, more than one entry, an end that is cut.
 AGAIN: Final = 0.3
 JOINED: Final = 0.2
+# Of what is joined, so much is what led the reader astray before, once there is such.
+LED: Final = 0.5
 CUT: Final = 0.04
 
 
-def mutate_repair(rng: Random, seeds: Sequence[bytes]) -> Mutant:
-    """One of *seeds* after an edit or a few to one of its entries."""
+def mutate_repair(rng: Random, seeds: Sequence[bytes], deck: Deck | None = None) -> Mutant:
+    """One of *seeds* after an edit or a few to one of its entries; *deck* knows what leads a reader astray."""
     seed = choose(rng, seeds) if seeds else b""
     parts = parts_of(seed)
     if not parts:
@@ -39,7 +42,10 @@ def mutate_repair(rng: Random, seeds: Sequence[bytes]) -> Mutant:
     log.append(sealed(done.entry, rng, labels))
     log += (mended(each.whole()) for each in parts[index + 1 :])
     if rng.random() < JOINED:
-        index += joined(log, rng, seeds, labels)
+        if deck is not None and deck.astray and rng.random() < LED:
+            index += led(log, rng, deck, labels)
+        else:
+            index += joined(log, rng, seeds, labels)
     data = b"".join(log)
     if rng.random() < CUT:
         data = data[: int(rng.random() * len(data))]
@@ -80,6 +86,13 @@ def sealed(entry: bytes, rng: Random, labels: list[str]) -> bytes:
     labels.append("size left wrong")
     size = len(entry) - LOG_OVERHEAD + rng.choice((-1, 1, -8, 8, 64, 2**20))
     return with_crc(entry[:SIZE_AT] + INT32.pack(size) + entry[LOG_OVERHEAD:]) if len(entry) > 12 else with_size(entry)
+
+
+def led(entries: list[bytes], rng: Random, deck: Deck, labels: list[str]) -> int:
+    """Put an entry before them that is odd and valid; return that it is one."""
+    labels.append("led")
+    entries.insert(0, draw_oddity(rng, deck).data)
+    return 1
 
 
 def joined(entries: list[bytes], rng: Random, seeds: Sequence[bytes], labels: list[str]) -> int:

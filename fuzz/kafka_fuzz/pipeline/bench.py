@@ -2,12 +2,13 @@
 
     python -m kafka_fuzz.pipeline.bench [--only generate|sweep|campaign] [--cases N] [--repeats N]
 
-CPU-seconds of this process and its children; medians of repeats, side by side.
+CPU-seconds of this process and its children, with the allocator that workers have; medians of repeats, side by side.
 Spark adds to it what a session and a task cost, however many cases they have.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ from kafka_conformance import connect
 from kafka_conformance.pipeline import asking
 from kafka_conformance.runner import Run
 from kafka_conformance.runner import run as run_in_process
+from kafka_corpus.pipeline.session import PURGE
 from kafka_corpus.pipeline.shards import Job, read_batches, work
 from kafka_fuzz.campaign.zygote import cpu_seconds
 from kafka_fuzz.mutate import Profile
@@ -107,7 +109,7 @@ def sweeping(folder: Path, testee: str, cases: int, repeats: int) -> tuple[float
     def read(_shard: int) -> Iterator[pa.RecordBatch]:
         yield from asking.observations(testee, read_batches([staged], asking.COLUMNS))
 
-    job = Job(name="swept", read=read, function=lambda batch: batch, schema=asking.SCHEMA, out=folder, folder="swept")
+    job = Job(name="swept", read=read, schema=asking.SCHEMA, out=folder, folder="swept")
     loaded = [case for batch in read_batches([staged], asking.COLUMNS) for case in asking.cases_of(batch)]
     inner, outer = [], []
     for number in range(repeats):
@@ -146,6 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", action="append", help="for the campaign; the same and both side by side by default")
     parser.add_argument("--only", choices=["generate", "sweep", "campaign"])
     asked = parser.parse_args(arguments)
+    if arguments is None and PURGE[0] not in os.environ:
+        # It is read before anything is allocated.
+        os.execve(sys.executable, sys.orig_argv, os.environ | dict([PURGE]))
     for name, shares in MIXES.items() if asked.only in (None, "generate") else ():
         with TemporaryDirectory() as folder:
             rates = generating(Path(folder), shares, asked.cases, asked.repeats)

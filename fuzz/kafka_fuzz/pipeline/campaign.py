@@ -154,7 +154,6 @@ def round_job(asked: Campaign, number: int, gone: tuple[str, ...] = ()) -> Job:
     return Job(
         name=f"round-{number:06}",
         read=read,
-        function=_as_it_is,
         schema=STORED,
         out=asked.out,
         folder=f"{ROUNDS}/round={number:06}",
@@ -169,7 +168,6 @@ def table_job(asked: Campaign, name: str, schema: pa.Schema, table: Callable[[in
     return Job(
         name=name,
         read=lambda number: table(number).to_batches(),
-        function=_as_it_is,
         schema=schema,
         out=asked.out,
         folder=name,
@@ -191,10 +189,6 @@ def _merged(spark: Any, asked: Campaign, number: int) -> pa.Table:
 
 def _cells(assembled: assembling.Assembled, _: int) -> pa.Table:
     return assembled.cells()
-
-
-def _as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch
 
 
 def _by_what(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kafka_corpus.pipeline import tables
 from kafka_corpus.pipeline.manifest import MANIFEST, Manifest, OtherRun, alone, complete, take_up, unsound
 from kafka_corpus.pipeline.running import Show, run
-from kafka_corpus.pipeline.shards import FileReceipt, Job, Receipt, hash_of, read_batches
+from kafka_corpus.pipeline.shards import FileReceipt, Job, Receipt, put_table, read_batches
 from kafka_fuzz.mutate import Profile
 from kafka_fuzz.pipeline import coverage, keeping
 from kafka_fuzz.pipeline.cases import ALIKE, SCHEMA, Cases, numbers
@@ -151,9 +150,7 @@ def _dropping(asked: Generate) -> Job:
         reasons = batch.column("reason").to_pylist()
         return {reason: reasons.count(reason) for reason in ("content", "shape")}
 
-    return Job(
-        name=DROPPED, read=read, function=_as_it_is, schema=keeping.DROPPED, out=asked.out, folder=DROPPED, count=count
-    )
+    return Job(name=DROPPED, read=read, schema=keeping.DROPPED, out=asked.out, folder=DROPPED, count=count)
 
 
 def keeping_job(asked: Generate, out: Path | None = None, *, anew: bool = False) -> Job:
@@ -172,7 +169,6 @@ def keeping_job(asked: Generate, out: Path | None = None, *, anew: bool = False)
     return Job(
         name=CASES,
         read=read,
-        function=_as_it_is,
         schema=keeping.KEPT,
         out=out or asked.out,
         folder=CASES,
@@ -181,20 +177,12 @@ def keeping_job(asked: Generate, out: Path | None = None, *, anew: bool = False)
     )
 
 
-def _as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch
-
-
 def _cover(spark: Any, asked: Generate) -> tuple[FileReceipt, dict[str, Any]]:
     """Write the coverage table; its receipt, and the counts of the manifest."""
     tables.view(spark, "cases", asked.out / CASES)
     covered = coverage.table(tables.ask(spark, coverage.QUERY), grid())
     shapes = tables.ask(spark, coverage.SHAPES).to_pylist()[0]["shapes"]
-    path, beside = asked.out / COVERAGE, asked.out / f"{COVERAGE}.tmp"
-    pq.write_table(covered, beside, compression="zstd")
-    receipt = FileReceipt(COVERAGE, covered.num_rows, beside.stat().st_size, hash_of(beside))
-    beside.replace(path)
-    return receipt, {**coverage.summary(covered), "shapes": shapes}
+    return put_table(asked.out, COVERAGE, covered), {**coverage.summary(covered), "shapes": shapes}
 
 
 def _mended(spark: Any, asked: Generate, manifest: Manifest, bad: Sequence[str], show: Show) -> Manifest | None:

@@ -16,15 +16,17 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kafka_conformance.connect import CannotRun, connect
+from kafka_conformance.connect import BadConnect, CannotRun, connect
 from kafka_fuzz.campaign.in_process import NAMES
 from kafka_fuzz.feed import BATCH, Feed
+from kafka_fuzz.finds import Asked as How
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.prepared import Prepared
 from kafka_fuzz.reduce.predicates import Verdicts, as_mutant, with_reference
 from kafka_fuzz.reduce.search import DEFAULT, Budget, NotShown, reduced
 from kafka_fuzz.reduce.worker import Done, Task
 from kafka_fuzz.vector import Judge
+from kafka_fuzz.writing.asking import Writers
 
 # Candidates that show what is so dear cost seconds each, and the first that does is enough.
 DEAR: Final[frozenset[OutcomeClass]] = frozenset({"hang", "memory", "amplification"})
@@ -156,17 +158,26 @@ class Testees:
 
 
 @contextmanager
-def asking(name: str, others: Sequence[str] = (), *, testee: bool = False) -> Iterator[Asked]:
+def asking(name: str, others: Sequence[str] = (), *, asked: How = "") -> Iterator[Asked]:
     """The target called *name*, or a testee as `certify` takes it; *others* of the same sort keep their verdicts.
 
-    With *testee* it is one, though a target has the same name.
+    *asked* is as in `finds.Find`: a testee may have the name of a target in process, and is asked to read or to write.
 
     Raises:
         NoTarget: one cannot be had.
     """
-    inside = not testee and all(each in NAMES for each in (name, *others))
-    who = InProcess(name, others) if inside else Testees((name, *others))
+    try:
+        who = _who((name, *others), asked)
+    except (BadConnect, CannotRun) as error:
+        raise NoTarget(str(error)) from error
     try:
         yield who
     finally:
         who.close()
+
+
+def _who(names: Sequence[str], asked: How) -> InProcess | Testees | Writers:
+    if asked == "encode":
+        return Writers(names)
+    inside = not asked and all(each in NAMES for each in names)
+    return InProcess(names[0], names[1:]) if inside else Testees(names)

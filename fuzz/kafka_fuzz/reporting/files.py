@@ -9,14 +9,13 @@ from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_conformance.cli import installed_version
 from kafka_conformance.hostile import printable
 from kafka_conformance.indented import indented
 from kafka_conformance.reporting.hexview import explained
-from kafka_conformance.reporting.html import asset, policy_hash, words
+from kafka_conformance.reporting.html import asset, environment, policy_hash, words
 from kafka_conformance.reporting.markdown import code
 from kafka_conformance.reporting.sarif import LEVELS, SCHEMA
 from kafka_fuzz.finds import put
@@ -52,10 +51,6 @@ def write_all(night: Night, out: Path) -> list[Path]:
 def page(night: Night) -> str:
     """One page that needs nothing else, and has no script."""
     style = asset("page.css") + _own("fuzz.css")
-    loader = PackageLoader("kafka_fuzz.reporting", "assets")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     targets = night.targets()
     charts = {
         about: Markup(chart({target: night.curve(target, what) for target in targets}, about))  # ours
@@ -63,18 +58,22 @@ def page(night: Night) -> str:
         if any(getattr(each, what) for each in night.rounds)
     }
     totals = next(night.lines())
-    return environment.get_template("fuzz.html").render(
-        night=night,
-        totals=totals,
-        targets=[_target(night, target, number % COLOURS) for number, target in enumerate(targets)],
-        charts=charts,
-        groups=_groups(night),
-        reaches=night.reaches(),
-        lies=night.by_lie(),
-        most_lies=MOST_LIES,
-        words=words,
-        style=Markup(style),  # our own file
-        style_hash=policy_hash(style),
+    return (
+        environment("kafka_fuzz.reporting")
+        .get_template("fuzz.html")
+        .render(
+            night=night,
+            totals=totals,
+            targets=[_target(night, target, number % COLOURS) for number, target in enumerate(targets)],
+            charts=charts,
+            groups=_groups(night),
+            reaches=night.reaches(),
+            lies=night.by_lie(),
+            most_lies=MOST_LIES,
+            words=words,
+            style=Markup(style),  # our own file
+            style_hash=policy_hash(style),
+        )
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import kafka_records
 from kafka_conformance.dossiers.pages import plain
-from kafka_conformance.explain_view import lines as explained_lines
+from kafka_conformance.explaining.view import lines as explained_lines
 from kafka_conformance.hostile import printable
 from kafka_corpus.case import Expectation
 from kafka_fuzz.finds import put
@@ -80,6 +80,7 @@ def _lines(find: Folded) -> Iterator[str]:
         yield "## The batch that was to be written"
         yield ""
         yield from fenced([find.data.decode(errors="replace")], "json")
+        yield f"`kafkaproof fuzz promote {find.name}` makes it a case that asks a codec to write it."
         return
     yield f"## {len(find.data):,} bytes"
     yield ""

@@ -37,7 +37,6 @@ PREVIOUS: Final = "previous"
 # What is reduced, as it is: who kills triage loses the find that was at work.
 UNDER_WAY: Final = "under-way.ndjson"
 KNOWN: Final = "it is known"
-WRITTEN: Final = "it is a batch to be written, odd in one thing"
 SMALLER: Final = "a smaller find of its cause is reduced in its place"
 # new: not there last night.  known: it was, or somebody listed it.  gone: it was, and its input shows it no more.
 State = Literal["new", "known", "gone"]
@@ -177,13 +176,11 @@ class _Work:
             kept = self.before.get(each.find.key)
             if kept is not None and kept.inputs[each.find.key] == each.find.sha256 and not kept.why_not:
                 done.append(_made(each, kept.data, kept.outcome))
-            elif who[1] == "encode":
-                done.append(_made(each, each.data, each.find.outcome, WRITTEN))
             elif not self.every and self.news.why_not(each.find.key, each.find.version):
                 done.append(_made(each, each.data, each.find.outcome, KNOWN))
             else:
                 todo.append(each)
-        if who[1] == "differential" and not self.every:
+        if who[1] and not self.every:
             todo, others = _smallest_of_causes(todo)
             done += [_made(each, each.data, each.find.outcome, SMALLER) for each in others]
         self.tell(f"{who[0]}: {len(done) + len(todo)} keys, {len(todo)} to reduce")
@@ -192,7 +189,7 @@ class _Work:
     def _reduced(self, target: str, asked: Asked, todo: Sequence[Smallest]) -> list[Folded]:
         done: list[Folded] = []
         try:
-            with asking(target, testee=bool(asked)) as who:
+            with asking(target, asked=asked) as who:
                 for each in todo:
                     try:
                         smaller = who.reduced(each.data, budget=self.budget)
@@ -225,7 +222,7 @@ def _smallest_of_causes(some: Iterable[Smallest]) -> tuple[list[Smallest], list[
     first: dict[str, Smallest] = {}
     others = []
     for each in sorted(some, key=lambda one: (len(one.data), one.find.key)):
-        cause = cause_of(each.find.outcome, reference_verdict(each.data, exact=True))
+        cause = cause_of(each.find.outcome, _right(each.find.asked, each.data, each.find.outcome))
         if first.setdefault(cause, each) is not each:
             others.append(each)
     return list(first.values()), others
@@ -233,7 +230,7 @@ def _smallest_of_causes(some: Iterable[Smallest]) -> tuple[list[Smallest], list[
 
 def _made(each: Smallest, data: bytes, outcome: Outcome, why_not: str = "") -> Folded:
     find = each.find
-    right = _of_writing(outcome) if find.asked == "encode" else reference_verdict(data, exact=True)
+    right = _right(find.asked, data, outcome)
     return Folded(
         name=name_of(find.key),
         key=find.key,
@@ -254,8 +251,10 @@ def _made(each: Smallest, data: bytes, outcome: Outcome, why_not: str = "") -> F
     )
 
 
-def _of_writing(outcome: Outcome) -> str:
-    """The reference's verdict on a batch that was to be written, as that on bytes is told."""
+def _right(asked: Asked, data: bytes, outcome: Outcome) -> str:
+    """The reference's verdict on *data*; on a batch that was to be written, as that on bytes is told."""
+    if asked != "encode":
+        return reference_verdict(data, exact=True)
     return f"malformed {outcome.function}" if outcome.kind == "accepts_invalid" else "ok"
 
 
@@ -283,7 +282,7 @@ def sameness(each: Folded) -> tuple[str, ...]:
     which formats are left in the input.
     """
     outcome = each.outcome
-    if each.why_not not in ("", KNOWN, SMALLER, WRITTEN):
+    if each.why_not not in ("", KNOWN, SMALLER):
         return (each.key,)
     if outcome.function:
         return outcome.target, outcome.kind, outcome.detail, outcome.function

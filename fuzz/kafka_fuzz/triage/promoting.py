@@ -7,20 +7,24 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+import kafka_records
 from kafka_conformance.connect import BadConnect, CannotRun, connect
 from kafka_corpus import compiler, evidence
 from kafka_corpus.case import Case
 from kafka_corpus.cases.found import FOLDER, Found, stored, text_of
 from kafka_corpus.wire import to_wire
 from kafka_fuzz.finds import put
-from kafka_fuzz.triage.draft import expectation, rule_of, slug
+from kafka_fuzz.triage.draft import VALID_RULE, expectation, rule_of, slug
 from kafka_fuzz.triage.folding import Folded
+from kafka_fuzz.writing.asking import batch_of, data_of
+from kafka_records import Batch, Kind, RecordFormatError
 
 # Whose answers are recorded, and under which name.
+MALFORMED: Final[Kind] = "malformed"
 JAVA: Final = ("java-kafka-clients", "java")
 
 
@@ -30,30 +34,44 @@ class NoCase(ValueError):
 
 def as_found(find: Folded) -> Found:
     """What the file of *find* says."""
-    if find.asked == "encode":
-        raise NoCase("it is about writing: write the case by hand, from the batch in the draft")
-    expect = expectation(find.data)
+    asked = _written(find.data) if find.asked == "encode" else _read(find.data)
+    right = "refused" if asked["refused"] else "written" if find.asked == "encode" else "read"
+    rule = f", as {find.right.partition(' ')[2]} says" if asked["refused"] else ""
+    what = "A batch" if find.asked == "encode" else f"An input of {len(find.data)} bytes"
+    who = f"{find.outcome.target} {find.version}".strip()
+    title = f"{what}, found by fuzzing {find.outcome.target}, is {right}{rule}"
+    return Found(title=title, found=(f"fuzz: {who}", *find.keys), **asked)
+
+
+def _read(data: bytes) -> dict[str, Any]:
+    """What a case about reading *data* says."""
+    expect = expectation(data)
     if expect.verdict == "acceptable" or "limit" in expect.kinds[:1]:
         raise NoCase("what is right about it depends on the limits that one sets")
-    right = "is read" if find.right == "ok" else f"is refused, as {find.right.partition(' ')[2]} says"
-    who = f"{find.outcome.target} {find.version}".strip()
-    return Found(
-        title=f"An input of {len(find.data)} bytes, found by fuzzing {find.outcome.target}, {right}",
-        rules=(rule_of(find.data),),
-        hex=find.data.hex(),
-        refused=expect.kinds,
-        batches=tuple(map(to_wire, expect.batches)),
-        found=(f"fuzz: {who}", *find.keys),
-    )
+    batches = tuple(map(to_wire, expect.batches))
+    return {"rules": (rule_of(data),), "hex": data.hex(), "refused": expect.kinds, "batches": batches}
+
+
+def _written(data: bytes) -> dict[str, Any]:
+    """What a case about writing the batch in *data* says."""
+    batch = batch_of(data)
+    written, rule = b"", VALID_RULE[batch.magic]
+    kinds: tuple[Kind, ...] = ()
+    try:
+        written = kafka_records.encode(batch)
+    except RecordFormatError as error:
+        rule, kinds = error.rule or rule, tuple(dict.fromkeys((error.kind, MALFORMED)))
+    return {"op": "encode", "rules": (rule,), "hex": written.hex(), "refused": kinds, "batches": (to_wire(batch),)}
 
 
 def promote(finds: Sequence[Folded], asked: dict[bytes, str], folder: Path = FOLDER) -> list[str]:
     """Write the files; the ids of the cases.
 
     Raises:
-        NoCase: a find is a case already; *asked* has the ids of those that there are by their bytes.
+        NoCase: a find is a case already; *asked* has the ids of those that there are by what they ask: bytes, or a
+            batch as finds keep it.
     """
-    there = {bytes.fromhex(found.hex): f"found.{name}" for name, found in stored(folder).items()}
+    there = {question_of(found.draft().input): f"found.{name}" for name, found in stored(folder).items()}
     files = {}
     for find in finds:
         id_ = asked.get(find.data) or there.get(find.data)
@@ -64,6 +82,11 @@ def promote(finds: Sequence[Folded], asked: dict[bytes, str], folder: Path = FOL
     for name, content in files.items():
         put(folder / f"{name}.json", content)
     return [f"found.{name}" for name in files]
+
+
+def question_of(asked: object) -> bytes:
+    """What a case asks, as a find keeps it."""
+    return data_of(asked) if isinstance(asked, Batch) else asked if isinstance(asked, bytes) else b""
 
 
 def compile_corpus() -> None:

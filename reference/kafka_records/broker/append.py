@@ -18,7 +18,7 @@ from kafka_records.broker.entries import Entry, entries
 from kafka_records.broker.errors import Thrown, code_of
 from kafka_records.broker.limits import check_segment, check_sizes
 from kafka_records.broker.log_validator import validate
-from kafka_records.broker.producer_state import check_transaction, find_duplicate, updated, verified
+from kafka_records.broker.producer_state import check_fencing, check_transaction, find_duplicate, updated, verified
 from kafka_records.broker.releases import Behaviour, behaviour
 from kafka_records.broker.state import RULES, AppendResult, BatchMetadata, LogState
 from kafka_records.broker.validation import Task
@@ -63,10 +63,10 @@ def append(
         transactional = _to_verify(log, payload, does)
     except Thrown as thrown:
         return _refused(log, thrown, does, whole=not _is_partitions(thrown))
-    if transactional is not None:
-        log = verified(transactional, log, does, api_version)
     try:
         if transactional is not None:
+            check_fencing(transactional, log, does)
+            log = verified(transactional, log, does, api_version)
             check_transaction(transactional, log, does, api_version)
         if does.newest_magic == MAGIC_VALUE_V1:
             return before_v2.append_messages(log, payload, config, does, now_ms)

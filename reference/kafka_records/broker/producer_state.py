@@ -44,6 +44,17 @@ def verified(batch: Entry, log: LogState, does: Behaviour, api_version: int) -> 
     return log.with_verification(batch.producer_id, log.verifying.get(batch.producer_id, first).seen(epoch, sequence))
 
 
+def check_fencing(batch: Entry, log: LogState, does: Behaviour) -> None:
+    """PID-14, before anybody is asked about *batch* or looks into it.
+
+    Raises:
+        Thrown: the log has a later epoch of its producer.
+    """
+    state = log.producers.get(batch.producer_id, UNKNOWN_PRODUCER)
+    if does.fences_early and not is_verified(batch, log, does) and batch.number("producer_epoch") < state.epoch:
+        raise Thrown("InvalidProducerEpochException", "PID-14")
+
+
 def _adds_partitions(does: Behaviour, api_version: int) -> bool:
     return does.adds_partitions is not None and api_version >= does.adds_partitions
 

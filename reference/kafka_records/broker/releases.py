@@ -59,6 +59,7 @@ class Behaviour:
         max_message_bytes: default of max.message.bytes.
         verifies: whether a transaction's partition is verified with the coordinator (KIP-890).
         adds_partitions: the produce version that adds a partition to a transaction by itself.
+        fences_early: whether a transactional batch of an older epoch is refused before its records are looked at.
         accepts_unknown: whether an unknown producer may start at any sequence (KIP-360).
         fetch: oldest and newest version of the fetch request.
         converts_by: how an old fetch is served from newer batches (CNV-06 to CNV-14).
@@ -95,6 +96,7 @@ class Behaviour:
     max_message_bytes: int = 1_000_012
     verifies: bool = False
     adds_partitions: int | None = None
+    fences_early: bool = False
     accepts_unknown: bool = False
     fetch: tuple[int, int] = (0, 3)
     converts_by: ConvertsBy = "set"
@@ -162,7 +164,7 @@ CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
         "guards_zstd": False,
         "transaction_version": 2,
     },
-    (4, 1): {"produce": (3, 13), "fetch": (4, 18)},
+    (4, 1): {"produce": (3, 13), "fetch": (4, 18), "fences_early": True},
     (4, 4): {"bounds_bodies": True, "skips_any_size": True},
 }
 

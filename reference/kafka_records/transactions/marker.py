@@ -65,11 +65,10 @@ def end_transaction(
     state = log.producers.get(producer_id, UNKNOWN_PRODUCER)
     if refused := _refusal(marker, state, epoch, coordinator_epoch, config, does):
         return AppendResult(log=log, error_code=refused[0], rule=refused[1])
+    # UnifiedLog#updateProducers: what the coordinator was asked is forgotten with a marker, too.
+    after = log.with_producer(producer_id, _ended(state, epoch, coordinator_epoch)).with_verification(producer_id, None)
     return AppendResult(
-        log=replace(
-            log.with_producer(producer_id, _ended(state, epoch, coordinator_epoch)),
-            log_end_offset=log.log_end_offset + 1,  # OFF-15
-        ),
+        log=replace(after, log_end_offset=log.log_end_offset + 1),  # OFF-15
         base_offset=log.log_end_offset,
         log_append_time=now_ms if task.appends_time else NO_TIMESTAMP,
         # TXN-15, RWR-13: whatever the topic's codec.

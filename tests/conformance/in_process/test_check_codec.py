@@ -40,6 +40,7 @@ def _plain(record: Any) -> dict[str, Any]:
     return {name: getattr(record, name) for name in names} | {"headers": [tuple(header) for header in record.headers]}
 
 
+@pytest.mark.slow
 def test_reference_agrees_with_the_whole_corpus() -> None:
     """Batches of the reference's own type will do, and nothing is left out but cases made to exhaust a machine."""
     made = check_codec(decode, encode, name="reference")

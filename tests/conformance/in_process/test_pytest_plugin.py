@@ -42,6 +42,7 @@ def run(session: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return session.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", *arguments)
 
 
+@pytest.mark.slow
 def test_codec_of_the_process(session: pytest.Pytester) -> None:
     """A test with the fixture runs once a case, under the case's id, and a failure says case, rule and bytes."""
     session.makepyfile(IN_PROCESS)
@@ -60,6 +61,7 @@ def test_codec_of_the_process(session: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.slow
 def test_testee_in_a_process(session: pytest.Pytester) -> None:
     """`--kafkaproof` asks any testee, with no test written."""
     done = run(session, "--kafkaproof", PROCESS, "--kafkaproof-only", "timestamp", "--kafkaproof-only", "HDR-09")

@@ -20,6 +20,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 LEVELS = {"wrong_error": "warning", "lossy": "note"}
 
 
+@pytest.mark.slow
 def test_certify_writes_every_format(wrong: Path) -> None:
     """Each testee has its files in its own directory; what can be said of all stands one level above."""
     own = {"result.ndjson", "summary.txt", "report.json", "report.html", "report.sarif", "junit.xml"}

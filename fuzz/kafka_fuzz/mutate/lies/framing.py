@@ -65,6 +65,18 @@ def size_leads_nowhere(spot: Spot) -> bytes:
     return sized(spot.base.data, -LOG_OVERHEAD - spot.value * len(spot.base.data))
 
 
+@lie(
+    "FRM-05",
+    magics=ALL,
+    field="size",
+    kinds=FRAMING,
+    variants={"one": 1, "nine": 9, "ten": 10, "eleven": 11, "prefix": 12},
+)
+def size_leads_before_the_input(spot: Spot) -> bytes:
+    """The size leads a few bytes before the input, where indexes below zero count from its end."""
+    return sized(spot.base.data, -LOG_OVERHEAD - spot.start - spot.value)
+
+
 @lie("FRM-09", magics=ALL, field="size", kinds=FRAMING, variants={"near largest": 11, "largest": 0})
 def size_overflows_with_its_prefix(spot: Spot) -> bytes:
     """Size and prefix together do not fit an int32."""

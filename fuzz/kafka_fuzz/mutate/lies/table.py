@@ -27,6 +27,7 @@ class Spot(NamedTuple):
         field: the field.
         value: what the variant stands for.
         following: the entries behind it.
+        start: how many bytes lie before it.
     """
 
     base: Base
@@ -34,6 +35,7 @@ class Spot(NamedTuple):
     field: str
     value: Any
     following: bytes
+    start: int = 0
 
 
 class Told(NamedTuple):

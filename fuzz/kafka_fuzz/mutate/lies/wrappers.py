@@ -10,7 +10,7 @@ from kafka_fuzz.mutate.bases import Base, base_of
 from kafka_fuzz.mutate.lies.messages import any_message, with_message, with_payload
 from kafka_fuzz.mutate.lies.table import CLAIM, FRAMING, LEGACY, PACKED, STREAM, UNPACKED, Spot, Told, lie
 from kafka_fuzz.mutate.packing import pack
-from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, seal_message, with_crc
+from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, seal_message, sized, with_crc
 from kafka_records import Batch, Record
 from kafka_records.constants import COMPRESSIONS, INT64_MAX, INT64_MIN, LOG_OVERHEAD, NO_TIMESTAMP
 from kafka_records.layout import CRC_OFFSET_LEGACY, MAGIC_OFFSET
@@ -18,6 +18,10 @@ from kafka_records.message import Message
 from kafka_records.primitives import wrap_int64
 
 CODECS = PACKED[:-1]
+SMALL = {"zero": 0, "one": 1, "two": 2, "four": 4, "thirteen": 13}
+BELOW_ZERO = {"minus one": -1, "minus five": -5, "minus nine": -9, "minus twenty": -20, "smallest": -(2**31)}
+SHIFTS = {"less by one": -1, "less by four": -4, "more by one": 1, "more by eight": 8}
+NEGATIVE = {"minus two": -2, "smallest": -(2**31)}
 wrapper_lie = partial(lie, magics=LEGACY, codecs=CODECS)
 TIMES = {"smallest": INT64_MIN, "minus one": -1, "zero": 0, "largest": INT64_MAX}
 
@@ -67,6 +71,20 @@ def wrapper_value_empty(spot: Spot) -> bytes:
     return seal_message(spot.base.message._replace(value=b""))
 
 
+@wrapper_lie("NST-03", "LEG-09", field="value_length", kinds=UNPACKED, variants=NEGATIVE)
+def wrapper_value_null_by_another_negative(spot: Spot) -> bytes:
+    """A wrapper has no value, by a length below -1."""
+    message = spot.base.message
+    return seal_message(message, sized(message.key) + INT32.pack(spot.value))
+
+
+@wrapper_lie("NST-02", "LEG-08", field="key_length", variants={**NEGATIVE, "far back": -(2**20)})
+def wrapper_key_null_by_another_negative(spot: Spot) -> bytes:
+    """A wrapper has no key, by a length below -1."""
+    message = spot.base.message
+    return seal_message(message, INT32.pack(spot.value) + sized(message.value))
+
+
 @wrapper_lie("NST-02", field="key", variants={"empty": b"", "text": b"key", "large": b"k" * 300})
 def wrapper_key_present(spot: Spot) -> bytes:
     """A wrapper has a key, which nobody looks at."""
@@ -106,23 +124,42 @@ def zeros_behind_the_messages(spot: Spot) -> bytes:
     return with_payload(spot.base, spot.base.payload + bytes(spot.value))
 
 
-@wrapper_lie(
-    "NST-07", nesting="packed", field="size", kinds=FRAMING, variants={"minus one": -1, "zero": 0, "thirteen": 13}
-)
+@wrapper_lie("NST-07", nesting="packed", field="size", kinds=FRAMING, variants=SMALL)
 def inner_size_too_small(spot: Spot) -> bytes:
     """An inner message's size is below the smallest."""
     index, message = any_message(spot)
+    return with_message(spot.base, index, with_inner_size(message, spot.value))
+
+
+@wrapper_lie("NST-07", nesting="packed", field="size", kinds=FRAMING, variants=BELOW_ZERO)
+def inner_size_negative(spot: Spot) -> bytes:
+    """An inner message's size is below zero, and leads into what was read already, or before it."""
+    index, message = any_message(spot)
+    return with_message(spot.base, index, with_inner_size(message, spot.value))
+
+
+@wrapper_lie("NST-07", "NST-18", nesting="packed", field="size", kinds=FRAMING, variants=SHIFTS)
+def inner_size_off(spot: Spot) -> bytes:
+    """An inner message's size leads to where none begins: before its end, or into the next one."""
+    index, message = any_message(spot)
+    right = len(seal_message(message)) - LOG_OVERHEAD
+    # What reaches beyond the last one would be a partial message, which is none of ours.
+    shift = spot.value if spot.value < 0 or index < len(spot.base.inner) - 1 else -1
+    return with_message(spot.base, index, with_inner_size(message, right + shift))
+
+
+def with_inner_size(message: Message, size: int) -> bytes:
+    """A message with another size, which no checksum of its own covers."""
     written = seal_message(message)
-    return with_message(spot.base, index, written[:SIZE_AT] + INT32.pack(spot.value) + written[LOG_OVERHEAD:])
+    return written[:SIZE_AT] + INT32.pack(size) + written[LOG_OVERHEAD:]
 
 
 @wrapper_lie("NST-07", nesting="packed", field="size", kinds=FRAMING, variants={"here": False, "back": True})
 def inner_size_leads_nowhere(spot: Spot) -> bytes:
     """An inner message's size leads to it again, or to the first: who adds it up without looking never ends."""
     index, message = any_message(spot)
-    written = seal_message(message)
     size = -LOG_OVERHEAD - (sum(map(len, spot.base.parts[:index])) if spot.value else 0)
-    return with_message(spot.base, index, written[:SIZE_AT] + INT32.pack(size) + written[LOG_OVERHEAD:])
+    return with_message(spot.base, index, with_inner_size(message, size))
 
 
 @wrapper_lie("NST-18", "LEG-04", nesting="packed", field="crc", kinds=("corrupt",))

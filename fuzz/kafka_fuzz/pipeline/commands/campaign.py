@@ -99,7 +99,8 @@ def campaign(
             profile=profile,
             known=text,
         )
-        with steps(asked.executions or 1, (asked.executions or 1) * len(asked.tasks)) as show:
+        unit = "cases" if asked.executions else "shards"
+        with steps(asked.executions or 1, (asked.executions or 1) * len(asked.tasks), unit) as show:
             manifest = job.campaign(open_session, asked, show)
         found = folded(asked.out) if triages else []
     if as_json:

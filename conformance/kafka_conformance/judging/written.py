@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 import kafka_records
-from kafka_conformance import equivalence
-from kafka_conformance.compare import Comparison, Difference, compare
+from kafka_conformance.judging import equivalence
+from kafka_conformance.judging.compare import Comparison, Difference, compare
 from kafka_corpus.case import Case
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, RecordFormatError

@@ -22,10 +22,10 @@ from typing import IO, Final
 from kafka_conformance.connect import Connection
 from kafka_conformance.hostile import tail
 from kafka_conformance.observation import Crashed, Exceeded, Hung, how_it_ended
-from kafka_conformance.patience import Limit
-from kafka_conformance.process_group import Usage, Watch, threads, usage
+from kafka_conformance.process.patience import Limit
+from kafka_conformance.process.process_group import Usage, Watch, threads, usage
+from kafka_conformance.process.starting import Process, Started, Starter
 from kafka_conformance.protocol import MAX_LINE, HelloReply, parse_hello
-from kafka_conformance.starting import Process, Started, Starter
 
 STDERR_TAIL: Final = 16 * 1024
 # How long an ended or dismissed process may take to be gone.
@@ -41,6 +41,8 @@ F_SETPIPE_SZ: Final = 1031
 
 OUT_OF_MEMORY: Final = re.compile(
     rb"MemoryError|OutOfMemory|out of memory|bad_alloc|memory allocation of \d+ bytes failed|Cannot allocate memory"
+    # Node, of an ArrayBuffer.
+    rb"|buffer allocation failed"
     # librdkafka asserts that it got what it asked for.
     rb"|rd_(?:m|c|re)alloc: Assertion",
     re.IGNORECASE,
@@ -79,6 +81,7 @@ class Child:
         self._searched = 0
         self._errors: int | None = _unblocked(self._process.stderr)
         self._stderr = bytearray()
+        self._full = False
 
     @property
     def known(self) -> bool:
@@ -134,7 +137,8 @@ class Child:
                 watch.look()
                 if watch.idle:
                     lull(watch.memory)
-        return Trouble.GREW if line is Trouble.LATE and watch and watch.holds(limit.much) else line
+        self._full = watch is not None and watch.holds(limit.much)
+        return Trouble.GREW if line is Trouble.LATE and self._full else line
 
     def _read_until(self, end: float) -> bytes | Trouble:
         while True:
@@ -222,6 +226,9 @@ class Child:
             return Exceeded("it ran out of memory", stderr)
         if _DEADLOCK in self._stderr:
             return Hung(0.0, stderr)
+        # Node's engine may fall without a word where memory ends.
+        if self._full and _signal(code) and not stderr:
+            return Exceeded("it ran out of memory", stderr)
         return Crashed(signal=_signal(code), exit_code=code if code >= 0 else None, stderr=stderr)
 
     def stderr_tail(self) -> str:
@@ -298,7 +305,7 @@ def _left(watch: Watch | None, limit: Limit, began: float) -> float:
     passed = time.monotonic() - began
     if watch is None:
         return limit.seconds - passed
-    return limit.of(watch) - min(watch.own_seconds() + SOON, passed)
+    return limit.of(watch) - min(limit.spent(watch) + SOON, passed)
 
 
 def _unblocked(pipe: IO[bytes]) -> int:

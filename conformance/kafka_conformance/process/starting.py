@@ -20,8 +20,8 @@ from typing import IO, Final, Protocol
 
 from kafka_conformance import protocol
 from kafka_conformance.connect import Connection
-from kafka_conformance.hatching import Hatched, Nest
-from kafka_conformance.limited import environment, limited
+from kafka_conformance.process.hatching import Hatched, Nest
+from kafka_conformance.process.limited import environment, limited
 
 # Starts before there are spares: most testees are never started again.
 FEW: Final = 3

@@ -1,4 +1,4 @@
-"""A testee's processes on Linux: what they took of the processor, and how long they waited for one.
+"""Processes on Linux: what they took of the processor, and how long they waited for one.
 
 Time limits are wall-clock time, which on a crowded machine says nothing about
 the testee.  The kernel counts for each thread how long it ran and how long it
@@ -10,6 +10,7 @@ say that they do not know.
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from typing import Final
 PROC: Final = Path("/proc")
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 NANO: Final = 1e-9
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+# In what follows a process's name in /proc/PID/stat: user and system.
+USER, SYSTEM = 11, 12
 # Of the time between two looks: who works less than that only waits.
 IDLE_SHARE: Final = 0.02
 # Seconds of its own: what it took by then, it took fast.
@@ -74,6 +78,28 @@ def threads(leader: int) -> int:
         return 0
 
 
+def family(leader: int) -> list[int]:
+    """The process *leader* and all below it; none where that is not known."""
+    return list(dict.fromkeys(int(task.parent.parent.name) for task in _tasks(leader)))
+
+
+def cpu_seconds() -> float:
+    """Of this process, of all below it, and of those of them that were waited for."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime + running()
+
+
+def running() -> float:
+    """CPU-seconds of all living processes below this one; 0 where that is not known."""
+    return sum(map(cpu_of, family(os.getpid())[1:]))
+
+
+def cpu_of(pid: int) -> float:
+    """CPU-seconds of one process; 0 where that is not known."""
+    stat = _read(PROC / str(pid) / "stat").rpartition(b")")[2].split()
+    return (int(stat[USER]) + int(stat[SYSTEM])) / TICKS if stat else 0.0
+
+
 class Watch:
     """Looks at a testee from time to time while nothing comes from it.
 
@@ -98,11 +124,12 @@ class Watch:
         at = time.monotonic()
         if before is not None and now is not None:
             self.idle = not now.runnable and now.seconds - before.seconds < IDLE_SHARE * (at - self._at)
-            self.memory = now.memory
+            # One that is just ending holds nothing any more.
+            self.memory = now.memory or self.memory
         self._passed += min(at - self._at, MOST_BETWEEN)
         self._last, self._at = now, at
         if now is not None and self._first is not None:
-            self.more = now.memory - self._first.memory
+            self.more = self.memory - self._first.memory
             if self.own_seconds() <= EARLY:
                 self.early = max(self.early, now.memory)
 
@@ -114,14 +141,19 @@ class Watch:
         """Whether it held so many bytes within its first second; never for 0 bytes."""
         return 0 < memory <= self.early
 
-    def own_seconds(self) -> float:
-        """Seconds since the watch began, without those in which it stood in line for a processor."""
+    def own_seconds(self, *, together: bool = False) -> float:
+        """Seconds since the watch began, without those in which it stood in line for a processor.
+
+        What the busiest thread worked counts in any case; with *together*, what
+        all of them did, added up, but never more than what went by.
+        """
         wall = self._passed
         if self._first is None or self._last is None:
             return wall
-        # Of many threads all may stand in line at once; what one of them worked counts in any case.
+        # Of many threads all may stand in line at once, which adds up to more than went by.
         before = self._first.threads
-        worked = max(seconds - before.get(thread, 0.0) for thread, seconds in self._last.threads.items())
+        each = [seconds - before.get(thread, 0.0) for thread, seconds in self._last.threads.items()]
+        worked = sum(each) if together else max(each)
         queued = self._last.queued - self._first.queued
         return min(wall, max(wall - max(queued, 0.0), worked, wall * LEAST_SHARE))
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Final
 
-from kafka_conformance import brood
-from kafka_conformance.brood import HATCH, LONGEST
 from kafka_conformance.connect import Connection
-from kafka_conformance.limited import environment, limited
+from kafka_conformance.process import brood
+from kafka_conformance.process.brood import HATCH, LONGEST
+from kafka_conformance.process.limited import environment, limited
 
 # How long a nest may take to load the testee, and to fork.
 HATCH_SECONDS: Final = 30.0
@@ -66,7 +66,7 @@ class Nest:
 
 def _command(connection: Connection, line: str) -> Sequence[str]:
     if connection.nest:
-        return sys.executable, "-m", "kafka_conformance.nest", connection.argv[-1], line
+        return sys.executable, "-m", "kafka_conformance.process.nest", connection.argv[-1], line
     # It is to start at once, and has to find nothing but Python's own modules.
     return sys.executable, "-E", "-S", brood.__file__, line, *connection.argv
 

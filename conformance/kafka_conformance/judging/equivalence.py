@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_conformance.compare import Difference
+from kafka_conformance.judging.compare import Difference
 from kafka_records import Batch, Explanation, explain
 from kafka_records.constants import MAGIC_VALUE_V2, NO_PRODUCER_ID
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from rich.text import Text
 
-from kafka_conformance.explain_error import FAINT, WRONG, Mark, describe, folded, locate
+from kafka_conformance.explaining.error import FAINT, WRONG, Mark, describe, folded, locate
 from kafka_conformance.hostile import printable
 from kafka_records import Explanation
 from kafka_records.explain import Field, Group, Part, Section

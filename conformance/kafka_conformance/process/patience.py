@@ -2,18 +2,23 @@
 
 Slow is not hung, and no verdict may hang on how busy the machine is.  So time is
 the testee's own, and each limit lies far from what any codec takes that we know:
-of those that answer at all, half or less.
+of those that answer at all, half or less, but for inputs that were made to be large.
 
     asleep                      half a second: nothing will come
     works, takes no memory      three quarters: nobody who answers has worked half as long without taking any
     works and takes memory      one and a half: whoever fills a gigabyte that a few bytes claim needs most of one
 
-Who has hung over a question of the same family had all that, and gets as much as
-those take once more that answer: a quarter of a second, and three with memory.
+Who has hung over a question of the same family had all that, and gets five times
+what those take that answer others of it: a fifth of a second, and 0.3 with memory.
 
-An input that was made to take long (a heavy one) is given sixteen seconds.  Who
-holds much memory after six, or very much after one, is not going to make it: what
-it would meet is the end of its memory.
+An input that was made to take long (a heavy one) is given eight seconds; the slowest
+answer takes six.  Who holds much memory after six, far more after four, or very
+much after one, is not going to make it: what it would meet is the end of its memory.
+Known hangs have three; nobody who answers others of those families takes two.
+
+Helpers that collect garbage stand in line by turns on a crowded machine, while the
+rest waits for them.  So with heavy inputs, in known hangs, and of who takes memory, the
+work of all threads is the testee's own time; else that of the busiest.
 """
 
 from __future__ import annotations
@@ -21,22 +26,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_conformance.process_group import Watch
+from kafka_conformance.process.process_group import Watch
 
 # Times what one that sleeps may take, which is half a second or more.
 SPINS: Final = 1.5
 BUSY: Final = 3.0
 # Who hung over a question of the same family had all the time that there is.
-KNOWN_SPINS: Final = 0.5
-KNOWN_GROWS: Final = 1.5
+KNOWN_SPINS: Final = 0.4
+KNOWN_GROWS: Final = 0.6
 
 HEAVY_SECONDS: Final = 6.0
-HEAVY_MOST: Final = 16.0
+HEAVY_MOST: Final = 8.0
+HEAVY_CLOSE: Final = 4.0
 HEAVY_FAST: Final = 2.0
+HEAVY_KNOWN: Final = 3.0
 
 # Parts of the memory that a testee may take: much for a question as stored, and for a heavy one.
 GROWN: Final = 1 / 2
 HEAVY_GROWN: Final = 1 / 4
+# Times what is much; nobody who answers holds so much.
+CLOSE: Final = 2.5
 # That much more than at first, in bytes, and it is not spinning in one place.
 MORE: Final = 8 * 1024 * 1024
 
@@ -52,6 +61,8 @@ class Limit:
         much: bytes; who holds so much when the time is over ran out of memory, not of time.  With 0 nobody looks.
         full: of one that holds so much; 0 for as long as one that grows.
         fast: of one that held twice as much after a second; 0 for as long as one that is full.
+        close: of one that holds two and a half times as much; 0 for as long as one that is full.
+        together: whether what all its threads work is its own time, or what the busiest does until it takes memory.
     """
 
     seconds: float
@@ -60,6 +71,12 @@ class Limit:
     much: int = 0
     full: float = 0.0
     fast: float = 0.0
+    close: float = 0.0
+    together: bool = False
+
+    def spent(self, watch: Watch) -> float:
+        """The seconds of its own that one that was watched took."""
+        return watch.own_seconds(together=self.together or watch.more >= MORE)
 
     def of(self, watch: Watch) -> float:
         """The seconds for one that was watched."""
@@ -70,16 +87,22 @@ class Limit:
         if not watch.holds(self.much):
             return grows if watch.more >= MORE else spins
         full = self.full or grows
-        return (self.fast or full) if watch.held_early(2 * self.much) else full
+        if self.fast and watch.held_early(2 * self.much):
+            return self.fast
+        return self.close if self.close and watch.holds(int(CLOSE * self.much)) else full
 
 
 def plain(seconds: float, memory: int = 0, *, known: bool = False) -> Limit:
     """For a question as stored, of a testee that may sleep *seconds* and take *memory* bytes."""
     spins, grows = (KNOWN_SPINS, KNOWN_GROWS) if known else (SPINS, BUSY)
-    return Limit(seconds, seconds * spins, seconds * grows, int(memory * GROWN))
+    return Limit(seconds, seconds * spins, seconds * grows, int(memory * GROWN), together=known)
 
 
-def heavy(seconds: float, memory: int = 0) -> Limit:
+def heavy(seconds: float, memory: int = 0, *, known: bool = False) -> Limit:
     """For a question whose input was made to take long."""
     least, most = max(HEAVY_SECONDS, seconds), max(HEAVY_MOST, seconds)
-    return Limit(least, most, most, int(memory * HEAVY_GROWN), least, HEAVY_FAST)
+    if known:
+        least = most = max(HEAVY_KNOWN, seconds)
+    return Limit(
+        least, most, most, int(memory * HEAVY_GROWN), least, HEAVY_FAST, min(least, HEAVY_CLOSE), together=True
+    )

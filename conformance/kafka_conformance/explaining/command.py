@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from kafka_conformance.explain_view import lines
+from kafka_conformance.explaining.view import lines
 from kafka_conformance.hostile import printable
 from kafka_records import Batch, Explanation, encode, explain
 from kafka_records.explain import Field, Part, Section

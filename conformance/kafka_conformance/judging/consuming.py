@@ -2,9 +2,8 @@
 
 A consumer gives records and does not tell batches.  Its position goes up only:
 it starts at offset 0, delivers no record below its position, and asks for the
-offset behind the last batch when it is through.  It delivers no control
-records; the fetches that it gets name no aborted transaction, so it delivers
-all others.
+offset behind the last batch when it is through.  It delivers no control records, and
+all others but those of transactions that the fetch names as aborted.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_conformance.compare import HEADER_FIELDS, Comparison, Difference, compare_records
+from kafka_conformance.judging.compare import HEADER_FIELDS, Comparison, Difference, compare_records
 from kafka_conformance.observation import Consumed
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireRecord, to_wire
@@ -78,7 +77,8 @@ def may_refuse(case: Case) -> bool:
 def expected_records(case: Case) -> list[WireRecord]:
     """What a consumer delivers of a case, in order."""
     batches = [to_wire(batch) for batch in case.expect.batches if not batch.control]
-    return [record for batch in batches for record in (batch.records or ())]
+    records = [record for batch in batches for record in (batch.records or ())]
+    return records if case.aborted is None else [each for each in records if each.offset in case.expect.committed]
 
 
 def compared(case: Case, consumed: Consumed) -> Comparison:
@@ -94,7 +94,8 @@ def compared(case: Case, consumed: Consumed) -> Comparison:
         shortest = min(len(expected), len(given))
         expected, given = expected[:shortest], given[:shortest]
     comparison = compare_records(expected, given)
-    if case.expect.batches:
+    # Of headers nothing is asked where records are what is right.
+    if case.expect.batches and case.aborted is None:
         comparison.left_out.update(HEADER_FIELDS)
     if case.expect.verdict != "invalid" and consumed.error is None and not consumed.stalled:
         comparison.differences.extend(_skipped_ahead(case, consumed))

@@ -1,6 +1,6 @@
 """A Python testee that is loaded once and forked for every start: the side that forks.
 
-    python -m kafka_conformance.nest MODULE FD
+    python -m kafka_conformance.process.nest MODULE FD
 
 Loading a codec takes a Python process a good part of a second; a testee that
 falls over one case in ten is started hundreds of times.  So this process loads
@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from kafka_conformance.brood import Birth, Brood
+from kafka_conformance.process.brood import Birth, Brood
 from kafka_conformance.serve import serve
 from kafka_conformance.testee import Testee, load
 

@@ -1,0 +1,1 @@
+"""`kafkaproof explain`: the reference's explanation of bytes, shown to people."""

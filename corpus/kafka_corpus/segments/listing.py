@@ -1,0 +1,131 @@
+"""Which segments there are, by path or address; imports neither decoder nor Arrow, so it is quick.
+
+A path, or `file:`, is this machine's (or a mount that all share).  Any other
+address (`hdfs://`, `viewfs://`, `s3://`, `gs://`, `abfs://`) is asked of Arrow's
+file systems.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+SUFFIX: Final = ".log"
+# SEG-01: a segment is named after its base offset.
+NAME: Final = re.compile(r"(?P<base>\d{20})\.log")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+class CannotRead(Exception):
+    """There is nothing to read at a path, or it cannot be reached: one line."""
+
+
+class Segment(msgspec.Struct, frozen=True, order=True):
+    """A segment file.
+
+    Attributes:
+        path: where it is: a path of this machine, or an address.
+        size: bytes, when it was looked at.
+    """
+
+    path: str
+    size: int
+
+    @property
+    def log(self) -> str:
+        """The directory that it is in."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """Its name in that directory."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def base_offset(self) -> int | None:
+        """The offset that it is named after; None where the name is no segment's."""
+        named = NAME.fullmatch(self.name)
+        return int(named["base"]) if named else None
+
+
+def local_path(place: str) -> Path | None:
+    """Where *place* is on this machine; None if it is an address elsewhere.
+
+    >>> str(local_path("file:///var/log%201")), str(local_path("logs/a:b")), local_path("hdfs://host/logs")
+    ('/var/log 1', 'logs/a:b', None)
+    """
+    if not _SCHEME.match(place):
+        return Path(place)
+    parts = urlsplit(place)
+    return Path(unquote(parts.path)) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None
+
+
+def find(places: Iterable[str]) -> list[Segment]:
+    """The segments at *places*: files of any name, and the `.log` files below directories, each once, in order.
+
+    Raises:
+        CannotRead: a place is not there, cannot be read, or has no segments.
+    """
+    found: set[Segment] = set()
+    for place in places:
+        path = local_path(place)
+        try:
+            segments = list(_local(path) if path is not None else _remote(place))
+        except OSError as error:
+            raise CannotRead(f"{place}: {error.strerror or str(error).splitlines()[0]}") from None
+        if not segments:
+            raise CannotRead(f"{place}: no segment files (*{SUFFIX})")
+        found.update(segments)
+    return sorted(found, key=_order)
+
+
+def _order(segment: Segment) -> tuple[str, int, str]:
+    base = segment.base_offset
+    return segment.log, -1 if base is None else base, segment.path
+
+
+def _local(path: Path) -> Iterator[Segment]:
+    path = path.absolute()
+    if path.is_file():
+        yield Segment(path.as_posix(), path.stat().st_size)
+        return
+    if not path.is_dir():
+        raise FileNotFoundError(2, "no such file or directory")
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for folder, _, names in os.walk(path, onerror=refuse):
+        for name in names:
+            if NAME.fullmatch(name):
+                file = Path(folder, name)
+                yield Segment(file.as_posix(), file.stat().st_size)
+
+
+def _remote(place: str) -> Iterator[Segment]:
+    import pyarrow as pa
+
+    try:
+        yield from _reached(place)
+    except pa.ArrowException as error:
+        raise OSError(str(error)) from None
+
+
+def _reached(place: str) -> Iterator[Segment]:
+    import pyarrow.fs as pafs
+
+    system, inner = pafs.FileSystem.from_uri(place)
+    top = place.removesuffix(inner) if place.endswith(inner) else ""
+    info = system.get_file_info(inner)
+    if info.type == pafs.FileType.NotFound:
+        raise FileNotFoundError(2, "no such file or directory")
+    infos = [info] if info.is_file else system.get_file_info(pafs.FileSelector(inner, recursive=True))
+    for each in infos:
+        if each.is_file and (info.is_file or NAME.fullmatch(PurePosixPath(each.path).name)):
+            yield Segment(f"{top}{each.path}", each.size)

@@ -1,0 +1,20 @@
+"""What the tests of the sandbox ask, and bodies of testees that misbehave over it."""
+
+from collections.abc import Callable
+
+from kafka_conformance.connect import Connection
+from kafka_conformance.observation import Decoded
+from kafka_conformance.sandbox import Question, Sandbox
+
+Script = Callable[..., Connection]
+Make = Callable[..., Sandbox]
+
+FINE = Question(b"fine")
+BAD = Question(b"bad")
+ANSWERED = Decoded(())
+REPLY = "reply(id=id, batches=[])"
+
+
+def misbehaving(what: str) -> str:
+    """A loop body that does *what* when it is asked about `bad`, and answers everything else."""
+    return f"if data == b'bad':\n    {what}\n{REPLY}"

@@ -1,0 +1,133 @@
+"""How long a real child process may work, and how much memory it may take."""
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, Make, Script, misbehaving
+
+from kafka_conformance.connect import MIB, MIN_SECONDS, connect
+from kafka_conformance.observation import Crashed, Exceeded, Hung
+from kafka_conformance.process import process_group
+from kafka_conformance.sandbox import Question
+
+
+def test_limit_is_calibrated(script: Script, sandbox: Make) -> None:
+    """A quick testee gets the shortest limit, a slow one a hundred times what it takes."""
+    assert sandbox(script(REPLY)).calibrate([b"a", b"b", b"c"]) == MIN_SECONDS
+    assert 1 < sandbox(script("time.sleep(0.02)\n" + REPLY)).calibrate([b"a", b"b", b"c"]) < 10
+
+
+def test_a_busy_machine_makes_no_slow_testee(script: Script, sandbox: Make) -> None:
+    """Where others want the processors too, what a testee waits for them does not count for its limit."""
+    others = [
+        subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))
+    ]
+    try:
+        work = "end = time.process_time() + 0.006\nwhile time.process_time() < end: pass\n"
+        assert sandbox(script(work + REPLY)).calibrate([b"a", b"b", b"c"]) < 4 * 0.6
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def test_memory_is_limited(script: Script, sandbox: Make) -> None:
+    """A process that takes more than its address space is Exceeded; the next case is answered."""
+    made = sandbox(script(misbehaving("bytearray(8 << 30)")))
+    exceeded, after = (next(made.ask([question])).observation for question in (BAD, FINE))
+
+    assert isinstance(exceeded, Exceeded)
+    assert "MemoryError" in exceeded.stderr
+    assert after == ANSWERED
+
+
+def test_the_memory_limit_is_the_connection_s(script: Script, sandbox: Make, tmp_path: Path) -> None:
+    """The limit that a connection asks for is the one that holds."""
+    connection = script(misbehaving("held = bytearray(256 << 20)"))
+    tight = connect(connection.name, memory=128 * MIB)
+
+    assert next(sandbox(connection).ask([BAD])).observation == ANSWERED
+    assert isinstance(next(sandbox(tight).ask([BAD])).observation, Exceeded)
+
+
+def test_usage_of_a_process() -> None:
+    """What a process takes of the processor is known here, and grows with work."""
+    before = process_group.usage(os.getpid())
+    assert before is not None
+    watch = process_group.Watch(os.getpid())
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    watch.look()
+    after = process_group.usage(os.getpid())
+
+    assert after is not None
+    assert after.seconds > before.seconds
+    assert after.memory > 1 << 20
+    assert not watch.idle
+    assert process_group.usage(2**22 + 1) is None
+
+
+def test_a_testee_that_stands_in_line_is_not_idle(script: Script, sandbox: Make) -> None:
+    """One that sleeps is idle; the time that others kept it from the processor is not counted."""
+    made = sandbox(script("time.sleep(60)"))
+    made.hello()
+    child = made._child
+    assert child is not None
+    watch = process_group.Watch(child.pid)
+    time.sleep(0.1)
+    watch.look()
+
+    assert watch.idle
+    assert 0.05 < watch.own_seconds() < 5
+
+
+def test_a_hang_is_known_to_all_sandboxes_of_a_testee(script: Script, sandbox: Make) -> None:
+    """Who hung over a case is known to hang over others of its function, and over no other."""
+    made = sandbox(script(misbehaving("time.sleep(60)")))
+    known, other = Question(BAD.subject, family="one"), Question(BAD.subject, family="other")
+    learnt = made.another()._learnt
+    assert not learnt.hangs_over(known)
+    assert isinstance(next(made.ask([known])).observation, Hung)
+
+    assert learnt.hangs_over(known)
+    assert not learnt.hangs_over(other)
+    assert learnt.hangs_over(replace(known, heavy=True))
+    assert not learnt.hangs_over(BAD)
+
+
+def test_who_grows_runs_out_of_memory(script: Script, sandbox: Make) -> None:
+    """A testee that holds half of its memory when its time is over is Exceeded, not Hung, however fast it grows."""
+    grow = "\n    kept = bytearray(600 << 20)\n    while True: pass"
+    made = sandbox(script(misbehaving(grow)))
+
+    assert isinstance(next(made.ask([BAD])).observation, Exceeded)
+
+
+@pytest.mark.parametrize(("mib", "kind"), [(600, Exceeded), (1, Crashed)])
+def test_who_falls_silently_with_much_memory_ran_out_of_it(
+    mib: int, kind: type[object], script: Script, sandbox: Make
+) -> None:
+    """A signal without a word is the end of memory for who holds half of it, and a crash for who holds little."""
+    work = "end = time.process_time() + 0.25\n    while time.process_time() < end: pass"
+    fall = f"\n    kept = b'1' * ({mib} << 20)\n    {work}\n    os.kill(os.getpid(), signal.SIGSEGV)"
+    made = sandbox(script(misbehaving(fall)))
+
+    assert isinstance(next(made.ask([BAD])).observation, kind)
+
+
+@pytest.mark.parametrize(("grows", "allowed"), [(False, 0.6), (True, 1.2)])
+def test_who_takes_memory_has_more_time(grows: bool, allowed: float, script: Script, sandbox: Make) -> None:
+    """A loop that takes no memory is a hang sooner than work that does."""
+    loop = "kept = []\n    while True: " + ("kept.append(bytearray(1 << 16)); sum(range(20_000))" if grows else "pass")
+    made = sandbox(script(misbehaving(loop)))
+    hung = next(made.ask([BAD]))
+
+    assert isinstance(hung.observation, Hung)
+    # How long it takes at the least: nobody knows how busy the machine is.
+    assert hung.seconds > allowed * 0.9

@@ -1,0 +1,31 @@
+"""How a command of the pipeline ends: what fails behind an interrupt fails because of it."""
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import os, signal, sys, time
+from kafka_conformance.pipeline.options import exits
+from kafka_corpus.pipeline.needs import CannotRun
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with exits():
+    try:
+        if sys.argv[1] == "interrupted":
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+    finally:
+        raise CannotRun("Spark gave up")
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "ended"),
+    [("interrupted", (130, "interrupted; the same command goes on\n")), ("left alone", (3, "Spark gave up\n"))],
+)
+def test_what_fails_behind_an_interrupt(what: str, ended: tuple[int, str]) -> None:
+    """It is an interrupt with its own exit code; without one it is what it says."""
+    done = subprocess.run([sys.executable, "-c", SCRIPT, what], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == ended

@@ -1,0 +1,111 @@
+"""Cases about aborted transactions: who is told of these, and what is right then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_conformance import serve, testee
+from kafka_conformance.judge import judge
+from kafka_conformance.observation import observe
+from kafka_conformance.protocol import Answer, DecodeRequest, HelloReply
+from kafka_conformance.questions import concerns, groups, question
+from kafka_conformance.runner import concerned
+from kafka_conformance.testees import aiokafka_, kafka_python, reference
+from kafka_corpus.case import Case
+from kafka_corpus.registry import all_cases
+from kafka_corpus.vectors import line_of, parse_line
+from kafka_records.fetching import committed
+
+CASES = [case for case in all_cases() if case.aborted is not None]
+ABORTED = next(case for case in CASES if case.id == "read_committed.aborted_transaction[none]")
+PLAIN = next(case for case in all_cases() if case.op == "decode" and case.aborted is None)
+
+
+def told(case: Case) -> tuple[tuple[int, int], ...]:
+    """What was aborted."""
+    assert case.aborted is not None
+    return case.aborted
+
+
+def said(*, consumer: bool = False, committed: bool = False) -> HelloReply:
+    """A codec that says hello."""
+    return HelloReply(protocol=1, name="n", version="1", consumer=consumer, committed=committed)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_reference_sees_what_each_case_calls_committed(case: Case) -> None:
+    """The consumer of the reference gives the records at the offsets that a case names, and no others."""
+    assert isinstance(case.input, bytes)
+    assert tuple(record.offset for record in committed(case.input, told(case))) == case.expect.committed
+    assert judge(case, observe(reference.committed(case.input, told(case)))).outcome == "agree"
+
+
+def test_there_is_something_to_leave_out_and_something_to_keep() -> None:
+    """Every case leaves data out, or there was nothing aborted; and what has data gives some."""
+    data = {
+        case.id: [each.offset for batch in case.expect.batches if not batch.control for each in batch.records]
+        for case in CASES
+    }
+    whole = [case.id for case in CASES if tuple(data[case.id]) == case.expect.committed]
+    assert all(told(case) == () for case in CASES if case.id in whole)
+    assert all(case.expect.committed for case in CASES if data[case.id])
+
+
+def test_only_those_who_announce_it_are_told() -> None:
+    """`aborted` goes to who announces `committed`; others are asked to decode the bytes."""
+    asked = question(ABORTED, committed=True).subject
+    assert isinstance(asked, DecodeRequest)
+    assert (asked.data, asked.aborted) == (ABORTED.input, list(told(ABORTED)))
+    assert question(ABORTED).subject == ABORTED.input
+    assert question(PLAIN, committed=True).subject == PLAIN.input
+
+
+def test_a_consumer_that_cannot_be_told_is_not_asked() -> None:
+    """Such cases do not concern a consumer that does not announce it: it would be right to deliver all."""
+    assert not concerns(ABORTED, append=False, deaf=True)
+    assert concerns(PLAIN, append=False, deaf=True)
+    assert concerned([ABORTED, PLAIN], said(consumer=True)) == [PLAIN]
+    assert concerned([ABORTED, PLAIN], said(consumer=True, committed=True)) == [ABORTED, PLAIN]
+    assert concerned([ABORTED, PLAIN], said()) == [ABORTED, PLAIN]
+
+
+def test_such_cases_are_asked_apart_from_others() -> None:
+    """A group has cases with aborted transactions, or cases without."""
+    for group in groups([PLAIN, ABORTED, replace(PLAIN, id="other"), *CASES], 32):
+        assert len({case.aborted is None for case in group}) == 1
+
+
+def test_vectors_hold_what_was_aborted_and_what_is_committed() -> None:
+    """A case is the same after it was a line."""
+    assert parse_line(line_of(ABORTED)) == ABORTED
+    assert b"aborted" not in line_of(PLAIN)
+    assert b"committed" not in line_of(PLAIN)
+
+
+def test_records_of_an_aborted_transaction_are_wrong_data() -> None:
+    """Whoever delivers them gives other data than is committed; so does who leaves out the rest."""
+    everything = reference.committed(bytes(ABORTED.input), ())  # type: ignore[arg-type]  # these are bytes
+    assert judge(ABORTED, observe(everything)).outcome == "wrong_data"
+    assert judge(ABORTED, observe(Answer(records=[]))).outcome == "wrong_data"
+
+
+def test_nothing_counts_as_left_out_where_records_are_asked_for() -> None:
+    """Who answers with records has answered the whole question: what else batches have does not lower its score."""
+    assert judge(ABORTED, observe(reference.committed(bytes(ABORTED.input), told(ABORTED)))).left_out == ()  # type: ignore[arg-type]  # these are bytes
+
+
+def test_a_decoder_is_right_to_give_all_batches() -> None:
+    """To who reads batches the case is one like all others."""
+    assert isinstance(ABORTED.input, bytes)
+    batches = serve.decode_answer(reference, ABORTED.input).batches
+    assert judge(ABORTED, observe(Answer(batches=batches))).outcome == "agree"
+
+
+@pytest.mark.parametrize("codec", [kafka_python, aiokafka_], ids=["kafka-python", "aiokafka"])
+def test_python_clients_leave_out_what_was_aborted(codec: testee.Testee) -> None:
+    """The fetchers of kafka-python and aiokafka are driven under read_committed."""
+    assert serve.hello(codec).committed
+    assert isinstance(ABORTED.input, bytes)
+    assert judge(ABORTED, observe(serve.decode_answer(codec, ABORTED.input, told(ABORTED)))).outcome == "agree"

@@ -1,0 +1,54 @@
+"""A worker that waits for ever is ended as a hang; a pause of everybody is nobody's hang."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+# A zygote of little patience, whose worker says that it is there, and sleeps; it tells how that ended.
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+from kafka_fuzz.campaign import zygote
+from kafka_fuzz.campaign.rounds import Round
+
+def work():
+    there.touch()
+    time.sleep(seconds)
+
+zygote.STUCK_SECONDS, there, seconds = 3.0, Path(sys.argv[1], "there"), float(sys.argv[2])
+asked = Round(target="kafka-python", directory=there.parent, seed=1, number=0, cpu_seconds=1.0)
+print(os.waitstatus_to_exitcode(zygote.prepared(asked, lambda _: None).forked(work)))
+"""
+
+
+def zygote(directory: Path, seconds: float) -> "subprocess.Popen[str]":
+    """One in a session of its own, when its worker has begun to sleep *seconds*."""
+    command = [sys.executable, "-c", SCRIPT, str(directory), str(seconds)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    while process.poll() is None and not directory.joinpath("there").exists():
+        time.sleep(0.01)
+    return process
+
+
+@pytest.mark.slow
+def test_who_waits_for_ever_is_ended(tmp_path: Path) -> None:
+    """One that sleeps longer than it may is killed."""
+    with zygote(tmp_path, 60.0) as process:
+        assert int(process.communicate()[0]) == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_a_pause_of_everybody_is_no_hang(tmp_path: Path) -> None:
+    """Who is stopped together with the one that watches it has its time when both go on."""
+    with zygote(tmp_path, 5.6) as process:
+        time.sleep(0.7)  # the watch has begun
+        os.killpg(process.pid, signal.SIGSTOP)
+        time.sleep(4.2)
+        os.killpg(process.pid, signal.SIGCONT)
+
+        assert int(process.communicate()[0]) == 0
