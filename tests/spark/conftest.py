@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import tarfile
 import threading
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.commands import LONG, finished, kafkaproof
 
 from kafka_conformance.pipeline.sweep import Sweep, sweep
 from kafka_corpus.pipeline.session import Settings, session
@@ -28,7 +28,6 @@ TESTEES = (
 )
 # A short job is over before the second compiler has paid off.
 QUICK = (("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),)
-LONG = 900.0
 RECORDED = Path(__file__).parent.parent / "corpus" / "recorded_log.tar.gz"
 # The time that the recorded log is held against.
 AUDITED_MS = 1795276100000
@@ -174,9 +173,7 @@ def stopped() -> Callable[..., None]:
     """Runs `kafkaproof pipeline …` as a command, and stops it as soon as a shard is done."""
 
     def stop(arguments: Sequence[str], out: Path, how: signal.Signals = signal.SIGINT) -> None:
-        argv = [sys.executable, "-m", "kafka_conformance", "pipeline", *arguments, "--master", "local[2]"]
-        argv += ["--out", str(out)]
-        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        with kafkaproof(*arguments, "--master", "local[2]", "--out", str(out)) as running:
             end = time.monotonic() + LONG
             while running.poll() is None and not is_begun(out) and time.monotonic() < end:
                 time.sleep(0.02)
@@ -184,7 +181,7 @@ def stopped() -> Callable[..., None]:
                 os.killpg(running.pid, how)
             else:
                 running.send_signal(how)
-            said = running.communicate(timeout=LONG)[1]
+            said = finished(running)[1]
         if how == signal.SIGINT:
             assert (running.returncode, said.rstrip().splitlines()[-1]) == (
                 130,

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -15,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("numba")
+
+from tests.spark.commands import finished, kafkaproof
 
 from kafka_conformance.audit.job import Audit, audit, tasks_of
 from kafka_corpus.audit.joining import joined
@@ -83,8 +83,8 @@ def test_interrupted_and_run_again(
 def test_what_cannot_be_audited_is_one_line(tmp_path: Path) -> None:
     """A path without segments ends with 3 before Spark is started, an address elsewhere with 2."""
     for place, code in ((str(tmp_path), 3), ("s3://bucket/logs", 2)):
-        argv = [sys.executable, "-m", "kafka_conformance", "pipeline", "audit", place, "--out", str(tmp_path / "out")]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
-        assert "Traceback" not in done.stderr
+        with kafkaproof("audit", place, "--out", str(tmp_path / "out")) as asked:
+            said = finished(asked)[1]
+        assert asked.returncode == code, said
+        assert "Traceback" not in said
     assert not (tmp_path / "out").exists()

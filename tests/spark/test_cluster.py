@@ -15,6 +15,8 @@ import pytest
 
 pytest.importorskip("numba")
 
+from tests.spark.commands import LONG, finished, kafkaproof
+
 from kafka_conformance.audit.job import Audit, audit
 from kafka_corpus.build import TIMESTAMP
 from kafka_corpus.logs import keyed, lies
@@ -25,13 +27,6 @@ pytestmark = pytest.mark.spark
 MASTER = "local-cluster[2,1,1024]"
 OURS = ("kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz")
 ASKED = ("generate", "--cases", "16000", "--shard", "1000", "--seed", "8")
-LONG = 900.0
-
-
-def kafkaproof(*arguments: str) -> subprocess.Popen[str]:
-    """A command of the pipeline, in a group of its own."""
-    argv = [sys.executable, "-m", "kafka_conformance", "pipeline", *arguments]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +34,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This environment, packed."""
     packed = tmp_path_factory.mktemp("packed") / "environment.tar.gz"
     with kafkaproof("pack", str(packed)) as packing:
-        said = packing.communicate(timeout=LONG)[1]
+        said = finished(packing)[1]
     assert packing.returncode == 0, said
     return packed
 
@@ -47,7 +42,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_nothing_leaks_from_the_drivers_checkout(environment: Path) -> None:
     """Executors import all four packages, and look for all modules, in what was unpacked beside them."""
     with kafkaproof("doctor", "--tasks", "8", "--master", MASTER, "--environment", str(environment), "--json") as asked:
-        said, errors = asked.communicate(timeout=LONG)
+        said, errors = finished(asked)
     assert asked.returncode == 0, errors
     places = msgspec.json.decode(said)["places"]
 
@@ -85,7 +80,7 @@ def made(out: Path, *options: str, asked: Sequence[str] = ASKED, kill: bool = Fa
                 died = True
                 break
             time.sleep(0.05)
-        errors = running.communicate(timeout=LONG)[1]
+        errors = finished(running)[1]
     assert running.returncode == ends, errors
     assert died == kill
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}

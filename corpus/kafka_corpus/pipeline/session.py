@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from kafka_corpus.pipeline.gateway import gateway
 from kafka_corpus.pipeline.needs import CannotRun, require
 
 # Where an executor unpacks the environment, below its working directory.
@@ -145,9 +146,11 @@ def at_once(open_spark: Opener) -> Iterator[Opener]:
 @contextmanager
 def _started(settings: Settings, start: Callable[[dict[str, str]], Any]) -> Iterator[Any]:
     require()
+    conf = {"spark.master": master_of(settings.master)} | conf_of(settings)
     with _environment(settings):
         try:
-            spark = start({"spark.master": master_of(settings.master)} | conf_of(settings))
+            with gateway(conf):
+                spark = start(conf)
         except spark_errors() as error:
             raise CannotRun(f"Spark does not start on {settings.master}: {first_line(error)}") from None
         try:
