@@ -44,6 +44,8 @@ SHAPES = {
 TIMINGS = ("cases", "milliseconds_per_case", "waited_seconds", "heavy_seconds")
 # In process, in Go and in Rust; those that are not built here are built first.
 COSTS = ("reference", "franz-go", "kafka-protocol")
+# The reference as `process:` has it: a command, of which nothing is known.
+PROGRAM = "reference, as a command"
 # Who ends over one case in ten gets all others judged within so many times what it takes without.
 CRASHES_COST = 2.0
 CERTIFIED = ("kafka-python", "aiokafka", "aiokafka-pure")
@@ -187,8 +189,8 @@ def harness_cost(testee: str, runs: int) -> dict[str, Any]:
 
 
 def crash_ratio(sound: str, runs: int, *, whole: bool = False) -> dict[str, Any]:
-    """A testee that ends over one input in ten, against the same one that does not."""
-    pairs = [(one_run(falling(sound), 2, whole=whole), one_run(connect(sound), 2, whole=whole)) for _ in range(runs)]
+    """A testee that ends over one question in ten, against the same one that does not."""
+    pairs = [(one_run(falling(sound), 2, whole=whole), one_run(standing(sound), 2, whole=whole)) for _ in range(runs)]
     what = f"one crash in ten / none, {sound}, {'the whole corpus' if whole else 'inputs as stored'}"
     return {"what": what} | crash_figures(pairs) | ({"promised": CRASHES_COST} if whole else {})
 
@@ -196,10 +198,9 @@ def crash_ratio(sound: str, runs: int, *, whole: bool = False) -> dict[str, Any]
 def crash_figures(pairs: Sequence[tuple[Taken, Taken]]) -> dict[str, Any]:
     """What crashes cost, by runs with them and without.
 
-    Of the whole corpus most of the time goes into inputs that were made to be
-    large, and those over which the falling testee ends take none: that helps
-    the ratio.  Inputs as stored take less each than the start of a process, so
-    that there the ratio is one of starts; what one crash costs is said beside it.
+    The whole corpus is what is promised.  Inputs as stored take less each than
+    the start of a process, so that there the ratio is one of starts; what one
+    crash costs is said beside it.
     """
     crashing, plain = pairs[0]
     return {
@@ -218,9 +219,16 @@ def crash_figures(pairs: Sequence[tuple[Taken, Taken]]) -> dict[str, Any]:
     }
 
 
+def standing(sound: str) -> Connection:
+    """The testee *sound* as it is."""
+    return replace(connect("reference"), name=sound, nest=False) if sound == PROGRAM else connect(sound)
+
+
 def falling(sound: str) -> Connection:
-    """The testee *sound*, made to end over one input in ten."""
-    connection = connect("miniature:crashes-on-a-tenth" if sound == "reference" else sound)
+    """The testee *sound*, made to end over one question in ten."""
+    if sound in ("reference", PROGRAM):
+        return replace(connect("miniature:crashes-on-a-tenth"), nest=sound != PROGRAM)
+    connection = connect(sound)
     return replace(connection, environment=(*connection.environment, ("KAFKAPROOF_FALLS", "1")))
 
 
@@ -234,8 +242,8 @@ def timings(output: str) -> dict[str, Any]:
 
 
 def crash_ratios(runs: int) -> Iterator[dict[str, Any]]:
-    """In process, in Go and in Rust."""
-    for testee in COSTS:
+    """In process, as a command, in Go and in Rust."""
+    for testee in (PROGRAM, *COSTS):
         yield crash_ratio(testee, runs)
         yield crash_ratio(testee, max(1, runs // 3), whole=True)
 

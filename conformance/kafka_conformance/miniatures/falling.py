@@ -8,6 +8,8 @@ import sys
 from typing import Final
 from zlib import crc32
 
+import msgspec
+
 from kafka_conformance.miniatures.base import Miniature, records_of
 from kafka_conformance.testees import reference
 from kafka_corpus.wire import WireBatch
@@ -61,11 +63,21 @@ def _crash_on_a_tenth(data: bytes) -> list[WireBatch]:
     return reference.decode(data)
 
 
+def _crash_on_a_tenth_written(batch: WireBatch) -> bytes:
+    if not crc32(msgspec.json.encode(batch)) % 10:
+        os._exit(70)
+    return reference.encode(batch)
+
+
 CRASHES_ON_HEADERS = Miniature(
     NAME="crashes_on_headers", wrong="a segmentation fault on headers", caught_as="crash", decode=_crash_on_headers
 )
 CRASHES_ON_A_TENTH = Miniature(
-    NAME="crashes_on_a_tenth", wrong="ends on one input in ten", caught_as="crash", decode=_crash_on_a_tenth
+    NAME="crashes_on_a_tenth",
+    wrong="ends on one question in ten",
+    caught_as="crash",
+    decode=_crash_on_a_tenth,
+    encode=_crash_on_a_tenth_written,
 )
 PANICS = Miniature(NAME="panics", wrong="ends on what it should refuse", caught_as="crash", decode=_exit_on_errors)
 HANGS_ON_LZ4 = Miniature(NAME="hangs_on_lz4", wrong="loops for ever on lz4", caught_as="hang", decode=_hang_on_lz4)

@@ -108,5 +108,34 @@ def command(argv: list[str]) -> Birth:
     return start
 
 
+def forked(child: Callable[[], None]) -> Birth:
+    """Forks this process; *child* is what the new one does, with its pipes in their places, in a group of its own."""
+
+    def birth(pipes: list[int], others: list[int]) -> int:
+        pid = os.fork()
+        if not pid:
+            try:
+                _be_another(pipes, others)
+            except BaseException:
+                os._exit(1)
+            child()
+        with suppress(OSError):  # here too: whoever is told of it may end the group before it has come to that
+            os.setpgid(pid, pid)
+        return pid
+
+    return birth
+
+
+def _be_another(pipes: list[int], others: list[int]) -> None:
+    for other in others:
+        os.close(other)
+    os.setpgid(0, 0)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number, pipe in enumerate(pipes):
+        os.dup2(pipe, number)
+        os.close(pipe)
+
+
 if __name__ == "__main__":
     Brood(socket.socket(fileno=int(sys.argv[1])), command(sys.argv[2:])).serve()

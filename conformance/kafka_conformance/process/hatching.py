@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import socket
@@ -14,7 +15,7 @@ from contextlib import suppress
 from typing import IO, Final
 
 from kafka_conformance.connect import Connection
-from kafka_conformance.process import brood
+from kafka_conformance.process import brood, forking
 from kafka_conformance.process.brood import HATCH, LONGEST
 from kafka_conformance.process.limited import environment, limited
 
@@ -22,20 +23,28 @@ from kafka_conformance.process.limited import environment, limited
 HATCH_SECONDS: Final = 30.0
 # How long one that nobody wants any more may take to be there.
 GONE_SECONDS: Final = 1.0
+_PYTHON: Final = re.compile(r"python(\d(\.\d+)?)?")
+# Those that have no value of their own behind them.
+_OPTION: Final = re.compile(r"-[BEIOPSsu]+|-[XW].+")
 
 
 class Nest:
     """One process that has loaded a Python testee, and forks, or that starts a command; for any number of threads."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Start it.  Raises `OSError` if that cannot be done."""
-        self.forks = connection.nest
+    def __init__(self, connection: Connection, program: int = 0) -> None:
+        """Start it; a Python *program*, at that word of the command, is forked where it first reads.
+
+        Raises:
+            OSError: that cannot be done.
+        """
+        self.knows_hello = connection.nest
+        self.program = program
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         self._closed = False
         with theirs:
             self._popen = subprocess.Popen(
-                limited(connection, _command(connection, str(theirs.fileno()))),
+                limited(connection, _command(connection, program, str(theirs.fileno()))),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -64,19 +73,40 @@ class Nest:
         self._popen.wait()
 
 
-def _command(connection: Connection, line: str) -> Sequence[str]:
+def _command(connection: Connection, program: int, line: str) -> Sequence[str]:
+    argv = connection.argv
+    if program:
+        return *argv[:program], forking.__file__, line, *argv[program:]
     if connection.nest:
-        return sys.executable, "-m", "kafka_conformance.process.nest", connection.argv[-1], line
+        return sys.executable, "-m", "kafka_conformance.process.nest", argv[-1], line
     # It is to start at once, and has to find nothing but Python's own modules.
-    return sys.executable, "-E", "-S", brood.__file__, line, *connection.argv
+    return sys.executable, "-E", "-S", brood.__file__, line, *argv
+
+
+def program_in(argv: Sequence[str]) -> int:
+    """Where in the command of a Python interpreter its program is, as a script or behind `-m`; 0 if that is not plain.
+
+    >>> program_in(["python3", "-u", "testee.py"]), program_in(["/venv/bin/python", "-m", "codec"])
+    (2, 1)
+    >>> program_in(["node", "testee.js"]), program_in(["python", "-c", "print()"])
+    (0, 0)
+    """
+    if not _PYTHON.fullmatch(argv[0].rpartition("/")[2]):
+        return 0
+    for at, word in enumerate(argv[1:], 1):
+        if word == "-m" or not word.startswith("-"):
+            return at
+        if not _OPTION.fullmatch(word):
+            return 0
+    return 0
 
 
 class Hatched:
     """A process that a nest made."""
 
     def __init__(self, nest: Nest) -> None:
-        self._nest = nest
-        self.known = nest.forks
+        self.nest = nest
+        self.known = nest.knows_hello
         ours, theirs = zip(*(_pipe(reads) for reads in (False, True, True, True)), strict=True)
         stdin, stdout, stderr, status = ours
         self.stdin: IO[bytes] = os.fdopen(stdin, "wb", buffering=0)
@@ -124,7 +154,7 @@ class Hatched:
             self._status.close()
             self.end = None
             try:
-                self._nest.send(b"%d" % self.pid)
+                self.nest.send(b"%d" % self.pid)
             except OSError:
                 pass  # who has reaped all
         return self._code

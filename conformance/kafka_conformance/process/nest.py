@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import socket
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from kafka_conformance.process.brood import Birth, Brood
+from kafka_conformance.process.brood import Birth, Brood, forked
 from kafka_conformance.serve import serve
 from kafka_conformance.testee import Testee, load
 
@@ -35,32 +35,13 @@ def main(arguments: list[str]) -> None:
 
 def fork(testee: Testee) -> Birth:
     """Forks this process, for a child that serves *testee*."""
-
-    def birth(pipes: list[int], others: list[int]) -> int:
-        pid = os.fork()
-        if not pid:
-            for other in others:
-                os.close(other)
-            _be(testee, pipes)
-        try:
-            os.setpgid(pid, pid)  # here too: whoever is told of it may end the group before it has come to that
-        except OSError:
-            pass
-        return pid
-
-    return birth
+    return forked(partial(_be, testee))
 
 
-def _be(testee: Testee, pipes: list[int]) -> NoReturn:
-    """Be the child: serve over *pipes*, and end as an interpreter does."""
+def _be(testee: Testee) -> NoReturn:
+    """Be the child: serve, and end as an interpreter does."""
     code = 1
     try:
-        os.setpgid(0, 0)
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for number, pipe in enumerate(pipes):
-            os.dup2(pipe, number)
-            os.close(pipe)
         serve(testee, sys.stdin.buffer, sys.stdout.buffer)
         code = 0
     except BrokenPipeError:

@@ -20,7 +20,7 @@ from typing import IO, Final, Protocol
 
 from kafka_conformance import protocol
 from kafka_conformance.connect import Connection
-from kafka_conformance.process.hatching import Hatched, Nest
+from kafka_conformance.process.hatching import Hatched, Nest, program_in
 from kafka_conformance.process.limited import environment, limited
 
 # Starts before there are spares: most testees are never started again.
@@ -102,37 +102,58 @@ class Starter:
         self._lock = threading.Lock()
         self._starts = self._users = 0
         self._nest: Nest | None = None
-        self._first: Nest | None = None
+        self._nests: list[Nest] = []
         self._spares: deque[Hatched] = deque()
+        # Until it turns out that it cannot be forked.
+        self._program = 0 if connection.nest else program_in(connection.argv)
         # What runs in a container is not ours to end by its process.
         self._hatches = sys.platform == "linux" and connection.local
 
     def start(self, number: str) -> Process:
         """A new process of the testee; *number* tells starts apart.  Raises `OSError` if none can be started."""
-        try:
-            if hatched := self._hatched():
+        while self._hatches:
+            hatched = None
+            try:
+                hatched = self._hatched()
                 hatched.settle()
                 return hatched
-        except OSError:
-            self._hatches = False
+            except OSError:
+                self._do_without(hatched)
         started = Started(self._connection, number)
         _ask_hello(started)
         return started
 
-    def _hatched(self) -> Hatched | None:
+    def _hatched(self) -> Hatched:
         with self._lock:
             self._starts += 1
-            if not self._hatches:
-                return None
             if self._starts == 1 and self._connection.nest:
                 # Most are never started again: what forks would load the testee once more.
-                self._first = Nest(replace(self._connection, nest=False))
-                return _greeted(self._first.hatch())
-            self._nest = self._nest or Nest(self._connection)
+                return _greeted(self._new_nest(replace(self._connection, nest=False)).hatch())
+            if self._nest is None or (self._starts > FEW and self._nest.program != self._program):
+                self._nest = self._new_nest(self._connection, self._program if self._starts > FEW else 0)
             wanted = 1 + (SPARES if self._starts > FEW else 0)
             while len(self._spares) < wanted:
                 self._spares.append(_greeted(self._nest.hatch()))
             return self._spares.popleft()
+
+    def _new_nest(self, connection: Connection, program: int = 0) -> Nest:
+        """One more; those before it are kept, since their children end with them."""
+        self._nests.append(Nest(connection, program))
+        return self._nests[-1]
+
+    def _do_without(self, hatched: Hatched | None) -> None:
+        """Start otherwise what could not be had: a program that cannot be forked as a command, that by itself."""
+        with self._lock:
+            failed = hatched.nest if hatched else self._nest
+            if failed is None or not failed.program:
+                self._hatches = False
+            elif failed is self._nest:
+                self._program, self._nest = 0, None
+                self._abandon_spares()
+
+    def _abandon_spares(self) -> None:
+        while self._spares:
+            self._spares.popleft().abandon()
 
     def join(self) -> None:
         """Say that one more sandbox uses it."""
@@ -145,12 +166,11 @@ class Starter:
             self._users -= 1
             if self._users:
                 return
-            while self._spares:
-                self._spares.popleft().abandon()
-            for nest in (self._first, self._nest):
-                if nest is not None:
-                    nest.close()
-            self._first = self._nest = None
+            self._abandon_spares()
+            for nest in self._nests:
+                nest.close()
+            self._nests.clear()
+            self._nest = None
 
 
 def _greeted(hatched: Hatched) -> Hatched:

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"time"
@@ -14,6 +15,11 @@ import (
 // encode tries again: records wait until the topic is known, and are then handed on while they are sent already.  When a
 // machine is busy, the first may leave alone.  That is no fault of the writer, and does not happen again and again.
 func encode(wanted *batch) ([]byte, error) {
+	if falls {
+		if question, err := json.Marshal(wanted); err == nil {
+			fallOver(question)
+		}
+	}
 	data, err := produce(wanted)
 	for again := 0; errors.Is(err, errSeveral) && again < 5; again++ {
 		data, err = produce(wanted)

@@ -65,6 +65,19 @@ fn answer(request: &Value) -> Value {
     reply
 }
 
+/// Is set where it is measured what a testee costs that ends over one question in ten.
+const FALLS: &str = "KAFKAPROOF_FALLS";
+
+fn falls() -> bool {
+    std::env::var_os(FALLS).is_some()
+}
+
+fn fall_over(question: &[u8]) {
+    if question.iter().map(|byte| u64::from(*byte)).sum::<u64>() % 10 == 0 {
+        panic!("one question in ten");
+    }
+}
+
 fn hello() -> Value {
     let able = json!({"magics": [2], "compressions": COMPRESSIONS});
     json!({"protocol": 1, "name": "kafka-protocol", "version": VERSION, "language": "rust",
@@ -74,13 +87,10 @@ fn hello() -> Value {
 // --- decode -------------------------------------------------------------------------------------
 
 /// The loop of `RecordBatchDecoder::decode_all`, which keeps nothing of what it read before an error.
-/// Is set where it is measured what a testee costs that ends over one input in ten.
-const FALLS: &str = "KAFKAPROOF_FALLS";
-
 fn decode(data: &Value) -> Value {
     let mut left = Bytes::from(bytes(data).unwrap_or_default());
-    if std::env::var_os(FALLS).is_some() && left.iter().map(|byte| u64::from(*byte)).sum::<u64>() % 10 == 0 {
-        panic!("one input in ten");
+    if falls() {
+        fall_over(&left);
     }
     let mut batches = Vec::new();
     while !left.is_empty() {
@@ -146,6 +156,9 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
 
 /// The encoder takes records only and works the rest of the header out of them.
 fn encode(batch: &Value) -> Result<BytesMut, Outcome> {
+    if falls() {
+        fall_over(batch.to_string().as_bytes());
+    }
     let records = records(batch)?;
     let first = records.iter().map(|record| record.offset).min().unwrap_or_default();
     let last = records.iter().map(|record| record.offset).max().unwrap_or_default();
