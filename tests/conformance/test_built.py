@@ -15,6 +15,7 @@ from kafka_conformance.sandbox import Question, Sandbox
 from kafka_conformance.smoke import passed, smoke
 from kafka_conformance.testees import built, recipe
 from kafka_conformance.testees.built import BuildError, ToolchainMissing, first_error
+from kafka_records import Batch, Record, encode
 
 SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
 SERVES = f"""
@@ -230,6 +231,35 @@ def test_recipes_are_whole(shipped: tuple[recipe.Recipe, ...]) -> None:
         assert [name for name in (*each.sources, "README.md") if not (each.folder / name).exists()] == [], each.name
         # Without commands for other versions, the version has to be in those for all.
         assert each.versioned or any("{version}" in word for line in each.build for word in line), each.name
+
+
+def test_another_release_starts_from_what_is_there(shipped: tuple[recipe.Recipe, ...], tmp_path: Path) -> None:
+    """What a recipe takes away before it asks for another release is among its sources, where they are copied to."""
+    taken = []
+    for each in shipped:
+        built.copy_sources(each, tmp_path / each.name)
+        for tool, *words in each.versioned:
+            taken += [tmp_path / each.name / word for word in words if tool == "rm" and not word.startswith("-")]
+
+    assert len(taken) >= 6
+    assert [path for path in taken if not path.is_file()] == []
+
+
+@pytest.mark.testees
+@pytest.mark.parametrize(("name", "version"), [("franz-go", "1.22.1"), ("kafkajs", "2.2.3")])
+def test_another_release_is_built_and_asked(name: str, version: str) -> None:
+    """A release that is not the one in the recipe says that it is itself, and reads a batch."""
+    record = Record(offset=0, timestamp=1, key=b"key", value=None)
+    log = encode(Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=1, records=(record,)))
+    sandbox = Sandbox(connect(f"{name}@{version}"))
+    try:
+        assert sandbox.hello().version == version
+        (answered,) = sandbox.ask(
+            [Question(log)]
+        )
+    finally:
+        sandbox.close()
+    assert isinstance(answered.observation, Decoded)
 
 
 def test_virtual_machines_get_their_memory(shipped: tuple[recipe.Recipe, ...], toys: Path) -> None:
