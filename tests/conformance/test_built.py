@@ -254,9 +254,7 @@ def test_another_release_is_built_and_asked(name: str, version: str) -> None:
     sandbox = Sandbox(connect(f"{name}@{version}"))
     try:
         assert sandbox.hello().version == version
-        (answered,) = sandbox.ask(
-            [Question(log)]
-        )
+        (answered,) = sandbox.ask([Question(log)])
     finally:
         sandbox.close()
     assert isinstance(answered.observation, Decoded)

@@ -1,6 +1,7 @@
 """confluent-kafka on the fake broker: what it reads and writes is librdkafka's, and nothing is carried over."""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -68,6 +69,25 @@ def test_the_reference_reads_what_it_writes(magic: int, compression: str) -> Non
 
     assert tuple(record for each in read for record in each.records) == batch.records
     assert {(each.magic, each.compression) for each in read} == {(magic, compression)}
+
+
+@pytest.mark.parametrize(("parted", "works"), [(adapter.TRIES - 1, True), (adapter.TRIES, False)])
+def test_a_batch_that_leaves_in_parts_is_sent_again(parted: int, works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crowded machine parts a batch once or twice; who always does so is told."""
+    send = adapter.Writer._send
+    sent: list[int] = []
+
+    def part(writer: adapter.Writer, producer: object, wanted: Batch) -> None:
+        parts = [replace(wanted, records=(each,)) for each in wanted.records] if len(sent) < parted else [wanted]
+        sent.append(len(parts))
+        for each in parts:
+            send(writer, producer, each)
+
+    monkeypatch.setattr(adapter.Writer, "_send", part)
+    with nullcontext() if works else pytest.raises(CodecError, match="2 requests for one batch"):
+        read = decode(adapter.encode(to_wire(given(2, "none"))))
+        assert tuple(record for each in read for record in each.records) == RECORDS
+    assert sent == [2] * parted + [1] * works
 
 
 @pytest.mark.parametrize(("name", "refused"), [("confluent-kafka", False), ("confluent-kafka-crc", True)])
