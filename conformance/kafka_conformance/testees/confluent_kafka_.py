@@ -173,11 +173,14 @@ class Writer:
         On a crowded machine some records may leave before the others are handed over; that is no fault of the
         writer, and does not happen again and again.
         """
-        for _ in range(TRIES):
-            caught = self._requests(wanted)
+        caught = self._requests(wanted)
+        for _ in range(TRIES - 1):
             if len(caught) == 1:
-                return caught[0]
-        raise CodecError("malformed", f"{len(caught)} requests for one batch")
+                break
+            caught = self._requests(wanted)
+        if len(caught) != 1:
+            raise CodecError("malformed", f"{len(caught)} requests for one batch")
+        return caught[0]
 
     def _requests(self, wanted: Batch) -> list[bytes]:
         producer, broker = self._producer(wanted.magic, wanted.compression), self._brokers[wanted.magic]
