@@ -8,7 +8,8 @@ Schema is generated from the structs here (`kafka_corpus.schema`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Annotated, Any, Final, Literal, get_args
@@ -309,14 +310,18 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 def load_vectors(only: str | None = None, *, ops: Collection[Op] = OPS) -> list[Case]:
     """The compiled cases inside the package, sorted by id; *only* as in `matches`, *ops* as in `CODEC_OPS`."""
-    wanted = (vector for vector in _stored() if vector.op in ops and (only is None or matches(only, vector.id)))
-    return sorted(map(to_case, wanted), key=lambda case: case.id)
+    found: list[Case] = []
+    for name, file in load_manifest().files.items():
+        vectors, made = _area(name, file.sha256)
+        wanted = [vector for vector in vectors if vector.op in ops and (only is None or matches(only, vector.id))]
+        found += [made.get(vector.id) or made.setdefault(vector.id, to_case(vector)) for vector in wanted]
+    return sorted(found, key=lambda case: case.id)
 
 
-def _stored() -> Iterator[Vector]:
-    goldens = files("kafka_corpus").joinpath("goldens")
-    for name in load_manifest().files:
-        yield from _vectors.decode_lines(pack.read(goldens, name))
+@cache
+def _area(name: str, _sha256: str) -> tuple[list[Vector], dict[str, Case]]:
+    """The vectors of one file, and those of its cases that were asked for: a process may load them again and again."""
+    return _vectors.decode_lines(pack.read(files("kafka_corpus").joinpath("goldens"), name)), {}
 
 
 def load_manifest() -> Manifest:

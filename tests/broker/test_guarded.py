@@ -7,6 +7,9 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from kafka_conformance.broker import guarded
 from kafka_conformance.broker.guarded import Guarded
 
 # Starts a guarded process, says its own pid's group, and waits to be killed.
@@ -74,9 +77,26 @@ def test_terminated(tmp_path: Path) -> None:
     running = Guarded(["sh", "-c", script], folder=tmp_path, log=tmp_path / "log")
     while "ready" not in running.tail():
         time.sleep(0.01)
-    assert running.terminate(60)
-    assert running.tail().splitlines() == ["ready", "bye"]
-    running.kill()
+    try:
+        assert running.terminate(60)
+        assert running.tail().splitlines() == ["ready", "bye"]
+    finally:
+        running.kill()
+
+
+def test_terminated_while_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is up before the shell knows its number hears of it all the same."""
+    # A shell that is slow to go on behind the start of its command.
+    slow = guarded.SCRIPT.replace("3<&- & child=$!", "3<&- & sleep 0.2; child=$!")
+    assert slow != guarded.SCRIPT
+    monkeypatch.setattr(guarded, "SCRIPT", slow)
+    script = "trap 'echo bye; exit' TERM; kill -TERM $PPID; while :; do sleep 0.02; done"
+    running = Guarded(["sh", "-c", script], folder=tmp_path, log=tmp_path / "log")
+    try:
+        assert running.wait(60)
+        assert running.tail() == "bye"
+    finally:
+        running.kill()
 
 
 def test_tail(tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def test_a_hang_is_known_to_all_sandboxes_of_a_testee(script: Script, sandbox: M
 
 def test_who_grows_runs_out_of_memory(script: Script, sandbox: Make) -> None:
     """A testee that holds half of its memory when its time is over is Exceeded, not Hung, however fast it grows."""
-    grow = "\n    kept = bytearray(600 << 20)\n    while True: pass"
-    made = sandbox(script(misbehaving(grow)))
+    grow = "\n    kept = bytearray(150 << 20)\n    while True: pass"
+    made = sandbox(connect(script(misbehaving(grow)).name, memory=256 * MIB))
 
     assert isinstance(next(made.ask([BAD])).observation, Exceeded)
 

@@ -14,13 +14,12 @@ from kafka_conformance.questions import concerns, groups, question
 from kafka_conformance.runner import concerned
 from kafka_conformance.testees import aiokafka_, kafka_python, reference
 from kafka_corpus.case import Case
-from kafka_corpus.registry import all_cases
-from kafka_corpus.vectors import line_of, parse_line
+from kafka_corpus.vectors import line_of, load_vectors, parse_line
 from kafka_records.fetching import committed
 
-CASES = [case for case in all_cases() if case.aborted is not None]
+CASES = [case for case in load_vectors() if case.aborted is not None]
 ABORTED = next(case for case in CASES if case.id == "read_committed.aborted_transaction[none]")
-PLAIN = next(case for case in all_cases() if case.op == "decode" and case.aborted is None)
+PLAIN = next(case for case in load_vectors() if case.op == "decode" and case.aborted is None)
 
 
 def told(case: Case) -> tuple[tuple[int, int], ...]:

@@ -19,15 +19,17 @@ from typing import Final, Protocol
 # $1 is the folder to remove, the rest is the command.  The shell gives background
 # commands no standard input, so they get a copy of it; nobody ever reads a line
 # there, only the end.  Only the first shell kills by number, while it waits for
-# that very process: a number that is free again is never killed.
+# that very process: a number that is free again is never killed.  It may be asked
+# to end before it knows the number, and passes that on as soon as it does.
 SCRIPT: Final = """
-folder="$1"; shift
+folder="$1"; shift; child= asked=
 exec 3<&0
-trap 'kill -TERM $child' TERM
+trap 'asked=yes; [ -z "$child" ] || kill -TERM $child' TERM
 trap 'orphaned=yes; kill -KILL $child' USR1
 "$@" <&3 3<&- & child=$!
 { read -r _ <&3; kill -USR1 $$; } >/dev/null 2>&1 & watcher=$!
 exec 3<&-
+[ -z "$asked" ] || kill -TERM $child
 wait $child; code=$?
 while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
 # A process that is just ending may still write there.
