@@ -26,6 +26,9 @@ from kafka_corpus.columnar.memory import Emit, load_u8
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V0
 from kafka_records.layout import MAGIC_OFFSET
 
+SYSTEM_ZSTD: Final = ("libzstd.so.1", "libzstd.1.dylib")
+# Since 1.5.2 it has a decoder in assembler.
+OLDEST_ZSTD: Final = 10502
 GZIP, SNAPPY, LZ4, ZSTD = map(COMPRESSIONS.index, ("gzip", "snappy", "lz4", "zstd"))
 ODD: Final = -1  # not a frame that is read here
 
@@ -65,6 +68,19 @@ def library(module: str, pattern: str) -> ctypes.CDLL | None:
     return None
 
 
+@cache
+def zstandard_library() -> ctypes.CDLL | None:
+    """The system's Zstandard, whose build has a faster Huffman decoder than wheels have; else the package's."""
+    for name in SYSTEM_ZSTD:
+        try:
+            found = ctypes.CDLL(name)
+            if found.ZSTD_versionNumber() >= OLDEST_ZSTD:
+                return found
+        except (OSError, AttributeError):
+            continue
+    return library("zstandard", "_cffi*.so")
+
+
 def address(found: ctypes.CDLL | None, name: str) -> int:
     """Where a function of a library lies; 0 if it has none of that name."""
     function = getattr(found, name, None)
@@ -75,7 +91,7 @@ class Context:
     """What Zstandard and ISA-L need to decompress, used again for each frame; no two threads may use one."""
 
     def __init__(self) -> None:
-        found = library("zstandard", "_cffi*.so")
+        found = zstandard_library()
         self.free: Any = getattr(found, "ZSTD_freeDCtx", None)
         create: Any = getattr(found, "ZSTD_createDCtx", None)
         self.address = 0
