@@ -277,6 +277,7 @@ def test_a_python_reproducer_shows_it(tmp_path: Path, found: Callable[..., Path]
     assert running.shows(group.lines[0], running.run(made, tmp_path))
 
 
+@pytest.mark.slow
 def test_a_program_that_hangs_leaves_nothing_behind(tmp_path: Path) -> None:
     """When the time of a program is over, what it started ends with it."""
     late = tmp_path / "late"

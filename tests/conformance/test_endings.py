@@ -115,7 +115,10 @@ if data == b'bad':
 """
 
 
-@pytest.mark.parametrize(("what", "kind", "times"), [("time.sleep(99)", Hung, 1), ("os._exit(3)", Crashed, PROVEN)])
+@pytest.mark.parametrize(
+    ("what", "kind", "times"),
+    [pytest.param("time.sleep(99)", Hung, 1, marks=pytest.mark.slow), ("os._exit(3)", Crashed, PROVEN)],
+)
 def test_who_has_begun_to_answer_is_not_to_blame(
     what: str, kind: type, times: int, script: Script, sandbox: Make
 ) -> None:

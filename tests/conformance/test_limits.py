@@ -101,6 +101,7 @@ def test_a_hang_is_known_to_all_sandboxes_of_a_testee(script: Script, sandbox: M
     assert not learnt.hangs_over(BAD)
 
 
+@pytest.mark.slow
 def test_who_grows_runs_out_of_memory(script: Script, sandbox: Make) -> None:
     """A testee that holds half of its memory when its time is over is Exceeded, not Hung, however fast it grows."""
     grow = "\n    kept = bytearray(150 << 20)\n    while True: pass"

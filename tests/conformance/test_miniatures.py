@@ -27,7 +27,12 @@ def test_there_are_enough() -> None:
     assert len(MINIATURES) - len(NULLS) >= 10
 
 
-@pytest.mark.parametrize("name", MINIATURES)
+SLOW = {"mute", "hangs_on_lz4"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MINIATURES]
+)
 def test_caught(name: str, corpus: list[Case], tmp_path: Path) -> None:
     """It is caught as what it says it is; the null ones score nothing and are not certified."""
     made = certified(f"miniature:{name}", corpus, tmp_path)

@@ -188,7 +188,12 @@ def test_killed_between_questions(script: Script, sandbox: Make, tmp_path: Path)
 
 @pytest.mark.parametrize("hello", ["", "many=True"])
 @pytest.mark.parametrize(
-    ("what", "kind"), [("os._exit(1)", Crashed), ("time.sleep(60)", Hung), ("reply(id=id, batches=17)", Garbled)]
+    ("what", "kind"),
+    [
+        ("os._exit(1)", Crashed),
+        pytest.param("time.sleep(60)", Hung, marks=pytest.mark.slow),
+        ("reply(id=id, batches=17)", Garbled),
+    ],
 )
 def test_the_guilty_case_is_found(what: str, kind: type, hello: str, script: Script, sandbox: Make) -> None:
     """Of many questions that go out together, only those that the testee falls over are charged."""

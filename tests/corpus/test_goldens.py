@@ -80,7 +80,9 @@ def test_acceptable_says_why() -> None:
     assert [case.id for case in CASES if case.expect.verdict == "acceptable" and not case.expect.why] == []
 
 
-@pytest.mark.parametrize("area", AREAS)
+@pytest.mark.parametrize(
+    "area", [pytest.param(area, marks=[pytest.mark.slow] if area == "resources" else []) for area in AREAS]
+)
 def test_lines_satisfy_schema(area: str) -> None:
     """The committed schema takes every line of the area, read with a JSON parser only."""
     package = files("kafka_corpus")

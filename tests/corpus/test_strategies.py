@@ -90,6 +90,7 @@ SHAPES: dict[str, Callable[[Batch], bool]] = {
 }
 
 
+@pytest.mark.slow
 def test_every_shape_comes_up() -> None:
     """v2 batches of every shape are among what `batches` gives."""
     seen: set[str] = set()

@@ -51,7 +51,11 @@ def grows(_mutant: Mutant) -> Told:
 
 @pytest.mark.parametrize(
     ("ask", "kind", "detail"),
-    [(loops, "hang", ""), (leaks, "leaked_exception", "KeyError"), (allocates, "memory", "")],
+    [
+        pytest.param(loops, "hang", "", marks=pytest.mark.slow),
+        (leaks, "leaked_exception", "KeyError"),
+        (allocates, "memory", ""),
+    ],
 )
 def test_whatever_it_does(ask: object, kind: str, detail: str) -> None:
     """A loop, a leaked exception and exhausted memory are outcomes, told apart by the innermost function."""
