@@ -76,9 +76,9 @@ def _told(running: subprocess.Popen[bytes], told: Path, end: float) -> tuple[int
     """The port and the secret; the file appears whole."""
     while not told.exists():
         if running.poll() is not None:
-            raise CannotRun(f"Spark does not start: its Java ended with {running.returncode}")
+            raise CannotRun(f"its Java ended with {running.returncode}")
         if time.monotonic() > end:
-            raise CannotRun("Spark does not start: its Java stood still, and was ended")
+            raise CannotRun("its Java stood still, and was ended")
         time.sleep(LOOK)
     said = told.read_bytes()
     (port, length) = struct.unpack_from(">ii", said)

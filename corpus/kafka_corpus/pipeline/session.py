@@ -151,7 +151,7 @@ def _started(settings: Settings, start: Callable[[dict[str, str]], Any]) -> Iter
         try:
             with gateway(conf):
                 spark = start(conf)
-        except spark_errors() as error:
+        except (CannotRun, *spark_errors()) as error:
             raise CannotRun(f"Spark does not start on {settings.master}: {first_line(error)}") from None
         try:
             yield spark
