@@ -147,11 +147,12 @@ def at_once(open_spark: Opener) -> Iterator[Opener]:
 def _started(settings: Settings, start: Callable[[dict[str, str]], Any]) -> Iterator[Any]:
     require()
     conf = {"spark.master": master_of(settings.master)} | conf_of(settings)
+    failures: tuple[type[Exception], ...] = (CannotRun, *spark_errors())
     with _environment(settings):
         try:
             with gateway(conf):
                 spark = start(conf)
-        except (CannotRun, *spark_errors()) as error:
+        except failures as error:
             raise CannotRun(f"Spark does not start on {settings.master}: {first_line(error)}") from None
         try:
             yield spark
