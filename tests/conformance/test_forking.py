@@ -63,6 +63,13 @@ def told_by(starter: Starter, turns: int = TURNS) -> tuple[list[object], list[in
     return said, codes
 
 
+def check_alike(starter: Starter) -> None:
+    """Every start says the same, and ends as the program ends."""
+    said, codes = told_by(starter)
+    assert said == [said[0]] * TURNS
+    assert codes == [3] * TURNS
+
+
 def line_of(process: Process) -> bytes:
     """A line of its output."""
     line = b""
@@ -83,20 +90,16 @@ def line_of(process: Process) -> bytes:
 )
 def test_a_fork_is_what_a_start_is(made: Made, tmp_path: Path, reading: str) -> None:
     """It has the arguments, the path, the name, the end and a group of its own; and it is loaded only a few times."""
-    said, codes = told_by(made(reading=reading))
+    check_alike(made(reading=reading))
 
-    assert said == [said[0]] * TURNS
-    assert codes == [3] * TURNS
     assert len((tmp_path / "loaded").read_bytes()) == FEW + 1
 
 
 def test_a_module_is_forked_too(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`python -m` looks in the folder where it is run."""
     monkeypatch.chdir(tmp_path)
-    said, codes = told_by(made(argv=("-u", "-m", "program", "one")))
+    check_alike(made(argv=("-u", "-m", "program", "one")))
 
-    assert said == [said[0]] * TURNS
-    assert codes == [3] * TURNS
     assert len((tmp_path / "loaded").read_bytes()) == FEW + 1
 
 
@@ -110,10 +113,8 @@ def test_a_module_is_forked_too(made: Made, tmp_path: Path, monkeypatch: pytest.
 )
 def test_what_cannot_be_forked_is_started(made: Made, tmp_path: Path, first: str) -> None:
     """Threads would be gone, and what is open would be shared."""
-    said, codes = told_by(made(first=first))
+    check_alike(made(first=first))
 
-    assert said == [said[0]] * TURNS
-    assert codes == [3] * TURNS
     assert len((tmp_path / "loaded").read_bytes()) > TURNS
 
 
