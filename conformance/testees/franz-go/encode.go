@@ -15,11 +15,6 @@ import (
 // encode tries again: records wait until the topic is known, and are then handed on while they are sent already.  When a
 // machine is busy, the first may leave alone.  That is no fault of the writer, and does not happen again and again.
 func encode(wanted *batch) ([]byte, error) {
-	if falls {
-		if question, err := json.Marshal(wanted); err == nil {
-			fallOver(question)
-		}
-	}
 	data, err := produce(wanted)
 	for again := 0; errors.Is(err, errSeveral) && again < 5; again++ {
 		data, err = produce(wanted)
@@ -33,6 +28,10 @@ var errSeveral = errors.New("the producer made several batches")
 func produce(wanted *batch) ([]byte, error) {
 	if err := expressible(wanted); err != nil {
 		return nil, err
+	}
+	if falls {
+		question, _ := json.Marshal(wanted)
+		fallOver(question)
 	}
 	codec, ok := map[string]kgo.CompressionCodec{
 		"": kgo.NoCompression(), "none": kgo.NoCompression(), "gzip": kgo.GzipCompression(),
