@@ -65,7 +65,6 @@ def test_what_is_written_is_read(batch: Batch) -> None:
     assert decode(encode(batch)) == (batch,)
 
 
-@pytest.mark.no_cover
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
 @given(data=strategies.encoded())
 def test_logs_are_read_three_ways(three_ways: ThreeWays, data: bytes) -> None:
@@ -84,7 +83,6 @@ def test_what_is_read_is_written(batch: Batch, base_timestamp: int | None) -> No
         assert payload(again) == payload(data)
 
 
-@pytest.mark.no_cover
 @given(strategies.batches(magic=2, compression="none"), st.sampled_from(COMPRESSIONS))
 def test_a_codec_changes_nothing_but_the_codec(batch: Batch, compression: Compression) -> None:
     """The same records come out of every codec, control batches too (CMP-01)."""
@@ -93,7 +91,6 @@ def test_a_codec_changes_nothing_but_the_codec(batch: Batch, compression: Compre
         assert decode(encode(packed)) == (packed,)
 
 
-@pytest.mark.no_cover
 @given(strategies.nearly_valid())
 def test_one_lie_is_one_error(lie: tuple[bytes, str]) -> None:
     """A batch with one thing wrong in it is refused with an error that has all its parts."""
@@ -101,7 +98,6 @@ def test_one_lie_is_one_error(lie: tuple[bytes, str]) -> None:
     assert attempt(data) is not None, label
 
 
-@pytest.mark.no_cover
 @settings(max_examples=500)
 @given(WILD)
 def test_encode_writes_or_refuses(batch: Batch) -> None:
@@ -140,7 +136,6 @@ WILD_FIELDS = (
 )
 
 
-@pytest.mark.no_cover
 @settings(max_examples=300)
 @given(VALID, st.fixed_dictionaries({}, optional=dict.fromkeys(WILD_FIELDS, INTS)))
 def test_wild_fields_are_written_or_refused(batch: Batch, changed: dict[str, Any]) -> None:
