@@ -354,10 +354,11 @@ def _worth(judge: Judge, prepared: Prepared, seen: Seen) -> Worth:
     told, size = judge.told(prepared, seen.answer), len(prepared.mutant.data)
     if told.kind not in ("ok", "refused"):
         return told
-    if seen.seconds:
-        return Worth("amplification", "time", f"{seen.seconds:.2f} s of processor time for {size} bytes")
+    # To fill memory takes time as well.
     if seen.grown:
         return Worth("amplification", "memory", f"{seen.grown // 2**20} MiB for {size} bytes")
+    if seen.seconds:
+        return Worth("amplification", "time", f"{seen.seconds:.2f} s of processor time for {size} bytes")
     return told
 
 
