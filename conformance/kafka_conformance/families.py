@@ -28,16 +28,25 @@ KIN: Final = {
         "v2_batch.empty_batch_with_a_codec",
         "wrapper_ends.stream_ends_early",
     ),
-    "a batch lies at or before itself": ("backwards.batch_at_itself", "backwards.batch_at_the_one_before"),
     "an inner message lies at or before itself": (
         "backwards.inner_message_at_itself",
         "backwards.inner_message_at_the_one_before",
     ),
-    "a part of a record lies at its start": ("backwards.header_at_itself", "backwards.record_at_itself"),
-    "a value lies at or before its message": (
+    "a batch or a part of it lies at or before itself": (
+        "backwards.batch_at_itself",
+        "backwards.batch_at_the_one_before",
+        "backwards.header_at_itself",
+        "backwards.record_at_itself",
         "backwards.value_at_the_message_before",
         "backwards.value_at_the_start_of_its_message",
     ),
+    "a count of headers is above what there is": (
+        "history.header_count_reserved_unseen",
+        "resources.header_count_claims",
+        "v2_headers.count_above_the_bytes_left",
+        "varint.header_count_beyond_int32",
+    ),
+    "bytes of another kind lie beside a frame": ("lz4.not_a_frame", "lz4_blocks.bytes_behind_the_frame"),
     "a great many headers": ("resources.flood_of_headers[small]", "resources.many_headers"),
 }
 _KIN_OF: Final = {name: kin for kin, names in KIN.items() for name in names}

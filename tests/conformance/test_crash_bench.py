@@ -47,7 +47,7 @@ def test_the_sound_testee_is_the_same_but_for_the_falls() -> None:
 
 
 @pytest.mark.testees
-@pytest.mark.parametrize("name", [bench.PROGRAM, *bench.COSTS])
+@pytest.mark.parametrize("name", [bench.PROGRAM, *bench.COSTS, bench.VIRTUAL_MACHINE])
 @pytest.mark.parametrize("op", ["decode", "encode"])
 def test_a_tenth_of_all_questions_ends_it(name: str, op: str) -> None:
     """Each that is measured crashes on about one question in ten, of either kind, and answers the others."""

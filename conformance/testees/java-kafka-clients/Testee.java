@@ -18,6 +18,7 @@ import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import java.util.Properties;
+import java.util.zip.CRC32;
 import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.compress.Compression;
@@ -47,6 +48,8 @@ public final class Testee {
     private static final JsonArray COMPRESSIONS = (JsonArray) Json.array("none", "gzip", "snappy", "lz4", "zstd");
     // A consumer keeps its decompression buffers from one batch to the next; so do we.
     private static final BufferSupplier BUFFERS = BufferSupplier.create();
+    // Set where it is measured what a testee costs that ends over one question in ten.
+    private static final boolean FALLS = System.getenv("KAFKAPROOF_FALLS") != null;
     // Whether to check only what a consumer checks, and to end where an Error would end it.
     private static boolean consumer;
 
@@ -57,29 +60,36 @@ public final class Testee {
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, UTF_8), 1 << 16);
         Output output = new Output();
         for (String line; (line = requests.readLine()) != null; ) {
-            output.write(reply(line));
+            reply(line, output);
             output.sendLine(replies);
         }
     }
 
-    private static JsonValue reply(String line) {
+    private static void reply(String line, Output out) {
         JsonValue id = Json.value("");
         try {
             JsonObject request = Json.parse(line).asObject();
             id = request.get("id") == null ? id : request.get("id");
-            return request.getString("op", "").equals("hello") ? hello() : answer(request, id);
+            if (request.getString("op", "").equals("hello"))
+                out.write(hello());
+            else
+                answer(request, id, out);
         } catch (Skipped skipped) {
-            return new JsonObject().add("id", id).add("skipped", skipped.getMessage());
+            out.keep(0);
+            out.write(new JsonObject().add("id", id).add("skipped", skipped.getMessage()));
         } catch (Throwable error) { // Errors too: SnappyError and OutOfMemoryError are answers
             if (consumer && error instanceof Error)
                 throw (Error) error;
-            return new JsonObject().add("id", id).add("error", describe(error));
+            out.keep(0);
+            out.write(new JsonObject().add("id", id).add("error", describe(error)));
         }
     }
 
     /** JSON as UTF-8, in one buffer that is used again: replies of hundreds of kilobytes are built all the time. */
     private static final class Output {
-        private byte[] bytes = new byte[1 << 16];
+        private static final int SMALL = 1 << 16;
+        private static final int LARGE = 1 << 26;
+        private byte[] bytes = new byte[SMALL];
         private int count;
 
         void write(JsonValue value) {
@@ -94,15 +104,38 @@ public final class Testee {
         }
 
         private void writeObject(JsonObject object) {
-            char before = '{';
+            writeByte('{');
+            writeMembers(object);
+            writeByte('}');
+        }
+
+        void writeMembers(JsonObject object) {
+            boolean first = true;
             for (JsonObject.Member member : object) {
-                writeByte(before);
+                if (!first)
+                    writeByte(',');
                 writeString(member.getName());
                 writeByte(':');
                 write(member.getValue());
-                before = ',';
+                first = false;
             }
-            writeText(before == '{' ? "{}" : "}");
+        }
+
+        /** Before the next element of an array. */
+        void next() {
+            if (bytes[count - 1] != '[')
+                writeByte(',');
+        }
+
+        int length() {
+            return count;
+        }
+
+        /** Of what was written no more than the first so many bytes. */
+        void keep(int length) {
+            count = length;
+            if (bytes.length > LARGE)
+                bytes = Arrays.copyOf(bytes, Math.max(length, SMALL));
         }
 
         private void writeArray(JsonArray array) {
@@ -128,8 +161,18 @@ public final class Testee {
             writeByte('"');
         }
 
-        private void writeText(String text) {
+        void writeText(String text) {
             writeBytes(text.getBytes(UTF_8));
+        }
+
+        void writeBase64(ByteBuffer data) {
+            if (data == null) {
+                writeText("null");
+                return;
+            }
+            writeByte('"');
+            writeBytes(Base64.getEncoder().encode(data.duplicate()).array());
+            writeByte('"');
         }
 
         private void writeBytes(byte[] more) {
@@ -151,21 +194,30 @@ public final class Testee {
         void sendLine(OutputStream out) throws IOException {
             writeByte('\n');
             out.write(bytes, 0, count);
-            count = 0;
+            keep(0);
         }
     }
 
-    private static JsonObject answer(JsonObject request, JsonValue id) {
-        JsonObject reply = new JsonObject().add("id", id);
+    private static void answer(JsonObject request, JsonValue id, Output out) {
         String op = request.getString("op", "");
         switch (op) {
             case "decode":
-                return request.get("many") == null
-                    ? decode(reply, bytes(request.get("data")))
-                    : reply.add("many", decodeMany(request.get("many").asArray()));
+                out.writeText("{\"id\":");
+                out.write(id);
+                out.writeText(",");
+                if (request.get("many") == null)
+                    decode(bytes(request.get("data")), out);
+                else
+                    decodeMany(request.get("many").asArray(), out);
+                out.writeText("}");
+                return;
             case "encode":
                 byte[] data = encode(request.get("batch").asObject());
-                return reply.add("data", Base64.getEncoder().encodeToString(data));
+                if (FALLS)
+                    fallOver(data);
+                String made = Base64.getEncoder().encodeToString(data);
+                out.write(new JsonObject().add("id", id).add("data", made));
+                return;
             case "append":
                 throw new Skipped("kafka-clients has no broker");
             default:
@@ -198,40 +250,65 @@ public final class Testee {
 
     // --- decode ---------------------------------------------------------------------------------------------
 
-    private static JsonArray decodeMany(JsonArray many) {
-        JsonArray replies = new JsonArray();
-        for (JsonValue data : many)
-            replies.add(decode(new JsonObject(), bytes(data)));
-        return replies;
+    private static void decodeMany(JsonArray many, Output out) {
+        out.writeText("\"many\":[");
+        for (JsonValue data : many) {
+            out.next();
+            out.writeText("{");
+            decode(bytes(data), out);
+            out.writeText("}");
+        }
+        out.writeText("]");
     }
 
-    private static JsonObject decode(JsonObject reply, byte[] data) {
-        JsonArray batches = new JsonArray();
-        reply.add("batches", batches);
+    private static void fallOver(byte[] question) {
+        CRC32 sum = new CRC32();
+        sum.update(question);
+        if (sum.getValue() % 10 == 0)
+            Runtime.getRuntime().halt(1);
+    }
+
+    /** Members of an answer. They are written as they are read: a flood of records is held as text, and once. */
+    private static void decode(byte[] data, Output out) {
+        if (FALLS)
+            fallOver(data);
+        out.writeText("\"batches\":[");
+        int whole = out.length();
         try {
-            for (RecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(data)).batches())
-                batches.add(decode(batch));
+            for (RecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(data)).batches()) {
+                out.next();
+                decode(batch, out);
+                whole = out.length();
+            }
+            out.writeText("]");
         } catch (Throwable error) {
             // CompletedFetch and its callers catch exceptions: an Error ends the thread that polls.
             if (consumer && error instanceof Error)
                 throw (Error) error;
-            reply.add("error", describe(error));
+            out.keep(whole);
+            out.writeText("],\"error\":");
+            out.write(describe(error));
         }
-        return reply;
     }
 
-    /** The batch, once all of its records have been read. */
-    private static JsonObject decode(RecordBatch batch) {
+    private static void decode(RecordBatch batch, Output out) {
         if (!consumer || batch.magic() >= RecordBatch.MAGIC_VALUE_V2) // CompletedFetch#maybeEnsureValid
             batch.ensureValid();
-        JsonArray records = new JsonArray();
+        out.writeText("{\"records\":[");
         try (CloseableIterator<Record> iterator = batch.streamingIterator(BUFFERS)) {
             while (iterator.hasNext()) {
                 Record record = iterator.next();
                 record.ensureValid(); // the CRC of an inner message; nothing in v2
-                records.add(decode(record));
+                out.next();
+                decode(record, out);
             }
         }
+        out.writeText("],");
+        out.writeMembers(header(batch));
+        out.writeText("}");
+    }
+
+    private static JsonObject header(RecordBatch batch) {
         return new JsonObject()
             .add("magic", batch.magic())
             .add("base_offset", batch.baseOffset())
@@ -245,33 +322,32 @@ public final class Testee {
             .add("transactional", batch.isTransactional())
             .add("control", batch.isControlBatch())
             .add("partition_leader_epoch", batch.partitionLeaderEpoch())
-            .add("delete_horizon", deleteHorizon(batch))
-            .add("records", records);
+            .add("delete_horizon", deleteHorizon(batch));
     }
 
     private static JsonValue deleteHorizon(RecordBatch batch) {
         return batch.deleteHorizonMs().isPresent() ? Json.value(batch.deleteHorizonMs().getAsLong()) : Json.NULL;
     }
 
-    private static JsonObject decode(Record record) {
-        JsonArray headers = new JsonArray();
-        for (Header header : record.headers())
-            headers.add(new JsonArray()
-                .add(base64(ByteBuffer.wrap(header.key().getBytes(UTF_8))))
-                .add(header.value() == null ? Json.NULL : base64(ByteBuffer.wrap(header.value()))));
-        return new JsonObject()
-            .add("offset", record.offset())
-            .add("timestamp", record.timestamp())
-            .add("key", base64(record.key()))
-            .add("value", base64(record.value()))
-            .add("headers", headers);
-    }
-
-    private static JsonValue base64(ByteBuffer buffer) {
-        if (buffer == null)
-            return Json.NULL;
-        ByteBuffer encoded = Base64.getEncoder().encode(buffer.duplicate());
-        return Json.value(new String(encoded.array(), 0, encoded.limit(), java.nio.charset.StandardCharsets.ISO_8859_1));
+    private static void decode(Record record, Output out) {
+        out.writeText("{\"offset\":");
+        out.writeText(Long.toString(record.offset()));
+        out.writeText(",\"timestamp\":");
+        out.writeText(Long.toString(record.timestamp()));
+        out.writeText(",\"key\":");
+        out.writeBase64(record.key());
+        out.writeText(",\"value\":");
+        out.writeBase64(record.value());
+        out.writeText(",\"headers\":[");
+        for (Header header : record.headers()) {
+            out.next();
+            out.writeText("[");
+            out.writeBase64(ByteBuffer.wrap(header.key().getBytes(UTF_8)));
+            out.writeText(",");
+            out.writeBase64(header.value() == null ? null : ByteBuffer.wrap(header.value()));
+            out.writeText("]");
+        }
+        out.writeText("]}");
     }
 
     private static String timestampTypeName(TimestampType type) {

@@ -156,9 +156,6 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
 
 /// The encoder takes records only and works the rest of the header out of them.
 fn encode(batch: &Value) -> Result<BytesMut, Outcome> {
-    if falls() {
-        fall_over(batch.to_string().as_bytes());
-    }
     let records = records(batch)?;
     let first = records.iter().map(|record| record.offset).min().unwrap_or_default();
     let last = records.iter().map(|record| record.offset).max().unwrap_or_default();
@@ -182,6 +179,9 @@ fn encode(batch: &Value) -> Result<BytesMut, Outcome> {
     };
     let mut data = BytesMut::new();
     RecordBatchEncoder::encode(&mut data, &records, &options)?;
+    if falls() {
+        fall_over(&data);
+    }
     Ok(data)
 }
 
