@@ -44,7 +44,7 @@ SHAPES = {
 TIMINGS = ("cases", "milliseconds_per_case", "waited_seconds", "heavy_seconds")
 # In process, in Go and in Rust; those that are not built here are built first.
 COSTS = ("reference", "franz-go", "kafka-protocol")
-# A virtual machine's start takes more of the processor than ten answers do; what crashes of it cost is told, not promised.
+# A virtual machine's start takes more than ten answers: what its crashes cost is told, not promised.
 VIRTUAL_MACHINE = "java-kafka-clients"
 # The reference as `process:` has it: a command, of which nothing is known.
 PROGRAM = "reference, as a command"
