@@ -226,6 +226,7 @@ def test_interrupted(sent: signal.Signals, script: Script, kafkaproof: Command, 
     assert results.read(found[0]).lines[: len(earned.lines)] == earned.lines
 
 
+@pytest.mark.slow
 def test_an_incomplete_result_is_not_overwritten(kafkaproof: Command, tmp_path: Path) -> None:
     """Without --resume an incomplete result is put aside, and that is said."""
     kafkaproof("certify", "reference", "--only", AREA)
@@ -237,6 +238,7 @@ def test_an_incomplete_result_is_not_overwritten(kafkaproof: Command, tmp_path: 
     assert len(results.read(path.with_name(f"incomplete-{results.FILE}")).lines) == 4
 
 
+@pytest.mark.slow
 def test_resuming_something_else_is_a_mistake(kafkaproof: Command, tmp_path: Path) -> None:
     """--resume on the result of another selection is exit code 2."""
     kafkaproof("certify", "reference", "--only", AREA)

@@ -110,6 +110,7 @@ def test_who_grows_runs_out_of_memory(script: Script, sandbox: Make) -> None:
     assert isinstance(next(made.ask([BAD])).observation, Exceeded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mib", "kind"), [(600, Exceeded), (1, Crashed)])
 def test_who_falls_silently_with_much_memory_ran_out_of_it(
     mib: int, kind: type[object], script: Script, sandbox: Make
@@ -122,6 +123,7 @@ def test_who_falls_silently_with_much_memory_ran_out_of_it(
     assert isinstance(next(made.ask([BAD])).observation, kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("grows", "allowed"), [(False, 0.6), (True, 1.2)])
 def test_who_takes_memory_has_more_time(grows: bool, allowed: float, script: Script, sandbox: Make) -> None:
     """A loop that takes no memory is a hang sooner than work that does."""

@@ -220,6 +220,7 @@ def lines_in(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+@pytest.mark.slow
 def test_kill_9_loses_nothing(script: Script, tmp_path: Path, gone: Callable[[int], bool]) -> None:
     """A runner that is killed leaves every case that was judged, its testees end, and another goes on."""
     pids = tmp_path / "pids"

@@ -121,6 +121,7 @@ serve(Hungry, sys.stdin.buffer, sys.stdout.buffer)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process took")
 def test_amplification(tmp_path: Path) -> None:
     """A few bytes over which a testee takes hundreds of megabytes are a find of their own, though it answers."""

@@ -123,6 +123,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_replay_without_atheris(good: Path, bad: Path) -> None:
     """Without atheris a program runs the files that it is given: clean ones end well, a find raises with its key."""
     done = replayed("kafka-python", str(good), atheris=False)

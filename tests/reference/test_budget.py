@@ -42,6 +42,7 @@ def test_paying() -> None:
     assert (caught.value.path, caught.value.offset) == ("headers", 5)
 
 
+@pytest.mark.slow
 def test_records_are_paid_for() -> None:
     """Records of seven bytes cost more than their input brings, and end where the budget does."""
     record = raw_record(value=None)
@@ -55,6 +56,7 @@ def test_records_are_paid_for() -> None:
     assert len(decode(data, limits=Limits(count * RECORD_COST))[0].records) == count
 
 
+@pytest.mark.slow
 def test_headers_are_paid_for_before_they_are_made() -> None:
     """A count of headers that are really there is too much as soon as it is read."""
     record = raw_record(value=None, header_count=encode_varint(300_000), headers=b"\0\1" * 300_000)

@@ -83,6 +83,7 @@ def packed(codec: int, payload: bytes) -> bytes:
     return raw_batch(payload, attributes=codec)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @given(encoded())
 def test_valid_logs_are_covered_and_read_whole(data: bytes) -> None:
@@ -120,6 +121,7 @@ def test_mutated_logs_are_covered(data: st.DataObject, log: bytes) -> None:
         check((reseal if mutated[16] == 2 else reseal_message)(bytes(mutated)))
 
 
+@pytest.mark.slow
 def test_every_case_of_the_corpus_is_covered() -> None:
     """Cases are explained with the error of `decode`, and all rules named are in the catalogue.
 

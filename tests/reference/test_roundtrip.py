@@ -65,6 +65,7 @@ def test_what_is_written_is_read(batch: Batch) -> None:
     assert decode(encode(batch)) == (batch,)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
 @given(data=strategies.encoded())
 def test_logs_are_read_three_ways(three_ways: ThreeWays, data: bytes) -> None:
@@ -136,6 +137,7 @@ WILD_FIELDS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(VALID, st.fixed_dictionaries({}, optional=dict.fromkeys(WILD_FIELDS, INTS)))
 def test_wild_fields_are_written_or_refused(batch: Batch, changed: dict[str, Any]) -> None:
