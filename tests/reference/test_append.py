@@ -113,7 +113,6 @@ def test_numbers_that_kafka_has_no_room_for(log: LogState, now_ms: int, path: st
     assert (caught.value.kind, caught.value.path) == ("malformed", path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("log", "now_ms"),
     [
