@@ -11,6 +11,7 @@ from tests.conformance.test_starting import end
 
 from kafka_conformance import protocol
 from kafka_conformance.connect import Connection
+from kafka_conformance.process.brood import forked
 from kafka_conformance.process.hatching import Hatched, program_in
 from kafka_conformance.process.starting import FEW, Process, Starter
 
@@ -136,6 +137,17 @@ def test_a_fall_is_its_own(made: Made) -> None:
     assert [end(process) for process in processes] == [7 if at % 2 == 0 else 3 for at in range(TURNS)]
     assert isinstance(processes[-1], Hatched)
     starter.leave()
+
+
+def test_a_fork_without_pipes_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    """It is no fall of the codec's: whoever reads its standard error sees what it was."""
+    pipe, other = os.pipe()
+    os.close(pipe)
+    os.close(other)
+    pid = forked(lambda: os._exit(0))([pipe, pipe, pipe], [])
+
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    assert "did not get its pipes" in capfd.readouterr().err
 
 
 def test_what_is_no_plain_python_program_is_left_alone() -> None:

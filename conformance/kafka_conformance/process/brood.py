@@ -116,7 +116,9 @@ def forked(child: Callable[[], None]) -> Birth:
         if not pid:
             try:
                 _be_another(pipes, others)
-            except BaseException:
+            except BaseException as error:
+                with suppress(OSError):
+                    os.write(2, f"the fork of a testee did not get its pipes: {error}\n".encode())
                 os._exit(1)
             child()
         with suppress(OSError):  # here too: whoever is told of it may end the group before it has come to that
