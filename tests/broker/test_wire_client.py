@@ -10,11 +10,14 @@ import pytest
 from kafka_conformance.broker.wire import Client, Closed, GarbledResponse, Silent, Unreachable, tables
 from kafka_conformance.broker.wire.client import address, answers
 from kafka_conformance.broker.wire.connection import Connection, Request
+from kafka_conformance.broker.wire.partitions import Produced, TopicPartition
+from kafka_conformance.broker.wire.transactions import once_verified
 
 # Answers one frame; None closes the connection.
 Behaviour = Callable[[bytes], bytes | None]
 ASK = Request(tables.METADATA, 0, {"topics": []})
 NOTHING = bytes(8)  # no brokers, no topics
+WHERE = TopicPartition("topic", 0)
 
 
 def framed(data: bytes) -> bytes:
@@ -175,3 +178,30 @@ def test_addresses(text: str) -> None:
     assert address("[::1]:9092") == ("::1", 9092)
     with pytest.raises(ValueError, match="HOST:PORT"):
         address(text)
+
+
+def produced(code: int) -> dict[TopicPartition, Produced]:
+    """The answer to a request for one partition."""
+    return {WHERE: Produced(code, -1)}
+
+
+@pytest.mark.parametrize("code", [19, 51])
+def test_what_passes_in_a_moment_is_waited_out(code: int) -> None:
+    """While the last transaction is ending, nobody can say what becomes of the next one's data."""
+    answers = iter([produced(code), produced(code), produced(120), produced(0)])
+
+    assert once_verified(WHERE, lambda: next(answers)) == produced(120)
+    assert next(answers) == produced(0)
+
+
+def test_what_does_not_pass_is_the_answer() -> None:
+    """A broker that never comes to know is not asked for ever."""
+    assert once_verified(WHERE, lambda: produced(19), seconds=0.05) == produced(19)
+
+
+@pytest.mark.parametrize("given", [Closed("reset"), None])
+def test_where_there_is_no_answer_nobody_asks_again(given: Closed | None) -> None:
+    """The connection was closed, or there is none to acks=0."""
+    answers = iter([given])
+
+    assert once_verified(WHERE, lambda: next(answers)) is given

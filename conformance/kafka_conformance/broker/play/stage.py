@@ -15,7 +15,14 @@ from kafka_conformance.broker.play.normal import Normal, now_ms
 from kafka_conformance.broker.wire import BrokerError, Client, Closed, Produced, Silent, TopicPartition, tables
 from kafka_conformance.broker.wire.client import PAUSE
 from kafka_conformance.broker.wire.partitions import Fetched
-from kafka_conformance.broker.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
+from kafka_conformance.broker.wire.transactions import (
+    Exchanged,
+    Producer,
+    add_partitions,
+    end_transaction,
+    init_producer_id,
+    once_verified,
+)
 from kafka_corpus.build import signed
 from kafka_corpus.prediction import payload_of
 from kafka_corpus.scenario import (
@@ -127,7 +134,7 @@ class Stage:
             answer = msgspec.structs.replace(answer, beside=given[self._beside[0]].error_code)
         return answer
 
-    def _exchanged(self, step: Produce, where: TopicPartition) -> dict[TopicPartition, Produced] | Closed | None:
+    def _exchanged(self, step: Produce, where: TopicPartition) -> Exchanged:
         """The answers to the request of a step; None where there is none to it."""
         payloads = {where: self._signed(step, payload_of(step))}
         if step.beside is not UNSET:
@@ -136,6 +143,8 @@ class Stage:
         fields: dict[str, Any] = {"acks": step.acks}
         if step.transactional:
             fields["transactional_id"] = self._transactional_id(step.producer)
+        if step.again is UNSET and step.transactional:
+            return once_verified(where, lambda: self.client.produce(payloads, version, **fields))
         if step.again is UNSET:
             return self.client.produce(payloads, version, **fields)
         request = self.client.produce_request(payloads, version, **fields)

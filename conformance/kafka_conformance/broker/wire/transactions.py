@@ -11,16 +11,23 @@ from typing import Final, NamedTuple
 
 from kafka_conformance.broker.wire import tables
 from kafka_conformance.broker.wire.client import PAUSE, Client
+from kafka_conformance.broker.wire.connection import Closed
 from kafka_conformance.broker.wire.errors import BrokerError
-from kafka_conformance.broker.wire.partitions import TopicPartition
+from kafka_conformance.broker.wire.partitions import Produced, TopicPartition
 
 # Loading, none yet, not here, still ending the last transaction.
 IN_A_MOMENT: Final = frozenset({14, 15, 16, 51})
+# What a producer is told while its last transaction is still ending; the first before version 12.
+UNVERIFIED: Final = frozenset({19, 51})
+VERIFIED_LIMIT: Final = 5.0
 TRANSACTION_KEY: Final = 1
 # Seconds; the first transaction creates the topic that holds all transactions.
 TIME_LIMIT: Final = 30.0
 # The newest versions that are for clients, and not for other brokers.
 ADD_PARTITIONS_VERSION: Final = 3
+
+Exchanged = dict[TopicPartition, Produced] | Closed | None
+"""The answers to a produce request; `Closed` if the connection was closed on it, None if there is none to it."""
 
 
 class Producer(NamedTuple):
@@ -98,6 +105,18 @@ def end_transaction(
 
     _patiently(ask, "EndTxn")
     return producer if found[0].producer_id < 0 else found[0]
+
+
+def once_verified(
+    where: TopicPartition, produce: Callable[[], Exchanged], *, seconds: float = VERIFIED_LIMIT
+) -> Exchanged:
+    """Produce in a transaction, and again while the coordinator cannot say what becomes of it (TXN-05)."""
+    end = time.monotonic() + seconds
+    given = produce()
+    while isinstance(given, dict) and given[where].error_code in UNVERIFIED and time.monotonic() < end:
+        time.sleep(PAUSE)
+        given = produce()
+    return given
 
 
 def _patiently(ask: Callable[[], int], name: str) -> None:
