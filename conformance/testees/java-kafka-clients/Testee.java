@@ -110,20 +110,17 @@ public final class Testee {
         }
 
         void writeMembers(JsonObject object) {
-            boolean first = true;
             for (JsonObject.Member member : object) {
-                if (!first)
-                    writeByte(',');
+                next();
                 writeString(member.getName());
                 writeByte(':');
                 write(member.getValue());
-                first = false;
             }
         }
 
-        /** Before the next element of an array. */
+        /** Before the next element of an array, and the next member of an object. */
         void next() {
-            if (bytes[count - 1] != '[')
+            if (bytes[count - 1] != '[' && bytes[count - 1] != '{')
                 writeByte(',');
         }
 
@@ -139,13 +136,12 @@ public final class Testee {
         }
 
         private void writeArray(JsonArray array) {
-            char before = '[';
+            writeByte('[');
             for (JsonValue value : array) {
-                writeByte(before);
+                next();
                 write(value);
-                before = ',';
             }
-            writeText(before == '[' ? "[]" : "]");
+            writeByte(']');
         }
 
         private void writeString(String text) {
@@ -303,7 +299,7 @@ public final class Testee {
                 decode(record, out);
             }
         }
-        out.writeText("],");
+        out.writeText("]");
         out.writeMembers(header(batch));
         out.writeText("}");
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from kafka_conformance.broker.wire import tables
 from kafka_conformance.broker.wire.client import PAUSE, Client
@@ -26,6 +26,7 @@ TIME_LIMIT: Final = 30.0
 # The newest versions that are for clients, and not for other brokers.
 ADD_PARTITIONS_VERSION: Final = 3
 
+T = TypeVar("T")
 Exchanged = dict[TopicPartition, Produced] | Closed | None
 """The answers to a produce request; `Closed` if the connection was closed on it, None if there is none to it."""
 
@@ -111,18 +112,20 @@ def once_verified(
     where: TopicPartition, produce: Callable[[], Exchanged], *, seconds: float = VERIFIED_LIMIT
 ) -> Exchanged:
     """Produce in a transaction, and again while the coordinator cannot say what becomes of it (TXN-05)."""
-    end = time.monotonic() + seconds
-    given = produce()
-    while isinstance(given, dict) and given[where].error_code in UNVERIFIED and time.monotonic() < end:
-        time.sleep(PAUSE)
-        given = produce()
-    return given
+    return _until(
+        produce, lambda given: not isinstance(given, dict) or given[where].error_code not in UNVERIFIED, seconds
+    )
 
 
 def _patiently(ask: Callable[[], int], name: str) -> None:
     """Ask until the code is not one of those that pass by themselves."""
-    end = time.monotonic() + TIME_LIMIT
-    while code := ask():
-        if code not in IN_A_MOMENT or time.monotonic() > end:
-            raise BrokerError(code, name)
+    if code := _until(ask, lambda code: code not in IN_A_MOMENT, TIME_LIMIT):
+        raise BrokerError(code, name)
+
+
+def _until(ask: Callable[[], T], is_answer: Callable[[T], bool], seconds: float) -> T:
+    """Ask until it is an answer, or so many seconds have passed: then the last one is."""
+    end = time.monotonic() + seconds
+    while not is_answer(given := ask()) and time.monotonic() < end:
         time.sleep(PAUSE)
+    return given
