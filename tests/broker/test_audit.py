@@ -53,7 +53,7 @@ def audited(folder: Path) -> LogReport:
 
 
 def test_what_a_broker_wrote() -> None:
-    """Nothing is found in it while the broker runs; one flipped bit is found at its batch."""
+    """Nothing is found, neither while the broker runs nor in what it notes at its end; then one flipped bit is."""
     with local.start(NEWEST) as broker:
         broker.create_topics({TOPIC: 1})
         produced(broker.bootstrap)
@@ -66,6 +66,10 @@ def test_what_a_broker_wrote() -> None:
         assert report.counts.numbers["records"] == 5 * 200 + 4 * 31
         assert (report.counts.numbers["control"], report.missing) == (4, 0)
         assert set(report.segments[0].beside) >= {".index", ".timeindex", ".txnindex"}
+
+        broker.restart(clean=True)
+        assert [int(each.stem) for each in folder.glob("*.snapshot")] == [report.last_offset + 1]
+        assert audited(folder).listed == []
 
         path = Path(report.segments[0].path)
         data = bytearray(path.read_bytes())

@@ -3,8 +3,11 @@
 import struct
 from pathlib import Path
 
-from tests.corpus.recorded import Log, Place, damage
+import numpy as np
+from crc32c import crc32c
+from tests.corpus.recorded import Log, Place, damage, last_offset
 
+from kafka_corpus.audit.snapshots import ENTRY
 from kafka_records import decode
 
 
@@ -63,14 +66,8 @@ def a_time_index_that_lies(log: Log) -> list[Place]:
     time, offset = struct.unpack_from(">qi", path.read_bytes())
     rewritten(path, 0, struct.pack(">q", time - 1))
     place = next(start for file, start, end in log.places() if file == log.files[1]
-                 and 255 + offset <= last_offset(file, start, end))  # fmt: skip
+                 and 255 + offset <= last_offset(file.read_bytes()[start:end]))  # fmt: skip
     return [("timeindex_time", path.name, place)]
-
-
-def last_offset(path: Path, start: int, end: int) -> int:
-    """The last offset of a batch."""
-    (batch,) = decode(path.read_bytes()[start:end])
-    return batch.last_offset
 
 
 @damage
@@ -87,6 +84,66 @@ def a_broken_snapshot(log: Log) -> list[Place]:
     path = log.other(2, ".snapshot")
     rewritten(path, 30, b"?")
     return [("snapshot_broken", path.name, -1)]
+
+
+def put_snapshot(path: Path, entries: bytes, count: int) -> None:
+    """A snapshot of these entries, with the right CRC."""
+    data = struct.pack(">i", count) + entries
+    path.write_bytes(struct.pack(">hI", 1, crc32c(data)) + data)
+
+
+def noted(log: Log, number: int, name: str, value: int) -> list[Place]:
+    """Another number in the last entry of a snapshot."""
+    path = log.other(number, ".snapshot")
+    entries = np.frombuffer(path.read_bytes()[10:], ENTRY).copy()
+    assert entries[-1][name] != value
+    entries[-1][name] = value
+    put_snapshot(path, entries.tobytes(), len(entries))
+    return [("snapshot_state", path.name, -1)]
+
+
+@damage
+def a_snapshot_with_another_count(log: Log) -> list[Place]:
+    """It has an entry less than it says."""
+    path = log.other(2, ".snapshot")
+    put_snapshot(path, path.read_bytes()[10 + ENTRY.itemsize :], 5)
+    return [("snapshot_broken", path.name, -1)]
+
+
+@damage
+def a_snapshot_of_another_epoch(log: Log) -> list[Place]:
+    """A broker that starts on it fences the producer."""
+    return noted(log, 1, "epoch", 1)
+
+
+@damage
+def a_snapshot_of_another_sequence(log: Log) -> list[Place]:
+    """A broker that starts on it refuses the next batch, and takes one twice."""
+    return noted(log, 2, "last_sequence", 67)
+
+
+@damage
+def a_snapshot_of_another_offset(log: Log) -> list[Place]:
+    """A batch that comes again is answered with it."""
+    return noted(log, 3, "last_offset", 1702)
+
+
+@damage
+def a_snapshot_of_an_open_transaction(log: Log) -> list[Place]:
+    """Nobody will end it: nothing behind it can be read as committed."""
+    return noted(log, 4, "first_offset", 1911)
+
+
+@damage
+def a_snapshot_without_the_open_transaction(log: Log) -> list[Place]:
+    """What is in it is read as committed. The log ends in one; this snapshot is that of a broker that was stopped."""
+    (batch,) = decode(log.batch(49))
+    entry = np.zeros(1, ENTRY)
+    entry["producer"], entry["first_offset"] = batch.producer_id, -1
+    entry["last_sequence"], entry["last_offset"] = batch.base_sequence + len(batch.records) - 1, batch.last_offset
+    path = log.folder / f"{batch.last_offset + 1:020}.snapshot"
+    put_snapshot(path, entry.tobytes(), 1)
+    return [("snapshot_state", path.name, -1)]
 
 
 @damage

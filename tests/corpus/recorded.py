@@ -16,6 +16,7 @@ from kafka_corpus.audit.joining import LogReport, joined
 from kafka_corpus.audit.stretch import judge
 from kafka_corpus.columnar.wanted import runs_in
 from kafka_corpus.segments.listing import find
+from kafka_records import decode
 from kafka_records.layout import BATCH_V2
 
 ARCHIVE = Path(__file__).parent / "recorded_log.tar.gz"
@@ -68,10 +69,16 @@ class Log:
         return int.from_bytes(self.batch(number)[where.offset : where.offset + where.width], "big", signed=True)
 
     def without_indexes(self) -> None:
-        """Indexes that would be wrong, too, go."""
+        """Indexes and snapshots that would be wrong, too, go."""
         for suffix in ("index", "timeindex"):
             for path in self.folder.glob(f"*.{suffix}"):
                 path.unlink()
+        self.without_snapshots()
+
+    def without_snapshots(self) -> None:
+        """What the broker had noted of producers goes."""
+        for path in self.folder.glob("*.snapshot"):
+            path.unlink()
 
     def other(self, number: int, suffix: str) -> Path:
         """A file beside a segment."""
@@ -81,6 +88,12 @@ class Log:
 def seal(data: bytes) -> bytes:
     """The batch with a right CRC."""
     return data[:17] + crc32c(data[21:]).to_bytes(4, "big") + data[21:]
+
+
+def last_offset(data: bytes) -> int:
+    """The last offset of a batch."""
+    (batch,) = decode(data)
+    return batch.last_offset
 
 
 def fresh(folder: Path) -> Log:

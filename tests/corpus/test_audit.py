@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("numba")
 
 from tests.corpus import audit_damage, audit_index_damage
-from tests.corpus.recorded import DAMAGE, Log, audited, found, fresh, seal
+from tests.corpus.recorded import DAMAGE, Log, audited, found, fresh, last_offset, seal
 
 from kafka_corpus.audit.findings import KINDS
 from kafka_records import Batch, Record, encode
@@ -85,6 +85,20 @@ def test_in_a_contiguous_log_gaps_are_errors(log: Log) -> None:
     report = audited(log, contiguous=True)
     assert [each.severity for each in report.listed if each.kind == "gap_in_contiguous"] == ["error"]
     assert (report.missing, report.gaps, report.worst()) == (61, 1, "error")
+
+
+@pytest.mark.parametrize("what", ["gone", "unreadable"])
+def test_snapshots_are_not_held_against_what_is_not_there(log: Log, what: str) -> None:
+    """Where batches were cleaned or cannot be read, nobody can say what the broker saw."""
+    snapshot = log.other(2, ".snapshot")
+    twice = snapshot.read_bytes()
+    number = next(each for each in range(50) if last_offset(log.batch(each)) == 599)
+    log.put(number, b"" if what == "gone" else log.batch(number)[:-1] + b"?")
+    log.without_indexes()
+    snapshot.write_bytes(twice)
+    kinds = {each.kind for each in audited(log).listed}
+    assert kinds >= {"gap" if what == "gone" else "unreadable"}
+    assert "snapshot_state" not in kinds
 
 
 def test_many_findings_are_counted_and_few_listed(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ KINDS: Final[dict[str, Kind]] = {
     "timeindex_time": Kind("SEG-16", "error", "a time index entry that its batch contradicts"),
     "aborted_missing": Kind("SEG-16", "error", "an aborted transaction that the index does not have"),
     "snapshot_broken": Kind("SEG-15", "error", "a producer snapshot that cannot be read"),
+    "snapshot_state": Kind("SEG-15", "error", "a producer snapshot that contradicts the log before it"),
     "checkpoint_broken": Kind("SEG-17", "warning", "a leader epoch checkpoint that cannot be read"),
 }
 UNREADABLE: Final = "unreadable"

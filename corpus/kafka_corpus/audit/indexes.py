@@ -1,4 +1,4 @@
-"""The files beside a segment: offset index, time index, aborted transactions, producer snapshots, leader epochs.
+"""The files beside a segment: offset index, time index, aborted transactions, leader epochs.
 
 Indexes are written beside the log and never together with it, so each entry is
 held against the batches.  A preallocated index ends in zeros, which are none.
@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from crc32c import crc32c
 
 from kafka_corpus.audit.entries import Looked
 from kafka_corpus.audit.findings import Found
@@ -23,7 +22,6 @@ TIMES: Final = np.dtype([("time", ">i8"), ("offset", ">i4")])
 ABORTS: Final = np.dtype(
     [("version", ">i2"), ("producer", ">i8"), ("first", ">i8"), ("last", ">i8"), ("stable", ">i8")]
 )
-SNAPSHOT_VERSION: Final = 1
 NO_TIME: Final = -1
 Table = npt.NDArray[np.void]
 
@@ -132,21 +130,6 @@ class Held:
         for entry in np.flatnonzero(self.positions >= end).tolist():
             said = f"entry {entry}: offset {self.offsets[entry]} at byte {self.positions[entry]} of {end:,}"
             self.found.add("index_beyond", self.index, int(self.positions[entry]), int(self.offsets[entry]), said)
-
-
-def check_snapshot(path: Path, found: Found) -> None:
-    """A snapshot of producers: its version, and the CRC of all that follows it (SEG-15).  Raises `OSError`."""
-    data = path.read_bytes()
-    version, crc = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:6], "big")
-    if len(data) < 6:
-        said = f"{len(data)} bytes"
-    elif version != SNAPSHOT_VERSION:
-        said = f"version {version}"
-    elif crc != crc32c(data[6:]):
-        said = f"its CRC is {crc:#010x}, that of its bytes {crc32c(data[6:]):#010x}"
-    else:
-        return
-    found.add("snapshot_broken", path.as_posix(), -1, -1, said)
 
 
 def check_epochs(path: Path, found: Found) -> None:

@@ -9,10 +9,12 @@ import msgspec
 import numpy as np
 
 from kafka_corpus.audit.counting import Counts
-from kafka_corpus.audit.findings import SEVERITIES, Finding, Found
+from kafka_corpus.audit.findings import SEVERITIES, UNREADABLE, Finding, Found
 from kafka_corpus.audit.order import Order, Reached
 from kafka_corpus.audit.producers import EVENT, Aborted, Events, Producers
+from kafka_corpus.audit.snapshots import Snapshot, compare
 from kafka_corpus.audit.stretch import Summary
+from kafka_corpus.segments.listing import Segment
 
 # transaction.max.timeout.ms, by default.
 LONGEST_TRANSACTION_MS: Final = 900_000
@@ -75,6 +77,8 @@ class Joining:
         self.segments: dict[str, SegmentReport] = {}
         self.aborts: dict[str, list[tuple[int, int, int]]] = {}
         self.first_offset = -1
+        self.snapshots: list[Snapshot] = []
+        self.whole = True
 
     def add(self, summary: Summary) -> None:
         """The next stretch."""
@@ -91,8 +95,19 @@ class Joining:
         if summary.aborts is not None:
             self.aborts[summary.path] = summary.aborts
         self._findings(summary)
+        self.snapshots += summary.snapshots
+        self._compare(Segment(summary.path, 0).base_offset)
         if summary.first is not None:
             self._join(summary, segment)
+        self.whole &= summary.read == summary.end and not any(name.startswith(UNREADABLE) for name in summary.found)
+
+    def _compare(self, offset: int | None) -> None:
+        """Hold the snapshots of an offset against what is below it, if that can be read and reaches up to it."""
+        reached = self.order.reached
+        for snapshot in self.snapshots if self.whole and reached.last + 1 == offset else ():
+            if snapshot.offset == offset:
+                compare(snapshot, self.producers.known, reached.missing, self.found)
+        self.snapshots = [snapshot for snapshot in self.snapshots if snapshot.offset != offset]
 
     def _findings(self, summary: Summary) -> None:
         for finding in summary.listed:
@@ -138,6 +153,7 @@ class Joining:
     def report(self) -> LogReport:
         """All of it, once every stretch was added."""
         self._check_aborted()
+        self._compare(self.order.reached.last + 1)
         left = self.producers.open()
         newest = max((segment.counts.newest for segment in self.segments.values()), default=-1)
         for row in left:

@@ -14,7 +14,7 @@ from kafka_corpus.audit.counting import Counts, count
 from kafka_corpus.audit.entries import Looked
 from kafka_corpus.audit.facts import facts_of
 from kafka_corpus.audit.findings import UNREADABLE, Finding, Found
-from kafka_corpus.audit.indexes import Held, Table, check_epochs, check_snapshot, read_beside
+from kafka_corpus.audit.indexes import Held, Table, check_epochs, read_beside
 from kafka_corpus.audit.order import First, Order, Reached
 from kafka_corpus.audit.producers import (
     ABORT,
@@ -29,6 +29,7 @@ from kafka_corpus.audit.producers import (
     last_sequences,
     rows_of,
 )
+from kafka_corpus.audit.snapshots import SUFFIX, Snapshot, snapshots_of
 from kafka_corpus.columnar.chunk import Chunk
 from kafka_corpus.columnar.headers import BASE_SEQUENCE, PRODUCER_EPOCH
 from kafka_corpus.columnar.jit import Numbers
@@ -56,6 +57,7 @@ class Summary(msgspec.Struct, kw_only=True):
         heads, known: of producers: their first events, and their last (`EVENT`).
         aborted: transactions that were aborted in it.
         aborts: those that the index has, if there is one: producer, first offset, last offset.
+        snapshots: of producers, at its first offset; of the last segment's, at higher ones, too.
         beside: suffixes of files that are there.
     """
 
@@ -72,6 +74,7 @@ class Summary(msgspec.Struct, kw_only=True):
     known: bytes
     aborted: list[Aborted]
     aborts: list[tuple[int, int, int]] | None
+    snapshots: list[Snapshot]
     beside: list[str]
 
 
@@ -93,6 +96,7 @@ class _Judge:
         self.order = Order(self.found, "gap_in_contiguous" if contiguous else "gap")
         self.producers = Producers(self.found, [stretch.path])
         self.counts = Counts()
+        self.snapshots: list[Snapshot] = []
         self.path = Path(stretch.path)
         self.broken = False
         self.framing: Finding | None = None
@@ -185,11 +189,9 @@ class _Judge:
         """Look at the files that belong to the whole log, or to no index."""
         if self.stretch.start:
             return []
-        snapshot, epochs = self.path.with_suffix(".snapshot"), self.path.with_name(EPOCHS)
-        present = []
-        if snapshot.exists():
-            check_snapshot(snapshot, self.found)
-            present.append(snapshot.suffix)
+        snapshot, epochs = self.path.with_suffix(SUFFIX), self.path.with_name(EPOCHS)
+        present = [SUFFIX] if snapshot.exists() else []
+        self.snapshots = snapshots_of(self.path, self.found, last=self.last)
         if self.last and epochs.exists():
             check_epochs(epochs, self.found)
             present.append(EPOCHS)
@@ -212,6 +214,7 @@ class _Judge:
             aborts=None
             if aborts is None
             else [(int(row["producer"]), int(row["first"]), int(row["last"])) for row in aborts],
+            snapshots=self.snapshots,
             beside=present,
         )
 
