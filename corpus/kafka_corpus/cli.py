@@ -219,7 +219,10 @@ def requests_command(only: str | None) -> None:
 @root_option
 @json_option
 def add_command(name: str, version: str, replies: Iterable[bytes], root: Path | None, as_json: bool) -> None:
-    """Record the answers in a file of REPLIES; `corpus compile` then puts them into the vectors."""
+    """Record the answers in a file of REPLIES; `corpus compile` then puts them into the vectors.
+
+    What was recorded of other cases stays.
+    """
     from kafka_corpus import compiler, evidence
 
     place = root or compiler.package_root()
@@ -227,10 +230,10 @@ def add_command(name: str, version: str, replies: Iterable[bytes], root: Path | 
         recording = evidence.record(replies, compiler.stored_cases(place), name=name, version=version)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    path = place / evidence.FOLDER / recording.file
-    path.write_bytes(recording.text())
-    document = {"file": recording.file, "answers": len(recording.lines)}
-    text = f"{len(recording.lines)} answers in {recording.file}; now `kafkaproof corpus compile`"
+    whole = evidence.added(recording, place)
+    (place / evidence.FOLDER / recording.file).write_bytes(whole.text())
+    document = {"file": recording.file, "answers": len(recording.lines), "in_all": len(whole.lines)}
+    text = f"{len(recording.lines)} answers, {recording.file} has {len(whole.lines)}; now `kafkaproof corpus compile`"
     say(document, as_json, lambda: [text])
 
 

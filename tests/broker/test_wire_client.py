@@ -11,7 +11,7 @@ from kafka_conformance.broker.wire import Client, Closed, GarbledResponse, Silen
 from kafka_conformance.broker.wire.client import address, answers
 from kafka_conformance.broker.wire.connection import Connection, Request
 from kafka_conformance.broker.wire.partitions import Produced, TopicPartition
-from kafka_conformance.broker.wire.transactions import once_verified
+from kafka_conformance.broker.wire.transactions import Payloads, once_verified
 
 # Answers one frame; None closes the connection.
 Behaviour = Callable[[bytes], bytes | None]
@@ -190,13 +190,28 @@ def test_what_passes_in_a_moment_is_waited_out(code: int) -> None:
     """While the last transaction is ending, nobody can say what becomes of the next one's data."""
     answers = iter([produced(code), produced(code), produced(120), produced(0)])
 
-    assert once_verified(WHERE, lambda: next(answers)) == produced(120)
+    assert once_verified(WHERE, {WHERE: b""}, lambda _: next(answers)) == produced(120)
     assert next(answers) == produced(0)
+
+
+def test_what_lies_beside_is_sent_once() -> None:
+    """It may have been stored the first time, and would be stored again."""
+    other = WHERE._replace(partition=1)
+    sent: list[set[TopicPartition]] = []
+
+    def produce(payloads: Payloads) -> dict[TopicPartition, Produced]:
+        sent.append(set(payloads))
+        return {each: Produced(51 if each == WHERE and len(sent) < 3 else 0, len(sent)) for each in payloads}
+
+    given = once_verified(WHERE, {WHERE: b"in it", other: b"beside"}, produce)
+
+    assert sent == [{WHERE, other}, {WHERE}, {WHERE}]
+    assert given == {WHERE: Produced(0, 3), other: Produced(0, 1)}
 
 
 def test_what_does_not_pass_is_the_answer() -> None:
     """A broker that never comes to know is not asked for ever."""
-    assert once_verified(WHERE, lambda: produced(19), seconds=0.05) == produced(19)
+    assert once_verified(WHERE, {WHERE: b""}, lambda _: produced(19), seconds=0.05) == produced(19)
 
 
 @pytest.mark.parametrize("given", [Closed("reset"), None])
@@ -204,4 +219,4 @@ def test_where_there_is_no_answer_nobody_asks_again(given: Closed | None) -> Non
     """The connection was closed, or there is none to acks=0."""
     answers = iter([given])
 
-    assert once_verified(WHERE, lambda: next(answers)) is given
+    assert once_verified(WHERE, {WHERE: b""}, lambda _: next(answers)) is given

@@ -145,8 +145,13 @@ def test_evidence(tmp_path: Path) -> None:
     replies = tmp_path / "replies.ndjson"
     replies.write_text(json.dumps({"id": CASE.id, "skipped": "not today"}) + "\n", encoding="utf-8")
     add = ("evidence", "add", "--name", "other", "--version", "1.0", "--root", str(tmp_path))
-    assert document(*add, str(replies)) == {"file": "other-1.0.ndjson", "answers": 1}
-    assert "not today" in (tmp_path / "evidence" / "other-1.0.ndjson").read_text(encoding="utf-8")
+    assert document(*add, str(replies)) == {"file": "other-1.0.ndjson", "answers": 1, "in_all": 1}
+    second = next(case for case in load_vectors() if case.area == CASE.area and case.id != CASE.id)
+    replies.write_text(json.dumps({"id": second.id, "skipped": "nor this"}) + "\n", encoding="utf-8")
+    assert document(*add, str(replies)) == {"file": "other-1.0.ndjson", "answers": 1, "in_all": 2}
+    kept = (tmp_path / "evidence" / "other-1.0.ndjson").read_text(encoding="utf-8")
+    assert "not today" in kept
+    assert "nor this" in kept
     replies.write_text("Segmentation fault\n", encoding="utf-8")
     assert run(*add, str(replies), code=1).stderr.startswith("Error: ")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -162,6 +162,13 @@ def record(replies: Iterable[bytes], cases: Sequence[Case], *, name: str, versio
     return recording
 
 
+def added(recording: Recording, root: Path) -> Recording:
+    """*recording*, and beside it what was recorded below *root* of other cases in the same release."""
+    path = root / FOLDER / recording.file
+    before = load_file(path) if path.exists() else None
+    return recording if before is None else replace(recording, lines=before.lines | recording.lines)
+
+
 def _parse(line: bytes) -> Reply | None:
     if "id" not in msgspec.json.decode(line, type=dict[str, Any]):
         return None
@@ -182,10 +189,13 @@ def answer_of(reply: Reply) -> Answer:
 
 
 def requests(cases: Iterable[Case]) -> Iterator[bytes]:
-    """Hello and a request for each case, as lines of the testee protocol."""
+    """Hello and a request for each case, as lines of the testee protocol.
+
+    Scenarios are for brokers. What a consumer of committed data sees is no question to a decoder either.
+    """
     yield _encoder.encode({"op": "hello", "protocol": 1}) + b"\n"
     for case in cases:
-        if isinstance(case.input, Scenario):
+        if isinstance(case.input, Scenario) or case.aborted is not None:
             continue
         given = input_of(case)
         what = {"batch": to_wire(given)} if isinstance(given, Batch) else {"data": b64encode(given).decode()}

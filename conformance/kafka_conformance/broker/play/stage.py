@@ -144,7 +144,7 @@ class Stage:
         if step.transactional:
             fields["transactional_id"] = self._transactional_id(step.producer)
         if step.again is UNSET and step.transactional:
-            return once_verified(where, lambda: self.client.produce(payloads, version, **fields))
+            return once_verified(where, payloads, lambda sent: self.client.produce(sent, version, **fields))
         if step.again is UNSET:
             return self.client.produce(payloads, version, **fields)
         request = self.client.produce_request(payloads, version, **fields)

@@ -6,7 +6,7 @@ Codes that mean "in a moment" are waited out; all others are the caller's to see
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from kafka_conformance.broker.wire import tables
@@ -29,6 +29,8 @@ ADD_PARTITIONS_VERSION: Final = 3
 T = TypeVar("T")
 Exchanged = dict[TopicPartition, Produced] | Closed | None
 """The answers to a produce request; `Closed` if the connection was closed on it, None if there is none to it."""
+Payloads = Mapping[TopicPartition, bytes | None]
+"""What is produced where."""
 
 
 class Producer(NamedTuple):
@@ -109,12 +111,25 @@ def end_transaction(
 
 
 def once_verified(
-    where: TopicPartition, produce: Callable[[], Exchanged], *, seconds: float = VERIFIED_LIMIT
+    where: TopicPartition,
+    payloads: Payloads,
+    produce: Callable[[Payloads], Exchanged],
+    *,
+    seconds: float = VERIFIED_LIMIT,
 ) -> Exchanged:
-    """Produce in a transaction, and again while the coordinator cannot say what becomes of it (TXN-05)."""
-    return _until(
-        produce, lambda given: not isinstance(given, dict) or given[where].error_code not in UNVERIFIED, seconds
-    )
+    """Produce in a transaction, and again while the coordinator cannot say what becomes of it (TXN-05).
+
+    What goes to other partitions is sent once: it may be stored already.
+    """
+    given = produce(payloads)
+    if not _is_unverified(given, where):
+        return given
+    again = _until(lambda: produce({where: payloads[where]}), lambda last: not _is_unverified(last, where), seconds)
+    return given | again if isinstance(given, dict) and isinstance(again, dict) else again
+
+
+def _is_unverified(given: Exchanged, where: TopicPartition) -> bool:
+    return isinstance(given, dict) and given[where].error_code in UNVERIFIED
 
 
 def _patiently(ask: Callable[[], int], name: str) -> None:
