@@ -10,6 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.browsing import (
+    Size,
+    check_contrast,
+    check_scheme,
+    check_scrolling,
+    check_width,
+    every_scheme,
+    every_size,
+    unfold,
+    visited,
+)
 
 from kafka_conformance.dossiers.reach import Told
 from kafka_fuzz.campaign.rounds import RoundReport
@@ -26,7 +37,6 @@ from kafka_fuzz.triage.folding import triaged
 
 pytestmark = pytest.mark.slow
 
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 LONG = "a very long message without an end " * 12 + "x" * 300
 
 
@@ -56,17 +66,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def opened(chromium: Any, address: str) -> Iterator[Any]:
-    """The page; nothing may go wrong in it, and nothing be asked for beside it."""
-    context = chromium.new_context(viewport=WIDE)
-    shown = context.new_page()
-    wrong: list[str] = []
-    shown.on("pageerror", lambda error: wrong.append(str(error)))
-    shown.on("console", lambda message: wrong.append(message.text))
-    shown.on("request", lambda request: wrong.append(request.url) if request.url != address else None)
-    shown.goto(address)
-    yield shown
-    context.close()
-    assert wrong == []
+    """The page."""
+    with visited(chromium, address) as shown:
+        yield shown
 
 
 def test_a_cause_unfolds(opened: Any) -> None:
@@ -99,21 +101,16 @@ def test_curves_are_drawn(opened: Any) -> None:
 
 
 def test_everything_that_scrolls_can_be_reached(opened: Any) -> None:
-    """Whatever is wider or higher than its frame takes the focus, so that keys scroll it, and has a name."""
-    frames = opened.locator(".scroll, pre").all()
-    assert frames
-    assert {frame.get_attribute("tabindex") for frame in frames} == {"0"}
-    assert all(frame.get_attribute("aria-label") or frame.get_attribute("aria-labelledby") for frame in frames)
+    """By keys, and it has a name."""
+    check_scrolling(opened)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_it_fits(size: dict[str, int], scheme: str, chromium: Any, address: str) -> None:
-    """Nothing is wider than the window with every find open, and dark is dark."""
-    shown = chromium.new_context(viewport=size, color_scheme=scheme).new_page()
-    shown.goto(address)
-    shown.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    red = int(shown.evaluate("getComputedStyle(document.body).backgroundColor").split("(")[1].split(",")[0])
-    assert shown.evaluate("document.documentElement.scrollWidth") <= size["width"]
-    assert (red < 64) == (scheme == "dark")
-    shown.context.close()
+@every_scheme
+@every_size
+def test_it_fits(size: Size, scheme: str, chromium: Any, address: str) -> None:
+    """Nothing is wider than the window with every find open, dark is dark, and all text can be read."""
+    with visited(chromium, address, size=size, scheme=scheme) as shown:
+        unfold(shown)
+        check_width(shown, size)
+        check_scheme(shown, scheme)
+        check_contrast(shown)

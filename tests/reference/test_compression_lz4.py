@@ -8,9 +8,9 @@ import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.decompressing import Stream
 
-from kafka_records import RecordFormatError
-from kafka_records.compression import compress, decompress
+from kafka_records.compression import compress
 
 MOST = 10_000_000
 MAGIC = bytes.fromhex("04224d18")
@@ -34,25 +34,8 @@ def packed(data: bytes) -> bytes:
     return len(block).to_bytes(4, "little") + block
 
 
-def plain(data: bytes, most: int = MOST, magic: int = 2) -> bytes:
-    """What comes out."""
-    return decompress("lz4", data, magic=magic, most=most)
-
-
-def kind_of(data: bytes) -> str:
-    """The kind of the error, or nothing."""
-    try:
-        plain(data)
-    except RecordFormatError as error:
-        return error.kind
-    return ""
-
-
-def refusal(data: bytes, most: int = MOST, magic: int = 2) -> tuple[str, str, int]:
-    """Kind, rule and offset of the error."""
-    with pytest.raises(RecordFormatError) as caught:
-        plain(data, most, magic)
-    return caught.value.kind, caught.value.rule, caught.value.offset
+STREAM = Stream("lz4", MOST)
+plain, kind_of, refusal = STREAM.plain, STREAM.kind_of, STREAM.refusal
 
 
 def test_blocks_are_one_stream() -> None:

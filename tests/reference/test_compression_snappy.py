@@ -4,9 +4,9 @@ import pytest
 import snappy
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.decompressing import Stream
 
-from kafka_records import RecordFormatError
-from kafka_records.compression import compress, decompress
+from kafka_records.compression import compress
 from kafka_records.varint import encode_unsigned
 
 MOST = 1_000_000
@@ -29,25 +29,8 @@ def framed(*blocks: bytes) -> bytes:
     return b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
 
 
-def plain(data: bytes, most: int = MOST) -> bytes:
-    """What comes out."""
-    return decompress("snappy", data, magic=2, most=most)
-
-
-def kind_of(data: bytes) -> str:
-    """The kind of the error, or nothing."""
-    try:
-        plain(data)
-    except RecordFormatError as error:
-        return error.kind
-    return ""
-
-
-def refusal(data: bytes, most: int = MOST) -> tuple[str, str, int]:
-    """Kind, rule and offset of the error."""
-    with pytest.raises(RecordFormatError) as caught:
-        plain(data, most)
-    return caught.value.kind, caught.value.rule, caught.value.offset
+STREAM = Stream("snappy", MOST)
+plain, kind_of, refusal = STREAM.plain, STREAM.kind_of, STREAM.refusal
 
 
 def test_the_writer_is_javas() -> None:

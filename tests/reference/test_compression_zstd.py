@@ -7,9 +7,9 @@ import xxhash
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.decompressing import Stream
 
-from kafka_records import RecordFormatError
-from kafka_records.compression import compress, decompress
+from kafka_records.compression import compress
 
 MOST = 10_000_000
 MAGIC = bytes.fromhex("28b52ffd")
@@ -43,25 +43,8 @@ def checksum(data: bytes) -> bytes:
     return (xxhash.xxh64_intdigest(data) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def plain(data: bytes, most: int = MOST) -> bytes:
-    """What comes out."""
-    return decompress("zstd", data, magic=2, most=most)
-
-
-def kind_of(data: bytes) -> str:
-    """The kind of the error, or nothing."""
-    try:
-        plain(data)
-    except RecordFormatError as error:
-        return error.kind
-    return ""
-
-
-def refusal(data: bytes, most: int = MOST) -> tuple[str, str, int]:
-    """Kind, rule and offset of the error."""
-    with pytest.raises(RecordFormatError) as caught:
-        plain(data, most)
-    return caught.value.kind, caught.value.rule, caught.value.offset
+STREAM = Stream("zstd", MOST)
+plain, kind_of, refusal = STREAM.plain, STREAM.kind_of, STREAM.refusal
 
 
 def test_blocks_are_one_stream() -> None:

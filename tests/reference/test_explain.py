@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.explained import titles
 
 from kafka_corpus.build import put, raw_batch, raw_header, raw_record, reseal, reseal_message
 from kafka_corpus.strategies import encoded, nearly_valid
@@ -70,12 +71,6 @@ def outcome(data: bytes, limits: Limits) -> object:
 def told(error: RecordFormatError | None) -> object:
     """An error as values."""
     return error and (error.kind, error.path, error.offset, error.inner_offset, error.rule, error.message)
-
-
-def titles(part: Part) -> list[str]:
-    """The titles of a part's parts, outermost first."""
-    parts = [child for child in part.children if isinstance(child, Part)]
-    return [title for child in parts for title in (child.title, *titles(child))]
 
 
 def packed(codec: int, payload: bytes) -> bytes:

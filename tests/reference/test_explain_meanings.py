@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.reference.explained import field, meanings, titles
 
 from kafka_corpus.build import put, raw_batch, raw_header, raw_message, raw_record, reseal_message
 from kafka_records import (
@@ -10,26 +11,9 @@ from kafka_records import (
     encode_control,
     explain,
 )
-from kafka_records.explain import Field, Part
 from kafka_records.layout import MESSAGE_V0
 
 TIME = 1524709879130
-
-
-def field(data: bytes, path: str, section: int = 0) -> Field:
-    """The first field at *path*."""
-    return next(each for each in explain(data).sections[section].fields if each.path == path)
-
-
-def meanings(data: bytes, section: int = 0) -> list[str]:
-    """What every field means."""
-    return [each.meaning for each in explain(data).sections[section].fields]
-
-
-def titles(part: Part) -> list[str]:
-    """The titles of a part's parts, outermost first."""
-    parts = [child for child in part.children if isinstance(child, Part)]
-    return [title for child in parts for title in (child.title, *titles(child))]
 
 
 def test_a_checksum_says_what_it_covers() -> None:

@@ -10,6 +10,17 @@ import pytest
 
 pytest.importorskip("numba")
 
+from tests.browsing import (
+    Size,
+    check_contrast,
+    check_scheme,
+    check_scrolling,
+    check_width,
+    every_scheme,
+    every_size,
+    unfold,
+    visited,
+)
 from tests.corpus.audit_damage import a_flipped_bit, a_size_of_zero, a_time_in_the_future
 from tests.corpus.recorded import NOW, audited, fresh
 
@@ -18,7 +29,6 @@ from kafka_conformance.audit.page import page
 
 pytestmark = pytest.mark.slow
 
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 HOSTILE = "<img src=x onerror=alert(1)>&amp; \u202e" + "long" * 30
 
 
@@ -40,24 +50,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path.as_uri()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_it_fits_and_can_be_read(size: dict[str, int], scheme: str, chromium: Any, address: str) -> None:
-    """Nothing is wider than the window with everything open, dark is dark, and nothing is asked for beside the page."""
-    shown = chromium.new_context(viewport=size, color_scheme=scheme).new_page()
-    wrong: list[str] = []
-    shown.on("pageerror", lambda error: wrong.append(str(error)))
-    shown.on("console", lambda message: wrong.append(message.text))
-    shown.on("request", lambda request: wrong.append(request.url) if request.url != address else None)
-    shown.goto(address)
-    shown.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    red = int(shown.evaluate("getComputedStyle(document.body).backgroundColor").split("(")[1].split(",")[0])
-    assert shown.evaluate("document.documentElement.scrollWidth") <= size["width"]
-    assert (red < 64) == (scheme == "dark")
-    assert shown.locator("img, script").count() == 0
-    assert "<img src=x onerror=alert(1)>&amp; \\u202e" in shown.locator("h2").nth(1).inner_text()
-    assert wrong == []
-    shown.context.close()
+@every_scheme
+@every_size
+def test_it_fits_and_can_be_read(size: Size, scheme: str, chromium: Any, address: str) -> None:
+    """Nothing is wider than the window with everything open, dark is dark, and names are text."""
+    with visited(chromium, address, size=size, scheme=scheme) as shown:
+        unfold(shown)
+        check_width(shown, size)
+        check_scheme(shown, scheme)
+        check_contrast(shown)
+        assert shown.locator("img, script").count() == 0
+        assert "<img src=x onerror=alert(1)>&amp; \\u202e" in shown.locator("h2").nth(1).inner_text()
 
 
 def test_findings_and_pictures(chromium: Any, address: str) -> None:
@@ -73,6 +76,5 @@ def test_findings_and_pictures(chromium: Any, address: str) -> None:
     assert first.locator(".strip .mark").count() >= 3
     assert shown.locator(".unread-part").count() == 1
     assert first.locator("svg.bars").count() == 3
-    frames = shown.locator(".scroll").all()
-    assert all(each.get_attribute("tabindex") == "0" for each in frames)
+    check_scrolling(shown)
     shown.close()

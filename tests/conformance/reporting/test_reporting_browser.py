@@ -9,14 +9,22 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.browsing import (
+    Size,
+    check_contrast,
+    check_scheme,
+    check_scrolling,
+    check_width,
+    every_scheme,
+    every_size,
+    visited,
+)
 
 from kafka_conformance.cli import kafkaproof
 from kafka_conformance.reporting import html
 from kafka_conformance.reporting.collection import Collection
 
 pytestmark = pytest.mark.slow
-
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 
 
 @pytest.fixture(scope="module")
@@ -29,19 +37,10 @@ def address(collected: Collection, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def opened(chromium: Any, address: str) -> Iterator[Any]:
-    """The page, unpacked; nothing may go wrong in it, and nothing be asked for beside it."""
-    context = chromium.new_context(viewport=WIDE)
-    page = context.new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda message: wrong.append(message.text))
-    page.on("dialog", lambda dialog: wrong.append(dialog.message))
-    page.on("request", lambda request: wrong.append(request.url) if request.url.partition("#")[0] != address else None)
-    page.goto(address)
-    page.wait_for_selector("html[data-ready=yes]")
-    yield page
-    context.close()
-    assert wrong == []
+    """The page, unpacked."""
+    with visited(chromium, address) as page:
+        page.wait_for_selector("html[data-ready=yes]")
+        yield page
 
 
 def test_a_filter_and_a_case(opened: Any, collected: Collection) -> None:
@@ -107,72 +106,25 @@ def test_keys_are_enough(opened: Any) -> None:
 
 
 def test_everything_that_scrolls_can_be_reached(opened: Any) -> None:
-    """Whatever is wider or higher than its frame takes the focus, so that keys scroll it, and has a name."""
+    """By keys, and it has a name."""
     opened.locator("#list a.id").first.click()
     opened.wait_for_selector("#case h1")
-    frames = opened.locator(".scroll, pre").all()
-
-    assert frames
-    assert {frame.get_attribute("tabindex") for frame in frames} == {"0"}
-    assert all(frame.get_attribute("aria-label") or frame.get_attribute("aria-labelledby") for frame in frames)
+    check_scrolling(opened)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_it_fits(size: dict[str, int], scheme: str, chromium: Any, address: str) -> None:
-    """Nothing is wider than the window, on the overview or on a case, and dark is dark."""
-    page = chromium.new_context(viewport=size, color_scheme=scheme).new_page()
-    page.goto(address)
-    page.wait_for_selector("html[data-ready=yes]")
-    wide = "document.documentElement.scrollWidth"
-    red = int(page.evaluate("getComputedStyle(document.body).backgroundColor").split("(")[1].split(",")[0])
-
-    assert page.evaluate(wide) <= size["width"]
-    assert (red < 64) == (scheme == "dark")
-    page.locator("#list a.id").first.click()
-    page.wait_for_selector("#case h1")
-    assert page.evaluate(wide) <= size["width"]
-    page.context.close()
-
-
-CONTRAST = """
-() => {
-  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => {
-    const [x, y, z] = [r, g, b].map((c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-  };
-  const back = (element) => {
-    for (; element; element = element.parentElement) {
-      const colour = parse(getComputedStyle(element).backgroundColor);
-      if (colour.length < 4 || colour[3] > 0) return colour;
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  for (const element of document.querySelectorAll("body *")) {
-    const text = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    if (!text || !element.checkVisibility() || element.closest("script, option")) continue;
-    const [one, other] = [light(parse(getComputedStyle(element).color)), light(back(element))];
-    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-    if (ratio < 4.5) found.push(`${element.tagName}.${element.className} ${ratio.toFixed(2)}`);
-  }
-  return [...new Set(found)];
-}
-"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_contrast(scheme: str, chromium: Any, address: str) -> None:
-    """All text has a contrast of at least 4.5 with what is behind it (WCAG 2.1, AA)."""
-    page = chromium.new_context(viewport=WIDE, color_scheme=scheme).new_page()
-    page.goto(address)
-    page.wait_for_selector("html[data-ready=yes]")
-    assert page.evaluate(CONTRAST) == []
-    page.locator("#list a.id").first.click()
-    page.wait_for_selector("#case h1")
-    assert page.evaluate(CONTRAST) == []
-    page.context.close()
+@every_scheme
+@every_size
+def test_it_fits(size: Size, scheme: str, chromium: Any, address: str) -> None:
+    """Nothing is wider than the window, on the overview or on a case, dark is dark, and all text can be read."""
+    with visited(chromium, address, size=size, scheme=scheme) as page:
+        page.wait_for_selector("html[data-ready=yes]")
+        check_scheme(page, scheme)
+        check_width(page, size)
+        check_contrast(page)
+        page.locator("#list a.id").first.click()
+        page.wait_for_selector("#case h1")
+        check_width(page, size)
+        check_contrast(page)
 
 
 def test_the_policy_holds(chromium: Any, address: str) -> None:
@@ -199,52 +151,29 @@ def crossed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "cross.html").as_uri()
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_a_filter_and_a_batch(size: dict[str, int], chromium: Any, crossed: str) -> None:
+@every_size
+def test_a_filter_and_a_batch(size: Size, chromium: Any, crossed: str) -> None:
     """On the page of a cross run a filter narrows the batches; one opens with the bytes of its writers, and fits."""
-    context = chromium.new_context(viewport=size)
-    page = context.new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda message: wrong.append(message.text))
-    page.on("request", lambda request: wrong.append(request.url) if request.url.partition("#")[0] != crossed else None)
-    page.goto(crossed)
-    page.wait_for_selector("html[data-ready=yes]")
-    everything = page.locator("#list li").count()
-    page.select_option("select[name=writes]", label="miniature:writes_seconds")
-    page.select_option("select[name=reads]", label="reference")
-    narrowed = page.locator("#list li").count()
+    with visited(chromium, crossed, size=size) as page:
+        page.wait_for_selector("html[data-ready=yes]")
+        everything = page.locator("#list li").count()
+        page.select_option("select[name=writes]", label="miniature:writes_seconds")
+        page.select_option("select[name=reads]", label="reference")
+        narrowed = page.locator("#list li").count()
 
-    assert 0 < narrowed < everything
-    first = page.locator("#list a.id").first
-    name = first.inner_text()
-    first.click()
-    page.wait_for_selector("#case h1")
-    assert name in page.title()
-    assert page.locator("#case .hex tr").count() > 10
-    assert "miniature:writes_seconds to reference" in page.locator("#case .said").inner_text()
-    assert not page.locator("#overview").is_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-    page.click("#back")
-    page.wait_for_selector("#list li")
-    assert page.locator("#list li").count() == narrowed
-    assert page.evaluate("document.activeElement.textContent") == name
-    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-    context.close()
-    assert wrong == []
-
-
-def test_a_cell_of_a_cross_matrix_opens_what_failed(chromium: Any, crossed: str) -> None:
-    """A cell leads to the failures in it, and from there a link to the page of a batch."""
-    page = chromium.new_page()
-    page.goto(crossed)
-    page.wait_for_selector("html[data-ready=yes]")
-    page.locator(".matrix a.cell").first.click()
-    page.wait_for_selector("details.into[open] a.id")
-    link = page.locator("details.into[open] a.id").first
-    name = link.inner_text()
-    link.click()
-    page.wait_for_selector("#case h1")
-
-    assert name in page.title()
-    page.close()
+        assert 0 < narrowed < everything
+        first = page.locator("#list a.id").first
+        name = first.inner_text()
+        first.click()
+        page.wait_for_selector("#case h1")
+        assert name in page.title()
+        assert page.locator("#case .hex tr").count() > 10
+        assert "miniature:writes_seconds to reference" in page.locator("#case .said").inner_text()
+        assert not page.locator("#overview").is_visible()
+        check_width(page, size)
+        check_contrast(page)
+        page.click("#back")
+        page.wait_for_selector("#list li")
+        assert page.locator("#list li").count() == narrowed
+        assert page.evaluate("document.activeElement.textContent") == name
+        check_width(page, size)
