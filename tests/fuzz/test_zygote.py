@@ -1,5 +1,6 @@
-"""A worker that waits for ever is ended as a hang; a pause of everybody is nobody's hang."""
+"""A worker that waits for ever is ended as a hang; a pause of everybody is nobody's hang, nor is one that passes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -52,3 +53,45 @@ def test_a_pause_of_everybody_is_no_hang(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGCONT)
 
         assert int(process.communicate()[0]) == 0
+
+
+# A target whose first input takes all the time that it may, in C: always, or this once.
+HANGING = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+from kafka_fuzz.campaign import zygote
+from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.targets.base import Told
+
+def ask(mutant):
+    if always or not there.exists():
+        there.touch()
+        sum(range(10**12))
+    return Told("ok")
+
+folder, always = Path(sys.argv[1]), sys.argv[2] == "always"
+there = folder / "there"
+asked = Round(target="kafka-python", directory=folder, seed=1, number=0, cpu_seconds=3.0)
+made = zygote.prepared(asked, lambda _: None)
+made.target = replace(made.target, ask=ask)
+made.run()
+print(json.dumps([made.restarts, made.failure, sorted(made.finds.known), made.box.progress().executions]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["once", "always"])
+def test_a_hang_that_passes_is_none(tmp_path: Path, how: str) -> None:
+    """Whatever takes all of its processor time is asked once more alone: the machine itself may have stood still."""
+    command = [sys.executable, "-c", HANGING, str(tmp_path), how]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    restarts, failure, found, executions = json.loads(said)
+
+    assert failure == ""
+    if how == "once":
+        assert (restarts, found) == (1, [])
+        assert executions > 1000
+    else:
+        assert restarts >= 1
+        assert {key.split("|")[1] for key in found} == {"hang"}

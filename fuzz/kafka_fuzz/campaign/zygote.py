@@ -162,10 +162,11 @@ class Zygote:
         last = self.box.last()
         if not last:
             return
-        guilty, outcome = self._guilty(last, status)
-        self.stepping.learn(guilty, outcome)
-        self.finds.add(outcome, guilty, version=self.target.version, seconds=cpu_seconds())
-        self.finds.flush()
+        if found := self._guilty(last, status):
+            guilty, outcome = found
+            self.stepping.learn(guilty, outcome)
+            self.finds.add(outcome, guilty, version=self.target.version, seconds=cpu_seconds())
+            self.finds.flush()
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -180,11 +181,15 @@ class Zygote:
         for find in self.finds.known.values():
             self.loops.learn(find.outcome)
 
-    def _guilty(self, last: list[Mutant], status: int) -> tuple[Mutant, Outcome]:
-        """The newest input that does it again, alone; the newest of all if none does."""
+    def _guilty(self, last: list[Mutant], status: int) -> tuple[Mutant, Outcome] | None:
+        """The newest input that does it again, alone; the newest of all if none does.
+
+        A new hang that is none alone is nobody's: while a virtual machine stands still, processor time goes on.
+        """
         first = self._outcome(last[0], status)
         if first.kind == "hang":
-            return last[0], first
+            is_one = first.key in self.finds.known or self.outcome_of(last[0]).kind == "hang"
+            return (last[0], first) if is_one else None
         for mutant in last:
             again = self.forked(lambda mutant=mutant: self._alone(mutant))  # type: ignore[misc]  # as above
             if not os.WIFEXITED(again) or os.WEXITSTATUS(again) not in (0, OUR_FAULT):
