@@ -135,9 +135,11 @@ def test_the_others_are_run(kafkaproof: Command) -> None:
     "arguments",
     [
         ["certify", "reference", "--only", AREA],
-        ["certify", "miniature:prints-stray-lines", "kafka-python", "--only", AREA],
+        pytest.param(
+            ["certify", "miniature:prints-stray-lines", "kafka-python", "--only", AREA], marks=pytest.mark.slow
+        ),
         ["certify", "process:/bin/false"],
-        ["smoke", "kafka-python"],
+        pytest.param(["smoke", "kafka-python"], marks=pytest.mark.slow),
         ["smoke", "miniature:accept-all"],
         ["testees"],
     ],

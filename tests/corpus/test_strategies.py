@@ -13,7 +13,7 @@ from kafka_records import Batch, RecordFormatError, decode, encode
 from kafka_records.constants import COMPRESSIONS, Compression
 
 repeatable = settings(
-    max_examples=100, derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=40, derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -30,7 +30,7 @@ def test_valid_logs_survive(log: tuple[Batch, ...]) -> None:
     ("magic", "compression"),
     [(magic, codec) for magic in (0, 1, 2) for codec in COMPRESSIONS if magic == 2 or codec != "zstd"],
 )
-@settings(repeatable, max_examples=20)
+@settings(repeatable, max_examples=15)
 @given(data=st.data())
 def test_batches_of_one_kind(data: st.DataObject, magic: int, compression: Compression) -> None:
     """`batches` gives the magic and the codec that it was asked for, and they survive."""
@@ -58,7 +58,7 @@ def test_encoded_logs(data: bytes) -> None:
 def test_lies_are_refused(label: str) -> None:
     """The reference refuses each lie that `nearly_valid` tells, with a kind that fits."""
 
-    @settings(repeatable, max_examples=40)
+    @settings(repeatable, max_examples=20)
     @given(strategies.nearly_valid(label=label))
     def refuse(lie: tuple[bytes, str]) -> None:
         data, told = lie
@@ -70,7 +70,7 @@ def test_lies_are_refused(label: str) -> None:
     refuse()
 
 
-@settings(repeatable, max_examples=20)
+@settings(repeatable, max_examples=15)
 @given(strategies.nearly_valid())
 def test_a_lie_has_a_label(lie: tuple[bytes, str]) -> None:
     """What is told without asking for a lie is one of those that there are."""
