@@ -3,13 +3,12 @@
     magic x codec x field x boundary class x lie x nesting x position
 
 A mutant carries the cell of what was done to it.  `observed` gives the cells of
-bytes that come from elsewhere, `reachable` those that the lies can reach, so
-that a report can say what a campaign has not tried.
+bytes that come from elsewhere, `mutate.model.reachable` those that the lies can
+reach, so that a report can say what a campaign has not tried.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final, Literal, NamedTuple, get_args
 
 from kafka_records import RecordFormatError
@@ -110,12 +109,3 @@ def layout_of(magic: int) -> Layout:
     if magic == MAGIC_VALUE_V2:
         return BATCH_V2
     return MESSAGE_V1 if magic == 1 else MESSAGE_V0
-
-
-@cache
-def reachable() -> frozenset[Cell]:
-    """Every cell that the profile `model` can reach, the same for ever: what a report counts against."""
-    # The lies import this module.
-    from kafka_fuzz.mutate.model import all_cells
-
-    return frozenset(all_cells())

@@ -12,12 +12,13 @@ from kafka_conformance.broker.jvm import JvmBroker
 from kafka_conformance.broker.releases import NEWEST
 from kafka_conformance.broker.wire import TopicPartition
 from kafka_corpus.build import TIMESTAMP, raw_batch, raw_record, signed
-from kafka_fuzz.broker import transactions
+from kafka_fuzz.broker import ending, transactions
 from kafka_fuzz.broker.comparing import Answer
 from kafka_fuzz.broker.confirming import CONTEXT, Context, confirmed, ways
-from kafka_fuzz.broker.lanes import Asked, Lane, Taken
+from kafka_fuzz.broker.lanes import Asked, Lane
 from kafka_fuzz.broker.oracle import Judged, Lost, Oracle, is_transactional
 from kafka_fuzz.broker.payloads import Payloads
+from kafka_fuzz.broker.transactions import Taken
 from kafka_fuzz.broker_target import Turns, release_of, run_round
 from kafka_fuzz.campaign.known import Stepping
 from kafka_fuzz.campaign.rounds import Progress, Round
@@ -129,7 +130,7 @@ def test_a_transaction_is_had_again(broker: JvmBroker) -> None:
     assert BATCH_V2.values(again.asked.mutant.data)["producer_id"] != id_
     assert (again.given.error_code, again.different) == (120, "")
     assert confirmed(oracle, "broker:test", judged) is None
-    marker = Judged(expected._replace(mutant=transactions.marked(SOUND)), "made up", Answer(), expected.predicted)
+    marker = Judged(expected._replace(mutant=ending.marked(SOUND)), "made up", Answer(), expected.predicted)
     found = confirmed(oracle, "broker:test", marker)
     assert found is not None
     assert (found.context.transactional, found.mutant.data) == ("not open", SOUND)

@@ -12,7 +12,7 @@ from kafka_conformance.connect import connect
 from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung, observe
 from kafka_conformance.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
-from kafka_fuzz.campaign import differential
+from kafka_fuzz.campaign import ready
 from kafka_fuzz.campaign.differential import read_fallen
 from kafka_fuzz.campaign.plan import unknown_targets
 from kafka_fuzz.campaign.rounds import Round, found_by, runner_of
@@ -213,8 +213,8 @@ def test_a_round(tmp_path: Path) -> None:
 
 def test_known_testees() -> None:
     """`differential` alone means all known testees that are ready, and not the reference."""
-    assert "kafka-python" in differential.testees_of("differential")
-    assert "reference" not in differential.testees_of("differential")
+    assert "kafka-python" in ready.testees_of("differential")
+    assert "reference" not in ready.testees_of("differential")
     assert not unknown_targets(["differential", "differential:sarama", "broker"])
 
 

@@ -9,8 +9,8 @@ import pytest
 from kafka_conformance.observation import Crashed, Exceeded, Hung
 from kafka_conformance.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
-from kafka_fuzz.cells import reachable
 from kafka_fuzz.mutate import Mutant, for_cell
+from kafka_fuzz.mutate.model import reachable
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.prepared import Prepared
 from kafka_fuzz.relation import relation

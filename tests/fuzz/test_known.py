@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_corpus.vectors import load_vectors
-from kafka_fuzz.campaign.canary import gone_in, sing
+from kafka_fuzz.campaign.canary import sing
 from kafka_fuzz.campaign.corpus_known import PACKAGED, read_shown, shown_in
 from kafka_fuzz.campaign.known import ENOUGH, FILE, Canary, Known, Stepping, news_of, read_known, read_list
 from kafka_fuzz.campaign.shapes import snappy_claims
+from kafka_fuzz.campaign.sung import gone_in
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import Cell, Mutant, for_cell, mutate, own_seeds
 from kafka_fuzz.outcome import Outcome

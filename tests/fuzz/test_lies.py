@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from kafka_fuzz.cells import NO_LIE, Cell, reachable
+from kafka_fuzz.cells import NO_LIE, Cell
 from kafka_fuzz.mutate import for_cell
 from kafka_fuzz.mutate.lies import LIES
-from kafka_fuzz.mutate.model import all_cells
+from kafka_fuzz.mutate.model import all_cells, reachable
 from kafka_fuzz.targets.oracle import holds
 from kafka_records import KINDS, RecordFormatError, decode
 from kafka_records.rules import rule

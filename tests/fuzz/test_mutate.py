@@ -22,7 +22,7 @@ from kafka_fuzz.mutate import (
 )
 from kafka_fuzz.mutate.bases import CODECS, base_of
 from kafka_fuzz.mutate.lies import LIES
-from kafka_fuzz.mutate.model import BEHIND, Row, told_rows
+from kafka_fuzz.mutate.model import BEHIND, Row, reachable, told_rows
 from kafka_fuzz.mutate.packing import pack
 from kafka_fuzz.mutate.sealing import as_message, mended, seal_message
 from kafka_fuzz.strategies import mutants
@@ -153,7 +153,7 @@ def test_custom_mutator_keeps_to_the_size(data: bytes, most: int, seed: int) -> 
 def test_mutants_as_a_strategy(mutant: Mutant) -> None:
     """Hypothesis draws mutants that know their answer."""
     assert mutant.expected is not None
-    assert mutant.cell in cells.reachable()
+    assert mutant.cell in reachable()
 
 
 def test_a_deck_leaves_no_lie_out() -> None:

@@ -16,7 +16,8 @@ from kafka_conformance.pipeline.options import exits, opener, spark_options, ste
 from kafka_corpus.pipeline.needs import CannotRun
 
 if TYPE_CHECKING:
-    from kafka_conformance.audit.job import Audit, Report
+    from kafka_conformance.audit.job import Audit
+    from kafka_conformance.audit.report import Report
 
 MOST_SHOWN: Final = 20
 MIB: Final = 1 << 20

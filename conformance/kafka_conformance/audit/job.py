@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from kafka_conformance.audit.page import page
+from kafka_conformance.audit.report import Report
 from kafka_conformance.indented import indented
 from kafka_corpus.audit.findings import SEVERITIES
 from kafka_corpus.audit.joining import LogReport, joined
@@ -97,22 +98,6 @@ class Task(msgspec.Struct, frozen=True):
     stretch: Stretch
     size: int
     last: bool
-
-
-class Report(msgspec.Struct, kw_only=True):
-    """Everything that was found.
-
-    Attributes:
-        path: what was audited.
-        now_ms: the time that timestamps were held against.
-        severities: how many findings there are of each.
-        logs: in the order of their paths.
-    """
-
-    path: str
-    now_ms: int
-    severities: dict[str, int]
-    logs: list[LogReport]
 
 
 def segments_of(asked: Audit) -> list[Segment]:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from markupsafe import Markup
 
 from kafka_conformance.audit.charts import bars, by_power, over_time, strip
+from kafka_conformance.audit.report import Report
 from kafka_conformance.hostile import printable
 from kafka_conformance.reporting.html import asset, environment, policy_hash
 from kafka_corpus.audit.findings import KINDS, SEVERITIES, Finding
 from kafka_corpus.audit.joining import LogReport
 from kafka_records.rules import rule
-
-if TYPE_CHECKING:
-    from kafka_conformance.audit.job import Report
 
 # On a page that is for reading: the rest is in report.json.
 MOST_LOGS: Final = 100

@@ -14,10 +14,11 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from kafka_fuzz.broker.lanes import Asked, Taken
+from kafka_fuzz.broker.ending import MARKER
+from kafka_fuzz.broker.lanes import Asked
 from kafka_fuzz.broker.oracle import Judged, Oracle
 from kafka_fuzz.broker.payloads import is_batch
-from kafka_fuzz.broker.transactions import MARKER
+from kafka_fuzz.broker.transactions import Taken
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.reduce import Budget, reduce

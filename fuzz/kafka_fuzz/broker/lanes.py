@@ -11,7 +11,7 @@ from kafka_conformance.broker.play.partitions import Fresh
 from kafka_conformance.broker.wire import Client, Produced, TopicPartition
 from kafka_fuzz.broker.comparing import Answer, answer_of, difference
 from kafka_fuzz.broker.settings import ROOM, Settings
-from kafka_fuzz.broker.transactions import Sender, with_producing
+from kafka_fuzz.broker.transactions import Sender, Taken, with_producing
 from kafka_fuzz.mutate import Mutant
 from kafka_records import AppendResult, LogState, TopicConfig, append
 
@@ -21,13 +21,6 @@ LARGEST: Final = "4000000"
 # to be played again.
 MOST_TAKEN: Final = 400
 MOST_PRODUCERS: Final = 40
-
-
-class Taken(NamedTuple):
-    """A payload that a log has taken, and the version of the request."""
-
-    payload: bytes
-    version: int
 
 
 class Asked(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kafka_conformance.broker.interface import Broker
 from kafka_conformance.broker.play.normal import now_ms
 from kafka_conformance.broker.wire import Closed, Produced, TopicPartition, WireError, tables
-from kafka_fuzz.broker import transactions
+from kafka_fuzz.broker import ending, transactions
 from kafka_fuzz.broker.comparing import Answer, difference
 from kafka_fuzz.broker.lanes import Asked, Lane, Lanes
 from kafka_fuzz.broker.settings import Settings
@@ -119,12 +119,12 @@ class Oracle:
             if sender is None or sender.is_lost:
                 continue
             if not sender.is_open and chance < transactions.BEGINS:
-                sender.begin(self._client, lane)
+                ending.begin(self._client, lane, sender)
             elif sender.is_open and chance < transactions.ENDS:
-                told = sender.end(self._client, lane, commit=self._rng.random() < 0.5)
+                told = ending.end(self._client, lane, sender, commit=self._rng.random() < 0.5)
                 if told is not None:
                     different, given, wanted = told
-                    yield Judged(Asked(lane, transactions.marked(given.stored), 0, wanted), different, given, wanted)
+                    yield Judged(Asked(lane, ending.marked(given.stored), 0, wanted), different, given, wanted)
 
     def _parts(self) -> list[list[Lane]]:
         """The lanes in parts, those of one setting in all of them."""
@@ -158,7 +158,7 @@ class Oracle:
         assert old is not None
         assert lane.sender is not None
         if old.is_open:
-            lane.sender.begin(self._client, lane)
+            ending.begin(self._client, lane, lane.sender)
         mutant, other = asked.mutant, old.producer
         for payload, version in before:
             mine = mutant._replace(data=lane.sender.as_mine(payload, other))

@@ -1,34 +1,27 @@
 """Transactional lanes: a producer with a transactional id writes to the partition, in transactions and beside them.
 
 The partition is added to a transaction before payloads are sent that need that, or is not; between two turns it is
-added, or the transaction ends.  The marker that this leaves is compared like any payload.
+added, or the transaction ends (`ending.py`).  The marker that this leaves is compared like any payload.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
-from kafka_conformance.broker.wire import BrokerError, Client
-from kafka_conformance.broker.wire.client import PAUSE
-from kafka_conformance.broker.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
-from kafka_fuzz.broker.comparing import Answer, stored_difference
+from kafka_conformance.broker.wire import Client
+from kafka_conformance.broker.wire.transactions import Producer, init_producer_id
 from kafka_fuzz.broker.payloads import PRODUCERS, as_client, changed, is_batch, sequence, with_header
 from kafka_fuzz.broker.settings import APPEND_TIME, Settings
-from kafka_fuzz.cells import NO_LIE, Cell, framed
+from kafka_fuzz.cells import framed
 from kafka_fuzz.mutate import Mutant
-from kafka_records import AppendResult, LogState, Producing
-from kafka_records import end_transaction as ended
+from kafka_records import LogState, Producing
 from kafka_records.attributes import TRANSACTIONAL_FLAG_MASK
 from kafka_records.broker.releases import behaviour
 from kafka_records.broker.state import UNKNOWN_PRODUCER
 from kafka_records.constants import MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
-
-if TYPE_CHECKING:
-    from kafka_fuzz.broker.lanes import Lane, Taken
 
 SETTINGS: Final[tuple[Settings, ...]] = ({}, APPEND_TIME, {"compression.type": "gzip"})
 LANES_A_SETTING: Final = 4
@@ -41,9 +34,13 @@ ANOTHERS: Final = 0.05
 EPOCHS: Final = (0, 0, 0, 0, 0, 0, 0, 0, 1, -1)
 # The most that a broker allows: what it aborts by itself nobody predicts.
 TIMEOUT_MS: Final = 900_000
-# Seconds for a marker to get from the coordinator to the partition.
-MARKER_LIMIT: Final = 10.0
-MARKER: Final = "marker"
+
+
+class Taken(NamedTuple):
+    """A payload that a log has taken, and the version of the request."""
+
+    payload: bytes
+    version: int
 
 
 @dataclass(slots=True)
@@ -107,64 +104,6 @@ class Sender:
         header["producer_id"] = self.producer.producer_id
         header["producer_epoch"] += self.producer.producer_epoch - other.producer_epoch
         return with_header(payload, header)
-
-    def begin(self, client: Client, lane: Lane) -> None:
-        """Add the partition to the transaction."""
-        try:
-            code = add_partitions(client, self.id, self.producer, [lane.where])[lane.where]
-        except BrokerError as error:
-            code = error.code
-        self.is_open, self.is_lost = not code, bool(code)
-
-    def end(self, client: Client, lane: Lane, *, commit: bool) -> tuple[str, Answer, AppendResult] | None:
-        """End the transaction: how the marker differs from what is predicted; None where there is none to be had."""
-        if predicted(lane, self.producer, commit=commit, now_ms=0).error_code:
-            self.is_lost = True  # a marker that is not taken is sent again, and again
-            return None
-        try:
-            following = end_transaction(client, self.id, self.producer, commit=commit)
-        except BrokerError:
-            self.is_lost = True
-            return None
-        marker = awaited(client, lane)
-        wanted = timed(lane, self.producer, marker, commit=commit)
-        different = stored_difference(marker, wanted)
-        self.producer, self.is_open, self.since = following, False, []
-        lane.log = wanted.log
-        return different and f"{MARKER}: {different}", Answer(0, wanted.base_offset, stored=marker), wanted
-
-
-def predicted(lane: Lane, producer: Producer, *, commit: bool, now_ms: int) -> AppendResult:
-    """The marker that the reference says."""
-    return ended(
-        lane.log, *producer, commit=commit, coordinator_epoch=0, now_ms=now_ms, release=lane.release, config=lane.config
-    )
-
-
-def timed(lane: Lane, producer: Producer, marker: bytes, *, commit: bool) -> AppendResult:
-    """The same at the times that *marker* says: the coordinator's, when it made it, and the partition's, later."""
-    if not is_batch(marker):
-        return predicted(lane, producer, commit=commit, now_ms=0)
-    made, taken = (max(0, BATCH_V2.values(marker)[name]) for name in ("base_timestamp", "max_timestamp"))
-    wanted = predicted(lane, producer, commit=commit, now_ms=taken)
-    header = BATCH_V2.values(wanted.stored)
-    return replace(wanted, stored=with_header(wanted.stored, {**header, "base_timestamp": min(made, taken)}))
-
-
-def awaited(client: Client, lane: Lane) -> bytes:
-    """What comes behind the log's end, as soon as something does; empty where nothing does."""
-    limit = time.monotonic() + MARKER_LIMIT
-    while time.monotonic() < limit:
-        found = client.fetch({lane.where: lane.log.log_end_offset}, max_wait_ms=0)
-        if isinstance(found, dict) and found[lane.where].records:
-            return found[lane.where].records
-        time.sleep(PAUSE)
-    return b""
-
-
-def marked(marker: bytes) -> Mutant:
-    """A marker as something that was looked at."""
-    return Mutant(marker, "bytes", (MARKER,), None, Cell(MAGIC_VALUE_V2, "none", "", MARKER, NO_LIE, "entry", "only"))
 
 
 def first_transactional(data: bytes) -> Producer | None:

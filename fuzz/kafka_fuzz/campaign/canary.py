@@ -13,50 +13,20 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from kafka_fuzz.campaign.known import Known, read_known
+from kafka_fuzz.campaign.rounds import Round, found_by
+from kafka_fuzz.campaign.sung import FILE, STATE, Sung, read_sung
 from kafka_fuzz.finds import Asked, put
 from kafka_fuzz.outcome import Outcome
 
-if TYPE_CHECKING:
-    from kafka_fuzz.campaign.known import Known
-
-STATE: Final = "state"
-FILE: Final = "canaries.json"
 # Each may hang, and is waited for no longer than any other input.
 SECONDS: Final = 60.0
 # Canaries that a testee is given at once.
 MANY: Final = 128
-
-
-class Sung(msgspec.Struct, frozen=True):
-    """What one canary said.
-
-    Attributes:
-        target, id: of the known find.
-        key: of the outcome; empty if it is no find.
-        gone: whether that is no longer the known find.
-    """
-
-    target: str
-    id: str
-    key: str
-    gone: bool
-
-
-def read_sung(directory: Path) -> list[Sung]:
-    """What the canaries of this folder said last."""
-    try:
-        return msgspec.json.decode((directory / STATE / FILE).read_bytes(), type=list[Sung])
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return []
-
-
-def gone_in(directory: Path) -> list[str]:
-    """The ids of the known finds that are gone."""
-    return [sung.id for sung in read_sung(directory) if sung.gone]
 
 
 def sing(directory: Path, known: Sequence[Known], targets: Sequence[str]) -> list[Sung]:
@@ -76,8 +46,6 @@ Singer = tuple[str, Asked]
 
 def singers_of(target: str) -> list[Singer]:
     """Whose canaries say something about *target*."""
-    from kafka_fuzz.campaign.rounds import found_by
-
     kind = target.partition(":")[0]
     asked: Asked = "encode" if kind == "encode" else "differential" if kind == "differential" else ""
     return [(name, asked) for name in found_by(target)]
@@ -103,7 +71,6 @@ def sung_by(directory: Path, target: str, asked: Asked = "") -> list[Sung]:
 
 def of_target(target: str, directory: Path, rules: Sequence[Known]) -> list[Outcome]:
     """What a target in process does with the canaries of *rules*."""
-    from kafka_fuzz.campaign.rounds import Round
     from kafka_fuzz.campaign.zygote import prepared
 
     zygote = prepared(Round(target, directory), lambda _progress: None)
@@ -126,9 +93,6 @@ def of_testee(target: str, _: Path, rules: Sequence[Known]) -> list[Outcome]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the canaries of one target, and print what they said as JSON."""
-    # The package below imports this module.
-    from kafka_fuzz.campaign.known import read_known
-
     parser = ArgumentParser(prog="python -m kafka_fuzz.campaign.canary")
     parser.add_argument("target")
     parser.add_argument("--dir", type=Path, required=True)

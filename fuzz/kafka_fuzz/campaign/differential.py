@@ -21,13 +21,12 @@ from typing import Final
 import msgspec
 
 from kafka_conformance.connect import connect
-from kafka_conformance.connect.known import everyone
-from kafka_conformance.testees.built import is_built
-from kafka_fuzz.campaign.canary import STATE, gone_in
 from kafka_fuzz.campaign.known import Known, read_known
 from kafka_fuzz.campaign.loop import AS_THEY_ARE, as_it_is
+from kafka_fuzz.campaign.ready import testees_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.campaign.store import FOLDER, Corpus
+from kafka_fuzz.campaign.sung import STATE, gone_in
 from kafka_fuzz.differential import Differential, Judgement, Testee
 from kafka_fuzz.finds import FindStore, put
 from kafka_fuzz.in_turn import InTurn
@@ -38,23 +37,6 @@ MOST_SEEDS: Final = 2000
 LONGEST: Final = 4096
 # Kept as finds and not as inputs: who replays the corpus should not have to wait.
 DEAR: Final = frozenset({"hang", "memory", "amplification"})
-
-
-def testees_of(target: str) -> tuple[str, ...]:
-    """The connect strings in *target*, in their order.
-
-    >>> testees_of("differential:sarama,process:./mine --fast")
-    ('sarama', 'process:./mine --fast')
-    """
-    named = target.partition(":")[2]
-    return tuple(filter(None, named.split(","))) if named else tuple(ready())
-
-
-def ready() -> Iterator[str]:
-    """The known testees that can run here as they are, but for the reference."""
-    for known in everyone():
-        if known.name != "reference" and not known.missing() and (known.recipe is None or is_built(known.recipe)):
-            yield known.name
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from typing import Final
 from kafka_conformance.connect import CannotRun
 from kafka_conformance.observation import Observation
 from kafka_conformance.process.process_group import cpu_seconds
-from kafka_fuzz.campaign.differential import testees_of
+from kafka_fuzz.campaign.ready import testees_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.outcome import Outcome

@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from kafka_fuzz.campaign.canary import STATE
-from kafka_fuzz.campaign.differential import ready
 from kafka_fuzz.campaign.in_process import NAMES
+from kafka_fuzz.campaign.ready import ready
 from kafka_fuzz.campaign.rounds import KINDS, OF_TESTEES, Engine, RoundReport
+from kafka_fuzz.campaign.sung import STATE
 from kafka_fuzz.finds import put
 
 LOG: Final = "log.ndjson"

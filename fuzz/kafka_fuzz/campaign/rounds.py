@@ -161,7 +161,7 @@ def found_by(target: str) -> tuple[str, ...]:
     """The names that finds of *target* have: those of its testees, where it asks several."""
     if target.partition(":")[0] not in OF_TESTEES:
         return (target,)
-    from kafka_fuzz.campaign.differential import testees_of
+    from kafka_fuzz.campaign.ready import testees_of
 
     return testees_of(target)
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from kafka_fuzz.campaign.canary import Sung, sing, singers_of
+from kafka_fuzz.campaign.canary import sing, singers_of
 from kafka_fuzz.campaign.known import Known, News, news_of, read_known
 from kafka_fuzz.campaign.merge import recover
 from kafka_fuzz.campaign.plan import Memory, Plan, log_round, remember, remembered
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport
 from kafka_fuzz.campaign.running import Heard, Running
+from kafka_fuzz.campaign.sung import Sung
 from kafka_fuzz.finds import Find, read_all
 from kafka_fuzz.outcome import severity
 

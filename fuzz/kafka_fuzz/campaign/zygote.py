@@ -26,7 +26,6 @@ import msgspec
 
 from kafka_conformance.process.process_group import Watch
 from kafka_fuzz.campaign.blackbox import BlackBox
-from kafka_fuzz.campaign.canary import gone_in
 from kafka_fuzz.campaign.engine import drive, instrument
 from kafka_fuzz.campaign.in_process import Loops, make_target
 from kafka_fuzz.campaign.known import Stepping, read_known
@@ -34,6 +33,7 @@ from kafka_fuzz.campaign.loop import Worker, hard_seconds
 from kafka_fuzz.campaign.pool import Pool, pool_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.campaign.store import Corpus
+from kafka_fuzz.campaign.sung import gone_in
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.mutate import PROFILES, Mutant, mutate, own_seeds
 from kafka_fuzz.outcome import Outcome, OutcomeClass

@@ -14,7 +14,7 @@ from kafka_conformance.connect import BadConnect, CannotRun
 from kafka_conformance.hostile import printable
 from kafka_fuzz.campaign.corpus_asking import ask
 from kafka_fuzz.campaign.corpus_known import FILE, PACKAGED, read_shown, write_shown
-from kafka_fuzz.campaign.differential import ready
+from kafka_fuzz.campaign.ready import ready
 
 
 @click.command("corpus")

@@ -11,9 +11,9 @@ import click
 from kafka_conformance.cli import DISAGREEMENTS, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.hostile import printable
-from kafka_fuzz.campaign.canary import gone_in
 from kafka_fuzz.campaign.corpus_known import shown_in
 from kafka_fuzz.campaign.known import FILE, PACKAGED, Known, News, read_list
+from kafka_fuzz.campaign.sung import gone_in
 from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.finds import put
 from kafka_fuzz.triage import accepting

@@ -20,10 +20,11 @@ import pyarrow as pa
 
 from kafka_corpus.pipeline import tables
 from kafka_corpus.pipeline.shards import read_batches
-from kafka_fuzz.campaign import canary, known, store
-from kafka_fuzz.campaign.canary import STATE, read_sung, sing
+from kafka_fuzz.campaign import known, store
+from kafka_fuzz.campaign.canary import sing
 from kafka_fuzz.campaign.plan import LOG, Memory, read_log, remember
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, found_by, report_of
+from kafka_fuzz.campaign.sung import FILE, STATE, read_sung
 from kafka_fuzz.finds import FOLDER as FINDS
 from kafka_fuzz.finds import Find, put, write
 from kafka_fuzz.pipeline import merging
@@ -133,13 +134,13 @@ def counts_in(out: Path) -> dict[tuple[str, int], dict[str, int]]:
 
 def gone(out: Path, text: str, targets: Iterable[str]) -> tuple[str, ...]:
     """The known finds that are gone, by the canaries that the driver can run; asked once for a campaign."""
-    path = out / STATE / canary.FILE
+    path = out / STATE / FILE
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         if text:
             (out / known.FILE).write_text(text, encoding="utf-8")
-        sung = sing(out, known.read_known(out), list(targets))
+        told = sing(out, known.read_known(out), list(targets))
         # Which of its functions a loop was stopped in is never the same twice, and says nothing where all is as it was.
-        same = [msgspec.structs.replace(each, key=each.key if each.gone else "") for each in sung]
+        same = [msgspec.structs.replace(each, key=each.key if each.gone else "") for each in told]
         put(path, msgspec.json.encode(same))
     return tuple(sorted(sung.id for sung in read_sung(out) if sung.gone))

@@ -22,12 +22,12 @@ import pyarrow as pa
 
 from kafka_corpus.pipeline.needs import Refused
 from kafka_corpus.pipeline.shards import read_batches
-from kafka_fuzz.campaign import canary, known
-from kafka_fuzz.campaign.canary import STATE, Sung
+from kafka_fuzz.campaign import known, sung
 from kafka_fuzz.campaign.differential import FALLEN, read_fallen
 from kafka_fuzz.campaign.rounds import Round, RoundReport
 from kafka_fuzz.campaign.running import Said, arguments
 from kafka_fuzz.campaign.store import INDEX, Corpus, read_index
+from kafka_fuzz.campaign.sung import STATE, Sung
 from kafka_fuzz.finds import input_of, put, read_all
 from kafka_fuzz.pipeline.seen import Row, batch_of, mutant_of, row_of_fallen, row_of_find, row_of_input
 
@@ -80,7 +80,7 @@ class Shard:
         root = asked.directory
         (root / STATE).mkdir()
         (root / known.FILE).write_text(self.known, encoding="utf-8")
-        put(root / STATE / canary.FILE, msgspec.json.encode([Sung("", each, "", gone=True) for each in self.gone]))
+        put(root / STATE / sung.FILE, msgspec.json.encode([Sung("", each, "", gone=True) for each in self.gone]))
         rows = [row for batch in read_batches(filter(Path.exists, [self.before])) for row in batch.to_pylist()]
         fill(root, rows)
         index = Corpus(root, asked.target).folder / INDEX

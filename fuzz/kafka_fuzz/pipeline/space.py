@@ -3,7 +3,7 @@
     index ──► which mutator (shares) ──► which point of its grid ──► drawn from Random(seed, index)
 
 The grid of `model` is every cell of the format that a lie or a truth can lie in
-(`kafka_fuzz.cells.reachable`), one after the other, so that each is asked as
+(`kafka_fuzz.mutate.model.reachable`), one after the other, so that each is asked as
 often as any other.  That of `repair` and `bytes` is a valid entry of every shape.
 """
 

@@ -24,8 +24,8 @@ from tests.browsing import (
 from tests.corpus.audit_damage import a_flipped_bit, a_size_of_zero, a_time_in_the_future
 from tests.corpus.recorded import NOW, audited, fresh
 
-from kafka_conformance.audit.job import Report
 from kafka_conformance.audit.page import page
+from kafka_conformance.audit.report import Report
 
 pytestmark = pytest.mark.slow
 
