@@ -22,6 +22,7 @@ from kafka_conformance.connect.connection import (
     MIN_SECONDS,
     NODE_MEMORY,
     VIRTUAL_MACHINE_MEMORY,
+    BadConnect,
     CannotRun,
     Connection,
 )
@@ -39,10 +40,6 @@ __all__ = [
     "check",
     "connect",
 ]
-
-
-class BadConnect(ValueError):
-    """The connect string is none of ours: exit code 2."""
 
 
 SCHEMES: Final = ("direct", "process", "container", "fetch")

@@ -45,3 +45,7 @@ class CannotRun(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class BadConnect(ValueError):
+    """The connect string is none of ours: exit code 2."""

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from kafka_conformance.connect import BadConnect, CannotRun, Connection
+from kafka_conformance.connect.connection import BadConnect, CannotRun, Connection
 from kafka_conformance.connect.direct import direct
 from kafka_conformance.connect.process import memory_of
 from kafka_conformance.testees import built
