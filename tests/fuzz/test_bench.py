@@ -14,13 +14,13 @@ from kafka_fuzz.bench.outcomes import drawn, plain_seeds, seeds_of
 from kafka_fuzz.bench.planted import line, planted
 from kafka_fuzz.bench.rates import of_broker
 from kafka_fuzz.bench.tables import COLUMNS, CannotMeasure, outcomes
-from kafka_fuzz.campaign.in_process import make_target
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.bases import CODECS
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.outcome import GOOD
+from kafka_fuzz.targets.named import make_target
 from kafka_records import decode
 
 

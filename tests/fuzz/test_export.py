@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from kafka_fuzz.campaign.export import differing, files, program_name, write
-from kafka_fuzz.campaign.in_process import NAMES
 from kafka_fuzz.campaign.plan import unknown_targets
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.commands.run import split
 from kafka_fuzz.reduce.bench import finds, good_batches
+from kafka_fuzz.targets.named import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMITTED = ROOT / "fuzz" / "oss_fuzz"

@@ -12,12 +12,12 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
+from kafka_fuzz.asking import asking
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.sealing import INT32
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.reduce import Budget, NotShown, reduce, reduced
-from kafka_fuzz.reduce.asking import asking
 from kafka_fuzz.reduce.bench import TARGET, finds, good_batches, measure
 from kafka_fuzz.reduce.forked import forked
 from kafka_fuzz.reduce.predicates import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts

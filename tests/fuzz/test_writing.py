@@ -14,13 +14,13 @@ from kafka_conformance.observation import Crashed, Encoded, Refused
 from kafka_conformance.protocol import Refusal
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.wire import WireBatch, from_wire
+from kafka_fuzz.asking import asking
 from kafka_fuzz.campaign.encoding import run_round
 from kafka_fuzz.campaign.rounds import Round
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.finds import FindStore, input_of, name_of, read_all
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.reduce import NotShown
-from kafka_fuzz.reduce.asking import asking
 from kafka_fuzz.triage.causes import cause_of
 from kafka_fuzz.triage.folding import Folded, read
 from kafka_fuzz.triage.promoting import as_found

@@ -21,12 +21,13 @@ from typing import Any, Final
 import msgspec
 
 from kafka_fuzz.bench.ends import Ends
-from kafka_fuzz.campaign.in_process import Loops, make_target, watched
+from kafka_fuzz.campaign.in_process import Loops, watched
 from kafka_fuzz.campaign.known import Stepping
 from kafka_fuzz.mutate import PROFILES, Deck, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.bases import CODECS, base_of
 from kafka_fuzz.mutate.plain import EDITS, mutate_bytes, put_word
 from kafka_fuzz.targets import Target
+from kafka_fuzz.targets.named import make_target
 
 # Below this, what the claims of a snappy block allocate ends the process (the codec is in Rust); campaigns report that.
 MEMORY: Final = 8 * 1024 * 1024 * 1024

@@ -79,7 +79,7 @@ def of_target(target: str, directory: Path, rules: Sequence[Known]) -> list[Outc
 
 def of_testee(target: str, _: Path, rules: Sequence[Known]) -> list[Outcome]:
     """What a testee does with them."""
-    from kafka_fuzz.reduce.asking import Testees
+    from kafka_fuzz.asking import Testees
 
     testees = Testees((target,))
     try:

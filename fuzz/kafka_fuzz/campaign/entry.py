@@ -23,11 +23,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kafka_fuzz.campaign.engine import fuzz, instrument
-from kafka_fuzz.campaign.in_process import make_target
 from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.loop import as_it_is
 from kafka_fuzz.mutate import custom_mutator
 from kafka_fuzz.targets import Target
+from kafka_fuzz.targets.named import make_target
 
 
 class Found(Exception):

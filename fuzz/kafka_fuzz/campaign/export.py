@@ -12,9 +12,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from kafka_fuzz.campaign.in_process import NAMES
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_fuzz.mutate.dictionary import text
+from kafka_fuzz.targets.named import NAMES
 
 PROGRAM: Final = '''#!/usr/bin/env python3
 """Fuzzes {about}, with Kafkaproof's mutators and judge.

@@ -1,11 +1,9 @@
-"""The targets that run in a child's own process, by name; the compiled ones too, which may take it with them."""
+"""Loops of targets that run in a child's own process: which are known not to end, and in which one an input is."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import takewhile
 from types import FrameType
 from typing import Final
@@ -13,30 +11,7 @@ from typing import Final
 import msgspec
 
 from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.targets import TARGETS, TESTEES, Target
-from kafka_fuzz.targets.codecs import codec_target
-
-# Like `TARGETS`, but nobody should run these in a process that has to live.
-COMPILED: Final = {
-    "aiokafka": partial(
-        codec_target,
-        "aiokafka",
-        f"{TESTEES}.aiokafka_",
-        ("aiokafka.record", "aiokafka.codec"),
-        ("CorruptRecordException", "UnsupportedCodecError"),
-    ),
-}
-NAMES: Final = (*TARGETS, *COMPILED)
-# Rust tells at length how it came to abort, which takes longer than all the rest.
-BRIEF: Final = {"RUST_BACKTRACE": "0"}
-# aiokafka decides when it is imported.
-ENVIRONMENT: Final = {"aiokafka-pure": {"AIOKAFKA_NO_EXTENSIONS": "1"}, "aiokafka": {"AIOKAFKA_NO_EXTENSIONS": ""}}
-
-
-def make_target(name: str) -> Target:
-    """The target called *name*, the first of its process; KeyError, or ImportError if it is not installed."""
-    os.environ.update(BRIEF | ENVIRONMENT.get(name, {}))
-    return (TARGETS | COMPILED)[name]()
+from kafka_fuzz.targets import Target
 
 
 class Loops:

@@ -16,7 +16,7 @@ from typing import Final
 
 from kafka_fuzz.campaign.blackbox import BlackBox
 from kafka_fuzz.campaign.coverage import Lines, lines_of
-from kafka_fuzz.campaign.in_process import COMPILED, Loop, Loops, unhurried, watched
+from kafka_fuzz.campaign.in_process import Loop, Loops, unhurried, watched
 from kafka_fuzz.campaign.known import DEAR, Stepping
 from kafka_fuzz.campaign.pool import LONGEST, Pool
 from kafka_fuzz.campaign.rounds import Progress, Round
@@ -28,6 +28,7 @@ from kafka_fuzz.mutate.lies import LIES
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.targets import Target
+from kafka_fuzz.targets.named import COMPILED
 
 # A wider limit than the soft one: for loops that do not come back to the interpreter.  Where that is rare, the
 # soft one has to have its chance: it counts its steps late on a crowded machine.

@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 
-from kafka_fuzz.campaign.in_process import NAMES
 from kafka_fuzz.campaign.ready import ready
 from kafka_fuzz.campaign.rounds import KINDS, OF_TESTEES, Engine, RoundReport
 from kafka_fuzz.campaign.sung import STATE
 from kafka_fuzz.finds import put
+from kafka_fuzz.targets.named import NAMES
 
 LOG: Final = "log.ndjson"
 CAMPAIGN: Final = "campaign.json"

@@ -27,7 +27,7 @@ import msgspec
 from kafka_conformance.process.process_group import Watch
 from kafka_fuzz.campaign.blackbox import BlackBox
 from kafka_fuzz.campaign.engine import drive, instrument
-from kafka_fuzz.campaign.in_process import Loops, make_target
+from kafka_fuzz.campaign.in_process import Loops
 from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.loop import Worker, hard_seconds
 from kafka_fuzz.campaign.pool import Pool, pool_of
@@ -38,6 +38,7 @@ from kafka_fuzz.finds import FindStore
 from kafka_fuzz.mutate import PROFILES, Mutant, mutate, own_seeds
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.targets import Target
+from kafka_fuzz.targets.named import make_target
 
 # Of address space: an input is a few hundred bytes, and what it needs is far less.
 MOST_MEMORY: Final = 2 << 30

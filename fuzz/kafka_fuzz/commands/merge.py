@@ -12,12 +12,12 @@ import msgspec
 from kafka_conformance.cli import CANNOT_RUN
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.hostile import printable
-from kafka_fuzz.campaign.in_process import NAMES
 from kafka_fuzz.campaign.merge import Merged, recover
 from kafka_fuzz.campaign.plan import alone
 from kafka_fuzz.campaign.rounds import folder_name
 from kafka_fuzz.campaign.store import FOLDER
 from kafka_fuzz.commands.options import campaign_option
+from kafka_fuzz.targets.named import NAMES
 
 
 @click.command()

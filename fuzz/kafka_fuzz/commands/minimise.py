@@ -10,11 +10,11 @@ import click
 
 from kafka_conformance.cli import CANNOT_RUN, OK
 from kafka_conformance.commands.saying import say_json
+from kafka_fuzz.asking import NoTarget, asking
 from kafka_fuzz.commands.finding import Given, given_find
 from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.finds import Asked, put
 from kafka_fuzz.reduce import Budget, NotShown
-from kafka_fuzz.reduce.asking import NoTarget, asking
 from kafka_fuzz.reduce.worker import Done
 from kafka_fuzz.writing.asking import batch_of
 

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
 
@@ -14,7 +14,8 @@ from kafka_conformance.cli import DISAGREEMENTS, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.hostile import printable
 from kafka_fuzz.reduce import Budget
-from kafka_fuzz.triage.draft import title, write_pages
+from kafka_fuzz.triage.document import document
+from kafka_fuzz.triage.draft import write_pages
 from kafka_fuzz.triage.folding import FOLDER, PREVIOUS, Folded, by_cause, smallest, triaged, write
 
 RUNS: Final = 5000
@@ -66,29 +67,6 @@ def _progress(as_json: bool) -> Callable[[str], None]:
             click.echo(printable(line, 160), err=True)
 
     return told
-
-
-def document(find: Folded) -> dict[str, Any]:
-    """A find for programs."""
-    return {
-        "name": find.name,
-        "key": find.key,
-        "keys": find.keys,
-        "state": find.state,
-        "known_by": find.known_by,
-        "cause": find.cause,
-        "severity": find.severity,
-        "target": find.outcome.target,
-        "version": find.version,
-        "title": title(find),
-        "found": find.found,
-        "size": len(find.data),
-        "hex": find.data.hex(),
-        "right": find.right,
-        "count": find.count,
-        "also": find.also,
-        "why_not": find.why_not,
-    }
 
 
 def tell(finds: list[Folded], folder: Path, *, every: bool) -> None:

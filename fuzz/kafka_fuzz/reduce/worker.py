@@ -15,12 +15,12 @@ from typing import Final
 
 import msgspec
 
-from kafka_fuzz.campaign.in_process import make_target
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.reduce.forked import MOST_MEMORY, forked
 from kafka_fuzz.reduce.predicates import IMPATIENT, Run, runner, verdicts
 from kafka_fuzz.reduce.search import Budget, NotShown, one_by_one, reduced
 from kafka_fuzz.targets.base import Target
+from kafka_fuzz.targets.named import make_target
 
 # What a process may not survive, now or the next time.
 DEADLY: Final[frozenset[OutcomeClass]] = frozenset({"crash", "hang", "memory"})

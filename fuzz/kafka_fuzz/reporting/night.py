@@ -15,11 +15,11 @@ from kafka_fuzz.campaign.canary import singers_of
 from kafka_fuzz.campaign.rounds import RoundReport
 from kafka_fuzz.campaign.store import INDEX, read_index
 from kafka_fuzz.cells import NO_LIE, Cell
-from kafka_fuzz.commands.triage import document
 from kafka_fuzz.finds import read_all
 from kafka_fuzz.mutate.model import reachable
 from kafka_fuzz.reach import Reach, Who
 from kafka_fuzz.reach import read as read_reach
+from kafka_fuzz.triage.document import document
 from kafka_fuzz.triage.folding import Folded
 
 LOG: Final = "log.ndjson"

@@ -21,11 +21,11 @@ import msgspec
 
 from kafka_conformance.judge import rank
 from kafka_conformance.severity import Severity
+from kafka_fuzz.asking import NoTarget, asking
 from kafka_fuzz.campaign.known import News, news_of
 from kafka_fuzz.finds import Asked, Find, input_of, name_of, put, read_all
 from kafka_fuzz.outcome import Outcome, severity
 from kafka_fuzz.reduce import Budget, NotShown
-from kafka_fuzz.reduce.asking import NoTarget, asking
 from kafka_fuzz.reduce.predicates import reference_verdict
 from kafka_fuzz.reduce.shapes import shape_of
 from kafka_fuzz.signature import normal

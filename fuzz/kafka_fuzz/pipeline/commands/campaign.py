@@ -12,15 +12,16 @@ from kafka_conformance import connect
 from kafka_conformance.cli import DISAGREEMENTS, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.pipeline.options import exits, opener, spark_options, steps
-from kafka_fuzz.campaign.in_process import NAMES
 from kafka_fuzz.campaign.known import news_of, read_list
 from kafka_fuzz.campaign.rounds import OF_TESTEES
 from kafka_fuzz.commands.run import split
-from kafka_fuzz.commands.triage import RUNS, document, tell
+from kafka_fuzz.commands.triage import RUNS, tell
 from kafka_fuzz.finds import read_all
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.pipeline.space import MOST_SEED
 from kafka_fuzz.reduce import Budget
+from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.triage.document import document
 from kafka_fuzz.triage.draft import write_pages
 from kafka_fuzz.triage.folding import FILE, FOLDER, Folded, read, triaged, write
 

@@ -17,7 +17,6 @@ from typing import Final, Protocol
 import msgspec
 
 from kafka_conformance.connect import BadConnect, CannotRun, connect
-from kafka_fuzz.campaign.in_process import NAMES
 from kafka_fuzz.feed import BATCH, Feed
 from kafka_fuzz.finds import Asked as How
 from kafka_fuzz.outcome import Outcome, OutcomeClass
@@ -25,6 +24,7 @@ from kafka_fuzz.prepared import Prepared
 from kafka_fuzz.reduce.predicates import Verdicts, as_mutant, with_reference
 from kafka_fuzz.reduce.search import DEFAULT, Budget, NotShown, reduced
 from kafka_fuzz.reduce.worker import Done, Task
+from kafka_fuzz.targets.named import NAMES
 from kafka_fuzz.vector import Judge
 from kafka_fuzz.writing.asking import Writers
 
