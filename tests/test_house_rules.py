@@ -5,7 +5,6 @@ import configparser
 import re
 import runpy
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -72,26 +71,3 @@ def test_every_environment_is_described() -> None:
     environments = [section for section in tox.sections() if section.startswith("testenv:")]
     assert environments
     assert [section for section in environments if not tox.get(section, "description", fallback="")] == []
-
-
-def imported(path: Path, known: set[str]) -> Iterator[str]:
-    """Those of the *known* modules that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                yield from {inner if inner in known else node.module} & known
-
-
-def test_imports_run_in_no_circle() -> None:
-    """No module imports, by way of others, itself; imports in functions and for type checkers count."""
-    found = {}
-    for folder in SOURCES:
-        for path in modules(folder):
-            parts = path.relative_to(ROOT / folder).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    graph = {module: set(imported(path, set(found))) - {module} for module, path in found.items()}
-    assert sum(map(len, graph.values())) > len(graph)
-    assert list(TopologicalSorter(graph).static_order())

@@ -6,10 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from kafka_conformance.runner import Progress
+Progress = Callable[[int, int, int], None]
+"""Called with the cases done, all cases, and the findings up to now."""
 
 SECONDS_BETWEEN_LINES: Final = 5.0
 

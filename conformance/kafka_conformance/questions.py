@@ -12,11 +12,11 @@ from typing import Final
 
 from msgspec import UNSET
 
+from kafka_conformance.asked import Question
 from kafka_conformance.families import family_of
 from kafka_conformance.judging.consuming import unfollowable
 from kafka_conformance.observation import Skipped
 from kafka_conformance.protocol import AppendRequest, Capability, DecodeRequest, HelloReply
-from kafka_conformance.sandbox import Question
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import payload_of, version_of
 from kafka_corpus.scenario import NEWEST_RELEASE, NOW, Scenario

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -26,6 +26,7 @@ from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import judge
 from kafka_conformance.observation import Skipped, summary
+from kafka_conformance.progress import Progress
 from kafka_conformance.protocol import Capability, HelloReply
 from kafka_conformance.questions import TOGETHER, beyond, concerns, groups, question
 from kafka_conformance.results import Header, Line, Results, Unusable
@@ -43,9 +44,6 @@ WAITING: Final = 14
 # How much of what a testee says of itself is kept: characters, and entries of a list.
 MAX_NAME: Final = 100
 MAX_CLAIMS: Final = 16
-
-Progress = Callable[[int, int, int], None]
-"""Called with the cases done, all cases, and the findings up to now."""
 
 
 class Interrupted(Exception):

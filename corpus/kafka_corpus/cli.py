@@ -58,14 +58,14 @@ def compile_command(
 
 def write_compiled(root: Path | None, *, rewrite_ids: bool, retire: tuple[str, ...], as_json: bool) -> None:
     """Compile and write, unless that breaks a promise about ids."""
-    from kafka_corpus import compiler, ledger, registry
+    from kafka_corpus import cases, compiler, ledger
     from kafka_corpus.vectors import UNRELEASED
 
     if rewrite_ids and not UNRELEASED:
         raise click.UsageError("the corpus is released: its ids stay as they are")
     place = root or compiler.package_root()
     try:
-        compiled = compiler.compile_corpus(registry.all_cases(), place, rewrite_ids=rewrite_ids, retire=retire)
+        compiled = compiler.compile_corpus(cases.all_cases(), place, rewrite_ids=rewrite_ids, retire=retire)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     breaches = list(ledger.breaches(compiled.ledger, compiled.cases))
@@ -85,16 +85,16 @@ def check_command(root: Path | None, as_json: bool) -> None:
     Also: the reference agrees with every case, every rule has its cases, no two
     cases ask the same, and no recorded answer contradicts a case unreviewed.
     """
-    from kafka_corpus import compiler, registry
+    from kafka_corpus import cases, compiler
     from kafka_corpus.check import check
     from kafka_corpus.evidence import brokers
 
-    cases = registry.all_cases()
-    drifts = check(cases, root or compiler.package_root())
-    silent = brokers.silences(cases)
+    every = cases.all_cases()
+    drifts = check(every, root or compiler.package_root())
+    silent = brokers.silences(every)
     found = [drift._asdict() for drift in drifts]
-    document = {"ok": not drifts, "cases": len(cases), "drifts": found, "unpredicted": dict(silent)}
-    say(document, as_json, lambda: [*silence_lines(silent), *drift_lines(drifts, len(cases))])
+    document = {"ok": not drifts, "cases": len(every), "drifts": found, "unpredicted": dict(silent)}
+    say(document, as_json, lambda: [*silence_lines(silent), *drift_lines(drifts, len(every))])
     sys.exit(1 if drifts else 0)
 
 

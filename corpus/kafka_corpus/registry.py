@@ -12,15 +12,12 @@ the docstring's first sentence.  Builders are deterministic: no clock, no random
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from kafka_corpus import cases
 from kafka_corpus.case import Case, Compare, Expectation, Op, Question, Recipe, Verdict
 from kafka_corpus.scenario import NEWEST, Made, Produce, Scenario, Step, StepAnswer, op_of
 from kafka_records import Batch, Kind
@@ -82,13 +79,10 @@ def case(
     return register
 
 
-@cache
-def all_cases() -> tuple[Case, ...]:
-    """Every registered case, built, sorted by id."""
-    for module in pkgutil.iter_modules(cases.__path__, f"{cases.__name__}."):
-        importlib.import_module(module.name)
-    built = [made for base, entry in _registry.items() for made in build_entry(base, entry)]
-    return tuple(sorted(built, key=lambda made: made.id))
+def registered() -> Iterator[Case]:
+    """Every case that was registered, built."""
+    for base, entry in _registry.items():
+        yield from build_entry(base, entry)
 
 
 def build_entry(base: str, entry: Entry) -> Iterator[Case]:

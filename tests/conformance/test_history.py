@@ -1,11 +1,11 @@
 """Releases of one codec beside each other: when a finding came, and when it went."""
 
+from kafka_conformance.connect import published
 from kafka_conformance.connect.known import find
 from kafka_conformance.history import document, history, told
 from kafka_conformance.judge import Outcome
 from kafka_conformance.reporting.releases import page
 from kafka_conformance.results import Header, Line, Results
-from kafka_conformance.testees import published
 
 
 def results(**outcomes: Outcome) -> Results:

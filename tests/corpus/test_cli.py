@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_corpus import pack, registry
+from kafka_corpus import cases, pack
 from kafka_corpus.cli import corpus
 from kafka_corpus.vectors import content_hash, load_vectors
 
@@ -20,8 +20,8 @@ DECODE = next(case for case in load_vectors() if case.op == "decode" and isinsta
 @pytest.fixture
 def some_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands compile a few areas only; tests/corpus/test_goldens.py has them all."""
-    few = [case for case in registry.all_cases() if case.area in (CASE.area, "framing", "varint")]
-    monkeypatch.setattr(registry, "all_cases", lambda: tuple(few))
+    few = [case for case in cases.all_cases() if case.area in (CASE.area, "framing", "varint")]
+    monkeypatch.setattr(cases, "all_cases", lambda: tuple(few))
 
 
 def run(*arguments: str, code: int = 0) -> Result:

@@ -8,9 +8,10 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from kafka_corpus import check, compiler, pack, registry, schema
+from kafka_corpus import check, compiler, pack, schema
 from kafka_corpus.answers import ask_reference, disagreement
 from kafka_corpus.case import Case, Recipe
+from kafka_corpus.cases import all_cases
 from kafka_corpus.vectors import content_hash, corpus_hash, corpus_hash_of, load_manifest, load_vectors, matches
 from kafka_records.rules import all_rules
 
@@ -34,13 +35,13 @@ def test_there_are_enough() -> None:
 def test_every_area_is_there() -> None:
     """Every module of cases has its vectors, and every area its module."""
     assert AREAS
-    assert sorted({case.area for case in registry.all_cases()}) == AREAS
+    assert sorted({case.area for case in all_cases()}) == AREAS
 
 
 @pytest.mark.slow
 def test_nothing_has_drifted() -> None:
     """`corpus check` finds nothing: what is committed is what the functions make, and it holds together."""
-    assert list(map(str, check.check(registry.all_cases(), compiler.package_root()))) == []
+    assert list(map(str, check.check(all_cases(), compiler.package_root()))) == []
 
 
 @pytest.mark.parametrize("area", AREAS)

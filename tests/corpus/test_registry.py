@@ -2,7 +2,8 @@
 
 import pytest
 
-from kafka_corpus.registry import Draft, Entry, all_cases, build_entry, case, invalid
+from kafka_corpus.cases import all_cases
+from kafka_corpus.registry import Draft, Entry, build_entry, case, invalid
 
 
 def broken(size: int = 17) -> Draft:

@@ -8,8 +8,9 @@ import jsonschema
 import msgspec
 import pytest
 
-from kafka_corpus import registry, schema, vectors
+from kafka_corpus import schema, vectors
 from kafka_corpus.case import Case, Recipe
+from kafka_corpus.cases import all_cases
 from kafka_corpus.vectors import content_hash, corpus_hash_of, line_of, matches, parse_line
 
 
@@ -35,7 +36,7 @@ def test_recipe_round_trips(sample: list[Case]) -> None:
 
 def test_every_case_round_trips() -> None:
     """Every registered case is the same after being written and read."""
-    cases = registry.all_cases()
+    cases = all_cases()
     assert cases
     assert [case.id for case in cases if parse_line(line_of(case)) != case] == []
 

@@ -21,12 +21,12 @@ from kafka_conformance.commands.certify import DEFAULT_REPORT, named
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.connect import BadConnect, CannotRun, Connection, check, connect
 from kafka_conformance.connect.known import everyone
-from kafka_conformance.cross import results, show
+from kafka_conformance.cross import results
 from kafka_conformance.cross.matrix import document, matrix
 from kafka_conformance.cross.runner import READ, Run, Told, run
 from kafka_conformance.cross.wishes import wishes
 from kafka_conformance.hostile import printable
-from kafka_conformance.reporting import terminal
+from kafka_conformance.reporting import cross_table, terminal
 from kafka_conformance.results import Unusable
 from kafka_conformance.runner import Interrupted
 from kafka_corpus.case import Case
@@ -121,7 +121,7 @@ def _finish(done: results.Results, path: Path, formats: Sequence[str], as_json: 
     if as_json:
         say_json(document(made, done))
     else:
-        show.show(made, terminal.console(), path)
+        cross_table.show(made, terminal.console(), path)
     sys.exit(OK if made.agrees else DISAGREEMENTS)
 
 

@@ -12,10 +12,10 @@ from kafka_conformance.commands.saying import say_json
 from kafka_conformance.commands.several import Done, Settings, certify_several, exit_code
 from kafka_conformance.connect import CannotRun
 from kafka_conformance.connect.known import Known
+from kafka_conformance.connect.published import newest
 from kafka_conformance.history import History, document, history, told
 from kafka_conformance.hostile import printable
 from kafka_conformance.indented import indented
-from kafka_conformance.testees.published import newest
 from kafka_corpus.case import Case
 
 JSON: Final = "history.json"

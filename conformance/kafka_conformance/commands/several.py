@@ -17,11 +17,11 @@ from kafka_conformance import deviations, report, results
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafka_conformance.connect import MIB, CannotRun, connect
 from kafka_conformance.hostile import printable
-from kafka_conformance.progress import progress_of
+from kafka_conformance.progress import Progress, progress_of
 from kafka_conformance.report import Report
 from kafka_conformance.reporting import terminal
 from kafka_conformance.reporting.names import folder_name
-from kafka_conformance.runner import Interrupted, Outcome, Progress, Run, Together
+from kafka_conformance.runner import Interrupted, Outcome, Run, Together
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash
 

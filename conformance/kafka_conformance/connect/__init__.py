@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from kafka_conformance.connect.connection import (
+from kafka_conformance.connection import (
     DEFAULT_MEMORY,
     MIB,
     MIN_SECONDS,

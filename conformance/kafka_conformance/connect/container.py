@@ -10,7 +10,7 @@ import subprocess
 from typing import Final
 from uuid import uuid4
 
-from kafka_conformance.connect.connection import MIB, VIRTUAL_MACHINE_MEMORY, CannotRun, Connection
+from kafka_conformance.connection import MIB, VIRTUAL_MACHINE_MEMORY, CannotRun, Connection
 
 ENGINE: Final = "docker"
 ENGINE_SECONDS: Final = 20

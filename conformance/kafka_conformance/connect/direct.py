@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kafka_conformance.connect.connection import Connection
+from kafka_conformance.connection import Connection
 
 
 def import_path() -> tuple[str, str]:

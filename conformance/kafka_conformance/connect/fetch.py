@@ -7,9 +7,9 @@ import shutil
 import sys
 from typing import Final
 
-from kafka_conformance.connect.connection import CannotRun, Connection
 from kafka_conformance.connect.direct import import_path
 from kafka_conformance.connect.process import memory_of, split
+from kafka_conformance.connection import CannotRun, Connection
 from kafka_conformance.fetching.clients import CLIENT_PYTHONPATH
 
 # Clients wait a moment before they fetch again, and longer each time, before they give up and say so.

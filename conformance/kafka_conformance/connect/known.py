@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from kafka_conformance.connect.connection import BadConnect, CannotRun, Connection
 from kafka_conformance.connect.direct import direct
 from kafka_conformance.connect.process import memory_of
+from kafka_conformance.connection import BadConnect, CannotRun, Connection
 from kafka_conformance.testees import built
 from kafka_conformance.testees.recipe import SOURCES_VARIABLE, Recipe, RecipeError, folder_of_sources, recipes
 

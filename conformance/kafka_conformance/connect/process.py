@@ -7,7 +7,7 @@ import shutil
 from pathlib import PurePath
 from typing import Final
 
-from kafka_conformance.connect.connection import (
+from kafka_conformance.connection import (
     DEFAULT_MEMORY,
     NODE_MEMORY,
     VIRTUAL_MACHINE_MEMORY,

@@ -19,7 +19,7 @@ from fcntl import fcntl
 from itertools import count
 from typing import IO, Final
 
-from kafka_conformance.connect.connection import Connection
+from kafka_conformance.connection import Connection
 from kafka_conformance.hostile import tail
 from kafka_conformance.observation import Crashed, Exceeded, Hung, how_it_ended
 from kafka_conformance.process.patience import Limit

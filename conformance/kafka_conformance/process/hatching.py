@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Final
 
-from kafka_conformance.connect.connection import Connection
+from kafka_conformance.connection import Connection
 from kafka_conformance.process import brood, forking
 from kafka_conformance.process.brood import HATCH, LONGEST
 from kafka_conformance.process.limited import environment, limited

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from kafka_conformance.connect.connection import Connection
+from kafka_conformance.connection import Connection
 
 # Processor seconds until the kernel ends a testee that nobody else does: one that
 # is left over when the runner and the process that made it (`brood.py`) are both

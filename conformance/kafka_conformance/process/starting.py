@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import IO, Final, Protocol
 
 from kafka_conformance import protocol
-from kafka_conformance.connect.connection import Connection
+from kafka_conformance.connection import Connection
 from kafka_conformance.process.hatching import Hatched, Nest, program_in
 from kafka_conformance.process.limited import environment, limited
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_conformance.broker.play.recorder import Asked, Line, Recorder, Recording, answers_of, disks_of
-from kafka_conformance.runner import Progress
+from kafka_conformance.progress import Progress
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import brokers
 from kafka_corpus.played import difference, scenario_of

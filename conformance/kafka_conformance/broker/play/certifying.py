@@ -18,8 +18,8 @@ from kafka_conformance.broker.wire import Silent, Unreachable, UnsupportedVersio
 from kafka_conformance.broker.wire.connection import TIME_LIMIT
 from kafka_conformance.judge import judge
 from kafka_conformance.observation import Crashed, Garbled, Hung, Observation, Played, Skipped, summary
+from kafka_conformance.progress import Progress
 from kafka_conformance.results import Header, Line, Results
-from kafka_conformance.runner import Progress
 from kafka_corpus.case import Case, Op
 from kafka_corpus.evidence import brokers
 from kafka_corpus.scenario import Scenario

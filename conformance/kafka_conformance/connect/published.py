@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance.connect.connection import CannotRun
 from kafka_conformance.connect.known import JAVA, Known
+from kafka_conformance.connection import CannotRun
 from kafka_conformance.hostile import printable
 from kafka_conformance.testees.recipe import Recipe, find_program, numbers
 
