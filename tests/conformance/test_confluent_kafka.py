@@ -8,6 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from kafka_conformance.connect import connect
+from kafka_conformance.fake_broker.tape import Tape
 from kafka_conformance.judge import judge
 from kafka_conformance.judging.consuming import compared
 from kafka_conformance.observation import Consumed, Observation, observe
@@ -17,6 +18,7 @@ from kafka_conformance.testees import confluent_kafka_ as adapter
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Header, Record, decode, encode
+from kafka_records.layout import CRC_OFFSET_V2
 
 TIMESTAMP = 1_700_000_000_123
 RECORDS = (
@@ -114,6 +116,30 @@ def test_an_error_does_not_reach_the_next_case() -> None:
     assert refused.error is not None
     assert refused.error.kind == "unsupported_magic"
     assert judge(case(data), consume(data)).outcome == "agree"
+
+
+def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks for the same offset again, at which a broker has no empty batch any more; so the case is asked again."""
+    monkeypatch.setattr(adapter, "CHECKS_CRCS", True)
+    data = bytearray(encode(Batch(magic=2, base_offset=0, last_offset=-1, records=())))
+    data[CRC_OFFSET_V2] ^= 1
+    served: list[Tape] = []
+
+    def read(tape: Tape, offset: int, magic: int) -> bytes:
+        if tape not in served:
+            served.append(tape)
+            if len(served) == 1:
+                read_by_tape(tape, offset, magic)  # nobody hears of it
+        return read_by_tape(tape, offset, magic)
+
+    read_by_tape = Tape.read
+    monkeypatch.setattr(Tape, "read", read)
+    observed = observe(adapter.Reader().read(bytes(data)))
+
+    assert len(served) == 2
+    assert isinstance(observed, Consumed)
+    assert observed.error is not None
+    assert observed.error.kind == "corrupt"
 
 
 def test_it_reads_more_cases_than_there_are_partitions(monkeypatch: pytest.MonkeyPatch) -> None:

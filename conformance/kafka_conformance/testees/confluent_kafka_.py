@@ -71,7 +71,15 @@ class Reader:
         self._used = 0
 
     def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> Answer:
-        """What the consumer makes of *data*, told what was *aborted*; it reads committed records by default."""
+        """What the consumer makes of *data*, told what was *aborted*; it reads committed records by default.
+
+        Nothing at all is asked for once more: now and then it throws a response away, and asks for the same offset,
+        at which there may be no batch any more, as in a broker.
+        """
+        answer = self._read(data, aborted)
+        return self._read(data, aborted) if _is_nothing(answer) else answer
+
+    def _read(self, data: bytes, aborted: Sequence[Aborted]) -> Answer:
         partition = self._next_partition()
         tape = self._broker.serve(TOPIC, data, partition, aborted)
         self._consumer.assign([TopicPartition(TOPIC, partition, 0)])
@@ -122,6 +130,11 @@ class Reader:
             except Exception as leak:
                 # SystemError, for headers that it cannot make text of.
                 return Refusal("malformed", f"{type(leak).__name__}: {leak}")
+
+
+def _is_nothing(answer: Answer) -> bool:
+    """No record, no error, and no step forward."""
+    return not answer.records and answer.error is UNSET and answer.next_offset == 0
 
 
 def _position(tape: Tape) -> Any:
