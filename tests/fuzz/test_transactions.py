@@ -7,13 +7,14 @@ from random import Random
 
 from kafka_conformance.broker.wire import TopicPartition
 from kafka_conformance.broker.wire.transactions import Producer
-from kafka_corpus.build import TIMESTAMP, raw_batch, raw_record, signed
+from kafka_corpus.build import TIMESTAMP, put, raw_batch, raw_record, signed
 from kafka_fuzz.broker.ending import marked, timed
 from kafka_fuzz.broker.lanes import Lane
 from kafka_fuzz.broker.transactions import Sender, Taken, first_transactional, settings_of
 from kafka_fuzz.mutate import Cell, Mutant
 from kafka_records import LogState, TopicConfig, end_transaction
 from kafka_records.checksum import checksum_v2
+from kafka_records.constants import LOG_OVERHEAD
 from kafka_records.layout import BATCH_V2
 
 RELEASE = "4.4.0"
@@ -24,6 +25,12 @@ BATCH = raw_batch(raw_record(value=b"value"), record_count=1, base_sequence=0, a
 def sent(producer_id: int, epoch: int) -> bytes:
     """A transactional batch of somebody."""
     return signed(BATCH, producer_id, epoch)
+
+
+def shorter(data: bytes, *, by: int) -> bytes:
+    """A batch that ends before its time."""
+    size = len(data) - by
+    return put(data, "batch_length", size - LOG_OVERHEAD)[:size]
 
 
 def lane_of(sender: Sender, **settings: str) -> Lane:
@@ -40,6 +47,8 @@ def test_what_the_coordinator_knows() -> None:
         (sent(41, 3), "unknown"),
         (sent(41, 3) + sent(40, 3), "unknown"),
         (signed(raw_batch(raw_record(), record_count=1), 41, 3) + sent(40, 3), "known"),
+        (shorter(sent(41, 3), by=13), "unknown"),
+        (shorter(sent(41, 3), by=21), "known"),
         (b"no entry", "known"),
     ):
         assert sender.producing(payload).producer == known

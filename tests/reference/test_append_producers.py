@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.reference.append_cases import NOW, RECORD, records
 
-from kafka_corpus.build import TIMESTAMP, raw_batch
+from kafka_corpus.build import TIMESTAMP, raw_batch, raw_message
 from kafka_records import AppendResult, BatchMetadata, LogState, Producing, TopicConfig, append
 from kafka_records.broker.state import Verification
 from kafka_records.compression import compress
@@ -104,6 +104,18 @@ def test_the_coordinator_vouches_for_the_partition(producing: Producing, version
     assert produce(log, batch(0, attributes=TRANSACTIONAL), "2.8.2").error_code == 0
 
 
+def test_old_requests_name_no_transactional_id() -> None:
+    """Before version 3 there is no field for one, so nobody vouches for anything (TXN-02)."""
+    log = LogState(producing=Producing(transactional_id=True, producer="unknown"))
+    transactional = batch(0, attributes=TRANSACTIONAL)
+    behind_another = raw_message(magic=1) + transactional
+    codes = {
+        version: [produce(log, payload, "3.9.2", version).error_code for payload in (transactional, behind_another)]
+        for version in (2, 3)
+    }
+    assert codes == {2: [53, 87], 3: [49, 87]}
+
+
 def test_an_open_transaction() -> None:
     """It needs no new verification and takes nothing that is not part of it (TXN-06, TXN-08)."""
     log = after(batch(0, attributes=TRANSACTIONAL), log=IN_TRANSACTION)
@@ -158,8 +170,8 @@ def test_old_formats_take_no_transactions() -> None:
 def test_two_producers_in_one_request() -> None:
     """Transactional data of one producer only, where old requests may hold more batches (TXN-04)."""
     two = batch(0, attributes=TRANSACTIONAL) + batch(0, attributes=TRANSACTIONAL, producer_id=2)
-    result = produce(IN_TRANSACTION, two, "3.9.2", 2)
-    assert (result.error_code, result.whole_request) == (49, True)
+    results = [produce(IN_TRANSACTION, payload, "3.9.2", 2) for payload in (two, batch(0, producer_id=3) + two)]
+    assert [(result.error_code, result.whole_request) for result in results] == [(53, True), (49, True)]
 
 
 def test_producers_are_apart() -> None:

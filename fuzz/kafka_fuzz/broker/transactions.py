@@ -34,6 +34,8 @@ ANOTHERS: Final = 0.05
 EPOCHS: Final = (0, 0, 0, 0, 0, 0, 0, 0, 1, -1)
 # The most that a broker allows: what it aborts by itself nobody predicts.
 TIMEOUT_MS: Final = 900_000
+_EPOCH: Final = BATCH_V2.field("producer_epoch")
+WHO_ENDS: Final = _EPOCH.offset + _EPOCH.width
 
 
 class Taken(NamedTuple):
@@ -109,9 +111,10 @@ class Sender:
 def first_transactional(data: bytes) -> Producer | None:
     """Who sent the first transactional batch of *data*; None if there is none, or it is nobody's."""
     for start, end in framed(data):
-        if end - start < BATCH_V2.size or data[start + MAGIC_OFFSET] < MAGIC_VALUE_V2:
+        if end - start < WHO_ENDS or data[start + MAGIC_OFFSET] < MAGIC_VALUE_V2:
             continue
-        header = BATCH_V2.values(data, start)
+        # One that is shorter than its header says who sent it all the same.
+        header = BATCH_V2.values(data[start:end].ljust(BATCH_V2.size, b"\0"))
         if header["attributes"] & TRANSACTIONAL_FLAG_MASK and header["producer_id"] >= 0:
             return Producer(header["producer_id"], header["producer_epoch"])
     return None

@@ -60,7 +60,7 @@ def append(
     payload = bytes(payload)
     try:
         _check_request(log, payload, does, api_version)
-        transactional = _to_verify(log, payload, does)
+        transactional = _to_verify(log, payload, does, api_version)
     except Thrown as thrown:
         return _refused(log, thrown, does, whole=not _is_partitions(thrown))
     try:
@@ -115,7 +115,7 @@ def _check_request(log: LogState, payload: bytes, does: Behaviour, api_version: 
     if not does.inspects_first:
         return
     first = next(entries(payload, does), None)
-    if first is not None and first.is_transactional and not log.producing.transactional_id:
+    if first is not None and first.is_transactional and not _has_transactional_id(log, api_version):
         raise Thrown("TransactionalIdAuthorizationException", "TXN-02")
     if api_version >= FIRST_FOR_V2:
         _validate_records(payload, does, api_version)
@@ -140,14 +140,19 @@ def _validate_records(payload: bytes, does: Behaviour, api_version: int) -> None
         raise _OfPartition(thrown.name, thrown.rule) from None
 
 
-def _to_verify(log: LogState, payload: bytes, does: Behaviour) -> Entry | None:
+def _has_transactional_id(log: LogState, api_version: int) -> bool:
+    """TXN-02: whether the request names one; before version 3 it has no field for it."""
+    return log.producing.transactional_id and api_version >= FIRST_FOR_V2
+
+
+def _to_verify(log: LogState, payload: bytes, does: Behaviour, api_version: int) -> Entry | None:
     """The first batch that a transaction has to vouch for (TXN-04, TXN-05); none without a transactional id."""
     if not does.verifies:
         return None
     batches = [batch for batch in entries(payload, does) if batch.has_producer_id and batch.is_transactional]
     if len({(batch.producer_id, batch.number("producer_epoch")) for batch in batches}) > 1:
         raise Thrown("InvalidPidMappingException", "TXN-04")
-    return batches[0] if batches and log.producing.transactional_id else None
+    return batches[0] if batches and _has_transactional_id(log, api_version) else None
 
 
 def _append(log: LogState, payload: bytes, config: TopicConfig, does: Behaviour, now_ms: int) -> AppendResult:
