@@ -142,11 +142,17 @@ def is_quiet(directory: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("before", "cpu_seconds", "fails"),
-    [(0, 0.0, True), (0, 9.0, True), (100, 0.1, False), (100, 9.0, True)],
+    ("before", "cpu_seconds", "over", "fails"),
+    [
+        *((0, 0.0, over, True) for over in (False, True)),
+        *((0, 9.0, over, True) for over in (False, True)),
+        (100, 0.1, False, False),
+        (100, 9.0, False, True),
+        (100, 9.0, True, False),
+    ],
 )
-def test_a_round_that_executed_nothing(before: int, cpu_seconds: float, fails: bool) -> None:
+def test_a_round_that_executed_nothing(before: int, cpu_seconds: float, over: bool, fails: bool) -> None:
     """It is a failure, unless the campaign was over before it had begun and the target ran in earlier rounds."""
     standing = Standing(executions=before)
-    standing.take(RoundReport("x", 1, 1, cpu_seconds=cpu_seconds))
+    standing.take(RoundReport("x", 1, 1, cpu_seconds=cpu_seconds), over=over)
     assert bool(standing.failures) is fails

@@ -52,15 +52,17 @@ class Standing:
     failures: list[str] = field(default_factory=list)
     in_a_row: int = 0
 
-    def take(self, report: RoundReport) -> None:
-        """Count a round."""
+    def take(self, report: RoundReport, *, over: bool = False) -> None:
+        """Count a round; *over* says that the campaign's time is."""
         self.rounds += 1
         self.executions += report.executions
         self.cpu_seconds += report.cpu_seconds
         self.skipped += report.skipped
         self.restarts += report.restarts
-        # The last round may be over before it has begun; that says nothing of a target that ran before.
-        idle = not report.executions and not report.interrupted and not (self.executions and report.cpu_seconds < LEAST)
+        # The last round may be over before it has begun, as where a broker starts; that says nothing of a target that
+        # ran before.
+        cut = self.executions and (over or report.cpu_seconds < LEAST)
+        idle = not report.executions and not report.interrupted and not cut
         failure = report.failure or ("it executed nothing" if idle else "")
         self.in_a_row = self.in_a_row + 1 if failure else 0
         if failure:
@@ -207,7 +209,7 @@ class Campaign:
         report = log_round(self.plan.directory, child.end())
         self.running.remove(child)
         standing = self.standings[child.asked.target]
-        standing.take(report)
+        standing.take(report, over=self.left <= 0)
         standing.last = Progress(**{name: getattr(report, name) for name in Progress.__struct_fields__})
 
     def _wind_up(self) -> None:
