@@ -12,8 +12,8 @@ import pytest
 Size = dict[str, int]
 WIDE: Size = {"width": 1280, "height": 900}
 PHONE: Size = {"width": 390, "height": 800}
-every_size = pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 every_scheme = pytest.mark.parametrize("scheme", ["light", "dark"])
+every_size = pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 
 
 @contextmanager
@@ -46,6 +46,13 @@ def check_scheme(page: Any, scheme: str) -> None:
     """Dark is dark."""
     red = int(page.evaluate("getComputedStyle(document.body).backgroundColor").split("(")[1].split(",")[0])
     assert (red < 64) == (scheme == "dark")
+
+
+def check_view(page: Any, size: Size, scheme: str) -> None:
+    """It fits, it is as light or dark as was asked, and all text can be read."""
+    check_width(page, size)
+    check_scheme(page, scheme)
+    check_contrast(page)
 
 
 def check_scrolling(page: Any) -> None:

@@ -10,17 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browsing import (
-    Size,
-    check_contrast,
-    check_scheme,
-    check_scrolling,
-    check_width,
-    every_scheme,
-    every_size,
-    unfold,
-    visited,
-)
+from tests.browsing import Size, check_scrolling, check_view, every_scheme, every_size, unfold, visited
 
 from kafka_conformance.dossiers.reach import Told
 from kafka_fuzz.campaign.rounds import RoundReport
@@ -111,6 +101,4 @@ def test_it_fits(size: Size, scheme: str, chromium: Any, address: str) -> None:
     """Nothing is wider than the window with every find open, dark is dark, and all text can be read."""
     with visited(chromium, address, size=size, scheme=scheme) as shown:
         unfold(shown)
-        check_width(shown, size)
-        check_scheme(shown, scheme)
-        check_contrast(shown)
+        check_view(shown, size, scheme)

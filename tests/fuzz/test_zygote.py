@@ -72,7 +72,7 @@ def ask(mutant):
 
 folder, always = Path(sys.argv[1]), sys.argv[2] == "always"
 there = folder / "there"
-asked = Round(target="kafka-python", directory=folder, seed=1, number=0, cpu_seconds=3.0)
+asked = Round(target="kafka-python", directory=folder, seed=1, number=0, cpu_seconds=8.0)
 made = zygote.prepared(asked, lambda _: None)
 made.target = replace(made.target, ask=ask)
 made.run()

@@ -189,8 +189,8 @@ class Zygote:
         """
         first = self._outcome(last[0], status)
         if first.kind == "hang":
-            is_one = first.key in self.finds.known or self.outcome_of(last[0]).kind == "hang"
-            return (last[0], first) if is_one else None
+            alone = first if first.key in self.finds.known else self.outcome_of(last[0])
+            return (last[0], alone) if alone.is_find else None
         for mutant in last:
             again = self.forked(lambda mutant=mutant: self._alone(mutant))  # type: ignore[misc]  # as above
             if not os.WIFEXITED(again) or os.WEXITSTATUS(again) not in (0, OUR_FAULT):

@@ -10,17 +10,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tests.browsing import (
-    Size,
-    check_contrast,
-    check_scheme,
-    check_scrolling,
-    check_width,
-    every_scheme,
-    every_size,
-    unfold,
-    visited,
-)
+from tests.browsing import Size, check_scrolling, check_view, every_scheme, every_size, unfold, visited
 from tests.corpus.audit_damage import a_flipped_bit, a_size_of_zero, a_time_in_the_future
 from tests.corpus.recorded import NOW, audited, fresh
 
@@ -56,9 +46,7 @@ def test_it_fits_and_can_be_read(size: Size, scheme: str, chromium: Any, address
     """Nothing is wider than the window with everything open, dark is dark, and names are text."""
     with visited(chromium, address, size=size, scheme=scheme) as shown:
         unfold(shown)
-        check_width(shown, size)
-        check_scheme(shown, scheme)
-        check_contrast(shown)
+        check_view(shown, size, scheme)
         assert shown.locator("img, script").count() == 0
         assert "<img src=x onerror=alert(1)>&amp; \\u202e" in shown.locator("h2").nth(1).inner_text()
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from tests.browsing import (
     Size,
     check_contrast,
-    check_scheme,
     check_scrolling,
+    check_view,
     check_width,
     every_scheme,
     every_size,
@@ -118,13 +118,10 @@ def test_it_fits(size: Size, scheme: str, chromium: Any, address: str) -> None:
     """Nothing is wider than the window, on the overview or on a case, dark is dark, and all text can be read."""
     with visited(chromium, address, size=size, scheme=scheme) as page:
         page.wait_for_selector("html[data-ready=yes]")
-        check_scheme(page, scheme)
-        check_width(page, size)
-        check_contrast(page)
+        check_view(page, size, scheme)
         page.locator("#list a.id").first.click()
         page.wait_for_selector("#case h1")
-        check_width(page, size)
-        check_contrast(page)
+        check_view(page, size, scheme)
 
 
 def test_the_policy_holds(chromium: Any, address: str) -> None:
