@@ -28,12 +28,12 @@ class Out(NamedTuple):
     offset: int
     timestamp: int
     key: int
-    key_bits: int
     value: int
-    value_bits: int
     header_end: int
     header_key: int
     header_value: int
+    key_bits: int
+    value_bits: int
     header_bits: int
     batch_position: int
     batch_row: int
@@ -88,6 +88,7 @@ class Place(NamedTuple):
 def places_of(room: Counts) -> dict[str, Place]:
     """The places of all columns for so many rows, headers and batches; bitmaps follow one another."""
     rows, headers, batches = room
+    # In the order of `Out`.
     sizes = {
         "position": 8 * rows,
         "offset": 8 * rows,
@@ -120,11 +121,12 @@ class Columns:
         address = int(memory.ctypes.data)
         skipped = -address % ALIGNMENT
         self.memory = memory[skipped:]
-        self.memory[places["key_bits"].start : places["header_bits"].end] = 0xFF
+        # The byte in front of each bitmap is one of them: zero once anything is null.
+        self.memory[places["key_bits"].start - 1 : places["header_bits"].end] = 0xFF
         first = places["header_end"].start
         self.memory[first : first + 4] = 0
-        addresses = {name: address + skipped + place.start for name, place in places.items()}
-        self.out = Out(rows=room.rows, headers=room.headers, batches=room.batches, **addresses)
+        start = address + skipped
+        self.out = Out(*[start + place.start for place in places.values()], *room)
 
     @cached_property
     def whole(self) -> pa.Buffer:
@@ -142,11 +144,15 @@ class Columns:
         return self.whole.slice(start, end - start)
 
     def bitmap(self, name: str, count: int) -> pa.Buffer | None:
-        """The first *count* bits, unless all are ones, as they are behind *count* anyway."""
+        """The first *count* bits, unless nothing is null."""
         start = self.places[name].start
-        size = (count + 7) // 8
-        used = self.memory[start : start + size]
-        return None if (used == 0xFF).all() else self.whole.slice(start, size)
+        return None if self.memory[start - 1] else self.whole.slice(start, (count + 7) // 8)
+
+    def clear(self, name: str, row: int) -> None:
+        """A zero in a bitmap, as kernels write it (`store_null`)."""
+        start = self.places[name].start
+        self.memory[start - 1] = 0
+        self.memory[start + row // 8] &= ~(1 << row % 8) & 0xFF
 
     def numbers(self, name: str) -> Numbers:
         """A column of int64."""

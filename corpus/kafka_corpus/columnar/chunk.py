@@ -29,6 +29,7 @@ RECORDS: Final = pa.schema(
         pa.field("headers", HEADERS, nullable=False),
     ]
 )
+NO_PAIRS: Final = pa.array([], HEADER)
 BATCHES: Final = headers.SCHEMA
 ERRORS: Final = pa.schema(
     [
@@ -118,10 +119,15 @@ class Chunk:
     def headers(self) -> pa.Array:
         """The headers of all records."""
         columns, count = self.columns, self.counts.headers
+        pairs = self.pairs(count) if count else NO_PAIRS
+        return pa.Array.from_buffers(HEADERS, self.counts.rows, [None, columns.buffer("header_end")], children=[pairs])
+
+    def pairs(self, count: int) -> pa.Array:
+        """Keys and values of headers."""
+        columns = self.columns
         key = pa.Array.from_buffers(BINARY, count, [None, columns.buffer("header_key"), *self.memory])
         value = self.views("header_value", "header_bits", count)
-        pairs = pa.Array.from_buffers(HEADER, count, [None], children=[key, value])
-        return pa.Array.from_buffers(HEADERS, self.counts.rows, [None, columns.buffer("header_end")], children=[pairs])
+        return pa.Array.from_buffers(HEADER, count, [None], children=[key, value])
 
 
 def plain(buffer: pa.Buffer, rows: int) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Generator, Iterator
 from typing import Final
 
@@ -37,6 +38,7 @@ PACKED_ROWS, PACKED_BYTES = 256, 1024 * 1024
 # Less than this is copied, so that there is slack behind it.
 SMALL: Final = 64 * 1024
 LEAST: Final = 64
+PAGE: Final = mmap.PAGESIZE
 NO_ROWS: Final = np.zeros((0, READY_FIELDS), np.int64)
 
 
@@ -51,7 +53,8 @@ class Region:
         start = memory.address
         self.memory = memory
         self.view = bytes_of(memory)
-        self.source = Source(start, start + size, start + memory.size, position, limits.max_output_bytes)
+        readable = start + memory.size + slack_behind(memory)
+        self.source = Source(start, start + size, readable, position, limits.max_output_bytes)
         self.limits = limits
         self.pool = pool
         self.final = final
@@ -186,7 +189,7 @@ class Region:
     def put_bytes(self, columns: Columns, name: str, bits: str, row: int, data: bytes | None) -> None:
         """A view in *row*; its bytes are copied to inflated memory."""
         if data is None:
-            columns.array(bits)[row // 8] &= ~(1 << row % 8) & 0xFF
+            columns.clear(bits, row)
             view = bytes(VIEW)
         else:
             at, _, number, base = self.inflater.blocks.put(data)
@@ -200,6 +203,11 @@ def lacking_room(columns: Columns, counts: Counts, batch: Batch) -> int | None:
         return NO_ROOM
     headers = sum(len(record.headers) for record in batch.records)
     return NO_HEADERS if counts.headers + headers > columns.room.headers else None
+
+
+def slack_behind(memory: pa.Buffer) -> int:
+    """How many bytes can be looked at behind *memory*, whatever is in them: the rest of the page that it ends in."""
+    return -(memory.address + memory.size) % PAGE
 
 
 def padded(data: memoryview) -> pa.Buffer:
@@ -222,7 +230,7 @@ def read(
     memory = pa.py_buffer(data)
     view = bytes_of(memory)
     done = 0
-    if memory.size > SMALL:
+    if memory.size > SMALL or slack_behind(memory) >= SLACK:
         region = Region(memory, memory.size, position, limits, pool, final=final)
         yield from region.chunks()
         done = region.at - memory.address

@@ -103,9 +103,10 @@ def store_view(to: int, at: int, size: int, buffer: int, base: int) -> None:
 
 @inlined
 def store_null(to: int, bits: int, row: int) -> None:
-    """No value in *row*: an empty view, and a zero in the bitmap."""
+    """No value in *row*: an empty view, a zero in the bitmap, and one in front of it, which says that there are any."""
     store_64(to, 0)
     store_64(to + 8, 0)
+    store_8(bits - 1, 0)
     at = bits + (row >> 3)
     store_8(at, load_u8(at) & ~(1 << (row & 7)))
 
