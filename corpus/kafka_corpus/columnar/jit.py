@@ -28,7 +28,7 @@ def cache_folder() -> Path:
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(chosen)
     sources = [source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py"))]
-    digest = sha256(b"".join(source for source in sources if b"columnar.jit import" in source)).hexdigest()[:12]
+    digest = sha256(b"".join(sources)).hexdigest()[:12]
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "kafkaproof" / "kernels" / digest
 
