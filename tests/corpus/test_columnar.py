@@ -235,25 +235,34 @@ def test_checksums(size: int) -> None:
 
 
 def test_checksums_of_four() -> None:
-    """Four CRCs at once are those of the package, whatever the sizes."""
+    """Four CRCs are right together, whatever the sizes, and one wrong bit in any of the four is found."""
     import numpy as np
 
     draw = random.Random(4)
-    whole = draw.randbytes(20_000)
-    start = int(np.frombuffer(whole, np.uint8).ctypes.data)
+    whole = np.frombuffer(draw.randbytes(40_000), np.uint8).copy()
+    start = int(whole.ctypes.data)
     for _ in range(300):
-        places = [(draw.randrange(64, 9000), draw.choice((draw.randrange(4, 200), 9000))) for _ in range(4)]
-        found = four_crcs(*(number for place, size in places for number in (start + place, size)))
+        sizes = [draw.choice((draw.randrange(4, 200), 9000)) for _ in range(4)]
+        places = [100 + 4 * number + sum(sizes[:number]) for number in range(4)]
+        for place, size in zip(places, sizes, strict=True):
+            crc = zlib_crc32(whole[place : place + size].tobytes())
+            whole[place - 4 : place] = np.frombuffer(crc.to_bytes(4, "big"), np.uint8)
+        asked = [number for place, size in zip(places, sizes, strict=True) for number in (start + place, size)]
 
-        assert found == tuple(zlib_crc32(whole[place : place + size]) for place, size in places)
+        assert four_right(*asked)
+        for place in places:
+            bit = 1 << draw.randrange(8)
+            whole[place - 1] ^= bit
+            assert not four_right(*asked)
+            whole[place - 1] ^= bit
 
 
 @kernel
-def four_crcs(
+def four_right(
     one: int, one_size: int, two: int, two_size: int, three: int, three_size: int, four: int, four_size: int
-) -> tuple[int, int, int, int]:
+) -> bool:
     """What kernels call."""
-    return checksum.crc32_of_four(one, one_size, two, two_size, three, three_size, four, four_size)
+    return checksum.four_right_crc32(one, one_size, two, two_size, three, three_size, four, four_size)
 
 
 @pytest.mark.parametrize("magic", [0, 1])

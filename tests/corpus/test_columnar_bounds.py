@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 pytestmark = pytest.mark.columnar
 
 # Reads logs that begin where a page begins, and logs that end where one ends, whole and cut; says how many it read.
-# Small ones are copied before they are read; larger ones are read where they lie, all but their end.
+# They are read where they lie, but where one ends close to the end of a page: that end is copied, or a small one whole.
 PROGRAM = """
 import ctypes, mmap
 import pyarrow as pa

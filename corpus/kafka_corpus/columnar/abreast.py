@@ -1,4 +1,4 @@
-"""Four CRCs at once, in LLVM's intermediate code, for messages that are short.
+"""Four CRCs looked at together, in LLVM's intermediate code, for messages that are short.
 
 Of the CRC of 128 bytes (`folding.py`) three quarters are what comes at the end:
 the lanes of a vector into one, and that into 32 bits.  Here each lane does that
@@ -17,11 +17,12 @@ from numba.extending import intrinsic
 from kafka_corpus.columnar.folding import I32, I64, Folder
 
 FOUR: Final = 4
-Crcs = tuple[int, int, int, int]
+CRCS: Final = ir.VectorType(I32, FOUR)
+FIELD: Final = 4  # bytes of a CRC, big-endian, in front of what it is of
 
 
 class Abreast(Folder):
-    """Emits the body of a function of four addresses, and four sizes, in turn."""
+    """Emits the body of a function of four addresses and sizes in turn: whether the CRCs in front are right."""
 
     def emit(self) -> None:
         """The whole function."""
@@ -30,7 +31,18 @@ class Abreast(Folder):
         first, second, third, last = self.turned(vectors)
         state = builder.xor(builder.xor(self.fold(first, 48), self.fold(second, 32)), self.fold(third, 16))
         crcs = self.reduce(builder.xor(state, last))
-        builder.ret(builder.xor(crcs, ir.Constant(crcs.type, [0xFFFFFFFF] * FOUR)))
+        wrong = builder.xor(builder.xor(crcs, self.stored(args[::2])), ir.Constant(crcs.type, [0xFFFFFFFF] * FOUR))
+        whole = ir.IntType(32 * FOUR)
+        builder.ret(builder.icmp_unsigned("==", builder.bitcast(wrong, whole), ir.Constant(whole, 0)))
+
+    def stored(self, addresses: list[ir.Value]) -> ir.Value:
+        """The CRCs in front of these addresses."""
+        builder = self.builder
+        crcs = ir.Constant(CRCS, ir.Undefined)
+        for number, address in enumerate(addresses):
+            place = builder.inttoptr(builder.sub(address, ir.Constant(I64, FIELD)), I32.as_pointer())
+            crcs = builder.insert_element(crcs, builder.load(place, align=1), ir.Constant(I32, number))
+        return builder.call(self.declared("llvm.bswap.v4i32", ir.FunctionType(CRCS, [CRCS])), [crcs])
 
     def turned(self, vectors: list[ir.Value]) -> list[ir.Value]:
         """The first lanes of all vectors as one vector, the second ones, and so on."""
@@ -46,27 +58,23 @@ class Abreast(Folder):
         return self.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, len(words)), words))
 
 
-def four_crcs(polynomial: int) -> Callable[[int, int, int, int, int, int, int, int], Crcs]:
-    """An intrinsic `(address, size, address, size, …) -> four CRCs`; of the data the same is true as of one."""
+def four_right(polynomial: int) -> Callable[[int, int, int, int, int, int, int, int], bool]:
+    """An intrinsic `(address, size, address, size, …) -> bool`; of the data the same is true as of one CRC's."""
 
-    def crcs(
+    def right(
         _typing: Any, _1: Any, _size_1: Any, _2: Any, _size_2: Any, _3: Any, _size_3: Any, _4: Any, _size_4: Any
     ) -> Any:
-        def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: list[ir.Value]) -> ir.Value:
-            name = f"kafkaproof.crcs.{polynomial:08x}"
+        def emit(_context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
+            name = f"kafkaproof.four.{polynomial:08x}"
             function = builder.module.globals.get(name)
             if function is None:
-                vector = ir.VectorType(I32, FOUR)
-                function = ir.Function(builder.module, ir.FunctionType(vector, [I64] * 2 * FOUR), name)
+                function = ir.Function(builder.module, ir.FunctionType(ir.IntType(1), [I64] * 2 * FOUR), name)
                 function.linkage = "internal"
                 function.attributes.add("alwaysinline")
                 Abreast(function, polynomial, FOUR).emit()
-            found = builder.call(function, args)
-            each = [builder.extract_element(found, ir.Constant(I32, number)) for number in range(FOUR)]
-            return context.make_tuple(builder, signature.return_type, [builder.zext(crc, I64) for crc in each])
+            return builder.call(function, args)
 
-        four: Any = types.Tuple
-        return four([types.int64] * FOUR)(*[types.int64] * 2 * FOUR), emit
+        return types.boolean(*[types.int64] * 2 * FOUR), emit
 
-    made: Any = intrinsic(crcs)
-    return cast(Callable[[int, int, int, int, int, int, int, int], Crcs], made)
+    made: Any = intrinsic(right)
+    return cast(Callable[[int, int, int, int, int, int, int, int], bool], made)

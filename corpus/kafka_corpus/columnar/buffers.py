@@ -126,7 +126,7 @@ class Columns:
         first = places["header_end"].start
         self.memory[first : first + 4] = 0
         start = address + skipped
-        self.out = Out(*[start + place.start for place in places.values()], *room)
+        self.out = Out._make((*(start + place.start for place in places.values()), *room))
 
     @cached_property
     def whole(self) -> pa.Buffer:

@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
-from kafka_corpus.columnar.abreast import Crcs, four_crcs
+from kafka_corpus.columnar.abreast import FIELD, four_right
 from kafka_corpus.columnar.folding import CRC32, CRC32C, crc_intrinsic, reflected
 from kafka_corpus.columnar.jit import Numbers, cpu_features, inlined_kernel, kernel, part
-from kafka_corpus.columnar.memory import load_u8, raw_u32
+from kafka_corpus.columnar.memory import load_u8, load_u32, raw_u32
 
 _FEATURES: Final = cpu_features()
 NARROW: Final = "pclmul" in _FEATURES
@@ -120,18 +120,18 @@ else:
 
 if WIDE:
     # `(address, size, address, size, …)`, four times; each as far from the start of its memory as `WIDTH`.
-    crc32_of_four = four_crcs(CRC32)
+    four_right_crc32 = four_right(CRC32)
 
 else:
 
     @part
-    def crc32_of_four(
+    def four_right_crc32(
         one: int, one_size: int, two: int, two_size: int, three: int, three_size: int, four: int, four_size: int
-    ) -> Crcs:
-        """CRC-32 of four pieces, each as far from the start of its memory as `WIDTH`."""
+    ) -> bool:
+        """Whether the CRC-32s in front of four pieces are right, each as far from where its memory starts as `WIDTH`."""
         return (
-            crc32(one, one_size, one - WIDTH),
-            crc32(two, two_size, two - WIDTH),
-            crc32(three, three_size, three - WIDTH),
-            crc32(four, four_size, four - WIDTH),
+            crc32(one, one_size, one - WIDTH) == load_u32(one - FIELD)
+            and crc32(two, two_size, two - WIDTH) == load_u32(two - FIELD)
+            and crc32(three, three_size, three - WIDTH) == load_u32(three - FIELD)
+            and crc32(four, four_size, four - WIDTH) == load_u32(four - FIELD)
         )

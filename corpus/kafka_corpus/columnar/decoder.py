@@ -207,7 +207,7 @@ def lacking_room(columns: Columns, counts: Counts, batch: Batch) -> int | None:
 
 def slack_behind(memory: pa.Buffer) -> int:
     """How many bytes can be looked at behind *memory*, whatever is in them: the rest of the page that it ends in."""
-    return -(memory.address + memory.size) % PAGE
+    return -int(memory.address + memory.size) % PAGE
 
 
 def padded(data: memoryview) -> pa.Buffer:

@@ -76,6 +76,27 @@ def _raw_i64_of(_typing: Any, _address: Any, _number: Any) -> tuple[Any, Emit]:
 # Number so many of the int64 from an address on: LLVM sees what loops over these have in common, and uses vectors.
 raw_i64_of: Callable[[int, int], int] = cast(Any, intrinsic(_raw_i64_of))
 
+
+def _number_storer(bits: int) -> Callable[[int, int, int], None]:
+    """An intrinsic that makes the low *bits* of an int64 the number so many of those from an address on."""
+
+    def store(_typing: Any, _address: Any, _number: Any, _value: Any) -> tuple[Any, Emit]:
+        def emit(context: Any, builder: ir.IRBuilder, _signature: Any, args: list[ir.Value]) -> ir.Value:
+            kind = ir.IntType(bits)
+            value = args[2] if bits == 64 else builder.trunc(args[2], kind)
+            numbers = builder.inttoptr(args[0], kind.as_pointer())
+            builder.store(value, builder.gep(numbers, [args[1]]), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), emit
+
+    made: Any = intrinsic(store)
+    return cast(Callable[[int, int, int], None], made)
+
+
+# The same for stores.
+store_32_of, store_64_of = _number_storer(32), _number_storer(64)
+
 store_8 = _storer(8)
 store_16 = _storer(16)
 store_32 = _storer(32)

@@ -6,10 +6,22 @@ As in `records.py`, what is not plainly right is refused, and the reference is a
 from __future__ import annotations
 
 from kafka_corpus.columnar.buffers import Out
-from kafka_corpus.columnar.checksum import WIDTH, crc32, crc32_of_four
+from kafka_corpus.columnar.checksum import WIDTH, crc32, four_right_crc32
 from kafka_corpus.columnar.fields import AHEAD, VIEW, fetch_ahead, store_null, store_view
 from kafka_corpus.columnar.jit import inlined, part
-from kafka_corpus.columnar.memory import load_i16, load_i32, load_i64, load_u8, load_u32, raw_i64, store_32, store_64
+from kafka_corpus.columnar.memory import (
+    load_i16,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u32,
+    raw_i64,
+    raw_i64_of,
+    store_32,
+    store_32_of,
+    store_64,
+    store_64_of,
+)
 from kafka_corpus.columnar.records import FINE, REFUSED
 from kafka_records.attributes import COMPRESSION_CODEC_MASK
 from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0, MAGIC_VALUE_V1, NO_TIMESTAMP, RECORD_OVERHEAD_V0
@@ -25,6 +37,7 @@ from kafka_records.layout import (
 SIZE_AT = 8
 TIMESTAMP_AT = MESSAGE_V1.field("timestamp").offset
 SIZE_V0, SIZE_V1 = MESSAGE_V0.size, MESSAGE_V1.size
+STRETCH = 512  # messages that are read before they are listed as entries, still in the first cache
 MAGIC_AND_CODEC = 0xFF00 | COMPRESSION_CODEC_MASK  # of the two bytes from the magic on
 
 
@@ -54,7 +67,7 @@ def next_four(at: int, limit: int, least: int) -> tuple[int, int, int, int]:
 def are_intact(at: int, one: int, two: int, three: int, end: int) -> bool:
     """Whether the CRCs of four messages are right, which start at *at* and end at the other addresses."""
     skipped = CRC_START_LEGACY
-    crcs = crc32_of_four(
+    return four_right_crc32(
         at + skipped,
         one - at - skipped,
         one + skipped,
@@ -64,8 +77,6 @@ def are_intact(at: int, one: int, two: int, three: int, end: int) -> bool:
         three + skipped,
         end - three - skipped,
     )
-    good = (crcs[0] == load_u32(at + CRC_OFFSET_LEGACY)) & (crcs[1] == load_u32(one + CRC_OFFSET_LEGACY))
-    return good & (crcs[2] == load_u32(two + CRC_OFFSET_LEGACY)) & (crcs[3] == load_u32(three + CRC_OFFSET_LEGACY))
 
 
 @inlined
@@ -116,10 +127,8 @@ def read_message(at: int, end: int, position: int, buffer: int, base: int, out: 
 
 
 @inlined
-def put_plain(
-    at: int, end: int, floor: int, moved: int, out: Out, row: int, header: int, batch: int, magic: int
-) -> bool:
-    """The message from *at* to *end*, no shorter than any, as a row, and as an entry; whether it is plainly right."""
+def put_plain(at: int, end: int, floor: int, moved: int, out: Out, row: int, magic: int) -> bool:
+    """The message from *at* to *end*, no shorter than any, as a row; whether it is plainly right."""
     if load_i16(at + MAGIC_OFFSET) & MAGIC_AND_CODEC != magic << 8:
         return False
     key = at + (SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1) + 4
@@ -133,28 +142,23 @@ def put_plain(
     store_nullable(out.key, out.key_bits, row, key, key_size, floor)
     store_nullable(out.value, out.value_bits, row, value, value_size, floor)
     store_64(out.position + 8 * row, at + moved)
-    store_64(out.batch_position + 8 * batch, at + moved)
-    store_64(out.batch_row + 8 * batch, row)
     store_64(out.offset + 8 * row, load_i64(at))
     store_64(out.timestamp + 8 * row, NO_TIMESTAMP if magic == MAGIC_VALUE_V0 else load_i64(at + TIMESTAMP_AT))
-    store_32(out.header_end + 4 * (row + 1), header)
     return True
 
 
 @part
-def read_one(
-    at: int, limit: int, floor: int, moved: int, out: Out, row: int, header: int, batch: int, magic: int
-) -> int:
+def read_one(at: int, limit: int, floor: int, moved: int, out: Out, row: int, magic: int) -> int:
     """The plain message at *at*: where it ends, or 0 if it is not plainly right."""
     end = next_of(at, limit, (SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1) + 8)
     if end == 0 or not is_intact(at, end, floor):
         return 0
-    return end if put_plain(at, end, floor, moved, out, row, header, batch, magic) else 0
+    return end if put_plain(at, end, floor, moved, out, row, magic) else 0
 
 
 @inlined
 def read_fours(
-    at: int, limit: int, floor: int, moved: int, out: Out, row: int, header: int, batch: int, most: int, magic: int
+    at: int, limit: int, floor: int, moved: int, out: Out, row: int, most: int, magic: int
 ) -> tuple[int, int]:
     """Four plain messages at a time, until *most* are read, or one is not plainly right: where that is, how many."""
     least = (SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1) + 8
@@ -164,17 +168,28 @@ def read_fours(
         if end == 0 or not are_intact(at, one, two, three, end):
             break
         fetch_ahead(at, end, AHEAD)
-        if not put_plain(at, one, floor, moved, out, row + read, header, batch + read, magic):
+        if not put_plain(at, one, floor, moved, out, row + read, magic):
             break
-        if not put_plain(one, two, floor, moved, out, row + read + 1, header, batch + read + 1, magic):
+        if not put_plain(one, two, floor, moved, out, row + read + 1, magic):
             return one, read + 1
-        if not put_plain(two, three, floor, moved, out, row + read + 2, header, batch + read + 2, magic):
+        if not put_plain(two, three, floor, moved, out, row + read + 2, magic):
             return two, read + 2
-        if not put_plain(three, end, floor, moved, out, row + read + 3, header, batch + read + 3, magic):
+        if not put_plain(three, end, floor, moved, out, row + read + 3, magic):
             return three, read + 3
         at = end
         read += 4
     return at, read
+
+
+@part
+def put_entries(out: Out, row: int, batch: int, count: int, header: int) -> None:
+    """An entry for each of *count* rows from *row* on, which have no headers: by vector instructions."""
+    for number in range(count):
+        store_64_of(out.batch_position, batch + number, raw_i64_of(out.position, row + number))
+    for number in range(count):
+        store_64_of(out.batch_row, batch + number, row + number)
+    for number in range(count):
+        store_32_of(out.header_end, row + number + 1, header)
 
 
 @inlined
@@ -188,14 +203,16 @@ def read_run(
     Four at a time where that is possible: so their CRCs take less.
     """
     last = row + min(out.rows - row, out.batches - batch)
-    while row < last:
-        most = last - row if at - floor >= WIDTH else 0
-        at, read = read_fours(at, limit, floor, moved, out, row, header, batch, most, magic)
+    going = True
+    while row < last and going:
+        most = min(last - row, STRETCH)
+        at, read = read_fours(at, limit, floor, moved, out, row, most if at - floor >= WIDTH else 0, magic)
+        if read < most:
+            end = read_one(at, limit, floor, moved, out, row + read, magic)
+            going = end != 0
+            at, read = (end, read + 1) if going else (at, read)
+        put_entries(out, row, batch, read, header)
         row, batch = row + read, batch + read
-        end = read_one(at, limit, floor, moved, out, row, header, batch, magic) if row < last else 0
-        if end == 0:
-            break
-        row, batch, at = row + 1, batch + 1, end
     return at, row, batch
 
 
