@@ -128,7 +128,7 @@ else:
     def four_right_crc32(
         one: int, one_size: int, two: int, two_size: int, three: int, three_size: int, four: int, four_size: int
     ) -> bool:
-        """Whether the CRC-32s in front of four pieces are right, each as far from where its memory starts as `WIDTH`."""
+        """Whether the CRC-32s in front of four pieces are right, each as far from its memory's start as `WIDTH`."""
         return (
             crc32(one, one_size, one - WIDTH) == load_u32(one - FIELD)
             and crc32(two, two_size, two - WIDTH) == load_u32(two - FIELD)
