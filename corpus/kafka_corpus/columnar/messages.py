@@ -128,7 +128,7 @@ def read_message(at: int, end: int, position: int, buffer: int, base: int, out: 
 
 @inlined
 def put_plain(at: int, end: int, floor: int, moved: int, out: Out, row: int, magic: int) -> bool:
-    """The message from *at* to *end*, no shorter than any, as a row; whether it is plainly right."""
+    """The message from *at* to *end*, no shorter than any, as a row, but for `put_entries`; whether it is plainly right."""
     if load_i16(at + MAGIC_OFFSET) & MAGIC_AND_CODEC != magic << 8:
         return False
     key = at + (SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1) + 4
@@ -143,7 +143,8 @@ def put_plain(at: int, end: int, floor: int, moved: int, out: Out, row: int, mag
     store_nullable(out.value, out.value_bits, row, value, value_size, floor)
     store_64(out.position + 8 * row, at + moved)
     store_64(out.offset + 8 * row, load_i64(at))
-    store_64(out.timestamp + 8 * row, NO_TIMESTAMP if magic == MAGIC_VALUE_V0 else load_i64(at + TIMESTAMP_AT))
+    if magic == MAGIC_VALUE_V1:
+        store_64(out.timestamp + 8 * row, load_i64(at + TIMESTAMP_AT))
     return True
 
 
@@ -182,14 +183,20 @@ def read_fours(
 
 
 @part
-def put_entries(out: Out, row: int, batch: int, count: int, header: int) -> None:
-    """An entry for each of *count* rows from *row* on, which have no headers: by vector instructions."""
+def put_entries(out: Out, row: int, batch: int, count: int, header: int, magic: int) -> None:
+    """For *count* rows from *row* on what can be told without their messages: by vector instructions.
+
+    That is an entry for each, that they have no headers, and in v0 that they have no timestamp.
+    """
     for number in range(count):
         store_64_of(out.batch_position, batch + number, raw_i64_of(out.position, row + number))
     for number in range(count):
         store_64_of(out.batch_row, batch + number, row + number)
     for number in range(count):
         store_32_of(out.header_end, row + number + 1, header)
+    if magic == MAGIC_VALUE_V0:
+        for number in range(count):
+            store_64_of(out.timestamp, row + number, NO_TIMESTAMP)
 
 
 @inlined
@@ -211,7 +218,7 @@ def read_run(
             end = read_one(at, limit, floor, moved, out, row + read, magic)
             going = end != 0
             at, read = (end, read + 1) if going else (at, read)
-        put_entries(out, row, batch, read, header)
+        put_entries(out, row, batch, read, header, magic)
         row, batch = row + read, batch + read
     return at, row, batch
 
