@@ -52,6 +52,16 @@ def closed() -> Opener:
 
 
 @pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This environment, packed."""
+    packed = tmp_path_factory.mktemp("packed") / "environment.tar.gz"
+    with kafkaproof("pack", str(packed)) as packing:
+        said = finished(packing)[1]
+    assert packing.returncode == 0, said
+    return packed
+
+
+@pytest.fixture(scope="session")
 def tree() -> Callable[[Path], dict[str, bytes]]:
     """Reads every file below a folder."""
 

@@ -1,11 +1,7 @@
 """Executors of their own with a packed environment: nothing of the driver's checkout reaches them, and they may die."""
 
-import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -14,8 +10,10 @@ import msgspec
 import pytest
 
 pytest.importorskip("numba")
+pytest.importorskip("pyspark")
 
-from tests.spark.commands import LONG, finished, kafkaproof
+from tests.spark.clusters import LOCAL_CLUSTER, an_executor_dies, made, standalone
+from tests.spark.commands import finished, kafkaproof
 
 from kafka_conformance.audit.job import Audit, audit
 from kafka_corpus.build import TIMESTAMP
@@ -24,24 +22,14 @@ from kafka_fuzz.pipeline.campaign import Campaign
 
 pytestmark = pytest.mark.spark
 
-MASTER = "local-cluster[2,1,1024]"
 OURS = ("kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz")
-ASKED = ("generate", "--cases", "16000", "--shard", "1000", "--seed", "8")
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """This environment, packed."""
-    packed = tmp_path_factory.mktemp("packed") / "environment.tar.gz"
-    with kafkaproof("pack", str(packed)) as packing:
-        said = finished(packing)[1]
-    assert packing.returncode == 0, said
-    return packed
 
 
 def test_nothing_leaks_from_the_drivers_checkout(environment: Path) -> None:
     """Executors import all four packages, and look for all modules, in what was unpacked beside them."""
-    with kafkaproof("doctor", "--tasks", "8", "--master", MASTER, "--environment", str(environment), "--json") as asked:
+    with kafkaproof(
+        "doctor", "--tasks", "8", "--master", LOCAL_CLUSTER, "--environment", str(environment), "--json"
+    ) as asked:
         said, errors = finished(asked)
     assert asked.returncode == 0, errors
     places = msgspec.json.decode(said)["places"]
@@ -57,43 +45,25 @@ def test_nothing_leaks_from_the_drivers_checkout(environment: Path) -> None:
         assert not ours & {str(Path(entry).resolve()) for entry in place["path"]}
 
 
-def executors(driver: int) -> list[int]:
-    """The executor processes below *driver*: what its Java has started that is Java, too."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    rows = [
-        (int(pid), int(parent), name) for pid, parent, name in (line.split(None, 2) for line in listed.splitlines())
-    ]
-    below = {driver}
-    while more := {child for child, parent, _ in rows if parent in below} - below:
-        below |= more
-    java = {pid for pid, _, name in rows if pid in below and name.strip() == "java"}
-    return [pid for pid, parent, _ in rows if pid in java and parent in java]
-
-
-def made(out: Path, *options: str, asked: Sequence[str] = ASKED, kill: bool = False, ends: int = 0) -> dict[str, bytes]:
-    """What a run on the cluster gives, perhaps with an executor killed as soon as a shard is done."""
-    with kafkaproof(*asked, "--out", str(out), "--master", MASTER, *options) as running:
-        end, died = time.monotonic() + LONG, False
-        while kill and running.poll() is None and time.monotonic() < end:
-            if list((out / "receipts").rglob("*.json")) and (found := executors(running.pid)):
-                os.kill(found[0], signal.SIGKILL)
-                died = True
-                break
-            time.sleep(0.05)
-        errors = finished(running)[1]
-    assert running.returncode == ends, errors
-    assert died == kill
-    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
-
-
 def test_an_executor_dies(environment: Path, tmp_path: Path) -> None:
     """A cluster that loses an executor in the middle gives the bytes of one that does not."""
     options = ("--environment", str(environment))
 
-    killed = made(tmp_path / "killed", *options, kill=True)
+    killed = made(tmp_path / "killed", *options, kill=an_executor_dies)
 
     assert killed == made(tmp_path / "whole", *options)
     assert "manifest.json" in killed
+
+
+def test_a_machine_is_lost(environment: Path, tmp_path: Path) -> None:
+    """A standalone cluster of two machines that loses one in the middle gives the bytes that this machine gives."""
+    (tmp_path / "cluster").mkdir()
+    with standalone(tmp_path / "cluster", machines=2) as cluster:
+        options = ("--environment", str(environment))
+        lost = made(tmp_path / "lost", *options, master=cluster.address, kill=cluster.a_machine_is_lost)
+
+    assert lost == made(tmp_path / "whole", master="local[2]")
+    assert all((tmp_path / "cluster" / f"machine-{number}").exists() for number in range(2))
 
 
 def test_an_executor_dies_under_a_campaign(
@@ -103,7 +73,7 @@ def test_an_executor_dies_under_a_campaign(
     asked = ["campaign", "--targets", "+".join(fuzzed.targets), "--rounds", "2", "--shards", "2", "--no-triage"]
     asked += ["--executions", "200", "--seed", "9"]
 
-    made(tmp_path / "out", "--environment", str(environment), asked=asked, kill=True, ends=1)
+    made(tmp_path / "out", "--environment", str(environment), asked=asked, kill=an_executor_dies, ends=1)
 
     assert same(tmp_path / "out") == same(fuzzed.out)
 
@@ -121,7 +91,7 @@ def test_an_executor_dies_in_an_audit(
     (log / f"{0:020}.log").write_bytes((batch * 17 + batch[:-1] + b"?") * 17)
     asked = ("audit", str(log), "--now", str(TIMESTAMP), "--split", "1")
 
-    killed = made(tmp_path / "killed", "--environment", str(environment), asked=asked, kill=True, ends=1)
+    killed = made(tmp_path / "killed", "--environment", str(environment), asked=asked, kill=an_executor_dies, ends=1)
 
     whole = Audit(path=str(log), out=tmp_path / "whole", now_ms=TIMESTAMP, split=1 << 20)
     assert audit(opened, whole).severities["error"] > 17

@@ -128,7 +128,7 @@ def read_message(at: int, end: int, position: int, buffer: int, base: int, out: 
 
 @inlined
 def put_plain(at: int, end: int, floor: int, moved: int, out: Out, row: int, magic: int) -> bool:
-    """The message from *at* to *end*, no shorter than any, as a row, less what `put_entries` puts; whether it is right."""
+    """A message from *at* to *end*, no shorter than any, as a row, less what `put_entries` puts; whether it is good."""
     if load_i16(at + MAGIC_OFFSET) & MAGIC_AND_CODEC != magic << 8:
         return False
     key = at + (SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1) + 4
