@@ -1,12 +1,16 @@
 """Log directories: which segments there are, where they can be cut, what may be passed over, and the tables."""
 
+import tarfile
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("numba")
 
+import numpy as np
 import pyarrow.fs as pafs
+from tests.corpus.recorded import ARCHIVE
 
 from kafka_corpus.columnar import scan
 from kafka_corpus.columnar.scan import mapped, scan_stretch
@@ -14,6 +18,7 @@ from kafka_corpus.columnar.wanted import ALL, Bounds, runs_in
 from kafka_corpus.logs import keyed, lies
 from kafka_corpus.segments import tables
 from kafka_corpus.segments.files import Reached
+from kafka_corpus.segments.indexes import OFFSETS, indexed, without_zeros
 from kafka_corpus.segments.listing import CannotRead, Segment, find, local_path
 from kafka_corpus.segments.splits import Stretch, among, packed, split, whole_entries
 from kafka_records import Record, encode
@@ -187,6 +192,59 @@ def test_a_file_elsewhere_reads_the_same(log: Path) -> None:
             reached.window(0, reached.size + 1)
     rows = [row for chunk in chunks for row in chunk.records.to_pylist()]
     assert rows == [row for chunk in scan(path) for row in chunk.records.to_pylist()]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Segment:
+    """A segment that a real broker wrote, with the index that it wrote beside it."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return find([str(tmp_path)])[1]
+
+
+def cuts_of(segment: Segment, most: int) -> list[int]:
+    """Where its index has a segment cut, which is read as files elsewhere are."""
+    with pafs.LocalFileSystem().open_input_file(segment.path) as file:
+        return list(indexed(Reached(file), segment, most))
+
+
+def test_an_index_says_where_to_cut(recorded: Segment) -> None:
+    """On another machine nothing but the index is read whole, and stretches read as the segment does."""
+    cuts = cuts_of(recorded, 3000)
+    path = Path(recorded.path)
+    begins = [row for chunk in scan(path) for row in chunk.batches.column("position").to_pylist()]
+
+    assert len(cuts) > 2
+    assert set(cuts) < set(begins)
+    assert all(later - cut >= 3000 for cut, later in pairwise([0, *cuts]))
+    with mapped(path) as source:
+        ends = pairwise([0, *cuts, recorded.size])
+        read = [row for start, end in ends for chunk in scan_stretch(source, start, end)
+                for row in chunk.records.to_pylist()]  # fmt: skip
+    assert read == [row for chunk in scan(path) for row in chunk.records.to_pylist()]
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "zeros", "moved", "beyond", "offset", "torn"])
+def test_an_index_is_not_believed(recorded: Segment, damage: str) -> None:
+    """Where it is not there, is not whole, or says what is not so, there is no cut, or none behind that."""
+    path = Path(recorded.path).with_suffix(".index")
+    index = without_zeros(path.read_bytes(), OFFSETS).copy()
+    cuts = cuts_of(recorded, 3000)
+    (second,) = np.flatnonzero(index["position"] == cuts[1])
+    if damage == "moved":
+        index["position"][second] += 1
+    if damage == "beyond":
+        index["position"][second:] = recorded.size
+    if damage == "offset":
+        index["offset"][second] = 0
+    data = {"empty": b"", "zeros": bytes(80)}.get(damage, index.tobytes()[: -3 if damage == "torn" else None])
+    path.write_bytes(data)
+    if damage == "gone":
+        path.unlink()
+
+    kept = {"gone": 0, "empty": 0, "zeros": 0, "torn": len(cuts)}.get(damage, 1)
+    assert cuts_of(recorded, 3000)[:kept] == cuts[:kept]
+    assert len(cuts_of(recorded, 3000)) in (kept, kept - (damage == "torn"))
 
 
 @pytest.mark.parametrize("view", tables.VIEWS)

@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kafka_corpus.audit.entries import Looked
 from kafka_corpus.audit.findings import Found
 from kafka_corpus.columnar.headers import SIZE
+from kafka_corpus.segments.indexes import OFFSETS, Table, without_zeros
 
-OFFSETS: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIMES: Final = np.dtype([("time", ">i8"), ("offset", ">i4")])
 ABORTS: Final = np.dtype(
     [("version", ">i2"), ("producer", ">i8"), ("first", ">i8"), ("last", ">i8"), ("stable", ">i8")]
 )
 NO_TIME: Final = -1
-Table = npt.NDArray[np.void]
 
 
 class Beside(NamedTuple):
@@ -43,9 +41,7 @@ def entries_of(path: Path, kind: np.dtype[np.void], found: Found) -> Table | Non
         return None
     if len(data) % kind.itemsize:
         found.add("index_size", path.as_posix(), -1, -1, f"{len(data):,} bytes, entries of {kind.itemsize}")
-    table = np.frombuffer(data, kind, len(data) // kind.itemsize)
-    used = np.flatnonzero(np.frombuffer(data, np.uint8))
-    return table[: -(-(int(used[-1]) + 1) // kind.itemsize)] if len(used) else table[:0]
+    return without_zeros(data, kind)
 
 
 def read_beside(segment: Path, found: Found) -> Beside:

@@ -14,7 +14,7 @@ from kafka_corpus.audit.counting import Counts, count
 from kafka_corpus.audit.entries import Looked
 from kafka_corpus.audit.facts import facts_of
 from kafka_corpus.audit.findings import UNREADABLE, Finding, Found
-from kafka_corpus.audit.indexes import Held, Table, check_epochs, read_beside
+from kafka_corpus.audit.indexes import Held, check_epochs, read_beside
 from kafka_corpus.audit.order import First, Order, Reached
 from kafka_corpus.audit.producers import (
     ABORT,
@@ -36,6 +36,7 @@ from kafka_corpus.columnar.jit import Numbers
 from kafka_corpus.columnar.scan import WINDOW, Reading, Source, scan_stretch
 from kafka_corpus.columnar.wanted import as_buffer
 from kafka_corpus.segments.files import opened, stretch_source
+from kafka_corpus.segments.indexes import Table
 from kafka_corpus.segments.listing import Segment
 from kafka_corpus.segments.splits import Stretch
 from kafka_records.control import TRANSACTION_MARKERS, decode_key, decode_value

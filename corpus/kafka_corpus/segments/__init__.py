@@ -2,6 +2,7 @@
 
     listing   which segments there are, here and where Arrow's file systems reach
     files     their bytes
+    indexes   the offset indexes beside them
     splits    stretches that begin and end between batches
     tables    records, batches and errors in types that every engine has
 

@@ -10,6 +10,7 @@ import msgspec
 from kafka_corpus.columnar.scan import WINDOW, Source
 from kafka_corpus.columnar.wanted import ALL, Bounds, runs_in
 from kafka_corpus.segments.files import opened
+from kafka_corpus.segments.indexes import indexed
 from kafka_corpus.segments.listing import Segment, local_path
 
 SPLIT: Final = 256 * 1024 * 1024
@@ -28,16 +29,18 @@ def split(segment: Segment, most: int = SPLIT) -> list[Stretch]:
     """The whole segment in stretches of about *most* bytes, found by the headers of its entries.
 
     The last one reaches to the end, whatever is there, and so does the first
-    where headers cannot be followed.  What is on another machine is left whole:
-    finding its entries would mean reading all of it.
+    where headers cannot be followed.  On another machine that would mean reading
+    all of it: there the segment's index says where entries begin, and without an
+    index it is left whole.
 
     Raises:
         OSError: it cannot be read.
     """
-    if segment.size <= most or local_path(segment.path) is None:
+    if segment.size <= most:
         return [Stretch(segment.path, 0, segment.size)]
     with opened(segment.path) as source:
-        cuts = list(boundaries(source, 0, segment.size, most))
+        is_here = local_path(segment.path) is not None
+        cuts = list(boundaries(source, 0, segment.size, most) if is_here else indexed(source, segment, most))
     starts = [0, *cuts]
     return [Stretch(segment.path, start, end) for start, end in zip(starts, [*cuts, segment.size], strict=True)]
 
