@@ -123,8 +123,11 @@ def start_times(runs: int) -> dict[str, Any]:
 
 
 def installed_size() -> dict[str, Any]:
-    """Bytes of the files that the installed distribution consists of."""
-    files = metadata.files("kafkaproof") or []
+    """Bytes of the files that the installed distribution consists of; none where it runs from a checkout."""
+    try:
+        files = metadata.files("kafkaproof") or []
+    except metadata.PackageNotFoundError:
+        files = []
     sizes = [Path(str(file.locate())).stat().st_size for file in files if Path(str(file.locate())).exists()]
     return {"what": "installed distribution", "megabytes": round(sum(sizes) / 1e6, 2), "files": len(sizes)}
 
