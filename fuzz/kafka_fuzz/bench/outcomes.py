@@ -43,6 +43,7 @@ class Measured(msgspec.Struct):
 
     Attributes:
         firsts: after how many CPU-seconds each outcome bucket was first seen, silent ones too, told by the reference.
+        finds: the same for finds as campaigns keep them apart (`Outcome.key`): invalid ones that were taken, by lie.
         ends: the same for unexpected ends alone (`ends.Ends`), for which no reference is needed.
         lines, reached: of the target's packages, how many and which.
     """
@@ -53,6 +54,7 @@ class Measured(msgspec.Struct):
     executions: int
     seconds: float
     firsts: dict[str, float]
+    finds: dict[str, float]
     ends: dict[str, float]
     lines: int
     reached: list[str]
@@ -63,6 +65,7 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
     """Run *target* for so many CPU-seconds; lines are counted behind that."""
     rng, seeds, deck = Random(seed), seeds_of(profile), Deck()
     firsts: dict[str, float] = {}
+    finds: dict[str, float] = {}
     replayed: dict[object, bytes] = {}
     executions = stepped_over = 0
     ends = Ends.of(target)
@@ -79,6 +82,7 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
         ends.saw(outcome, spent)
         if outcome.is_find:
             firsts.setdefault(outcome.bucket, round(spent, 3))
+            finds.setdefault(outcome.key, round(spent, 3))
             stepping.learn(mutant, outcome)
             loops.learn(outcome)
         if outcome.kind == "wrong_data":
@@ -88,7 +92,17 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
     spent = time.process_time() - start
     lines = lines_of(target, replayed.values())
     return Measured(
-        target.name, profile, seed, executions, spent, firsts, ends.firsts, len(lines), sorted(lines), stepped_over
+        target.name,
+        profile,
+        seed,
+        executions,
+        spent,
+        firsts,
+        finds,
+        ends.firsts,
+        len(lines),
+        sorted(lines),
+        stepped_over,
     )
 
 

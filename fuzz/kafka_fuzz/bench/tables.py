@@ -45,7 +45,7 @@ def outcome_lines(made: Sequence[Measured]) -> Iterator[str]:
     """One line for each target and profile: medians; lines of all repeats together, of those that anybody reached."""
     yield (
         f"{'target':15} {'profile':8} {'executions/CPU-s':>17} {'unexpected ends':>16} {'to plain':>9}"
-        f" {'outcome buckets':>16} {'to plain':>9} {'lines':>6} {'of all':>7}"
+        f" {'outcome buckets':>16} {'to plain':>9} {'finds':>6} {'to plain':>9} {'lines':>6} {'of all':>7}"
     )
     for target in dict.fromkeys(each.target for each in made):
         rows = [each for each in made if each.target == target]
@@ -58,6 +58,7 @@ def outcome_lines(made: Sequence[Measured]) -> Iterator[str]:
                 f"{target:15} {profile:8} {median(each.executions / each.seconds for each in mine):17,.0f}"
                 f" {ends_of(mine):16,.1f} {ratio(ends_of(mine), ends_of(plain)):>9}"
                 f" {buckets_of(mine):16,.1f} {ratio(buckets_of(mine), buckets_of(plain)):>9}"
+                f" {finds_of(mine):6,.1f} {ratio(finds_of(mine), finds_of(plain)):>9}"
                 f" {len(reached):6,} {len(everywhere):7,}"
             )
 
@@ -70,6 +71,11 @@ def ends_of(rows: Sequence[Measured]) -> float:
 def buckets_of(rows: Sequence[Measured]) -> float:
     """The median number of outcome buckets."""
     return median(len(each.firsts) for each in rows) if rows else 0
+
+
+def finds_of(rows: Sequence[Measured]) -> float:
+    """The median number of finds as campaigns keep them apart."""
+    return median(len(each.finds) for each in rows) if rows else 0
 
 
 def ratio(found: float, plain: float) -> str:
