@@ -1,0 +1,55 @@
+"""The columnar codec on a processor that has none of the instructions that it likes: the same rows, and as written."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numba")
+
+pytestmark = pytest.mark.columnar
+
+# Logs of all formats; of those that are not compressed a byte in the middle is damaged in the end.
+PROGRAM = """
+import pyarrow as pa
+from kafka_corpus.columnar import checksum, in_batches, read, write
+from kafka_records import Batch, Record, decode, encode
+
+assert not checksum.NARROW and not checksum.WIDE
+for magic, codec in ((0, "none"), (1, "none"), (1, "lz4"), (2, "none"), (2, "snappy")):
+    records = tuple(
+        Record(n, 1_700_000_000_000 + n if magic else -1, None if n % 5 == 0 else b"k" * (n % 20), bytes([n]) * (n % 90), ())
+        for n in range(130)
+    )
+    log = encode(Batch(magic=magic, base_offset=0, last_offset=129, compression=codec, max_timestamp=records[-1].timestamp,
+                       timestamp_type="create" if magic else "none", records=records)) * 20
+    wanted = [(each.offset, each.timestamp, each.key, each.value) for batch in decode(log) for each in batch.records]
+    chunks = list(read(log))
+    columns = ("offset", "timestamp", "key", "value")
+    rows = [row for chunk in chunks for row in zip(*(chunk.records[name].to_pylist() for name in columns), strict=True)]
+    assert rows == wanted, (magic, codec)
+    if codec == "none":
+        again = b"".join(bytes(memoryview(write(chunk.records, chunk.batches))) for chunk in chunks)
+        assert again == log, (magic, codec)
+        damaged = bytearray(log)
+        damaged[len(log) // 2 + 23] ^= 1
+        assert sum(len(chunk.broken) for chunk in read(bytes(damaged))) == 1, (magic, codec)
+    print(magic, codec, len(rows))
+"""
+
+
+def test_any_processor_will_do(tmp_path: Path) -> None:
+    """Numba is told of a processor that can nothing special, and starts from no cache."""
+    environment = {
+        **os.environ,
+        "NUMBA_CPU_NAME": "generic",
+        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    read = ("0 none", "1 none", "1 lz4", "2 none", "2 snappy")
+    assert done.stdout.splitlines() == [f"{each} 2600" for each in read]
