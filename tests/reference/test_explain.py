@@ -89,6 +89,7 @@ def test_valid_logs_are_covered_and_read_whole(data: bytes) -> None:
     assert [each for one in explanation.sections for each in one.fields if each.meaning.startswith("not read")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @given(nearly_valid())
 def test_lies_are_covered(nearly: tuple[bytes, str]) -> None:
@@ -116,6 +117,7 @@ def test_mutated_logs_are_covered(data: st.DataObject, log: bytes) -> None:
         check((reseal if mutated[16] == 2 else reseal_message)(bytes(mutated)))
 
 
+@pytest.mark.no_cover
 def test_every_case_of_the_corpus_is_covered() -> None:
     """Cases are explained with the error of `decode`, and all rules named are in the catalogue.
 

@@ -37,6 +37,7 @@ def test_mutants_can_be_made_again(mutants: dict[str, Any]) -> None:
     assert len(set(some)) > 40
 
 
+@pytest.mark.no_cover
 def test_twenty_thousand_mutants(mutants: dict[str, Any]) -> None:
     """Whatever is done to a batch, it is read or refused, and every kind of refusal is met."""
     seen = Counter(mutants["outcomes"](2, 20_000))
