@@ -42,7 +42,6 @@ def test_paying() -> None:
     assert (caught.value.path, caught.value.offset) == ("headers", 5)
 
 
-@pytest.mark.no_cover
 def test_records_are_paid_for() -> None:
     """Records of seven bytes cost more than their input brings, and end where the budget does."""
     record = raw_record(value=None)

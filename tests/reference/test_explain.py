@@ -117,7 +117,6 @@ def test_mutated_logs_are_covered(data: st.DataObject, log: bytes) -> None:
         check((reseal if mutated[16] == 2 else reseal_message)(bytes(mutated)))
 
 
-@pytest.mark.no_cover
 def test_every_case_of_the_corpus_is_covered() -> None:
     """Cases are explained with the error of `decode`, and all rules named are in the catalogue.
 
