@@ -19,12 +19,13 @@ from kafka_records import Batch, Record, decode, encode
 
 assert not checksum.NARROW and not checksum.WIDE
 for magic, codec in ((0, "none"), (1, "none"), (1, "lz4"), (2, "none"), (2, "snappy")):
+    key = [None if n % 5 == 0 else b"k" * (n % 20) for n in range(130)]
     records = tuple(
-        Record(n, 1_700_000_000_000 + n if magic else -1, None if n % 5 == 0 else b"k" * (n % 20), bytes([n]) * (n % 90), ())
-        for n in range(130)
+        Record(n, 1_700_000_000_000 + n if magic else -1, key[n], bytes([n]) * (n % 90), ()) for n in range(130)
     )
-    log = encode(Batch(magic=magic, base_offset=0, last_offset=129, compression=codec, max_timestamp=records[-1].timestamp,
-                       timestamp_type="create" if magic else "none", records=records)) * 20
+    kind, newest = "create" if magic else "none", records[-1].timestamp
+    log = encode(Batch(magic=magic, base_offset=0, last_offset=129, compression=codec, timestamp_type=kind,
+                       max_timestamp=newest, records=records)) * 20
     wanted = [(each.offset, each.timestamp, each.key, each.value) for batch in decode(log) for each in batch.records]
     chunks = list(read(log))
     columns = ("offset", "timestamp", "key", "value")
