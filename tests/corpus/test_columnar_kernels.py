@@ -1,8 +1,10 @@
-"""The columnar codec on a processor that has none of the instructions that it likes: the same rows, and as written."""
+"""How the columnar codec's kernels are compiled: for a processor that can nothing special, and anew when changed."""
 
 import os
+import shutil
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,24 @@ def test_any_processor_will_do(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     read = ("0 none", "1 none", "1 lz4", "2 none", "2 snappy")
     assert done.stdout.splitlines() == [f"{each} 2600" for each in read]
+
+
+def test_kernels_are_compiled_anew_when_any_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What kernels call lies in other files than they do, checksums above all, and Numba does not look there."""
+    from kafka_corpus.columnar import jit
+
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    copied = Path(shutil.copytree(Path(jit.__file__).parent, tmp_path / "columnar"))
+    spec = spec_from_file_location("copied_jit", copied / "jit.py")
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folders = [module.cache_folder()]
+    sources = sorted(copied.glob("*.py"))
+    for source in sources:
+        source.write_text(source.read_text() + "# changed\n")
+        folders.append(module.cache_folder())
+
+    assert len(sources) > 10
+    assert len(set(folders)) == len(sources) + 1
