@@ -32,6 +32,8 @@ exec 3<&-
 [ -z "$asked" ] || kill -TERM $child
 wait $child; code=$?
 while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
+# A wait that we were asked in the middle of says 143, even if the command had ended by then.
+[ -z "$asked" ] || { wait $child; again=$?; [ $again = 127 ] || code=$again; }
 # A process that is just ending may still write there.
 [ -z "$orphaned" ] || { for _ in 1 2 3 4 5; do rm -rf "$folder" && break; sleep 1; done; kill -KILL 0; }
 kill -KILL $watcher
