@@ -250,11 +250,13 @@ def test_checksums_of_four() -> None:
         asked = [number for place, size in zip(places, sizes, strict=True) for number in (start + place, size)]
 
         assert four_right(*asked)
-        for place in places:
-            bit = 1 << draw.randrange(8)
-            whole[place - 1] ^= bit
-            assert not four_right(*asked)
-            whole[place - 1] ^= bit
+        for place, size in zip(places, sizes, strict=True):
+            # Each byte of the CRC, and one of the data.
+            for at in (*range(place - 4, place), draw.randrange(place, place + size)):
+                bit = 1 << draw.randrange(8)
+                whole[at] ^= bit
+                assert not four_right(*asked)
+                whole[at] ^= bit
 
 
 @kernel

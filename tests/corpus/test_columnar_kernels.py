@@ -15,8 +15,7 @@ pytestmark = pytest.mark.columnar
 
 # Logs of all formats; of those that are not compressed a byte in the middle is damaged in the end.
 PROGRAM = """
-import pyarrow as pa
-from kafka_corpus.columnar import checksum, in_batches, read, write
+from kafka_corpus.columnar import checksum, read, write
 from kafka_records import Batch, Record, decode, encode
 
 assert not checksum.NARROW and not checksum.WIDE
