@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from kafka_fuzz.bench.ends import Ends
 from kafka_fuzz.bench.first_crash import first_crashes, told
-from kafka_fuzz.bench.outcomes import drawn, plain_seeds, seeds_of
+from kafka_fuzz.bench.outcomes import bucket_of, drawn, plain_seeds, seeds_of
 from kafka_fuzz.bench.planted import line, planted
 from kafka_fuzz.bench.rates import of_broker
 from kafka_fuzz.bench.tables import COLUMNS, CannotMeasure, outcomes
@@ -19,7 +20,7 @@ from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.bases import CODECS
 from kafka_fuzz.mutate.model import all_cells
-from kafka_fuzz.outcome import GOOD
+from kafka_fuzz.outcome import GOOD, Outcome
 from kafka_fuzz.targets.named import make_target
 from kafka_records import decode
 
@@ -35,8 +36,31 @@ def test_bench() -> None:
     for counted in ("firsts", "finds"):
         assert len(repeats["model"][counted]) > len(repeats["plain"][counted])
     for each in repeats.values():
-        # A find has the lie that was told besides, where nothing else tells it apart.
-        assert {re.sub(r"\|lie [^|]*$", "|", find) for find in each["finds"]} == set(each["firsts"])
+        # Both are told by target, class and detail; behind that come the function, or the lie and the rule.
+        assert {find.rpartition("|")[0] for find in each["finds"]} == {one.rpartition("|")[0] for one in each["firsts"]}
+
+
+def test_buckets_are_told_by_what_anybody_can_see() -> None:
+    """Another lie that breaks the same rule is no other bucket, another rule is one; who mutated does not matter."""
+    rng, taken = Random(1), Outcome("t", "accepts_invalid", "error", lie="a", why="expected malformed, got 1 batch")
+    lies = {cell.lie: for_cell(rng, cell) for cell in all_cells() if cell.magic == 2}
+    by_lie = {lie: bucket_of(mutant, replace(taken, lie=lie)) for lie, mutant in lies.items()}
+    blind = {lie: bucket_of(mutant._replace(expected=None, labels=()), taken) for lie, mutant in lies.items()}
+    assert by_lie == blind
+    assert by_lie["crc_wrong"] == "t|accepts_invalid|error|CRC-07"
+    assert by_lie["crc_wrong"] != by_lie["magic_unknown"]
+    assert len({*by_lie.values()}) < len(by_lie)
+
+
+def test_buckets_of_wrong_data_are_told_by_how_they_differ() -> None:
+    """A rounded timestamp and one out of nowhere have different causes; an exception has its function."""
+    mutant, path = for_cell(Random(1), next(iter(all_cells()))), "batches.records.timestamp"
+    rounded, other = (
+        bucket_of(mutant, Outcome("t", "wrong_data", path, why=f"{path}: expected 1700395339065, got {given}"))
+        for given in (1700395339000, 7)
+    )
+    assert (rounded, other) == (f"t|wrong_data|{path}|rounded", f"t|wrong_data|{path}|other")
+    assert bucket_of(mutant, Outcome("t", "hang", function="t.loop")) == "t|hang||t.loop"
 
 
 def test_a_target_that_is_not_there() -> None:

@@ -26,6 +26,9 @@ from kafka_fuzz.campaign.known import Stepping
 from kafka_fuzz.mutate import PROFILES, Deck, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.bases import CODECS, base_of
 from kafka_fuzz.mutate.plain import EDITS, mutate_bytes, put_word
+from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.prepared import Prepared
+from kafka_fuzz.relation import relation
 from kafka_fuzz.targets import Target
 from kafka_fuzz.targets.named import make_target
 
@@ -42,7 +45,7 @@ class Measured(msgspec.Struct):
     """One repeat.
 
     Attributes:
-        firsts: after how many CPU-seconds each outcome bucket was first seen, silent ones too, told by the reference.
+        firsts: after how many CPU-seconds each outcome bucket (`bucket_of`) was first seen, silent ones too.
         finds: the same for finds as campaigns keep them apart (`Outcome.key`): invalid ones that were taken, by lie.
         ends: the same for unexpected ends alone (`ends.Ends`), for which no reference is needed.
         lines, reached: of the target's packages, how many and which.
@@ -81,7 +84,7 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
         executions += 1
         ends.saw(outcome, spent)
         if outcome.is_find:
-            firsts.setdefault(outcome.bucket, round(spent, 3))
+            firsts.setdefault(bucket_of(mutant, outcome), round(spent, 3))
             finds.setdefault(outcome.key, round(spent, 3))
             stepping.learn(mutant, outcome)
             loops.learn(outcome)
@@ -104,6 +107,20 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
         sorted(lines),
         stepped_over,
     )
+
+
+def bucket_of(mutant: Mutant, outcome: Outcome) -> str:
+    """What tells a find of *outcome* from others, whoever made the input: nothing that only the mutator knows.
+
+    Class, detail and function.  What was taken though it is invalid is told by the rule
+    that the bytes break, as the reference says, and what was read wrongly by how it differs.
+    """
+    match outcome.kind:
+        case "accepts_invalid":
+            return f"{outcome.bucket}{Prepared(mutant).rule}"
+        case "wrong_data":
+            return f"{outcome.bucket}{relation(outcome.why)}"
+    return outcome.bucket
 
 
 def seeds_of(profile: str) -> Sequence[bytes]:

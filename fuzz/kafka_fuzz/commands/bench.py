@@ -51,10 +51,11 @@ def bench(
     """Measure what fuzzing costs and finds: medians of repeats, by CPU-second.
 
     outcomes: the profiles side by side on Python codecs.  Unexpected ends (leaked exceptions by type and line,
-    hangs and exhausted memory by function) are what a fuzzer finds that has no reference; outcome buckets hold what
-    is read wrongly, too.  `plain` is what a first fuzzing target has: bytes changed blindly, from fifteen valid logs.
-    `bytes` does so with valid logs of every shape and a dictionary; `mix` is all profiles, each as often as a campaign
-    runs it.
+    hangs and exhausted memory by function) are what a fuzzer finds that has no reference.  Outcome buckets hold what
+    is read wrongly, too: by field and how it differs, and what is taken though it is invalid, by the rule that it
+    breaks.  Finds are told apart as campaigns do, by the lie, which plain mutation does not know.  `plain` is what a
+    first fuzzing target has: bytes changed blindly, from fifteen valid logs.  `bytes` does so with valid logs of every
+    shape and a dictionary; `mix` is all profiles, each as often as a campaign runs it.
 
     planted: what it takes to find each wrong codec of the zoo, and what it takes plain mutation.
 
