@@ -13,10 +13,12 @@ from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.canary import sing
 from kafka_fuzz.campaign.corpus_known import PACKAGED, read_shown, shown_in
 from kafka_fuzz.campaign.known import ENOUGH, FILE, Canary, Known, Stepping, news_of, read_known, read_list
+from kafka_fuzz.campaign.loop import as_it_is
 from kafka_fuzz.campaign.shapes import snappy_claims
 from kafka_fuzz.campaign.sung import gone_in
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import Cell, Mutant, for_cell, mutate, own_seeds
+from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.prepared import first_place
 from kafka_fuzz.triage.accepting import merged, text_of
@@ -83,6 +85,28 @@ def test_dear_ones_are_learnt() -> None:
     assert sum(stepping.over(mutant) for _ in range(1000)) > 900
     stepping.learn(plain(b"1", "other"), Outcome("t", "leaked_exception"))
     assert not stepping.over(plain(b"1", "other"))
+
+
+def test_what_nobody_changed_is_not_alike() -> None:
+    """Two inputs of the corpus that hang do not have the others stepped over, nor do two that were changed blindly."""
+    stepping, rng = Stepping("t", []), Random(1)
+    for _ in range(ENOUGH):
+        for mutant in (as_it_is(own_seeds()[0]), mutate(rng, own_seeds(), "bytes")):
+            stepping.learn(mutant, Outcome("t", "hang"))
+    assert not any(stepping.over(as_it_is(data)) for data in own_seeds())
+    assert not any(stepping.over(mutate(rng, own_seeds(), "bytes")) for _ in range(300))
+
+
+@pytest.mark.parametrize("target", ["kafka-python", "aiokafka", "aiokafka-pure"])
+def test_known_loops_are_told_by_bytes(target: str) -> None:
+    """An input that nobody has labelled is stepped over where the lie would be, and valid ones are not."""
+    stepping, cells = Stepping(target, read_known(Path("nowhere"))), [c for c in all_cells() if c.lie == CELL.lie]
+    assert {cell.codec for cell in cells} == {"gzip", "snappy", "lz4"}
+    for cell in cells:
+        mutant = for_cell(Random(0), cell)
+        assert stepping.over(mutant)
+        assert stepping.over(as_it_is(mutant.data))
+    assert not any(stepping.over(as_it_is(data)) for data in own_seeds())
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@
     cell = { nesting = "packed" }                                 # of those, the ones in such cells
     canary = { cell = [1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }
 
-What comes about in many ways is told by its bytes instead: `shape` names one of `shapes.SHAPES`.
+What comes about in many ways is told by its bytes: `shape` names one of `shapes.SHAPES`.  Beside `lies`, it is
+looked at in inputs of which nobody knows how they were made.
 
 The list that comes with the package is about the releases that it was made
 with; a campaign's own is `DIR/known.toml`.  The canary (a cell, or `hex`) is run
@@ -43,6 +44,10 @@ FILE: Final = "known.toml"
 DEAR: Final = frozenset({"hang", "crash", "memory", "amplification"})
 # An input that is like so many dear ones before it is rarely run again.
 ENOUGH: Final = 2
+# The field of what was changed blindly, or by nobody: others may have nothing in common with it.
+ANYWHERE: Final = "bytes"
+# The labels of an input that nobody changed.
+UNKNOWN: Final = ("seed",)
 ANYWAY: Final = 64
 
 
@@ -78,7 +83,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def matches(self, mutant: Mutant) -> bool:
         """Whether *mutant* would show it again; never, if nothing says which inputs do."""
-        if self.shape:
+        if self.shape and (not self.lies or mutant.labels == UNKNOWN):
             return SHAPES[self.shape](mutant.data)
         if lie_in(mutant) not in self.lies:
             return False
@@ -144,11 +149,11 @@ class Stepping:
     def __init__(self, target: str, known: Iterable[Known], gone: Sequence[str] = ()) -> None:
         self.rules: dict[str, list[Known]] = {}
         ours = [rule for rule in known if rule.target == target and rule.id not in gone]
-        self.shapes = [SHAPES[rule.shape] for rule in ours if rule.shape]
+        self.shapes = [SHAPES[rule.shape] for rule in ours if rule.shape and not rule.lies]
+        self.shapes_of_unknown = [SHAPES[rule.shape] for rule in ours if rule.shape and rule.lies]
         for rule in ours:
-            if not rule.shape:
-                for lie in rule.lies:
-                    self.rules.setdefault(lie, []).append(rule)
+            for lie in rule.lies:
+                self.rules.setdefault(lie, []).append(rule)
         self.dear: dict[tuple[str, ...], int] = {}
 
     def over(self, mutant: Mutant) -> bool:
@@ -158,11 +163,13 @@ class Stepping:
             return True
         if any(shape(mutant.data) for shape in self.shapes):
             return True
+        if mutant.labels == UNKNOWN and any(shape(mutant.data) for shape in self.shapes_of_unknown):
+            return True
         return bool(self.dear) and self._like_dear_ones(mutant)
 
     def learn(self, mutant: Mutant, outcome: Outcome) -> None:
-        """Take note of what an input cost."""
-        if outcome.kind in DEAR:
+        """Take note of what an input cost, where something is known of it that others have in common with it."""
+        if outcome.kind in DEAR and mutant.cell.field != ANYWHERE:
             kind = kind_of(mutant)
             self.dear[kind] = self.dear.get(kind, 0) + 1
 

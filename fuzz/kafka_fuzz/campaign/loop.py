@@ -17,7 +17,7 @@ from typing import Final
 from kafka_fuzz.campaign.blackbox import BlackBox
 from kafka_fuzz.campaign.coverage import Lines, lines_of
 from kafka_fuzz.campaign.in_process import Loop, Loops, unhurried, watched
-from kafka_fuzz.campaign.known import DEAR, Stepping
+from kafka_fuzz.campaign.known import DEAR, UNKNOWN, Stepping
 from kafka_fuzz.campaign.pool import LONGEST, Pool
 from kafka_fuzz.campaign.rounds import Progress, Round
 from kafka_fuzz.campaign.store import Corpus
@@ -202,4 +202,4 @@ def hard_seconds(target: str) -> float:
 
 def as_it_is(data: bytes) -> Mutant:
     """An input that nobody changed."""
-    return Mutant(data, "bytes", ("seed",), None, cell_of(data, NO_LIE))
+    return Mutant(data, "bytes", UNKNOWN, None, cell_of(data, NO_LIE))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import Final
 
 from kafka_records import RecordFormatError
+from kafka_records.compression import decompress
 from kafka_records.compression.snappy import HEADER, MAGIC
-from kafka_records.constants import LOG_OVERHEAD
+from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafka_records.varint import decode_unsigned
 
 SNAPPY: Final = 2
+LEGACY_CODECS: Final = (1, 2, 3)
 CODEC_MASK: Final = 0x07
 # Far more than a mutant holds; less than what workers have.
 LARGE: Final = 256 << 20
+# Of what inputs unpack to, this much is looked at: far more than they hold.
+LARGEST_INNER: Final = 1 << 20
 SMALLEST: Final = MESSAGE_V0.size
 SIZE: Final = Struct(">8xi")
 
@@ -28,14 +33,16 @@ def snappy_claims(data: bytes) -> bool:
     return any(claim > LARGE for payload in payloads(data, SNAPPY) for claim in claims_of(payload))
 
 
-def payloads(data: bytes, codec: int) -> Iterator[bytes]:
-    """What the entries of *data* packed with *codec*, as far as their framing can be followed."""
+def payloads(data: bytes, codec: int, magics: Collection[int] = (0, 1, 2)) -> Iterator[bytes]:
+    """What the entries of *data* of these *magics* packed with *codec*, as far as their framing can be followed."""
     at, length = 0, len(data)
     while at + SMALLEST <= length:
         (size,) = SIZE.unpack_from(data, at)
         end = min(at + LOG_OVERHEAD + max(size, 0), length)
         magic = data[at + MAGIC_OFFSET] if at + MAGIC_OFFSET < end else 0
-        if magic == 2 and end - at > BATCH_V2.size and data[at + 22] & CODEC_MASK == codec:
+        if magic not in magics:
+            pass
+        elif magic == 2 and end - at > BATCH_V2.size and data[at + 22] & CODEC_MASK == codec:
             yield data[at + BATCH_V2.size : end]
         elif magic < 2 and end - at > SMALLEST and data[at + 17] & CODEC_MASK == codec:
             yield from value_of(data[at:end], (MESSAGE_V1 if magic else MESSAGE_V0).size)
@@ -74,4 +81,36 @@ def claim_at(data: bytes, at: int) -> int:
         return 0
 
 
-SHAPES: Final[dict[str, Callable[[bytes], bool]]] = {"snappy_claims": snappy_claims}
+def inner_sizes_lead_back(data: bytes) -> bool:
+    """Whether who adds up the sizes of packed messages without looking at them comes to one of them again."""
+    return any(leads_back(inner) for codec in LEGACY_CODECS for inner in unpacked(data, codec))
+
+
+def unpacked(data: bytes, codec: int) -> Iterator[bytes]:
+    """What comes out of the v0 and v1 entries of *data* that are packed with *codec*; nothing where that fails."""
+    for payload in payloads(data, codec, magics=(0, 1)):
+        for magic in (0, 1):  # of the framing of lz4 alone, which old producers got wrong
+            with suppress(RecordFormatError):
+                yield decompress(COMPRESSIONS[codec], payload, magic=magic, most=LARGEST_INNER)
+                break
+
+
+def leads_back(messages: bytes) -> bool:
+    """Whether a size in a message set is that of nothing, or less.
+
+    >>> leads_back(bytes(8) + (100).to_bytes(4, "big")), leads_back(bytes(8) + (-12).to_bytes(4, "big", signed=True))
+    (False, True)
+    """
+    at = 0
+    while at + LOG_OVERHEAD <= len(messages):
+        (size,) = SIZE.unpack_from(messages, at)
+        if size <= -LOG_OVERHEAD:
+            return True
+        at += LOG_OVERHEAD + size
+    return False
+
+
+SHAPES: Final[dict[str, Callable[[bytes], bool]]] = {
+    "inner_sizes_lead_back": inner_sizes_lead_back,
+    "snappy_claims": snappy_claims,
+}
