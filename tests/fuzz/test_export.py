@@ -153,6 +153,29 @@ def test_each_replays(target: str, good: Path, bad: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", NAMES)
+def test_the_seeds_do_not_end_it(target: str, tmp_path: Path) -> None:
+    """libFuzzer runs all seeds first: what they show raises nothing, and so it comes to fuzz at all."""
+    pytest.importorskip("atheris")
+    write(tmp_path / "out")
+    with zipfile.ZipFile(tmp_path / "out" / f"{program_name(target)}_seed_corpus.zip") as file:
+        file.extractall(tmp_path / "seeds")
+    done = replayed(target, "-runs=0", f"-artifact_prefix={tmp_path}/", str(tmp_path / "seeds"), atheris=True)
+    assert "INITED" in done.stderr
+    assert "DEDUP_TOKEN" not in done.stderr
+    assert done.returncode == 0
+
+
+def test_programs_are_packed_with_what_they_need() -> None:
+    """PyInstaller sees no module that is imported by its name, and no table beside a module."""
+    build = (COMMITTED / "build.sh").read_text(encoding="utf-8")
+    (packages,) = re.findall(r"for package in (.*); do", build)
+    assert {*packages.split()} == {"kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz", "kafka", "aiokafka"}
+    assert '--collect-all "$package"' in build
+    assert subprocess.run(["bash", "-n", COMMITTED / "build.sh"], check=False).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", NAMES)
 def test_each_runs(target: str, tmp_path: Path) -> None:
     """For a second: it ends clean, or with a find and the token by which libFuzzer tells finds apart."""
     pytest.importorskip("atheris")

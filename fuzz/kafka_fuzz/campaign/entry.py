@@ -7,7 +7,8 @@ writes, with its seeds and its dictionary:
 
 It prints `DEDUP_TOKEN: <key>` before it raises, so that libFuzzer's own
 minimiser stays with the same find.  What is in the list of known finds is
-stepped over, or nothing else would ever be found.
+stepped over, and what its own seeds show raises nothing, or nothing else would
+ever be found.  A file that is given is run alone, and raises whatever it shows.
 
 Where atheris is not installed, it replays the files that it is given, as
 libFuzzer does, and fuzzes nothing:
@@ -18,11 +19,12 @@ libFuzzer does, and fuzzes nothing:
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from kafka_fuzz.campaign.engine import fuzz, instrument
+from kafka_fuzz.campaign.export import seeds_of
 from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.loop import as_it_is
 from kafka_fuzz.mutate import custom_mutator
@@ -37,8 +39,10 @@ class Found(Exception):
 class Once:
     """A target as libFuzzer wants it: it raises at the first find that is not known."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, shown: Collection[str] = ()) -> None:
+        """Run *target*, and raise nothing for the buckets in *shown*; ValueError for a list of known finds that is none."""
         self.target = target
+        self.shown = shown
         self.known = read_known(Path())
         self.stepping = Stepping(target.name, self.known)
 
@@ -48,9 +52,18 @@ class Once:
         if self.stepping.over(mutant):
             return
         outcome = self.target.run(mutant)
-        if outcome.is_find and not any(rule.explains(outcome.key) for rule in self.known):
+        known = outcome.bucket in self.shown or any(rule.explains(outcome.key) for rule in self.known)
+        if outcome.is_find and not known:
             sys.stderr.write(f"DEDUP_TOKEN: {outcome.bucket}\n")
             raise Found(f"{outcome.bucket} {outcome.why}")
+
+
+def shown_by_seeds(target: Target) -> frozenset[str]:
+    """The buckets of the finds that the seeds of *target* show: libFuzzer would stop at the first of them."""
+    stepping = Stepping(target.name, read_known(Path()))
+    mutants = (as_it_is(data) for data in seeds_of(target.name))
+    outcomes = (target.run(mutant) for mutant in mutants if not stepping.over(mutant))
+    return frozenset(outcome.bucket for outcome in outcomes if outcome.is_find)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> None:
@@ -59,8 +72,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> None:
     given = list(arguments or sys.argv)
     if find_spec("atheris") is None:
         sys.exit(replay(Once(target), given[1:]))
+    is_replay = any(Path(argument).is_file() for argument in given[1:] if not argument.startswith("-"))
+    once = Once(target, () if is_replay else shown_by_seeds(target))
     instrument(target.packages)
-    fuzz(given, Once(target).run, custom_mutator)
+    fuzz(given, once.run, custom_mutator)
 
 
 def replay(once: Once, arguments: Sequence[str]) -> str | None:

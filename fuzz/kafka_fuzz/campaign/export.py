@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Final
 
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_fuzz.mutate.dictionary import text
-from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.targets.named import COMPILED, NAMES
 
 PROGRAM: Final = '''#!/usr/bin/env python3
 """Fuzzes {about}, with Kafkaproof's mutators and judge.
@@ -33,8 +34,13 @@ BUILD: Final = """#!/bin/bash -eu
 # Another project's: put `pip3 install .` of your own package first, so that your sources are what is fuzzed.
 pip3 install "kafkaproof[fuzz,testees]"
 kafkaproof fuzz export "$OUT/exported"
+# What is imported by name, and tables, are not seen by PyInstaller, which compile_python_fuzzer hands these options to.
+packages=()
+for package in kafka_records kafka_corpus kafka_conformance kafka_fuzz kafka aiokafka; do
+  packages+=(--collect-all "$package")
+done
 for program in "$OUT"/exported/fuzz_*.py; do
-  compile_python_fuzzer "$program"
+  compile_python_fuzzer "$program" "${packages[@]}"
 done
 mv "$OUT"/exported/*.zip "$OUT"/exported/*.dict "$OUT"
 rm -r "$OUT/exported"
@@ -67,20 +73,25 @@ def files(*, seeds: bool = True) -> Iterator[tuple[str, bytes, bool]]:
     """Each file: name, content, whether it is a program; the seeds' archives only with *seeds*."""
     yield "build.sh", BUILD.encode(), True
     words = text().encode()
-    packed = archive() if seeds else b""
     for target in NAMES:
         name = program_name(target)
         yield f"{name}.py", PROGRAM.format(name=target, about=ABOUT.get(target, target)).encode(), True
         if seeds:
             yield f"{name}.dict", words, False
-            yield f"{name}_seed_corpus.zip", packed, False
+            yield f"{name}_seed_corpus.zip", archive(seeds_of(target)), False
 
 
-def archive() -> bytes:
-    """The seeds, each under its hash."""
+def seeds_of(target: str) -> tuple[bytes, ...]:
+    """What *target* starts from: valid logs and the corpus; of compiled ones, which might not survive it, valid logs."""
+    return tuple(sorted({*own_seeds(), *(() if target in COMPILED else corpus_seeds())}))
+
+
+@cache
+def archive(seeds: tuple[bytes, ...]) -> bytes:
+    """The *seeds*, each under its hash."""
     made = BytesIO()
     with zipfile.ZipFile(made, "w") as file:
-        for name, data in sorted((sha256(data).hexdigest(), data) for data in {*corpus_seeds(), *own_seeds()}):
+        for name, data in sorted((sha256(data).hexdigest(), data) for data in seeds):
             # Stored, because what zlib makes of the same bytes differs between its releases.
             file.writestr(zipfile.ZipInfo(name, NEVER), data)
     return made.getvalue()
