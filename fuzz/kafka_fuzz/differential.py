@@ -22,6 +22,7 @@ from kafka_conformance.connect import CannotRun, Connection
 from kafka_conformance.protocol import HelloReply
 from kafka_conformance.questions import unread
 from kafka_conformance.runner import tamed
+from kafka_fuzz.amplification import memory_told, time_told
 from kafka_fuzz.cells import Cell
 from kafka_fuzz.feed import AHEAD, BATCH, Feed, Seen, Stopped
 from kafka_fuzz.mutate import Mutant
@@ -356,9 +357,9 @@ def _worth(judge: Judge, prepared: Prepared, seen: Seen) -> Worth:
         return told
     # To fill memory takes time as well.
     if seen.grown:
-        return Worth("amplification", "memory", f"{seen.grown // 2**20} MiB for {size} bytes")
+        return Worth("amplification", "memory", memory_told(size, seen.grown))
     if seen.seconds:
-        return Worth("amplification", "time", f"{seen.seconds:.2f} s of processor time for {size} bytes")
+        return Worth("amplification", "time", time_told(size, seen.seconds))
     return told
 
 

@@ -28,14 +28,12 @@ from kafka_conformance.process import patience
 from kafka_conformance.protocol import Answer, DecodeRequest, HelloReply, Reply
 from kafka_conformance.runner import trivial_decodes
 from kafka_conformance.sandbox import Sandbox
+from kafka_fuzz.amplification import MOST_GROWTH, MOST_SECONDS, beyond
 
 # Inputs in a line; more are no faster.
 BATCH: Final = 256
 # Batches ahead of the replies: one to work on, one to go on with.
 AHEAD: Final = 2
-# What a small input may cost: CPU-seconds, and bytes of memory beside what the testee holds anyway.
-MOST_SECONDS: Final = 0.25
-MOST_GROWTH: Final = 64 * 1024 * 1024
 # After so many batches that looked costly without a guilty input, it takes twice as much to look again.
 IN_VAIN: Final = 2
 TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -205,14 +203,15 @@ class Feed(Sandbox):
 
     def _measured(self, batch: Sequence[bytes], seen: list[Seen]) -> list[Seen]:
         """*seen*, with the cost of those inputs that are guilty of it."""
-        costly = [index for index, cost in enumerate(self._costs(batch)) if any(_beyond(cost))]
+        costs = zip(batch, self._costs(batch), strict=True)
+        costly = [index for index, (data, cost) in enumerate(costs) if any(beyond(len(data), *cost))]
         guilty = {}
         for index in costly:
             # Once more in a fresh process: what is compiled or collected at the time is nobody's guilt.
             self._replace()
             *_, cost = self._costs([*trivial_decodes(), batch[index]])
-            if any(_beyond(cost)):
-                guilty[index] = _beyond(cost)
+            if any(too_much := beyond(len(batch[index]), *cost)):
+                guilty[index] = too_much
         self._vain_seconds = 0 if guilty else self._vain_seconds + 1
         self._vain_growth = 0 if guilty else self._vain_growth + 1
         self._replace()
@@ -228,9 +227,3 @@ class Feed(Sandbox):
             self._before = Cost.of(self._running().pid)
             list(self.ask([Question(data)]))
             yield self._spent()
-
-
-def _beyond(cost: tuple[float, int]) -> tuple[float, int]:
-    """Of *cost*, what is more than a small input may take."""
-    seconds, grown = cost
-    return (seconds if seconds > MOST_SECONDS else 0.0, grown if grown > MOST_GROWTH else 0)

@@ -169,7 +169,14 @@ def test_programs_are_packed_with_what_they_need() -> None:
     """PyInstaller sees no module that is imported by its name, and no table beside a module."""
     build = (COMMITTED / "build.sh").read_text(encoding="utf-8")
     (packages,) = re.findall(r"for package in (.*); do", build)
-    assert {*packages.split()} == {"kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz", "kafka", "aiokafka"}
+    assert {*packages.split()} == {
+        "kafka_records",
+        "kafka_corpus",
+        "kafka_conformance",
+        "kafka_fuzz",
+        "kafka",
+        "aiokafka",
+    }
     assert '--collect-all "$package"' in build
     assert subprocess.run(["bash", "-n", COMMITTED / "build.sh"], check=False).returncode == 0
 

@@ -1,5 +1,6 @@
 """Targets in process: what comes out of one, whatever it does, and what is kept of it."""
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from random import Random
 import pytest
 
 from kafka_fuzz import finds
+from kafka_fuzz.amplification import beyond
 from kafka_fuzz.guard import TooLong, guard
 from kafka_fuzz.mutate import Cell, Mutant, mutate, own_seeds
 from kafka_fuzz.outcome import CLASSES, GOOD, Outcome, severity
@@ -105,6 +107,15 @@ def test_amplification() -> None:
     forget_peak()
     outcome = target(grows).run(mutant(b"small"))
     assert (outcome.kind, outcome.detail) == ("amplification", "memory")
+    assert re.fullmatch(r"\d+ MiB for 5 bytes, [\d,]+ for each", outcome.why)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
+def test_amplification_is_by_the_byte() -> None:
+    """What a small input may not cost, one of a megabyte may; and a large one may not cost anything."""
+    forget_peak()
+    assert target(grows).run(mutant(bytes(16 << 20))).kind == "ok"
+    assert beyond(1 << 20, 5.0, 2 << 30) == (5.0, 2 << 30)
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if "kafka" not in name])

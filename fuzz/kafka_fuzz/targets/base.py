@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Final, NamedTuple
 
+from kafka_fuzz.amplification import beyond, memory_told, time_told
 from kafka_fuzz.guard import Hopeless, TooLong, guard
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome, OutcomeClass
@@ -19,10 +20,6 @@ from kafka_fuzz.outcome import Outcome, OutcomeClass
 LIMIT: Final = 0.4
 # Who takes less has not filled so much memory: twenty times what a decode takes, a tenth of what filling it does.
 NOTHING: Final = 0.001
-# What a small input may cost before that is a find of its own.
-MOST_SECONDS: Final = 0.25
-MOST_GROWTH: Final = 64 * 1024  # KiB
-SMALL: Final = 64 * 1024
 # What a machine that stands still for a moment makes of any input.
 SLOW: Final = ("hang", "amplification")
 
@@ -84,14 +81,14 @@ class Target:
         began = time.process_time()
         told = self._survived(mutant)
         seconds = time.process_time() - began
-        if seconds < NOTHING or not self.measured or told.kind not in ("ok", "refused") or len(mutant.data) > SMALL:
+        if seconds < NOTHING or not self.measured or told.kind not in ("ok", "refused"):
             return told
+        size = len(mutant.data)
+        slow, grown = beyond(size, seconds, (_peak() - Target.peak) * 1024)
         # Who takes memory takes time as well, and how much of it is the machine's affair: memory is looked at first.
-        if _peak() - Target.peak > MOST_GROWTH and (grown := self._growth(mutant)) > MOST_GROWTH:
-            return Told("amplification", "memory", f"{grown // 1024} MiB")
-        if seconds > MOST_SECONDS:
-            return Told("amplification", "time", f"{seconds:.2f} s of processor time")
-        return told
+        if grown and (grown := beyond(size, 0.0, self._growth(mutant) * 1024)[1]):
+            return Told("amplification", "memory", memory_told(size, grown))
+        return Told("amplification", "time", time_told(size, slow)) if slow else told
 
     def _growth(self, mutant: Mutant) -> int:
         """What *mutant* adds to the peak of memory, in KiB, when it is run once more: who was it?"""
