@@ -1,14 +1,17 @@
 """Merging: smaller, and nothing lost; or nothing changed."""
 
+import resource
+import signal
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from kafka_fuzz.campaign.merge import Covered, Merged, beside, checked, recover, swap
-from kafka_fuzz.campaign.store import INDEX, Corpus, Entry
+from kafka_fuzz.campaign.store import FOLDER, INDEX, Corpus, Entry
 from kafka_fuzz.mutate import Cell, Mutant
 
 CELLS = [Cell(2, "none", name, "small", "", "entry", "only") for name in ("crc", "size")]
@@ -32,17 +35,34 @@ def filled(root: Path, target: str = "explain") -> Corpus:
 @pytest.mark.slow
 def test_merged(tmp_path: Path) -> None:
     """The real command, on a real target: what adds nothing goes, what adds something stays under its hash."""
+    filled(tmp_path).keep(mutant(b"cut off", CELLS[1]), "d")
+    (tmp_path / FOLDER / "explain" / f"{sha256(b'cut off').hexdigest()}.bin").write_bytes(b"cut")
     corpus = filled(tmp_path)
     command = [sys.executable, "-m", "kafka_conformance", "fuzz", "merge", "--dir", str(tmp_path), "--json"]
     done = subprocess.run(command, capture_output=True, check=False)
     (said,) = msgspec.json.decode(done.stdout, type=list[Merged])
-    assert (done.returncode, said.refused, said.before) == (0, "", 3), done.stderr
+    assert (done.returncode, said.refused, said.before, said.damaged) == (0, "", 4, 1), done.stderr
     after = Corpus(tmp_path, "explain")
     assert len(after.entries) == said.after < 3
     assert after.cells >= corpus.cells
-    assert after.buckets >= corpus.buckets
+    assert after.buckets >= corpus.buckets - {"d"}
     assert after.lines > corpus.lines  # they were not known before
     assert {path.name for path in after.folder.iterdir()} == {INDEX, *(f"{sha}.bin" for sha in after.entries)}
+
+
+def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
+    """An input that was not written whole gets no line in the index, and the error names its file."""
+    corpus, data = Corpus(tmp_path, "explain"), b"whole" * 4096
+    corpus.keep(mutant(b"0"), "b")
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        with pytest.raises(OSError, match=sha256(data).hexdigest()):
+            corpus.keep(mutant(data), "c")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert len(Corpus(tmp_path, "explain").entries) == 1
 
 
 def test_nothing_may_be_lost(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Once:
     """A target as libFuzzer wants it: it raises at the first find that is not known."""
 
     def __init__(self, target: Target, shown: Collection[str] = ()) -> None:
-        """Run *target*, and raise nothing for the buckets in *shown*; ValueError for a list of known finds that is none."""
+        """Run *target*, and raise nothing for the buckets in *shown*; ValueError if the list of known finds is none."""
         self.target = target
         self.shown = shown
         self.known = read_known(Path())

@@ -82,7 +82,7 @@ def files(*, seeds: bool = True) -> Iterator[tuple[str, bytes, bool]]:
 
 
 def seeds_of(target: str) -> tuple[bytes, ...]:
-    """What *target* starts from: valid logs and the corpus; of compiled ones, which might not survive it, valid logs."""
+    """What *target* starts from: valid logs and the corpus, which compiled ones might not survive."""
     return tuple(sorted({*own_seeds(), *(() if target in COMPILED else corpus_seeds())}))
 
 

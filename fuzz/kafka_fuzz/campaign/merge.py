@@ -40,12 +40,14 @@ class Merged(msgspec.Struct, frozen=True):
         target: whose corpus.
         before, after: inputs.
         refused: why nothing was changed; empty if it was.
+        damaged: inputs of *before* that were left out, because a fall of the machine or a full disk had cut them off.
     """
 
     target: str
     before: int
     after: int
     refused: str = ""
+    damaged: int = 0
 
 
 class Covered:
@@ -76,6 +78,7 @@ class Covered:
 def merge(zygote: Zygote) -> Merged:
     """Merge the corpus of the zygote's target.  OSError where the disk does not take it."""
     corpus, target = zygote.corpus, zygote.asked.target
+    before, damaged = len(corpus.entries), without_damaged(corpus)
     place = beside(corpus.root, target, NEW)
     unrun: set[str] = set()
     while True:
@@ -90,9 +93,17 @@ def merge(zygote: Zygote) -> Merged:
     why = f"a worker died: {zygote.said() or status}" if status else checked(place, kept, corpus)
     if why:
         shutil.rmtree(place)
-        return Merged(target, len(corpus.entries), len(corpus.entries), why)
+        return Merged(target, before, before, why)
     swap(corpus.root, target)
-    return Merged(target, len(corpus.entries), len(kept))
+    return Merged(target, before, len(kept), damaged=damaged)
+
+
+def without_damaged(corpus: Corpus) -> int:
+    """Leave out of *corpus* what is not what it is called; give how many these were."""
+    wrong = [sha for sha, entry in corpus.entries.items() if sha256(corpus.data(entry)).hexdigest() != sha]
+    for sha in wrong:
+        del corpus.entries[sha]
+    return len(wrong)
 
 
 def write_merged(zygote: Zygote, place: Path, unrun: Collection[str] = ()) -> None:

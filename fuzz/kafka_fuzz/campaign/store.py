@@ -10,6 +10,7 @@ and several processes may keep inputs for the same target.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -125,7 +126,8 @@ class Corpus:
             self.folder.mkdir(parents=True, exist_ok=True)
             file = os.open(f"{self._place}/{sha}.bin", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
-            os.write(file, data)
+            if os.write(file, data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{self._place}/{sha}.bin")
         finally:
             os.close(file)
 

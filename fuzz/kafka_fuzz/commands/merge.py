@@ -36,7 +36,8 @@ def merge(ctx: click.Context, directory: Path, *, as_json: bool) -> None:
         say_json(done)
     else:
         for each in done:
-            click.echo(printable(f"{each.target}: {each.before:,} inputs, now {each.after:,}", 300))
+            damaged = f"; {each.damaged:,} were damaged" if each.damaged else ""
+            click.echo(printable(f"{each.target}: {each.before:,} inputs, now {each.after:,}{damaged}", 300))
     for each in done:
         if each.refused:
             click.echo(printable(f"{each.target}: nothing was changed, {each.refused}", 1000), err=True)
