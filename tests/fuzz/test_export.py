@@ -7,15 +7,18 @@ import shlex
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 
+import click
 import pytest
 import yaml
 
+from kafka_conformance.cli import kafkaproof
 from kafka_fuzz.campaign.export import differing, files, program_name, write
 from kafka_fuzz.campaign.plan import unknown_targets
-from kafka_fuzz.commands import fuzz
 from kafka_fuzz.commands.run import split
 from kafka_fuzz.reduce.bench import finds, good_batches
 from kafka_fuzz.targets.named import NAMES
@@ -48,47 +51,80 @@ WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "fuzz.yml").read_tex
 STEPS = WORKFLOW["jobs"]["fuzz"]["steps"]
 TOX = configparser.ConfigParser(interpolation=None)
 TOX.read(ROOT / "tox.ini")
+NIGHTS = ("Tonight", "Last night")
 
 
 def commands_of(environment: str) -> list[list[str]]:
     """What tox runs there, before and in it, `{posargs:DEFAULT}` as its default."""
     section = TOX[f"testenv:{environment}"]
     lines = [line for name in ("commands_pre", "commands") for line in section.get(name, "").splitlines() if line]
-    return [shlex.split(re.sub(r"\{posargs:?([^}]*)\}", r"\1", line).replace("{tox_root}{/}", "")) for line in lines]
+    said = [re.sub(r"\{posargs:?([^}]*)\}", r"\1", line).removeprefix("- ") for line in lines]
+    return [shlex.split(line.replace("{tox_root}{/}", "").replace("{/}", "/")) for line in said]
+
+
+def options_of(words: list[str]) -> set[str]:
+    """The options of a command of ours."""
+    command: click.Command = kafkaproof
+    for word in words[1:]:
+        if not isinstance(command, click.Group) or word.startswith("-"):
+            break
+        command = command.get_command(click.Context(command), word)  # type: ignore[assignment]  # else the test fails
+    return {name for option in command.params for name in option.opts}
+
+
+RUNS = [shlex.split(re.sub(r"\$\{\{.*?\}\}", "60", step["run"])) for step in STEPS if "run" in step]
+TOX_RUNS = [words for words in RUNS if words[:2] == ["tox", "run"]]
 
 
 def test_the_workflow_runs_what_there_is() -> None:
     """Each step's command is one that tox knows or that is installed by a step before, with options that exist."""
-    said = [shlex.split(re.sub(r"\$\{\{.*?\}\}", "60", step["run"])) for step in STEPS if "run" in step]
-    assert [words[:2] for words in said] == [["pip", "install"], ["tox", "run"]]
-    assert "tox" in said[0]
-    _, _, flag, environment, *given = said[1]
-    assert flag == "-e"
-    for command in commands_of(environment):
-        assert command[:2] == ["kafkaproof", "fuzz"]
-        known = {name for option in fuzz.get_command(None, command[2]).params for name in option.opts}  # type: ignore[union-attr, arg-type]
-        passed = given[1:] if command[2] == "run" else []
-        assert {word for word in (*command, *passed) if word.startswith("--")} <= known
-    assert any(command[2] == "run" for command in commands_of(environment))
+    assert RUNS.index(["pip", "install", "tox", "tox-uv"]) < RUNS.index(TOX_RUNS[0])
+    assert [words[3] for words in TOX_RUNS] == ["fuzz-testees", "fuzz", "fuzz", "fuzz-report"]
+    for _, _, flag, environment, *given in TOX_RUNS:
+        assert flag == "-e"
+        for command in commands_of(environment):
+            assert command[0] == "kafkaproof"
+            passed = given[1:] if command[1:3] == ["fuzz", "run"] else []
+            assert {word for word in (*command, *passed) if word.startswith("--")} <= options_of(command)
 
 
 def test_the_workflow_asks_for_targets_that_there_are() -> None:
-    """The targets of the nightly campaign have functions that run their rounds."""
+    """The targets of the nightly campaign have functions that run their rounds; all clients, and a broker."""
     (run,) = [command for command in commands_of("fuzz") if command[2] == "run"]
-    assert unknown_targets(split(run[run.index("--targets") + 1])) == []
+    asked = [[*run, *given] for _, _, _, environment, *given in TOX_RUNS if environment == "fuzz"]
+    # Of an option that is given twice, the last counts.
+    targets = [words[len(words) - words[::-1].index("--targets")] for words in asked]
+    assert targets == ["all", "broker:4.4.0"]
+    assert unknown_targets([name for each in targets for name in split(each)]) == []
 
 
 def test_the_workflow_keeps_the_folder_from_night_to_night() -> None:
-    """What is restored, fuzzed in and saved is one folder; actions are pinned to a version, and may only read."""
+    """One archive is restored and saved; actions are pinned to a version, and may only read."""
     (run,) = [command for command in commands_of("fuzz") if command[2] == "run"]
     folder = run[run.index("--dir") + 1]
     cached = [step["with"]["path"] for step in STEPS if "cache" in step.get("uses", "")]
-    assert cached == [folder, folder]
+    assert cached == [f"{folder}.tar.enc"] * 2
     keys = {step["with"]["key"] for step in STEPS if "cache" in step.get("uses", "")}
     assert len(keys) == 1
+    assert "run_attempt" in keys.pop()
     assert all(re.fullmatch(r"[\w.-]+/[\w./-]+@v\d+", step["uses"]) for step in STEPS if "uses" in step)
     assert WORKFLOW["permissions"] == {"contents": "read"}
-    assert not any("finds" in str(step) or "corpus" in str(step) for step in STEPS if "upload" in step.get("uses", ""))
+
+
+def test_no_input_leaves_the_machine_unencrypted(tmp_path: Path) -> None:
+    """What is cached or uploaded is the log or the archive; the archive can be had back with its key, and only so."""
+    out = [step["with"]["path"] for step in STEPS if re.search("cache/save|upload", step.get("uses", ""))]
+    assert {*out} == {"kafkaproof-fuzz.tar.enc", "kafkaproof-fuzz/log.ndjson"}
+    pack, unpack = (next(step["run"] for step in STEPS if step.get("name") == f"{night}'s folder") for night in NIGHTS)
+    (tmp_path / "kafkaproof-fuzz").mkdir()
+    (tmp_path / "kafkaproof-fuzz" / "find").write_bytes(b"what crashes somebody")
+    shell = partial(subprocess.run, shell=True, executable="/bin/bash", cwd=tmp_path, capture_output=True, check=False)
+    assert shell(pack, env=os.environ | {"FOLDER_KEY": "secret"}).returncode == 0
+    assert b"crashes" not in (tmp_path / "kafkaproof-fuzz.tar.enc").read_bytes()
+    rmtree(tmp_path / "kafkaproof-fuzz")
+    assert shell(f"set -o pipefail; {unpack}", env=os.environ | {"FOLDER_KEY": "another"}).returncode != 0
+    assert shell(unpack, env=os.environ | {"FOLDER_KEY": "secret"}).returncode == 0
+    assert (tmp_path / "kafkaproof-fuzz" / "find").read_bytes() == b"what crashes somebody"
 
 
 # What a program is like where atheris is not installed.
