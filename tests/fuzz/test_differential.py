@@ -171,6 +171,31 @@ def test_gaps() -> None:
     assert vectors.is_new((NOT_ASKED, "hang"))
 
 
+def test_vectors_of_other_testees() -> None:
+    """Vectors are recalled by name, whoever has come, gone or changed places; without names only where all have one."""
+    before = Vectors(("process:./a -x=1", "b"))
+    kept = [before.written(("ok", "crash")), before.written((NOT_ASKED, "hang")), "hang ok", "ok ok ok"]
+    later = Vectors(("b", "c", "process:./a -x=1"))
+    later.recall(kept)
+    assert later.seen == {("crash", NOT_ASKED, "ok"), ("hang", NOT_ASKED, NOT_ASKED), ("ok", "ok", "ok")}
+    assert not later.is_new((NOT_ASKED, NOT_ASKED, "ok"))
+    other = Vectors(("c",))
+    other.recall(kept)
+    assert other.seen == set()
+
+
+@pytest.mark.slow
+def test_a_round_after_a_testee_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The testees of `differential` may be others than yesterday: the round runs, and knows the vectors by name."""
+    names = ["miniature:ignores-crc", "reference"]
+    for count in (1, 2):
+        monkeypatch.setattr(ready, "ready", lambda count=count: iter(names[:count]))
+        asked = Round("differential", tmp_path, number=count, cpu_seconds=2.0)
+        report = runner_of("differential")(asked, lambda _: None)
+        assert (report.failure, report.executions > 0) == ("", True)
+    assert {bucket.count("=") for bucket in Corpus(tmp_path, "differential").buckets} == {1, 2}
+
+
 def test_crashes_are_told_apart_by_what_does_not_vary() -> None:
     """Runtimes' last words keep the message and the function, and lose numbers, addresses and lines."""
     assert of_ending(Crashed(exit_code=2, stderr=GO)) == (

@@ -103,14 +103,14 @@ class Rounds:
             if self.finds.add(outcome, mutant, version=testee.hello.version, seconds=spent):
                 self.new.append(outcome.key)
         if judgement.new and not DEAR & set(judgement.vector):
-            self.corpus.keep(mutant, " ".join(judgement.vector))
+            self.corpus.keep(mutant, self.session.vectors.written(judgement.vector))
             if len(mutant.data) <= LONGEST:
                 self.seeds.append(mutant.data)
 
     def _recall(self) -> None:
         """What earlier rounds have learnt."""
         self.session.cells |= self.corpus.cells
-        self.session.vectors.seen |= {tuple(bucket.split(" ")) for bucket in self.corpus.buckets}
+        self.session.vectors.recall(self.corpus.buckets)
         fallen = read_fallen(self.asked.directory)
         for testee in self.session.testees:
             testee.fallen.update(fallen.get(name_of(testee), {}))
