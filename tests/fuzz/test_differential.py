@@ -13,13 +13,13 @@ from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung, obse
 from kafka_conformance.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
 from kafka_fuzz.campaign import ready
-from kafka_fuzz.campaign.differential import read_fallen
+from kafka_fuzz.campaign.differential import Rounds, read_fallen, report
 from kafka_fuzz.campaign.plan import unknown_targets
 from kafka_fuzz.campaign.rounds import Round, found_by, runner_of
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.differential import Differential, Judgement
 from kafka_fuzz.feed import BATCH, Feed
-from kafka_fuzz.finds import read_all
+from kafka_fuzz.finds import FindStore, read_all
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.prepared import Prepared, first_place
@@ -160,6 +160,19 @@ def test_nobody_runs() -> None:
         pass
     with Differential([connect("reference"), connect(broken)]) as session:
         assert list(session.cannot_run) == [broken]
+
+
+@pytest.mark.parametrize(("named", "fails"), [(True, True), (False, False)])
+def test_who_is_named_has_to_run(named: bool, fails: bool, tmp_path: Path) -> None:
+    """A testee that a target names, and that was asked nothing, is a failure of the round; of "all" it is told only."""
+    broken = f"process:{sys.executable} -c pass"
+    target = f"differential:reference,{broken}" if named else "differential"
+    with Differential([connect("reference"), connect(broken)]) as session:
+        rounds = Rounds(Round(target, tmp_path), session, Corpus(tmp_path, target), FindStore(tmp_path))
+        told = report(rounds, 1.0)
+    assert f"{broken} did not run" in told.version
+    assert told.failure.startswith(f"{broken} did not run: ") is fails
+    assert "reference did" not in told.failure
 
 
 def test_gaps() -> None:

@@ -100,8 +100,19 @@ def ran(plan: Plan) -> Campaign:
             return campaign
     except BlockingIOError:
         raise click.UsageError(f"another campaign runs in {plan.directory}") from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise not_taken(plan.directory, error) from None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+def not_taken(directory: Path, error: OSError) -> click.ClickException:
+    """What to say where the disk does not take what a campaign writes."""
+    raised = click.ClickException(f"{error.filename or directory}: {error.strerror or error}")
+    raised.exit_code = CANNOT_RUN
+    return raised
 
 
 def exit_code(campaign: Campaign) -> int:
@@ -124,6 +135,8 @@ def say(campaign: Campaign, *, as_json: bool) -> None:
     for sung in campaign.sung:
         if sung.gone:
             click.echo(printable(f"  gone: {sung.id}; its canary shows {sung.key or 'no find'}", 300))
+        if sung.why:
+            click.echo(printable(f"  canary not sung: {sung.id}; {sung.why}", 300))
     news = campaign.news()
     shown = [find for find in campaign.finds() if not news.why_not(find.key, find.version)]
     for find in shown[:MOST_SHOWN]:
