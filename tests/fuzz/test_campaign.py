@@ -68,12 +68,13 @@ def test_the_next_campaign_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_disk_that_is_full(jobs: int, tmp_path: Path) -> None:
     """What the log does not take ends the campaign: one line with the path, exit code 3, and no child is waited for."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "campaign.json").write_bytes(b"{}")
     (tmp_path / "log.ndjson").symlink_to("/dev/full")
-    done = run("--targets", "explain", "--seconds", 2, "--jobs", 2, "--dir", tmp_path)
+    done = run("--targets", "explain", "--seconds", 2, "--jobs", jobs, "--dir", tmp_path)
     assert done.returncode == 3, done.stderr
     assert f"Error: {tmp_path}: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
@@ -131,6 +132,7 @@ def test_nothing_executed(tmp_path: Path) -> None:
     done = run("--targets", "explain", "--seconds", 3, "--dir", tmp_path)
     assert done.returncode == 3
     assert "could not be run" in done.stderr
+    assert all(report.failure for report in read_log(tmp_path))
 
 
 @pytest.mark.parametrize("wrong", [["--targets", "no-such"], ["--targets", ","], ["--seconds", "0"]])

@@ -12,6 +12,7 @@ from kafka_conformance.connect import connect
 from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung, observe
 from kafka_conformance.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
+from kafka_fuzz import asking
 from kafka_fuzz.campaign import ready
 from kafka_fuzz.campaign.differential import Rounds, read_fallen, report
 from kafka_fuzz.campaign.plan import unknown_targets
@@ -132,6 +133,10 @@ def test_amplification(tmp_path: Path) -> None:
         found = [judgement for judgement in session.run(iter(inputs), lambda: True) if judgement.outcomes]
     assert [judgement.mutant.data for judgement in found] == [b"eat this"]
     assert (found[0].outcomes[0].kind, found[0].outcomes[0].detail) == ("amplification", "memory")
+    testees = asking.Testees((f"process:{sys.executable} {script}",))  # as canaries are asked
+    assert testees.outcome(inputs[0]).key == found[0].outcomes[0].key
+    assert not testees.outcome(inputs[1]).is_find
+    testees.close()
 
 
 def test_a_session() -> None:
@@ -162,17 +167,19 @@ def test_nobody_runs() -> None:
         assert list(session.cannot_run) == [broken]
 
 
-@pytest.mark.parametrize(("named", "fails"), [(True, True), (False, False)])
-def test_who_is_named_has_to_run(named: bool, fails: bool, tmp_path: Path) -> None:
+def test_who_is_named_has_to_run(tmp_path: Path) -> None:
     """A testee that a target names, and that was asked nothing, is a failure of the round; of "all" it is told only."""
     broken = f"process:{sys.executable} -c pass"
-    target = f"differential:reference,{broken}" if named else "differential"
+    told = {}
     with Differential([connect("reference"), connect(broken)]) as session:
-        rounds = Rounds(Round(target, tmp_path), session, Corpus(tmp_path, target), FindStore(tmp_path))
-        told = report(rounds, 1.0)
-    assert f"{broken} did not run" in told.version
-    assert told.failure.startswith(f"{broken} did not run: ") is fails
-    assert "reference did" not in told.failure
+        for target in (f"differential:reference,{broken}", "differential"):
+            rounds = Rounds(Round(target, tmp_path), session, Corpus(tmp_path, target), FindStore(tmp_path))
+            told[target] = report(rounds, 1.0)
+    assert all(f"{broken} did not run" in each.version for each in told.values())
+    named, everybody = (each.failure for each in told.values())
+    assert named.startswith(f"{broken} did not run: ")
+    assert "reference did" not in named
+    assert everybody == ""
 
 
 def test_gaps() -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Final
 
+import msgspec
+
 from kafka_fuzz.campaign.canary import sing, singer, singers_of
 from kafka_fuzz.campaign.known import Known, News, news_of, read_known
 from kafka_fuzz.campaign.merge import recover
@@ -52,8 +54,8 @@ class Standing:
     failures: list[str] = field(default_factory=list)
     in_a_row: int = 0
 
-    def take(self, report: RoundReport, *, over: bool = False) -> None:
-        """Count a round; *over* says that the campaign's time is."""
+    def take(self, report: RoundReport, *, over: bool = False) -> str:
+        """Count a round; *over* says that the campaign's time is.  Why it failed, if it did."""
         self.rounds += 1
         self.executions += report.executions
         self.cpu_seconds += report.cpu_seconds
@@ -68,6 +70,7 @@ class Standing:
         self.in_a_row = self.in_a_row + 1 if failure and not report.executions else 0
         if failure:
             self.failures.append(failure)
+        return failure
 
 
 @dataclass(slots=True)
@@ -211,10 +214,10 @@ class Campaign:
 
     def _ended(self, child: Running) -> None:
         self.running.remove(child)  # before anything can fail: who has said its last is not waited for
-        report = log_round(self.plan.directory, child.end(), self.first)
-        standing = self.standings[child.asked.target]
-        standing.take(report, over=self.left <= 0)
+        report, standing = child.end(), self.standings[child.asked.target]
         standing.last = Progress(**{name: getattr(report, name) for name in Progress.__struct_fields__})
+        failure = standing.take(report, over=self.left <= 0)
+        log_round(self.plan.directory, msgspec.structs.replace(report, failure=failure), self.first)
 
     def _wind_up(self) -> None:
         """Stop the children, in good order if they will; a second interrupt kills them."""

@@ -103,16 +103,18 @@ def ran(plan: Plan) -> Campaign:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise not_taken(plan.directory, error) from None
+        raise NotTaken(plan.directory, error) from None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
 
-def not_taken(directory: Path, error: OSError) -> click.ClickException:
-    """What to say where the disk does not take what a campaign writes."""
-    raised = click.ClickException(f"{error.filename or directory}: {error.strerror or error}")
-    raised.exit_code = CANNOT_RUN
-    return raised
+class NotTaken(click.ClickException):
+    """The disk does not take what a campaign writes in *directory*, or does not give it."""
+
+    exit_code = CANNOT_RUN
+
+    def __init__(self, directory: Path, error: OSError) -> None:
+        super().__init__(f"{error.filename or directory}: {error.strerror or error}")
 
 
 def exit_code(campaign: Campaign) -> int:
