@@ -17,8 +17,10 @@ from typing import Final, Protocol
 import msgspec
 
 from kafka_conformance.connect import BadConnect, CannotRun, connect
+from kafka_fuzz.differential import worth
 from kafka_fuzz.feed import BATCH, Feed
 from kafka_fuzz.finds import Asked as How
+from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.prepared import Prepared
 from kafka_fuzz.reduce.predicates import Verdicts, as_mutant, with_reference
@@ -118,6 +120,13 @@ class Testees:
             self.close()
             raise NoTarget(str(error)) from error
         self.judges = [Judge(feed.connection.name) for feed in self.feeds]
+
+    def outcome(self, mutant: Mutant) -> Outcome:
+        """What the first makes of *mutant*, and of what it costs: more than its size explains is a find."""
+        feed, judge, prepared = self.feeds[0], self.judges[0], Prepared(mutant)
+        feed.post([mutant.data])
+        (seen,) = feed.collect()
+        return judge.outcome(prepared, worth(judge, prepared, seen))
 
     def verdicts(self, many: Sequence[bytes]) -> list[tuple[Outcome, Verdicts]]:
         """What everybody makes of each input."""

@@ -34,6 +34,7 @@ from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.pool import of_others, some
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.campaign.store import Corpus
+from kafka_fuzz.campaign.sung import gone_in
 from kafka_fuzz.finds import FindStore, folder_of, put
 from kafka_fuzz.mutate import Mutant, own_seeds
 from kafka_fuzz.outcome import Outcome, OutcomeClass
@@ -217,7 +218,7 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
     """
     begun, spent = time.monotonic(), cpu_seconds()
     release = release_of(asked.target)
-    stepping = Stepping(asked.target, read_known(asked.directory))
+    stepping = Stepping(asked.target, read_known(asked.directory), gone_in(asked.directory))
     store, corpus = FindStore(asked.directory), Corpus(asked.directory, asked.target)
     turns = Turns(asked, release, local.start(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
     failure = ""

@@ -11,6 +11,7 @@ one place, by `differential`.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -46,6 +47,9 @@ DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6
 BUILD_SECONDS: Final = 1200
 HEADER: Final = b"go test fuzz v1\n"
 LAST: Final = "last.bin"
+OUTPUT: Final = "output.txt"
+# How Go, which begins with all that it was fed, and libFuzzer count, while they run and at the end.
+COUNTED: Final = re.compile(rb"baseline coverage: (\d+)/|execs: (\d+)|^#(\d+)\s|^Done (\d+) runs", re.MULTILINE)
 LONGEST: Final = 4096
 MOST_OUTPUT: Final = 400
 
@@ -57,16 +61,20 @@ class SideReport:
     Attributes:
         testee: who was fuzzed.
         starts: of the engine, which ends with its process.
+        executions: inputs that it ran, as it says itself.
         fed, kept: inputs that it got, and new ones that it gave.
         suspects: inputs over which the harness fell; *finds* of them and of those kept are new finds' keys.
+        failure: why it is no answer that nothing was found; empty where it is one.
     """
 
     testee: str
     starts: int = 0
+    executions: int = 0
     fed: int = 0
     kept: int = 0
     suspects: int = 0
     finds: list[str] = field(default_factory=list)
+    failure: str = ""
 
 
 def mend_log(log: bytes) -> bytes:
@@ -91,6 +99,7 @@ class Engine:
         said: where its harness writes what it fell over.
         argv: with `{seconds}`.
         folder: where it runs.
+        executions: that it has told of.
     """
 
     corpus: Path
@@ -98,6 +107,7 @@ class Engine:
     argv: Sequence[str]
     folder: Path
     is_go: bool
+    executions: int = 0
 
     def feed(self, inputs: Iterator[bytes]) -> int:
         """Write *inputs* into its corpus."""
@@ -121,7 +131,7 @@ class Engine:
     def _once(self, left: float) -> None:
         argv = [part.replace("{seconds}", str(int(left))) for part in self.argv]
         environment = os.environ | {"KAFKAPROOF_SIDE": str(self.said)}
-        with (self.folder / "output.txt").open("wb") as output:
+        with (self.folder / OUTPUT).open("wb") as output:
             engine = subprocess.Popen(
                 argv,
                 cwd=self.folder,
@@ -131,7 +141,6 @@ class Engine:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            began = time.monotonic()
             try:
                 code = engine.wait(timeout=left + 10)
             except subprocess.TimeoutExpired:
@@ -140,18 +149,22 @@ class Engine:
                 with suppress(ProcessLookupError):
                     os.killpg(engine.pid, signal.SIGKILL)
                 engine.wait()
+        self.executions += executed((self.folder / OUTPUT).read_bytes())
         if code:
             self._take_last()
-            if time.monotonic() - began < 1 and not any(self.said.iterdir()):
-                said = (self.folder / "output.txt").read_text(errors="replace")
-                raise CannotRun(f"the engine ended at once: {said[-MOST_OUTPUT:]}")
+            if not self.executions and not self.suspects():
+                raise CannotRun(f"the engine ended with {code}, and executed nothing: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of what it said, the last time."""
+        return (self.folder / OUTPUT).read_text(errors="replace").strip()[-MOST_OUTPUT:]
 
     def _take_last(self) -> None:
-        """The input with which the process ended."""
+        """The input with which the process ended, if there was one."""
         with suppress(FileNotFoundError):
             data = (self.said / LAST).read_bytes()
-            log = data[4 : 4 + int.from_bytes(data[:4], "big")]
-            (self.said / f"died-{sha256(log).hexdigest()[:16]}.bin").write_bytes(log)
+            if log := data[4 : 4 + int.from_bytes(data[:4], "big")]:
+                (self.said / f"died-{sha256(log).hexdigest()[:16]}.bin").write_bytes(log)
 
     def inputs(self) -> Iterator[bytes]:
         """What is in its corpus."""
@@ -168,6 +181,19 @@ class Engine:
     def suspects(self) -> list[bytes]:
         """The inputs over which the harness fell."""
         return [path.read_bytes() for path in sorted(self.said.glob("*-*.bin"))]
+
+
+def executed(output: bytes) -> int:
+    r"""How many inputs an engine says that it ran.
+
+    >>> executed(b"fuzz: elapsed: 3s, execs: 102 (34/sec)\nfuzz: elapsed: 6s, execs: 314 (70/sec)\n")
+    314
+    >>> executed(b"fuzz: elapsed: 3s, gathering baseline coverage: 265/3388 completed\n")
+    265
+    >>> executed(b"#2\tINITED cov: 1\n#9\tNEW cov: 2\nDone 12 runs in 3 second(s)\n"), executed(b"no such flag")
+    (12, 0)
+    """
+    return max((int(count) for each in COUNTED.findall(output) for count in each if count), default=0)
 
 
 def go_entry(data: bytes) -> bytes:
@@ -259,10 +285,13 @@ def run_side(kind: str, testee: str, seconds: float, directory: Path) -> SideRep
     known = set(_seeds(directory))
     report = SideReport(testee, fed=engine.feed(iter(sorted(known))))
     report.starts = engine.run(seconds)
+    report.executions = engine.executions
+    if not engine.executions:
+        report.failure = f"the engine executed nothing: {engine.last_words()}"
     suspects = engine.suspects()
     new = [log for log in dict.fromkeys(map(mend_log, engine.inputs())) if log and log not in known]
     report.suspects, report.kept = len(suspects), len(new)
-    corpus, finds = Corpus(directory, target), FindStore(directory, testee)
+    corpus, finds = Corpus(directory, target), FindStore(directory, testee, "differential")
     for log in new:
         corpus.keep(as_it_is(log), f"kept by {kind}")
     corpus.close()

@@ -8,7 +8,7 @@ as a seed, though nothing tells what it covers inside the testees.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -190,6 +190,29 @@ class Vectors:
     def vector(self, classes: Mapping[str, str]) -> Vector:
         """The vector of *classes*; who is not named was not asked."""
         return tuple(classes.get(name, NOT_ASKED) for name in self.names)
+
+    def written(self, vector: Vector) -> str:
+        """*vector* with the names that it is about, as a later session reads it, whoever takes part by then.
+
+        >>> Vectors(("a", "b")).written(("ok", "crash"))
+        'a=ok,b=crash'
+        """
+        return ",".join(f"{name}={told}" for name, told in zip(self.names, vector, strict=True))
+
+    def recall(self, written: Iterable[str]) -> None:
+        """Take note of vectors of earlier sessions, by name: who was not there has a gap."""
+        for each in written:
+            vector = self._recalled(each)
+            if any(told != NOT_ASKED for told in vector):
+                self.seen.add(vector)
+
+    def _recalled(self, written: str) -> Vector:
+        """Without names, it is about ours if there are as many of them; what is about nobody here is empty."""
+        if "=" not in written:
+            plain = tuple(written.split(" "))
+            return plain if len(plain) == len(self.names) else ()
+        pairs = (pair.rpartition("=") for pair in written.split(","))
+        return self.vector({name: told for name, _, told in pairs})
 
     def is_new(self, vector: Vector) -> bool:
         """Take note of *vector*; whether none was like it.

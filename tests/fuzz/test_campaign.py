@@ -8,12 +8,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from kafka_fuzz import finds
 from kafka_fuzz.campaign.plan import read_log, remembered
 from kafka_fuzz.campaign.rounds import RoundReport
 from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.campaign.supervisor import Standing
+from kafka_fuzz.campaign.supervisor import PATIENCE, Standing
+from kafka_fuzz.commands import fuzz as fuzz_group
 from kafka_fuzz.finds import read_all
 
 
@@ -61,6 +63,29 @@ def test_the_next_campaign_goes_on(tmp_path: Path) -> None:
     assert {report.seed for report in read_log(tmp_path)} == {7}
     assert all(report.corpus >= first.corpus > 0 for report in others)
     assert remembered(tmp_path).next_round == len(others) + 1
+    assert {report.campaign for report in read_log(tmp_path)} == {0, 1, others[-1].campaign}
+    assert all(report.campaign <= report.number for report in others)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_disk_that_is_full(jobs: int, tmp_path: Path) -> None:
+    """What the log does not take ends the campaign: one line with the path, exit code 3, and no child is waited for."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "campaign.json").write_bytes(b"{}")
+    (tmp_path / "log.ndjson").symlink_to("/dev/full")
+    done = run("--targets", "explain", "--seconds", 2, "--jobs", jobs, "--dir", tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert f"Error: {tmp_path}: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    """A campaign that may not write where it is to is one clear error."""
+    (tmp_path / "file").write_bytes(b"in the way")
+    done = CliRunner().invoke(fuzz_group, ["run", "--targets", "explain", "--dir", str(tmp_path / "file" / "there")])
+    assert done.exit_code == 3, done.output
+    assert f"Error: {tmp_path / 'file'}" in done.output
 
 
 @pytest.mark.slow
@@ -107,6 +132,7 @@ def test_nothing_executed(tmp_path: Path) -> None:
     done = run("--targets", "explain", "--seconds", 3, "--dir", tmp_path)
     assert done.returncode == 3
     assert "could not be run" in done.stderr
+    assert all(report.failure for report in read_log(tmp_path))
 
 
 @pytest.mark.parametrize("wrong", [["--targets", "no-such"], ["--targets", ","], ["--seconds", "0"]])
@@ -156,3 +182,15 @@ def test_a_round_that_executed_nothing(before: int, cpu_seconds: float, over: bo
     standing = Standing(executions=before)
     standing.take(RoundReport("x", 1, 1, cpu_seconds=cpu_seconds), over=over)
     assert bool(standing.failures) is fails
+
+
+def test_a_target_of_which_one_testee_does_not_run() -> None:
+    """Its rounds are failures, and it is asked again for the sake of the others; who executes nothing is not."""
+    standing = Standing()
+    for _ in range(PATIENCE):
+        standing.take(RoundReport("differential:a,b", 1, 1, executions=9, cpu_seconds=9.0, failure="b did not run"))
+    assert standing.failures == ["b did not run"] * PATIENCE
+    assert standing.in_a_row < PATIENCE
+    for _ in range(PATIENCE):
+        standing.take(RoundReport("differential:a,b", 1, 1, failure="b did not run"))
+    assert standing.in_a_row == PATIENCE

@@ -57,7 +57,7 @@ def test_testees_that_crash(tmp_path: Path) -> None:
     assert one.executions == other.executions > 256
     files, finds = left(tmp_path / "one")
     assert (files, finds) == left(tmp_path / "other")
-    assert any("crash ok" in line.decode() for line in files["index.ndjson"].splitlines())
+    assert any("tenth=crash,reference=ok" in line.decode() for line in files["index.ndjson"].splitlines())
     assert sum(find.count for find in read_all(tmp_path / "one")) > 4
 
 

@@ -12,14 +12,15 @@ from kafka_conformance.connect import connect
 from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung, observe
 from kafka_conformance.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
+from kafka_fuzz import asking
 from kafka_fuzz.campaign import ready
-from kafka_fuzz.campaign.differential import read_fallen
+from kafka_fuzz.campaign.differential import Rounds, read_fallen, report
 from kafka_fuzz.campaign.plan import unknown_targets
 from kafka_fuzz.campaign.rounds import Round, found_by, runner_of
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.differential import Differential, Judgement
 from kafka_fuzz.feed import BATCH, Feed
-from kafka_fuzz.finds import read_all
+from kafka_fuzz.finds import FindStore, read_all
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.prepared import Prepared, first_place
@@ -132,6 +133,10 @@ def test_amplification(tmp_path: Path) -> None:
         found = [judgement for judgement in session.run(iter(inputs), lambda: True) if judgement.outcomes]
     assert [judgement.mutant.data for judgement in found] == [b"eat this"]
     assert (found[0].outcomes[0].kind, found[0].outcomes[0].detail) == ("amplification", "memory")
+    testees = asking.Testees((f"process:{sys.executable} {script}",))  # as canaries are asked
+    assert testees.outcome(inputs[0]).key == found[0].outcomes[0].key
+    assert not testees.outcome(inputs[1]).is_find
+    testees.close()
 
 
 def test_a_session() -> None:
@@ -162,6 +167,21 @@ def test_nobody_runs() -> None:
         assert list(session.cannot_run) == [broken]
 
 
+def test_who_is_named_has_to_run(tmp_path: Path) -> None:
+    """A testee that a target names, and that was asked nothing, is a failure of the round; of "all" it is told only."""
+    broken = f"process:{sys.executable} -c pass"
+    told = {}
+    with Differential([connect("reference"), connect(broken)]) as session:
+        for target in (f"differential:reference,{broken}", "differential"):
+            rounds = Rounds(Round(target, tmp_path), session, Corpus(tmp_path, target), FindStore(tmp_path))
+            told[target] = report(rounds, 1.0)
+    assert all(f"{broken} did not run" in each.version for each in told.values())
+    named, everybody = (each.failure for each in told.values())
+    assert named.startswith(f"{broken} did not run: ")
+    assert "reference did" not in named
+    assert everybody == ""
+
+
 def test_gaps() -> None:
     """A vector in which somebody was not asked is new only if it agrees with none."""
     vectors = Vectors(("a", "b"))
@@ -169,6 +189,31 @@ def test_gaps() -> None:
     assert not vectors.is_new(("ok", "crash"))
     assert not vectors.is_new(("ok", NOT_ASKED))
     assert vectors.is_new((NOT_ASKED, "hang"))
+
+
+def test_vectors_of_other_testees() -> None:
+    """Vectors are recalled by name, whoever has come, gone or changed places; without names only where all have one."""
+    before = Vectors(("process:./a -x=1", "b"))
+    kept = [before.written(("ok", "crash")), before.written((NOT_ASKED, "hang")), "hang ok", "ok ok ok"]
+    later = Vectors(("b", "c", "process:./a -x=1"))
+    later.recall(kept)
+    assert later.seen == {("crash", NOT_ASKED, "ok"), ("hang", NOT_ASKED, NOT_ASKED), ("ok", "ok", "ok")}
+    assert not later.is_new((NOT_ASKED, NOT_ASKED, "ok"))
+    other = Vectors(("c",))
+    other.recall(kept)
+    assert other.seen == set()
+
+
+@pytest.mark.slow
+def test_a_round_after_a_testee_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The testees of `differential` may be others than yesterday: the round runs, and knows the vectors by name."""
+    names = ["miniature:ignores-crc", "reference"]
+    for count in (1, 2):
+        monkeypatch.setattr(ready, "ready", lambda count=count: iter(names[:count]))
+        asked = Round("differential", tmp_path, number=count, cpu_seconds=2.0)
+        report = runner_of("differential")(asked, lambda _: None)
+        assert (report.failure, report.executions > 0) == ("", True)
+    assert {bucket.count("=") for bucket in Corpus(tmp_path, "differential").buckets} == {1, 2}
 
 
 def test_crashes_are_told_apart_by_what_does_not_vary() -> None:

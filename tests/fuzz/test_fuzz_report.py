@@ -12,16 +12,24 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_conformance.reporting.html import policy_hash
+from kafka_conformance.reporting.markdown import code
+from kafka_fuzz.campaign.plan import log_round
 from kafka_fuzz.campaign.rounds import RoundReport
+from kafka_fuzz.campaign.sung import FILE, STATE, Sung
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.reduce.bench import TARGET, finds
 from kafka_fuzz.reduce.predicates import as_mutant
-from kafka_fuzz.reporting.night import Night, Point
+from kafka_fuzz.reporting.night import Night, Point, read_night
 from kafka_fuzz.targets import TARGETS
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
+CANARIES = [
+    Sung(TARGET, "one that hangs", f"{TARGET}|hang||", gone=False),
+    Sung(TARGET, f"one that is mended {HOSTILE}", "", gone=True),
+    Sung("broker:4.4.0", "one of a broker", "", gone=False, why=f"nobody asked {HOSTILE}"),
+]
 
 
 def campaign(root: Path) -> Path:
@@ -36,6 +44,8 @@ def campaign(root: Path) -> Path:
         for number, buckets in enumerate((10, 14))
     ]
     (root / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in rounds) + b'{"cut off')
+    (root / STATE).mkdir()
+    (root / STATE / FILE).write_bytes(msgspec.json.encode(CANARIES))
     return root
 
 
@@ -84,6 +94,51 @@ def test_a_curve_is_over_processor_time() -> None:
     ]
     curve = Night(tuple(rounds), frozenset(), ()).curve(TARGET, "buckets")
     assert curve == [Point(0.0, 0), Point(2.0, 5), Point(3.0, 5)]
+
+
+def test_canaries_are_told(report: Path) -> None:
+    """Every file that people read says of each canary whether its find is gone, or why nobody knows."""
+    first, *rest = lines(report)
+    assert first["canaries"] == {"gone": 1, "still there": 1, "not sung": 1}
+    told = {str(line["id"]): line["state"] for line in rest if line["kind"] == "canary"}
+    assert told == {each.id: each.state for each in CANARIES}
+    assert [each.state for each in CANARIES] == ["still there", "gone", "not sung"]
+    page, summary = (report / "index.html").read_text(), (report / "summary.md").read_text()
+    for text in (page, summary):
+        assert "1 gone, 1 still there, 1 not sung" in text
+        assert "nobody asked" in text
+    assert f"- not sung: {code('one of a broker')} " in summary
+
+
+def test_the_summary_says_how_it_grew_and_what_is_missing(report: Path) -> None:
+    """Growth after each quarter of the CPU-seconds, and the fields of which most cells were not reached."""
+    summary = (report / "summary.md").read_text()
+    assert f"| {code(TARGET)} | outcomes told apart | 0 at 1 s | 10 at 2 s | 10 at 3 s | 14 at 4 s |" in summary
+    first, *rest = lines(report)
+    missing = {str(line["field"]): int(str(line["count"])) for line in rest if line["kind"] == "missing"}
+    assert int(str(first["cells"])) + sum(missing.values()) == first["cells_reachable"]
+    name, count = next(iter(missing.items()))
+    assert f"| {code(name)} | {count:,} | " in summary
+
+
+def test_the_last_campaign_counts(tmp_path: Path) -> None:
+    """A failure of an earlier night is over; totals are of the last one, growth is of all; old logs have one night."""
+    old = [RoundReport(TARGET, 0, 1, failure="no disk"), RoundReport("other", 1, 1, executions=9, cpu_seconds=1.0)]
+    (tmp_path / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in old))
+    assert [each.failure for each in read_night(tmp_path, []).failures()] == ["no disk"]
+    for number in (2, 3):
+        log_round(tmp_path, RoundReport(TARGET, number, 1, executions=50, cpu_seconds=4.0, buckets=number), campaign=2)
+    out = tmp_path / "out"
+    done = CliRunner().invoke(fuzz, ["report", "--dir", str(tmp_path), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    first, *rest = lines(out)
+    assert (first["campaigns"], first["targets"], first["executions"], first["failures"]) == (2, [TARGET], 100, 0)
+    assert [line["number"] for line in rest if line["kind"] == "round"] == [0, 1, 2, 3]
+    assert 'errors="0"' in (out / "junit.xml").read_text()
+    assert "in all 2 campaigns" in (out / "index.html").read_text()
+    assert "in the last of 2 campaigns" in (out / "summary.md").read_text()
+    log_round(tmp_path, RoundReport(TARGET, 4, 1, failure="no disk"), campaign=4)
+    assert read_night(tmp_path, []).failures()
 
 
 def test_hostile_text_stays_text(report: Path) -> None:

@@ -1,27 +1,33 @@
 """Known finds: what is stepped over, what is no news, and how one hears that they are gone."""
 
+import sys
+from glob import escape
 from pathlib import Path
+from queue import SimpleQueue
 from random import Random
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_corpus.vectors import load_vectors
-from kafka_fuzz.campaign.canary import sing
+from kafka_fuzz.campaign.canary import BROKER, endless, heard, shows, sing, sung
 from kafka_fuzz.campaign.corpus_known import PACKAGED, read_shown, shown_in
 from kafka_fuzz.campaign.known import ENOUGH, FILE, Canary, Known, Stepping, news_of, read_known, read_list
 from kafka_fuzz.campaign.loop import as_it_is
 from kafka_fuzz.campaign.shapes import snappy_claims
-from kafka_fuzz.campaign.sung import gone_in
+from kafka_fuzz.campaign.sung import Sung, gone_in
+from kafka_fuzz.campaign.zygote import OurFault
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import Cell, Mutant, for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.prepared import first_place
+from kafka_fuzz.prepared import Prepared, first_place
 from kafka_fuzz.triage.accepting import merged, text_of
+from kafka_fuzz.vector import Judge, Worth
 from kafka_records.layout import CRC_OFFSET_V2
 
 CELL = Cell(1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only")
@@ -122,6 +128,67 @@ def test_canaries(tmp_path: Path) -> None:
     assert not sung["there"].gone
     assert sung["mended"].gone
     assert gone_in(tmp_path) == ["mended"]
+
+
+def test_a_canary_without_its_lie_is_the_known_find() -> None:
+    """A list keeps an input as bytes: keys that have a lie, or the codec that it is about, are still there by them."""
+    rng, judge, lost = Random(3), Judge("t"), 0
+    worths = [Worth("hang"), Worth("amplification", "time"), Worth("wrong_data", "records.value length 3 more")]
+    for _ in range(60):
+        mutant = mutate(rng, own_seeds(), "model")
+        for told in worths:
+            key = judge.outcome(Prepared(mutant), told).key
+            rule = Known("id", "t", (escape(key),), canary=Canary(hex=mutant.data.hex()))
+            assert rule.canary is not None
+            again = judge.outcome(Prepared(rule.canary.mutant()), told).key
+            assert shows(rule, again), (key, again)
+            lost += not rule.explains(again)
+            others = (Worth("crash"), Worth(told.kind, "another"), Worth("ok"))
+            assert not any(shows(rule, judge.outcome(Prepared(mutant), other).key) for other in others)
+        in_process = Outcome("t", "hang", lie=mutant.labels[0])
+        assert shows(Known("id", "t", (in_process.key,)), Outcome("t", "hang").key)
+    assert lost > 60
+    assert not shows(Known("id", "t", ("t|hang||lie x",)), "")
+    assert not shows(Known("id", "t", ("t|leaked_exception|KeyError|one",)), "t|leaked_exception|KeyError|other")
+
+
+def test_canaries_that_end_whoever_asks() -> None:
+    """One that ends the process, or takes for ever, is told by itself: the others are for the next process."""
+    kinds = {"a": "crash", "b": "hang", "c": "memory"}
+    rules = [Known(name, "t", (f"t|{kind}||*",), canary=Canary(hex="00")) for name, kind in kinds.items()]
+    first = Sung("t", "a", "t|crash||x", gone=False)
+    lines: SimpleQueue[bytes] = SimpleQueue()
+    with TemporaryFile() as said:
+        said.write(b"Traceback\nMemoryError: no more\n")
+        for line in (b"null\n", msgspec.json.encode(first), b"", b""):
+            lines.put(line)
+        assert list(heard(lines, rules, said)) == [first, Sung("t", "b", "", gone=False, why="MemoryError: no more")]
+        assert [each.why for each in heard(lines, rules, said)] == ["MemoryError: no more"] * 3
+    assert [endless(rule).state for rule in rules] == ["not sung", "still there", "not sung"]
+
+
+def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
+    """Those of brokers, and those over which the harness falls, are told with the reason, and none of them is gone."""
+    rule = Known("b", "broker:4.4.0", ("broker:4.4.0|*",), canary=Canary(hex="00"))
+    (tmp_path / FILE).write_text(text_of([rule]))
+    (told,) = sing(tmp_path, read_known(tmp_path), ["broker:4.4.0"])
+    assert (told.state, told.why, gone_in(tmp_path)) == ("not sung", BROKER, [])
+
+    def ask(_: Canary) -> Outcome:
+        raise OurFault("Traceback\nMemoryError: no more")
+
+    assert (sung(rule, ask).state, sung(rule, ask).why) == ("not sung", "OurFault: MemoryError: no more")
+
+
+@pytest.mark.slow
+def test_a_canary_of_a_testee_that_does_not_run(tmp_path: Path) -> None:
+    """What cannot be started says nothing of its finds, and that is told."""
+    name = f"process:{sys.executable} -c pass"
+    rules = [Known(id_, name, ("*",), canary=Canary(hex="00"), asked="differential") for id_ in "ab"]
+    (tmp_path / FILE).write_text(text_of(rules))
+    told = sing(tmp_path, read_known(tmp_path), [f"differential:{name}"])
+    assert [each.id for each in told] == ["a", "b"]
+    assert all("did not say hello" in each.why and not each.gone for each in told)
 
 
 def test_reproducers() -> None:

@@ -9,10 +9,15 @@ from click.testing import CliRunner
 
 from kafka_conformance.cli import kafkaproof
 from kafka_conformance.connect import CannotRun
+from kafka_fuzz import side
+from kafka_fuzz.campaign.canary import singer, singers_of
 from kafka_fuzz.campaign.store import FOLDER, Corpus
+from kafka_fuzz.finds import read_all
 from kafka_fuzz.mutate import own_seeds
-from kafka_fuzz.side import TESTEES, go_entry, make, mend_log, quoted, run_side
+from kafka_fuzz.prepared import first_place
+from kafka_fuzz.side import LAST, TESTEES, Engine, go_entry, make, mend_log, quoted, run_side
 from kafka_records import RecordFormatError, decode
+from kafka_records.layout import CRC_OFFSET_V2
 
 
 def test_corpus_files_of_go() -> None:
@@ -69,9 +74,64 @@ def test_both_ways(engine: str, testee: str, program: str, tmp_path: Path) -> No
     report = run_side(engine, testee, 15.0, tmp_path)
     assert report.fed > 100
     assert report.starts >= 1
+    assert report.executions > 0
+    assert not report.failure
     kept = Corpus(tmp_path, f"side:{testee}")
     assert len(kept.entries) == report.kept
     assert all(mend_log(data := path.read_bytes()) == data for path in (tmp_path / FOLDER).glob("*/*.bin"))
+
+
+def engine_of(folder: Path, script: str) -> Engine:
+    """An engine that is a shell script."""
+    for name in ("corpus", "said"):
+        (folder / name).mkdir()
+    return Engine(folder / "corpus", folder / "said", ["sh", "-c", script], folder, is_go=False)
+
+
+def test_an_engine_that_executes_nothing(tmp_path: Path) -> None:
+    """One that ends with an error before its first input is not started again and again until the time is over."""
+    engine = engine_of(tmp_path, f"head -c 4 /dev/zero > said/{LAST}; echo no such flag; exit 2")
+    with pytest.raises(CannotRun, match="ended with 2, and executed nothing: no such flag"):
+        engine.run(60.0)
+    assert engine.suspects() == []
+
+
+def test_executions_are_those_of_all_starts(tmp_path: Path) -> None:
+    """An engine that ends over an input is started again, and what it ran before counts."""
+    (tmp_path / "last").write_bytes(b"\0\0\0\2ab")
+    engine = engine_of(tmp_path, f"cp last said/{LAST}; echo '#2 INITED'; echo 'Done 40 runs in 1 second(s)'; exit 1")
+    starts = engine.run(1.1)
+    assert starts >= 2
+    assert engine.executions == starts * 40
+    assert engine.suspects() == [b"ab"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("said", "code"), [("Done 9 runs in 1 second(s)", 1), ("it waited", 3)])
+def test_what_an_engine_gives_is_the_testees(
+    said: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finds are those of a testee that reads, as of `differential`; where nothing was executed, that is said."""
+    name = "miniature:ignores-crc"
+    bad = bytearray(next(data for data in own_seeds() if first_place(data) == "v2 none"))
+    bad[CRC_OFFSET_V2] ^= 1
+    (tmp_path / "work").mkdir()
+    engine = engine_of(tmp_path / "work", f"echo '{said}'; sleep 3")
+    (engine.said / "leak-1.bin").write_bytes(bad)
+    monkeypatch.setattr(side, "make", lambda *_: engine)
+    monkeypatch.setitem(TESTEES, "go", (name,))
+    done = CliRunner().invoke(kafkaproof, ["fuzz", "side", "go", "--seconds", "2", "--dir", str(tmp_path)])
+    assert done.exit_code == code, done.output
+    assert ("executed nothing: it waited" in done.output) is (code == 3)
+    assert {(find.outcome.target, find.asked) for find in read_all(tmp_path)} == {(name, "differential")}
+
+
+def test_finds_of_a_testee_without_a_word_of_how_it_was_asked() -> None:
+    """Earlier side targets left that out: what is no target in process was a testee, that reads."""
+    assert singer("sarama", "") in singers_of("differential:sarama")
+    assert singer("kafka-python", "") not in singers_of("differential:kafka-python")
+    assert singer("sarama", "encode") in singers_of("encode:sarama")
+    assert singer("broker:4.4.0", "") in singers_of("broker:4.4.0")
 
 
 def test_the_command_says_why_not() -> None:

@@ -15,12 +15,15 @@ from kafka_conformance.protocol import Refusal
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_fuzz.asking import asking
+from kafka_fuzz.campaign.canary import sing
 from kafka_fuzz.campaign.encoding import run_round
+from kafka_fuzz.campaign.known import FILE, read_known
 from kafka_fuzz.campaign.rounds import Round
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.finds import FindStore, input_of, name_of, read_all
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.reduce import NotShown
+from kafka_fuzz.triage.accepting import accepted, text_of
 from kafka_fuzz.triage.causes import cause_of
 from kafka_fuzz.triage.folding import Folded, read
 from kafka_fuzz.triage.promoting import as_found
@@ -227,6 +230,28 @@ def test_minimise_triage_and_promote(written: Path, tmp_path: Path) -> None:
     assert (draft.op, draft.input) == ("encode", batch_of(folded.data))
     assert draft.expect.data == kafka_records.encode(batch_of(folded.data))
     assert run("promote", folded.name, "--dir", written, "--cases", tmp_path / "cases", "--no-compile").exit_code == 2
+
+
+@pytest.mark.slow
+def test_a_canary_is_a_batch(written: Path, tmp_path: Path) -> None:
+    """An accepted find of a writer is asked again as a batch: who writes it wrongly still has it, who is mended not."""
+    (find,) = read_all(written)
+    key, name = find.key, find.outcome.target
+    folded = Folded("0" * 16, key, {key: ""}, "new", find.outcome, input_of(written, find), 1, "ok", 1, asked="encode")
+    rule = accepted(folded, "seen")
+    mended = msgspec.structs.replace(rule, id="mended", target="reference", keys=("reference|*",))
+    (tmp_path / FILE).write_text(text_of([rule, mended]))
+    told = {each.id: each.state for each in sing(tmp_path, read_known(tmp_path), [f"encode:{name},reference"])}
+    assert told == {rule.id: "still there", "mended": "gone"}
+
+
+@pytest.mark.slow
+def test_a_writer_that_does_not_run(tmp_path: Path) -> None:
+    """A testee that is named, and was asked to write nothing, is a failure of the round; the others are asked."""
+    broken = f"process:{sys.executable} -c pass"
+    told = run_round(Round(f"encode:reference,{broken}", tmp_path, cpu_seconds=0.01), lambda _: None)
+    assert told.executions > 0
+    assert told.failure.startswith(f"{broken} did not run: ")
 
 
 def test_what_must_be_refused_becomes_such_a_case() -> None:

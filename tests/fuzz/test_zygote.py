@@ -95,3 +95,32 @@ def test_a_hang_that_passes_is_none(tmp_path: Path, how: str) -> None:
     else:
         assert restarts >= 1
         assert {key.split("|")[1] for key in found} == {"hang"}
+
+
+# A target whose harness falls, and what is said of its input.
+FALLING = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from kafka_fuzz.campaign import zygote
+from kafka_fuzz.campaign.known import Canary
+from kafka_fuzz.campaign.rounds import Round
+
+def ask(mutant):
+    raise SystemExit("no disk")
+
+made = zygote.prepared(Round(target="explain", directory=Path(sys.argv[1])), lambda _: None)
+made.target = replace(made.target, ask=ask)
+try:
+    print(made.outcome_of(Canary(hex="00").mutant()))
+except zygote.OurFault as fault:
+    print("our fault:", str(fault).splitlines()[-1])
+"""
+
+
+@pytest.mark.slow
+def test_a_fault_of_ours_is_no_crash(tmp_path: Path) -> None:
+    """Where the code around the target falls, nothing is known of the target."""
+    command = [sys.executable, "-c", FALLING, str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == "our fault: SystemExit: no disk\n"

@@ -7,6 +7,7 @@ until its version changes.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -23,7 +24,7 @@ import msgspec
 from kafka_conformance.connect import connect
 from kafka_fuzz.campaign.known import Known, read_known
 from kafka_fuzz.campaign.loop import AS_THEY_ARE, as_it_is
-from kafka_fuzz.campaign.ready import testees_of
+from kafka_fuzz.campaign.ready import not_asked, testees_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.campaign.store import FOLDER, Corpus
 from kafka_fuzz.campaign.sung import STATE, gone_in
@@ -33,6 +34,7 @@ from kafka_fuzz.in_turn import InTurn
 from kafka_fuzz.mutate import Deck, Mutant, draw_profile, mutate, own_seeds
 
 FALLEN: Final = "differential.json"
+FALLEN_LOCK: Final = "differential.lock"
 MOST_SEEDS: Final = 2000
 LONGEST: Final = 4096
 # Kept as finds and not as inputs: who replays the corpus should not have to wait.
@@ -103,14 +105,14 @@ class Rounds:
             if self.finds.add(outcome, mutant, version=testee.hello.version, seconds=spent):
                 self.new.append(outcome.key)
         if judgement.new and not DEAR & set(judgement.vector):
-            self.corpus.keep(mutant, " ".join(judgement.vector))
+            self.corpus.keep(mutant, self.session.vectors.written(judgement.vector))
             if len(mutant.data) <= LONGEST:
                 self.seeds.append(mutant.data)
 
     def _recall(self) -> None:
         """What earlier rounds have learnt."""
         self.session.cells |= self.corpus.cells
-        self.session.vectors.seen |= {tuple(bucket.split(" ")) for bucket in self.corpus.buckets}
+        self.session.vectors.recall(self.corpus.buckets)
         fallen = read_fallen(self.asked.directory)
         for testee in self.session.testees:
             testee.fallen.update(fallen.get(name_of(testee), {}))
@@ -120,10 +122,13 @@ class Rounds:
 
     def remember(self) -> None:
         """Write what this one has learnt."""
-        fallen = read_fallen(self.asked.directory)
-        fallen |= {name_of(testee): dict(testee.fallen) for testee in self.session.testees}
-        (self.asked.directory / STATE).mkdir(parents=True, exist_ok=True)
-        put(self.asked.directory / STATE / FALLEN, msgspec.json.encode(fallen))
+        folder = self.asked.directory / STATE
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / FALLEN_LOCK).open("wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # other rounds learn about other testees meanwhile
+            fallen = read_fallen(self.asked.directory)
+            fallen |= {name_of(testee): dict(testee.fallen) for testee in self.session.testees}
+            put(folder / FALLEN, msgspec.json.encode(fallen))
 
     def progress(self) -> Progress:
         """How far it is."""
@@ -192,7 +197,10 @@ def report(rounds: Rounds, seconds: float) -> RoundReport:
     """What the round did."""
     asked, session = rounds.asked, rounds.session
     versions = [name_of(testee) for testee in session.testees]
-    missing = [f"{name} did not run: {why}" for name, why in session.cannot_run.items()]
+    silent = {each.judge.name: "it says that it reads nothing" for each in session.testees if reads_nothing(each)}
+    cannot_run = silent | session.cannot_run
+    missing = [f"{name} did not run: {why}" for name, why in cannot_run.items()]
+    executions = {each.judge.name: each.feed.executions for each in session.testees}
     return report_of(
         asked,
         rounds.progress(),
@@ -201,4 +209,10 @@ def report(rounds: Rounds, seconds: float) -> RoundReport:
         finds_new=tuple(rounds.new),
         restarts=sum(testee.feed.tally.starts - 1 for testee in session.testees),
         interrupted=rounds.stopped,
+        failure=not_asked(asked.target, cannot_run, executions),
     )
+
+
+def reads_nothing(testee: Testee) -> bool:
+    """Whether there is nothing that it can be asked."""
+    return not testee.hello.decode.magics

@@ -19,7 +19,7 @@ from typing import Final
 from kafka_conformance.connect import CannotRun
 from kafka_conformance.observation import Observation
 from kafka_conformance.process.process_group import cpu_seconds
-from kafka_fuzz.campaign.ready import testees_of
+from kafka_fuzz.campaign.ready import not_asked, testees_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.outcome import Outcome
@@ -37,6 +37,7 @@ class Rounds:
     """One round.
 
     Attributes:
+        writers, ended: testees that are asked, and those that were until they could not be started again.
         outcomes: keys that were seen.
         unsteady: keys that were seen once, and not when the same was asked alone.
     """
@@ -44,6 +45,7 @@ class Rounds:
     asked: Round
     finds: FindStore
     writers: list[Writer] = field(default_factory=list)
+    ended: list[Writer] = field(default_factory=list)
     cannot_run: dict[str, str] = field(default_factory=dict)
     new: list[str] = field(default_factory=list)
     cells: set[object] = field(default_factory=set)
@@ -63,6 +65,8 @@ class Rounds:
                 continue
             if writer.writes:
                 self.writers.append(writer)
+            elif self.asked.target.partition(":")[2]:  # whoever is named is expected to
+                self.cannot_run[name] = "it says that it does not write"
         if not self.writers:
             raise CannotRun("; ".join(self.cannot_run.values()) or "no testee writes")
 
@@ -105,6 +109,7 @@ class Rounds:
                 self.new.append(outcome.key)
         if writer.name in self.cannot_run:
             self.writers.remove(writer)
+            self.ended.append(writer)
 
     def _is_sure(self, writer: Writer, writing: Writing, outcome: Outcome) -> bool:
         """Whether a find that nobody saw before shows again alone: what is left of earlier requests is none."""
@@ -116,12 +121,12 @@ class Rounds:
     def progress(self) -> Progress:
         """How far it is."""
         return Progress(
-            executions=sum(writer.executions for writer in self.writers),
+            executions=sum(writer.executions for writer in (*self.writers, *self.ended)),
             cpu_seconds=self.spent,
             cells=len(self.cells),
             buckets=len(self.outcomes),
             finds=len(self.finds.known),
-            skipped=sum(writer.skipped for writer in self.writers),
+            skipped=sum(writer.skipped for writer in (*self.writers, *self.ended)),
         )
 
 
@@ -147,6 +152,7 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
         rounds.finds.flush()
     missing = [f"{name} did not run: {why}" for name, why in rounds.cannot_run.items()]
     versions = [f"{writer.name} {writer.hello.version}" for writer in rounds.writers]
+    executions = {writer.name: writer.executions for writer in (*rounds.writers, *rounds.ended)}
     return report_of(
         asked,
         rounds.progress(),
@@ -156,5 +162,5 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
         restarts=sum(max(writer.sandbox.tally.starts - 1, 0) for writer in rounds.writers),
         interrupted=rounds.stopped,
         # Counted rounds have to come out the same again.
-        failure="; ".join(missing) if asked.executions else "",
+        failure="; ".join(missing) if asked.executions else not_asked(asked.target, rounds.cannot_run, executions),
     )

@@ -15,7 +15,8 @@ The list that comes with the package is about the releases that it was made
 with; a campaign's own is `DIR/known.toml`.  The canary (a cell, or `hex`) is run
 at the start of each campaign: on the day that it shows nothing any more, the
 find is gone and nothing is stepped over for it.  `asked = "differential"` is for
-finds of a testee in a process of its own, whose canary is asked there.  What cases
+finds of a testee in a process of its own, whose canary is asked there; of one that
+writes (`encode`), `hex` is a batch in JSON, as finds keep it.  What cases
 of the corpus show is no news either (see `corpus_known`), and is in no list.
 """
 

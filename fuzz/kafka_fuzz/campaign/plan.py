@@ -90,9 +90,9 @@ def remember(directory: Path, memory: Memory) -> None:
     put(directory / STATE / CAMPAIGN, msgspec.json.encode(memory))
 
 
-def log_round(directory: Path, report: RoundReport) -> RoundReport:
+def log_round(directory: Path, report: RoundReport, campaign: int) -> RoundReport:
     """One line more in the log, which is on the disk before this returns."""
-    report = msgspec.structs.replace(report, at=round(time.time(), 3))
+    report = msgspec.structs.replace(report, at=round(time.time(), 3), campaign=campaign)
     with (directory / LOG).open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)

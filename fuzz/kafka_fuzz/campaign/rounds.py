@@ -116,6 +116,7 @@ class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
         interrupted: whether the round was stopped before its time.
         failure: why the harness could not do its work; empty where it could.
         at: when the round ended, in seconds since 1970; the supervisor writes it.
+        campaign: the number of the first round of the campaign that it is part of; the supervisor writes it, too.
     """
 
     target: str
@@ -138,6 +139,7 @@ class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
     interrupted: bool = False
     failure: str = ""
     at: float = 0.0
+    campaign: int = 0
 
 
 def report_of(asked: Round, progress: Progress, **how: Any) -> RoundReport:

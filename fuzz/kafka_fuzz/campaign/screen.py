@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from kafka_conformance.severity import SEVERITIES
-from kafka_fuzz.campaign.canary import singers_of
+from kafka_fuzz.campaign.canary import singer, singers_of
 from kafka_fuzz.outcome import severity
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ class Counted:
     def of(self, campaign: Campaign) -> dict[str, Counter[str]]:
         """The counts."""
         if time.monotonic() - self.at >= SECONDS_BETWEEN_LOOKS:
-            targets = {singer: target for target in campaign.plan.targets for singer in singers_of(target)}
+            targets = {one: target for target in campaign.plan.targets for one in singers_of(target)}
             self.by = {}
             for find in campaign.finds():
-                target = targets[find.outcome.target, find.asked]
+                target = targets[singer(find.outcome.target, find.asked)]
                 self.by.setdefault(target, Counter())[severity(find.outcome.kind)] += 1
             self.at = time.monotonic()
         return self.by

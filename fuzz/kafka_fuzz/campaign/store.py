@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
         sha: of the bytes; the file's name.
         size: in bytes.
         profile, labels, cell: as in `Mutant`; what the mutator knew.
-        bucket: `Outcome.bucket`.
+        bucket: `Outcome.bucket`; of several testees, `Vectors.written`.
         lines: of the target's packages, as `module:line`.
         version: of the target.
     """

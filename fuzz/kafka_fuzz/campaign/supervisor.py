@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from kafka_fuzz.campaign.canary import sing, singers_of
+import msgspec
+
+from kafka_fuzz.campaign.canary import sing, singer, singers_of
 from kafka_fuzz.campaign.known import Known, News, news_of, read_known
 from kafka_fuzz.campaign.merge import recover
 from kafka_fuzz.campaign.plan import Memory, Plan, log_round, remember, remembered
@@ -26,7 +28,7 @@ from kafka_fuzz.finds import Find, read_all
 from kafka_fuzz.outcome import severity
 
 TICK: Final = 0.25
-# A target whose rounds fail like that one after the other is not asked again.
+# A target of which so many rounds one after the other fail, and execute nothing, is not asked again.
 PATIENCE: Final = 2
 # Nobody starts a round that has less than this left.
 LEAST: Final = 0.5
@@ -52,8 +54,8 @@ class Standing:
     failures: list[str] = field(default_factory=list)
     in_a_row: int = 0
 
-    def take(self, report: RoundReport, *, over: bool = False) -> None:
-        """Count a round; *over* says that the campaign's time is."""
+    def take(self, report: RoundReport, *, over: bool = False) -> str:
+        """Count a round; *over* says that the campaign's time is.  Why it failed, if it did."""
         self.rounds += 1
         self.executions += report.executions
         self.cpu_seconds += report.cpu_seconds
@@ -64,9 +66,11 @@ class Standing:
         cut = self.executions and (over or report.cpu_seconds < LEAST)
         idle = not report.executions and not report.interrupted and not cut
         failure = report.failure or ("it executed nothing" if idle else "")
-        self.in_a_row = self.in_a_row + 1 if failure else 0
+        # Who has asked somebody is asked again, though others of its testees do not run.
+        self.in_a_row = self.in_a_row + 1 if failure and not report.executions else 0
         if failure:
             self.failures.append(failure)
+        return failure
 
 
 @dataclass(slots=True)
@@ -76,6 +80,7 @@ class Campaign:
     Attributes:
         plan: what is asked.
         memory: what the folder remembers.
+        first: the number of its first round, which its lines in the log have.
         standings: of the targets.
         known: finds that are no news.
         sung: what the canaries said.
@@ -86,6 +91,7 @@ class Campaign:
     plan: Plan
     show: Callable[[Campaign], None]
     memory: Memory = field(init=False)
+    first: int = field(init=False)
     standings: dict[str, Standing] = field(init=False)
     known: list[Known] = field(init=False)
     old: set[str] = field(init=False)
@@ -103,6 +109,7 @@ class Campaign:
         self.memory = remembered(plan.directory)
         if plan.seed is not None:
             self.memory = Memory(plan.seed, self.memory.next_round)
+        self.first = self.memory.next_round
         self.known = read_known(plan.directory)
         self.standings = {name: Standing() for name in plan.targets}
         self.old = {find.key for find in read_all(plan.directory)}
@@ -147,7 +154,7 @@ class Campaign:
         from kafka_conformance.severity import SEVERITIES
 
         singers = {singer for target in self.plan.targets for singer in singers_of(target)}
-        found = [find for find in read_all(self.plan.directory) if (find.outcome.target, find.asked) in singers]
+        found = [find for find in read_all(self.plan.directory) if singer(find.outcome.target, find.asked) in singers]
         return sorted(found, key=lambda find: (SEVERITIES.index(severity(find.outcome.kind)), find.key))
 
     def news(self) -> News:
@@ -206,22 +213,31 @@ class Campaign:
             child.check()
 
     def _ended(self, child: Running) -> None:
-        report = log_round(self.plan.directory, child.end())
-        self.running.remove(child)
-        standing = self.standings[child.asked.target]
-        standing.take(report, over=self.left <= 0)
+        self.running.remove(child)  # before anything can fail: who has said its last is not waited for
+        report, standing = child.end(), self.standings[child.asked.target]
         standing.last = Progress(**{name: getattr(report, name) for name in Progress.__struct_fields__})
+        failure = standing.take(report, over=self.left <= 0)
+        log_round(self.plan.directory, msgspec.structs.replace(report, failure=failure), self.first)
 
     def _wind_up(self) -> None:
         """Stop the children, in good order if they will; a second interrupt kills them."""
         try:
             for child in self.running:
                 child.stop()
-            while self.running:
-                self._listen()
+            self._see_out()
         except KeyboardInterrupt:
             self.interrupted = True
             for child in self.running:
                 child.kill()
-            while self.running:
+            self._see_out()
+
+    def _see_out(self) -> None:
+        """Wait for all children; what the disk did not take keeps none of them, and is raised when they have ended."""
+        lost: OSError | None = None
+        while self.running:
+            try:
                 self._listen()
+            except OSError as error:
+                lost = lost or error
+        if lost is not None:
+            raise lost

@@ -59,6 +59,10 @@ FIRST: Final = 0.1
 NO_MEMORY: Final = ("memory allocation of", "std::bad_alloc", "out of memory", "Cannot allocate memory")
 
 
+class OurFault(Exception):
+    """A worker's own code fell; the text says over what.  Nothing is known of the target."""
+
+
 @dataclass(slots=True)
 class Zygote:
     """What is imported and shared by the workers of one round."""
@@ -163,7 +167,12 @@ class Zygote:
         last = self.box.last()
         if not last:
             return
-        if found := self._guilty(last, status):
+        try:
+            found = self._guilty(last, status)
+        except OurFault as error:
+            self.failure = str(error)
+            return
+        if found:
             guilty, outcome = found
             self.stepping.learn(guilty, outcome)
             self.finds.add(outcome, guilty, version=self.target.version, seconds=cpu_seconds())
@@ -198,9 +207,11 @@ class Zygote:
         return last[0], Outcome(first.target, first.kind, f"{first.detail}, not alone", "", first.lie, first.why)
 
     def outcome_of(self, mutant: Mutant) -> Outcome:
-        """What one input does, in a process of its own."""
+        """What one input does, in a process of its own.  Raises `OurFault`."""
         with tempfile.TemporaryFile() as answer:
             status = self.forked(lambda: self._alone(mutant, answer))
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUR_FAULT:
+                raise OurFault(self.said())
             if not os.WIFEXITED(status) or os.WEXITSTATUS(status):
                 return self._outcome(mutant, status)
             answer.seek(0)

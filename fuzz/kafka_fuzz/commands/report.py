@@ -29,7 +29,9 @@ def report(directory: Path, out: Path, against: Path | None, as_json: bool) -> N
 
     Does triage first, if that was not done or --against says with what to compare; what was reduced stays so.
 
-    Exit codes: 0 nothing new, 1 new finds, 2 usage, 3 the harness failed in some round.
+    Totals and failures are those of the last campaign; finds, cells and growth are of all that DIR has seen.
+
+    Exit codes: 0 nothing new, 1 new finds, 2 usage, 3 the harness failed in some round of the last campaign.
     """
     try:
         night = read_night(directory, [])

@@ -100,8 +100,21 @@ def ran(plan: Plan) -> Campaign:
             return campaign
     except BlockingIOError:
         raise click.UsageError(f"another campaign runs in {plan.directory}") from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise NotTaken(plan.directory, error) from None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+class NotTaken(click.ClickException):
+    """The disk does not take what a campaign writes in *directory*, or does not give it."""
+
+    exit_code = CANNOT_RUN
+
+    def __init__(self, directory: Path, error: OSError) -> None:
+        super().__init__(f"{error.filename or directory}: {error.strerror or error}")
 
 
 def exit_code(campaign: Campaign) -> int:
@@ -124,6 +137,8 @@ def say(campaign: Campaign, *, as_json: bool) -> None:
     for sung in campaign.sung:
         if sung.gone:
             click.echo(printable(f"  gone: {sung.id}; its canary shows {sung.key or 'no find'}", 300))
+        if sung.why:
+            click.echo(printable(f"  canary not sung: {sung.id}; {sung.why}", 300))
     news = campaign.news()
     shown = [find for find in campaign.finds() if not news.why_not(find.key, find.version)]
     for find in shown[:MOST_SHOWN]:

@@ -10,6 +10,7 @@ import msgspec
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.connect import CannotRun
+from kafka_conformance.hostile import printable
 from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.side import TESTEES, run_side
 
@@ -36,9 +37,12 @@ def side(ctx: click.Context, engine: str, testee: str | None, seconds: float, di
         say_json(msgspec.to_builtins(report))
     else:
         click.echo(
-            f"{report.testee}: {report.starts} starts, {report.fed:,} inputs in, {report.kept:,} new ones out, "
-            f"{report.suspects} over which the harness fell; {len(report.finds)} new finds"
+            f"{report.testee}: {report.starts} starts, {report.executions:,} executions, {report.fed:,} inputs in, "
+            f"{report.kept:,} new ones out, {report.suspects} over which the harness fell; "
+            f"{len(report.finds)} new finds"
         )
         for key in report.finds:
             click.echo(f"  {key}")
-    ctx.exit(DISAGREEMENTS if report.finds else OK)
+    if report.failure:
+        click.echo(printable(report.failure, 1000), err=True)
+    ctx.exit(CANNOT_RUN if report.failure else DISAGREEMENTS if report.finds else OK)

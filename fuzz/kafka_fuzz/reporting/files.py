@@ -22,7 +22,7 @@ from kafka_fuzz.finds import put
 from kafka_fuzz.outcome import CLASSES, GOOD
 from kafka_fuzz.reach import Reach
 from kafka_fuzz.reporting.curves import COLOURS, chart
-from kafka_fuzz.reporting.night import GROWING, Night, said
+from kafka_fuzz.reporting.night import FIRST_MISSING, GROWING, Night, said
 from kafka_fuzz.triage.draft import facts, title
 from kafka_fuzz.triage.folding import FILE, FOLDER, Folded, by_cause, smallest
 
@@ -31,6 +31,7 @@ FINGERPRINT: Final = "kafkaproof-fuzz/v1"
 MOST_EXPLAINED: Final = 200
 MOST_MARKDOWN: Final = 60
 MOST_LIES: Final = 30
+MOST_FIELDS: Final = 10
 
 
 def write_all(night: Night, out: Path) -> list[Path]:
@@ -71,6 +72,7 @@ def page(night: Night) -> str:
             lies=night.by_lie(),
             most_lies=MOST_LIES,
             words=words,
+            printable=printable,
             style=Markup(style),  # our own file
             style_hash=policy_hash(style),
         )
@@ -144,30 +146,74 @@ def summary(night: Night) -> str:
     """A summary in Markdown."""
     totals = next(night.lines())
     states = ", ".join(f"{count:,} {state}" for state, count in night.states().items())
-    rows = ["## Fuzzing", "", f"{states}. {totals['executions']:,} executions, {totals['cpu_seconds']:,.0f} CPU-s.", ""]
-    rows.append("| target | executions | a CPU-second | lines | cells | outcomes | open finds |")
-    rows.append("|---|--:|--:|--:|--:|--:|--:|")
+    last = f" in the last of {night.campaigns} campaigns" if night.campaigns > 1 else ""
+    did = f"{totals['executions']:,} executions, {totals['cpu_seconds']:,.0f} CPU-s{last}."
+    rows = ["## Fuzzing", "", f"{states}. {did}", "", *_target_rows(night), "", *_growth_rows(night)]
+    rows += ["", f"Format cells: {totals['cells']:,} of {totals['cells_reachable']:,}.", *_missing_rows(night), ""]
+    rows += [f"Failure of the harness: {code(each.target)} {code(each.failure)}" for each in night.failures()]
+    rows += _canary_rows(night)
+    return "\n".join([*rows, *_cause_rows(night)]) + "\n"
+
+
+def _target_rows(night: Night) -> Iterator[str]:
+    yield "| target | executions | a CPU-second | lines | cells | outcomes | open finds |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
     for number, target in enumerate(night.targets()):
         one = _target(night, target, number)
         last = one["last"]
         counts = f"{last.lines:,} | {last.cells:,} | {last.buckets:,} | {one['finds']:,}"
         name = code(f"{one['name']} {one['version']}".strip())
-        rows.append(f"| {name} | {one['executions']:,} | {one['speed']:,.0f} | {counts} |")
-    reached = totals["cells"]
-    rows += ["", f"Format cells: {reached:,} of {totals['cells_reachable']:,}.", ""]
-    rows += [f"Failure of the harness: {code(each.target)} {code(each.failure)}" for each in night.failures()]
-    rows += ["| state | severity | reach | bytes | target and cause | finds | smallest | hex |"]
-    rows.append("|---|---|---|--:|---|--:|---|---|")
+        yield f"| {name} | {one['executions']:,} | {one['speed']:,.0f} | {counts} |"
+
+
+def _growth_rows(night: Night) -> Iterator[str]:
+    """How everything grew, after each quarter of the CPU-seconds that a target has had."""
+    where = f"all {night.campaigns} campaigns" if night.campaigns > 1 else "this campaign"
+    yield f"| growth by CPU-second, {where} | | ¼ | ½ | ¾ | all |"
+    yield "|---|---|--:|--:|--:|--:|"
+    for target in night.targets():
+        for what, about in GROWING.items():
+            points = night.grown(target, what)
+            if points[-1].value:
+                grown = " | ".join(f"{point.value:,} at {point.seconds:,.0f} s" for point in points)
+                yield f"| {code(printable(target, 100))} | {about} | {grown} |"
+
+
+def _missing_rows(night: Night) -> Iterator[str]:
+    """The fields of which most cells are missing, each with the first of these."""
+    missing = night.missing()
+    if not missing:
+        return
+    yield from ("", "| field | missing | the first |", "|---|--:|---|")
+    for field, cells in list(missing.items())[:MOST_FIELDS]:
+        first = ", ".join(code(" ".join(map(str, cell))) for cell in cells[:FIRST_MISSING])
+        yield f"| {code(field)} | {len(cells):,} | {first} |"
+    if len(missing) > MOST_FIELDS:
+        yield f"\nand {len(missing) - MOST_FIELDS:,} fields more in the report"
+
+
+def _canary_rows(night: Night) -> Iterator[str]:
+    """How many known finds are still there; those that are gone, or of which nobody could tell."""
+    if night.canaries:
+        yield f"Canaries of known finds: {', '.join(f'{count:,} {state}' for state, count in night.sung().items())}."
+        for each in night.canaries:
+            if each.state != "still there":
+                yield f"- {each.state}: {code(printable(each.id, 200))} {code(printable(each.why or each.key, 200))}"
+        yield ""
+
+
+def _cause_rows(night: Night) -> Iterator[str]:
+    yield "| state | severity | reach | bytes | target and cause | finds | smallest | hex |"
+    yield "|---|---|---|--:|---|--:|---|---|"
     causes = sorted(by_cause(night.finds).items(), key=lambda item: smallest(item[1]).state != "new")
     for (target, cause), some in causes[:MOST_MARKDOWN]:
         best = smallest(some)
         reach = night.reach_of(best)
         told = f"{best.state} | {words(best.severity)} | {reach or 'not measured'} | {len(best.data):,}"
         about = f"{code(f'{target}: {cause}')} | {len(some):,} | {code(title(best))} | {code(best.data.hex(), 120)}"
-        rows.append(f"| {told} | {about} |")
+        yield f"| {told} | {about} |"
     if len(causes) > MOST_MARKDOWN:
-        rows.append(f"\nand {len(causes) - MOST_MARKDOWN:,} causes more in the report")
-    return "\n".join(rows) + "\n"
+        yield f"\nand {len(causes) - MOST_MARKDOWN:,} causes more in the report"
 
 
 def junit(night: Night) -> bytes:

@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from kafka_conformance.judge import SEVERITIES
-from kafka_fuzz.campaign.canary import singers_of
+from kafka_fuzz.campaign.canary import singer, singers_of
 from kafka_fuzz.campaign.rounds import RoundReport
 from kafka_fuzz.campaign.store import INDEX, read_index
+from kafka_fuzz.campaign.sung import State, Sung, read_sung
 from kafka_fuzz.cells import NO_LIE, Cell
 from kafka_fuzz.finds import read_all
 from kafka_fuzz.mutate.model import reachable
@@ -24,6 +25,8 @@ from kafka_fuzz.triage.folding import Folded
 
 LOG: Final = "log.ndjson"
 NOBODY: Final[Who] = "nobody asked"
+QUARTERS: Final = 4
+FIRST_MISSING: Final = 5
 # What grows, and how it is called.
 GROWING: Final = {"buckets": "outcomes told apart", "lines": "lines covered", "cells": "format cells filled"}
 
@@ -45,32 +48,44 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """A campaign.
+    """The last campaign of a folder, and how it came there.
 
     Attributes:
-        rounds: as the log has them.
+        rounds: of all campaigns, as the log has them.
         cells: reached by inputs that were kept, of those that `model` can reach.
         finds: after triage, the worst first.
         reach: what brokers of each release did with the inputs of finds, by key, where that was measured.
+        canaries: what those of known finds said last.
     """
 
     rounds: tuple[RoundReport, ...]
     cells: frozenset[Cell]
     finds: tuple[Folded, ...]
     reach: Mapping[str, Reach] = field(default_factory=dict)
+    canaries: tuple[Sung, ...] = ()
+
+    @property
+    def last(self) -> list[RoundReport]:
+        """The rounds of the last campaign; of earlier ones, what was kept and how it grew counts."""
+        return [each for each in self.rounds if each.campaign == self.rounds[-1].campaign]
+
+    @property
+    def campaigns(self) -> int:
+        """How many campaigns the log has; one that does not say so is one."""
+        return len({each.campaign for each in self.rounds})
 
     def targets(self) -> list[str]:
         """Who was fuzzed."""
-        return list(dict.fromkeys(each.target for each in self.rounds))
+        return list(dict.fromkeys(each.target for each in self.last))
 
     def of(self, target: str) -> list[RoundReport]:
-        """The rounds of *target*."""
-        return [each for each in self.rounds if each.target == target]
+        """The rounds of *target* in the last campaign."""
+        return [each for each in self.last if each.target == target]
 
     def found_in(self, target: str) -> list[Folded]:
         """Open finds of *target*, or of the testees that it asks."""
         singers = set(singers_of(target))
-        return [find for find in self.open() if (find.outcome.target, find.asked) in singers]
+        return [find for find in self.open() if singer(find.outcome.target, find.asked) in singers]
 
     def reach_of(self, find: Folded) -> Reach | None:
         """How far *find* reaches by any of its keys, the furthest; None where nobody asked a broker."""
@@ -83,12 +98,32 @@ class Night:
         return {who: counts[who] for who in get_args(Who) if counts[who]}
 
     def curve(self, target: str, what: str) -> list[Point]:
-        """How *what* grew for *target*, round by round."""
+        """How *what* grew for *target*, round by round, over all campaigns."""
         points, seconds = [Point(0.0, 0)], 0.0
-        for each in self.of(target):
+        for each in self.rounds:
+            if each.target != target:
+                continue
             seconds += each.cpu_seconds
             points.append(Point(seconds, max(points[-1].value, getattr(each, what))))
         return points
+
+    def grown(self, target: str, what: str) -> list[Point]:
+        """That curve after each quarter of its CPU-seconds."""
+        curve = self.curve(target, what)
+        times = [curve[-1].seconds * part / QUARTERS for part in range(1, QUARTERS + 1)]
+        return [Point(time, max(point.value for point in curve if point.seconds <= time)) for time in times]
+
+    def missing(self) -> dict[str, list[Cell]]:
+        """Cells that no input has reached, by field, those first of which most is missing."""
+        by: dict[str, list[Cell]] = {}
+        for cell in sorted(reachable() - self.cells):
+            by.setdefault(cell.field, []).append(cell)
+        return dict(sorted(by.items(), key=lambda item: (-len(item[1]), item[0])))
+
+    def sung(self) -> dict[str, int]:
+        """How many canaries say that their finds are gone, or still there, and how many could not be sung."""
+        counts = Counter(each.state for each in self.canaries)
+        return {state: counts[state] for state in get_args(State) if counts[state]}
 
     def open(self) -> list[Folded]:
         """Finds that are still there."""
@@ -105,8 +140,8 @@ class Night:
         return {severity: counts[severity] for severity in SEVERITIES if counts[severity]}
 
     def failures(self) -> list[RoundReport]:
-        """Rounds in which the harness could not do its work."""
-        return [each for each in self.rounds if each.failure]
+        """Rounds of the last campaign in which the harness could not do its work."""
+        return [each for each in self.last if each.failure]
 
     def by_format(self) -> list[Reached]:
         """Cells by magic and codec."""
@@ -122,17 +157,22 @@ class Night:
         yield {
             "kind": "night",
             "targets": self.targets(),
-            "executions": sum(each.executions for each in self.rounds),
-            "cpu_seconds": round(sum(each.cpu_seconds for each in self.rounds), 3),
+            "campaigns": self.campaigns,
+            "executions": sum(each.executions for each in self.last),
+            "cpu_seconds": round(sum(each.cpu_seconds for each in self.last), 3),
             "cells": len(self.cells),
             "cells_reachable": len(reachable()),
             "states": self.states(),
             "severities": self.severities(),
             "reach": self.reaches(),
             "failures": len(self.failures()),
+            "canaries": self.sung(),
         }
         yield from ({"kind": "round"} | msgspec.to_builtins(each) for each in self.rounds)
         yield from ({"kind": "cells"} | each._asdict() for each in (*self.by_format(), *self.by_lie()))
+        for name, cells in self.missing().items():
+            yield {"kind": "missing", "field": name, "count": len(cells), "first": cells[:FIRST_MISSING]}
+        yield from ({"kind": "canary", "state": each.state} | msgspec.to_builtins(each) for each in self.canaries)
         yield from ({"kind": "find"} | document(find) | {"reach": said(self.reach_of(find))} for find in self.finds)
 
 
@@ -164,4 +204,4 @@ def read_night(root: Path, finds: list[Folded]) -> Night:
     there = list(read_all(root))
     kept |= {find.cell for find in there}
     reach = {find.key: measured for find in there if (measured := read_reach(root, find)) is not None}
-    return Night(tuple(rounds), frozenset(kept) & reachable(), tuple(finds), reach)
+    return Night(tuple(rounds), frozenset(kept) & reachable(), tuple(finds), reach, tuple(read_sung(root)))

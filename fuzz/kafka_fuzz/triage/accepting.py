@@ -43,7 +43,7 @@ def accepted(find: Folded, reason: str) -> Known:
         keys=tuple(map(escape, keys)),
         about=f"{find.version}: {reason}" if find.version else reason,
         lies=(find.labels[0],) if dear else (),
-        canary=Canary(hex=find.data.hex()) if is_read and len(find.data) <= LONGEST else None,
+        canary=Canary(hex=find.data.hex()) if len(find.data) <= LONGEST else None,
         asked=find.asked,
     )
 
