@@ -345,12 +345,13 @@ class Differential:
     def _judge(self, testee: Testee, number: int, batch: Batch, asked: list[int], seen: list[Seen]) -> None:
         told: list[Worth | None] = [None] * len(batch)
         for index, each in zip(asked, seen, strict=True):
-            told[index] = judged = _worth(testee.judge, batch[index], each)
+            told[index] = judged = worth(testee.judge, batch[index], each)
             testee.learn(batch[index], judged)
         self._done.put(Judged(number, batch, testee.place, told))
 
 
-def _worth(judge: Judge, prepared: Prepared, seen: Seen) -> Worth:
+def worth(judge: Judge, prepared: Prepared, seen: Seen) -> Worth:
+    """What *seen* is worth, what it cost included."""
     told, size = judge.told(prepared, seen.answer), len(prepared.mutant.data)
     if told.kind not in ("ok", "refused"):
         return told
