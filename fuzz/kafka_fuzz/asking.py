@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import msgspec
 
 from kafka_conformance.connect import BadConnect, CannotRun, connect
+from kafka_conformance.runner import tamed
 from kafka_fuzz.company import Company, outcomes_of, started
 from kafka_fuzz.feed import BATCH, Feed
 from kafka_fuzz.finds import Asked as How
@@ -141,7 +142,7 @@ class Testees:
         try:
             for spec in specs:
                 self.feeds.append(Feed(connect(spec)))
-            hellos = [feed.open() for feed in self.feeds]
+            hellos = [tamed(feed.open()) for feed in self.feeds]
         except (CannotRun, ValueError) as error:
             self.close()
             raise NoTarget(str(error)) from error
