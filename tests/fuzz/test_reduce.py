@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 from collections import deque
@@ -26,7 +27,7 @@ from kafka_fuzz.reduce.bench import TARGET, finds, good_batches, measure
 from kafka_fuzz.reduce.forked import HARD_SECONDS, forked
 from kafka_fuzz.reduce.predicates import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts, with_reference
 from kafka_fuzz.reduce.shapes import opened, render, shape_of
-from kafka_fuzz.reduce.worker import limited
+from kafka_fuzz.reduce.worker import limited, run_of
 from kafka_fuzz.targets import TARGETS, Target
 from kafka_fuzz.targets.base import Told
 from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
@@ -284,13 +285,21 @@ def test_what_kills_a_process_is_an_outcome() -> None:
     assert ask(b"neither").kind == "ok"
 
 
-@pytest.mark.parametrize("careful", [False, True])
-def test_a_loop_in_compiled_code_ends_the_worker(careful: bool) -> None:
-    """What no guard in the process can stop ends it after some CPU-seconds; with a process for each, it is a hang."""
-    target = planted("loops", lambda data: "hang" if deque(repeat(0), 0) is None else "ok")
-    ask = runner(target) if careful else limited(runner(target), 0.05)
-    outcome = forked("loops", ask, 0.05 if careful else HARD_SECONDS)(b"any")
-    assert (outcome.kind, outcome.target) == ("hang", "loops")
+def test_a_loop_in_compiled_code_ends_the_worker() -> None:
+    """No guard in the process stops it, and the processor's time does: long before a process of its own would end."""
+    loops = planted("loops", lambda data: "hang" if deque(repeat(0), 0) is None else "ok")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    outcome = forked("loops", limited(runner(loops), 0.05), HARD_SECONDS)(b"any")
+    assert outcome.kind == "hang"
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < HARD_SECONDS / 2
+
+
+@pytest.mark.parametrize("kind", ["leaked_exception", "wrong_data", "accepts_invalid"])
+def test_every_candidate_in_the_worker_has_a_limit(kind: OutcomeClass) -> None:
+    """What nobody expects to hang has one as well, and only while it is asked."""
+    looks = planted("looks", lambda _: "ok" if signal.getitimer(signal.ITIMER_PROF)[0] else "crash")
+    assert run_of(looks, kind)(b"any").kind == "ok"
+    assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
 
 
 SILENT = """

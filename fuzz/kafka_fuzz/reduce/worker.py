@@ -74,7 +74,7 @@ def worked(targets: Sequence[Target], task: Task) -> Done:
     outcome = forked(targets[0].name, runner(targets[0]))(task.data)
     if not outcome.is_find:
         return Done(task.data, outcome, 1)
-    runs = [_run(target, "crash" if task.careful and outcome.kind != "hang" else outcome.kind) for target in targets]
+    runs = [run_of(target, "crash" if task.careful and outcome.kind != "hang" else outcome.kind) for target in targets]
     wanted = verdicts(runs[0], task.data, runs[1:])
     try:
         done = reduced(
@@ -88,7 +88,8 @@ def worked(targets: Sequence[Target], task: Task) -> Done:
     return Done(done.data, runs[0](done.data), done.runs, done.seconds, done.complete)
 
 
-def _run(target: Target, kind: OutcomeClass) -> Run:
+def run_of(target: Target, kind: OutcomeClass) -> Run:
+    """*target* as it is asked about candidates, where the input itself showed *kind*."""
     if kind != "hang":
         return forked(target.name, runner(target)) if kind in DEADLY else limited(runner(target))
     # Small inputs take a tenth of a millisecond: nobody waits long to see that one hangs.
