@@ -7,9 +7,12 @@ with asking("kafka-python") as who:
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol
@@ -17,22 +20,28 @@ from typing import Final, Protocol
 import msgspec
 
 from kafka_conformance.connect import BadConnect, CannotRun, connect
-from kafka_fuzz.differential import worth
+from kafka_conformance.runner import tamed
+from kafka_fuzz.company import Company, collected, outcomes_of, started
 from kafka_fuzz.feed import BATCH, Feed
 from kafka_fuzz.finds import Asked as How
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.prepared import Prepared
-from kafka_fuzz.reduce.predicates import Verdicts, as_mutant, with_reference
+from kafka_fuzz.reduce.forked import WAIT
+from kafka_fuzz.reduce.predicates import Verdicts, with_reference
 from kafka_fuzz.reduce.search import DEFAULT, Budget, NotShown, reduced
 from kafka_fuzz.reduce.worker import Done, Task
 from kafka_fuzz.targets.named import NAMES
-from kafka_fuzz.vector import Judge
 from kafka_fuzz.writing.asking import Writers
 
 # Candidates that show what is so dear cost seconds each, and the first that does is enough.
 DEAR: Final[frozenset[OutcomeClass]] = frozenset({"hang", "memory", "amplification"})
 FEW: Final = 2
+WORKER: Final = (sys.executable, "-m", "kafka_fuzz.reduce.worker")
+# Wall-clock seconds: until a target is imported, and beside what a task itself may take.
+START: Final = 60.0
+PATIENCE: Final = 2 * WAIT
+CHUNK: Final = 1 << 20
 
 
 class NoTarget(ValueError):
@@ -40,10 +49,14 @@ class NoTarget(ValueError):
 
 
 class Asked(Protocol):
-    """Somebody who can be asked about inputs."""
+    """Somebody who can be asked about inputs; *version* is of the target."""
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT) -> Done:
+    version: str
+
+    def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
         """*data* as small as it gets, and what is then made of it.
+
+        Testees of *company* keep their verdicts on it, as far as they can be had here and answer alike each time.
 
         Raises:
             NotShown: nothing is wrong with what is made of *data*.
@@ -52,10 +65,10 @@ class Asked(Protocol):
 
 
 class InProcess:
-    """Targets of `kafka_fuzz.targets`, in a child process."""
+    """Targets of `kafka_fuzz.targets`, in a child process; they have no company."""
 
-    def __init__(self, name: str, others: Sequence[str]) -> None:
-        self._command = [sys.executable, "-m", "kafka_fuzz.reduce.worker", name, *others]
+    def __init__(self, name: str, others: Sequence[str] = (), *, worker: Sequence[str] = WORKER) -> None:
+        self._command = [*worker, name, *others]
         self._start()
 
     def _start(self) -> None:
@@ -64,9 +77,15 @@ class InProcess:
         self._child = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
         )
+        line = self._line(START)
+        if not line:
+            self.close()
+            raise NoTarget(self._last_words)
+        self.version = msgspec.json.decode(line, type=str)
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT) -> Done:
+    def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
         """*data* as small as it gets; where a candidate kills the process, each gets one of its own."""
+        del company
         task = Task(data, budget.runs, budget.seconds)
         line = self._asked(task)
         if not line:
@@ -74,32 +93,42 @@ class InProcess:
             self._start()
             line = self._asked(msgspec.structs.replace(task, careful=True))
         if not line:
-            raise NoTarget(self._said())
+            self.close()
+            raise NoTarget(self._last_words)
         done = msgspec.json.decode(line, type=Done)
         if done.error or done.outcome is None or not done.outcome.is_find:
             raise NotShown(done.error or "it shows nothing any more")
         return done
 
     def _asked(self, task: Task) -> bytes:
-        child = self._child
-        assert child.stdin is not None
-        assert child.stdout is not None
+        assert self._child.stdin is not None
         try:
-            child.stdin.write(msgspec.json.encode(task) + b"\n")
-            child.stdin.flush()
-            return child.stdout.readline()
+            self._child.stdin.write(msgspec.json.encode(task) + b"\n")
+            self._child.stdin.flush()
+            return self._line(task.seconds + PATIENCE)
         except BrokenPipeError:
             return b""
 
-    def _said(self) -> str:
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "its process ended"
+    def _line(self, seconds: float) -> bytes:
+        """The next line of the child; nothing where it ended, or said none in that time."""
+        pipe, told, ends = self._child.stdout, b"", time.monotonic() + seconds
+        assert pipe is not None
+        while not told.endswith(b"\n"):
+            ready, _, _ = select.select([pipe], [], [], max(0.0, ends - time.monotonic()))
+            chunk = os.read(pipe.fileno(), CHUNK) if ready else b""
+            if not chunk:
+                return b""
+            told += chunk
+        return told
 
     def close(self) -> None:
-        """End the child."""
-        self._child.terminate()
+        """End the child, whatever it is at."""
+        self._child.kill()
         self._child.wait()
+        if not self._errors.closed:
+            self._errors.seek(0)
+            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+            self._last_words = lines[-1] if lines else "its process ended, or did not answer in time"
         for pipe in (self._child.stdin, self._child.stdout, self._errors):
             if pipe is not None:
                 with suppress(BrokenPipeError):
@@ -111,59 +140,65 @@ class Testees:
 
     def __init__(self, specs: Sequence[str]) -> None:
         self.feeds: list[Feed] = []
+        self._company: dict[str, Feed | str] = {}
         try:
             for spec in specs:
-                feed = Feed(connect(spec))
-                self.feeds.append(feed)
-                feed.open()
+                self.feeds.append(Feed(connect(spec)))
+            hellos = [tamed(feed.open()) for feed in self.feeds]
         except (CannotRun, ValueError) as error:
             self.close()
             raise NoTarget(str(error)) from error
-        self.judges = [Judge(feed.connection.name) for feed in self.feeds]
+        self.version = hellos[0].version
 
     def outcome(self, mutant: Mutant) -> Outcome:
         """What the first makes of *mutant*, and of what it costs: more than its size explains is a find."""
-        feed, judge, prepared = self.feeds[0], self.judges[0], Prepared(mutant)
+        feed = self.feeds[0]
         feed.post([mutant.data])
-        (seen,) = feed.collect()
-        return judge.outcome(prepared, worth(judge, prepared, seen))
+        (outcome,) = collected(feed, [Prepared(mutant)])
+        return outcome
 
     def verdicts(self, many: Sequence[bytes]) -> list[tuple[Outcome, Verdicts]]:
-        """What everybody makes of each input."""
-        prepared = [Prepared(as_mutant(data)) for data in many]
-        for feed in self.feeds:
-            feed.post(list(many))
-        outcomes = [
-            [
-                judge.outcome(each, judge.told(each, seen.answer))
-                for each, seen in zip(prepared, feed.collect(), strict=True)
-            ]
-            for feed, judge in zip(self.feeds, self.judges, strict=True)
-        ]
-        first, *others = outcomes
+        """What everybody makes of each input, but for company."""
+        first, *others = outcomes_of(self.feeds, many)
         return [
             (outcome, with_reference(outcome, data, tuple(rest[at].kind for rest in others)))
             for at, (outcome, data) in enumerate(zip(first, many, strict=True))
         ]
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT) -> Done:
-        """*data* as small as it gets."""
-        ((outcome, wanted),) = self.verdicts([data])
-        if not outcome.is_find:
-            raise NotShown("it shows nothing any more")
-        done = reduced(
-            data,
-            lambda many: [verdict == wanted for _, verdict in self.verdicts(many)],
-            budget=budget,
-            batch=FEW if outcome.kind in DEAR else BATCH // 8,
-        )
-        ((outcome, _),) = self.verdicts([done.data])
-        return Done(done.data, outcome, done.runs, done.seconds, done.complete)
+    def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+        """*data* as small as it gets; company is asked about those candidates only that show the same to all others."""
+        try:
+            ((outcome, wanted),) = self.verdicts([data])
+            if not outcome.is_find:
+                raise NotShown("it shows nothing any more")
+            beside = Company(self._joined(company), data)
+            done = reduced(
+                data,
+                lambda many: beside.stays(many, [verdict == wanted for _, verdict in self.verdicts(many)]),
+                budget=budget,
+                batch=FEW if DEAR & {outcome.kind, *beside.kinds.values()} else BATCH // 8,
+            )
+            ((outcome, _),) = self.verdicts([done.data])
+        except CannotRun as error:
+            raise NoTarget(str(error)) from error
+        left_out = {name: why for name in company if isinstance(why := self._company[name], str)}
+        return Done(
+            done.data, outcome, done.runs, done.seconds, done.complete,
+            verdicts=beside.kinds, left_out=left_out | beside.left_out,
+        )  # fmt: skip
+
+    def _joined(self, company: Sequence[str]) -> dict[str, Feed]:
+        """Those of *company* that can be had, started when they are first asked for."""
+        for name in company:
+            if name not in self._company:
+                self._company[name] = started(name)
+        return {name: feed for name in company if isinstance(feed := self._company[name], Feed)}
 
     def close(self) -> None:
         """End them."""
-        for feed in self.feeds:
-            feed.close()
+        for feed in (*self.feeds, *self._company.values()):
+            if isinstance(feed, Feed):
+                feed.close()
 
 
 @contextmanager
@@ -175,6 +210,8 @@ def asking(name: str, others: Sequence[str] = (), *, asked: How = "") -> Iterato
     Raises:
         NoTarget: one cannot be had.
     """
+    if name.partition(":")[0] == "broker":
+        raise NoTarget("it is about a broker, which no reducer starts: its own target made it small when it was found")
     try:
         who = _who((name, *others), asked)
     except (BadConnect, CannotRun) as error:

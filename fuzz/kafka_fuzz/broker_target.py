@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import count
 from random import Random
 from typing import Final
@@ -149,7 +150,7 @@ class Turns:
     def keep(self, found: Difference) -> None:
         """A find, on the disk when this returns."""
         self._add(found.outcome, found.mutant)
-        if self.store.known[found.outcome.key].size == len(found.mutant.data):
+        if self.store.known[found.outcome.key].sha256 == sha256(found.mutant.data).hexdigest():
             path = folder_of(self.asked.directory, found.outcome.key) / CONTEXT
             put(path, msgspec.json.encode(found.context))
 

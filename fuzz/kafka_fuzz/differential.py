@@ -352,7 +352,7 @@ class Differential:
 
 
 def worth(judge: Judge, prepared: Prepared, seen: Seen) -> Worth:
-    """What an answer is worth with what it cost."""
+    """What *seen* is worth, what it cost included."""
     told, size = judge.told(prepared, seen.answer), len(prepared.mutant.data)
     if told.kind not in ("ok", "refused"):
         return told

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
+from kafka_corpus.case import Expectation
 from kafka_fuzz.cells import Cell
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome
@@ -27,6 +28,8 @@ FOLDER: Final = "finds"
 FIND: Final = "find.json"
 INPUT: Final = "input.bin"
 LOCK: Final = ".lock"
+# Its finds keep what is right beside them: everybody else's are judged by it.
+REFERENCE: Final = "reference"
 # One name may be a target in process and a testee, too, which reads and writes.
 Asked = Literal["", "differential", "encode"]
 
@@ -45,6 +48,9 @@ class Find(msgspec.Struct, frozen=True, omit_defaults=True):
         count: how often it was seen, by this process or those before it.
         asked: `differential` where the target was a testee in a process of its own; `encode` where that was to write
             a batch, which the input is as JSON.
+        names: who was asked about the input side by side, the target among them; as `connect` takes them.
+        vector: what each of *names* made of it, a class or `-`; empty where somebody's answer came late.
+        expected: what the lie in the input asks for, where the reference itself is to blame and cannot say.
     """
 
     key: str
@@ -58,6 +64,9 @@ class Find(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     count: int = 1
     asked: Asked = ""
+    names: tuple[str, ...] = ()
+    vector: tuple[str, ...] = ()
+    expected: Expectation | None = None
 
 
 def name_of(key: str) -> str:
@@ -67,23 +76,33 @@ def name_of(key: str) -> str:
 
 @dataclass(slots=True)
 class FindStore:
-    """The finds below one folder, or those of one *target*; several processes may write."""
+    """The finds below one folder, or those of one *target*; several processes may write.
+
+    *asked* and *names* are those of the finds that are added.
+    """
 
     root: Path
     target: str = ""
     asked: Asked = ""
+    names: tuple[str, ...] = ()
     known: dict[str, Find] = field(default_factory=dict)
     _unwritten: dict[str, int] = field(default_factory=dict)
+    _without_vector: dict[bytes, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read what is there."""
         self.known = {find.key: find for find in read_all(self.root) if self.target in ("", find.outcome.target)}
 
     def add(self, outcome: Outcome, mutant: Mutant, *, version: str = "", seconds: float = 0.0) -> bool:
-        """Take note of a find; whether there was none with its key.  OSError where the disk does not take it."""
+        """Take note of a find; whether there was none with its key.  OSError where the disk does not take it.
+
+        A find that another *version* shows as well has that version from then on.
+        """
         old = self.known.get(outcome.key)
         if old is not None and old.size <= len(mutant.data):
             self._unwritten[old.key] = self._unwritten.get(old.key, 0) + 1
+            if version not in ("", old.version):
+                self.known[old.key] = changed(self.root, old, version=version)
             return False
         find = Find(
             key=outcome.key,
@@ -97,9 +116,19 @@ class FindStore:
             seconds=old.seconds if old else seconds,
             count=1,
             asked=self.asked,
+            names=self.names,
+            expected=mutant.expected if outcome.target == REFERENCE else None,
         )
         self.known[find.key] = write(self.root, find, mutant.data)
+        if self.names:
+            self._without_vector.setdefault(mutant.data, []).append(find.key)
         return old is None
+
+    def answered(self, data: bytes, vector: tuple[str, ...]) -> None:
+        """Keep what all of `names` made of *data* with the finds that it was added for."""
+        for key in self._without_vector.pop(data, ()):
+            if self.known[key].sha256 == sha256(data).hexdigest():
+                self.known[key] = changed(self.root, self.known[key], vector=vector)
 
     def flush(self) -> None:
         """Write the counts, which `add` leaves to this."""
@@ -128,13 +157,24 @@ def write(root: Path, find: Find, data: bytes) -> Find:
         if old is not None:
             find = msgspec.structs.replace(find, count=old.count + find.count, seconds=old.seconds)
             if old.size <= find.size:
-                find = msgspec.structs.replace(old, count=find.count)
+                find = msgspec.structs.replace(old, count=find.count, version=find.version or old.version)
         # A smaller input of a known find need not outlive the machine; syncing each takes half of a first minute.
         durable = old is None
         if old is None or find.sha256 != old.sha256:
             put(folder / INPUT, data, durable=durable)
         put(folder / FIND, msgspec.json.encode(find), durable=durable)
     return find
+
+
+def changed(root: Path, find: Find, **fields: Any) -> Find:
+    """Write other *fields* of *find*, if its input is still the one that is there; give what is there now."""
+    path = folder_of(root, find.key) / FIND
+    with locked(root, find.key):
+        there = read_one(path) or find
+        if there.sha256 == find.sha256:
+            there = msgspec.structs.replace(there, **fields)
+            put(path, msgspec.json.encode(there), durable=False)
+    return there
 
 
 @contextmanager

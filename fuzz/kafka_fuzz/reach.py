@@ -12,6 +12,7 @@ the input that it was measured with.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -19,10 +20,12 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from kafka_conformance.broker.play.recorder import Asked, Line
+from kafka_conformance.connect import CannotRun
 from kafka_conformance.dossiers import reach as dossier
 from kafka_conformance.dossiers.measuring import played
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, LAST_OF_V1, Scenario, StepAnswer
+from kafka_fuzz.asking import NoTarget, Testees
 from kafka_fuzz.cells import framed
 from kafka_fuzz.finds import Find, folder_of, input_of, name_of, put
 from kafka_fuzz.reduce.predicates import as_mutant
@@ -142,11 +145,11 @@ def questions(find: Find, data: bytes) -> Iterator[Question]:
         yield Question(find, data, "entry by entry")
 
 
-def tried(question: Question, line: Line) -> Tried:
+def tried(question: Question, line: Line, shown: Shown) -> Tried:
     """What the answers in *line* come to."""
     answer = joined(line.steps)
     told = dossier.told(question.case(), question.data, answer)
-    return Tried(told, question.way, is_shown(question.find, told, answer.data))
+    return Tried(told, question.way, is_shown(question, told, answer.data, shown))
 
 
 def joined(answers: Sequence[StepAnswer]) -> StepAnswer:
@@ -157,16 +160,55 @@ def joined(answers: Sequence[StepAnswer]) -> StepAnswer:
     return StepAnswer(data=b"".join(each.data for each in answers))
 
 
-def is_shown(find: Find, told: dossier.Told, fetched: bytes) -> bool:
-    """Whether the bytes that a fetch gives back show *find*: the target is asked where it runs in process."""
+def is_shown(question: Question, told: dossier.Told, fetched: bytes, shown: Shown) -> bool:
+    """Whether the bytes that a fetch gives back show the find: whoever it is about is asked, where that can be."""
     if told.error_code or told.closed or told.ended or not fetched:
         return False
     if told.kept == "as it is":
         return True
-    target = TARGETS.get(find.outcome.target)
-    if target is None:
-        return told.reaches
-    return target().run(as_mutant(fetched)).bucket == find.outcome.bucket
+    says = shown.by(question.find, question.data, fetched)
+    return told.reaches if says is None else says
+
+
+class Shown:
+    """Asks targets in process, and testees, whether bytes show a find; a context manager, with which testees end."""
+
+    def __init__(self) -> None:
+        self._testees: dict[str, Testees | None] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Shown:
+        """Start nobody yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the testees."""
+        self._stack.close()
+
+    def by(self, find: Find, data: bytes, fetched: bytes) -> bool | None:
+        """Whether *fetched* shows the find that *data* shows; None where nobody can say so here."""
+        if find.asked:
+            return self._by_testee(find.outcome.target, data, fetched)
+        target = TARGETS.get(find.outcome.target)
+        return None if target is None else target().run(as_mutant(fetched)).bucket == find.outcome.bucket
+
+    def _by_testee(self, name: str, data: bytes, fetched: bytes) -> bool | None:
+        testees = self._started(name)
+        if testees is None:
+            return None
+        try:
+            (outcome, was), (_, now) = testees.verdicts([data, fetched])
+        except CannotRun:
+            return None
+        return was.bucket == now.bucket if outcome.is_find else None
+
+    def _started(self, name: str) -> Testees | None:
+        if name not in self._testees:
+            self._testees[name] = None
+            with suppress(NoTarget):
+                testees = self._testees[name] = Testees((name,))
+                self._stack.callback(testees.close)
+        return self._testees[name]
 
 
 def measure(root: Path, finds: Iterable[Find], release: str) -> dict[str, Reach]:
@@ -186,14 +228,13 @@ def measure(root: Path, finds: Iterable[Find], release: str) -> dict[str, Reach]
     able = [each for each in asked.values() if each.scenario.concerns(release)]
     lines = played(release, able, root / STATE) if able else {}
     reached: dict[str, Tried] = {}
-    for each in todo:
-        line = lines.get(each.id)
-        if line is None or not line.steps:
-            continue
-        answer, key = tried(each, line), each.find.key
-        # What a client would send says more, unless the input shows it as it is.
-        if key not in reached or not reached[key].shows:
-            reached[key] = answer
+    with Shown() as shown:
+        for each in todo:
+            line = lines.get(each.id)
+            key = each.find.key
+            # What a client would send says more, unless the input shows it as it is.
+            if line is not None and line.steps and (key not in reached or not reached[key].shows):
+                reached[key] = tried(each, line, shown)
     return {key: keep(root, find, release, reached.get(key)) for key, find in found.items()}
 
 

@@ -59,6 +59,9 @@ def test_testees_that_crash(tmp_path: Path) -> None:
     assert (files, finds) == left(tmp_path / "other")
     assert any("tenth=crash,reference=ok" in line.decode() for line in files["index.ndjson"].splitlines())
     assert sum(find.count for find in read_all(tmp_path / "one")) > 4
+    for find in read_all(tmp_path / "one"):
+        assert find.names == ("miniature:crashes-on-a-tenth", "reference")
+        assert find.vector[find.names.index(find.outcome.target)] == find.outcome.kind
 
 
 @pytest.mark.slow

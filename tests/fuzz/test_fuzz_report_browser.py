@@ -23,7 +23,7 @@ from kafka_fuzz.reduce.predicates import as_mutant
 from kafka_fuzz.reporting.files import page
 from kafka_fuzz.reporting.night import Night
 from kafka_fuzz.targets import TARGETS
-from kafka_fuzz.triage.folding import triaged
+from kafka_fuzz.triage.reducing import triaged
 
 pytestmark = pytest.mark.slow
 

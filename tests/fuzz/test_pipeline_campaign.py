@@ -13,9 +13,13 @@ from click.testing import CliRunner
 from kafka_corpus.pipeline.needs import Refused
 from kafka_corpus.pipeline.shards import work
 from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.finds import Asked, FindStore
+from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.pipeline.assembling import with_names
 from kafka_fuzz.pipeline.campaign import Campaign, round_job
 from kafka_fuzz.pipeline.commands import pipeline
 from kafka_fuzz.pipeline.fuzzing import Died, Shard
+from kafka_fuzz.reduce.predicates import as_mutant
 
 LONG = 60.0
 
@@ -83,3 +87,14 @@ def test_what_cannot_be_asked_for(tmp_path: Path, options: tuple[str, ...], said
     assert done.exit_code == 2
     assert said in done.output
     assert not (tmp_path / "out").exists()
+
+
+def test_finds_know_who_was_asked_beside(tmp_path: Path) -> None:
+    """Those of the round that saw a testee's find first; a target in process has nobody beside it."""
+    cases: tuple[tuple[Asked, tuple[str, ...]], ...] = (("differential", ("sarama", "process:./mine --fast")), ("", ()))
+    for asked, names in cases:
+        store = FindStore(tmp_path / f"as {asked}", asked=asked)
+        store.add(Outcome("sarama", "crash"), as_mutant(b"any"))
+        (find,) = store.known.values()
+        assert with_names(find, "differential:sarama,process:./mine --fast").names == names
+        assert with_names(find, "") == find

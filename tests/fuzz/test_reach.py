@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -14,8 +15,8 @@ from kafka_fuzz.commands import fuzz
 from kafka_fuzz.finds import Find, FindStore
 from kafka_fuzz.mutate import Cell, Mutant
 from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.reach import Question, Reach, Tried, by_entries, is_shown, joined, keep, questions, read
-from kafka_records import decode, encode
+from kafka_fuzz.reach import Question, Reach, Shown, Tried, by_entries, is_shown, joined, keep, questions, read
+from kafka_records import Record, decode, encode
 
 CELL = Cell(2, "none", "", "", "", "entry", "only")
 RECORD = raw_record(value=b"value")
@@ -56,13 +57,19 @@ def test_answers_to_several_requests_are_one() -> None:
     assert joined([StepAnswer(ended=True)]).ended
 
 
+def shows(find: Find, told: Told, fetched: bytes) -> bool:
+    """Whether *find*, whose input is sound, is shown by what is fetched."""
+    with Shown() as shown:
+        return is_shown(Question(find, SOUND, "whole"), told, fetched, shown)
+
+
 def test_bytes_that_come_back_as_they_were_show_the_find(tmp_path: Path) -> None:
     """An error, or nothing stored, shows nothing."""
     find = kept(tmp_path, SOUND)
-    assert is_shown(find, Told(kept="as it is"), SOUND)
-    assert not is_shown(find, Told(87), b"")
-    assert not is_shown(find, Told(kept="anew"), SOUND)
-    assert not is_shown(find, Told(kept="nothing"), b"")
+    assert shows(find, Told(kept="as it is"), SOUND)
+    assert not shows(find, Told(87), b"")
+    assert not shows(find, Told(kept="anew"), SOUND)
+    assert not shows(find, Told(kept="nothing"), b"")
 
 
 def test_a_target_in_process_is_asked_about_what_comes_back(tmp_path: Path) -> None:
@@ -70,14 +77,29 @@ def test_a_target_in_process_is_asked_about_what_comes_back(tmp_path: Path) -> N
     (batch,) = decode(SOUND)
     anew = encode(replace(batch, partition_leader_epoch=3))
     accepts = Outcome("reference", "ok")
-    assert is_shown(replace_outcome(kept(tmp_path, SOUND), accepts), Told(kept="anew"), anew)
+    assert shows(replace_outcome(kept(tmp_path, SOUND), accepts), Told(kept="anew"), anew)
     refuses = Outcome("reference", "refused")
-    assert not is_shown(replace_outcome(kept(tmp_path, SOUND), refuses), Told(kept="anew"), anew)
+    assert not shows(replace_outcome(kept(tmp_path, SOUND), refuses), Told(kept="anew"), anew)
+
+
+def test_a_testee_is_asked_about_what_comes_back(tmp_path: Path) -> None:
+    """It is started, and what it makes of the input tells whether it makes the same of records written anew."""
+    name = "miniature:swaps-key-and-value"
+    find = msgspec.structs.replace(kept(tmp_path, SOUND, name), asked="differential")
+    (batch,) = decode(SOUND)
+    anew = encode(replace(batch, partition_leader_epoch=3, max_timestamp=7))
+    nothing = encode(replace(batch, records=(Record(0, 0, None, None),)))
+    with Shown() as shown:
+        assert is_shown(Question(find, SOUND, "whole"), Told(kept="anew"), anew, shown)
+        assert not is_shown(Question(find, SOUND, "whole"), Told(kept="anew"), nothing, shown)
+        # Nobody can say: an input that shows nothing by itself, and a testee that is not there.
+        assert shown.by(find, nothing, anew) is None
+        assert shown.by(replace_outcome(find, Outcome("process:./nobody", "crash")), SOUND, anew) is None
 
 
 def replace_outcome(find: Find, outcome: Outcome) -> Find:
     """*find* of another kind."""
-    return Find(outcome.key, outcome, find.sha256, find.size, find.profile, find.labels, find.cell)
+    return msgspec.structs.replace(find, key=outcome.key, outcome=outcome)
 
 
 def test_answers_stay_with_the_input_that_they_are_about(tmp_path: Path) -> None:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import sys
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from random import Random
 
 import pytest
 from click.testing import CliRunner
 
-from kafka_fuzz.asking import asking
+import kafka_fuzz.asking
+from kafka_fuzz.asking import InProcess, NoTarget, asking
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.sealing import INT32
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.reduce import Budget, NotShown, reduce, reduced
 from kafka_fuzz.reduce.bench import TARGET, finds, good_batches, measure
-from kafka_fuzz.reduce.forked import forked
-from kafka_fuzz.reduce.predicates import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts
+from kafka_fuzz.reduce.forked import HARD_SECONDS, forked
+from kafka_fuzz.reduce.predicates import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts, with_reference
 from kafka_fuzz.reduce.shapes import opened, render, shape_of
+from kafka_fuzz.reduce.worker import limited, run_of
 from kafka_fuzz.targets import TARGETS, Target
 from kafka_fuzz.targets.base import Told
 from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
@@ -277,3 +283,64 @@ def test_what_kills_a_process_is_an_outcome() -> None:
     assert (ask(b"signal").kind, ask(b"signal").detail) == ("crash", "SIGUSR1")
     assert (ask(b"exit").kind, ask(b"exit").detail) == ("crash", "exit code 3")
     assert ask(b"neither").kind == "ok"
+
+
+def test_a_loop_in_compiled_code_ends_the_worker() -> None:
+    """No guard in the process stops it, and the processor's time does: long before a process of its own would end."""
+    loops = planted("loops", lambda data: "hang" if deque(repeat(0), 0) is None else "ok")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    outcome = forked("loops", limited(runner(loops), 0.05), HARD_SECONDS)(b"any")
+    assert outcome.kind == "hang"
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < HARD_SECONDS / 2
+
+
+@pytest.mark.parametrize("kind", ["leaked_exception", "wrong_data", "accepts_invalid"])
+def test_every_candidate_in_the_worker_has_a_limit(kind: OutcomeClass) -> None:
+    """What nobody expects to hang has one as well, and only while it is asked."""
+    looks = planted("looks", lambda _: "ok" if signal.getitimer(signal.ITIMER_PROF)[0] else "crash")
+    assert run_of(looks, kind)(b"any").kind == "ok"
+    assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
+
+
+SILENT = """
+import sys
+print('"1.0"', flush=True)
+for line in sys.stdin:
+    {}
+"""
+
+
+def worker(tmp_path: Path, does: str) -> InProcess:
+    """A worker that does so with every task."""
+    (tmp_path / "worker.py").write_text(SILENT.format(does))
+    return InProcess("any", worker=(sys.executable, str(tmp_path / "worker.py")))
+
+
+def test_a_worker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is one that answers in part: it is ended, asked anew with care, and then given up with a reason."""
+    monkeypatch.setattr(kafka_fuzz.asking, "PATIENCE", 0.05)
+    for does in ("pass", "print('half a line', end='', flush=True)", "sys.exit('broken')"):
+        who = worker(tmp_path, does)
+        assert who.version == "1.0"
+        with pytest.raises(NoTarget, match="broken" if "broken" in does else "did not answer in time"):
+            who.reduced(b"any", budget=Budget(1, 0.0))
+
+
+def test_a_target_that_cannot_be_imported_says_so() -> None:
+    """It has no version, and is no target."""
+    with pytest.raises(NoTarget, match="nobody"), asking("nobody"):
+        pass
+    with pytest.raises(NoTarget, match="KeyError"):
+        InProcess("nobody")
+
+
+def test_hangs_of_testees_are_told_apart() -> None:
+    """A testee that hangs goes on hanging in the same way over the same broken rule; a loop is one anywhere."""
+    data = log_of()
+    for one, other in (("FRM-05", "VAR-01"), ("FRM-05", "valid v2")):
+        assert with_reference(Outcome("x", "hang", "", one), data) != with_reference(
+            Outcome("x", "hang", "", other), data
+        )
+    assert with_reference(Outcome("x", "hang", "", "m.f"), data) == with_reference(
+        Outcome("x", "hang", "", "m.g"), data
+    )

@@ -11,18 +11,36 @@ from click.testing import CliRunner, Result
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.registry import invalid, valid
 from kafka_fuzz.campaign.known import read_list as read_known_list
+from kafka_fuzz.campaign.plan import LOG
+from kafka_fuzz.campaign.rounds import RoundReport
 from kafka_fuzz.commands import fuzz
-from kafka_fuzz.finds import FindStore
+from kafka_fuzz.finds import FindStore, folder_of, put, read_all
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.reduce import Budget
 from kafka_fuzz.reduce.bench import TARGET, finds, good_batches
 from kafka_fuzz.reduce.predicates import as_mutant
 from kafka_fuzz.targets import TARGETS
 from kafka_fuzz.triage.draft import case_function, slug
-from kafka_fuzz.triage.folding import FOLDER, UNDER_WAY, Folded, by_cause, gathered, read, smallest, write
-from kafka_fuzz.triage.folding import triaged as reduce_all
-from kafka_records import Batch, Header, Record
+from kafka_fuzz.triage.folding import (
+    FOLDER,
+    PREVIOUS,
+    UNDER_WAY,
+    Folded,
+    State,
+    by_cause,
+    folded,
+    gathered,
+    last_night,
+    read,
+    read_list,
+    smallest,
+    write,
+)
+from kafka_fuzz.triage.reducing import triaged as reduce_all
+from kafka_records import Batch, Header, Record, decode, encode
 
+# One reads no headers, one not the last of several records; one is not there.
+HEADLESS, LASTLESS, NOBODY = "miniature:drops-headers", "miniature:drops-the-last-record", "process:./no-such-testee"
 # Everything that a drafted case function may name.
 NAMES = {"invalid": invalid, "valid": valid, "Batch": Batch, "Record": Record, "Header": Header}
 
@@ -190,3 +208,114 @@ def test_causes_have_a_line_each(triaged: Path) -> None:
     for (target, cause), some in by_cause(read(triaged)).items():
         (line,) = [line for line in done.output.splitlines() if f"{target}: {cause}" in line]
         assert smallest(some).name in line
+
+
+def night(root: Path) -> Path:
+    """One more round in the log of the campaign at *root*."""
+    with (root / LOG).open("ab") as file:
+        file.write(msgspec.json.encode(RoundReport(TARGET, 0, 0)) + b"\n")
+    return root
+
+
+def test_one_folder_is_kept_from_night_to_night(tmp_path: Path) -> None:
+    """What triage said last night is known tonight; once more in the same night it is what it was."""
+    root = night(campaign(tmp_path))
+    assert run("triage", "--dir", root).exit_code == 1
+    assert {find.state for find in read(root)} == {"new"}
+    assert last_night(root) is None
+    night(root)
+    for _ in range(2):
+        assert run("triage", "--dir", root).exit_code == 0
+        assert {find.state for find in read(root)} == {"known"}
+    assert {find.state for find in read_list(root / PREVIOUS)} == {"new"}
+
+
+def test_a_find_that_an_upgrade_mends_is_gone(tmp_path: Path) -> None:
+    """What was reduced in another version, or is listed, is asked again in this one, and is gone until it is back."""
+    mended = {kind: Outcome(TARGET, kind) for kind in ("wrong_data", "accepts_invalid")}
+    for outcome in mended.values():
+        FindStore(tmp_path).add(outcome, as_mutant(good_batches()), version="0.9")
+    (tmp_path / "known.toml").write_text(
+        f'[[known]]\nid = "listed"\ntarget = "{TARGET}"\nkeys = ["{mended["accepts_invalid"].key}"]\n'
+    )
+    small = [
+        Folded("small", find.key, {find.key: find.sha256}, "new", find.outcome, good_batches(), 9, "ok", 1, "0.9")
+        for find in read_all(tmp_path)
+    ]
+    write(tmp_path, small)
+    for _ in range(2):
+        night(tmp_path)
+        done = run("triage", "--dir", tmp_path)
+        assert {find.state for find in read(tmp_path)} == {"gone"}, done.output
+    for find in small:  # it is back
+        put(folder_of(tmp_path, find.key) / "input.bin", finds()["key length"])
+    assert run("triage", "--dir", night(tmp_path)).exit_code == 1
+    assert {find.state for find in read(tmp_path)} == {"new", "known"}
+
+
+def test_an_upgrade_that_mends_nothing_is_no_news(tmp_path: Path) -> None:
+    """What a new version shows as well is known, as it was reduced, and is of that version from then on."""
+    root = night(campaign(tmp_path))
+    run("triage", "--dir", root)
+    write(root, [msgspec.structs.replace(find, version="0.9") for find in read(root)])
+    before = {find.name: find.data for find in read(root)}
+    assert run("triage", "--dir", night(root)).exit_code == 0
+    assert {find.name: find.data for find in read(root)} == before
+    assert {find.version for find in read(root)} == {TARGETS[TARGET]().version}
+
+
+def test_a_find_is_of_the_last_version_that_shows_it(tmp_path: Path) -> None:
+    """A find that a new version shows by a larger input has that version from then on, in every store."""
+    store, other = FindStore(tmp_path), Outcome("x", "wrong_data", "field")
+    store.add(other, as_mutant(b"short"), version="1")
+    store.add(other, as_mutant(b"a longer one"), version="2")
+    assert [find.version for find in read_all(tmp_path)] == ["2"]
+    store.add(other, as_mutant(b"a longer one"), version="2")
+    store.flush()
+    assert [(find.version, find.count, find.size) for find in read_all(tmp_path)] == [("2", 3, 5)]
+
+
+def test_a_smaller_input_changes_no_name() -> None:
+    """A find of several keys goes by one of them, whichever has the smallest input; by the one that it went by."""
+
+    def one(key: str, found: int, state: State = "new") -> Folded:
+        outcome = Outcome(TARGET, "accepts_invalid", "error", "kafka.record.f")
+        return Folded(key, key, {key: key}, state, outcome, b"data", found, "ok", 1)
+
+    (first,) = folded([one("b", 10), one("c", 20)])
+    (then,) = folded([one("b", 10), one("c", 5)])
+    assert (first.key, first.name) == (then.key, then.name)
+    assert then.found == 5
+    (more,) = folded([one("a", 1), one("b", 10), one("c", 5)], {"b"})
+    assert (more.key, more.name) == (first.key, first.name)
+
+
+def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
+    """A testee's find keeps what those made of it who were asked beside; who cannot be had is left out, and named."""
+    records = tuple(Record(at, at, b"key", b"value", (Header(b"h", b"v"),)) for at in range(3))
+    data = encode(Batch(magic=2, base_offset=0, last_offset=2, records=records, max_timestamp=2)) + good_batches()
+    outcome = Outcome(HEADLESS, "wrong_data", "batches.records.headers.length none", "v2")
+    store = FindStore(tmp_path, asked="differential", names=(HEADLESS, LASTLESS, NOBODY))
+    store.add(outcome, as_mutant(data))
+    store.answered(data, ("wrong_data", "wrong_data", "-"))
+    done = run("triage", "--dir", tmp_path)
+    (find,) = read(tmp_path)
+    # Alone, it comes down to one record; the other one drops the last of two.
+    (batch,) = decode(find.data)
+    assert len(batch.records) == 2
+    assert find.verdicts == {LASTLESS: "wrong_data"}
+    assert find.vector == ("wrong_data", "wrong_data", "-")
+    assert list(find.left_out) == [NOBODY]
+    page = (tmp_path / FOLDER / f"{find.name}.md").read_text()
+    assert f"{LASTLESS} wrong data" in page.replace("\\", "")
+    assert "no-such-testee" in page.replace("\\", "")
+    assert done.exit_code == 1
+
+
+def test_a_brokers_find_says_why_it_is_not_reduced(tmp_path: Path) -> None:
+    """No broker is started for it, and it is neither gone nor in the way of others."""
+    FindStore(tmp_path).add(Outcome("broker:4.4.0", "difference", "base_offset"), as_mutant(good_batches()))
+    assert run("triage", "--dir", tmp_path).exit_code == 1
+    (find,) = read(tmp_path)
+    assert "about a broker" in find.why_not
+    assert find.state == "new"

@@ -263,6 +263,7 @@ def test_what_must_be_refused_becomes_such_a_case() -> None:
     assert entry.draft().expect.verdict == "invalid"
     assert entry.draft().expect.kinds
     assert entry.rules[0] in entry.title
+    outcome = Outcome("mine", "rejects_valid", "writing", "v2", "codec")
     packed = as_found(folded_of(outcome, data_of(replace(BATCH, compression="gzip"))))
     assert packed.draft().expect.compare == "masked"
 

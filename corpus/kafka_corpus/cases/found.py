@@ -14,11 +14,30 @@ import msgspec
 from msgspec import Meta
 
 from kafka_corpus.case import Compare
-from kafka_corpus.registry import Draft, case, invalid, refuses, valid, writes
+from kafka_corpus.registry import Draft, case, invalid, produced, refuses, valid, writes
+from kafka_corpus.scenario import StepAnswer
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_records import Kind
 
 FOLDER: Final = Path(__file__).parent.parent / "found"
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a payload was asked of a broker with, and what that answered.
+
+    Attributes:
+        release: of the broker, the only one that the case is about.
+        settings: of the topic.
+        api_version: of the request.
+        answer: the broker's.
+        compare: `masked` where it compressed what it stored.
+    """
+
+    release: str
+    settings: dict[str, str]
+    api_version: int
+    answer: StepAnswer
+    compare: Compare = "exact"
 
 
 class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -27,13 +46,14 @@ class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     Attributes:
         title: what is right about it, one sentence.
         rules: ids in the rule catalogue.
-        hex: the bytes; of what is asked to be written, those that are right.
+        hex: the bytes, or the payload; of what is asked to be written, those that are right.
         refused: the kinds of error that fit, best first; empty where it has to be read, or written.
         batches: what it holds; where it is refused, what lies before the error.  To be written: the one batch.
         found: who fell over it, and how: targets with their versions, and keys.
         refs: issues.
         since: the corpus version that brought it.
-        op: whether the bytes are to be read, or the batch is to be written.
+        op: whether the bytes are to be read, the batch is to be written, or the payload to be produced.
+        asked: of a payload.
     """
 
     title: str
@@ -44,12 +64,19 @@ class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     found: tuple[str, ...]
     refs: tuple[str, ...] = ()
     since: str = "1.0"
-    op: Literal["decode", "encode"] = "decode"
+    op: Literal["decode", "encode", "append"] = "decode"
+    asked: Asked | None = None
 
     def draft(self) -> Draft:
         """The case."""
         batches = tuple(map(from_wire, self.batches))
         data = bytes.fromhex(self.hex)
+        if self.asked is not None:
+            release, answer = self.asked.release, self.asked.answer
+            return produced(
+                data, answer, api_version=self.asked.api_version, config=self.asked.settings, since=release,
+                until=release, compare=self.asked.compare,
+            )  # fmt: skip
         if self.op == "encode":
             (batch,) = batches
             compare: Compare = "exact" if batch.compression == "none" else "masked"

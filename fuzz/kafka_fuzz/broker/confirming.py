@@ -41,6 +41,7 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
         release, settings, api_version: of the broker, its topic, the request.
         before: payloads that the partition took first, with their versions.
         answered, predicted: error code, base offset, and the bytes in the log.
+        record_errors: the records at fault, as the broker lists them; None where nobody kept that.
         rule: that the reference names.
         transactional: whether a transactional producer sent it, and `open` if in its transaction.
     """
@@ -53,6 +54,7 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
     predicted: tuple[int, int, bytes]
     rule: str
     transactional: Literal["", "open", "not open"] = ""
+    record_errors: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ def difference_of(target: str, judged: Judged, before: tuple[Taken, ...]) -> Dif
         predicted=(wanted.error_code, wanted.base_offset, wanted.stored),
         rule=wanted.rule,
         transactional="" if sender is None else "open" if sender.is_open else "not open",
+        record_errors=given.record_errors,
     )
     return Difference(outcome_of(target, judged), asked.mutant, context)
 

@@ -104,6 +104,8 @@ class Rounds:
             spent = testee.feed.cpu_seconds
             if self.finds.add(outcome, mutant, version=testee.hello.version, seconds=spent):
                 self.new.append(outcome.key)
+        if judgement.vector:
+            self.finds.answered(mutant.data, judgement.vector)
         if judgement.new and not DEAR & set(judgement.vector):
             self.corpus.keep(mutant, self.session.vectors.written(judgement.vector))
             if len(mutant.data) <= LONGEST:
@@ -168,8 +170,9 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
         BadConnect, CannotRun: one of the names is none, or no testee starts.
     """
     began = time.monotonic()
-    session = (InTurn if asked.executions else Differential)([connect(name) for name in testees_of(asked.target)])
-    corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory, asked="differential")
+    names = testees_of(asked.target)
+    session = (InTurn if asked.executions else Differential)([connect(name) for name in names])
+    corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory, asked="differential", names=names)
     gone = gone_in(asked.directory)
     known = [rule for rule in read_known(asked.directory) if rule.id not in gone]
     rounds = Rounds(asked, session, corpus, finds, known)

@@ -10,6 +10,7 @@ import click
 
 from kafka_conformance.cli import CANNOT_RUN, OK
 from kafka_conformance.commands.saying import say_json
+from kafka_conformance.hostile import printable
 from kafka_fuzz.asking import NoTarget, asking
 from kafka_fuzz.commands.finding import Given, given_find
 from kafka_fuzz.commands.options import campaign_option
@@ -36,8 +37,9 @@ def minimise(
     """Cut FILE, or the input of FIND, down to the smallest one that shows the same.
 
     FIND is the name of a find below DIR, or its first characters.  T is a target of `fuzz run`, or a testee as
-    `certify` takes it.  The reference's verdict stays the same, and that of everybody named with --with.  A batch that
-    was to be written, as JSON, is made small and plain, and testees are asked to write it.
+    `certify` takes it.  The reference's verdict stays the same, and that of everybody named with --with; of a find,
+    also that of those who were asked beside its target, if they can be had here.  A batch that was to be written, as
+    JSON, is made small and plain, and testees are asked to write it.
 
     Exit codes: 0 it is written, 2 usage, 3 the target cannot be run or shows nothing.
     """
@@ -47,7 +49,7 @@ def minimise(
         raise click.UsageError("--target says whom to ask about a file")
     try:
         with asking(asked, others, asked=how(found, named=bool(target))) as who:
-            done = who.reduced(found.data, budget=Budget(seconds=seconds))
+            done = who.reduced(found.data, budget=Budget(seconds=seconds), company=company(found, target, others))
     except (NoTarget, NotShown) as error:
         click.echo(f"{asked}: {error}", err=True)
         sys.exit(CANNOT_RUN)
@@ -66,6 +68,13 @@ def how(found: Given, *, named: bool) -> Asked:
     return "encode"
 
 
+def company(found: Given, target: str | None, others: tuple[str, ...]) -> list[str]:
+    """Who was asked beside the find's own target when it was found; nobody, where another one is asked."""
+    if found.find is None or target is not None:
+        return []
+    return [name for name in found.find.names if name not in (found.find.outcome.target, *others)]
+
+
 def _beside(found: Given) -> Path:
     return found.path.with_name(MINIMAL) if found.find else found.path.with_name(f"{found.path.name}.min")
 
@@ -75,9 +84,14 @@ def _tell(done: Done, data: bytes, path: Path, as_json: bool) -> None:
     if as_json:
         say_json(
             {"key": key, "from": len(data), "to": len(done.data), "runs": done.runs, "seconds": round(done.seconds, 3),
-             "complete": done.complete, "hex": done.data.hex(), "file": str(path)}
+             "complete": done.complete, "verdicts": done.verdicts, "left_out": done.left_out, "hex": done.data.hex(),
+             "file": str(path)}
         )  # fmt: skip
         return
     more = "" if done.complete else "; stopped before it was done (--seconds)"
     click.echo(f"{key}\n{len(data):,} bytes to {len(done.data):,}, {done.runs:,} runs in {done.seconds:.2f} s{more}")
+    if done.verdicts:
+        click.echo(f"the same verdict of {', '.join(done.verdicts)}")
+    for name, why in done.left_out.items():
+        click.echo(printable(f"whatever is made of it by {name}: {why}"))
     click.echo(str(path) if done.data.startswith(b"{") else f"{path}: see kafkaproof explain {path}")

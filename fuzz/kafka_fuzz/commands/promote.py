@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 
 from kafka_conformance.cli import OK
 from kafka_conformance.commands.saying import say_json
-from kafka_corpus import compiler
+from kafka_corpus import compiler, evidence
 from kafka_corpus.cases.found import FOLDER
 from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.triage.folding import named, read
-from kafka_fuzz.triage.promoting import compile_corpus, promote, question_of, record_java
+from kafka_fuzz.triage.promoting import NoCase, cases_of, compile_corpus, question_of, written
+from kafka_fuzz.triage.recording import java_answers
+
+OPS: Final = ("decode", "encode", "append")
 
 
 @click.command("promote")
@@ -28,19 +31,20 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
 
     FIND is the name of a find that triage wrote, or its first characters.  Needs a checkout: the case is a file of
     the area `found`, to be committed with the vectors.  The answer that is right is the reference's; look at it.
-    What a testee wrote wrongly becomes a case that asks to write the same batch.
+    What a testee wrote wrongly becomes a case that asks to write the same batch; what a broker did with a payload,
+    one that produces it with the same settings, and the broker's answer is right.  Of what accuses the reference the
+    lie in the input says what is right, if there is one.
 
-    Exit codes: 0 they are cases now, 2 usage, or one is a case already.
+    Exit codes: 0 they are cases now, 2 usage, or one is a case already, or nobody says what is right about it.
     """
     try:
         found = read(directory)
-        ids = promote([named(name, found) for name in names], _asked(), cases)
-        java = ""
-        if not no_compile:
-            compile_corpus()
-            java = record_java(ids, compiler.package_root())
-            if java:
+        files = cases_of([named(name, found) for name in names], _asked(), cases, directory)
+        ids = [f"found.{path.stem}" for path in files]
+        with written(files):
+            if not no_compile:
                 compile_corpus()
+        java = "" if no_compile else _recorded(ids, compiler.package_root())
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
@@ -52,7 +56,20 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
     sys.exit(OK)
 
 
+def _recorded(ids: list[str], root: Path) -> str:
+    """Keep what the Java client answers to the new cases; its release, or empty where it answered nothing."""
+    recording = java_answers(ids, root)
+    if recording is None:
+        return ""
+    try:
+        with written({root / evidence.FOLDER / recording.file: recording.text()}):
+            compile_corpus()
+    except NoCase as error:
+        raise NoCase(f"{', '.join(ids)}: cases now, but without the answers of the Java client: {error}") from None
+    return recording.version
+
+
 def _asked() -> dict[bytes, str]:
-    """Ids of the cases that there are for codecs, by what they ask."""
+    """Ids of the cases that there are, by what they ask."""
     stored = compiler.stored_cases(compiler.package_root())
-    return {question_of(case.input): case.id for case in stored if case.op in ("decode", "encode")}
+    return {question_of(case.input): case.id for case in stored if case.op in OPS}

@@ -16,7 +16,8 @@ from kafka_fuzz.reduce import Budget
 from kafka_fuzz.reporting.files import write_all
 from kafka_fuzz.reporting.night import read_night
 from kafka_fuzz.triage.draft import write_pages
-from kafka_fuzz.triage.folding import FILE, FOLDER, PREVIOUS, read, triaged, write
+from kafka_fuzz.triage.folding import FILE, FOLDER, last_night, read, write
+from kafka_fuzz.triage.reducing import triaged
 
 
 @click.command("report")
@@ -36,8 +37,7 @@ def report(directory: Path, out: Path, against: Path | None, as_json: bool) -> N
     try:
         night = read_night(directory, [])
         if against is not None or not (directory / FOLDER / FILE).is_file():
-            old = against or (directory / PREVIOUS if (directory / PREVIOUS).exists() else None)
-            found = triaged([directory], old, budget=Budget(RUNS, 10.0))
+            found = triaged([directory], against or last_night(directory), budget=Budget(RUNS, 10.0))
             write(directory, found)
             write_pages(directory, found)
         night = read_night(directory, read(directory))

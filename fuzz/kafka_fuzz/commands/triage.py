@@ -16,7 +16,8 @@ from kafka_conformance.hostile import printable
 from kafka_fuzz.reduce import Budget
 from kafka_fuzz.triage.document import document
 from kafka_fuzz.triage.draft import write_pages
-from kafka_fuzz.triage.folding import FOLDER, PREVIOUS, Folded, by_cause, smallest, triaged, write
+from kafka_fuzz.triage.folding import FOLDER, Folded, by_cause, last_night, smallest, write
+from kafka_fuzz.triage.reducing import triaged
 
 RUNS: Final = 5000
 existing = click.Path(path_type=Path, exists=True)
@@ -37,17 +38,23 @@ def triage(
 ) -> NoReturn:
     """Fold what campaigns found, reduce it, and draft a case for each find below DIR/triage.
 
-    A line for each cause: how many finds go under it, and its smallest input.  Without --against, DIR/previous is
-    last night's campaign if it is there.
+    A line for each cause: how many finds go under it, and its smallest input.  Without --against, last night is what
+    triage said before the last rounds, which is kept as DIR/previous; or a campaign that somebody put there.
 
     Exit codes: 0 nothing new, 1 new finds, 2 usage.
     """
     roots = directories or (Path("kafkaproof-fuzz"),)
     if not roots[0].is_dir():
         raise click.UsageError(f"there is no campaign in {roots[0]}")
-    old = against or (roots[0] / PREVIOUS if (roots[0] / PREVIOUS).exists() else None)
     try:
-        finds = triaged(roots, old, budget=Budget(RUNS, seconds), every=every, jobs=jobs, tell=_progress(as_json))
+        finds = triaged(
+            roots,
+            against or last_night(roots[0]),
+            budget=Budget(RUNS, seconds),
+            every=every,
+            jobs=jobs,
+            tell=_progress(as_json),
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     path = write(roots[0], finds)

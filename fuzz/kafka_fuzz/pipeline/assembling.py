@@ -23,6 +23,7 @@ from kafka_corpus.pipeline.shards import read_batches
 from kafka_fuzz.campaign import known, store
 from kafka_fuzz.campaign.canary import sing
 from kafka_fuzz.campaign.plan import LOG, Memory, read_log, remember
+from kafka_fuzz.campaign.ready import testees_of
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, found_by, report_of
 from kafka_fuzz.campaign.sung import FILE, STATE, read_sung
 from kafka_fuzz.finds import FOLDER as FINDS
@@ -97,8 +98,10 @@ class Assembled:
             shutil.rmtree(out / name, ignore_errors=True)
         (out / STATE).mkdir(exist_ok=True)
         fill(out, self.corpus)
+        reports = list(reports)
+        asked = {(told.number, told.shard): told.asked.target for told in reports}
         for best in self.finds:
-            write(out, best.find, best.data)
+            write(out, with_names(best.find, asked.get(best.first, "")), best.data)
         if text and not (out / known.FILE).exists():
             (out / known.FILE).write_text(text, encoding="utf-8")
         lines = [self._report(each) for each in reports]
@@ -121,6 +124,12 @@ class Assembled:
             return sorted({row["version"] for row in self.corpus if row["target"] == target} - {""})
         found = (best.find for best in self.finds)
         return sorted({f"{find.outcome.target} {find.version}" for find in found if find.outcome.target in names})
+
+
+def with_names(find: Find, target: str) -> Find:
+    """*find* with those who were asked beside its testee in a round of *target*."""
+    side_by_side = find.asked == "differential" and target
+    return msgspec.structs.replace(find, names=testees_of(target)) if side_by_side else find
 
 
 def counts_in(out: Path) -> dict[tuple[str, int], dict[str, int]]:

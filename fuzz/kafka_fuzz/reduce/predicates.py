@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 import kafka_records
 from kafka_fuzz.cells import NO_LIE, Cell
 from kafka_fuzz.mutate import Mutant
@@ -58,8 +60,9 @@ def with_reference(outcome: Outcome, data: bytes, others: tuple[str, ...] = ()) 
     """A target's outcome and those of *others* as one vector with the reference's."""
     # What was taken that must not be has no function by which it could be told: the broken rule stands for it.
     exact = outcome.kind == "accepts_invalid"
-    # A loop over several functions is stopped in any of them.
-    bucket = outcome.kind if outcome.kind == "hang" else outcome.bucket
+    # A loop over several functions is stopped in any of them; of testees the rule that is broken is told instead.
+    anywhere = outcome.kind == "hang" and "." in outcome.function
+    bucket = msgspec.structs.replace(outcome, function="").bucket if anywhere else outcome.bucket
     return Verdicts(reference_verdict(data, exact=exact), bucket, others)
 
 

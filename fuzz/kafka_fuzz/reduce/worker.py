@@ -2,12 +2,13 @@
 
     python -m kafka_fuzz.reduce.worker kafka-python [OTHER…]
 
-Reads a `Task` a line from standard input and answers each with a `Done`.
+Says the target's version first.  Reads a `Task` a line from standard input and answers each with a `Done`.
 """
 
 from __future__ import annotations
 
 import resource
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from typing import Final
 import msgspec
 
 from kafka_fuzz.outcome import Outcome, OutcomeClass
-from kafka_fuzz.reduce.forked import MOST_MEMORY, forked
+from kafka_fuzz.reduce.forked import HARD_SECONDS, MOST_MEMORY, forked
 from kafka_fuzz.reduce.predicates import IMPATIENT, Run, runner, verdicts
 from kafka_fuzz.reduce.search import Budget, NotShown, one_by_one, reduced
 from kafka_fuzz.targets.base import Target
@@ -36,7 +37,10 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of a task: the outcome of *data*, which is smaller than it was; or why nothing did."""
+    """What became of a task: the outcome of *data*, which is smaller than it was; or why nothing did.
+
+    *verdicts* are those of others that stayed the same, *left_out* says why those of some others need not.
+    """
 
     data: bytes = b""
     outcome: Outcome | None = None
@@ -44,6 +48,8 @@ class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     complete: bool = True
     error: str = ""
+    verdicts: dict[str, str] = {}
+    left_out: dict[str, str] = {}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,11 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     targets = [make_target(each) for each in (name, *others)]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    _say(targets[0].version)
     for line in sys.stdin.buffer:
-        done = worked(targets, msgspec.json.decode(line, type=Task))
-        sys.stdout.buffer.write(msgspec.json.encode(done) + b"\n")
-        sys.stdout.buffer.flush()
+        _say(worked(targets, msgspec.json.decode(line, type=Task)))
     return 0
+
+
+def _say(what: str | Done) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def worked(targets: Sequence[Target], task: Task) -> Done:
@@ -64,7 +74,7 @@ def worked(targets: Sequence[Target], task: Task) -> Done:
     outcome = forked(targets[0].name, runner(targets[0]))(task.data)
     if not outcome.is_find:
         return Done(task.data, outcome, 1)
-    runs = [_run(target, "crash" if task.careful and outcome.kind != "hang" else outcome.kind) for target in targets]
+    runs = [run_of(target, "crash" if task.careful and outcome.kind != "hang" else outcome.kind) for target in targets]
     wanted = verdicts(runs[0], task.data, runs[1:])
     try:
         done = reduced(
@@ -78,11 +88,25 @@ def worked(targets: Sequence[Target], task: Task) -> Done:
     return Done(done.data, runs[0](done.data), done.runs, done.seconds, done.complete)
 
 
-def _run(target: Target, kind: OutcomeClass) -> Run:
+def run_of(target: Target, kind: OutcomeClass) -> Run:
+    """*target* as it is asked about candidates, where the input itself showed *kind*."""
     if kind != "hang":
-        return forked(target.name, runner(target)) if kind in DEADLY else runner(target)
+        return forked(target.name, runner(target)) if kind in DEADLY else limited(runner(target))
     # Small inputs take a tenth of a millisecond: nobody waits long to see that one hangs.
     return forked(target.name, runner(replace(target, limit=IMPATIENT)), 4 * IMPATIENT)
+
+
+def limited(run: Run, hard: float = HARD_SECONDS) -> Run:
+    """*run* in this process, which ends where *hard* CPU-seconds are over: no guard stops a loop in compiled code."""
+
+    def asked(data: bytes) -> Outcome:
+        signal.setitimer(signal.ITIMER_PROF, hard)
+        try:
+            return run(data)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+    return asked
 
 
 if __name__ == "__main__":

@@ -28,4 +28,6 @@ def document(find: Folded) -> dict[str, Any]:
         "count": find.count,
         "also": find.also,
         "why_not": find.why_not,
+        "verdicts": find.verdicts,
+        "left_out": find.left_out,
     }

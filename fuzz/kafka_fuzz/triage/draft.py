@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -108,6 +108,12 @@ def facts(find: Folded) -> Iterator[tuple[str, str]]:
     yield "size", f"{find.found:,} bytes when found, {len(find.data):,} now"
     if find.why_not:
         yield "not reduced", printable(find.why_not)
+    if find.verdicts:
+        yield "what others make of it", printable(_told(find.verdicts.items()))
+    if find.vector:
+        yield "what they made of the input that was found", printable(_told(zip(find.names, find.vector, strict=False)))
+    for name, why in find.left_out.items():
+        yield "its verdict did not have to stay", printable(f"{name}: {why}")
     if find.labels:
         yield "made by", printable(f"{find.profile}: {', '.join(find.labels)}")
     times = "once" if find.count == 1 else f"{find.count:,} times"
@@ -116,6 +122,10 @@ def facts(find: Folded) -> Iterator[tuple[str, str]]:
         yield "also in", printable(", ".join(find.also))
     for key in find.keys:
         yield "key", printable(key)
+
+
+def _told(verdicts: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {kind.replace('_', ' ')}" for name, kind in verdicts)
 
 
 def fenced(rows: list[str], language: str = "text") -> Iterator[str]:

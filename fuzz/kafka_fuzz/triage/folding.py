@@ -1,6 +1,8 @@
 """Finds folded: across campaigns and shards by key, then by what they come down to.
 
     DIR/triage/finds.ndjson      one `Folded` a line, the worst first
+    DIR/triage/rounds.json       how many rounds had been when it was written
+    DIR/previous                 the list of the night before
     DIR/triage/NAME.md, .bin     each for people, and its bytes
 
 Keys have no lines in them.  They have the lie that was told, and several lies may
@@ -9,33 +11,27 @@ come down to one cause: then they are one find.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from threading import Lock
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from kafka_conformance.judge import rank
 from kafka_conformance.severity import Severity
-from kafka_fuzz.asking import NoTarget, asking
-from kafka_fuzz.campaign.known import News, news_of
+from kafka_corpus.case import Expectation
+from kafka_fuzz.campaign.plan import read_log
 from kafka_fuzz.finds import Asked, Find, input_of, name_of, put, read_all
 from kafka_fuzz.outcome import Outcome, severity
-from kafka_fuzz.reduce import Budget, NotShown
-from kafka_fuzz.reduce.predicates import reference_verdict
 from kafka_fuzz.reduce.shapes import shape_of
 from kafka_fuzz.signature import normal
-from kafka_fuzz.triage.causes import cause_of
 
 FOLDER: Final = "triage"
 FILE: Final = "finds.ndjson"
 PREVIOUS: Final = "previous"
 # What is reduced, as it is: who kills triage loses the find that was at work.
 UNDER_WAY: Final = "under-way.ndjson"
+ROUNDS: Final = "rounds.json"
 KNOWN: Final = "it is known"
 SMALLER: Final = "a smaller find of its cause is reduced in its place"
 # new: not there last night.  known: it was, or somebody listed it.  gone: it was, and its input shows it no more.
@@ -55,12 +51,16 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
         found: size of the smallest input that was found.
         right: the reference's verdict on *data*: `ok`, or kind and rule.
         count: how often it was seen.
-        version, seconds, profile, labels: of the find.
+        version: of the target, in which it was shown last.
+        seconds, profile, labels: of the find.
         also: other targets with the same class of find, and the same bytes.
         why_not: why *data* is not reduced.
         known_by: what says that it is no news: a list, or a case of the corpus.
         cause: what it goes under, with others of its target.
         asked: as in `Find`.
+        verdicts: what others make of *data*, as they did of the input that was found.
+        left_out: whose verdict did not have to stay, of those who were asked when it was found, and why.
+        names, vector, expected: as in `Find`.
     """
 
     name: str
@@ -81,6 +81,11 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
     known_by: str = ""
     cause: str = ""
     asked: Asked = ""
+    verdicts: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    names: tuple[str, ...] = ()
+    vector: tuple[str, ...] = ()
+    expected: Expectation | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -125,154 +130,15 @@ def gathered(roots: Iterable[Path]) -> dict[str, Smallest]:
     return found
 
 
-def triaged(
-    roots: Sequence[Path],
-    against: Path | None,
-    *,
-    budget: Budget,
-    every: bool = True,
-    jobs: int = 1,
-    tell: Callable[[str], None] = lambda _: None,
-) -> list[Folded]:
-    """Everything that the campaigns in *roots* found, reduced and folded, the worst first.
+def folded(finds: Iterable[Folded], went_by: Collection[str] = ()) -> list[Folded]:
+    """Those of one target that come to the same, as one; the worst first.
 
-    *against* is the folder of an older campaign or the list of its triage.  What
-    was reduced before, in the first of *roots*, is not reduced again; without
-    *every*, neither is what a list or the corpus knows, and of a testee's finds the
-    smallest of each cause is.  *jobs* targets are asked at a time.
+    One goes by the first of its keys, or by one of those that finds *went_by* before.
     """
-    finds = gathered(roots)
-    if against is not None and against.is_dir():
-        # What was found last night is asked again, though nobody came upon it tonight.
-        finds = gathered([against]) | finds
-    before = {key: each for each in (*read(roots[0]), *_under_way(roots[0])) for key in each.keys}
-    old = old_keys(against) if against is not None else frozenset()
-    news = news_of(roots[0])
-    work = _Work(roots[0], before, news, budget, every, tell)
-    by_target: dict[tuple[str, Asked], list[Smallest]] = {}
-    for each in finds.values():
-        by_target.setdefault((each.find.outcome.target, each.find.asked), []).append(each)
-    with ThreadPoolExecutor(jobs) as pool:
-        parts = list(pool.map(lambda who: work.of_target(who, by_target[who]), sorted(by_target)))
-    return _related(folded(_stated(each, old, news) for part in parts for each in part))
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What there is to do for each target."""
-
-    root: Path
-    before: dict[str, Folded]
-    news: News
-    budget: Budget
-    every: bool
-    tell: Callable[[str], None]
-    lock: Lock = field(default_factory=Lock)
-
-    def of_target(self, who: tuple[str, Asked], some: Iterable[Smallest]) -> list[Folded]:
-        """The finds of one, as small as they get."""
-        done, todo = [], []
-        for each in sorted(some, key=lambda one: one.find.key):
-            kept = self.before.get(each.find.key)
-            if kept is not None and kept.inputs[each.find.key] == each.find.sha256 and not kept.why_not:
-                done.append(_made(each, kept.data, kept.outcome))
-            elif not self.every and self.news.why_not(each.find.key, each.find.version):
-                done.append(_made(each, each.data, each.find.outcome, KNOWN))
-            else:
-                todo.append(each)
-        if who[1] and not self.every:
-            todo, others = _smallest_of_causes(todo)
-            done += [_made(each, each.data, each.find.outcome, SMALLER) for each in others]
-        self.tell(f"{who[0]}: {len(done) + len(todo)} keys, {len(todo)} to reduce")
-        return done + (self._reduced(*who, todo) if todo else [])
-
-    def _reduced(self, target: str, asked: Asked, todo: Sequence[Smallest]) -> list[Folded]:
-        done: list[Folded] = []
-        try:
-            with asking(target, asked=asked) as who:
-                for each in todo:
-                    try:
-                        smaller = who.reduced(each.data, budget=self.budget)
-                        done.append(_made(each, smaller.data, smaller.outcome or each.find.outcome))
-                        self._keep(done[-1])
-                    except NotShown as error:
-                        done.append(_made(each, each.data, each.find.outcome, str(error)))
-                    self.tell(f"  {done[-1].found:,} to {len(done[-1].data):,} bytes  {each.find.key}")
-        except NoTarget as error:
-            done += [_made(each, each.data, each.find.outcome, str(error)) for each in todo[len(done) :]]
-        return done
-
-    def _keep(self, each: Folded) -> None:
-        folder = self.root / FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        with self.lock, (folder / UNDER_WAY).open("ab") as file:
-            file.write(msgspec.json.encode(each) + b"\n")
-
-
-def _under_way(root: Path) -> Iterator[Folded]:
-    """What a triage has reduced that did not come to its end."""
-    path = root / FOLDER / UNDER_WAY
-    for line in path.read_bytes().splitlines() if path.exists() else ():
-        with suppress(msgspec.MsgspecError):  # it was killed while it wrote
-            yield msgspec.json.decode(line, type=Folded)
-
-
-def _smallest_of_causes(some: Iterable[Smallest]) -> tuple[list[Smallest], list[Smallest]]:
-    """The smallest of each cause, and the others."""
-    first: dict[str, Smallest] = {}
-    others = []
-    for each in sorted(some, key=lambda one: (len(one.data), one.find.key)):
-        cause = cause_of(each.find.outcome, _right(each.find.asked, each.data, each.find.outcome))
-        if first.setdefault(cause, each) is not each:
-            others.append(each)
-    return list(first.values()), others
-
-
-def _made(each: Smallest, data: bytes, outcome: Outcome, why_not: str = "") -> Folded:
-    find = each.find
-    right = _right(find.asked, data, outcome)
-    return Folded(
-        name=name_of(find.key),
-        key=find.key,
-        inputs={find.key: find.sha256},
-        state="new",
-        outcome=outcome,
-        data=data,
-        found=len(each.data),
-        right=right,
-        count=find.count,
-        version=find.version,
-        seconds=find.seconds,
-        profile=find.profile,
-        labels=find.labels,
-        why_not=why_not,
-        cause=cause_of(outcome, right),
-        asked=find.asked,
-    )
-
-
-def _right(asked: Asked, data: bytes, outcome: Outcome) -> str:
-    """The reference's verdict on *data*; on a batch that was to be written, as that on bytes is told."""
-    if asked != "encode":
-        return reference_verdict(data, exact=True)
-    return f"malformed {outcome.function}" if outcome.kind == "accepts_invalid" else "ok"
-
-
-def _stated(each: Folded, old: frozenset[str], news: News) -> Folded:
-    reasons = (news.why_not(key, each.version) for key in (*each.keys, each.outcome.key))
-    known_by = next(filter(None, reasons), "")
-    was = bool(known_by) or any(key in old for key in each.keys)
-    # That an input shows nothing says something only where it was asked, and showed it before.
-    gone = was and each.why_not.startswith("it shows nothing")
-    return msgspec.structs.replace(each, state="gone" if gone else "known" if was else "new", known_by=known_by)
-
-
-def folded(finds: Iterable[Folded]) -> list[Folded]:
-    """Those of one target that come to the same, as one; the worst first."""
     groups: dict[tuple[str, ...], list[Folded]] = {}
     for each in finds:
         groups.setdefault(sameness(each), []).append(each)
-    return sorted(map(_one, groups.values()), key=order)
+    return sorted((_one(group, went_by) for group in groups.values()), key=order)
 
 
 def sameness(each: Folded) -> tuple[str, ...]:
@@ -309,18 +175,22 @@ def smallest(finds: Iterable[Folded]) -> Folded:
     return min(finds, key=lambda each: (states.index(each.state), bool(each.why_not), len(each.data), each.key))
 
 
-def _one(group: list[Folded]) -> Folded:
+def _one(group: list[Folded], went_by: Collection[str]) -> Folded:
     first = min(group, key=lambda each: (each.state == "new", each.found, each.key))
+    # A smaller input, or another one that is reduced, changes nothing about its name.
+    key = min((each.key for each in group), key=lambda key: (key not in went_by, key))
     states: list[State] = [each.state for each in group]
     return msgspec.structs.replace(
         first,
+        name=name_of(key),
+        key=key,
         inputs=dict(sorted(pair for each in group for pair in each.inputs.items())),
         count=sum(each.count for each in group),
         state="known" if "known" in states else "new" if "new" in states else "gone",
     )
 
 
-def _related(finds: list[Folded]) -> list[Folded]:
+def related(finds: list[Folded]) -> list[Folded]:
     """Each with the other targets that the same bytes show the same class of find in."""
     targets: dict[tuple[bytes, str], set[str]] = {}
     for each in finds:
@@ -331,14 +201,45 @@ def _related(finds: list[Folded]) -> list[Folded]:
     ]
 
 
-def old_keys(against: Path) -> frozenset[str]:
+class Last(NamedTuple):
+    """The keys of last night: of finds that were open, and of those that were gone."""
+
+    open: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+
+def last_keys(against: Path) -> Last:
     """All keys of an older campaign, or of the list of its triage; ValueError where there is neither."""
-    if against.is_file():
-        return frozenset(key for each in read_list(against) for key in each.keys)
-    if not against.is_dir():
+    if not against.is_file() and not against.is_dir():
         raise ValueError(f"{against} is neither a campaign nor a list of finds")
-    listed = {key for each in read(against) if each.open for key in each.keys}
-    return frozenset(listed | {find.key for find in read_all(against)})
+    listed = read_list(against) if against.is_file() else read(against)
+    gone = frozenset(key for each in listed if not each.open for key in each.keys)
+    found = frozenset(find.key for find in read_all(against))
+    return Last(frozenset(key for each in listed if each.open for key in each.keys) | (found - gone), gone)
+
+
+def last_night(root: Path) -> Path | None:
+    """What `triage` is held against unless somebody says: `previous`; None where nobody knows of another night.
+
+    That is the list of the last triage, once rounds have come to the log since it was written; or a campaign that
+    somebody put there.
+    """
+    listed, previous = root / FOLDER / FILE, root / PREVIOUS
+    if listed.is_file() and not previous.is_dir() and _rounds_at(root) != _rounds(root):
+        put(previous, listed.read_bytes())
+    return previous if previous.exists() else None
+
+
+def _rounds(root: Path) -> int:
+    return sum(1 for _ in read_log(root))
+
+
+def _rounds_at(root: Path) -> int:
+    """How many rounds the log had when the list was written; before lists had that beside them, none."""
+    try:
+        return msgspec.json.decode((root / FOLDER / ROUNDS).read_bytes(), type=int)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return 0
 
 
 def read(root: Path) -> list[Folded]:
@@ -364,11 +265,12 @@ def read_list(path: Path) -> list[Folded]:
 
 
 def write(root: Path, finds: Sequence[Folded]) -> Path:
-    """Write the list; the older one stays beside it as `previous`."""
+    """Write the list, and how many rounds it is about: `last_night` keeps it when there are more."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     put(folder / FILE, b"".join(msgspec.json.encode(each) + b"\n" for each in finds))
     for each in finds:
         put(folder / f"{each.name}.bin", each.data)
+    put(folder / ROUNDS, msgspec.json.encode(_rounds(root)))
     (folder / UNDER_WAY).unlink(missing_ok=True)
     return folder / FILE

@@ -1,60 +1,109 @@
-"""A find made a case of the corpus: a file in `kafka_corpus/found`, answers of others recorded, compiled."""
+"""A find made a case of the corpus: a file in `kafka_corpus/found`, and the corpus compiled.
+
+What is right is never taken from the one that the find accuses: about what codecs
+read and write the reference says it, about what a broker does with a payload the
+broker, about what the reference reads the lie.  What is left is for people.
+"""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 import kafka_records
-from kafka_conformance.connect import BadConnect, CannotRun, connect
-from kafka_corpus import compiler, evidence
-from kafka_corpus.case import Case
-from kafka_corpus.cases.found import FOLDER, Found, stored, text_of
+from kafka_conformance.broker.wire.errors import error_name
+from kafka_corpus.case import Expectation
+from kafka_corpus.cases.found import FOLDER, Asked, Found, stored, text_of
+from kafka_corpus.scenario import Scenario, StepAnswer
 from kafka_corpus.wire import to_wire
-from kafka_fuzz.finds import put
+from kafka_fuzz.broker.confirming import CONTEXT, Context, kind_of
+from kafka_fuzz.broker.lanes import LARGEST
+from kafka_fuzz.broker.settings import ROOM
+from kafka_fuzz.finds import REFERENCE, folder_of, put
+from kafka_fuzz.targets.reference import PROMISES
 from kafka_fuzz.triage.draft import VALID_RULE, expectation, rule_of, slug
 from kafka_fuzz.triage.folding import Folded
 from kafka_fuzz.writing.asking import batch_of, data_of
 from kafka_records import Batch, Kind, RecordFormatError
+from kafka_records.layout import BATCH_V2
+from kafka_records.rules import all_rules
 
-# Whose answers are recorded, and under which name.
 MALFORMED: Final[Kind] = "malformed"
-JAVA: Final = ("java-kafka-clients", "java")
+# What a find says of its target, and what the reference then cannot say as well.
+BOTH: Final = {("rejects_valid", "invalid"), ("accepts_invalid", "valid")}
+# Settings with which the time of day decides, or is stored.
+TIMED: Final = "message.timestamp."
 
 
 class NoCase(ValueError):
     """The find cannot be a case."""
 
 
-def as_found(find: Folded) -> Found:
-    """What the file of *find* says."""
-    asked = _written(find.data) if find.asked == "encode" else _read(find.data)
+def as_found(find: Folded, root: Path | None = None) -> Found:
+    """What the file of *find* says; *root* is the campaign, which knows how a broker was asked.
+
+    Raises:
+        NoCase: nobody but the one that it accuses says what is right about it.
+    """
+    target = find.outcome.target
+    if target.partition(":")[0] == "broker":
+        return of_broker(find, root)
+    if target in PROMISES:
+        raise NoCase(
+            f"{find.name}: it accuses the reference's own {target}, and nobody else says what is right: mend that, with"
+            " a test of its own in tests/reference"
+        )
+    asked = _written(find) if find.asked == "encode" else _read(find)
+    if (find.outcome.kind, "invalid" if asked["refused"] else "valid") in BOTH:
+        raise NoCase(f"{find.name}: the reference does the same with it; look which of the two is to be mended")
     right = "refused" if asked["refused"] else "written" if find.asked == "encode" else "read"
-    rule = f", as {find.right.partition(' ')[2]} says" if asked["refused"] else ""
+    rule = f", as {find.right.partition(' ')[2]} says" if asked["refused"] and target != REFERENCE else ""
     what = "A batch" if find.asked == "encode" else f"An input of {len(find.data)} bytes"
-    who = f"{find.outcome.target} {find.version}".strip()
-    title = f"{what}, found by fuzzing {find.outcome.target}, is {right}{rule}"
-    return Found(title=title, found=(f"fuzz: {who}", *find.keys), **asked)
+    title = f"{what}, found by fuzzing {target}, is {right}{rule}"
+    return Found(title=title, found=_found(find), **asked)
 
 
-def _read(data: bytes) -> dict[str, Any]:
-    """What a case about reading *data* says."""
-    expect = expectation(data)
+def _found(find: Folded) -> tuple[str, ...]:
+    return f"fuzz: {find.outcome.target} {find.version}".strip(), *find.keys
+
+
+def _read(find: Folded) -> dict[str, Any]:
+    """What a case about reading it says."""
+    expect = _of_lie(find) if find.outcome.target == REFERENCE else expectation(find.data)
     if expect.verdict == "acceptable" or "limit" in expect.kinds[:1]:
-        raise NoCase("what is right about it depends on the limits that one sets")
-    batches = tuple(map(to_wire, expect.batches))
-    return {"rules": (rule_of(data),), "hex": data.hex(), "refused": expect.kinds, "batches": batches}
+        raise NoCase(f"{find.name}: what is right about it depends on the limits that one sets")
+    batches, rule = tuple(map(to_wire, expect.batches)), _rule_of(find, expect)
+    return {"rules": (rule,), "hex": find.data.hex(), "refused": expect.kinds, "batches": batches}
 
 
-def _written(data: bytes) -> dict[str, Any]:
-    """What a case about writing the batch in *data* says."""
-    batch = batch_of(data)
+def _of_lie(find: Folded) -> Expectation:
+    """What is right about an input over which the reference itself stumbles: what the lie in it asks for."""
+    if find.expected is None or sha256(find.data).hexdigest() not in find.inputs.values():
+        raise NoCase(
+            f"{find.name}: it accuses the reference, which cannot say what is right, and no lie is known in these"
+            " bytes: mend the reference, with a test of its own in tests/reference"
+        )
+    return find.expected
+
+
+def _rule_of(find: Folded, expect: Expectation) -> str:
+    if find.outcome.target != REFERENCE:
+        return rule_of(find.data)
+    return VALID_RULE[expect.batches[0].magic] if expect.verdict == "valid" and expect.batches else "FRM-01"
+
+
+def _written(find: Folded) -> dict[str, Any]:
+    """What a case about writing its batch says."""
+    if find.outcome.target == REFERENCE:
+        raise NoCase(f"{find.name}: it accuses the reference, which cannot say what is right: mend that first")
+    batch = batch_of(find.data)
     written, rule = b"", VALID_RULE[batch.magic]
     kinds: tuple[Kind, ...] = ()
     try:
@@ -64,28 +113,95 @@ def _written(data: bytes) -> dict[str, Any]:
     return {"op": "encode", "rules": (rule,), "hex": written.hex(), "refused": kinds, "batches": (to_wire(batch),)}
 
 
-def promote(finds: Sequence[Folded], asked: dict[bytes, str], folder: Path = FOLDER) -> list[str]:
-    """Write the files; the ids of the cases.
+def of_broker(find: Folded, root: Path | None) -> Found:
+    """A case about producing it, with the broker's own answer; NoCase where that is not all that counts."""
+    context = _context(find, root)
+    code, base_offset, stored = context.answered
+    if why := _no_payload(context):
+        raise NoCase(f"{find.name}: {why}: write it as a scenario, and have brokers answer that (`broker record`)")
+    errors = context.record_errors or ()
+    answer = StepAnswer(error_code=code, base_offset=base_offset, data=stored, record_errors=errors)
+    is_kept = not stored or stored[BATCH_V2.size :] == find.data[BATCH_V2.size :] or kind_of(stored).endswith(" none")
+    asked = Asked(
+        context.release,
+        {ROOM: LARGEST, **context.settings},
+        context.api_version,
+        answer,
+        "exact" if is_kept else "masked",
+    )
+    did = f"refused with {error_name(code)}" if code else "stored"
+    title = f"A payload of {len(find.data)} bytes, found by fuzzing {find.outcome.target}, is {did}"
+    rule = context.rule if context.rule in {rule.id for rule in all_rules()} else "PRD-01"
+    return Found(
+        title=title, rules=(rule,), hex=find.data.hex(), refused=(), batches=(), found=_found(find), op="append",
+        asked=asked,
+    )  # fmt: skip
+
+
+def _context(find: Folded, root: Path | None) -> Context:
+    """How the broker was asked; NoCase where nobody kept that, or the broker did not live to answer."""
+    try:
+        return msgspec.json.decode((folder_of(root or Path(), find.key) / CONTEXT).read_bytes(), type=Context)
+    except (OSError, msgspec.MsgspecError):
+        raise NoCase(
+            f"{find.name}: there is no {CONTEXT} that says how the broker was asked, and what it answered: fuzz it"
+            " again, or report a broker that ends to its maintainers (SECURITY.md)"
+        ) from None
+
+
+def _no_payload(context: Context) -> str:
+    """Why one payload and its answer are not the whole of it; empty if they are."""
+    if context.before:
+        return f"it shows only behind {len(context.before)} earlier payloads, and what those were answered was not kept"
+    if context.transactional:
+        return "it shows only in a transaction, whose producer the broker named"
+    if any(name.startswith(TIMED) for name in context.settings):
+        return "the broker's clock is part of the answer"
+    if context.record_errors is None and context.answered[0]:
+        return "which records the broker found at fault was not kept"
+    return ""
+
+
+def cases_of(
+    finds: Sequence[Folded], asked: dict[bytes, str], folder: Path = FOLDER, root: Path | None = None
+) -> dict[Path, bytes]:
+    """The files that make *finds* cases, by path.
 
     Raises:
-        NoCase: a find is a case already; *asked* has the ids of those that there are by what they ask: bytes, or a
-            batch as finds keep it.
+        NoCase: a find cannot be one, or is one already; *asked* has the ids of those that there are by what they ask,
+            as `question_of` says it.
     """
     there = {question_of(found.draft().input): f"found.{name}" for name, found in stored(folder).items()}
     files = {}
     for find in finds:
-        id_ = asked.get(find.data) or there.get(find.data)
-        if id_:
+        found = as_found(find, root)
+        question = question_of(found.draft().input)
+        if id_ := asked.get(question) or there.get(question):
             raise NoCase(f"{find.name}: {id_} asks the same already")
-        files[slug(find)] = text_of(as_found(find))
-    folder.mkdir(exist_ok=True)
-    for name, content in files.items():
-        put(folder / f"{name}.json", content)
-    return [f"found.{name}" for name in files]
+        there[question] = f"found.{slug(find)}"
+        files[folder / f"{slug(find)}.json"] = text_of(found)
+    return files
+
+
+@contextmanager
+def written(files: Mapping[Path, bytes]) -> Iterator[None]:
+    """Write *files*; where the block does not come to its end, what was there before is there again."""
+    before = {path: path.read_bytes() if path.exists() else None for path in files}
+    try:
+        for path, content in files.items():
+            path.parent.mkdir(exist_ok=True)
+            put(path, content)
+        yield
+    except BaseException:
+        for path, old in before.items():
+            path.unlink(missing_ok=True) if old is None else put(path, old)
+        raise
 
 
 def question_of(asked: object) -> bytes:
-    """What a case asks, as a find keeps it."""
+    """What a case asks, as a find keeps it; a scenario as Python writes it."""
+    if isinstance(asked, Scenario):
+        return repr(asked).encode()
     return data_of(asked) if isinstance(asked, Batch) else asked if isinstance(asked, bytes) else b""
 
 
@@ -95,34 +211,3 @@ def compile_corpus() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NoCase(f"the corpus does not compile: {done.stderr.strip()[-1000:]}")
-
-
-def record_java(ids: Sequence[str], root: Path) -> str:
-    """Ask the Java client about the new cases and keep its answers; its release, or empty where it cannot run here."""
-    try:
-        connection = connect(JAVA[0])
-    except (CannotRun, BadConnect):
-        return ""
-    cases = [case for case in compiler.stored_cases(root) if case.id in ids]
-    replies = _replies(connection.argv, dict(connection.environment), cases)
-    hello = msgspec.json.decode(replies[0], type=dict[str, object]) if replies else {}
-    version = str(hello.get("version", ""))
-    if not version:
-        return ""
-    new = evidence.record(replies[1:], cases, name=JAVA[1], version=version)
-    old = {(each.name, each.version): each for each in evidence.load(root)}.get((JAVA[1], version))
-    merged = evidence.Recording(JAVA[1], version, (old.lines if old else {}) | new.lines)
-    put(root / evidence.FOLDER / merged.file, merged.text())
-    return version
-
-
-def _replies(argv: Sequence[str], environment: dict[str, str], cases: Sequence[Case]) -> list[bytes]:
-    done = subprocess.run(
-        argv,
-        input=b"".join(evidence.requests(cases)),
-        env=os.environ | environment,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    return [line for line in done.stdout.splitlines() if line.startswith(b"{")]

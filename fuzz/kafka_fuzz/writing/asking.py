@@ -50,6 +50,7 @@ class Writers:
         except (BadConnect, CannotRun):
             self.close()
             raise
+        self.version = self.writers[0].hello.version
 
     def verdicts(self, many: Sequence[Batch]) -> list[tuple[Outcome, Verdicts]]:
         """What everybody makes of each; what a testee cannot be asked is no find of it."""
@@ -60,12 +61,13 @@ class Writers:
             for at, (outcome, each) in enumerate(zip(first, asked, strict=True))
         ]
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT) -> Done:
-        """*data*, a batch, as small and plain as it gets.
+    def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+        """*data*, a batch, as small and plain as it gets; finds of writers have no company.
 
         Raises:
             NotShown: it is none, or nothing is wrong with what is made of it.
         """
+        del company
         try:
             best = batch_of(data)
         except ValueError as error:

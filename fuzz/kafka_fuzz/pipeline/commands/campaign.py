@@ -23,7 +23,8 @@ from kafka_fuzz.reduce import Budget
 from kafka_fuzz.targets.named import NAMES
 from kafka_fuzz.triage.document import document
 from kafka_fuzz.triage.draft import write_pages
-from kafka_fuzz.triage.folding import FILE, FOLDER, Folded, read, triaged, write
+from kafka_fuzz.triage.folding import FILE, FOLDER, Folded, read, write
+from kafka_fuzz.triage.reducing import triaged
 
 EXECUTIONS: Final = 100_000
 DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-python"

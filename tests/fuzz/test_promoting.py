@@ -1,0 +1,226 @@
+"""Promoting: a find becomes a case only with an answer that does not come from the one that it accuses."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+import kafka_fuzz.commands.promote as command
+from kafka_corpus import compiler
+from kafka_corpus.case import Case, Expectation, Op, Question
+from kafka_corpus.cases import found as found_cases
+from kafka_corpus.scenario import Produce, Scenario, StepAnswer
+from kafka_fuzz.broker.confirming import CONTEXT, Context
+from kafka_fuzz.commands import fuzz
+from kafka_fuzz.finds import FindStore, folder_of, name_of, read_all
+from kafka_fuzz.mutate import Mutant, mutate, own_seeds
+from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.reduce.predicates import as_mutant
+from kafka_fuzz.triage.folding import Folded, read, write
+from kafka_fuzz.triage.promoting import NoCase, cases_of, written
+from kafka_fuzz.triage.recording import java_answers
+from kafka_records import Batch, Record, encode
+
+BATCH = Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 1, b"key", b"value"),), max_timestamp=1)
+DATA = encode(BATCH)
+BROKER = Outcome("broker:4.4.0", "difference", "base_offset by PRD-01, v2 none")
+CONTEXT_OF = Context("4.4.0", {"cleanup.policy": "compact"}, 9, (), (0, 7, DATA), (0, 0, DATA), "PRD-01", "", ())
+
+
+def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> Folded:
+    """The find of that outcome, as triage leaves it."""
+    FindStore(root, asked=asked).add(outcome, mutant, version="1")
+    (find,) = read_all(root)
+    made = Folded(
+        name_of(find.key), find.key, {find.key: find.sha256}, "new", outcome, mutant.data, find.size, "ok", 1,
+        asked=find.asked, expected=find.expected,
+    )  # fmt: skip
+    write(root, [made])
+    return made
+
+
+def promoted(root: Path) -> found_cases.Found:
+    """What the file says that the only find of the campaign becomes."""
+    with written(cases_of(read(root), {}, root / "cases", root)):
+        (entry,) = found_cases.stored(root / "cases").values()
+    return entry
+
+
+def refused(root: Path) -> str:
+    """Why the only find of the campaign is no case; nothing is written."""
+    with pytest.raises(NoCase) as caught:
+        cases_of(read(root), {}, root / "cases", root)
+    return str(caught.value)
+
+
+def test_a_brokers_find_asks_a_broker_again(tmp_path: Path) -> None:
+    """The case produces the payload with the settings that it was found with, and the broker's answer is right."""
+    find = find_of(tmp_path, BROKER, as_mutant(DATA))
+    (folder_of(tmp_path, find.key) / CONTEXT).write_bytes(msgspec.json.encode(CONTEXT_OF))
+    draft = promoted(tmp_path).draft()
+    assert draft.op == "append"
+    assert isinstance(draft.input, Scenario)
+    assert draft.input.steps == (Produce(data=DATA, api_version=9),)
+    assert draft.input.config["cleanup.policy"] == "compact"
+    assert (draft.input.since, draft.input.until) == ("4.4.0", "4.4.0")
+    assert draft.expect.answers == (StepAnswer(base_offset=7, data=DATA),)
+    assert "asks the same already" in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("context", "why"),
+    [
+        (None, "no broker.json"),
+        ({"before": ((DATA, 9),)}, "behind 1 earlier payloads"),
+        ({"transactional": "open"}, "in a transaction"),
+        ({"settings": {"message.timestamp.type": "LogAppendTime"}}, "clock"),
+        ({"answered": (87, -1, b""), "record_errors": None}, "records the broker found at fault"),
+    ],
+)
+def test_a_brokers_find_of_which_more_counts_is_no_case(
+    tmp_path: Path, context: dict[str, Any] | None, why: str
+) -> None:
+    """Earlier payloads, transactions, the clock: one sentence says why, and what to do; nothing is written."""
+    find = find_of(tmp_path, BROKER, as_mutant(DATA))
+    if context is not None:
+        told = msgspec.json.encode(msgspec.structs.replace(CONTEXT_OF, **context))
+        (folder_of(tmp_path, find.key) / CONTEXT).write_bytes(told)
+    assert why in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "asked", "why"),
+    [
+        (Outcome("roundtrip", "wrong_data", "round trip"), "", "the reference's own roundtrip"),
+        (Outcome("convert", "leaked_exception", "KeyError", "kafka_records.f"), "", "the reference's own convert"),
+        (Outcome("append", "wrong_data", "append"), "", "the reference's own append"),
+        (Outcome("reference", "leaked_exception", "KeyError", "kafka_records.f"), "", "no lie is known"),
+        (Outcome("reference", "wrong_data", "writing", "v2"), "encode", "mend that first"),
+        (Outcome("kafka-python", "accepts_invalid", "error", "CRC-07"), "", "does the same"),
+    ],
+)
+def test_what_accuses_the_reference_is_not_answered_by_it(
+    tmp_path: Path, outcome: Outcome, asked: Any, why: str
+) -> None:
+    """Where only the accused could say what is right, there is no case, and a sentence says what to do."""
+    find_of(tmp_path, outcome, as_mutant(DATA), asked)
+    assert why in refused(tmp_path)
+
+
+def lying(verdict: str) -> Mutant:
+    """An input with a lie that asks for that."""
+    rng, seeds = Random(3), own_seeds()
+    made = (mutate(rng, seeds, "model") for _ in range(1000))
+    return next(each for each in made if each.expected is not None and each.expected.verdict == verdict)
+
+
+@pytest.mark.parametrize("verdict", ["valid", "invalid"])
+def test_what_a_lie_asks_of_the_reference_becomes_the_case(tmp_path: Path, verdict: str) -> None:
+    """The find keeps it, and the case expects it, whatever the reference reads now."""
+    mutant = lying(verdict)
+    assert mutant.expected is not None
+    # As if the reference were wrong: the lie says something that it does not.
+    invalid = Expectation(verdict="invalid", kinds=("unsupported_magic",))
+    asks = invalid if verdict == "invalid" else Expectation(verdict="valid", batches=(BATCH,))
+    find_of(tmp_path, Outcome("reference", "wrong_data", "field", "v2"), mutant._replace(expected=asks))
+    (kept,) = read_all(tmp_path)
+    assert kept.expected == asks
+    draft = promoted(tmp_path).draft()
+    assert (draft.op, draft.input) == ("decode", mutant.data)
+    assert (draft.expect.verdict, draft.expect.kinds, draft.expect.batches) == (verdict, asks.kinds, asks.batches)
+
+
+def test_what_is_reduced_is_not_what_the_lie_was_about(tmp_path: Path) -> None:
+    """Of other bytes than those with the lie, nobody said what is right."""
+    mutant = lying("invalid")
+    find = find_of(tmp_path, Outcome("reference", "crash", "SIGSEGV"), mutant)
+    write(tmp_path, [msgspec.structs.replace(find, data=mutant.data[:-1])])
+    assert "no lie is known" in refused(tmp_path)
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the corpus does not compile, the case's file is gone again."""
+    find = find_of(tmp_path, Outcome("kafka-python", "rejects_valid", "error"), as_mutant(DATA))
+
+    def fail() -> None:
+        raise NoCase("the corpus does not compile: so it is")
+
+    monkeypatch.setattr(command, "compile_corpus", fail)
+    done = CliRunner().invoke(fuzz, ["promote", find.name, "--dir", str(tmp_path), "--cases", str(tmp_path / "cases")])
+    assert done.exit_code == 2
+    assert "so it is" in done.output
+    assert not list((tmp_path / "cases").glob("*"))
+
+
+def test_what_was_there_is_there_again(tmp_path: Path) -> None:
+    """Files that were written over have their content back; new ones are gone, even after an interrupt."""
+    old, new = tmp_path / "old", tmp_path / "folder" / "new"
+    old.write_bytes(b"as it was")
+    files = {old: b"other", new: b"new"}
+    with suppress(KeyboardInterrupt), written(files):
+        assert {path: path.read_bytes() for path in files} == files
+        raise KeyboardInterrupt
+    assert old.read_bytes() == b"as it was"
+    assert not new.exists()
+
+
+# Reads everything but two inputs: one it never answers, and one it dies of.
+FRAGILE = """
+import base64, json, os, sys, time
+HELLO = {"protocol": 1, "name": "fragile", "version": "1.0", "language": "python", "runtime": "",
+         "decode": {"magics": [2], "compressions": ["none"]}, "encode": {"magics": [], "compressions": []},
+         "append": False}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["op"] == "hello":
+        print(json.dumps(HELLO), flush=True)
+        continue
+    data = base64.b64decode(asked.get("data", ""))
+    if asked["op"] == "encode":
+        print(json.dumps({"id": asked["id"], "skipped": "it does not write"}), flush=True)
+        continue
+    if b"hang" in data:
+        time.sleep(60)
+    if b"die" in data:
+        sys.exit(3)
+    print(json.dumps({"id": asked["id"], "batches": [{"magic": 2}]}), flush=True)
+"""
+
+
+def compiled(root: Path, *values: bytes) -> list[str]:
+    """A corpus with a case for each of those values, and one for writers; the ids."""
+    cases = []
+    for value in values:
+        batch = replace(BATCH, records=(Record(0, 1, None, value),))
+        expect = Expectation(verdict="valid", batches=(batch,))
+        cases.append(case_of(value.decode(), "decode", encode(batch), expect))
+    cases.append(case_of("write", "encode", BATCH, Expectation(verdict="valid", data=DATA)))
+    compiler.write(compiler.compile_corpus(cases, root), root)
+    return [case.id for case in cases]
+
+
+def case_of(name: str, op: Op, given: Question, expect: Expectation) -> Case:
+    """A case of the area `found`."""
+    return Case(id=f"found.{name}", title=name, rules=("HDR-01",), area="found", op=op, input=given, expect=expect)
+
+
+def test_whatever_another_client_does_is_recorded(tmp_path: Path) -> None:
+    """One that is silent over a case, dies over the next and cannot write has an answer to each."""
+    ids = compiled(tmp_path, b"plain", b"hang", b"die")
+    (tmp_path / "fragile.py").write_text(FRAGILE)
+    connection = f"process:{sys.executable} {tmp_path / 'fragile.py'}"
+    recording = java_answers(ids, tmp_path, (connection, "java"))
+    assert recording is not None
+    assert recording.version == "1.0"
+    verdicts = {id_: line.answer.verdict for id_, line in recording.lines.items()}
+    assert verdicts == {"found.plain": "ok", "found.hang": "hung", "found.die": "crashed", "found.write": "skipped"}
+    assert java_answers(["found.other"], tmp_path, (connection, "java")) is None
+    assert java_answers(ids, tmp_path, ("process:./no-such-program", "java")) is None
