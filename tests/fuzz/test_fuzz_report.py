@@ -79,6 +79,20 @@ def test_every_file_has_every_find(report: Path) -> None:
         assert str(find["hex"])[:60] in summary
 
 
+def test_a_report_is_of_the_last_round(tmp_path: Path) -> None:
+    """What came after triage is triaged for the report; only then is what shows nothing any more gone."""
+    root, out = tmp_path / "campaign", tmp_path / "out"
+    store, rounds = FindStore(root), [RoundReport(TARGET, number, 1, executions=100) for number in range(2)]
+    nights = ((1, b"one", {"new": 1}), (1, b"", {"new": 1}), (2, b"another", {"new": 1, "gone": 1}))
+    for count, data, states in nights:
+        if data:
+            store.add(Outcome(TARGET, "crash", data.decode()), as_mutant(data), version="1")
+        (root / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in rounds[:count]))
+        done = CliRunner().invoke(fuzz, ["report", "--dir", str(root), "--out", str(out), "--json"])
+        counted = msgspec.json.decode(done.stdout)["states"]
+        assert {state: count for state, count in counted.items() if count} == states
+
+
 def test_rounds_that_are_cut_off_are_left_out(report: Path) -> None:
     """A line that was not written whole is no round, and the others count."""
     first, *rest = lines(report)

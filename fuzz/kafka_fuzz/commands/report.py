@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_fuzz.commands.options import campaign_option
-from kafka_fuzz.commands.triage import RUNS
+from kafka_fuzz.commands.triage import RUNS, progress
 from kafka_fuzz.reduce import Budget
 from kafka_fuzz.reporting.files import write_all
 from kafka_fuzz.reporting.night import read_night
 from kafka_fuzz.triage.draft import write_pages
-from kafka_fuzz.triage.folding import FILE, FOLDER, last_night, read, write
+from kafka_fuzz.triage.folding import is_stale, last_night, read, write
 from kafka_fuzz.triage.reducing import triaged
+
+# Targets at a time.
+JOBS: Final = 2
 
 
 @click.command("report")
@@ -28,7 +31,8 @@ from kafka_fuzz.triage.reducing import triaged
 def report(directory: Path, out: Path, against: Path | None, as_json: bool) -> NoReturn:
     """Write what the campaign in DIR came to: HTML, Markdown, JSON lines, JUnit and SARIF.
 
-    Does triage first, if that was not done or --against says with what to compare; what was reduced stays so.
+    Does triage first, if that was not done since the last round, or --against says with what to compare; what was
+    reduced stays so.
 
     Totals and failures are those of the last campaign; finds, cells and growth are of all that DIR has seen.
 
@@ -36,8 +40,11 @@ def report(directory: Path, out: Path, against: Path | None, as_json: bool) -> N
     """
     try:
         night = read_night(directory, [])
-        if against is not None or not (directory / FOLDER / FILE).is_file():
-            found = triaged([directory], against or last_night(directory), budget=Budget(RUNS, 10.0))
+        if against is not None or is_stale(directory):
+            old = against or last_night(directory)
+            found = triaged(
+                [directory], old, budget=Budget(RUNS, 10.0), every=False, jobs=JOBS, tell=progress(quiet=as_json)
+            )
             write(directory, found)
             write_pages(directory, found)
         night = read_night(directory, read(directory))

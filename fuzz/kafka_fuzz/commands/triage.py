@@ -53,7 +53,7 @@ def triage(
             budget=Budget(RUNS, seconds),
             every=every,
             jobs=jobs,
-            tell=_progress(as_json),
+            tell=progress(quiet=as_json),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -66,11 +66,11 @@ def triage(
     sys.exit(DISAGREEMENTS if any(find.state == "new" for find in finds) else OK)
 
 
-def _progress(as_json: bool) -> Callable[[str], None]:
-    """Where lines on what is done go."""
+def progress(*, quiet: bool) -> Callable[[str], None]:
+    """Where lines on what is done go: to the standard error, each find on a terminal only, none if *quiet*."""
 
     def told(line: str) -> None:
-        if not as_json and (sys.stderr.isatty() or not line.startswith(" ")):
+        if not quiet and (sys.stderr.isatty() or not line.startswith(" ")):
             click.echo(printable(line, 160), err=True)
 
     return told

@@ -225,9 +225,14 @@ def last_night(root: Path) -> Path | None:
     somebody put there.
     """
     listed, previous = root / FOLDER / FILE, root / PREVIOUS
-    if listed.is_file() and not previous.is_dir() and _rounds_at(root) != _rounds(root):
+    if listed.is_file() and not previous.is_dir() and is_stale(root):
         put(previous, listed.read_bytes())
     return previous if previous.exists() else None
+
+
+def is_stale(root: Path) -> bool:
+    """Whether the campaign at *root* went on since triage, or had none."""
+    return not (root / FOLDER / FILE).is_file() or _rounds_at(root) != _rounds(root)
 
 
 def _rounds(root: Path) -> int:
