@@ -136,7 +136,7 @@ def test_the_summary_says_how_it_grew_and_what_is_missing(report: Path) -> None:
 
 
 def test_the_last_campaign_counts(tmp_path: Path) -> None:
-    """A failure of an earlier night is over; totals are of the last one, growth is of all; old logs have one night."""
+    """A failure of an earlier night is over; totals are of each target's last one, growth is of all."""
     old = [RoundReport(TARGET, 0, 1, failure="no disk"), RoundReport("other", 1, 1, executions=9, cpu_seconds=1.0)]
     (tmp_path / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in old))
     assert [each.failure for each in read_night(tmp_path, []).failures()] == ["no disk"]
@@ -146,7 +146,12 @@ def test_the_last_campaign_counts(tmp_path: Path) -> None:
     done = CliRunner().invoke(fuzz, ["report", "--dir", str(tmp_path), "--out", str(out)])
     assert done.exit_code == 0, done.output
     first, *rest = lines(out)
-    assert (first["campaigns"], first["targets"], first["executions"], first["failures"]) == (2, [TARGET], 100, 0)
+    assert (first["campaigns"], first["targets"], first["executions"], first["failures"]) == (
+        2,
+        ["other", TARGET],
+        109,
+        0,
+    )
     assert [line["number"] for line in rest if line["kind"] == "round"] == [0, 1, 2, 3]
     assert 'errors="0"' in (out / "junit.xml").read_text()
     assert "in all 2 campaigns" in (out / "index.html").read_text()

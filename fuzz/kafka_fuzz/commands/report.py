@@ -34,9 +34,11 @@ def report(directory: Path, out: Path, against: Path | None, as_json: bool) -> N
     Does triage first, if that was not done since the last round, or --against says with what to compare; what was
     reduced stays so.
 
-    Totals and failures are those of the last campaign; finds, cells and growth are of all that DIR has seen.
+    Totals and failures are those of each target's last campaign; finds, cells and growth are of all that DIR has
+    seen.
 
-    Exit codes: 0 nothing new, 1 new finds, 2 usage, 3 the harness failed in some round of the last campaign.
+    Exit codes: 0 nothing new, 1 new finds, 2 usage, 3 the harness failed in some round of a target's last
+    campaign.
     """
     try:
         night = read_night(directory, [])

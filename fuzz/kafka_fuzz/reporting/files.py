@@ -146,7 +146,7 @@ def summary(night: Night) -> str:
     """A summary in Markdown."""
     totals = next(night.lines())
     states = ", ".join(f"{count:,} {state}" for state, count in night.states().items())
-    last = f" in the last of {night.campaigns} campaigns" if night.campaigns > 1 else ""
+    last = f" in the last of {night.campaigns} campaigns of each target" if night.campaigns > 1 else ""
     did = f"{totals['executions']:,} executions, {totals['cpu_seconds']:,.0f} CPU-s{last}."
     rows = ["## Fuzzing", "", f"{states}. {did}", "", *_target_rows(night), "", *_growth_rows(night)]
     rows += ["", f"Format cells: {totals['cells']:,} of {totals['cells_reachable']:,}.", *_missing_rows(night), ""]

@@ -48,7 +48,7 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """The last campaign of a folder, and how it came there.
+    """The last campaigns of a folder, one or more, and how it came there.
 
     Attributes:
         rounds: of all campaigns, as the log has them.
@@ -66,8 +66,9 @@ class Night:
 
     @property
     def last(self) -> list[RoundReport]:
-        """The rounds of the last campaign; of earlier ones, what was kept and how it grew counts."""
-        return [each for each in self.rounds if each.campaign == self.rounds[-1].campaign]
+        """The rounds of each target's last campaign; of earlier ones, what was kept and how it grew counts."""
+        newest = {each.target: each.campaign for each in self.rounds}
+        return [each for each in self.rounds if each.campaign == newest[each.target]]
 
     @property
     def campaigns(self) -> int:
@@ -79,7 +80,7 @@ class Night:
         return list(dict.fromkeys(each.target for each in self.last))
 
     def of(self, target: str) -> list[RoundReport]:
-        """The rounds of *target* in the last campaign."""
+        """The rounds of *target* in its last campaign."""
         return [each for each in self.last if each.target == target]
 
     def found_in(self, target: str) -> list[Folded]:
@@ -140,7 +141,7 @@ class Night:
         return {severity: counts[severity] for severity in SEVERITIES if counts[severity]}
 
     def failures(self) -> list[RoundReport]:
-        """Rounds of the last campaign in which the harness could not do its work."""
+        """Rounds of each target's last campaign in which the harness could not do its work."""
         return [each for each in self.last if each.failure]
 
     def by_format(self) -> list[Reached]:
