@@ -43,6 +43,7 @@ def campaign(root: Path) -> Path:
         RoundReport(TARGET, number, 1, executions=100, cpu_seconds=2.0, buckets=buckets, lines=50, version=HOSTILE)
         for number, buckets in enumerate((10, 14))
     ]
+    rounds.append(RoundReport("one round", 2, 1, executions=100, cpu_seconds=2.0, buckets=7))
     (root / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in rounds) + b'{"cut off')
     (root / STATE).mkdir()
     (root / STATE / FILE).write_bytes(msgspec.json.encode(CANARIES))
@@ -96,8 +97,8 @@ def test_a_report_is_of_the_last_round(tmp_path: Path) -> None:
 def test_rounds_that_are_cut_off_are_left_out(report: Path) -> None:
     """A line that was not written whole is no round, and the others count."""
     first, *rest = lines(report)
-    assert first["executions"] == 200
-    assert [line["buckets"] for line in rest if line["kind"] == "round"] == [10, 14]
+    assert first["executions"] == 300
+    assert [line["buckets"] for line in rest if line["kind"] == "round"] == [10, 14, 7]
 
 
 def test_a_curve_is_over_processor_time() -> None:
@@ -128,6 +129,7 @@ def test_the_summary_says_how_it_grew_and_what_is_missing(report: Path) -> None:
     """Growth after each quarter of the CPU-seconds, and the fields of which most cells were not reached."""
     summary = (report / "summary.md").read_text()
     assert f"| {code(TARGET)} | outcomes told apart | 0 at 1 s | 10 at 2 s | 10 at 3 s | 14 at 4 s |" in summary
+    assert f"| {code('one round')} | outcomes" not in summary
     first, *rest = lines(report)
     missing = {str(line["field"]): int(str(line["count"])) for line in rest if line["kind"] == "missing"}
     assert int(str(first["cells"])) + sum(missing.values()) == first["cells_reachable"]

@@ -167,14 +167,14 @@ def _target_rows(night: Night) -> Iterator[str]:
 
 
 def _growth_rows(night: Night) -> Iterator[str]:
-    """How everything grew, after each quarter of the CPU-seconds that a target has had."""
+    """How everything grew, after each quarter of the CPU-seconds that a target has had; of one round nobody knows."""
     where = f"all {night.campaigns} campaigns" if night.campaigns > 1 else "this campaign"
     yield f"| growth by CPU-second, {where} | | ¼ | ½ | ¾ | all |"
     yield "|---|---|--:|--:|--:|--:|"
     for target in night.targets():
         for what, about in GROWING.items():
             points = night.grown(target, what)
-            if points[-1].value:
+            if points[-2].value:
                 grown = " | ".join(f"{point.value:,} at {point.seconds:,.0f} s" for point in points)
                 yield f"| {code(printable(target, 100))} | {about} | {grown} |"
 
