@@ -133,7 +133,7 @@ class FindStore:
     def flush(self) -> None:
         """Write the counts, which `add` leaves to this."""
         for key, count in self._unwritten.items():
-            with locked(self.root, key):
+            with locked(folder_of(self.root, key)):
                 find = read_one(folder_of(self.root, key) / FIND) or self.known[key]
                 find = msgspec.structs.replace(find, count=find.count + count)
                 put(folder_of(self.root, key) / FIND, msgspec.json.encode(find))
@@ -152,7 +152,7 @@ def write(root: Path, find: Find, data: bytes) -> Find:
     What another process wrote meanwhile is counted too, and stays if it is smaller.
     """
     folder = folder_of(root, find.key)
-    with locked(root, find.key):
+    with locked(folder_of(root, find.key)):
         old = read_one(folder / FIND)
         if old is not None:
             find = msgspec.structs.replace(find, count=old.count + find.count, seconds=old.seconds)
@@ -169,7 +169,7 @@ def write(root: Path, find: Find, data: bytes) -> Find:
 def changed(root: Path, find: Find, **fields: Any) -> Find:
     """Write other *fields* of *find*, if its input is still the one that is there; give what is there now."""
     path = folder_of(root, find.key) / FIND
-    with locked(root, find.key):
+    with locked(folder_of(root, find.key)):
         there = read_one(path) or find
         if there.sha256 == find.sha256:
             there = msgspec.structs.replace(there, **fields)
@@ -178,9 +178,8 @@ def changed(root: Path, find: Find, **fields: Any) -> Find:
 
 
 @contextmanager
-def locked(root: Path, key: str) -> Iterator[None]:
-    """Keep other processes away from the find with that *key*; a process that dies keeps nobody away."""
-    folder = folder_of(root, key)
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes away from *folder*, as of one find; a process that dies keeps nobody away."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

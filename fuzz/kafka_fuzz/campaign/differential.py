@@ -7,7 +7,6 @@ until its version changes.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import resource
 import signal
@@ -29,12 +28,11 @@ from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, repor
 from kafka_fuzz.campaign.store import FOLDER, Corpus
 from kafka_fuzz.campaign.sung import STATE, gone_in
 from kafka_fuzz.differential import Differential, Judgement, Testee
-from kafka_fuzz.finds import FindStore, put
+from kafka_fuzz.finds import FindStore, locked, put
 from kafka_fuzz.in_turn import InTurn
 from kafka_fuzz.mutate import Deck, Mutant, draw_profile, mutate, own_seeds
 
 FALLEN: Final = "differential.json"
-FALLEN_LOCK: Final = "differential.lock"
 MOST_SEEDS: Final = 2000
 LONGEST: Final = 4096
 # Kept as finds and not as inputs: who replays the corpus should not have to wait.
@@ -125,9 +123,7 @@ class Rounds:
     def remember(self) -> None:
         """Write what this one has learnt."""
         folder = self.asked.directory / STATE
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / FALLEN_LOCK).open("wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # other rounds learn about other testees meanwhile
+        with locked(folder):  # other rounds learn about other testees meanwhile
             fallen = read_fallen(self.asked.directory)
             fallen |= {name_of(testee): dict(testee.fallen) for testee in self.session.testees}
             put(folder / FALLEN, msgspec.json.encode(fallen))

@@ -10,7 +10,7 @@ from typing import Final
 from kafka_records import RecordFormatError
 from kafka_records.compression import decompress
 from kafka_records.compression.snappy import HEADER, MAGIC
-from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD
+from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V0
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafka_records.varint import decode_unsigned
 
@@ -89,10 +89,9 @@ def inner_sizes_lead_back(data: bytes) -> bool:
 def unpacked(data: bytes, codec: int) -> Iterator[bytes]:
     """What comes out of the v0 and v1 entries of *data* that are packed with *codec*; nothing where that fails."""
     for payload in payloads(data, codec, magics=(0, 1)):
-        for magic in (0, 1):  # of the framing of lz4 alone, which old producers got wrong
-            with suppress(RecordFormatError):
-                yield decompress(COMPRESSIONS[codec], payload, magic=magic, most=LARGEST_INNER)
-                break
+        with suppress(RecordFormatError):
+            # As v0 has it: lz4's header is not checked, which old producers got wrong.
+            yield decompress(COMPRESSIONS[codec], payload, magic=MAGIC_VALUE_V0, most=LARGEST_INNER)
 
 
 def leads_back(messages: bytes) -> bool:
