@@ -55,15 +55,17 @@ def test_a_round_that_is_too_short_for_its_preparations(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_next_campaign_goes_on(tmp_path: Path) -> None:
     """A second campaign has other rounds, the same seed, and the corpus of the first; nothing is new twice."""
-    for _ in range(2):
-        assert run("--targets", "explain", "--seconds", 2, "--seed", 7, "--dir", tmp_path).returncode == 0
-    assert run("--targets", "explain", "--seconds", 2, "--dir", tmp_path).returncode == 0
+    starts = []
+    for seed in (("--seed", 7), ("--seed", 7), ()):
+        starts.append(remembered(tmp_path).next_round if starts else 0)
+        assert run("--targets", "explain", "--seconds", 2, *seed, "--dir", tmp_path).returncode == 0
     first, *others = read_log(tmp_path)
     assert [report.number for report in others] == list(range(1, len(others) + 1))
     assert {report.seed for report in read_log(tmp_path)} == {7}
     assert all(report.corpus >= first.corpus > 0 for report in others)
     assert remembered(tmp_path).next_round == len(others) + 1
-    assert {report.campaign for report in read_log(tmp_path)} == {0, 1, others[-1].campaign}
+    # However many rounds a campaign of two seconds has on this machine, each is told by its first.
+    assert sorted({report.campaign for report in read_log(tmp_path)}) == starts
     assert all(report.campaign <= report.number for report in others)
 
 
