@@ -22,7 +22,6 @@ import msgspec
 from kafka_conformance.broker import local
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.jvm import JvmBroker
-from kafka_conformance.broker.releases import NEWEST
 from kafka_conformance.broker.wire import WireError
 from kafka_conformance.process.process_group import cpu_seconds
 from kafka_fuzz.broker import transactions
@@ -30,7 +29,7 @@ from kafka_fuzz.broker.confirming import CONTEXT, Difference, confirmed, kind_of
 from kafka_fuzz.broker.lanes import Asked
 from kafka_fuzz.broker.oracle import Judged, Lost, Oracle
 from kafka_fuzz.broker.payloads import Payloads
-from kafka_fuzz.broker.settings import settings_of
+from kafka_fuzz.broker.settings import CONFIG, FLAGS, release_of, settings_of
 from kafka_fuzz.campaign.known import Stepping, read_known
 from kafka_fuzz.campaign.pool import of_others, some
 from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
@@ -41,17 +40,8 @@ from kafka_fuzz.mutate import Mutant, own_seeds
 from kafka_fuzz.outcome import Outcome, OutcomeClass
 from kafka_fuzz.reduce import NotShown
 from kafka_records import LogState
-from kafka_records.broker.releases import MINORS, behaviour, minor_version
+from kafka_records.broker.releases import behaviour
 
-# As the ledger was recorded; and a broker that has to wait for the processor is not taken for dead, and elected anew.
-CONFIG: Final = {
-    "producer.id.expiration.check.interval.ms": "86400000",
-    "broker.session.timeout.ms": "300000",
-    "zookeeper.session.timeout.ms": "300000",
-}
-# A broker prints the stack of every payload that it refuses, which takes as long as refusing it; and compiles with care
-# what will not run for long.  Without either it does twice as much.
-FLAGS: Final = ("-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaManager=off", "-XX:TieredStopAtLevel=1")
 # Looking at the clock takes as long as comparing a hundred payloads, where there are many processes.
 TURNS_BETWEEN_LOOKS: Final = 4
 # Differences looked at again in one turn; a broker that is wrong about everything is not worth more.
@@ -200,14 +190,6 @@ def ended(target: str, kind: OutcomeClass, asked: Asked, detail: str = "") -> Ou
     """The broker did not survive a payload, or did not answer any more."""
     settings = ", ".join(f"{name}={value}" for name, value in asked.lane.settings.items()) or "no settings"
     return Outcome(target, kind, detail, "", lie_of(asked.mutant), f"produce {asked.version}, {settings}")
-
-
-def release_of(target: str) -> str:
-    """The release in `broker:RELEASE`, the newest where there is none; ValueError if the reference knows none such."""
-    release = target.partition(":")[2] or NEWEST
-    if minor_version(release) not in MINORS:
-        raise ValueError(f"no release {release!r} is known")
-    return release
 
 
 def run_round(asked: Round, tell: Tell) -> RoundReport:

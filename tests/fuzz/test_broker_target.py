@@ -13,18 +13,24 @@ from kafka_conformance.broker.releases import NEWEST
 from kafka_conformance.broker.wire import TopicPartition
 from kafka_corpus.build import TIMESTAMP, raw_batch, raw_record, signed
 from kafka_fuzz.broker import ending, transactions
+from kafka_fuzz.broker.canaries import sent_as, singing
 from kafka_fuzz.broker.comparing import Answer
 from kafka_fuzz.broker.confirming import CONTEXT, Context, confirmed, ways
 from kafka_fuzz.broker.lanes import Asked, Lane
 from kafka_fuzz.broker.oracle import Judged, Lost, Oracle, is_transactional
 from kafka_fuzz.broker.payloads import Payloads
+from kafka_fuzz.broker.sent import Sent
+from kafka_fuzz.broker.settings import release_of
 from kafka_fuzz.broker.transactions import Taken
-from kafka_fuzz.broker_target import Turns, release_of, run_round
-from kafka_fuzz.campaign.known import Stepping
+from kafka_fuzz.broker_target import Turns, run_round
+from kafka_fuzz.campaign.canary import sing, sung
+from kafka_fuzz.campaign.known import FILE, Canary, Known, Stepping, read_known
 from kafka_fuzz.campaign.rounds import Progress, Round
 from kafka_fuzz.campaign.store import Corpus
+from kafka_fuzz.campaign.sung import Sung
 from kafka_fuzz.finds import FindStore, read_all
 from kafka_fuzz.mutate import Cell, Mutant, own_seeds
+from kafka_fuzz.triage.accepting import text_of
 from kafka_records import TopicConfig
 from kafka_records.layout import BATCH_V2
 
@@ -190,3 +196,40 @@ def test_a_round_compares_payloads(tmp_path: Path) -> None:
     assert report.cpu_seconds > 8
     for path in tmp_path.glob(f"finds/*/{CONTEXT}"):
         assert msgspec.json.decode(path.read_bytes(), type=Context).release == RELEASE
+
+
+def test_how_a_payload_was_sent() -> None:
+    """All that it takes, from what is kept beside a find; in a transaction that is not enough."""
+    context = Context(RELEASE, {}, 8, ((b"\x01", 9),), (0, 0, b""), (59, -1, b""), "PID-09")
+    assert sent_as(msgspec.json.encode(context)) == Sent(8, {}, (("01", 9),))
+    assert sent_as(msgspec.json.encode(msgspec.structs.replace(context, transactional="open"))) is None
+    assert sent_as(b"{}") is None
+
+
+@pytest.mark.broker
+def test_canaries_of_brokers() -> None:
+    """What differs from the prediction is still there, what does not is gone; one that ends the broker is told, too."""
+    target, known = f"broker:{RELEASE}", ("broker:*|difference|error NONE, predicted UNKNOWN_PRODUCER_ID by *|lie *",)
+    sent = Sent(8, {"compression.type": "gzip"}, ((producing(8, 0).hex(), 8),))
+    rules = [
+        Known(name, target, known, canary=Canary(hex=data.hex(), sent=how))
+        for name, data, how in (("there", producing(7, 5), sent), ("gone", SOUND, sent), ("untold", SOUND, None))
+    ]
+    with singing(target, predicted="2.4.1") as singer:
+
+        def said(rule: Known) -> Sung:
+            return sung(rule, lambda canary: singer.outcome(canary.mutant(), canary.sent))
+
+        assert [said(rule).state for rule in rules] == ["still there", "gone", "not sung"]
+        assert "nothing says how" in said(rules[2]).why
+        singer.broker.kill()
+        assert [said(rules[0]).key, said(rules[0]).state] == [f"{target}|crash||lie ", "still there"]
+
+
+@pytest.mark.broker
+def test_a_canary_that_a_campaign_asks(tmp_path: Path) -> None:
+    """The process that asks canaries starts a broker for those of one; as the reference predicts it, it is gone."""
+    known = Known("r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), canary=Canary(hex=SOUND.hex(), sent=Sent(9)))
+    (tmp_path / FILE).write_text(text_of([known]))
+    (told,) = sing(tmp_path, read_known(tmp_path), [f"broker:{RELEASE}"])
+    assert (told.state, told.why) == ("gone", "")

@@ -55,7 +55,7 @@ def test_a_round_that_is_too_short_for_its_preparations(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_next_campaign_goes_on(tmp_path: Path) -> None:
     """A second campaign has other rounds, the same seed, and the corpus of the first; nothing is new twice."""
-    starts = []
+    starts: list[int] = []
     for seed in (("--seed", 7), ("--seed", 7), ()):
         starts.append(remembered(tmp_path).next_round if starts else 0)
         assert run("--targets", "explain", "--seconds", 2, *seed, "--dir", tmp_path).returncode == 0

@@ -79,7 +79,7 @@ TOX_RUNS = [words for words in RUNS if words[:2] == ["tox", "run"]]
 def test_the_workflow_runs_what_there_is() -> None:
     """Each step's command is one that tox knows or that is installed by a step before, with options that exist."""
     assert RUNS.index(["pip", "install", "tox", "tox-uv"]) < RUNS.index(TOX_RUNS[0])
-    assert [words[3] for words in TOX_RUNS] == ["fuzz-testees", "fuzz", "fuzz", "fuzz-report"]
+    assert [words[3] for words in TOX_RUNS] == ["fuzz-testees", "fuzz", "fuzz", "fuzz-reach", "fuzz-report"]
     for _, _, flag, environment, *given in TOX_RUNS:
         assert flag == "-e"
         for command in commands_of(environment):

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from kafka_fuzz.campaign.merge import Covered, Merged, beside, checked, recover, swap
 from kafka_fuzz.campaign.store import FOLDER, INDEX, Corpus, Entry
+from kafka_fuzz.commands import fuzz
 from kafka_fuzz.mutate import Cell, Mutant
 
 CELLS = [Cell(2, "none", name, "small", "", "entry", "only") for name in ("crc", "size")]
@@ -48,6 +50,26 @@ def test_merged(tmp_path: Path) -> None:
     assert after.buckets >= corpus.buckets - {"d"}
     assert after.lines > corpus.lines  # they were not known before
     assert {path.name for path in after.folder.iterdir()} == {INDEX, *(f"{sha}.bin" for sha in after.entries)}
+
+
+@pytest.mark.parametrize("target", ["differential:reference,sarama", "encode", "broker:4.4.0"])
+def test_what_others_answered_is_merged_as_noted(target: str, tmp_path: Path) -> None:
+    """Nobody is asked again: of inputs that did the same the smallest stays, with all that was noted of it."""
+    corpus = filled(tmp_path, target)
+    corpus.keep(mutant(b"333", CELLS[1]), "b")  # a cell and an answer that two smaller ones have
+    corpus.keep(mutant(b"0"), "d")  # what is there already did something else, too
+    corpus.keep(mutant(b"cut off"), "e")
+    corpus.close()
+    (corpus.folder / f"{sha256(b'cut off').hexdigest()}.bin").write_bytes(b"cut")
+    said = CliRunner().invoke(fuzz, ["merge", "--dir", str(tmp_path), "--json"])
+    assert said.exit_code == 0
+    folder = corpus.folder.name
+    assert msgspec.json.decode(said.stdout, type=list[Merged]) == [Merged(folder, 5, 2, damaged=1)]
+    after = Corpus(tmp_path, target)
+    assert {after.data(entry) for entry in after.entries.values()} == {b"0", b"22"}
+    assert (after.cells, after.buckets) == (set(CELLS), {"b", "c", "d"})
+    again = CliRunner().invoke(fuzz, ["merge", "--dir", str(tmp_path), "--json"])
+    assert msgspec.json.decode(again.stdout, type=list[Merged]) == [Merged(folder, 2, 2)]
 
 
 def test_a_full_disk_is_an_error(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,22 +16,28 @@ from click.testing import CliRunner
 
 import kafka_fuzz.commands.promote as command
 from kafka_corpus import compiler
+from kafka_corpus.build import raw_batch, raw_record, signed
 from kafka_corpus.case import Case, Expectation, Op, Question
 from kafka_corpus.cases import found as found_cases
-from kafka_corpus.scenario import Produce, Scenario, StepAnswer
+from kafka_corpus.played import difference
+from kafka_corpus.prediction import predict
+from kafka_corpus.scenario import NOW, Produce, Scenario, StepAnswer
 from kafka_fuzz.broker.confirming import CONTEXT, Context
 from kafka_fuzz.commands import fuzz
 from kafka_fuzz.finds import FindStore, folder_of, name_of, read_all
 from kafka_fuzz.mutate import Mutant, mutate, own_seeds
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.reduce.predicates import as_mutant
+from kafka_fuzz.triage.draft import NoCase
 from kafka_fuzz.triage.folding import Folded, read, write
-from kafka_fuzz.triage.promoting import NoCase, cases_of, written
+from kafka_fuzz.triage.promoting import cases_of, written
 from kafka_fuzz.triage.recording import java_answers
 from kafka_records import Batch, Record, encode
 
 BATCH = Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 1, b"key", b"value"),), max_timestamp=1)
 DATA = encode(BATCH)
+TODAY = time.time_ns() // 1_000_000
+RECENT = encode(replace(BATCH, max_timestamp=TODAY, records=(Record(0, TODAY, b"key", b"value"),)))
 BROKER = Outcome("broker:4.4.0", "difference", "base_offset by PRD-01, v2 none")
 CONTEXT_OF = Context("4.4.0", {"cleanup.policy": "compact"}, 9, (), (0, 7, DATA), (0, 0, DATA), "PRD-01", "", ())
 
@@ -45,6 +52,12 @@ def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> Fo
     )  # fmt: skip
     write(root, [made])
     return made
+
+
+def keep(root: Path, find: Folded, **context: Any) -> None:
+    """Write how the broker was asked."""
+    told = msgspec.json.encode(msgspec.structs.replace(CONTEXT_OF, **context))
+    (folder_of(root, find.key) / CONTEXT).write_bytes(told)
 
 
 def promoted(root: Path) -> found_cases.Found:
@@ -64,7 +77,7 @@ def refused(root: Path) -> str:
 def test_a_brokers_find_asks_a_broker_again(tmp_path: Path) -> None:
     """The case produces the payload with the settings that it was found with, and the broker's answer is right."""
     find = find_of(tmp_path, BROKER, as_mutant(DATA))
-    (folder_of(tmp_path, find.key) / CONTEXT).write_bytes(msgspec.json.encode(CONTEXT_OF))
+    keep(tmp_path, find)
     draft = promoted(tmp_path).draft()
     assert draft.op == "append"
     assert isinstance(draft.input, Scenario)
@@ -76,24 +89,60 @@ def test_a_brokers_find_asks_a_broker_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("context", "why"),
+    ("context", "data", "why"),
     [
-        (None, "no broker.json"),
-        ({"before": ((DATA, 9),)}, "behind 1 earlier payloads"),
-        ({"transactional": "open"}, "in a transaction"),
-        ({"settings": {"message.timestamp.type": "LogAppendTime"}}, "clock"),
-        ({"answered": (87, -1, b""), "record_errors": None}, "records the broker found at fault"),
+        (None, DATA, "no broker.json"),
+        ({"transactional": "open", "producer": (7, 0)}, DATA, "not its own"),
+        ({"transactional": "open", "producer": (7, 0)}, DATA[:-1], "not its own"),
+        ({"settings": {"message.timestamp.before.max.ms": "3600000"}}, RECENT, "in some years"),
     ],
+    ids=["nobody kept how", "not its own", "damaged", "of today"],
 )
-def test_a_brokers_find_of_which_more_counts_is_no_case(
-    tmp_path: Path, context: dict[str, Any] | None, why: str
+def test_a_brokers_find_that_cannot_be_had_again_is_no_case(
+    tmp_path: Path, context: dict[str, Any] | None, data: bytes, why: str
 ) -> None:
-    """Earlier payloads, transactions, the clock: one sentence says why, and what to do; nothing is written."""
-    find = find_of(tmp_path, BROKER, as_mutant(DATA))
+    """Nobody kept how, another's payload in a transaction, today's time: one sentence says why; nothing is written."""
+    find = find_of(tmp_path, BROKER, as_mutant(data))
     if context is not None:
-        told = msgspec.json.encode(msgspec.structs.replace(CONTEXT_OF, **context))
-        (folder_of(tmp_path, find.key) / CONTEXT).write_bytes(told)
+        keep(tmp_path, find, **context)
     assert why in refused(tmp_path)
+
+
+RECORD = raw_record(key=b"key", value=b"value")
+OF_PRODUCER = [signed(raw_batch(RECORD, record_count=1, base_sequence=at), 7, 3) for at in range(3)]
+OURS = replace(BATCH, transactional=True, producer_id=7, producer_epoch=3)
+SENT = [encode(replace(OURS, base_sequence=at)) for at in range(2)]
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("data", "context", "expected"),
+    [
+        (OF_PRODUCER[1], {"before": ((OF_PRODUCER[0], 9),)}, [(0, 0), (0, 1)]),
+        (OF_PRODUCER[2], {"before": ((OF_PRODUCER[0], 9),)}, [(0, 0), (45, -1)]),
+        (DATA, {"settings": {"message.timestamp.type": "LogAppendTime"}}, [(0, 0)]),
+        (SENT[0], {"transactional": "open", "producer": (7, 3)}, [(0, -1), (0, -1), (0, 0)]),
+        (
+            SENT[1],
+            {"transactional": "open", "producer": (7, 4), "before": ((SENT[0], 9),)},
+            [(0, -1), (0, -1), (47, -1), (47, -1)],
+        ),
+        (SENT[0], {"transactional": "not open", "producer": (7, 3)}, [(0, -1), (48, -1)]),
+    ],
+    ids=["behind another", "out of order", "append time", "in a transaction", "an epoch back", "beside one"],
+)
+def test_what_one_payload_does_not_tell_a_broker_is_asked_again(
+    tmp_path: Path, data: bytes, context: dict[str, Any], expected: list[tuple[int, int]]
+) -> None:
+    """Earlier payloads, a transaction, the clock: each step has a broker's answer, which the reference gives too."""
+    find = find_of(tmp_path, BROKER, as_mutant(data))
+    keep(tmp_path, find, **context)
+    draft = promoted(tmp_path).draft()
+    assert isinstance(draft.input, Scenario)
+    answers = draft.expect.answers
+    assert [(each.error_code, each.base_offset) for each in answers] == expected
+    assert difference(predict(draft.input, "4.4.0") or (), answers, "exact") == ""
+    assert (NOW.to_bytes(8, "big") in answers[-1].data) == ("settings" in context)
 
 
 @pytest.mark.parametrize(

@@ -139,9 +139,11 @@ def test_a_question_is_known_by_its_find_and_way(tmp_path: Path) -> None:
     assert asked.id.endswith(" whole")
 
 
-def test_a_folder_without_finds_is_a_usage_error(tmp_path: Path) -> None:
-    """So is a release that is not known."""
-    assert CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path)]).exit_code == 2
+def test_a_find_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    """So is a release that is not known; a campaign that found nothing is none, and no broker is started for it."""
+    assert CliRunner().invoke(fuzz, ["reach", "0123", "--dir", str(tmp_path)]).exit_code == 2
+    told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
+    assert (told.exit_code, json.loads(told.stdout)) == (0, {"finds": []})
     kept(tmp_path, SOUND)
     told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--releases", "9.9"])
     assert told.exit_code == 2

@@ -238,7 +238,7 @@ def test_a_canary_is_a_batch(written: Path, tmp_path: Path) -> None:
     (find,) = read_all(written)
     key, name = find.key, find.outcome.target
     folded = Folded("0" * 16, key, {key: ""}, "new", find.outcome, input_of(written, find), 1, "ok", 1, asked="encode")
-    rule = accepted(folded, "seen")
+    rule = accepted(folded, "seen", tmp_path)
     mended = msgspec.structs.replace(rule, id="mended", target="reference", keys=("reference|*",))
     (tmp_path / FILE).write_text(text_of([rule, mended]))
     told = {each.id: each.state for each in sing(tmp_path, read_known(tmp_path), [f"encode:{name},reference"])}

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Meta
 
 from kafka_corpus.case import Compare
-from kafka_corpus.registry import Draft, case, invalid, produced, refuses, valid, writes
-from kafka_corpus.scenario import StepAnswer
+from kafka_corpus.registry import Draft, case, invalid, refuses, scene, valid, writes
+from kafka_corpus.scenario import Produce, Scenario, Step, StepAnswer
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_records import Kind
 
@@ -28,16 +28,28 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     Attributes:
         release: of the broker, the only one that the case is about.
         settings: of the topic.
-        api_version: of the request.
-        answer: the broker's.
+        produce: the step that produces the payload, which is not in it.
+        answers: the broker's, the one to the payload last.
+        before: what has to be done first.
         compare: `masked` where it compressed what it stored.
     """
 
     release: str
     settings: dict[str, str]
-    api_version: int
-    answer: StepAnswer
+    produce: Produce
+    answers: tuple[StepAnswer, ...]
+    before: tuple[Step, ...] = ()
     compare: Compare = "exact"
+
+    def scenario(self, payload: bytes) -> Scenario:
+        """What is done to a broker with *payload*."""
+        steps = (*self.before, msgspec.structs.replace(self.produce, data=payload))
+        return Scenario(steps=steps, config=self.settings, since=self.release, until=self.release)
+
+    def draft(self, payload: bytes) -> Draft:
+        """The case."""
+        played = zip(self.scenario(payload).steps, self.answers, strict=True)
+        return scene(*played, config=self.settings, since=self.release, until=self.release, compare=self.compare)
 
 
 class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -72,11 +84,7 @@ class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         batches = tuple(map(from_wire, self.batches))
         data = bytes.fromhex(self.hex)
         if self.asked is not None:
-            release, answer = self.asked.release, self.asked.answer
-            return produced(
-                data, answer, api_version=self.asked.api_version, config=self.asked.settings, since=release,
-                until=release, compare=self.asked.compare,
-            )  # fmt: skip
+            return self.asked.draft(data)
         if self.op == "encode":
             (batch,) = batches
             compare: Compare = "exact" if batch.compression == "none" else "masked"

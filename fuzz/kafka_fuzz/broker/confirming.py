@@ -18,11 +18,11 @@ from kafka_fuzz.broker.ending import MARKER
 from kafka_fuzz.broker.lanes import Asked
 from kafka_fuzz.broker.oracle import Judged, Oracle
 from kafka_fuzz.broker.payloads import is_batch
-from kafka_fuzz.broker.transactions import Taken
+from kafka_fuzz.broker.transactions import Sender, Taken
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.outcome import Outcome
 from kafka_fuzz.reduce import Budget, reduce
-from kafka_records.constants import COMPRESSIONS
+from kafka_records.constants import COMPRESSIONS, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, BATCH_V2, MAGIC_OFFSET
 
 # What the reference says where a heap would be full (`broker.limits`): how full it is, only the broker knows.
@@ -44,6 +44,7 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
         record_errors: the records at fault, as the broker lists them; None where nobody kept that.
         rule: that the reference names.
         transactional: whether a transactional producer sent it, and `open` if in its transaction.
+        producer: id and epoch of that producer.
     """
 
     release: str
@@ -55,6 +56,7 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: str
     transactional: Literal["", "open", "not open"] = ""
     record_errors: tuple[int, ...] | None = None
+    producer: tuple[int, int] = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,14 @@ def confirmed_in_transaction(oracle: Oracle, target: str, judged: Judged) -> Dif
     for before in ((), tuple(since)):
         again = oracle.again_in_transaction(judged, before)
         if again.different:
-            return difference_of(target, again, before)
+            return difference_of(target, again, as_sent(before, asked.lane.sender, again.asked.lane.sender))
     return None
+
+
+def as_sent(before: tuple[Taken, ...], old: Sender, new: Sender | None) -> tuple[Taken, ...]:
+    """Payloads of *old* as they are of *new*."""
+    assert new is not None
+    return tuple(each._replace(payload=new.as_mine(each.payload, old.producer)) for each in before)
 
 
 def is_of_the_heap(judged: Judged) -> bool:
@@ -135,6 +143,7 @@ def difference_of(target: str, judged: Judged, before: tuple[Taken, ...]) -> Dif
         rule=wanted.rule,
         transactional="" if sender is None else "open" if sender.is_open else "not open",
         record_errors=given.record_errors,
+        producer=(NO_PRODUCER_ID, NO_PRODUCER_EPOCH) if sender is None else sender.producer,
     )
     return Difference(outcome_of(target, judged), asked.mutant, context)
 

@@ -1,12 +1,25 @@
-"""The topics on which payloads are tried: every setting that says something about an append, by release."""
+"""The brokers that are asked, and the topics on which payloads are tried, by release.
+
+Of topics every setting that says something about an append.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from kafka_records.broker.releases import behaviour, minor_version
+from kafka_conformance.broker.releases import NEWEST
+from kafka_records.broker.releases import MINORS, behaviour, minor_version
 
 Settings = dict[str, str]
+# As the ledger was recorded; and a broker that has to wait for the processor is not taken for dead, and elected anew.
+CONFIG: Final = {
+    "producer.id.expiration.check.interval.ms": "86400000",
+    "broker.session.timeout.ms": "300000",
+    "zookeeper.session.timeout.ms": "300000",
+}
+# A broker prints the stack of every payload that it refuses, which takes as long as refusing it; and compiles with care
+# what will not run for long.  Without either it does twice as much.
+FLAGS: Final = ("-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaManager=off", "-XX:TieredStopAtLevel=1")
 # Larger than any payload, so that a limit is met only where it is meant to be.
 ROOM: Final = "max.message.bytes"
 APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
@@ -43,3 +56,11 @@ def settings_of(release: str) -> tuple[Settings, ...]:
     known = codecs[: behaviour(release).codecs]
     later = tuple(each for each, since, until in SINCE if since <= minor < until)
     return tuple(each for each in PLAIN + later if each.get("compression.type", "gzip") in known)
+
+
+def release_of(target: str) -> str:
+    """The release in `broker:RELEASE`, the newest where there is none; ValueError if the reference knows none such."""
+    release = target.partition(":")[2] or NEWEST
+    if minor_version(release) not in MINORS:
+        raise ValueError(f"no release {release!r} is known")
+    return release

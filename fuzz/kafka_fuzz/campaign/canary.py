@@ -39,7 +39,6 @@ START: Final = 600.0
 # To end in good order, with the testees.
 GRACE: Final = 10.0
 MOST_SAID: Final = 300
-BROKER: Final = "a broker is asked in rounds only"
 
 
 def sing(directory: Path, known: Sequence[Known], targets: Sequence[str]) -> list[Sung]:
@@ -96,8 +95,6 @@ def _is_of_lie(end: str, last: str) -> bool:
 
 def sung_by(directory: Path, who: Singer, rules: Sequence[Known]) -> list[Sung]:
     """What the canaries of one target say; one that hangs, or ends whoever asks, keeps no other from being asked."""
-    if who[0].partition(":")[0] == "broker":
-        return [_not_sung(rule, BROKER) for rule in rules]
     found: list[Sung] = []
     while len(found) < len(rules):
         found += _by_one(directory, who, rules, len(found))
@@ -193,6 +190,11 @@ def asking(who: Singer, directory: Path) -> Iterator[Callable[[Canary], Outcome]
             yield lambda canary: testees.outcome(canary.mutant())
         finally:
             testees.close()
+    elif target.partition(":")[0] == "broker":
+        from kafka_fuzz.broker.canaries import singing
+
+        with singing(target) as singer:
+            yield lambda canary: singer.outcome(canary.mutant(), canary.sent)
     else:
         from kafka_fuzz.campaign.zygote import prepared
 

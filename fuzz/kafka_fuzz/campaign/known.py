@@ -16,7 +16,8 @@ with; a campaign's own is `DIR/known.toml`.  The canary (a cell, or `hex`) is ru
 at the start of each campaign: on the day that it shows nothing any more, the
 find is gone and nothing is stepped over for it.  `asked = "differential"` is for
 finds of a testee in a process of its own, whose canary is asked there; of one that
-writes (`encode`), `hex` is a batch in JSON, as finds keep it.  What cases
+writes (`encode`), `hex` is a batch in JSON, as finds keep it; to a broker a payload is
+`sent` again as it was: version of the request, settings, earlier payloads.  What cases
 of the corpus show is no news either (see `corpus_known`), and is in no list.
 """
 
@@ -32,6 +33,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kafka_fuzz.broker.sent import Sent
 from kafka_fuzz.campaign.corpus_known import Shown, shown_in
 from kafka_fuzz.campaign.shapes import SHAPES
 from kafka_fuzz.finds import Asked
@@ -53,10 +55,11 @@ ANYWAY: Final = 64
 
 
 class Canary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The reproducer of a known find: one of the two."""
+    """The reproducer of a known find: a cell or bytes; and for a broker, how it is *sent*."""
 
     cell: Cell | None = None
     hex: str = ""
+    sent: Sent | None = None
 
     def mutant(self) -> Mutant:
         """The input."""

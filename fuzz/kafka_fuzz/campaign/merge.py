@@ -6,6 +6,9 @@ Inputs are run again, the smallest first, in a process that may die; what does
 something first goes into a new folder.  Only when that has been read back and
 covers all that the old one did are the two swapped.  A merge that keeps nothing
 of something, or loses a line, a cell or an outcome, changes nothing.
+
+What testees or a broker were asked nobody runs again: `merge_recorded` believes
+the index.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from argparse import ArgumentParser
 from collections.abc import Collection, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
 
@@ -89,13 +92,46 @@ def merge(zygote: Zygote) -> Merged:
         if not guilty or guilty in unrun:
             break
         unrun.add(guilty)  # it did not die of it then, and does now: it is kept as it is
+    why = f"a worker died: {zygote.said() or status}" if status else ""
+    return put_in_place(corpus, why, before, damaged)
+
+
+def merge_recorded(root: Path, target: str) -> Merged:
+    """Merge the corpus of testees or of a broker, by what its index says.  OSError where the disk does not take it."""
+    corpus = Corpus(root, target)
+    before, damaged = len(corpus.entries), without_damaged(corpus)
+    place = beside(root, target, NEW)
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    covered = Covered()
+    # An input may have several lines, each with something that it was the first to do.
+    told = (entry for entry in read_index(corpus.folder / INDEX)[0] if entry.sha in corpus.entries)
+    with (place / INDEX).open("wb") as index:
+        for entry in sorted(told, key=lambda entry: (entry.size, entry.sha)):
+            if covered.takes(entry):
+                keep_in(place, index, entry, corpus.data(entry))
+        index.flush()
+        os.fsync(index.fileno())
+    return put_in_place(corpus, "", before, damaged)
+
+
+def keep_in(place: Path, index: IO[bytes], entry: Entry, data: bytes) -> None:
+    """Write *data* into the new folder, and its line."""
+    (place / f"{entry.sha}.bin").write_bytes(data)
+    index.write(msgspec.json.encode(entry) + b"\n")
+
+
+def put_in_place(corpus: Corpus, why: str, before: int, damaged: int) -> Merged:
+    """Swap the new folder for that of *corpus*, unless there is a reason not to, *why* or another."""
+    root, target = corpus.root, corpus.target
+    place = beside(root, target, NEW)
     kept, _ = read_index(place / INDEX)
-    why = f"a worker died: {zygote.said() or status}" if status else checked(place, kept, corpus)
+    why = why or checked(place, kept, corpus)
     if why:
         shutil.rmtree(place)
         return Merged(target, before, before, why)
-    swap(corpus.root, target)
-    return Merged(target, before, len(kept), damaged=damaged)
+    swap(root, target)
+    return Merged(target, before, len({entry.sha for entry in kept}), damaged=damaged)
 
 
 def without_damaged(corpus: Corpus) -> int:
@@ -122,8 +158,7 @@ def write_merged(zygote: Zygote, place: Path, unrun: Collection[str] = ()) -> No
             claimed = entry.lines if entry.version == version else ()
             again = msgspec.structs.replace(entry, lines=tuple(sorted({*new, *claimed})), version=version)
             if covered.takes(again) or entry.sha in unrun:
-                (place / f"{entry.sha}.bin").write_bytes(data)
-                index.write(msgspec.json.encode(again) + b"\n")
+                keep_in(place, index, again, data)
         index.flush()
         os.fsync(index.fileno())
 

@@ -57,7 +57,7 @@ def known(
         if not chosen and not drop_gone and not every:
             raise click.UsageError("name finds, or say --all")
         kept = [each for each in old if not (drop_gone and each.id in gone_in(directory))]
-        new = accepting.merged(kept, [accepting.accepted(find, reason or "") for find in chosen])
+        new = accepting.merged(kept, [accepting.accepted(find, reason or "", directory) for find in chosen])
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     put(path, accepting.text_of(new).encode())

@@ -12,10 +12,10 @@ import msgspec
 from kafka_conformance.cli import CANNOT_RUN
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.hostile import printable
-from kafka_fuzz.campaign.merge import Merged, recover
+from kafka_fuzz.campaign.merge import Merged, merge_recorded, recover
 from kafka_fuzz.campaign.plan import alone
-from kafka_fuzz.campaign.rounds import folder_name
-from kafka_fuzz.campaign.store import FOLDER
+from kafka_fuzz.campaign.rounds import KINDS, folder_name
+from kafka_fuzz.campaign.store import FOLDER, INDEX
 from kafka_fuzz.commands.options import campaign_option
 from kafka_fuzz.targets.named import NAMES
 
@@ -25,11 +25,17 @@ from kafka_fuzz.targets.named import NAMES
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.pass_context
 def merge(ctx: click.Context, directory: Path, *, as_json: bool) -> None:
-    """Make the corpora of targets in process smaller, without losing a line, a cell or an outcome."""
+    """Make corpora smaller, without losing a line, a cell or an outcome.
+
+    Targets in process run their inputs again.  What testees and brokers were asked is kept or left out by what was
+    noted when they answered.
+    """
     try:
         with alone(directory):
             recover(directory)
-            done = [merged(name, directory) for name in NAMES if (directory / FOLDER / folder_name(name)).is_dir()]
+            names = [name for name in NAMES if (directory / FOLDER / folder_name(name)).is_dir()]
+            done = [merged(name, directory) for name in names]
+            done += [merge_recorded(directory, name) for name in recorded(directory)]
     except BlockingIOError:
         raise click.UsageError(f"a campaign runs in {directory}") from None
     if as_json:
@@ -42,6 +48,13 @@ def merge(ctx: click.Context, directory: Path, *, as_json: bool) -> None:
         if each.refused:
             click.echo(printable(f"{each.target}: nothing was changed, {each.refused}", 1000), err=True)
     ctx.exit(CANNOT_RUN if any(each.refused for each in done) else 0)
+
+
+def recorded(directory: Path) -> list[str]:
+    """The corpora of testees and brokers, by their folders, which a campaign calls the same."""
+    indices = (directory / FOLDER).glob(f"*/{INDEX}")
+    folders = sorted(path.parent.name for path in indices)
+    return [name for name in folders if name[0] != "." and name.partition("+")[0] in KINDS]
 
 
 def merged(target: str, directory: Path) -> Merged:

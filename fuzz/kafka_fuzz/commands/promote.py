@@ -13,11 +13,12 @@ from kafka_conformance.commands.saying import say_json
 from kafka_corpus import compiler, evidence
 from kafka_corpus.cases.found import FOLDER
 from kafka_fuzz.commands.options import campaign_option
+from kafka_fuzz.triage.draft import NoCase
 from kafka_fuzz.triage.folding import named, read
-from kafka_fuzz.triage.promoting import NoCase, cases_of, compile_corpus, question_of, written
+from kafka_fuzz.triage.promoting import cases_of, compile_corpus, question_of, written
 from kafka_fuzz.triage.recording import java_answers
 
-OPS: Final = ("decode", "encode", "append")
+OPS: Final = ("decode", "encode", "append", "fetch")
 
 
 @click.command("promote")
@@ -32,8 +33,9 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
     FIND is the name of a find that triage wrote, or its first characters.  Needs a checkout: the case is a file of
     the area `found`, to be committed with the vectors.  The answer that is right is the reference's; look at it.
     What a testee wrote wrongly becomes a case that asks to write the same batch; what a broker did with a payload,
-    one that produces it with the same settings, and the broker's answer is right.  Of what accuses the reference the
-    lie in the input says what is right, if there is one.
+    one that produces it with the same settings, and the broker's answer is right; where earlier payloads, a transaction
+    or the clock are part of it, a broker of that release is started here and asked once more.  Of what accuses the
+    reference the lie in the input says what is right, if there is one.
 
     Exit codes: 0 they are cases now, 2 usage, or one is a case already, or nobody says what is right about it.
     """

@@ -33,7 +33,7 @@ def reach(names: tuple[str, ...], directory: Path, releases: str, as_json: bool)
     Exit codes: 0 all were asked, 2 usage, 3 a broker could not be started.
     """
     finds = [find for find in read_all(directory) if not names or name_of(find.key).startswith(names)]
-    if not finds:
+    if names and not finds:
         raise click.UsageError(f"there are no such finds in {directory}")
     found: dict[str, reaching.Reach] = {}
     try:

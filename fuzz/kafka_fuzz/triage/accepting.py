@@ -15,7 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
+from kafka_fuzz.broker.canaries import sent_as
+from kafka_fuzz.broker.confirming import CONTEXT
 from kafka_fuzz.campaign.known import DEAR, Canary, Known, News, read_list
+from kafka_fuzz.finds import folder_of
 from kafka_fuzz.mutate.lies import LIES
 from kafka_fuzz.triage.draft import title
 from kafka_fuzz.triage.folding import Folded
@@ -27,11 +30,12 @@ HEAD: Final = """\
 # A canary is for reading, too.
 LONGEST: Final = 2048
 # JSON leaves it as it is, TOML does not; for all else the escapes of both are the same.
+_BARE: Final = re.compile("[A-Za-z0-9_-]+")
 _UNSEEN: Final = re.compile("\\x7f")
 
 
-def accepted(find: Folded, reason: str) -> Known:
-    """The entry that makes *find* known."""
+def accepted(find: Folded, reason: str, root: Path) -> Known:
+    """The entry that makes *find* known; *root* is the campaign, which knows how a broker was asked."""
     outcome = find.outcome
     # The input as it is may be told by another key than with the lie that made it.
     keys = sorted({*find.keys, *([outcome.key] if not find.why_not else [])})
@@ -43,9 +47,15 @@ def accepted(find: Folded, reason: str) -> Known:
         keys=tuple(map(escape, keys)),
         about=f"{find.version}: {reason}" if find.version else reason,
         lies=(find.labels[0],) if dear else (),
-        canary=Canary(hex=find.data.hex()) if len(find.data) <= LONGEST else None,
+        canary=canary_of(find, root) if len(find.data) <= LONGEST else None,
         asked=find.asked,
     )
+
+
+def canary_of(find: Folded, root: Path) -> Canary:
+    """Its input, and for a broker how that is sent."""
+    context = folder_of(root, find.key) / CONTEXT
+    return Canary(hex=find.data.hex(), sent=sent_as(context.read_bytes()) if context.exists() else None)
 
 
 def merged(old: Iterable[Known], new: Iterable[Known]) -> list[Known]:
@@ -79,13 +89,19 @@ def _rows(known: Known) -> Iterator[str]:
 def toml(value: Any) -> str:
     """*value* as TOML writes it on one line.
 
-    >>> toml({"hex": "00", "n": 1}), toml(["a\\x7f"])
-    ('{ hex = "00", n = 1 }', '["a\\\\u007f"]')
+    >>> toml({"hex": "00", "n.n": 1}), toml(["a\\x7f"])
+    ('{ hex = "00", "n.n" = 1 }', '["a\\\\u007f"]')
     """
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items() if each is not None) + " }"
+        rows = (f"{key_of(key)} = {toml(each)}" for key, each in value.items() if each is not None)
+        return "{ " + ", ".join(rows) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml, value)) + "]"
     if isinstance(value, str):
         return _UNSEEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", json.dumps(value, ensure_ascii=False))
     return str(value)
+
+
+def key_of(name: str) -> str:
+    """*name* as a key of one table: with a dot in it, it would be one of a table in that."""
+    return name if _BARE.fullmatch(name) else toml(name)

@@ -26,6 +26,15 @@ HEX_A_LINE: Final = 96
 VALID_RULE: Final = {0: "LEG-01", 1: "LEG-02", 2: "HDR-01"}
 
 
+class NoCase(ValueError):
+    """The find cannot be a case."""
+
+
+def found_by(find: Folded) -> tuple[str, ...]:
+    """Who fell over it, in which version, and how."""
+    return f"fuzz: {find.outcome.target} {find.version}".strip(), *find.keys
+
+
 def title(find: Folded) -> str:
     """One line on what happened."""
     outcome = find.outcome

@@ -15,35 +15,22 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 import kafka_records
-from kafka_conformance.broker.wire.errors import error_name
 from kafka_corpus.case import Expectation
-from kafka_corpus.cases.found import FOLDER, Asked, Found, stored, text_of
-from kafka_corpus.scenario import Scenario, StepAnswer
+from kafka_corpus.cases.found import FOLDER, Found, stored, text_of
+from kafka_corpus.scenario import Scenario
 from kafka_corpus.wire import to_wire
-from kafka_fuzz.broker.confirming import CONTEXT, Context, kind_of
-from kafka_fuzz.broker.lanes import LARGEST
-from kafka_fuzz.broker.settings import ROOM
-from kafka_fuzz.finds import REFERENCE, folder_of, put
+from kafka_fuzz.finds import REFERENCE, put
 from kafka_fuzz.targets.reference import PROMISES
-from kafka_fuzz.triage.draft import VALID_RULE, expectation, rule_of, slug
+from kafka_fuzz.triage.draft import VALID_RULE, NoCase, expectation, found_by, rule_of, slug
 from kafka_fuzz.triage.folding import Folded
+from kafka_fuzz.triage.of_brokers import as_produced
 from kafka_fuzz.writing.asking import batch_of, data_of
 from kafka_records import Batch, Kind, RecordFormatError
-from kafka_records.layout import BATCH_V2
-from kafka_records.rules import all_rules
 
 MALFORMED: Final[Kind] = "malformed"
 # What a find says of its target, and what the reference then cannot say as well.
 BOTH: Final = {("rejects_valid", "invalid"), ("accepts_invalid", "valid")}
-# Settings with which the time of day decides, or is stored.
-TIMED: Final = "message.timestamp."
-
-
-class NoCase(ValueError):
-    """The find cannot be a case."""
 
 
 def as_found(find: Folded, root: Path | None = None) -> Found:
@@ -54,7 +41,7 @@ def as_found(find: Folded, root: Path | None = None) -> Found:
     """
     target = find.outcome.target
     if target.partition(":")[0] == "broker":
-        return of_broker(find, root)
+        return as_produced(find, root or Path())
     if target in PROMISES:
         raise NoCase(
             f"{find.name}: it accuses the reference's own {target}, and nobody else says what is right: mend that, with"
@@ -67,11 +54,7 @@ def as_found(find: Folded, root: Path | None = None) -> Found:
     rule = f", as {find.right.partition(' ')[2]} says" if asked["refused"] and target != REFERENCE else ""
     what = "A batch" if find.asked == "encode" else f"An input of {len(find.data)} bytes"
     title = f"{what}, found by fuzzing {target}, is {right}{rule}"
-    return Found(title=title, found=_found(find), **asked)
-
-
-def _found(find: Folded) -> tuple[str, ...]:
-    return f"fuzz: {find.outcome.target} {find.version}".strip(), *find.keys
+    return Found(title=title, found=found_by(find), **asked)
 
 
 def _read(find: Folded) -> dict[str, Any]:
@@ -111,55 +94,6 @@ def _written(find: Folded) -> dict[str, Any]:
     except RecordFormatError as error:
         rule, kinds = error.rule or rule, tuple(dict.fromkeys((error.kind, MALFORMED)))
     return {"op": "encode", "rules": (rule,), "hex": written.hex(), "refused": kinds, "batches": (to_wire(batch),)}
-
-
-def of_broker(find: Folded, root: Path | None) -> Found:
-    """A case about producing it, with the broker's own answer; NoCase where that is not all that counts."""
-    context = _context(find, root)
-    code, base_offset, stored = context.answered
-    if why := _no_payload(context):
-        raise NoCase(f"{find.name}: {why}: write it as a scenario, and have brokers answer that (`broker record`)")
-    errors = context.record_errors or ()
-    answer = StepAnswer(error_code=code, base_offset=base_offset, data=stored, record_errors=errors)
-    is_kept = not stored or stored[BATCH_V2.size :] == find.data[BATCH_V2.size :] or kind_of(stored).endswith(" none")
-    asked = Asked(
-        context.release,
-        {ROOM: LARGEST, **context.settings},
-        context.api_version,
-        answer,
-        "exact" if is_kept else "masked",
-    )
-    did = f"refused with {error_name(code)}" if code else "stored"
-    title = f"A payload of {len(find.data)} bytes, found by fuzzing {find.outcome.target}, is {did}"
-    rule = context.rule if context.rule in {rule.id for rule in all_rules()} else "PRD-01"
-    return Found(
-        title=title, rules=(rule,), hex=find.data.hex(), refused=(), batches=(), found=_found(find), op="append",
-        asked=asked,
-    )  # fmt: skip
-
-
-def _context(find: Folded, root: Path | None) -> Context:
-    """How the broker was asked; NoCase where nobody kept that, or the broker did not live to answer."""
-    try:
-        return msgspec.json.decode((folder_of(root or Path(), find.key) / CONTEXT).read_bytes(), type=Context)
-    except (OSError, msgspec.MsgspecError):
-        raise NoCase(
-            f"{find.name}: there is no {CONTEXT} that says how the broker was asked, and what it answered: fuzz it"
-            " again, or report a broker that ends to its maintainers (SECURITY.md)"
-        ) from None
-
-
-def _no_payload(context: Context) -> str:
-    """Why one payload and its answer are not the whole of it; empty if they are."""
-    if context.before:
-        return f"it shows only behind {len(context.before)} earlier payloads, and what those were answered was not kept"
-    if context.transactional:
-        return "it shows only in a transaction, whose producer the broker named"
-    if any(name.startswith(TIMED) for name in context.settings):
-        return "the broker's clock is part of the answer"
-    if context.record_errors is None and context.answered[0]:
-        return "which records the broker found at fault was not kept"
-    return ""
 
 
 def cases_of(
