@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from kafka_fuzz.campaign.merge import Covered, Merged, beside, checked, recover, swap
 from kafka_fuzz.campaign.store import FOLDER, INDEX, Corpus, Entry
 from kafka_fuzz.commands import fuzz
+from kafka_fuzz.commands.merge import merged_as_noted
 from kafka_fuzz.mutate import Cell, Mutant
 
 CELLS = [Cell(2, "none", name, "small", "", "entry", "only") for name in ("crc", "size")]
@@ -70,6 +71,22 @@ def test_what_others_answered_is_merged_as_noted(target: str, tmp_path: Path) ->
     assert (after.cells, after.buckets) == (set(CELLS), {"b", "c", "d"})
     again = CliRunner().invoke(fuzz, ["merge", "--dir", str(tmp_path), "--json"])
     assert msgspec.json.decode(again.stdout, type=list[Merged]) == [Merged(folder, 2, 2)]
+
+
+def test_a_full_disk_keeps_the_corpus(tmp_path: Path) -> None:
+    """Where the new folder cannot be written, one line says so, the old one stays, and the next merge succeeds."""
+    corpus = filled(tmp_path, "differential")
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        full = merged_as_noted("differential", tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "too large" in full.refused
+    assert Corpus(tmp_path, "differential").entries == corpus.entries
+    assert merged_as_noted("differential", tmp_path) == Merged("differential", 3, 2)
+    assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {"differential"}
 
 
 def test_a_full_disk_is_an_error(tmp_path: Path) -> None:

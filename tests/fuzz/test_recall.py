@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -35,7 +36,7 @@ SHOWN = {
 
 def found(folder: Path, *outcomes: Outcome, version: str = "1.0") -> None:
     """A campaign with these finds."""
-    store = FindStore(folder)
+    store = FindStore(folder, asked="differential")
     for outcome in outcomes:
         store.add(outcome, Mutant(b"x", "bytes", (), None, cell_of(b"x", "")), version=version)
 
@@ -70,7 +71,7 @@ def test_another_version_says_nothing(tmp_path: Path) -> None:
 
 def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
     """A testee that was asked to read in the version that the corpus knows counts, though it has no find; one that was
-    asked to write, or in another version, or nothing at all, does not.
+    asked to write, in this process, in another version, or nothing at all, does not.
     """
     reports = [
         RoundReport(
@@ -82,15 +83,16 @@ def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
     ]
     (tmp_path / LOG).write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in reports) + b'{"target": "cut')
     shown = dict.fromkeys(("mine", "other", "third", "writer", "inside", "idle"), SHOWN["mine"])
-    assert asked_in(tmp_path, shown) == {"mine", "inside"}
+    assert asked_in(tmp_path, shown) == {"mine"}
     assert asked_in(tmp_path / "nothing", shown) == frozenset()
     (one,) = recalled([], SHOWN, asked=asked_in(tmp_path, SHOWN))
     assert (one.found, one.shown, one.beyond) == (0, 3, 0)
 
 
-def test_finds_of_writing_say_nothing_of_reading(tmp_path: Path) -> None:
-    """Who was asked to write alone is not counted, and its finds are not beyond what cases of reading show."""
-    store = FindStore(tmp_path, asked="encode")
+@pytest.mark.parametrize("asked", ["encode", ""])
+def test_finds_of_other_kinds_say_nothing_of_reading(tmp_path: Path, asked: Any) -> None:
+    """Who was asked to write alone, or in process, is not counted, and no find of that is beyond what cases show."""
+    store = FindStore(tmp_path, asked=asked)
     outcome = Outcome("mine", "wrong_data", "writing batches.records.key", "v2")
     store.add(outcome, Mutant(b"{}", "model", (), None, cell_of(b"", "")), version="1.0")
     assert recalled(list(read_all(tmp_path)), SHOWN) == []

@@ -53,16 +53,14 @@ def lenient() -> frozenset[str]:
 
 def asked_in(directory: Path, shown: Mapping[str, Shown]) -> frozenset[str]:
     """Which of the testees in *shown* the campaign asked to read something, in that version, found or not."""
-    told = {part for report in read_log(directory) if report.executions for part in _readers(report)}
+    reports = (report for report in read_log(directory) if report.executions and is_reading(report))
+    told = {part for report in reports for part in report.version.split(", ")}
     return frozenset(testee for testee, each in shown.items() if f"{testee} {each.version}" in told)
 
 
-def _readers(report: RoundReport) -> list[str]:
-    """Names with versions."""
-    kind = report.target.partition(":")[0]
-    if kind == "encode":
-        return []
-    return report.version.split(", ") if kind == "differential" else [f"{report.target} {report.version}"]
+def is_reading(report: RoundReport) -> bool:
+    """Whether testees were asked to read, as they are asked the corpus; targets in process tell finds by other keys."""
+    return report.target.partition(":")[0] == "differential"
 
 
 def recalled(
@@ -78,7 +76,7 @@ def recalled(
     found: list[Recall] = []
     for testee, each in sorted(shown.items()):
         ours = (find for find in finds if find.outcome.target == testee and find.version == each.version)
-        mine = {find.key for find in ours if find.asked != "encode"}
+        mine = {find.key for find in ours if find.asked == "differential"}
         if not mine and testee not in asked:
             continue
         places = {placeless(key) for key in mine}

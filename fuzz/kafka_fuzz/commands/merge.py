@@ -35,7 +35,7 @@ def merge(ctx: click.Context, directory: Path, *, as_json: bool) -> None:
             recover(directory)
             names = [name for name in NAMES if (directory / FOLDER / folder_name(name)).is_dir()]
             done = [merged(name, directory) for name in names]
-            done += [merge_recorded(directory, name) for name in recorded(directory)]
+            done += [merged_as_noted(name, directory) for name in recorded(directory)]
     except BlockingIOError:
         raise click.UsageError(f"a campaign runs in {directory}") from None
     if as_json:
@@ -55,6 +55,14 @@ def recorded(directory: Path) -> list[str]:
     indices = (directory / FOLDER).glob(f"*/{INDEX}")
     folders = sorted(path.parent.name for path in indices)
     return [name for name in folders if name[0] != "." and name.partition("+")[0] in KINDS]
+
+
+def merged_as_noted(target: str, directory: Path) -> Merged:
+    """Merge one corpus without running anything; a disk that does not take it is a reason to change nothing."""
+    try:
+        return merge_recorded(directory, target)
+    except OSError as error:
+        return Merged(target, 0, 0, str(error))
 
 
 def merged(target: str, directory: Path) -> Merged:
