@@ -17,11 +17,12 @@ import signal
 import subprocess
 import time
 from ast import literal_eval
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 from typing import Final
 
 from kafka_conformance.connect import CannotRun, connect
@@ -29,7 +30,8 @@ from kafka_conformance.connect.known import find
 from kafka_conformance.testees.built import build, copy_sources, default_directory
 from kafka_conformance.testees.recipe import Recipe
 from kafka_fuzz.campaign.loop import as_it_is
-from kafka_fuzz.campaign.store import FOLDER, Corpus
+from kafka_fuzz.campaign.pool import of_others, some
+from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.differential import Differential
 from kafka_fuzz.finds import FindStore
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
@@ -50,7 +52,15 @@ LAST: Final = "last.bin"
 OUTPUT: Final = "output.txt"
 # How Go, which begins with all that it was fed, and libFuzzer count, while they run and at the end.
 COUNTED: Final = re.compile(rb"baseline coverage: (\d+)/|execs: (\d+)|^#(\d+)\s|^Done (\d+) runs", re.MULTILINE)
+# In Go's text: a character that cannot be printed, in two ways, or any other escape.
+ESCAPES: Final = re.compile(rb"\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|.)")
 LONGEST: Final = 4096
+# An engine runs all that it is fed before it changes the first of it, Go about a hundred a second: it gets so many for
+# each second that it has, and these at least.
+INPUTS_A_SECOND: Final = {"go": 30, "jazzer": 1000}
+FEWEST: Final = 600
+# So often it may end over what it was fed.
+PATIENCE: Final = 3
 MOST_OUTPUT: Final = 400
 
 
@@ -62,7 +72,7 @@ class SideReport:
         testee: who was fuzzed.
         starts: of the engine, which ends with its process.
         executions: inputs that it ran, as it says itself.
-        fed, kept: inputs that it got, and new ones that it gave.
+        fed, kept: inputs that it got, of all that there are, and new ones that it gave.
         suspects: inputs over which the harness fell; *finds* of them and of those kept are new finds' keys.
         failure: why it is no answer that nothing was found; empty where it is one.
     """
@@ -100,6 +110,7 @@ class Engine:
         argv: with `{seconds}`.
         folder: where it runs.
         executions: that it has told of.
+        fed: names of the inputs in its corpus that it did not find itself.
     """
 
     corpus: Path
@@ -108,21 +119,28 @@ class Engine:
     folder: Path
     is_go: bool
     executions: int = 0
+    fed: set[str] = field(default_factory=set)
 
-    def feed(self, inputs: Iterator[bytes]) -> int:
-        """Write *inputs* into its corpus."""
-        count = 0
+    def feed(self, inputs: Iterable[bytes]) -> int:
+        """Write *inputs* into its corpus; how many they are."""
         for data in inputs:
-            path = self.corpus / sha256(data).hexdigest()
-            path.write_bytes(go_entry(data) if self.is_go else data)
-            count += 1
-        return count
+            self.fed.add(named(data))
+            (self.corpus / named(data)).write_bytes(go_entry(data) if self.is_go else data)
+        return len(self.fed)
+
+    def leave_sound(self) -> None:
+        """Take back what it was fed, but for our seeds: one that dies of the first inputs gets to no others."""
+        for name in self.fed - {*map(named, own_seeds())}:
+            (self.corpus / name).unlink(missing_ok=True)
+        self.fed.clear()
 
     def run(self, seconds: float) -> int:
         """Run it for so many seconds, again whenever it ends; how often it was started.  Raises `CannotRun`."""
         end, starts = time.monotonic() + seconds, 0
         while (left := end - time.monotonic()) > 1:
             starts += 1
+            if starts > PATIENCE:
+                self.leave_sound()
             self._once(left)
             with suppress(FileNotFoundError):  # what it would run first, and fall over, from now on
                 shutil.rmtree(self.folder / "testdata")
@@ -205,13 +223,18 @@ def go_entry(data: bytes) -> bytes:
 def quoted(line: bytes) -> bytes:
     r"""The bytes in a line of Go's corpus files.
 
-    >>> quoted(rb'[]byte("a\x00\"")'), quoted("[]byte(\"\u00e9\")".encode())
-    (b'a\x00"', b'\xc3\xa9')
+    >>> quoted(rb'[]byte("a\x00\"")'), quoted("[]byte(\"\u00e9\")".encode()), quoted(rb'[]byte("\u200b\\u")')
+    (b'a\x00"', b'\xc3\xa9', b'\xe2\x80\x8b\\u')
     """
-    inner = line[len(b"[]byte(") : line.rindex(b")")]
+    inner = ESCAPES.sub(_as_bytes, line[len(b"[]byte(") : line.rindex(b")")])
     # Go writes printable characters as they are, in UTF-8; as bytes they are escapes to Python.
     escaped = b"".join(b"\\x%02x" % byte if byte >= 0x80 else bytes((byte,)) for byte in inner)
     return bytes(literal_eval("b" + escaped.decode("ascii")))
+
+
+def _as_bytes(escape: re.Match[bytes]) -> bytes:
+    """An escape of Go's that names a character, as the bytes that it stands for; others as they are."""
+    return chr(int(escape[1] or escape[2], 16)).encode() if escape[1] or escape[2] else escape[0]
 
 
 def make(kind: str, testee: str, work: Path) -> Engine:
@@ -225,7 +248,8 @@ def make(kind: str, testee: str, work: Path) -> Engine:
     assert known.recipe is not None  # none of ours is in Python
     if missing := known.missing():
         raise CannotRun(f"{testee} cannot run: {', '.join(missing)} is not installed")
-    shutil.rmtree(work / "said", ignore_errors=True)
+    for folder in (work / "corpus", work / "said"):
+        shutil.rmtree(folder, ignore_errors=True)
     for folder in (work / "corpus" / "FuzzDecode", work / "said"):
         folder.mkdir(parents=True, exist_ok=True)
     return _go(known.recipe, work) if kind == "go" else _jazzer(known.recipe, work)
@@ -279,19 +303,18 @@ def _run(argv: Sequence[str], folder: Path) -> None:
 
 def run_side(kind: str, testee: str, seconds: float, directory: Path) -> SideReport:
     """Fuzz *testee* with the engine *kind* for so many seconds; *directory* is a campaign's.  Raises `CannotRun`."""
-    target = f"side:{testee}"
-    work = directory / "state" / "side" / testee
-    engine = make(kind, testee, work)
-    known = set(_seeds(directory))
-    report = SideReport(testee, fed=engine.feed(iter(sorted(known))))
+    corpus, finds = Corpus(directory, f"side:{testee}"), FindStore(directory, testee, "differential")
+    engine = make(kind, testee, directory / "state" / "side" / testee)
+    fed = inputs_for(corpus, max(FEWEST, int(seconds * INPUTS_A_SECOND[kind])))
+    known = {path.stem for path in of_others(corpus)} | {*corpus.entries} | {*map(named, [*fed, *corpus_seeds()])}
+    report = SideReport(testee, fed=engine.feed(fed))
     report.starts = engine.run(seconds)
     report.executions = engine.executions
     if not engine.executions:
         report.failure = f"the engine executed nothing: {engine.last_words()}"
     suspects = engine.suspects()
-    new = [log for log in dict.fromkeys(map(mend_log, engine.inputs())) if log and log not in known]
+    new = [log for log in dict.fromkeys(map(mend_log, engine.inputs())) if log and named(log) not in known]
     report.suspects, report.kept = len(suspects), len(new)
-    corpus, finds = Corpus(directory, target), FindStore(directory, testee, "differential")
     for log in new:
         corpus.keep(as_it_is(log), f"kept by {kind}")
     corpus.close()
@@ -309,10 +332,21 @@ def _judged(testee: str, inputs: Sequence[bytes], finds: FindStore) -> Iterator[
     finds.flush()
 
 
-def _seeds(directory: Path) -> Iterator[bytes]:
-    """Ours, and all that the campaign's targets have kept."""
-    yield from own_seeds()
-    yield from corpus_seeds()
-    for path in sorted((directory / FOLDER).glob("*/*.bin")):
-        if path.stat().st_size <= LONGEST:
-            yield path.read_bytes()
+def inputs_for(corpus: Corpus, most: int) -> list[bytes]:
+    """At most *most* inputs to begin with: our seeds, what the engine itself has kept, and some of all else there is.
+
+    Cases, and what a campaign's targets kept, are others as soon as there is more of that.
+    """
+    others = of_others(corpus)
+    rng = Random(f"{corpus.target}/{len(corpus.entries)}/{len(others)}")
+    own = [corpus.data(entry) for entry in some(rng, list(corpus.entries.values()), most // 2)]
+    first = [*own_seeds(), *own][:most]
+    anything: list[bytes | Path] = [*corpus_seeds(), *others]
+    rest = some(rng, anything, most - len(first))
+    read = (each.read_bytes() if isinstance(each, Path) else each for each in rest)
+    return sorted({*first, *(data for data in read if len(data) <= LONGEST)})
+
+
+def named(data: bytes) -> str:
+    """The name of an input."""
+    return sha256(data).hexdigest()

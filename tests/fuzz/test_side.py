@@ -1,6 +1,7 @@
 """Side targets: other engines' corpora in and out, mended as their harnesses mend them."""
 
 import shutil
+import subprocess
 from pathlib import Path
 from random import Random
 
@@ -11,11 +12,12 @@ from kafka_conformance.cli import kafkaproof
 from kafka_conformance.connect import CannotRun
 from kafka_fuzz import side
 from kafka_fuzz.campaign.canary import singer, singers_of
+from kafka_fuzz.campaign.loop import as_it_is
 from kafka_fuzz.campaign.store import FOLDER, Corpus
 from kafka_fuzz.finds import read_all
-from kafka_fuzz.mutate import own_seeds
+from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_fuzz.prepared import first_place
-from kafka_fuzz.side import LAST, TESTEES, Engine, go_entry, make, mend_log, quoted, run_side
+from kafka_fuzz.side import LAST, TESTEES, Engine, go_entry, inputs_for, make, mend_log, quoted, run_side
 from kafka_records import RecordFormatError, decode
 from kafka_records.layout import CRC_OFFSET_V2
 
@@ -27,6 +29,29 @@ def test_corpus_files_of_go() -> None:
         data = rng.randbytes(length)
         assert quoted(go_entry(data).splitlines()[1]) == data
     assert quoted(rb'[]byte("\xff\x00 \"\\ \n\t)")') == b'\xff\x00 "\\ \n\t)'
+    # What cannot be printed, it names as a character where the bytes are one; a backslash before a u is none of these.
+    assert quoted(rb'[]byte("\u200b\U000e0001\a\v\\u12 \\\u0085")') == "\u200b\U000e0001\a\v\\u12 \\\u0085".encode()
+
+
+@pytest.mark.slow
+@pytest.mark.testees
+def test_what_go_writes_is_read(tmp_path: Path) -> None:
+    """Go itself quotes any bytes, characters of all kinds among them, and they are had back."""
+    if shutil.which("go") is None:
+        pytest.skip("there is no go")
+    rng = Random(3)
+    characters = "".join(
+        chr(rng.choice((rng.randrange(0x20), rng.randrange(0xD800), rng.randrange(0xE000, 0x110000))))
+        for _ in range(9000)
+    )
+    data = [characters.encode(), rng.randbytes(9000), characters.encode()[1:]]
+    (tmp_path / "main.go").write_text(
+        'package main\nimport ("fmt"; "io"; "os")\n'
+        'func main() { data, _ := io.ReadAll(os.Stdin); fmt.Printf("[]byte(%q)", string(data)) }\n'
+    )
+    for each in data:
+        done = subprocess.run(["go", "run", "main.go"], cwd=tmp_path, input=each, capture_output=True, check=True)
+        assert quoted(done.stdout) == each
 
 
 def test_mended_logs() -> None:
@@ -81,6 +106,25 @@ def test_both_ways(engine: str, testee: str, program: str, tmp_path: Path) -> No
     assert all(mend_log(data := path.read_bytes()) == data for path in (tmp_path / FOLDER).glob("*/*.bin"))
 
 
+def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
+    """Our seeds and its own inputs always, of all else no more than asked for, and others when there is more of it."""
+    own, others = Corpus(tmp_path, "side:sarama"), Corpus(tmp_path, "explain")
+    mine = [bytes((1, number)) for number in range(5)]
+    for corpus, inputs in ((own, mine), (others, [number.to_bytes(2, "big") * 4 for number in range(900)])):
+        for data in inputs:
+            corpus.keep(as_it_is(data), "b")
+    others.keep(as_it_is(bytes(side.LONGEST + 1)), "b")
+    given = inputs_for(own, 900)
+    assert given == inputs_for(own, 900)
+    assert 890 <= len(given) <= 900
+    assert {*mine, *own_seeds()} <= {*given}
+    others.keep(as_it_is(b"one more"), "b")
+    assert {*inputs_for(own, 900)} != {*given}
+    whole = {*inputs_for(own, 10**6)}
+    assert {*given} | {*corpus_seeds()} <= whole
+    assert max(map(len, whole)) <= side.LONGEST
+
+
 def engine_of(folder: Path, script: str) -> Engine:
     """An engine that is a shell script."""
     for name in ("corpus", "said"):
@@ -104,6 +148,18 @@ def test_executions_are_those_of_all_starts(tmp_path: Path) -> None:
     assert starts >= 2
     assert engine.executions == starts * 40
     assert engine.suspects() == [b"ab"]
+
+
+def test_an_engine_that_dies_of_what_it_is_fed_gets_our_seeds_only(tmp_path: Path) -> None:
+    """After some starts; what it found itself stays in its corpus."""
+    engine = engine_of(tmp_path, f"ls corpus | wc -l >> counts; touch corpus/found; cp last said/{LAST}; exit 1")
+    (tmp_path / "last").write_bytes(b"\0\0\0\2ab")
+    seeds = own_seeds()
+    assert engine.feed([*seeds, b"deadly"]) == len(seeds) + 1
+    engine.run(1.2)
+    counts = [int(line) for line in (tmp_path / "counts").read_text().split()]
+    assert counts[: side.PATIENCE] == [len(seeds) + 1, *[len(seeds) + 2] * (side.PATIENCE - 1)]
+    assert {*counts[side.PATIENCE :]} == {len(seeds) + 1}
 
 
 @pytest.mark.slow
