@@ -132,14 +132,13 @@ class Engine:
         """Take back what it was fed, but for our seeds: one that dies of the first inputs gets to no others."""
         for name in self.fed - {*map(named, own_seeds())}:
             (self.corpus / name).unlink(missing_ok=True)
-        self.fed.clear()
 
     def run(self, seconds: float) -> int:
         """Run it for so many seconds, again whenever it ends; how often it was started.  Raises `CannotRun`."""
         end, starts = time.monotonic() + seconds, 0
         while (left := end - time.monotonic()) > 1:
             starts += 1
-            if starts > PATIENCE:
+            if starts == PATIENCE + 1:
                 self.leave_sound()
             self._once(left)
             with suppress(FileNotFoundError):  # what it would run first, and fall over, from now on

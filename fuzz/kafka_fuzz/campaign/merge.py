@@ -17,7 +17,8 @@ import os
 import shutil
 import sys
 from argparse import ArgumentParser
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -85,8 +86,7 @@ def merge(zygote: Zygote) -> Merged:
     place = beside(corpus.root, target, NEW)
     unrun: set[str] = set()
     while True:
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
+        emptied(place)
         status = zygote.forked(lambda: write_merged(zygote, place, unrun))
         guilty = sha256(zygote.box.last()[0].data).hexdigest() if status and zygote.box.last() else ""
         if not guilty or guilty in unrun:
@@ -100,19 +100,30 @@ def merge_recorded(root: Path, target: str) -> Merged:
     """Merge the corpus of testees or of a broker, by what its index says.  OSError where the disk does not take it."""
     corpus = Corpus(root, target)
     before, damaged = len(corpus.entries), without_damaged(corpus)
-    place = beside(root, target, NEW)
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    covered = Covered()
+    place, covered = beside(root, target, NEW), Covered()
+    emptied(place)
     # An input may have several lines, each with something that it was the first to do.
     told = (entry for entry in read_index(corpus.folder / INDEX)[0] if entry.sha in corpus.entries)
-    with (place / INDEX).open("wb") as index:
+    with new_index(place) as index:
         for entry in sorted(told, key=lambda entry: (entry.size, entry.sha)):
             if covered.takes(entry):
                 keep_in(place, index, entry, corpus.data(entry))
+    return put_in_place(corpus, "", before, damaged)
+
+
+def emptied(place: Path) -> None:
+    """Make the folder *place* anew."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+
+
+@contextmanager
+def new_index(place: Path) -> Iterator[IO[bytes]]:
+    """The index of the new folder, on the disk when this ends."""
+    with (place / INDEX).open("wb") as index:
+        yield index
         index.flush()
         os.fsync(index.fileno())
-    return put_in_place(corpus, "", before, damaged)
 
 
 def keep_in(place: Path, index: IO[bytes], entry: Entry, data: bytes) -> None:
@@ -146,7 +157,7 @@ def write_merged(zygote: Zygote, place: Path, unrun: Collection[str] = ()) -> No
     """Run everything but *unrun* again, and write what is to be kept into *place*."""
     corpus, version = zygote.corpus, zygote.target.version
     lines, covered = lines_of(zygote.target.packages, set()), Covered()
-    with (place / INDEX).open("wb") as index:
+    with new_index(place) as index:
         for entry in sorted(corpus.entries.values(), key=lambda entry: (entry.size, entry.sha)):
             data = corpus.data(entry)
             mutant = Mutant(data, entry.profile, entry.labels, None, entry.cell)
@@ -159,8 +170,6 @@ def write_merged(zygote: Zygote, place: Path, unrun: Collection[str] = ()) -> No
             again = msgspec.structs.replace(entry, lines=tuple(sorted({*new, *claimed})), version=version)
             if covered.takes(again) or entry.sha in unrun:
                 keep_in(place, index, again, data)
-        index.flush()
-        os.fsync(index.fileno())
 
 
 def checked(place: Path, kept: Sequence[Entry], corpus: Corpus) -> str:
