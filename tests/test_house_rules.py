@@ -4,6 +4,7 @@ import ast
 import configparser
 import re
 import runpy
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,24 @@ def test_modules_are_short(path: Path) -> None:
 def test_tests_have_no_packages() -> None:
     """There is no __init__.py among the tests: importlib mode needs none, and basenames may repeat."""
     assert [name(path) for path in modules("tests") if path.name == "__init__.py"] == []
+
+
+def test_nothing_ignored_is_tracked() -> None:
+    """Git tracks no file that .gitignore names, such as a virtual environment."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    command = [
+        "git",
+        "-C",
+        str(ROOT),
+        "-c",
+        "safe.directory=*",
+        "ls-files",
+        "--cached",
+        "--ignored",
+        "--exclude-standard",
+    ]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
 
 
 def test_file_map_is_current() -> None:
