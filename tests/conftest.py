@@ -18,6 +18,28 @@ settings.register_profile("repeatable", deadline=None, derandomize=True, databas
 settings.load_profile("repeatable" if "CI" in os.environ else "local")
 
 
+# Seconds by marker, for what starts brokers, compiles or builds; the longest that fits a test holds.
+TIME_LIMITS = {
+    "slow": 600,
+    "columnar": 900,
+    "java": 900,
+    "broker": 900,
+    "spark": 900,
+    "container": 1200,
+    "testees": 1800,
+    "million": 1800,
+    "sweep": 3600,
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give marked tests more time than `timeout` in pyproject.toml, unless they say themselves how much."""
+    for item in items:
+        limits = [seconds for name, seconds in TIME_LIMITS.items() if item.get_closest_marker(name)]
+        if limits and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(max(limits)))
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser; skips where there is no Chromium on the path, or no playwright, which drives it."""

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -165,8 +166,8 @@ def wait_for(truth: object, seconds: float = 60.0) -> None:
 
 def is_quiet(directory: Path) -> bool:
     """Whether no process has *directory* in its arguments any more."""
-    done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-    return f"--dir {directory}" not in done.stdout
+    commands = (each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"]))
+    return not any(str(directory) in command for command in commands)
 
 
 @pytest.mark.parametrize(

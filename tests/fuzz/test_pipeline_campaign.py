@@ -1,12 +1,11 @@
 """`pipeline campaign` without Spark: what is asked for, and what one shard does, wherever it runs."""
 
-import os
-import signal
-import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -53,14 +52,11 @@ def test_a_child_that_is_killed_tells_nothing(tmp_path: Path) -> None:
     def kill() -> None:
         end = time.monotonic() + LONG
         while time.monotonic() < end:
-            listed = subprocess.run(
-                ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-            ).stdout
-            rows = (line.split(None, 2) for line in listed.splitlines())
-            for pid, parent, command in rows:
-                if int(parent) == os.getpid() and "kafka_fuzz.campaign.child" in command:
-                    os.kill(int(pid), signal.SIGKILL)
-                    return
+            for child in psutil.Process().children():
+                with suppress(psutil.Error):
+                    if "kafka_fuzz.campaign.child" in child.cmdline():
+                        child.kill()
+                        return
             time.sleep(0.05)
 
     killer = threading.Thread(target=kill)

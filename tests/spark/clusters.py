@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pyspark
 from tests.spark.commands import GRACE, LONG, finished, kafkaproof
 
@@ -38,18 +39,18 @@ def made(
 
 def an_executor_dies(driver: int) -> bool:
     """Kills an executor of a local cluster: what the driver's Java has started that is Java, too."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    rows = [
-        (int(pid), int(parent), name) for pid, parent, name in (line.split(None, 2) for line in listed.splitlines())
-    ]
-    below = {driver}
-    while more := {child for child, parent, _ in rows if parent in below} - below:
-        below |= more
-    java = {pid for pid, _, name in rows if pid in below and name.strip() == "java"}
-    executors = [pid for pid, parent, _ in rows if pid in java and parent in java]
-    for executor in executors[:1]:
-        os.kill(executor, signal.SIGKILL)
-    return bool(executors)
+    with suppress(psutil.NoSuchProcess):  # something ended meanwhile: the caller tries again
+        java = {each.pid: each for each in _with_all_below(driver) if each.name() == "java"}
+        for each in java.values():
+            if each.ppid() in java:
+                each.kill()
+                return True
+    return False
+
+
+def _with_all_below(pid: int) -> list[psutil.Process]:
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
 
 
 class Standalone:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.spark.commands import LONG, finished, kafkaproof
 
@@ -156,12 +157,12 @@ def below() -> Callable[[int, str], list[int]]:
     """Finds the processes below one whose command lines hold a text."""
 
     def find(pid: int, text: str) -> list[int]:
-        listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-        rows = [(int(line.split()[0]), int(line.split()[1]), line) for line in listed.splitlines()]
-        family = {pid}
-        while more := {child for child, parent, _ in rows if parent in family} - family:
-            family |= more
-        return [child for child, _, line in rows if child in family and text in line]
+        found = []
+        for each in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if text in " ".join(each.cmdline()):
+                    found.append(each.pid)
+        return found
 
     return find
 

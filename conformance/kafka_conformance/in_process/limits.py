@@ -11,11 +11,14 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
+# Seconds until an alarm of others that was due while ours was set.
+SOON: Final = 0.001
 STATM: Final = Path("/proc/self/statm")
 
 
@@ -29,16 +32,17 @@ def limited(seconds: float | None, memory: int | None) -> Iterator[None]:
     with ExitStack() as stack:
         if memory is not None and sys.platform == "linux":
             stack.enter_context(_memory(memory))
-        if seconds is not None and _has_alarm():
+        if seconds is not None and _has_alarm(seconds):
             stack.enter_context(_alarm(seconds))
         yield
 
 
-def _has_alarm() -> bool:
-    """Whether there is an alarm to set: on this system, in this thread, and nobody else has set it."""
+def _has_alarm(seconds: float) -> bool:
+    """Whether there is an alarm to set: on this system, in this thread, and no other (pytest-timeout) is sooner."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         return False
-    return signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    other = signal.getitimer(signal.ITIMER_REAL)[0]
+    return other == 0 or other > seconds
 
 
 @contextmanager
@@ -47,13 +51,16 @@ def _alarm(seconds: float) -> Iterator[None]:
         raise Late
 
     before = signal.signal(signal.SIGALRM, late)
+    began = time.monotonic()
+    # Again and again: whoever swallows the first is interrupted by the next.
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
-        # Again and again: whoever swallows the first is interrupted by the next.
-        signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if left:  # an alarm of others goes on
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), SOON), interval)
 
 
 @contextmanager

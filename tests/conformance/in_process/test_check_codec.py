@@ -146,8 +146,9 @@ def test_exceptions_have_the_kind_that_is_declared() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarm on this system")
-def test_a_hang_is_ended() -> None:
-    """A loop in Python is interrupted when its time is up, and the alarm is gone afterwards."""
+@pytest.mark.parametrize("other", [0.0, 60.0])
+def test_a_hang_is_ended(other: float) -> None:
+    """A loop in Python is interrupted when its time is up; the alarm is gone afterwards, and one of others goes on."""
 
     def endless(_: bytes) -> list[Batch]:
         while True:
@@ -157,9 +158,28 @@ def test_a_hang_is_ended() -> None:
                 continue
 
     case = next(case for case in load_vectors("v2_batch") if isinstance(case.input, bytes))
+    before = signal.setitimer(signal.ITIMER_REAL, other)
     observation = Codec(decode=endless, seconds=0.05).observe(case)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, *before)
     assert type(observation).__name__ == "Hung"
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert interval == 0
+    assert 0 < left < other - 0.05 if other else left == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarm on this system")
+def test_an_alarm_that_is_sooner_comes_first() -> None:
+    """The alarm of others, as pytest-timeout's, is heard if it is due before the limit."""
+
+    def heard(*_: object) -> None:
+        raise InterruptedError
+
+    handler, before = signal.signal(signal.SIGALRM, heard), signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(InterruptedError), limited(60.0, None):
+            time.sleep(60)
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, *before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no limit on address space elsewhere")
