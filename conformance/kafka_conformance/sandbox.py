@@ -106,16 +106,17 @@ class Sandbox:
         spent: list[float] = []
         self.seconds = patience
         for data in trivial:
-            watch = Watch(self._running().pid)
+            child = self._running()
+            child.waits, watch = 0.0, Watch(child.pid)
             answered = self._once(Question(data))
             watch.look()
             self._learnt.doubtful = isinstance(answered.observation, Hung | Crashed | Exceeded | Garbled)
             if self._learnt.doubtful:
                 break
-            # What it stood in line for a processor is not its own.
-            spent.append(min(answered.seconds, watch.own_seconds()))
+            # Time in which it stood in line for a processor, or we did, is not its own.
+            spent.append(min(answered.seconds, watch.own_seconds(waits=child.waits)))
         if self._child is not None:
-            self._child.asked = 0  # what is trivial leaves nothing behind
+            self._child.asked, self._child.waits = 0, None  # what is trivial leaves nothing behind
         self.seconds = min(max(FACTOR * min(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
         return self.seconds
 

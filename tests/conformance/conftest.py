@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance.connect import Connection, connect
-from kafka_conformance.sandbox import Sandbox
+from kafka_conformance.sandbox import MAX_SECONDS, Sandbox
 from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe
 from kafka_records import Batch, Header, Kind, Record, decode, encode
 from kafka_records.checksum import checksum_v2
@@ -61,10 +61,13 @@ def script(tmp_path: Path) -> Script:
 
 @pytest.fixture
 def sandbox() -> Iterator[Callable[..., Sandbox]]:
-    """Make sandboxes that are closed at the end; the time limit is short."""
+    """Make sandboxes that are closed at the end.
+
+    The time limit is long, so that nothing but a hang reaches it; tests of hangs give a short one.
+    """
     made: list[Sandbox] = []
 
-    def make(connection: Connection, seconds: float = 0.4) -> Sandbox:
+    def make(connection: Connection, seconds: float = MAX_SECONDS) -> Sandbox:
         made.append(Sandbox(connection, seconds))
         return made[-1]
 

@@ -9,6 +9,8 @@ from kafka_conformance.sandbox import Question, Sandbox
 Script = Callable[..., Connection]
 Make = Callable[..., Sandbox]
 
+# Seconds, for tests of what hangs.
+SHORT = 0.4
 FINE = Question(b"fine")
 BAD = Question(b"bad")
 ANSWERED = Decoded(())

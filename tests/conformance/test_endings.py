@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, Make, Script, misbehaving
+from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Make, Script, misbehaving
 
 from kafka_conformance.asked import PROVEN
 from kafka_conformance.connect import MIB
@@ -123,7 +123,7 @@ def test_who_has_begun_to_answer_is_not_to_blame(
     what: str, kind: type, times: int, script: Script, sandbox: Make
 ) -> None:
     """Half a reply, and then nothing, is the doing of the question behind: the first is asked again, alone."""
-    made = sandbox(script(LONG.format(what=what) + REPLY, setup=SLOW_PIPE))
+    made = sandbox(script(LONG.format(what=what) + REPLY, setup=SLOW_PIPE), SHORT)
     first = [type(answer.observation) for answer in made.ask([BAD, FINE] * times)]
     then = [type(answer.observation) for answer in made.ask([Question(b"long"), BAD, FINE])]
 

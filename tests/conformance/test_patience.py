@@ -1,9 +1,11 @@
 """How long a testee may take, by what it does meanwhile."""
 
 import os
+import select
 from collections.abc import Callable
 
 import pytest
+from tests.conformance.misbehaving import REPLY
 
 from kafka_conformance.connect import Connection
 from kafka_conformance.process import patience
@@ -84,6 +86,27 @@ def test_what_threads_work(passed: float, together: bool, own: float) -> None:
     watch._last = Usage(seconds=6.0, queued=9.0, memory=0, runnable=True, threads={"1": 3.0, "2": 1.5, "3": 1.5})
 
     assert watch.own_seconds(together=together) == own
+
+
+@pytest.mark.parametrize(("queued", "waits", "own"), [(0.0, 0.0, 1.0), (0.5, 0.25, 0.25), (0.5, 0.5, 0.125)])
+def test_waiting_for_a_processor_is_no_time_of_its_own(queued: float, waits: float, own: float) -> None:
+    """Neither what the testee waited nor what we did counts; what it worked always does."""
+    watch = Watch(os.getpid())
+    watch._passed = 1.0
+    watch._first = Usage(seconds=0.0, queued=0.0, memory=0, runnable=True, threads={"1": 0.0})
+    watch._last = Usage(seconds=0.125, queued=queued, memory=0, runnable=True, threads={"1": 0.125})
+
+    assert watch.own_seconds(waits=waits) == own
+
+
+def test_an_answer_that_came_while_nobody_read_is_in_time(script: Script, sandbox: Make) -> None:
+    """What is in the pipe when the time is over is read."""
+    child = sandbox(script(REPLY))._running()
+    child.send(b'{"op": "decode", "id": "1", "data": ""}\n')
+    child.flush()
+    select.select([child._stdout], [], [])
+
+    assert child.read_line(patience.Limit(0.0)) == b'{"id": "1", "batches": []}'
 
 
 def test_whose_work_counts() -> None:

@@ -23,7 +23,7 @@ from kafka_conformance.connection import Connection
 from kafka_conformance.hostile import tail
 from kafka_conformance.observation import Crashed, Exceeded, Hung, how_it_ended
 from kafka_conformance.process.patience import Limit
-from kafka_conformance.process.process_group import Usage, Watch, threads, usage
+from kafka_conformance.process.process_group import Usage, Watch, threads, usage, waited_for_processor
 from kafka_conformance.process.starting import Process, Started, Starter
 from kafka_conformance.protocol import MAX_LINE, HelloReply, parse_hello
 
@@ -35,6 +35,8 @@ READ: Final = 1 << 18
 # Nearly all answers come sooner; then nobody looks at what the testee does meanwhile.
 SOON: Final = 0.05
 BETWEEN_LOOKS: Final = 0.15
+# Seconds that count between two looks: after more than that the machine stood still, or this process did.
+MOST_BETWEEN_LOOKS: Final = 2 * BETWEEN_LOOKS
 # What Linux lets anybody set, 16 times its default; Python knows the name of the command there only.
 PIPE_SIZE: Final = 1 << 20
 F_SETPIPE_SZ: Final = 1031
@@ -82,6 +84,8 @@ class Child:
         self._errors: int | None = _unblocked(self._process.stderr)
         self._stderr = bytearray()
         self._full = False
+        # Seconds for which this thread, to which an answer had come, waited for a processor; None: not counted.
+        self.waits: float | None = None
 
     @property
     def known(self) -> bool:
@@ -130,17 +134,21 @@ class Child:
         line = self._read_until(began + min(limit.seconds, SOON))
         if line is not Trouble.LATE:
             return line
-        watch = Watch(self.pid) if self._local else None
+        watch = Watch(self.pid, MOST_BETWEEN_LOOKS) if self._local else None
         while line is Trouble.LATE and (left := _left(watch, limit, began)) > 0:
             line = self._read_until(time.monotonic() + min(left, BETWEEN_LOOKS))
             if watch and line is Trouble.LATE:
                 watch.look()
                 if watch.idle:
                     lull(watch.memory)
+        if line is Trouble.LATE:  # what came while nobody read is in time
+            line = self._read_until(time.monotonic())
         self._full = watch is not None and watch.holds(limit.much)
         return Trouble.GREW if line is Trouble.LATE and self._full else line
 
     def _read_until(self, end: float) -> bytes | Trouble:
+        """The next line, or why there is none at *end*; what is in the pipe by then is read."""
+        left = 1.0
         while True:
             at = self._received.find(b"\n", self._searched)
             if at >= 0:
@@ -151,21 +159,24 @@ class Child:
             self._searched = len(self._received)
             if self._searched > MAX_LINE:
                 return Trouble.TOO_LONG
-            if trouble := self._pump(end):
+            if left <= 0:
+                return Trouble.LATE
+            left = end - time.monotonic()
+            if trouble := self._pump(max(left, 0.0)):
                 return trouble
 
-    def _pump(self, end: float) -> Trouble | None:
-        """Move bytes in either direction; None when some may have come."""
-        left = end - time.monotonic()
-        if left <= 0:
-            return Trouble.LATE
+    def _pump(self, seconds: float) -> Trouble | None:
+        """Move bytes in either direction, for which it waits *seconds* at most; None when some may have come."""
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
         if self._errors is not None:
             poll.register(self._errors, select.POLLIN)
         if self._unsent:
             poll.register(self._stdin, select.POLLOUT)
-        events = dict(poll.poll(min(left * 1000 + 1, SLICE_MS)))
+        before = 0.0 if self.waits is None else waited_for_processor()
+        events = dict(poll.poll(min(seconds * 1000 + 1, SLICE_MS) if seconds else 0))
+        if self.waits is not None:
+            self.waits += waited_for_processor() - before
         if self._stdin in events:
             self._write_some()
         if self._errors in events:

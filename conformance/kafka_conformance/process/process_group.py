@@ -70,6 +70,12 @@ def usage(leader: int) -> Usage | None:
     return Usage(sum(threads.values()), queued * NANO, memory, runnable, threads) if threads else None
 
 
+def waited_for_processor() -> float:
+    """Seconds for which this thread stood in line for a processor up to now; 0 where that is not known."""
+    counted = _numbers(PROC / "thread-self" / "schedstat")
+    return counted[1] * NANO if counted else 0.0
+
+
 def threads(leader: int) -> int:
     """How many threads the process *leader* has; 0 where that is not known."""
     try:
@@ -110,8 +116,10 @@ class Watch:
         early: the most that it held within its first second.
     """
 
-    def __init__(self, leader: int) -> None:
+    def __init__(self, leader: int, most_between: float = MOST_BETWEEN) -> None:
+        """Begin; of the seconds between two looks no more than *most_between* count."""
         self._leader = leader
+        self._most_between = most_between
         self._first = self._last = usage(leader)
         self._at = time.monotonic()
         self._passed = 0.0
@@ -126,7 +134,7 @@ class Watch:
             self.idle = not now.runnable and now.seconds - before.seconds < IDLE_SHARE * (at - self._at)
             # One that is just ending holds nothing any more.
             self.memory = now.memory or self.memory
-        self._passed += min(at - self._at, MOST_BETWEEN)
+        self._passed += min(at - self._at, self._most_between)
         self._last, self._at = now, at
         if now is not None and self._first is not None:
             self.more = self.memory - self._first.memory
@@ -141,9 +149,10 @@ class Watch:
         """Whether it held so many bytes within its first second; never for 0 bytes."""
         return 0 < memory <= self.early
 
-    def own_seconds(self, *, together: bool = False) -> float:
+    def own_seconds(self, *, together: bool = False, waits: float = 0.0) -> float:
         """Seconds since the watch began, without those in which it stood in line for a processor.
 
+        Nor do *waits* count, seconds in which whoever waits for the testee stood in line.
         What the busiest thread worked counts in any case; with *together*, what
         all of them did, added up, but never more than what went by.
         """
@@ -155,7 +164,7 @@ class Watch:
         each = [seconds - before.get(thread, 0.0) for thread, seconds in self._last.threads.items()]
         worked = sum(each) if together else max(each)
         queued = self._last.queued - self._first.queued
-        return min(wall, max(wall - max(queued, 0.0), worked, wall * LEAST_SHARE))
+        return min(wall, max(wall - max(queued, 0.0) - waits, worked, wall * LEAST_SHARE))
 
 
 def _tasks(leader: int) -> Iterator[Path]:
