@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from types import FrameType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar, TypeVarTuple
 
 __all__ = ["Hopeless", "TooLong", "guard"]
 
@@ -20,24 +20,27 @@ PATIENCE: Final = 0.01
 # Functions that the interpreter calls by itself: what is raised in them goes nowhere.
 SWALLOWING: Final = frozenset({"__del__", "gc_callback"})
 
+Given = TypeVarTuple("Given")
+Result = TypeVar("Result")
+
 
 class TooLong(BaseException):
     """The input took longer than it may; no `except Exception` of a target catches it."""
 
 
-class guard:  # used as a function is; as one it would cost each input twice as much
-    """Raise `TooLong` in the block after *seconds* of processor time; the main thread only.
+class guard:
+    """Call a function, and raise `TooLong` in it after *seconds* of processor time; the main thread only.
 
-    With *hopeless* it looks every hundredth of a second whether the block is in
+    With *hopeless*, the guard checks every hundredth of a second whether the function is in
     a loop that is known not to end, and raises at once if it is: a campaign
-    that meets one hang a hundred times would else do nothing but wait.
+    that meets one hang a hundred times would otherwise only wait.
 
     The clock is ITIMER_VIRTUAL, because fuzzing engines take SIGALRM for themselves;
-    from the first block on its signal belongs to this module.
+    from the first call on its signal belongs to this module.
     """
 
     __slots__ = ("hopeless", "left", "step")
-    # The one that is under way, and whether the signal is ours; asking for that costs as much as all the rest.
+    # The guard whose function runs now, and whether the signal is ours; asking for that costs as much as all the rest.
     current: ClassVar[guard | None] = None
     installed: ClassVar[bool] = False
 
@@ -46,19 +49,27 @@ class guard:  # used as a function is; as one it would cost each input twice as 
         self.step = seconds if hopeless is None or seconds < PATIENCE else PATIENCE
         self.hopeless = hopeless
 
-    def __enter__(self) -> None:
-        """Start the clock."""
+    def call(self, function: Callable[[*Given], Result], *given: *Given) -> Result:
+        """Return *function* of *given*; the clock is off when this returns or raises, whatever it raises.
+
+        This is no context manager: Python handles signals at the start of a function, so that a tick or Ctrl-C at the
+        start of `__exit__` would leave the clock running (https://github.com/python/cpython/issues/74174).  Between
+        the end of the `try` block and the first statement of `finally`, Python handles none.
+
+        Raises:
+            TooLong: the function took longer than it may.
+        """
         if not guard.installed:
             signal.signal(signal.SIGVTALRM, _ring)
             guard.installed = True
-        guard.current = self
-        # Again and again: a target may swallow the first, in a `finally` or a `__del__`.
-        signal.setitimer(signal.ITIMER_VIRTUAL, self.step, self.step)
-
-    def __exit__(self, *_: object) -> None:
-        """Stop it."""
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        guard.current = None
+        try:
+            guard.current = self
+            # Again and again: a target may swallow the first, in a `finally` or a `__del__`.
+            signal.setitimer(signal.ITIMER_VIRTUAL, self.step, self.step)
+            return function(*given)
+        finally:
+            guard.current = None  # first: from here on, ticks are ignored
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
     def ring(self, frame: FrameType | None) -> None:
         """Another step is over."""

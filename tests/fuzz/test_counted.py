@@ -87,9 +87,7 @@ def test_the_loop_is_what_stays_on_the_stack() -> None:
     for _ in range(2):
         loop.forget()
         try:
-            with guard(LOOK * 20, loop.look):
-                before()
-                looping()
+            guard(LOOK * 20, loop.look).call(before_looping)
         except TooLong:
             pass
     assert loop.told(Outcome("x", "hang", function="f")).function == f"{__name__}.looping"
@@ -100,6 +98,12 @@ def test_the_loop_is_what_stays_on_the_stack() -> None:
 def no_frame() -> FrameType | None:
     """Nothing on the stack."""
     return None
+
+
+def before_looping() -> None:
+    """The loop, and something that takes no time before it."""
+    before()
+    looping()
 
 
 def before() -> int:

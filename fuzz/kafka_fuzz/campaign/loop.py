@@ -139,7 +139,10 @@ class Worker:
             self._found(mutant, outcome)
             return outcome
         if outcome.kind not in DEAR and self._is_odd(pair, rng):
-            return self._watched(mutant)
+            again = self._watched(mutant)
+            if again.key != outcome.key:  # a finding that does not show twice is a finding, too
+                self._found(mutant, outcome)
+            return again
         self._take(mutant, outcome, [])
         return outcome
 
@@ -176,9 +179,9 @@ class Worker:
         if outcome.is_find:
             self.stepping.learn(mutant, outcome)
             self.loops.learn(outcome)
+            self.finds.add(outcome, mutant, version=self.target.version, seconds=self.spent)
         if outcome.kind == "wrong_data":
             self.deck.learn(mutant)
-            self.finds.add(outcome, mutant, version=self.target.version, seconds=self.spent)
 
     def tell(self) -> None:
         """Write the counts where the process outside sees them."""

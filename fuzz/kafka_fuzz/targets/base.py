@@ -101,8 +101,7 @@ class Target:
 
     def _survived(self, mutant: Mutant) -> Told:
         try:
-            with guard(self.limit, self.hopeless):
-                return self.ask(mutant)
+            return guard(self.limit, self.hopeless).call(self.ask, mutant)
         except TooLong as error:
             return Told("hang", function=innermost(error.__traceback__, self.packages))
         except MemoryError as error:

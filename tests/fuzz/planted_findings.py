@@ -1,0 +1,258 @@
+"""Run rounds of one in-process target, each with one planted defect; print the kinds of findings on disk as JSON.
+
+    python planted_findings.py TARGET FOLDER
+
+The worker, its process, the store and the disk are those of a campaign.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import kafka_records
+from kafka_conformance.testee import CodecError
+from kafka_fuzz.campaign import zygote
+from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.finds import input_of, read_all
+from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.outcome import CLASSES, OutcomeClass
+from kafka_fuzz.targets import Target, reference
+from kafka_fuzz.targets.base import Told
+from kafka_fuzz.targets.codecs import Codec
+from kafka_records.compression import decompress
+
+Function = Callable[..., Any]
+# Inputs of a round: the planted defect shows with one of the first.
+EXECUTIONS: Final = 64
+# The same where it shows with any input: hangs, crashes, and outcomes that are given directly.
+EXECUTIONS_ANY: Final = 16
+SLOW: Final = ("hang", "crash")
+# A round that measures what an input costs is limited by its CPU-seconds; counted rounds measure nothing.
+MEASURED_SECONDS: Final = 0.2
+FEW: Final = 3
+# The function of ours that each promise is about, by the module in which the target looks it up.
+PROMISED: Final = {
+    "roundtrip": (kafka_records, "decode"),
+    "explain": (kafka_records, "explain"),
+    "append": (kafka_records, "append"),
+    "convert": (kafka_records, "convert"),
+    "decompress": (reference, "decompress"),
+}
+
+
+def leaks(*_: object, **__: object) -> Any:
+    """Raise what no caller expects."""
+    raise KeyError("planted")
+
+
+def exhausts(*_: object, **__: object) -> Any:
+    """Behave as if there was no memory."""
+    raise MemoryError
+
+
+def hangs(*_: object, **__: object) -> Any:
+    """Loop until the guard ends it."""
+    while True:
+        sum(range(100))
+
+
+def crashes(*_: object, **__: object) -> Any:
+    """End the process."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def grows(function: Function) -> Function:
+    """*function*, which fills far more memory than the first few inputs explain.
+
+    A decompressor is called for each codec and magic, and grows for one of them only: all would take too long.
+    """
+    first: set[object] = set()
+    one_of_many = function is decompress
+
+    def grown(*given: object, **named: object) -> Any:
+        data = next(each for each in given if isinstance(each, bytes))
+        if len(first) < FEW:
+            first.add(data)
+        if data in first and (not one_of_many or (given[0], named["magic"]) == ("gzip", 2)):
+            taken = bytearray(80 << 20)
+            taken[::4096] = b"x" * (len(taken) // 4096)
+        return function(*given, **named)
+
+    return grown
+
+
+# Defects that any function may have.
+ANYWHERE: Final[dict[str, Function]] = {
+    "leaked_exception": leaks,
+    "memory": exhausts,
+    "hang": hangs,
+    "crash": crashes,
+}
+# Answers of promised functions that break the promise.
+WRONG: Final[dict[str, tuple[OutcomeClass, Function]]] = {
+    "explain": ("wrong_data", lambda data: SimpleNamespace(sections=(SimpleNamespace(fields=(), data=data or b"x"),))),
+    "append": ("wrong_data", lambda *_, **__: SimpleNamespace(stored=b"x", error_code=1)),
+    "decompress": ("memory", lambda *_, **named: bytes(named["most"] + 1)),
+}
+
+
+@dataclass(frozen=True)
+class Defective:
+    """The testee of a codec target, with another `decode`; everything else is the testee's own."""
+
+    testee: Any
+    decode: Function
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.testee, name)
+
+
+def codec_defects(codec: Codec) -> dict[str, Function]:
+    """The `decode` functions with one defect each, by the kind of their findings."""
+    decode = codec.testee.decode
+    documented = type(min(codec.documented), (Exception,), {})
+
+    def repeats(data: bytes) -> Any:
+        batches = list(decode(data))
+        return batches + batches
+
+    def takes_anything(data: bytes) -> Any:
+        try:
+            return decode(data)
+        except CodecError as error:
+            return error.batches
+
+    def refuses(_data: bytes) -> Any:
+        raise CodecError("malformed", "planted") from documented("planted")
+
+    def leaks_through_the_adapter(_data: bytes) -> Any:
+        raise CodecError("other", "planted") from KeyError("planted")
+
+    return {
+        **ANYWHERE,
+        "wrong_data": repeats,
+        "accepts_invalid": takes_anything,
+        "rejects_valid": refuses,
+        "leaked_exception": leaks_through_the_adapter,
+        "amplification": grows(decode),
+    }
+
+
+def promise_defects(name: str, function: Function) -> dict[str, Function]:
+    """What takes the place of the *function* that the promise *name* is about, by the kind of its findings.
+
+    `memory promise` is an answer that is larger than promised; `memory` is a MemoryError.
+    """
+    defects: dict[str, Function] = {**ANYWHERE, "amplification": grows(function)}
+    if name in WRONG:
+        kind, wrong = WRONG[name]
+        defects[f"{kind} promise" if kind in defects else kind] = wrong
+    if name == "roundtrip":
+        defects["wrong_data"] = wrong_round_trip()
+    return defects
+
+
+def wrong_round_trip() -> Function:
+    """A decoder that forgets the last batch whenever it reads bytes a second time."""
+    decode, calls = kafka_records.decode, []
+
+    def forgets(data: bytes, **named: Any) -> Any:
+        calls.append(data)
+        batches = decode(data, **named)
+        return batches if len(calls) % 2 or not batches else batches[:-1]
+
+    return forgets
+
+
+@contextmanager
+def planted(module: Any, name: str, function: Function) -> Any:
+    """*function* in the place of *name* of *module*."""
+    before = getattr(module, name)
+    setattr(module, name, function)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def found(made: zygote.Zygote, target: Target) -> set[str]:
+    """The kinds of findings on disk after a round of *target*; each has its input."""
+    made.target = target
+    made.run()
+    assert not made.failure, made.failure
+    return on_disk(made.asked.directory)
+
+
+def on_disk(directory: Path) -> set[str]:
+    """The kinds of the findings below *directory*, each of which has its input."""
+    finds = list(read_all(directory))
+    assert all(sha256(input_of(directory, find)).hexdigest() == find.sha256 for find in finds)
+    return {find.outcome.kind for find in finds}
+
+
+def rounds(name: str, folder: Path) -> dict[str, list[str]]:
+    """What was found, by what was planted: `said KIND` for an outcome, `KIND` for a defect."""
+    results: dict[str, list[str]] = {}
+
+    def made(label: str) -> zygote.Zygote:
+        directory = folder / label.replace(" ", "-")
+        directory.mkdir()
+        seconds, executions = float("inf"), EXECUTIONS_ANY if label in SLOW or label.startswith("said") else EXECUTIONS
+        if label == "amplification":
+            seconds, executions = MEASURED_SECONDS, 0
+        asked = Round(target=name, directory=directory, seed=1, cpu_seconds=seconds, executions=executions)
+        return zygote.prepared(asked, lambda _: None)
+
+    for kind in CLASSES:
+        one = made(f"said {kind}")
+        results[f"said {kind}"] = sorted(found(one, replace(one.target, ask=says(kind))))
+    if name in PROMISED:
+        module, function = PROMISED[name]
+        defects = promise_defects(name, getattr(module, function))
+        for label, defect in defects.items():
+            one = made(label)
+            with planted(module, function, defect):
+                results[label] = sorted(found(one, short(one.target, label)))
+    else:
+        codec = made("none").target.ask.__self__  # type: ignore[attr-defined]  # a method of a codec
+        for label, defect in codec_defects(codec).items():
+            one = made(label)
+            defective = replace(codec, testee=Defective(codec.testee, defect))
+            results[label] = sorted(found(one, short(replace(one.target, ask=defective.ask), label)))
+    results["flaky"] = flaky(made("flaky"))
+    return results
+
+
+def says(kind: OutcomeClass) -> Callable[[Mutant], Told]:
+    """A target's function that gives *kind* for any input."""
+    return lambda _: Told(kind, "planted")
+
+
+def short(target: Target, kind: str) -> Target:
+    """*target*, which does not wait long for an endless loop."""
+    return replace(target, limit=0.01) if kind == "hang" else target
+
+
+def flaky(made: zygote.Zygote) -> list[str]:
+    """What is on disk of a leak that does not show when the worker runs the same input again to watch its lines."""
+    seen: set[bytes] = set()
+
+    def ask(mutant: Mutant) -> Told:
+        if mutant.data in seen:
+            return Told("ok")
+        seen.add(mutant.data)
+        raise KeyError("planted")
+
+    return sorted(found(made, replace(made.target, ask=ask)))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(rounds(sys.argv[1], Path(sys.argv[2]))))
