@@ -75,10 +75,12 @@ def _is_folder(entry: object) -> bool:
     return bool(getattr(entry, "is_dir", bool)())
 
 
-def test_adapters_in_other_languages_are_not_installed(wheel: list[PurePosixPath]) -> None:
-    """Java, Go and Rust sources are in the source distribution only."""
-    foreign = {".java", ".go", ".rs", ".js", ".xml", ".jar", ".class"}
-    assert not [file for file in wheel if file.suffix in foreign and file.parent.name != "assets"]
+def test_sources_in_other_languages_have_their_place(wheel: list[PurePosixPath]) -> None:
+    """Sources of adapters and harnesses are installed in one folder each; nothing compiled is installed."""
+    foreign = {".java", ".go", ".rs", ".js", ".xml"}
+    elsewhere = [file for file in wheel if file.suffix in foreign and file.parent.name != "assets"]
+    assert {file.parts[1] for file in elsewhere} == {"adapters", "harnesses"}
+    assert not [file for file in wheel if file.suffix in {".jar", ".class", ".so", ".node"}]
 
 
 def test_one_command() -> None:

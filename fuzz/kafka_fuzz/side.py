@@ -19,7 +19,7 @@ import time
 from ast import literal_eval
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -27,8 +27,8 @@ from typing import Final
 
 from kafka_conformance.connect import CannotRun, connect
 from kafka_conformance.connect.known import find
-from kafka_conformance.testees.built import build, copy_sources, default_directory
-from kafka_conformance.testees.recipe import Recipe
+from kafka_conformance.testees.built import BuildError, build, what_is_missing
+from kafka_conformance.testees.recipe import Recipe, shipped
 from kafka_fuzz.campaign.loop import as_it_is
 from kafka_fuzz.campaign.pool import of_others, some
 from kafka_fuzz.campaign.store import Corpus
@@ -38,15 +38,14 @@ from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, mended
 from kafka_records.constants import LOG_OVERHEAD
 
-# Harnesses are in a checkout, not in what is installed, as testees in other languages are.
-SOURCES: Final = Path(os.environ.get("KAFKAPROOF_SIDE") or Path(__file__).parents[1] / "side")
+# Names a folder of harnesses that is used in place of the project's own.
+SOURCES_VARIABLE: Final = "KAFKAPROOF_SIDE"
 # The function of each testee's adapter that decodes a log.
 GO: Final = {"franz-go": "decode", "sarama": "decode", "kafka-go": "decodeRecords"}
 JAVA: Final = "java-kafka-clients"
 TESTEES: Final = {"go": tuple(GO), "jazzer": (JAVA,)}
-JAZZER: Final = "com.code-intelligence:jazzer:0.30.0"
-DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-BUILD_SECONDS: Final = 1200
+JAZZER: Final = "0.30.0"
+COPY_DEPENDENCIES: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 HEADER: Final = b"go test fuzz v1\n"
 LAST: Final = "last.bin"
 OUTPUT: Final = "output.txt"
@@ -238,15 +237,13 @@ def _as_bytes(escape: re.Match[bytes]) -> bytes:
 
 def make(kind: str, testee: str, work: Path) -> Engine:
     """Build the engine of *kind* for *testee* below *work*.  Raises `CannotRun`."""
-    if testee in TESTEES[kind] and not SOURCES.is_dir():
-        raise CannotRun("the harnesses of side targets are in a checkout only", "KAFKAPROOF_SIDE names their folder")
     if testee not in TESTEES[kind]:
         raise CannotRun(f"{kind} has no side target {testee}", f"there are {', '.join(TESTEES[kind])}")
     known = find(testee)
     assert known is not None
     assert known.recipe is not None  # none of ours is in Python
     if missing := known.missing():
-        raise CannotRun(f"{testee} cannot run: {', '.join(missing)} is not installed")
+        raise CannotRun(f"{testee} cannot run: {what_is_missing(missing)}")
     for folder in (work / "corpus", work / "said"):
         shutil.rmtree(folder, ignore_errors=True)
     for folder in (work / "corpus" / "FuzzDecode", work / "said"):
@@ -254,50 +251,60 @@ def make(kind: str, testee: str, work: Path) -> Engine:
     return _go(known.recipe, work) if kind == "go" else _jazzer(known.recipe, work)
 
 
+def harness(name: str) -> Path:
+    """A source of the harnesses: in the folder that `KAFKAPROOF_SIDE` names, else in the project's own."""
+    named = os.environ.get(SOURCES_VARIABLE)
+    return (Path(named) if named else shipped("kafka_fuzz", installed="harnesses", checkout="side")).resolve() / name
+
+
+def go_recipe(recipe: Recipe) -> Recipe:
+    """How the fuzz binary of a Go testee is built: its adapter with the harness beside it."""
+    call = f"s/DECODE(/{GO[recipe.name]}(/"
+    compiling = ("go", "test", "-c", "-fuzz=FuzzDecode", "-o", "{build}/side.test", ".")
+    return replace(
+        recipe,
+        project=f"{recipe.project}-side",
+        sources=(*recipe.sources, str(harness("go/fuzz_test.go"))),
+        build=(("sed", "-i", call, "fuzz_test.go"), compiling),
+    )
+
+
+def jazzer_recipe(recipe: Recipe, testee: Path) -> Recipe:
+    """How Jazzer and its harness are built, for the Java testee that is built in the folder *testee*."""
+    return replace(
+        recipe,
+        project="jazzer",
+        version=JAZZER,
+        sources=(str(harness("jazzer/Side.java")), str(harness("jazzer/pom.xml"))),
+        build=(
+            ("mvn", "-B", "-q", f"-Djazzer.version={JAZZER}", "-DoutputDirectory={build}/lib", COPY_DEPENDENCIES),
+            ("javac", "-d", "{build}/classes", "-cp", f"{testee}/lib/*", "Side.java"),
+        ),
+    )
+
+
 def _go(recipe: Recipe, work: Path) -> Engine:
-    copy_sources(recipe, work)
-    harness = (SOURCES / "go" / "fuzz_test.go").read_text(encoding="utf-8")
-    (work / "fuzz_test.go").write_text(harness.replace("DECODE(", f"{GO[recipe.name]}("), encoding="utf-8")
-    _run(["go", "test", "-c", "-fuzz=FuzzDecode", "-o", "side.test", "."], work)
+    binary = _built(go_recipe(recipe)) / "side.test"
     flags = ["-test.run=^$", "-test.fuzz=FuzzDecode", f"-test.fuzzcachedir={work / 'corpus'}", "-test.parallel=1"]
-    argv = [str(work / "side.test"), *flags, "-test.fuzzminimizetime=1x", "-test.fuzztime={seconds}s"]
+    argv = [str(binary), *flags, "-test.fuzzminimizetime=1x", "-test.fuzztime={seconds}s"]
     return Engine(work / "corpus" / "FuzzDecode", work / "said", argv, work, True)
 
 
 def _jazzer(recipe: Recipe, work: Path) -> Engine:
-    built, jars = build(recipe), default_directory() / JAZZER.replace(":", "-")
-    if not (jars / ".whole").exists():
-        pom = work / "pom.xml"
-        group, artifact, version = JAZZER.split(":")
-        pom.write_text(POM.format(group=group, artifact=artifact, version=version), encoding="utf-8")
-        _run(["mvn", "-B", "-q", f"{DEPENDENCY_PLUGIN}:copy-dependencies", f"-DoutputDirectory={jars}"], work)
-        (jars / ".whole").touch()
-    classes = work / "classes"
-    classes.mkdir(exist_ok=True)
-    _run(["javac", "-d", str(classes), "-cp", f"{built}/lib/*", str(SOURCES / "jazzer" / "Side.java")], work)
+    testee = _built(recipe)
+    jazzer = _built(jazzer_recipe(recipe, testee))
     corpus = work / "corpus" / "FuzzDecode"
-    argv = ["java", "-Xmx1500m", "-cp", f"{classes}:{built}/lib/*:{jars}/*", "com.code_intelligence.jazzer.Jazzer"]
+    classes = f"{jazzer}/classes:{testee}/lib/*:{jazzer}/lib/*"
+    argv = ["java", "-Xmx1500m", "-cp", classes, "com.code_intelligence.jazzer.Jazzer"]
     argv += ["--target_class=Side", "--instrumentation_includes=org.apache.kafka.**", "--keep_going=1000000"]
     return Engine(corpus, work / "said", [*argv, "-max_total_time={seconds}", "-timeout=5", str(corpus)], work, False)
 
 
-POM: Final = (
-    "<project><modelVersion>4.0.0</modelVersion><groupId>side</groupId><artifactId>side</artifactId>"
-    "<version>1</version><dependencies><dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-    "<version>{version}</version></dependency></dependencies></project>"
-)
-
-
-def _run(argv: Sequence[str], folder: Path) -> None:
+def _built(recipe: Recipe) -> Path:
     try:
-        done = subprocess.run(
-            argv, cwd=folder, capture_output=True, timeout=BUILD_SECONDS, stdin=subprocess.DEVNULL, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotRun(f"{argv[0]} does not run: {error}") from error
-    if done.returncode:
-        said = (done.stdout + done.stderr).decode(errors="replace").strip()
-        raise CannotRun(f"{argv[0]} did not build the side target: {said[-MOST_OUTPUT:]}")
+        return build(recipe)
+    except BuildError as error:
+        raise CannotRun(f"no side target: {error}") from error
 
 
 def run_side(kind: str, testee: str, seconds: float, directory: Path) -> SideReport:

@@ -142,7 +142,7 @@ def test_half_a_build_is_none(toys: Path) -> None:
     """A build that failed is not taken for a whole one, and the error is one line that says what was wrong."""
     path = toys / "testees" / "toy" / "testee.toml"
     text = path.read_text()
-    path.write_text(text.replace("cp * {build}", "touch {build}/half; echo main.go:1:2: undefined: x >&2; exit 1"))
+    path.write_text(text.replace("cp * {build}", "echo main.go:1:2: undefined: x >&2; exit 1"))
 
     with pytest.raises(BuildError, match=r"^sh did not build toy 1\.0: main\.go:1:2: undefined: x$"):
         built.build(toy(toys))
@@ -155,16 +155,18 @@ def test_a_missing_toolchain_is_told(toys: Path) -> None:
     path.write_text(path.read_text().replace('["sh"]', '["no-such-compiler"]'))
     recipe._read_all.cache_clear()
 
-    with pytest.raises(ToolchainMissing, match="no-such-compiler is not on the path"):
+    with pytest.raises(ToolchainMissing, match=r"^no-such-compiler is not installed or not on the path$"):
         built.build(toy(toys))
-    with pytest.raises(CannotRun, match="no-such-compiler is not installed"):
+    with pytest.raises(CannotRun, match=r"^toy cannot run: no-such-compiler is not installed or not on the path$"):
         connect("toy")
 
 
 def test_build_command(toys: Path) -> None:
-    """The command builds once, says what it did, skips what it cannot build, and fails only on failures."""
+    """The command builds once and prints what it did; a testee that was named and is left out is no success."""
+    place = built.place(toy(toys), built.default_directory())
     first = CliRunner().invoke(command, ["build", "toy"])
     again = CliRunner().invoke(command, ["build", "--all", "--json"])
+    ready = CliRunner().invoke(command, ["build", "toy", "kafka-python"])
     path = toys / "testees" / "toy" / "testee.toml"
     skipping = path.read_text().replace('["sh"]', '["no-such-compiler"]')
     path.write_text(skipping)
@@ -174,10 +176,56 @@ def test_build_command(toys: Path) -> None:
     recipe._read_all.cache_clear()
     failed = CliRunner().invoke(command, ["build", "toy"])
 
-    assert first.output.startswith("toy 1.0: built in ")
+    assert first.stdout.startswith("toy 1.0: built in ")
+    assert first.stderr == f"building toy 1.0 (python) into {place}\n"
+    assert [line.partition(": ")[2] for line in ready.output.splitlines()] == ["already built", "nothing to build"]
     assert [each["state"] for each in json.loads(again.output)["testees"]] == ["ready", "ready"]
-    assert (skipped.exit_code, skipped.output) == (0, "toy 1.0: skipped: no-such-compiler is not on the path\n")
-    assert (failed.exit_code, failed.output) == (3, "toy 1.0: failed: sh did not build toy 1.0: no error was named\n")
+    why = "no-such-compiler is not installed or not on the path"
+    assert (skipped.exit_code, skipped.output) == (3, f"toy 1.0: left out: {why}\n")
+    assert (failed.exit_code, failed.stdout) == (3, "toy 1.0: failed: sh did not build toy 1.0: no error was named\n")
+
+
+def test_build_all_leaves_out_what_cannot_be_built(toys: Path) -> None:
+    """With `--all` a missing toolchain is reported, and is a failure only where it leaves nothing to build."""
+    other = toys / "testees" / "other"
+    other.mkdir()
+    missing = SERVES.partition("[[variants]]")[0].replace('"toy"', '"other"').replace('["sh"]', '["no-such-compiler"]')
+    (other / "testee.toml").write_text(missing)
+    some = CliRunner().invoke(command, ["build", "--all"])
+    (toys / "testees" / "toy" / "testee.toml").unlink()
+    recipe._read_all.cache_clear()
+    none = CliRunner().invoke(command, ["build", "--all"])
+
+    assert some.exit_code == 0
+    assert [line.split(":")[0] for line in some.stdout.splitlines()] == [
+        "other 1.0",
+        "toy 1.0",
+        "toy-second 1.0",
+        "3 testees",
+    ]
+    assert some.stdout.endswith("3 testees: 1 built, 1 already built, 1 left out, 0 failed\n")
+    assert (none.exit_code, none.stdout.splitlines()[-1]) == (
+        3,
+        "1 testees: 0 built, 0 already built, 1 left out, 0 failed",
+    )
+
+
+def test_a_folder_without_recipes_is_an_error(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that the user names and that holds no recipe is reported with its path."""
+    monkeypatch.setenv(recipe.SOURCES_VARIABLE, str(toys / "nowhere"))
+    done = CliRunner().invoke(command, ["build", "--all"])
+
+    assert done.exit_code == 3
+    assert done.output == f"KAFKAPROOF_TESTEES={toys / 'nowhere'} holds no */testee.toml\n"
+
+
+def test_the_cache_cannot_be_written(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache folder that cannot be made is a failed build with one line, not a traceback."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(toys / "count" / "below"))
+    (toys / "count").write_text("a file, no folder")
+
+    with pytest.raises(BuildError, match=r"^toy 1\.0 cannot be built in .*below"):
+        built.build(toy(toys))
 
 
 @pytest.mark.parametrize("arguments", [["build"], ["build", "--all", "toy"], ["build", "nobody"]])
@@ -218,8 +266,8 @@ def test_errors_of_tools() -> None:
 
 @pytest.fixture
 def shipped(monkeypatch: pytest.MonkeyPatch) -> tuple[recipe.Recipe, ...]:
-    """The recipes of the project."""
-    monkeypatch.setenv(recipe.SOURCES_VARIABLE, str(SOURCES))
+    """The recipes of the project, in the package or in a checkout beside it."""
+    monkeypatch.delenv(recipe.SOURCES_VARIABLE, raising=False)
     return recipe.recipes()
 
 

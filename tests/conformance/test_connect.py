@@ -18,11 +18,6 @@ from kafka_conformance.connect import (
 from kafka_conformance.connect.known import JAVA, KNOWN, Known
 from kafka_conformance.observation import Consumed, Decoded
 from kafka_conformance.sandbox import Question, Sandbox
-from kafka_conformance.testees.recipe import SOURCES_VARIABLE
-
-# The package may be an installed wheel, which holds no sources of testees.
-SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
-
 
 # What takes an extra of its own is asked where that is installed.
 EXTRAS = {"columnar": pytest.mark.columnar}
@@ -75,22 +70,35 @@ def test_strings_that_name_nothing(text: str) -> None:
         connect(text)
 
 
-def test_checking_a_string_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [("franzgo", "franz-go"), ("Kafka_Python", "kafka-python"), ("sarma@1.0", "sarama"), ("kafkajs2", "kafkajs")],
+)
+def test_near_names_are_suggested(text: str, near: str) -> None:
+    """The message about an unknown name has known names that are spelled alike."""
+    with pytest.raises(BadConnect, match=rf"no testee '{text}'; did you mean ([\w-]+ or )*{near}"):
+        connect(text)
+
+
+def test_far_names_are_not_suggested() -> None:
+    """A name that is like no known one gets the list of them alone."""
+    with pytest.raises(BadConnect, match=r"no testee 'zzz': known are reference, .*sarama"):
+        connect("zzz")
+
+
+def test_checking_a_string_looks_for_nothing() -> None:
     """A string can be right though what it names is not here."""
-    monkeypatch.setenv(SOURCES_VARIABLE, str(SOURCES))
     for text in ("process:./nobody", "container:nobody", "direct:nobody", "miniature:nobody", JAVA):
         check(text)
 
 
 def test_what_is_not_installed_cannot_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A known testee whose packages or programs are missing says which, and how to get them."""
-    monkeypatch.setenv(SOURCES_VARIABLE, str(SOURCES))
+    """A known testee whose packages or programs are missing says which."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(CannotRun, match="mvn, javac, java") as caught:
+    with pytest.raises(CannotRun, match="mvn, javac, java are not installed or not on the path"):
         connect(JAVA)
 
-    assert "install" in caught.value.hint
     assert Known(name="x", about="", module="", packages=("no_such_package",)).missing() == ("no_such_package",)
 
 

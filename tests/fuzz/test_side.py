@@ -17,7 +17,7 @@ from kafka_fuzz.campaign.store import FOLDER, Corpus
 from kafka_fuzz.finds import read_all
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_fuzz.prepared import first_place
-from kafka_fuzz.side import LAST, TESTEES, Engine, go_entry, inputs_for, make, mend_log, quoted, run_side
+from kafka_fuzz.side import LAST, TESTEES, Engine, go_entry, harness, inputs_for, make, mend_log, quoted, run_side
 from kafka_records import RecordFormatError, decode
 from kafka_records.layout import CRC_OFFSET_V2
 
@@ -78,10 +78,10 @@ def kind(log: bytes) -> str:
 
 
 def test_every_side_target_has_a_harness(tmp_path: Path) -> None:
-    """Each engine has its source in the checkout, and refuses a testee that is not of its language."""
-    harnesses = Path(__file__).parents[2] / "fuzz" / "side"
-    assert (harnesses / "go" / "fuzz_test.go").is_file()
-    assert (harnesses / "jazzer" / "Side.java").is_file()
+    """Each engine has its source in the package or beside it, and refuses a testee that is not of its language."""
+    assert harness("go/fuzz_test.go").is_file()
+    assert harness("jazzer/Side.java").is_file()
+    assert harness("jazzer/pom.xml").is_file()
     for engine in TESTEES:
         with pytest.raises(CannotRun, match="no side target kafkajs"):
             make(engine, "kafkajs", tmp_path)

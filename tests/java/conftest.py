@@ -1,8 +1,6 @@
 """The Java client as a testee, built once for all tests."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,14 +11,11 @@ from kafka_conformance.testees import built, recipe
 
 # MiB.  Java allocates what hostile sizes announce; with a small heap it gives up soon.
 HEAP = 512
-SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
 
 
 @pytest.fixture(scope="session")
 def java_client() -> Iterator[Sandbox]:
     """A running testee; what it takes is said by the error when it cannot be built."""
-    # The package may be an installed wheel, which holds no Java.
-    os.environ.setdefault(recipe.SOURCES_VARIABLE, str(SOURCES))
     java = next(each for each in recipe.recipes() if each.name == JAVA)
     argv = [f"-Xmx{HEAP}m" if word.startswith("-Xmx") else word for word in built.command(java, built.build(java))]
     sandbox = Sandbox(Connection(name=JAVA, argv=tuple(argv), memory=VIRTUAL_MACHINE_MEMORY))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections import Counter
 from typing import Any, Final
 
 import click
@@ -12,10 +13,12 @@ import click
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.connect import BadConnect, CannotRun
 from kafka_conformance.connect.container import ENGINE
-from kafka_conformance.connect.known import KNOWN, Known, everyone, find
+from kafka_conformance.connect.known import INSTALL, KNOWN, Known, everyone, find
 from kafka_conformance.testees import built
 
 CANNOT_RUN: Final = 3
+# States of a build in JSON, and as text.
+STATES: Final = {"built": "built", "ready": "already built", "skipped": "left out", "failed": "failed"}
 
 
 @click.group(invoke_without_command=True)
@@ -90,8 +93,9 @@ def _show(listed: list[dict[str, Any]]) -> None:
 def build(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Build testees in other languages, with pinned versions, unless that has been done.
 
-    One whose toolchain is not here is skipped, and a line says what it takes.
-    Exit code 3 if one could not be built.
+    Builds go into the user's cache. One line for each testee says whether it was built, was built before, or is left
+    out because its toolchain is missing. Exit code 3 if a build failed, if none of the testees can be built, or if a
+    testee that was named is left out.
     """
     if everything == bool(names):
         raise click.UsageError("say which testees to build, or --all")
@@ -99,15 +103,29 @@ def build(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
     for known in _to_build(names):
         done.append(_build(known))
         if not as_json:
-            click.echo(_line(done[-1]))
+            click.echo(_line(known, done[-1]))
     if as_json:
         say_json({"testees": done})
-    if any(each["state"] == "failed" for each in done):
-        sys.exit(CANNOT_RUN)
+    elif everything:
+        click.echo(_summary(done))
+    sys.exit(_exit_code(done, lenient=everything))
+
+
+def _exit_code(done: list[dict[str, Any]], *, lenient: bool) -> int:
+    """`CANNOT_RUN` if a build failed or is missing; if *lenient*, missing toolchains count only if all are missing."""
+    states = [each["state"] for each in done]
+    missing = all(state == "skipped" for state in states) if lenient else "skipped" in states
+    return CANNOT_RUN if missing or "failed" in states else 0
+
+
+def _summary(done: list[dict[str, Any]]) -> str:
+    """How many testees are in each state, on one line."""
+    counts = Counter(each["state"] for each in done)
+    return f"{len(done)} testees: " + ", ".join(f"{counts[state]} {text}" for state, text in STATES.items())
 
 
 def _to_build(names: tuple[str, ...]) -> list[Known]:
-    """The named ones, or all that have a recipe."""
+    """The named testees, or all that have a recipe."""
     try:
         found = [find(name) for name in names] if names else [known for known in everyone() if known.recipe]
     except BadConnect as error:
@@ -122,7 +140,9 @@ def _build(known: Known) -> dict[str, Any]:
     before = time.monotonic()
     state, why = "ready", ""
     try:
-        if known.recipe and not built.is_built(known.recipe):
+        if known.recipe is None and (missing := known.missing()):
+            state, why = "skipped", f"{', '.join(missing)} is not installed: {INSTALL}"
+        elif known.recipe and not built.is_built(known.recipe):
             built.build(known.recipe)
             state = "built"
     except built.ToolchainMissing as error:
@@ -133,11 +153,12 @@ def _build(known: Known) -> dict[str, Any]:
     return {"name": known.name, "version": known.version(), "state": state, "why": why, "seconds": seconds}
 
 
-def _line(done: dict[str, Any]) -> str:
+def _line(known: Known, done: dict[str, Any]) -> str:
     took = f" in {done['seconds']} s" if done["state"] == "built" else ""
     why = f": {done['why']}" if done["why"] else ""
     name = done["name"] if "@" in done["name"] else f"{done['name']} {done['version']}"
-    return f"{name}: {done['state']}{took}{why}"
+    state = "nothing to build" if known.recipe is None and done["state"] == "ready" else STATES[done["state"]]
+    return f"{name}: {state}{took}{why}"
 
 
 @click.command()

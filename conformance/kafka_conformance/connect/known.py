@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,12 +22,14 @@ from kafka_conformance.connect.direct import direct
 from kafka_conformance.connect.process import memory_of
 from kafka_conformance.connection import BadConnect, CannotRun, Connection
 from kafka_conformance.testees import built
-from kafka_conformance.testees.recipe import SOURCES_VARIABLE, Recipe, RecipeError, folder_of_sources, recipes
+from kafka_conformance.testees.recipe import PIP, Recipe, RecipeError, recipes
 
 MINIATURE: Final = "miniature:"
 JAVA: Final = "java-kafka-clients"
 INSTALL: Final = "pip install 'kafkaproof[testees]'"
 OURS: Final = "kafkaproof"
+# Similarity from 0 to 1 above which a known name is suggested for an unknown one.
+NEAR: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +153,14 @@ def find(name: str) -> Known | None:
     for known in everyone():
         if known.name == plain:
             return at_version(known, asked) if at else known
-    names = ", ".join(known.name for known in everyone())
-    others = "" if folder_of_sources() else f" ({SOURCES_VARIABLE} may name the folder of more)"
-    raise BadConnect(f"no testee {name!r}: known are {names}{others}; or say direct:, process:, container: or fetch:")
+    raise BadConnect(_unknown(name, plain))
+
+
+def _unknown(name: str, plain: str) -> str:
+    names = [known.name for known in everyone()]
+    near = get_close_matches(plain.lower().replace("_", "-"), names, cutoff=NEAR)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ":"
+    return f"no testee {name!r}{hint} known are {', '.join(names)}; or say direct:, process:, container: or fetch:"
 
 
 def at_version(known: Known, asked: str) -> Known:
@@ -172,9 +180,6 @@ def at_version(known: Known, asked: str) -> Known:
 
 def _installed(known: Known) -> Recipe:
     """How one in Python is installed for a version of its own: in a folder that goes before the installed packages."""
-    pip = ("{python}", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    uv = ("uv", "pip", "install", "--quiet", "--python", "{python}")
-    tool = pip if find_spec("pip") else uv
     return Recipe(
         name=known.name,
         project=known.distribution,
@@ -183,8 +188,8 @@ def _installed(known: Known) -> Recipe:
         version="",
         folder=Path(__file__).parent,
         sources=(),
-        programs=() if tool is pip else ("uv",),
-        build=((*tool, "--target", "{build}", f"{known.distribution}=={{version}}"),),
+        programs=(PIP,),
+        build=(("{pip-install}", "--target", "{build}", f"{known.distribution}=={{version}}"),),
         run=(),
         environment=known.environment,
     )
@@ -197,8 +202,9 @@ def by_name(name: str) -> Connection:
         plain = name.removeprefix(MINIATURE).replace("-", "_")
         return replace(direct(f"kafka_conformance.miniatures.{plain}"), name=name)
     if missing := known.missing():
-        hint = INSTALL if known.packages else f"install {', '.join(missing)}"
-        raise CannotRun(f"{known.name} cannot run: {', '.join(missing)} is not installed", hint)
+        if known.recipe:
+            raise CannotRun(f"{known.name} cannot run: {built.what_is_missing(missing)}")
+        raise CannotRun(f"{known.name} cannot run: {', '.join(missing)} is not installed", INSTALL)
     if known.recipe is None:
         connection = replace(direct(known.module, known.environment), name=known.name)
         if known.compiles:

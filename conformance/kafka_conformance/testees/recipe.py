@@ -1,8 +1,8 @@
-"""Recipes of testees in other languages: what `conformance/testees/*/testee.toml` says.
+"""Recipes of testees in other languages, read from `conformance/testees/*/testee.toml`.
 
 A recipe names the codec and its pinned version, the sources of its adapter, the
-programs that it takes, and the commands that build and run it.  Nothing is
-built here (`built.py` does that).
+programs that it takes, and the commands that build and run it.  The wheel holds
+recipes and sources as `kafka_conformance/adapters`.  Builds are made by `built.py`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ import sys
 import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-# Names the folder that holds the testees in other languages, where it is not above this file.
+# Names a folder of recipes that is used in place of the project's own.
 SOURCES_VARIABLE: Final = "KAFKAPROOF_TESTEES"
 FILE: Final = "testee.toml"
 # A version goes into command lines, so it must look like one and never like an option.
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]*")
 _JAVA_TOOLS: Final = frozenset({"java", "javac"})
+# As a program of a recipe: pip, or uv in a virtual environment without pip.
+PIP: Final = "pip"
 
 Command = tuple[str, ...]
 
@@ -33,7 +37,7 @@ class RecipeError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How one testee is built and run.  Commands may hold `{build}`, `{version}` and `{python}`.
+    """How one testee is built and run.  Commands may hold `{build}`, `{version}`, `{python}` and `{pip-install}`.
 
     Attributes:
         name: as given to `certify`.
@@ -41,8 +45,9 @@ class Recipe:
         language: the codec's.
         version: the release of the codec that is pinned.
         folder: where the sources lie.
-        sources: what is copied before the build, relative to *folder*; `../` before what testees share.
-        programs: what has to be on the path.
+        sources: files copied before the build, relative to *folder* or absolute; those outside of *folder* are copied
+            under their last name.
+        programs: programs that have to be on the path; `pip` is this interpreter's pip, or uv.
         versioned: commands before those of *build*, for any other version.
         older: for versions below a bound, commands before those of *build*.
         build: commands, run in a copy of the sources; what they leave in `{build}` is kept.
@@ -76,7 +81,7 @@ class Recipe:
 
     def missing(self) -> tuple[str, ...]:
         """The programs that are not here."""
-        return tuple(program for program in self.programs if find_program(program) is None)
+        return tuple(program for program in self.programs if not _is_here(program))
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -90,21 +95,47 @@ def find_program(program: str) -> str | None:
     return (shutil.which(program, path=str(Path(home) / "bin")) if home else None) or shutil.which(program)
 
 
-def folder_of_sources() -> Path | None:
-    """The folder `conformance/testees`: what `KAFKAPROOF_TESTEES` names, else that of a checkout around this file."""
+def _is_here(program: str) -> bool:
+    return find_program(program) is not None if program != PIP else bool(find_spec("pip") or shutil.which("uv"))
+
+
+def pip_install() -> Command:
+    """The command line that installs packages for this interpreter, up to where the packages are named."""
+    if find_spec("pip"):
+        return (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    return ("uv", "pip", "install", "--quiet", "--python", sys.executable)
+
+
+def shipped(package: str, *, installed: str, checkout: str) -> Path:
+    """The folder of sources in other languages that belong to *package*.
+
+    A wheel holds it as *installed* inside of the package; a checkout holds it as *checkout* beside the package.
+    """
+    home = Path(str(files(package)))
+    inside = home / installed
+    return inside if inside.is_dir() else home.parent / checkout
+
+
+def folder_of_sources() -> Path:
+    """The folder of recipes: the one that `KAFKAPROOF_TESTEES` names, else the project's own."""
     named = os.environ.get(SOURCES_VARIABLE)
-    above = [Path(named)] if named else [parent / "testees" for parent in Path(__file__).resolve().parents]
-    return next((folder for folder in above if any(folder.glob(f"*/{FILE}"))), None)
+    return Path(named) if named else shipped("kafka_conformance", installed="adapters", checkout="testees")
 
 
 def recipes() -> tuple[Recipe, ...]:
-    """All testees that have a recipe, by name; none without a checkout.
+    """All testees that have a recipe, sorted by folder.
 
     Raises:
-        RecipeError: one of the files cannot be used, or two testees have one name.
+        RecipeError: there is no recipe, one of the files cannot be used, or two testees have one name.
     """
     folder = folder_of_sources()
-    return _read_all(folder) if folder else ()
+    found = _read_all(folder)
+    if not found:
+        origin = (
+            f"{SOURCES_VARIABLE}={folder}" if os.environ.get(SOURCES_VARIABLE) else f"the installed folder {folder}"
+        )
+        raise RecipeError(f"{origin} holds no */{FILE}")
+    return found
 
 
 @cache
@@ -181,6 +212,7 @@ def _environment(given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def filled(command: Command, *, build: Path, version: str) -> list[str]:
-    """*command* with its places filled in; other braces are left alone."""
+    """*command* with its places filled in; other braces stay as they are."""
     places = {"{build}": str(build), "{version}": version, "{python}": sys.executable}
-    return [re.sub(r"\{(?:build|version|python)\}", lambda found: places[found[0]], word) for word in command]
+    words = [each for word in command for each in (pip_install() if word == "{pip-install}" else (word,))]
+    return [re.sub(r"\{(?:build|version|python)\}", lambda found: places[found[0]], word) for word in words]
