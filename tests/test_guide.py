@@ -80,7 +80,7 @@ def test_every_command_is_known() -> None:
 def test_commands_do_what_the_guide_says(folder: Path) -> None:
     """One after the other, the commands end with the right codes, and the last writes what is published."""
     for command, code in CODES.items():
-        done = run(WHOLE.sub(r"\g<0> --only timestamp --only v2_batch", command), folder)
+        done = run(WHOLE.sub(r"\g<0> --only timestamp --only v2_batch --report kafkaproof-results", command), folder)
         assert (command, done.returncode) == (command, code), done.stdout + done.stderr
         assert "Traceback" not in done.stderr
     assert {path.name for path in (folder / "kafkaproof-report").rglob("badge.*")} == {"badge.svg", "badge.json"}

@@ -3,7 +3,8 @@
 Every line goes to the operating system when it is written, so a runner that is
 killed loses nothing that was earned.  A file without footer is an incomplete
 result: it can be read and resumed, and is reported as incomplete.  The footer's
-`sha256` is over every byte before it.
+`sha256` is over every byte before it.  A complete result that a run replaces is
+kept as `previous-result.ndjson` until that run is complete.
 """
 
 from __future__ import annotations
@@ -123,6 +124,8 @@ _headers = msgspec.json.Decoder(Header)
 _lines = msgspec.json.Decoder(Line)
 _footers = msgspec.json.Decoder(Footer)
 _FOOTER_START: Final = b'{"complete":'
+# Of cross runs, too.
+_FOOTER_STARTS: Final = (_FOOTER_START, b'{"kind":"footer"')
 
 
 def read(path: Path) -> Results:
@@ -146,6 +149,15 @@ def read(path: Path) -> Results:
     return Results(header, lines, footer)
 
 
+def read_header(path: Path) -> Header:
+    """What was asked of whom in *path*.  Raises `Unusable` if there is no such file, or no header in it."""
+    try:
+        with path.open("rb") as file:
+            return _headers.decode(file.readline())
+    except (OSError, msgspec.DecodeError) as error:
+        raise Unusable(f"{path}: not a result: {error}") from error
+
+
 def whole_lines(path: Path) -> list[bytes]:
     """The lines in *path*, without a torn last one.  Raises `Unusable`."""
     try:
@@ -158,6 +170,20 @@ def check_footer(sha256: str, before: Iterable[bytes], path: Path) -> None:
     """Raise `Unusable` unless *sha256*, which the footer gives, is that of the lines *before* it."""
     if sha256 != hashlib.sha256(b"".join(before)).hexdigest():
         raise Unusable(f"{path}: its footer does not fit what stands before it")
+
+
+def previous(path: Path) -> Path:
+    """Where the complete file is kept that was in *path*, until the one that replaces it is complete."""
+    return path.with_name(f"previous-{path.name}")
+
+
+def _keep_complete(path: Path) -> None:
+    try:
+        whole = whole_lines(path)
+    except Unusable:
+        return  # there is none
+    if whole and whole[-1].startswith(_FOOTER_STARTS):
+        path.replace(previous(path))
 
 
 class LineWriter:
@@ -174,6 +200,7 @@ class LineWriter:
         self._file = beside.open("wb", buffering=0)
         self.write([header])
         self.write(earned)
+        _keep_complete(path)
         beside.replace(path)
 
     def write(self, lines: Iterable[msgspec.Struct]) -> None:
@@ -183,6 +210,11 @@ class LineWriter:
     def sha256(self) -> str:
         """The hash of every byte until now."""
         return self._hash.hexdigest()
+
+    def complete(self, footer: msgspec.Struct) -> None:
+        """Add the last line, and let go of the complete file from before."""
+        self.write([footer])
+        previous(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close, complete or not."""
@@ -200,7 +232,7 @@ class Writer(LineWriter):
 
     def finish(self, **totals: Any) -> None:
         """Add the footer and close; *totals* are its fields but the hash."""
-        self.write([Footer(sha256=self.sha256(), **totals)])
+        self.complete(Footer(sha256=self.sha256(), **totals))
         self.close()
 
 

@@ -22,7 +22,7 @@ Script = Callable[..., Connection]
 
 # Small areas that show what is needed here.
 AREA = "v1_message"
-RESULT = Path("kafkaproof-results")
+RESULT = Path("kafkaproof-partial")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from kafka_conformance import deviations, report, results
+from kafka_conformance import deviations, keeping, report, results
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.external import ExternalBroker
 from kafka_conformance.broker.play import certifying
@@ -18,12 +18,12 @@ from kafka_conformance.broker.releases import NEWEST
 from kafka_conformance.broker.wire.client import address
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafka_conformance.commands.certify import (
-    DEFAULT_REPORT,
     declared_option,
     formats_option,
 )
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.commands.several import write_report
+from kafka_conformance.keeping import DEFAULT_HELP
 from kafka_conformance.progress import progress
 from kafka_conformance.reporting import terminal
 from kafka_conformance.reporting.names import folder_name
@@ -51,8 +51,8 @@ def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str
 @click.option("--name", metavar="TEXT", help="What the report calls it.  [default: HOST:PORT]")
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
 @click.option(
-    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_REPORT, metavar="DIR",
-    show_default=True, help="Where results go, one directory for each broker.",
+    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", show_default=DEFAULT_HELP,
+    help="Where results go, one directory for each broker.",
 )  # fmt: skip
 @declared_option
 @formats_option
@@ -62,7 +62,7 @@ def certify(
     against: str,
     name: str | None,
     only: tuple[str, ...],
-    folder: Path,
+    folder: Path | None,
     declared: tuple[deviations.Deviation, ...],
     formats: tuple[str, ...],
     as_json: bool,
@@ -73,9 +73,12 @@ def certify(
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     cases = _cases(against, only)
-    path = folder / folder_name(name or bootstrap) / results.FILE
+    path = keeping.directory(folder, part=bool(only)) / folder_name(name or bootstrap) / results.FILE
     try:
+        keeping.check_covers(path, only, len(cases))
         path.parent.mkdir(parents=True, exist_ok=True)
+    except keeping.WouldReplace as error:
+        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.UsageError(f"--report: {error}") from error
     try:
@@ -85,6 +88,8 @@ def certify(
         sys.exit(CANNOT_RUN)
     except KeyboardInterrupt:
         click.echo(f"stopped; what was earned is in {path}", err=True)
+        if (before := results.previous(path)).exists():
+            click.echo(f"the complete result from before is {before}", err=True)
         sys.exit(INTERRUPTED)
     made = report.make(done, cases, declared, path)
     write_report(made, formats, path.parent)

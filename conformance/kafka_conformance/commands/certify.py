@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from kafka_conformance import deviations
+from kafka_conformance import deviations, keeping
 from kafka_conformance.cli import CANNOT_RUN
 from kafka_conformance.commands.releases import certify_history
 from kafka_conformance.commands.saying import say_json
@@ -19,11 +19,11 @@ from kafka_conformance.commands.several import Settings, certify_several, exit_c
 from kafka_conformance.connect import BadConnect, CannotRun, check
 from kafka_conformance.connect.known import OURS, Known, everyone, find
 from kafka_conformance.hostile import printable
+from kafka_conformance.keeping import DEFAULT_HELP
 from kafka_conformance.selection import select
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import CODEC_OPS, load_vectors
 
-DEFAULT_REPORT: Final = "kafkaproof-results"
 FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
 
 
@@ -65,8 +65,8 @@ formats_option = click.option(
 )  # fmt: skip
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
 @click.option(
-    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_REPORT, metavar="DIR",
-    show_default=True, help="Where results go, one directory for each testee.",
+    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", show_default=DEFAULT_HELP,
+    help="Where results go, one directory for each testee.",
 )  # fmt: skip
 @declared_option
 @click.option(
@@ -79,19 +79,23 @@ formats_option = click.option(
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 def certify(
-    testees: tuple[str, ...], everything: bool, last: int | None, jobs: int | None, as_json: bool, **options: Any
-) -> NoReturn:
+    testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
+    **options: Any,
+) -> NoReturn:  # fmt: skip
     """Run the corpus against each TESTEE and judge the answers.
 
     A TESTEE is a known name (kafkaproof testees), direct:MODULE,
     process:COMMAND LINE, container:IMAGE, or fetch:COMMAND LINE for a client
     that consumes.  Several run side by side.
     """
-    settings = Settings(jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
+    folder = keeping.directory(folder, part=bool(options["only"]))
+    settings = Settings(folder=folder, jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
     if everything == bool(testees):
         raise click.UsageError("say which testees to certify, or --all")
     if settings.draft and len(testees) != 1:
         raise click.UsageError("--write-deviations is for one testee")
+    if settings.draft and settings.only and settings.draft.exists():
+        raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
     cases = _cases(settings.only)
     for name in testees:
         _check_name(name)

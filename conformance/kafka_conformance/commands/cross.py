@@ -13,11 +13,12 @@ from typing import Final, NoReturn
 
 import click
 
+from kafka_conformance import keeping
 from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.interface import Broker
 from kafka_conformance.broker.releases import NEWEST, find_release
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
-from kafka_conformance.commands.certify import DEFAULT_REPORT, named
+from kafka_conformance.commands.certify import named
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.connect import BadConnect, CannotRun, Connection, check, connect
 from kafka_conformance.connect.known import everyone
@@ -27,7 +28,7 @@ from kafka_conformance.cross.runner import READ, Run, Told, run
 from kafka_conformance.cross.wishes import wishes
 from kafka_conformance.hostile import printable
 from kafka_conformance.reporting import cross_table, terminal
-from kafka_conformance.results import Unusable
+from kafka_conformance.results import Unusable, previous
 from kafka_conformance.runner import Interrupted
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash
@@ -54,8 +55,8 @@ class Parties:
     help="What consumers get: what producers wrote, or what the broker stored of it.",
 )  # fmt: skip
 @click.option(
-    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), default=f"{DEFAULT_REPORT}/cross",
-    metavar="DIR", show_default=True, help="Where results go.",
+    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where results go.",
+    show_default=f"{keeping.WHOLE}/cross; {keeping.PART}/cross with a TESTEE or --only",
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at once.  [default: processors]")
 @click.option(
@@ -69,7 +70,7 @@ def cross(
     only: tuple[str, ...],
     broker: str | None,
     read: str,
-    folder: Path,
+    folder: Path | None,
     jobs: int | None,
     formats: tuple[str, ...],
     resume: bool,
@@ -85,8 +86,11 @@ def cross(
     if read == "stored" and broker == NONE:
         raise click.UsageError("--read stored needs a broker")
     parties = _parties(testees)
-    path = folder / results.FILE
+    part = bool(testees or only)
+    path = (folder or keeping.directory(None, part=part) / "cross") / results.FILE
     try:
+        if part:
+            results.check_covers(path, parties.connections, [case.id for case in cases])
         with _told() as told, ExitStack() as stack:
             between = _broker(broker, read, stack)
             plan = Run(
@@ -97,6 +101,7 @@ def cross(
                 path=path,
                 broker=between,
                 read=read,
+                part=part,
                 jobs=jobs or os.cpu_count() or 1,
                 resume=resume,
                 strict=bool(testees),
@@ -109,6 +114,8 @@ def cross(
         _cannot(error)
     except (Interrupted, KeyboardInterrupt) as stopped:
         click.echo(f"{str(stopped) or 'stopped'}; what was earned is in {path}, --resume goes on with it", err=True)
+        if (before := previous(path)).exists():
+            click.echo(f"the complete result from before is {before}", err=True)
         sys.exit(INTERRUPTED)
     _finish(done, path, formats, as_json)
 

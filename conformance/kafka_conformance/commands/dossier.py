@@ -47,6 +47,8 @@ def dossier(
         raise click.UsageError("--check and --full need --out DIR")
     try:
         found = folder.read(paths)
+        if out is not None and not only_check:
+            folder.check_covers(found, out)
         asked = _measured(found, measure)
         written = {} if out is None else folder.made(found, out, full=full)
     except (Unusable, BadStates) as error:

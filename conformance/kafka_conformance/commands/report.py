@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import click
 
+from kafka_conformance import keeping
 from kafka_conformance.cli import DISAGREEMENTS, OK
 from kafka_conformance.commands.certify import declared_option
 from kafka_conformance.commands.saying import say_json
@@ -17,7 +18,7 @@ from kafka_conformance.hostile import printable
 from kafka_conformance.reporting import cross, output, statement
 from kafka_conformance.reporting.baseline import counts
 from kafka_conformance.reporting.collection import Collection, absent, cases_by_id, collect, files, read
-from kafka_conformance.results import Results, Unusable
+from kafka_conformance.results import FILE, Results, Unusable
 from kafka_conformance.results import read as read_result
 
 existing = click.Path(path_type=Path, exists=True)
@@ -62,6 +63,11 @@ def report_command(
         if not plain:
             _tell_crossed(beside, as_json)
         collection = _collected(plain, declared, old)
+        for entry in collection.entries:
+            asked = entry.results.header
+            keeping.check_covers(
+                out / entry.folder / FILE, asked.only, asked.cases, hint="--out names another directory"
+            )
     except Unusable as error:
         raise click.UsageError(printable(str(error))) from error
     written = beside + output.write_all(collection, out, [path.name for path in beside if path.suffix == ".html"])

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from kafka_conformance import deviations, report, results
+from kafka_conformance import deviations, keeping, report, results
 from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafka_conformance.connect import MIB, CannotRun, connect
 from kafka_conformance.hostile import printable
@@ -101,7 +101,10 @@ def _plan(name: str, cases: Sequence[Case], settings: Settings, told: Progress, 
     memory = None if settings.memory is None else settings.memory * MIB
     try:
         connection = connect(name, memory=memory)
+        keeping.check_covers(path, settings.only, len(cases))
         path.parent.mkdir(parents=True, exist_ok=True)
+    except keeping.WouldReplace as error:
+        raise click.UsageError(str(error)) from error
     except (CannotRun, OSError) as error:
         done[name] = _cannot_run(name, error)
         return None
@@ -178,6 +181,8 @@ def _cannot_run(name: str, error: CannotRun | OSError) -> Done:
 
 def _stopped(name: str, path: Path, stopped: Interrupted) -> Done:
     click.echo(f"{name}: {stopped}; what was earned is in {path}, --resume goes on with it", err=True)
+    if (before := results.previous(path)).exists():
+        click.echo(f"{name}: the complete result from before is {before}", err=True)
     counts = results.read(path).counts() if path.exists() else {}
     document = {"testee": {"connect": name}, "complete": False, "agrees": False, "certified": False, "counts": counts}
     return Done(name, document | {"error": str(stopped), "result": str(path)}, INTERRUPTED)

@@ -21,6 +21,8 @@ from typing import Any, Final
 import msgspec
 
 from kafka_conformance.cross.verdict import Blame, Judged
+from kafka_conformance.hostile import printable
+from kafka_conformance.keeping import WouldReplace
 from kafka_conformance.results import LineWriter, Unusable, check_footer, whole_lines
 from kafka_conformance.severity import Outcome
 
@@ -34,7 +36,7 @@ class Header(msgspec.Struct, kw_only=True):
 
     `absent` are those that could not be started, with the reason; `broker` is a
     release, or empty; `read` says whether consumers get what producers `written`
-    or what the broker `stored`.
+    or what the broker `stored`; `part` whether testees or batches were chosen.
     """
 
     format: str = FORMAT
@@ -45,6 +47,7 @@ class Header(msgspec.Struct, kw_only=True):
     batches: list[str]
     broker: str = ""
     read: str = "written"
+    part: bool = False
 
 
 class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -167,7 +170,21 @@ class Writer(LineWriter):
 
     def finish(self, seconds: float) -> None:
         """Add the footer."""
-        self.write([Footer(seconds=round(seconds, 3), sha256=self.sha256())])
+        self.complete(Footer(seconds=round(seconds, 3), sha256=self.sha256()))
+
+
+def check_covers(path: Path, testees: Iterable[str], batches: Iterable[str]) -> None:
+    """Raise `WouldReplace` if *path* holds a whole run that has more than some chosen *testees* and *batches*."""
+    try:
+        old = read(path).header
+    except Unusable:
+        return  # there is none
+    before = {str(testee.get("label")) for testee in old.testees}
+    if not old.part and not (before <= set(testees) and set(old.batches) <= set(batches)):
+        raise WouldReplace(
+            f"{printable(str(path), 500)} is the result of a whole run ({len(before)} testees, {len(old.batches)} "
+            "batches), and one of a part would replace it; --report DIR writes into another directory"
+        )
 
 
 def check_same_run(old: Header, new: Header) -> None:

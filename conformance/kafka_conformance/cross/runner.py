@@ -52,6 +52,7 @@ class Run:
         read: whether consumers get what was `written`, or what the broker `stored` of it.
         jobs: how many testees run at once.
         resume: go on with an incomplete file at *path*.
+        part: whether testees or batches were chosen.
         strict: whether a testee that does not start ends the run, and is not just absent.
         progress: told what is done, how often it was, and how often it will be.
     """
@@ -65,6 +66,7 @@ class Run:
     read: str = "written"
     jobs: int = 1
     resume: bool = False
+    part: bool = False
     strict: bool = True
     progress: Told = lambda *_: None
 
@@ -141,6 +143,7 @@ def _header(plan: Run, cast: _Cast) -> Header:
         batches=batches,
         broker=release,
         read=plan.read,
+        part=plan.part,
     )
 
 

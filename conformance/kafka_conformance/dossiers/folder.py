@@ -19,6 +19,7 @@ import msgspec
 from kafka_conformance.indented import indented
 from kafka_conformance.dossiers import disclosure, pages
 from kafka_conformance.dossiers.grouping import Group, Testee, grouped
+from kafka_conformance.keeping import WouldReplace
 from kafka_conformance.reporting.collection import cases_by_id, files
 from kafka_conformance.results import Results, Unusable
 from kafka_conformance.results import read as read_result
@@ -87,6 +88,21 @@ def made(found: Sequence[tuple[Results, list[Group]]], folder: Path, *, full: bo
     written[Path(disclosure.FILE)] = _states(states, known)
     written[Path(INDEX)] = _index(known, states)
     return written
+
+
+def check_covers(found: Iterable[tuple[Results, list[Group]]], folder: Path) -> None:
+    """Raise `WouldReplace` if *folder* says more of a testee than a result of some cases can tell."""
+    for done, groups in found:
+        path = folder / groups[0].testee.folder / FINDINGS if groups else None
+        if path is None or not path.is_file() or (done.complete and not done.header.only):
+            continue
+        there = msgspec.json.decode(path.read_bytes(), type=Findings)
+        lost = {case for each in there.dossiers for case in each.cases} - {line.case for line in done.lines}
+        if lost:
+            raise WouldReplace(
+                f"{path} has findings in {len(lost):,} cases that the result of {there.testee} lacks; "
+                "--out names another directory"
+            )
 
 
 def _elsewhere(folder: Path, written: Mapping[Path, bytes]) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from typing import Final, cast
 
 import msgspec
 
-from kafka_conformance import report, results
+from kafka_conformance import keeping, report, results
 from kafka_conformance.deviations import Deviation, load
 from kafka_conformance.in_process.codec import MAGICS, MEMORY, SECONDS, Codec, Decode, Encode, Errors
 from kafka_conformance.judge import Verdict, judge
@@ -133,6 +133,7 @@ def _report(
     )
     with TemporaryDirectory() as folder:
         where = Path(path) if path else Path(folder) / results.FILE
+        keeping.check_covers(where, header.only, len(cases), whole=[IN_PROCESS], hint="name another file")
         _write(where, header, codec, cases)
         return report.make(results.read(where), cases, declared, where)
 

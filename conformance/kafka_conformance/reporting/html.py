@@ -27,6 +27,7 @@ from kafka_conformance.judge import OUTCOMES, SEVERITIES, Outcome, rank
 from kafka_conformance.reporting import baseline
 from kafka_conformance.reporting.collection import Collection, Entry
 from kafka_conformance.reporting.details import detail
+from kafka_conformance.reporting.names import command
 from kafka_conformance.results import Line
 from kafka_conformance.severity import SHORT
 from kafka_records.rules import all_rules
@@ -131,7 +132,7 @@ def index(collection: Collection, found: Sequence[str]) -> dict[str, Any]:
         "chunk": CHUNK,
         "found": _disagreeing(collection),
         "outcomes": OUTCOMES,
-        "testees": [{"label": entry.label, "connect": entry.said("connect")} for entry in collection.entries],
+        "testees": [{"label": entry.label, "again": command(entry.results.header)} for entry in collection.entries],
         "rules": {rule.id: [rule.statement, rule.outcome, rule.sources] for rule in all_rules() if rule.id in cited},
         "cases": cases,
     }

@@ -23,6 +23,7 @@ from rich.text import Text
 from kafka_conformance.hostile import printable
 from kafka_conformance.judge import OUTCOMES, Outcome, rank
 from kafka_conformance.report import Finding, Report
+from kafka_conformance.reporting.names import command
 
 # Lines are lines: whoever reads a pipe wraps them, or does not.
 PIPED_WIDTH: Final = 4000
@@ -249,16 +250,15 @@ def _shape(text: str) -> str:
 
 
 def _ending(report: Report) -> Iterator[Text]:
-    name = report.results.header.testee["connect"]
     yield Text()
     if report.findings:
         first = alike(report.fresh or report.findings)[0][0]
         case = first.line.case
         yield Text(f"one case again   kafkaproof explain --case '{case}'")
         broker = report.results.header.testee.get("broker")
-        # Elsewhere, or it would take the place of the full result.
-        command, where = ("broker certify --bootstrap", "") if broker else ("certify", " --report one-case")
-        yield Text(f"                 kafkaproof {command} {_quoted(name)} --only '{case}'{where}")
+        where = "" if broker else " --report one-case"
+        if asks := command(report.results.header):
+            yield Text(f"                 {asks} --only '{case}'{where}")
     yield Text(f"full result      {report.path}")
     footer = report.results.footer
     if footer is None:
@@ -281,10 +281,6 @@ def _ending(report: Report) -> Iterator[Text]:
     if footer.late_ends:
         ends = f"{footer.late_ends:,} with no question to blame, as: {printable(footer.first_late_end)}"
         yield Text(f"ends             {ends}", style="yellow")
-
-
-def _quoted(name: str) -> str:
-    return f"'{name}'" if " " in name else name
 
 
 def write_summary(report: Report, path: Path) -> None:

@@ -95,13 +95,12 @@
       fact("area", make("a", { href: "#/?area=" + encodeURIComponent(one.area) }, one.area), `, ${one.op}`),
       detail.refs && detail.refs.length ? fact("refers to", detail.refs.join(", ")) : [],
       fact("look at it", make("code", {}, `kafkaproof explain --case '${one.id}'`)),
-      fact("ask again", make("code", {}, `kafkaproof certify ${quoted(detail)} --only '${one.id}'`)));
+      again(detail) ? fact("ask again", make("code", {}, `${again(detail)} --only '${one.id}'`)) : []);
   }
 
-  function quoted(detail) {
+  function again(detail) {
     const first = detail.said.find((each) => isFinding(index.outcomes.indexOf(each.outcome)));
-    const connect = index.testees[(first || detail.said[0]).testee].connect || "TESTEE";
-    return /^[\w.@:-]+$/.test(connect) ? connect : `'${connect.replaceAll("'", "'\\''")}'`;
+    return index.testees[(first || detail.said[0]).testee].again;
   }
 
   function said(all) {
