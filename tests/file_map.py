@@ -15,7 +15,8 @@ PACKAGES = ("reference/kafka_records", "corpus/kafka_corpus", "conformance/kafka
 # What is no Python module, in the order of the page.
 OTHERS = {
     "reference/kafka_records/rules/": "the rule catalogue: one TOML file for each area",
-    "corpus/kafka_corpus/goldens/": "the compiled vectors, their manifest and the ledger of ids",
+    "corpus/kafka_corpus/vectors/*.ndjson": "the compiled vectors, one file for each area, one line for each id",
+    "corpus/kafka_corpus/evidence/*.ndjson": "recorded answers of clients and brokers, one file for each area",
     "conformance/testees/": "adapters in other languages: their sources, one build file, a short README each",
     "fuzz/oss_fuzz/": "entry points for OSS-Fuzz, one for each target, written by `kafkaproof fuzz export`",
     "dossiers/": "findings in released codecs by cause, written by `kafkaproof dossier`; their states of disclosure",

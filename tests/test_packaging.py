@@ -48,8 +48,8 @@ def test_packages_are_typed(package: str) -> None:
     ("package", "folder", "suffix"),
     [
         ("kafka_records", "rules", ".toml"),
-        ("kafka_corpus", "goldens", ".ndjson.gz"),
-        ("kafka_corpus", "goldens", ".json"),
+        ("kafka_corpus", "vectors", ".ndjson"),
+        ("kafka_corpus", "evidence", ".ndjson"),
         ("kafka_conformance", "dossiers", ".toml"),
         ("kafka_conformance", "dossiers/reproducers", ".txt"),
         ("kafka_conformance", "reporting/assets", ".html"),

@@ -19,7 +19,7 @@ from kafka_corpus.masking import masked
 from kafka_corpus.played import difference
 from kafka_corpus.prediction import newest_predicted
 from kafka_corpus.scenario import Scenario
-from kafka_corpus.vectors import Answer, input_of
+from kafka_corpus.vector_format import Answer, input_of
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_records import Batch, RecordFormatError, decode, encode
 

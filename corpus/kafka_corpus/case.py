@@ -6,6 +6,7 @@ of a vector file (`kafka_corpus.vectors`) and judged by `kafka_conformance`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -81,7 +82,7 @@ class Case:
         area: the case module, as `v2_batch`.
         op: what is asked.
         input: bytes to decode, a batch to encode, a recipe for bytes, or a scenario for a broker.
-        evidence: answers recorded elsewhere, `{"java": {"4.4.0": …}}`.
+        evidence: recorded answers by implementation and release, `{"java": {"4.4.0": …}}`.
         refs: JIRA issues, KIPs, seed lines.
         since: the corpus version that brought it.
         supersedes: the id that this case replaces.
@@ -96,7 +97,7 @@ class Case:
     op: Op
     input: Question
     expect: Expectation
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = field(default_factory=dict)
     refs: tuple[str, ...] = ()
     since: str = "1.0"
     supersedes: str | None = None

@@ -12,19 +12,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kafka_corpus import errata, evidence, ledger
+from kafka_corpus import errata, evidence, line_files
 from kafka_corpus.answers import disagreement
 from kafka_corpus.case import Case
-from kafka_corpus.compiler import (
-    Compiled,
-    compile_corpus,
-    reference_answer,
-    stored_files,
-    stored_ledger,
-)
-from kafka_corpus.evidence import brokers
+from kafka_corpus.compiler import Compiled, compile_corpus, stored_files
+from kafka_corpus.evidence import brokers, clients
 from kafka_corpus.scenario import Scenario
-from kafka_corpus.vectors import IDS, input_of, to_vector
+from kafka_corpus.vector_format import Answer, content_hash, input_of, to_vector
+from kafka_corpus.vectors import area_files
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch
 from kafka_records.rules import Check, all_rules
@@ -55,13 +50,16 @@ class Drift(NamedTuple):
 def check(cases: Sequence[Case], root: Path) -> list[Drift]:
     """Everything that does not hold for *cases* and the files below *root*."""
     try:
-        compiled = compile_corpus(cases, root)
+        compiled = compile_corpus(cases, root, reuse=False)
+    except line_files.BadFileError as error:
+        return [Drift("files", error.name, f"cannot be read ({error.reason}); correct it, then {COMPILE}")]
     except ValueError as error:
         return [Drift("compile", str(root), str(error))]
     return [
-        *ledger_drifts(compiled.cases, root),
+        *(Drift("ids", id_, why) for id_, why in compiled.breaches),
+        *retired_drifts(root),
         *file_drifts(compiled, root),
-        *disagreements(compiled.cases),
+        *disagreements(compiled.cases, compiled.answers),
         *missing_rules(compiled.cases),
         *(Drift("rules", id_, "no case shows who is right") for id_ in errata.unshown(compiled.cases)),
         *repeated_inputs(compiled.cases),
@@ -71,15 +69,16 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
         ),
         *(
             Drift("evidence", where, why)
-            for where, why in evidence.contradictions(root, compiled.cases, compiled.contents)
+            for where, why in clients.contradictions(root, compiled.cases, compiled.contents)
         ),
     ]
 
 
-def ledger_drifts(cases: Sequence[Case], root: Path) -> Iterator[Drift]:
-    """Broken promises about ids."""
-    for id_, why in ledger.breaches(stored_ledger(root), cases):
-        yield Drift("ids", id_, why)
+def retired_drifts(root: Path) -> Iterator[Drift]:
+    """Lines of retired ids that do not have the content that their hash is of."""
+    for line in area_files.read_all(root):
+        if line.retired and content_hash(area_files.case_of(line, root)) != line.sha256:
+            yield Drift("ids", line.id, "is retired, and its line was changed since")
 
 
 def file_drifts(compiled: Compiled, root: Path) -> Iterator[Drift]:
@@ -87,25 +86,29 @@ def file_drifts(compiled: Compiled, root: Path) -> Iterator[Drift]:
     stored = stored_files(root)
     for name in sorted(compiled.files.keys() | stored.keys()):
         wanted, found = compiled.files.get(name), stored.get(name)
-        if wanted == found or name.startswith(evidence.FOLDER):
+        if wanted == found:
             continue
-        if wanted is None:
+        if name.startswith(evidence.FOLDER):
+            yield from evidence_drifts(name, found or b"", root)
+        elif wanted is None:
             yield Drift("files", name, f"has no area any more; {COMPILE}")
         elif found is None:
             yield Drift("files", name, f"is missing; {COMPILE}")
-        elif name.endswith(".ndjson") and not name.endswith(IDS):
+        elif name.startswith(area_files.FOLDER):
             yield from line_drifts(name, wanted, found)
         else:
             yield Drift("files", name, f"is out of date; {COMPILE}")
 
 
+def evidence_drifts(name: str, found: bytes, root: Path) -> Iterator[Drift]:
+    """An evidence file in another form; `contradictions` find answers to cases that have changed."""
+    if found and found != evidence.text(evidence.load(root, [Path(name).stem]).values()):
+        yield Drift("files", name, f"is not in canonical form; {COMPILE}")
+
+
 def line_drifts(name: str, wanted: bytes, found: bytes) -> Iterator[Drift]:
     """The cases in which a vector file differs."""
-    try:
-        new, old = by_id(wanted), by_id(found)
-    except (ValueError, KeyError) as error:
-        yield Drift("files", name, f"cannot be read ({error}); {COMPILE}")
-        return
+    new, old = by_id(wanted), by_id(found)
     drifted = [id_ for id_ in sorted(new.keys() | old.keys()) if new.get(id_) != old.get(id_)]
     for id_ in drifted:
         yield Drift("vectors", id_, difference(new.get(id_), old.get(id_)))
@@ -129,10 +132,10 @@ def difference(new: dict[str, object] | None, old: dict[str, object] | None) -> 
     return f"{', '.join(sorted(fields))} differ from what is compiled; {COMPILE}"
 
 
-def disagreements(cases: Sequence[Case]) -> Iterator[Drift]:
+def disagreements(cases: Sequence[Case], answers: Mapping[str, Answer]) -> Iterator[Drift]:
     """Cases with which the reference does not agree."""
     for case in cases:
-        if reason := disagreement(case, reference_answer(case)):
+        if reason := disagreement(case, answers[case.id]):
             yield Drift("reference", case.id, f"the reference does not agree: {reason}")
 
 

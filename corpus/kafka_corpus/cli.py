@@ -1,4 +1,4 @@
-"""`kafkaproof corpus`: compile, check, list, show and export the cases.
+"""`kafkaproof corpus`: compile, check, list, show and export the cases, and record answers to them.
 
 Imported whenever `kafkaproof` starts, so it imports nothing but click; each
 command imports what it needs.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,13 @@ import click
 if TYPE_CHECKING:
     from kafka_corpus.case import Case
     from kafka_corpus.check import Drift
+    from kafka_corpus.compiler import Compiled
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 root_option = click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where goldens, schema and evidence lie; the package itself if not given.",
+    help="Where vectors, evidence and schema lie; the package itself if not given.",
 )
 only_option = click.option("--only", metavar="GLOB", help="An id, function or area, or a pattern with * and ?.")
 
@@ -33,8 +34,10 @@ def corpus() -> None:
 
 
 @corpus.command("compile")
+@click.argument("areas", nargs=-1, metavar="[AREA]…")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; the same as `corpus check`.")
-@click.option("--rewrite-ids", is_flag=True, help="Start the ledger of ids anew; only before the first release.")
+@click.option("--all", "everything", is_flag=True, help="Also ask the reference about cases that have not changed.")
+@click.option("--rewrite-ids", is_flag=True, help="Let ids change what they ask; only before the first release.")
 @click.option("--retire", metavar="ID", multiple=True, help="End an id that nothing replaces.")
 @root_option
 @json_option
@@ -43,37 +46,57 @@ def compile_command(
     context: click.Context,
     /,
     *,
+    areas: tuple[str, ...],
     only_check: bool,
+    everything: bool,
     rewrite_ids: bool,
     retire: tuple[str, ...],
     root: Path | None,
     as_json: bool,
 ) -> None:
-    """Write the vectors, their manifest, the ledger and the schema."""
+    """Write the vectors of each AREA, or of all, and the schema.
+
+    The reference is asked about cases that are new or have changed.
+    """
     if only_check:
         context.invoke(check_command, root=root, as_json=as_json)
         return
-    write_compiled(root, rewrite_ids=rewrite_ids, retire=retire, as_json=as_json)
+    if rewrite_ids:
+        _refuse_if_released()
+    place = root or _package_root()
+    compiled = _compiled(place, areas, reuse=not everything, rewrite_ids=rewrite_ids, retire=retire)
+    from kafka_corpus import compiler
 
-
-def write_compiled(root: Path | None, *, rewrite_ids: bool, retire: tuple[str, ...], as_json: bool) -> None:
-    """Compile and write, unless that breaks a promise about ids."""
-    from kafka_corpus import cases, compiler, ledger
-    from kafka_corpus.vectors import UNRELEASED
-
-    if rewrite_ids and not UNRELEASED:
-        raise click.UsageError("the corpus is released: its ids stay as they are")
-    place = root or compiler.package_root()
-    try:
-        compiled = compiler.compile_corpus(cases.all_cases(), place, rewrite_ids=rewrite_ids, retire=retire)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
-    breaches = list(ledger.breaches(compiled.ledger, compiled.cases))
-    if breaches:
-        raise click.ClickException("\n".join(f"{id_} {why}" for id_, why in breaches))
-    written = compiler.write(compiled, place)
+    written = compiler.write(compiled, place, areas=areas or None)
     text = f"{len(compiled.cases)} cases, " + (f"wrote {', '.join(written)}" if written else "nothing has changed")
     say({"cases": len(compiled.cases), "written": written}, as_json, lambda: [text])
+
+
+def _refuse_if_released() -> None:
+    from kafka_corpus.vectors import UNRELEASED
+
+    if not UNRELEASED:
+        raise click.UsageError("the corpus is released: its ids stay as they are")
+
+
+def _package_root() -> Path:
+    from kafka_corpus.vectors import package_root
+
+    return package_root()
+
+
+def _compiled(place: Path, areas: Sequence[str], **how: Any) -> Compiled:
+    """The cases of *areas* compiled, unless that breaks a promise about ids."""
+    from kafka_corpus import cases, compiler
+
+    try:
+        made = cases.cases_of(areas) if areas else cases.all_cases()
+        compiled = compiler.compile_corpus(made, place, areas=areas or None, **how)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if compiled.breaches:
+        raise click.ClickException("\n".join(f"{id_} {why}" for id_, why in compiled.breaches))
+    return compiled
 
 
 @corpus.command("check")
@@ -83,23 +106,62 @@ def check_command(root: Path | None, as_json: bool) -> None:
     """Fail if anything that is committed is not what the case functions make.
 
     Also: the reference agrees with every case, every rule has its cases, no two
-    cases ask the same, and no recorded answer contradicts a case unreviewed.
+    cases ask the same, and no recorded answer contradicts a case unreviewed.  Cases
+    without recorded answers pass; `corpus status` counts them.
     """
-    from kafka_corpus import cases, compiler
+    from kafka_corpus import cases, status
     from kafka_corpus.check import check
     from kafka_corpus.evidence import brokers
 
-    every = cases.all_cases()
-    drifts = check(every, root or compiler.package_root())
+    every, place = cases.all_cases(), root or _package_root()
+    drifts = check(every, place)
     silent = brokers.silences(every)
-    found = [drift._asdict() for drift in drifts]
-    document = {"ok": not drifts, "cases": len(every), "drifts": found, "unpredicted": dict(silent)}
-    say(document, as_json, lambda: [*silence_lines(silent), *drift_lines(drifts, len(every))])
+    waiting = len(status.waiting(place).ids()) if not drifts else 0
+    document = {"ok": not drifts, "cases": len(every), "drifts": [drift._asdict() for drift in drifts]}
+    document |= {"unpredicted": dict(silent), "waiting": waiting}
+    lines = [*silence_lines(silent), *waiting_lines(waiting), *drift_lines(drifts, len(every))]
+    say(document, as_json, lambda: lines)
     sys.exit(1 if drifts else 0)
 
 
+def waiting_lines(number: int) -> list[str]:
+    """A line on cases that wait for answers of clients or brokers, if there are any."""
+    return [f"{number} cases wait for recorded answers (`kafkaproof corpus status`)"] if number else []
+
+
+@corpus.command("status")
+@click.option("--ids", "with_ids", is_flag=True, help="List the cases too.")
+@root_option
+@json_option
+def status_command(*, with_ids: bool, root: Path | None, as_json: bool) -> None:
+    """Count the cases, and those that wait for answers of clients and brokers.
+
+    A client or a release is one that has answers to other cases.
+    """
+    from kafka_corpus import status
+    from kafka_corpus.vectors import corpus_hash, load_vectors
+
+    place = root or _package_root()
+    try:
+        number, waiting = len(load_vectors(root=place)), status.waiting(place)
+        document = {"corpus": corpus_hash(place), "cases": number, "waiting": waiting.as_json()}
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    heading = f"corpus {document['corpus']}, {number:,} cases"
+    say(document, as_json, lambda: [heading, *waiting.lines(with_ids=with_ids)])
+
+
+@corpus.command("errata")
+def errata_command() -> None:
+    """Print the points on which the format's descriptions disagree, with brokers' answers, as Markdown."""
+    from kafka_corpus import errata
+    from kafka_corpus.vectors import load_vectors
+
+    click.echo(errata.page(load_vectors()), nl=False)
+
+
 def silence_lines(silent: Mapping[str, int]) -> list[str]:
-    """What the reference does not predict, one reason a line."""
+    """Answers of brokers that the reference does not predict, one reason a line."""
     return [f"{count} answers of brokers have no prediction: {reason}" for reason, count in sorted(silent.items())]
 
 
@@ -205,7 +267,7 @@ def evidence_group() -> None:
 @only_option
 def requests_command(only: str | None) -> None:
     """Print every case as a request of the testee protocol, for `evidence add` to read the replies."""
-    from kafka_corpus.evidence import requests
+    from kafka_corpus.evidence.clients import requests
     from kafka_corpus.vectors import load_vectors
 
     for line in requests(load_vectors(only)):
@@ -219,22 +281,24 @@ def requests_command(only: str | None) -> None:
 @root_option
 @json_option
 def add_command(name: str, version: str, replies: Iterable[bytes], root: Path | None, as_json: bool) -> None:
-    """Record the answers in a file of REPLIES; `corpus compile` then puts them into the vectors.
+    """Record the answers in a file of REPLIES.
 
-    What was recorded of other cases stays.
+    Recorded answers to other cases stay.
     """
-    from kafka_corpus import compiler, evidence
+    from kafka_corpus import evidence
+    from kafka_corpus.evidence import clients
+    from kafka_corpus.vectors import load_vectors
 
-    place = root or compiler.package_root()
+    place = root or _package_root()
     try:
-        recording = evidence.record(replies, compiler.stored_cases(place), name=name, version=version)
+        recording = clients.record(replies, load_vectors(root=place), name=name, version=version)
+        whole = clients.with_recording(evidence.load(place), recording)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    whole = evidence.added(recording, place)
-    (place / evidence.FOLDER / recording.file).write_bytes(whole.text())
-    document = {"file": recording.file, "answers": len(recording.lines), "in_all": len(whole.lines)}
-    text = f"{len(recording.lines)} answers, {recording.file} has {len(whole.lines)}; now `kafkaproof corpus compile`"
-    say(document, as_json, lambda: [text])
+    written = evidence.write(whole, place)
+    answers, in_all = len(recording.answers), clients.number_of_answers(whole, name, version)
+    text = f"{answers} answers of {name} {version}, {in_all} in all; wrote {', '.join(written) or 'nothing new'}"
+    say({"written": written, "answers": answers, "in_all": in_all}, as_json, lambda: [text])
 
 
 def say(

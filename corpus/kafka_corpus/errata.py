@@ -13,7 +13,6 @@ from kafka_corpus.scenario import release_number
 from kafka_records.broker import errors
 from kafka_records.rules import Erratum, errata, seeds
 
-FILE: Final = "pages/ERRATA.md"
 # Of a family of cases that all brokers answer alike, so many are named.
 MOST_CASES: Final = 6
 INTRODUCTION: Final = """\
@@ -21,7 +20,7 @@ INTRODUCTION: Final = """\
 
 The formats were described in five documents, the seeds, which contradict one another on {count} points. For each point
 this page has what each of them says, what holds, and the cases that show it, with what real brokers answered to them.
-It is written by `kafkaproof corpus compile` from the rule catalogue and the ledger of brokers' answers.
+It is written by `kafkaproof corpus errata` from the rule catalogue and the recorded answers of brokers.
 
 {seeds}
 """

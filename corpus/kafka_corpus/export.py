@@ -7,36 +7,44 @@
     DIR/<area>.ndjson         the vectors
     DIR/inputs/<area>/*.bin   the inputs that recipes stand for, when asked for
 
-The files are the committed ones, byte for byte.
+Each line holds its case with all recorded answers; the files in the tree keep the two apart.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from importlib.resources import files
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from kafka_corpus import pack, schema
+from kafka_corpus import manifest, schema
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.vectors import MANIFEST, Manifest, input_of, load_manifest, load_vectors
+from kafka_corpus.manifest import Manifest, manifest_of
+from kafka_corpus.vectors import input_of, line_of, load_vectors, package_root
 
 INPUTS: Final = "inputs"
 
 
 def exported(*, with_inputs: bool = False) -> Iterator[tuple[str, bytes]]:
     """The files to write: path below the folder, and content."""
-    package = files("kafka_corpus")
-    manifest = load_manifest()
-    yield "README.md", page(manifest).encode()
-    yield "LICENSE", package.joinpath("pages", "LICENSE").read_bytes()
-    yield MANIFEST, package.joinpath("goldens", MANIFEST).read_bytes()
-    yield schema.FILE, package.joinpath("schema", schema.FILE).read_bytes()
-    for name in manifest.files:
-        yield name, pack.read(package.joinpath("goldens"), name)
+    package, cases = package_root(), load_vectors()
+    vectors = vector_files(cases)
+    described = manifest_of(cases, vectors, package)
+    yield "README.md", page(described).encode()
+    yield "LICENSE", (package / "pages" / "LICENSE").read_bytes()
+    yield manifest.FILE, manifest.text(described)
+    yield schema.FILE, (package / "schema" / schema.FILE).read_bytes()
+    yield from vectors.items()
     if with_inputs:
         yield from recipe_inputs()
+
+
+def vector_files(cases: Sequence[Case]) -> dict[str, bytes]:
+    """The content of each vector file, by name."""
+    ordered = sorted(cases, key=lambda case: (case.area, case.id))
+    areas = groupby(ordered, key=lambda case: case.area)
+    return {f"{area}.ndjson": b"".join(map(line_of, group)) for area, group in areas}
 
 
 def recipe_inputs() -> Iterator[tuple[str, bytes]]:
@@ -54,16 +62,16 @@ def input_path(case: Case) -> str:
     return f"{INPUTS}/{case.area}/{name}.bin"
 
 
-def page(manifest: Manifest) -> str:
+def page(described: Manifest) -> str:
     """The README, with this corpus's numbers in it."""
-    text = files("kafka_corpus").joinpath("pages", "README.md").read_text(encoding="utf-8")
-    state = " (unreleased: ids may still change)" if manifest.unreleased else ""
+    text = (package_root() / "pages" / "README.md").read_text(encoding="utf-8")
+    state = " (unreleased: ids may still change)" if described.unreleased else ""
     numbers = {
-        "{corpus_version}": manifest.corpus_version + state,
-        "{schema_version}": str(manifest.schema_version),
-        "{cases}": f"{manifest.cases:,}",
-        "{areas}": str(len(manifest.areas)),
-        "{sha256}": manifest.sha256,
+        "{corpus_version}": described.corpus_version + state,
+        "{schema_version}": str(described.schema_version),
+        "{cases}": f"{described.cases:,}",
+        "{areas}": str(len(described.areas)),
+        "{sha256}": described.sha256,
     }
     for name, number in numbers.items():
         text = text.replace(name, number)

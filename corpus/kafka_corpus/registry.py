@@ -13,7 +13,7 @@ the docstring's first sentence.  Builders are deterministic: no clock, no random
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -79,10 +79,11 @@ def case(
     return register
 
 
-def registered() -> Iterator[Case]:
-    """Every case that was registered, built."""
+def registered(areas: Collection[str] | None = None) -> Iterator[Case]:
+    """Every case that was registered, or those of *areas*, built."""
     for base, entry in _registry.items():
-        yield from build_entry(base, entry)
+        if areas is None or base.partition(".")[0] in areas:
+            yield from build_entry(base, entry)
 
 
 def build_entry(base: str, entry: Entry) -> Iterator[Case]:

@@ -16,7 +16,7 @@ from rich.text import Text
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import payload_of
 from kafka_corpus.scenario import Produce, Scenario
-from kafka_corpus.vectors import input_of
+from kafka_corpus.vector_format import input_of
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch
 from kafka_records.rules import rule

@@ -1,4 +1,4 @@
-"""BATCH as JSON: the shape that vectors, ledgers and the testee protocol share.
+"""BATCH as JSON: the shape that vectors, evidence and the testee protocol share.
 
 msgspec writes bytes as base64, checks types on reading, and generates the JSON
 Schema, so the shape is written down once.  A field left out is `UNSET`: the

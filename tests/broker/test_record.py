@@ -13,9 +13,9 @@ from kafka_conformance.broker.play import asking
 from kafka_conformance.broker.play.recorder import Asked, Recorder, Recording
 from kafka_conformance.broker.releases import NEWEST
 from kafka_conformance.commands.broker_ledger import CONFIG
-from kafka_corpus.evidence import brokers
+from kafka_corpus import evidence
 from kafka_corpus.played import difference
-from kafka_corpus.vectors import load_vectors
+from kafka_corpus.vectors import load_vectors, package_root
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -30,15 +30,15 @@ def some(release: str, only: str = "produce_*", every: int = 9) -> list[Asked]:
 
 @pytest.mark.parametrize("release", [OLD, NEWEST])
 def test_recorded_again(release: str, tmp_path: Path) -> None:
-    """Asked again, a broker answers what the ledger says, clock and producer ids apart."""
+    """Asked again, a broker answers what is recorded, clock and producer ids apart."""
     asked = some(release)
     assert len(asked) > 20
-    ledger = brokers.load(Path(brokers.__file__).parent.parent)
+    recorded = evidence.load(package_root())
     with local.start(release, config=CONFIG) as broker:
         recorder = Recorder(broker)
         lines = asking.ask(recorder, asked, Recording(tmp_path / "answers.ndjson"), lambda *_: None)
         recorder.close()
-    assert asking.differing(ledger, release, asked, lines) == []
+    assert asking.differing(recorded, release, asked, lines) == []
     assert recorder.restarts == 0
 
 
@@ -57,8 +57,8 @@ def test_broker_killed_in_the_middle(tmp_path: Path) -> None:
     assert recorder.restarts == 1
     answered = [line["id"] for line in map(json.loads, recording.path.read_text().splitlines()) if "steps" in line]
     assert sorted(answered) == sorted(each.id for each in asked)
-    ledger = brokers.load(Path(brokers.__file__).parent.parent)
-    assert asking.differing(ledger, NEWEST, asked, {line.id: line for line in lines}) == []
+    recorded = evidence.load(package_root())
+    assert asking.differing(recorded, NEWEST, asked, {line.id: line for line in lines}) == []
 
 
 def test_resumed(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def kafkaproof(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_commands(tmp_path: Path) -> None:
-    """`record` fills a ledger, asks nothing twice, `--check` agrees with it, and `compare` says what changed."""
+    """`record` fills evidence files, asks nothing twice, `--check` agrees with it, and `compare` says what changed."""
     (tmp_path / "evidence").mkdir()
     where = ("--root", str(tmp_path), "--dir", str(tmp_path / "answers"), "--only", "HDR-06")
     for release in ("2.0.1", NEWEST):
@@ -110,9 +110,9 @@ def test_commands(tmp_path: Path) -> None:
     checked = kafkaproof("record", NEWEST, "--check", *where)
     assert checked.returncode == 0, checked.stdout
     compared = kafkaproof("compare", "2.0.1", NEWEST, "--json", "--root", str(tmp_path))
-    ledger = brokers.load(tmp_path)
+    recorded = evidence.load(tmp_path)
     assert compared.returncode == (1 if json.loads(compared.stdout)["changes"] else 0)
-    both = [line.by_release() for line in ledger.values() if len(line.by_release()) == 2]
+    both = [line.by_release() for line in recorded.values() if len(line.by_release()) == 2]
     changed = [answers for answers in both if difference(answers["2.0.1"], answers[NEWEST], "masked")]
     assert len(json.loads(compared.stdout)["changes"]) == len(changed) > 0
     assert kafkaproof("compare", "2.0.1", "9.9.9", "--root", str(tmp_path)).returncode == 2

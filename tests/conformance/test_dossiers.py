@@ -148,7 +148,7 @@ def test_who_ends_a_transaction(cases: Mapping[str, Case]) -> None:
 
 
 def test_inputs_that_are_made_were_measured(cases: Mapping[str, Case]) -> None:
-    """What the ledger lacks was asked of every release that it concerns, and is of these very cases."""
+    """What has no recorded answer was asked of every release that it concerns, and is of these very cases."""
     kept = reach.measured()
     assert kept
     for case in (case for case in cases.values() if case.op == "decode" and case.id in kept):

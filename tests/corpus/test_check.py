@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_corpus import compiler, ledger, pack
+from kafka_corpus import compiler, compressed_bytes
 from kafka_corpus.build import put, reseal
 from kafka_corpus.case import Case
 from kafka_corpus.check import check
+from kafka_corpus.evidence import CaseEvidence, text
+from kafka_corpus.registry import produced, stored
+from kafka_corpus.vectors import content_hash
 from kafka_records import Batch
 
 
@@ -21,22 +24,9 @@ def drifts(cases: list[Case], root: Path) -> list[tuple[str, str]]:
 
 def replaced(path: Path, old: bytes, new: bytes) -> None:
     """Change bytes in a file, which must be there."""
-    data = lines_of(path)
+    data = path.read_bytes()
     assert old in data
-    kept(path, data.replace(old, new, 1))
-
-
-def lines_of(path: Path) -> bytes:
-    """What the file holds, unpacked where it is kept packed."""
-    return pack.read(path.parent, path.name) if path.suffix == ".ndjson" else path.read_bytes()
-
-
-def kept(path: Path, data: bytes) -> None:
-    """Write the file as it is kept."""
-    if path.suffix == ".ndjson":
-        pack.write(path, data)
-    else:
-        path.write_bytes(data)
+    path.write_bytes(data.replace(old, new, 1))
 
 
 def test_untouched(sample: list[Case], root: Path) -> None:
@@ -45,65 +35,86 @@ def test_untouched(sample: list[Case], root: Path) -> None:
     assert compiler.write(compiler.compile_corpus(sample, root), root) == []
 
 
-def test_tampered_golden(sample: list[Case], root: Path) -> None:
+def test_tampered_vector(sample: list[Case], root: Path) -> None:
     """A changed expectation in a vector file is found, with the id of its case."""
-    replaced(root / "goldens" / "sample.ndjson", b'"max_timestamp":1700000000000', b'"max_timestamp":1700000000001')
+    replaced(root / "vectors" / "sample.ndjson", b'"max_timestamp":1700000000000', b'"max_timestamp":1700000000001')
     assert drifts(sample, root) == [("vectors", "sample.accepts")]
 
 
 def test_missing_line(sample: list[Case], root: Path) -> None:
     """A vector that was deleted is found."""
-    path = root / "goldens" / "sample.ndjson"
-    kept(path, b"".join(lines_of(path).splitlines(keepends=True)[:-1]))
+    path = root / "vectors" / "sample.ndjson"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     assert drifts(sample, root) == [("vectors", "sample.writes")]
 
 
 def test_other_form(sample: list[Case], root: Path) -> None:
     """Spaces that change nothing are still not the canonical form."""
-    replaced(root / "goldens" / "sample.ndjson", b'":', b'": ')
-    assert drifts(sample, root) == [("files", "goldens/sample.ndjson")]
+    replaced(root / "vectors" / "sample.ndjson", b'":', b'": ')
+    assert drifts(sample, root) == [("files", "vectors/sample.ndjson")]
 
 
-def test_unreadable_golden(sample: list[Case], root: Path) -> None:
-    """A vector file that is no JSON is found, and nothing crashes."""
-    replaced(root / "goldens" / "sample.ndjson", b"{", b"<<<<<<<")
-    assert drifts(sample, root) == [("files", "goldens/sample.ndjson")]
+def test_unreadable_file(sample: list[Case], root: Path) -> None:
+    """A vector file that is no JSON, as after a merge with conflicts, is found with its line, and nothing crashes."""
+    replaced(root / "vectors" / "sample.ndjson", b"{", b"<<<<<<<")
+    assert drifts(sample, root) == [("files", "vectors/sample.ndjson")]
 
 
-@pytest.mark.parametrize("name", ["goldens/MANIFEST.json", "schema/vector.schema.json"])
-def test_tampered_file(sample: list[Case], root: Path, name: str) -> None:
-    """A changed number in the manifest or the schema is found."""
-    replaced(root / name, b"version", b"Version")
-    found = check(sample, root)
-    assert name in [drift.where for drift in found] or found[0].check == "compile"
+def test_tampered_schema(sample: list[Case], root: Path) -> None:
+    """A changed schema is found."""
+    replaced(root / "schema" / "vector.schema.json", b"version", b"Version")
+    assert drifts(sample, root) == [("files", "schema/vector.schema.json")]
 
 
 def test_missing_and_foreign_files(sample: list[Case], root: Path) -> None:
-    """A file that is missing and one that belongs to no area are found; compiling mends both."""
+    """A file that is missing and one that belongs to no area are found; compiling corrects both."""
     (root / "schema" / "vector.schema.json").unlink()
-    pack.write(root / "goldens" / "gone.ndjson", b"")
-    assert drifts(sample, root) == [("files", "goldens/gone.ndjson"), ("files", "schema/vector.schema.json")]
+    (root / "vectors" / "gone.ndjson").write_bytes(b"")
+    assert drifts(sample, root) == [("files", "schema/vector.schema.json"), ("files", "vectors/gone.ndjson")]
     compiler.write(compiler.compile_corpus(sample, root), root)
     assert drifts(sample, root) == []
 
 
-def test_tampered_ledger(sample: list[Case], root: Path) -> None:
-    """A changed hash in the ledger is found: it says that the id asked something else once."""
-    path = root / "goldens" / "ids.ndjson"
-    entry = json.loads(lines_of(path).splitlines()[0])
-    replaced(path, entry["sha256"].encode(), b"0" * 64)
-    assert drifts(sample, root) == [("ids", "sample.accepts")]
+def test_tampered_hash(sample: list[Case], root: Path) -> None:
+    """A changed content hash is found: it says that the id asked something else once."""
+    path = root / "vectors" / "sample.ndjson"
+    line = json.loads(path.read_bytes().splitlines()[0])
+    replaced(path, line["sha256"].encode(), b"0" * 64)
+    assert drifts(sample, root) == [("ids", "sample.accepts"), ("vectors", "sample.accepts")]
 
 
-def test_shortened_ledger(sample: list[Case], root: Path) -> None:
-    """A line that was taken out of the ledger is found."""
-    path = root / "goldens" / "ids.ndjson"
-    kept(path, b"".join(lines_of(path).splitlines(keepends=True)[1:]))
-    assert drifts(sample, root) == [("files", "goldens/ids.ndjson")]
+def test_tampered_retired_line(sample: list[Case], root: Path) -> None:
+    """A retired line that asks something else than its hash is of is found."""
+    compiler.write(compiler.compile_corpus(sample[1:], root, retire=["sample.accepts"]), root)
+    assert drifts(sample[1:], root) == []
+    replaced(root / "vectors" / "sample.ndjson", b'"max_timestamp":1700000000000', b'"max_timestamp":1700000000001')
+    assert drifts(sample[1:], root) == [("ids", "sample.accepts")]
+
+
+def test_stale_reference_answer(sample: list[Case], root: Path) -> None:
+    """An answer of the reference that is not today's is found, and `compile --all` asks again."""
+    replaced(root / "vectors" / "sample.ndjson", b'"rule":"CRC-07"', b'"rule":"CRC-99"')
+    assert drifts(sample, root) == [("vectors", "sample.refuses")]
+    assert compiler.write(compiler.compile_corpus(sample, root), root) == []
+    compiler.write(compiler.compile_corpus(sample, root, reuse=False), root)
+    assert drifts(sample, root) == []
+
+
+def test_evidence_in_another_form(sample: list[Case], root: Path) -> None:
+    """An evidence file whose lines are not sorted, as after a merge by hand, is found, and compiling corrects it."""
+    lines = [CaseEvidence(case.id, content_hash(case)) for case in sample[:2]]
+    (root / "evidence" / "sample.ndjson").write_bytes(b"".join(text([line]) for line in reversed(lines)))
+    assert drifts(sample, root) == [("files", "evidence/sample.ndjson")]
+    compiler.write(compiler.compile_corpus(sample, root), root)
+    assert drifts(sample, root) == []
+    (root / "evidence" / "sample.ndjson").write_bytes(b"=======\n")
+    (found,) = check(sample, root)
+    assert found.where == "evidence/sample.ndjson"
+    assert "line 1: " in found.what
 
 
 def test_builder_drifts(sample: list[Case], root: Path) -> None:
-    """A function that makes other bytes than it did is found, in the ledger and in the vectors."""
+    """A function that makes other bytes than it did is found, as a broken promise and in the vectors."""
     data = sample[2].input
     assert isinstance(data, bytes)
     epoch = put(data, "partition_leader_epoch", 7)
@@ -121,7 +132,6 @@ def test_new_case(sample: list[Case], root: Path) -> None:
     assert ("vectors", "sample.new") in drifts([*sample, new], root)
     compiler.write(compiler.compile_corpus([*sample, new], root), root)
     assert drifts([*sample, new], root) == []
-    assert ledger.parse(lines_of(root / "goldens" / "ids.ndjson"))[-1].id == "sample.new"
 
 
 def test_reference_disagrees(sample: list[Case], root: Path) -> None:
@@ -158,17 +168,45 @@ def test_big_input_is_refused(sample: list[Case], root: Path) -> None:
 
 
 def test_other_library(sample: list[Case], root: Path) -> None:
-    """Where another codec library is installed, bytes that differ in compression only are kept as they were."""
-    replaced(root / "goldens" / "MANIFEST.json", compiler.here()["gzip"].encode(), b"0.9")
+    """Of a line that other codec libraries made, bytes that differ in compression only are kept as they were."""
     old = sample[1].expect.data
     assert old is not None
-    stored = compiler.stored_cases(root)[1]
-    assert stored.expect.data == old
-    recompressed = replace(sample[1], expect=replace(sample[1].expect, data=weaker(old)))
-    settled = compiler.settle([recompressed], root)
-    assert settled[0].expect.data == old
+    recompressed = [sample[0], replace(sample[1], expect=replace(sample[1].expect, data=weaker(old))), *sample[2:]]
+    assert ("ids", "sample.packs") in drifts(recompressed, root)
+    named(root, "sample.packs")
+    assert drifts(recompressed, root) == []
     another = replace(sample[1], expect=replace(sample[1].expect, data=put(old, "base_offset", 5)))
-    assert compiler.settle([another], root)[0].expect.data != old
+    assert ("ids", "sample.packs") in drifts([sample[0], another, *sample[2:]], root)
+
+
+def test_other_library_of_a_scenario(sample: list[Case], root: Path) -> None:
+    """A payload that is compressed in another way, and what a broker stores of it, are kept as they were."""
+    packed = sample[1].expect.data or b""
+    made = [scenario_case(data) for data in (packed, weaker(packed), put(packed, "base_timestamp", 5))]
+    compiler.write(compiler.compile_corpus(made[:1], root, rewrite_ids=True), root)
+    assert drifts(made[1:2], root) != []
+    named(root, "sample.produces")
+    assert drifts(made[1:2], root) == []
+    assert ("ids", "sample.produces") in drifts(made[2:], root)
+
+
+def scenario_case(payload: bytes) -> Case:
+    """A case that produces *payload*, and gets it back."""
+    stored_as = reseal(put(payload, "partition_leader_epoch", 0))
+    draft = produced(payload, stored(stored_as))
+    return Case(
+        id="sample.produces", title="produces", rules=("HDR-01",), area="sample", op=draft.op, input=draft.input,
+        expect=draft.expect,
+    )  # fmt: skip
+
+
+def named(root: Path, id_: str) -> None:
+    """Have the line of *id_* say that another gzip made its bytes."""
+    path = root / "vectors" / "sample.ndjson"
+    lines = path.read_bytes().splitlines(keepends=True)
+    end = b',"libraries":{"gzip":"0.9"}}\n'
+    assert compressed_bytes.installed()["gzip"] != "0.9"
+    path.write_bytes(b"".join(line[:-2] + end if id_.encode() in line else line for line in lines))
 
 
 def weaker(batch: bytes) -> bytes:

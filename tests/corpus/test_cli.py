@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_corpus import cases, pack
+from kafka_corpus import cases
 from kafka_corpus.cli import corpus
-from kafka_corpus.vectors import content_hash, load_vectors
+from kafka_corpus.vectors import content_hash, load_vectors, package_root
+from kafka_records.rules import errata
 
 CASE = load_vectors()[0]
 DECODE = next(case for case in load_vectors() if case.op == "decode" and isinstance(case.input, bytes))
@@ -19,7 +20,7 @@ DECODE = next(case for case in load_vectors() if case.op == "decode" and isinsta
 
 @pytest.fixture
 def some_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands compile a few areas only; tests/corpus/test_goldens.py has them all."""
+    """Commands compile a few areas only; tests/corpus/test_committed_corpus.py has them all."""
     few = [case for case in cases.all_cases() if case.area in (CASE.area, "framing", "varint")]
     monkeypatch.setattr(cases, "all_cases", lambda: tuple(few))
 
@@ -106,7 +107,7 @@ def test_compile_into_a_folder(tmp_path: Path) -> None:
     """`compile` writes everything, then nothing; `check` finds a tampered file and ends with 1."""
     root = ("--root", str(tmp_path))
     written = document("compile", *root)["written"]
-    assert "goldens/MANIFEST.json" in written
+    assert f"vectors/{CASE.area}.ndjson" in written
     assert document("compile", *root)["written"] == []
     schema = tmp_path / "schema" / "vector.schema.json"
     schema.write_bytes(schema.read_bytes() + b"\n")
@@ -120,10 +121,49 @@ def test_compile_keeps_promises(tmp_path: Path) -> None:
     """`compile` refuses to change what an id asks, and says which; `--rewrite-ids` does it before the release."""
     root = ("--root", str(tmp_path))
     run("compile", *root)
-    ids = tmp_path / "goldens" / "ids.ndjson"
-    pack.write(ids, pack.read(ids.parent, ids.name).replace(content_hash(CASE).encode(), b"0" * 64))
+    name = f"vectors/{CASE.area}.ndjson"
+    file = tmp_path / name
+    file.write_bytes(file.read_bytes().replace(content_hash(CASE).encode(), b"0" * 64))
     assert f"{CASE.id} asks or expects something else" in run("compile", *root, code=1).stderr
-    assert document("compile", "--rewrite-ids", *root)["written"] == ["goldens/ids.ndjson"]
+    assert document("compile", "--rewrite-ids", *root)["written"] == [name]
+
+
+def test_compile_areas(tmp_path: Path) -> None:
+    """`compile AREA` writes the files of that area and nothing else, and names the area that is meant if it is none."""
+    root = ("--root", str(tmp_path))
+    assert document("compile", "framing", *root)["written"] == ["vectors/framing.ndjson"]
+    assert document("compile", "framing", *root)["written"] == []
+    assert document("compile", "varint", *root)["written"] == ["vectors/varint.ndjson"]
+    assert "there is no area framin; there are framing" in run("compile", "framin", *root, code=1).stderr
+    committed = package_root() / "vectors" / "framing.ndjson"
+    assert (tmp_path / "vectors" / "framing.ndjson").read_bytes() == committed.read_bytes()
+
+
+def test_status(tmp_path: Path) -> None:
+    """`status` counts the cases that wait for answers of those that have answered others."""
+    root = ("--root", str(tmp_path))
+    run("compile", "framing", *root)
+    said = document("status", *root)
+    number = len(load_vectors("framing"))
+    assert (said["cases"], said["waiting"]) == (number, [])
+    replies = tmp_path / "replies.ndjson"
+    replies.write_text(json.dumps({"id": load_vectors("framing")[0].id, "skipped": "not today"}), encoding="utf-8")
+    run("evidence", "add", "--name", "other", "--version", "1.0", str(replies), *root)
+    (waiting,) = document("status", *root)["waiting"]
+    assert (waiting["client"], waiting["version"]) == ("other", "1.0")
+    assert waiting["ids"] == [case.id for case in load_vectors("framing")[1:]]
+    lines = run("status", "--ids", *root).stdout.splitlines()
+    assert lines[1] == f"other 1.0: {number - 1} cases wait"
+    assert [line.strip() for line in lines[2:]] == waiting["ids"]
+    (tmp_path / "vectors" / "framing.ndjson").write_text("<<<<<<<\n", encoding="utf-8")
+    assert "framing.ndjson: line 1: " in run("status", *root, code=1).stderr
+
+
+def test_errata() -> None:
+    """`errata` prints a section for each erratum, with its cases and what brokers did."""
+    page = run("errata").stdout
+    assert [f"## {erratum.id}: {erratum.topic}" in page for erratum in errata()] == [True] * len(errata())
+    assert " to 4.4.0: taken as the case says |" in page
 
 
 def test_export(tmp_path: Path) -> None:
@@ -145,18 +185,19 @@ def test_evidence(tmp_path: Path) -> None:
     replies = tmp_path / "replies.ndjson"
     replies.write_text(json.dumps({"id": CASE.id, "skipped": "not today"}) + "\n", encoding="utf-8")
     add = ("evidence", "add", "--name", "other", "--version", "1.0", "--root", str(tmp_path))
-    assert document(*add, str(replies)) == {"file": "other-1.0.ndjson", "answers": 1, "in_all": 1}
+    written = [f"evidence/{CASE.area}.ndjson"]
+    assert document(*add, str(replies)) == {"written": written, "answers": 1, "in_all": 1}
     second = next(case for case in load_vectors() if case.area == CASE.area and case.id != CASE.id)
     replies.write_text(json.dumps({"id": second.id, "skipped": "nor this"}) + "\n", encoding="utf-8")
-    assert document(*add, str(replies)) == {"file": "other-1.0.ndjson", "answers": 1, "in_all": 2}
-    kept = (tmp_path / "evidence" / "other-1.0.ndjson").read_text(encoding="utf-8")
+    assert document(*add, str(replies)) == {"written": written, "answers": 1, "in_all": 2}
+    kept = (tmp_path / written[0]).read_text(encoding="utf-8")
     assert "not today" in kept
     assert "nor this" in kept
     replies.write_text("Segmentation fault\n", encoding="utf-8")
     assert run(*add, str(replies), code=1).stderr.startswith("Error: ")
 
 
-@pytest.mark.parametrize("command", ["compile", "check", "list", "show", "export", "evidence"])
+@pytest.mark.parametrize("command", ["compile", "check", "status", "errata", "list", "show", "export", "evidence"])
 def test_help(command: str) -> None:
     """Each command says what it does."""
     assert len(run(command, "--help").stdout.splitlines()) > 4

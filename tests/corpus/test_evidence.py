@@ -1,6 +1,8 @@
 """Recorded answers: kept, merged into the vectors, and reviewed where they contradict a case."""
 
 import json
+import os
+import pickle
 from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,8 @@ from kafka_corpus import compiler, evidence
 from kafka_corpus.answers import ask_reference, batches_hash, disagreement
 from kafka_corpus.case import Case
 from kafka_corpus.check import check
-from kafka_corpus.vectors import Answer, content_hash, line_of
+from kafka_corpus.evidence import clients
+from kafka_corpus.vectors import Answer, content_hash, line_of, load_vectors
 from kafka_corpus.wire import to_wire
 
 
@@ -38,8 +41,8 @@ def text(data: bytes | None) -> str:
 
 def recorded(root: Path, sample: list[Case], **other: object) -> list[str]:
     """What `check` says about the evidence, after recording and compiling."""
-    recording = evidence.record(replies(sample, **other), sample, name="java", version="4.4.0")
-    (root / "evidence" / recording.file).write_bytes(recording.text())
+    recording = clients.record(replies(sample, **other), sample, name="java", version="4.4.0")
+    evidence.write(clients.with_recording(evidence.load(root), recording), root)
     compiler.write(compiler.compile_corpus(sample, root), root)
     return [f"{drift.where}: {drift.what}" for drift in check(sample, root) if drift.check != "rules"]
 
@@ -56,7 +59,7 @@ def test_contradiction(root: Path, sample: list[Case]) -> None:
     """An answer that contradicts its case fails the check, and is kept as a whole."""
     (found,) = recorded(root, sample, reads={"batches": []})
     assert found.startswith(
-        "java-4.4.0.ndjson sample.reads: contradicts the case, and nobody has reviewed it: 0 batches"
+        "java 4.4.0 sample.reads: contradicts the case, and reviewed.toml has no reason for it: 0 batches"
     )
     assert compiler.stored_cases(root)[2].evidence["java"]["4.4.0"]["batches"] == []
 
@@ -76,15 +79,15 @@ def test_contradiction(root: Path, sample: list[Case]) -> None:
 )
 def test_reasons(sample: list[Case], reply: dict[str, object], reason: str) -> None:
     """A contradiction names the first field that differs."""
-    recording = evidence.record(replies(sample, reads=reply), sample, name="x", version="1")
-    assert disagreement(sample[2], recording.lines["sample.reads"].answer) == reason
+    recording = clients.record(replies(sample, reads=reply), sample, name="x", version="1")
+    assert disagreement(sample[2], recording.answers["sample.reads"]) == reason
 
 
 @pytest.mark.parametrize("reply", [{"skipped": "no v2"}, {"batches": [{}]}, {"batches": [{"magic": 2}]}], ids=str)
 def test_silence_contradicts_nothing(sample: list[Case], reply: dict[str, object]) -> None:
     """What a testee skips or does not expose is no contradiction."""
-    recording = evidence.record(replies(sample, reads=reply), sample, name="x", version="1")
-    assert disagreement(sample[2], recording.lines["sample.reads"].answer) == ""
+    recording = clients.record(replies(sample, reads=reply), sample, name="x", version="1")
+    assert disagreement(sample[2], recording.answers["sample.reads"]) == ""
 
 
 def test_bytes_are_compared(sample: list[Case]) -> None:
@@ -119,17 +122,18 @@ def test_changed_case(root: Path, sample: list[Case]) -> None:
     assert recorded(root, sample) == []
     sample[0] = replace(sample[0], expect=replace(sample[0].expect, kinds=()))
     stale = [drift for drift in check(sample, root) if drift.check == "evidence"]
-    assert [drift.where for drift in stale] == ["java-4.4.0.ndjson sample.accepts"]
+    assert [drift.where for drift in stale] == ["java 4.4.0 sample.accepts"]
     compiled = compiler.compile_corpus(sample, root, rewrite_ids=True)
     assert "java" not in compiled.cases[0].evidence
     compiler.write(compiled, root)
-    assert "sample.accepts" not in evidence.load(root)[0].lines
+    assert "sample.accepts" not in evidence.load(root)
+    assert "sample.reads" in evidence.load(root)
 
 
 def test_requests_ask_every_case(sample: list[Case]) -> None:
     """The requests are hello and one line for each case, with what it asks; a decoder is told of no transactions."""
     transacted = replace(sample[2], id="sample.transacted", aborted=())
-    hello, *asked = map(json.loads, evidence.requests([*sample, transacted]))
+    hello, *asked = map(json.loads, clients.requests([*sample, transacted]))
     assert hello == {"op": "hello", "protocol": 1}
     assert [request["id"] for request in asked] == [case.id for case in sample]
     assert [("data" in request, "batch" in request) for request in asked] == [
@@ -148,27 +152,73 @@ def test_requests_ask_every_case(sample: list[Case]) -> None:
 def test_no_reply(sample: list[Case], line: bytes, why: str) -> None:
     """A line that is no reply is refused, and the text says why."""
     with pytest.raises(ValueError, match=why):
-        evidence.record([line], sample, name="x", version="1")
+        clients.record([line], sample, name="x", version="1")
 
 
-def test_name_and_version(sample: list[Case], tmp_path: Path) -> None:
-    """A name may have hyphens; the version starts with the first digit after one."""
-    (tmp_path / "evidence").mkdir()
-    for version in ("3.0.12", "3.0.2"):
-        recording = evidence.record([], sample, name="kafka-python", version=version)
-        (tmp_path / "evidence" / recording.file).write_bytes(b"")
-    (tmp_path / "evidence" / "notes.ndjson").write_bytes(b"")
-    assert [(each.name, each.version) for each in evidence.load(tmp_path)] == [
-        ("kafka-python", "3.0.2"),
-        ("kafka-python", "3.0.12"),
+def test_names_and_versions(sample: list[Case]) -> None:
+    """A name may have hyphens; a version starts with a digit."""
+    assert clients.record([], sample, name="kafka-python", version="3.0.12").version == "3.0.12"
+    for name, version in (("kafka", "latest"), ("Kafka", "1"), ("", "1")):
+        with pytest.raises(ValueError, match="a version starts with a digit"):
+            clients.record([], sample, name=name, version=version)
+
+
+def test_equal_answers_are_together(sample: list[Case], root: Path) -> None:
+    """Versions that answer alike share an entry, oldest first; another answer and another name have their own."""
+    other = {"error": {"kind": "corrupt", "message": "no"}}
+    kept: evidence.Evidence = {}
+    for name, version, reply in (
+        ("x", "3.0.12", {}),
+        ("x", "3.0.2", {}),
+        ("x", "2.0", {"reads": other}),
+        ("a", "1", {"reads": other}),
+    ):
+        kept = clients.with_recording(
+            kept, clients.record(replies(sample, **reply), sample, name=name, version=version)
+        )
+    assert evidence.write(kept, root) == ["evidence/sample.ndjson"]
+    assert evidence.write(kept, root) == []
+    assert evidence.load(root) == kept
+    line = kept["sample.reads"]
+    assert [(each.name, each.versions) for each in line.clients] == [
+        ("a", ["1"]),
+        ("x", ["2.0"]),
+        ("x", ["3.0.2", "3.0.12"]),
     ]
-    with pytest.raises(ValueError, match="does not separate"):
-        evidence.record([], sample, name="kafka", version="latest")
+    assert [(each.name, each.versions) for each in kept["sample.writes"].clients] == [
+        ("a", ["1"]),
+        ("x", ["2.0", "3.0.2", "3.0.12"]),
+    ]
+    assert clients.number_of_answers(kept, "x", "2.0") == len(sample)
+
+
+def test_recording_again_replaces(sample: list[Case]) -> None:
+    """A second answer of a version replaces the first; an answer to a case that has changed replaces all."""
+    first = clients.with_recording({}, clients.record(replies(sample), sample, name="x", version="1"))
+    again = clients.record(replies(sample, reads={"skipped": "busy"}), sample, name="x", version="1")
+    second = clients.with_recording(first, again)
+    assert [each.answer.verdict for each in second["sample.reads"].clients] == ["skipped"]
+    changed = [replace(case, op="decode", input=b"other") if case.id == "sample.reads" else case for case in sample]
+    third = clients.with_recording(second, clients.record(replies(sample), changed, name="y", version="1"))
+    assert [each.name for each in third["sample.reads"].clients] == ["y"]
+    assert [each.name for each in third["sample.writes"].clients] == ["x", "y"]
 
 
 def test_lines_carry_the_content(sample: list[Case]) -> None:
     """A recorded line has the hash of the case that was answered."""
-    recording = evidence.record(replies(sample), sample, name="x", version="1")
-    assert {id_: line.sha256 for id_, line in recording.lines.items()} == {
-        case.id: content_hash(case) for case in sample
-    }
+    kept = clients.with_recording({}, clients.record(replies(sample), sample, name="x", version="1"))
+    assert {id_: line.sha256 for id_, line in kept.items()} == {case.id: content_hash(case) for case in sample}
+
+
+def test_evidence_travels(root: Path, sample: list[Case]) -> None:
+    """The answers that a case shows are the same after it was pickled, and are read again when the file changes."""
+    assert recorded(root, sample) == []
+    case = load_vectors("sample.reads", root=root)[0]
+    copy = pickle.loads(pickle.dumps(case))
+    assert copy == case
+    assert dict(copy.evidence) == dict(case.evidence)
+    (root / "evidence" / "sample.ndjson").unlink()
+    assert list(compiler.stored_cases(root)[2].evidence) == ["reference", "java"]
+    touched = root / "vectors" / "sample.ndjson"
+    os.utime(touched, ns=(0, 0))
+    assert list(compiler.stored_cases(root)[2].evidence) == ["reference"]

@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from kafka_corpus import schema, vectors
+from kafka_corpus import schema, vector_format
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.cases import all_cases
 from kafka_corpus.vectors import content_hash, corpus_hash_of, line_of, matches, parse_line
@@ -102,7 +102,7 @@ def test_broken_line_is_refused(sample: list[Case]) -> None:
         with pytest.raises(ValueError, match=why):
             parse_line(broken)
     with pytest.raises(ValueError, match="one of data, batch, recipe and scenario"):
-        vectors.to_case(msgspec.structs.replace(vectors.to_vector(sample[0]), input=vectors.Input()))
+        vector_format.to_case(msgspec.structs.replace(vector_format.to_vector(sample[0]), input=vector_format.Input()))
 
 
 def test_content_hash_covers_question_and_answer(sample: list[Case]) -> None:

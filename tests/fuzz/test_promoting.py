@@ -269,7 +269,7 @@ def test_whatever_another_client_does_is_recorded(tmp_path: Path) -> None:
     recording = java_answers(ids, tmp_path, (connection, "java"))
     assert recording is not None
     assert recording.version == "1.0"
-    verdicts = {id_: line.answer.verdict for id_, line in recording.lines.items()}
+    verdicts = {id_: answer.verdict for id_, answer in recording.answers.items()}
     assert verdicts == {"found.plain": "ok", "found.hang": "hung", "found.die": "crashed", "found.write": "skipped"}
     assert java_answers(["found.other"], tmp_path, (connection, "java")) is None
     assert java_answers(ids, tmp_path, ("process:./no-such-program", "java")) is None

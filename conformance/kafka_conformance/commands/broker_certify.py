@@ -28,10 +28,9 @@ from kafka_conformance.progress import progress
 from kafka_conformance.reporting import terminal
 from kafka_conformance.reporting.names import folder_name
 from kafka_conformance.selection import select
+from kafka_corpus import evidence
 from kafka_corpus.case import Case
-from kafka_corpus.compiler import package_root
-from kafka_corpus.evidence import brokers
-from kafka_corpus.vectors import corpus_hash, load_vectors
+from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
 
 
 def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
@@ -101,8 +100,8 @@ def certify(
 
 
 def _cases(against: str, only: Sequence[str]) -> list[Case]:
-    ledger = brokers.load(package_root())
-    cases = list(certifying.judged_by(select(load_vectors(ops=certifying.OPS), only), ledger, against))
+    recorded = evidence.load(package_root())
+    cases = list(certifying.judged_by(select(load_vectors(ops=certifying.OPS), only), recorded, against))
     if not cases:
         raise click.UsageError(f"nothing is recorded of {against} for these cases; kafkaproof broker record does that")
     return cases

@@ -20,10 +20,10 @@ from kafka_conformance.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafka_conformance.commands.saying import say_json
 from kafka_conformance.progress import progress
 from kafka_conformance.selection import select
+from kafka_corpus import evidence
 from kafka_corpus.case import Case
-from kafka_corpus.compiler import package_root
 from kafka_corpus.evidence import brokers
-from kafka_corpus.vectors import load_vectors
+from kafka_corpus.vectors import load_vectors, package_root
 
 DEFAULT_FOLDER: Final = "kafkaproof-results/brokers"
 CONFIG: Final = {
@@ -49,8 +49,10 @@ root_option = click.option(
     "--dir", "folder", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_FOLDER, metavar="DIR",
     show_default=True, help="Where answers go one by one; a run that was stopped goes on from there.",
 )  # fmt: skip
-@click.option("--again", is_flag=True, help="Ask what the ledger has answers to as well.")
-@click.option("--check", "only_check", is_flag=True, help="Ask everything again, and fail where the ledger differs.")
+@click.option("--again", is_flag=True, help="Ask what has a recorded answer as well.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="Ask everything again, and fail where the recorded answers differ."
+)
 @click.option("--container", "contained", is_flag=True, help="Brokers in containers, from images that `build` made.")
 @root_option
 @json_option
@@ -64,10 +66,7 @@ def record(
     root: Path | None,
     as_json: bool,
 ) -> NoReturn:
-    """Ask each RELEASE, or all, every case of the corpus, and keep the answers.
-
-    `kafkaproof corpus compile` then puts them into the vectors.
-    """
+    """Ask each RELEASE, or all, every case of the corpus that has no recorded answer of it, and record the answers."""
     # SIGTERM is ctrl-C by other means: what was earned is kept.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     run = _Run(_cases(only), root or package_root(), folder, again or only_check, only_check, _starter(contained))
@@ -122,17 +121,17 @@ class _Run:
 
     def release(self, release: str) -> dict[str, Any]:
         """Ask one release; what came of it."""
-        ledger = brokers.load(self._root)
+        recorded = evidence.load(self._root)
         concerned = list(asking.asked_of(self._cases, release))
-        asked = concerned if self._everything else asking.unanswered(concerned, ledger, release)
+        asked = concerned if self._everything else asking.unanswered(concerned, recorded, release)
         recording = asking.recording_of(self._folder, release)
         lines = self._ask(release, asked, recording) if asked else {}
         skipped = sorted(line.id for line in lines.values() if line.skipped)
         ended = sorted(line.id for line in lines.values() if any(step.ended for step in line.steps))
-        differing = asking.differing(ledger, release, asked, lines) if self._only_check else []
+        differing = asking.differing(recorded, release, asked, lines) if self._only_check else []
         if not self._only_check:
-            brokers.write(self._root, asking.merged(ledger, release, asked, lines))
-        # What is in the ledger, or was compared with it, need not be kept.
+            evidence.write(asking.merged(recorded, release, asked, lines), self._root)
+        # The file of answers is done with once they are recorded or compared.
         recording.path.unlink(missing_ok=True)
         return {
             "release": release,
@@ -172,13 +171,13 @@ def _tell(said: dict[str, Any]) -> None:
 @root_option
 @json_option
 def compare(old: str, new: str, only: tuple[str, ...], root: Path | None, as_json: bool) -> NoReturn:
-    """Show what release NEW answers differently from release OLD, from the ledger."""
-    ledger = brokers.load(root or package_root())
-    known = {release for line in ledger.values() for release in line.by_release()}
+    """Show the cases that release NEW answers differently from release OLD, from the recorded answers."""
+    recorded = evidence.load(root or package_root())
+    known = brokers.recorded_releases(recorded)
     for name in (old, new):
         if name not in known:
             raise click.UsageError(f"nothing is recorded of {name}; there are {', '.join(sorted(known)) or 'none'}")
-    found = list(asking.changes(ledger, old, new, [case.id for case in _cases(only)]))
+    found = list(asking.changes(recorded, old, new, [case.id for case in _cases(only)]))
     if as_json:
         say_json({"old": old, "new": new, "changes": [{"case": each.id, "what": each.what} for each in found]})
     else:

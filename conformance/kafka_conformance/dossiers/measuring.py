@@ -1,4 +1,4 @@
-"""Ask a real broker what it does with inputs that the ledger has no answers to."""
+"""Ask a real broker what it does with inputs that have no recorded answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka_conformance.progress import progress
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import content_hash, input_of
 
-# As the ledger was recorded.
+# As the answers of the corpus were recorded.
 CONFIG: Final = {"log.cleaner.backoff.ms": "100", "producer.id.expiration.check.interval.ms": "86400000"}
 
 

@@ -1,7 +1,7 @@
 """Who can put such bytes before a consumer: what real brokers answered when they were produced.
 
-Most of it is in the corpus's ledger, which has the answers of all releases to the
-inputs of decode cases.  What the ledger lacks (inputs that are made when they are
+Most of it is in the corpus's evidence, which has the answers of all releases to the
+inputs of decode cases.  What it lacks (inputs that are made when they are
 needed) is measured by `kafkaproof dossier --measure RELEASE` and kept in
 `reach.ndjson`; what nobody measured is predicted by the reference.
 """
@@ -19,13 +19,12 @@ import msgspec
 
 from kafka_conformance.broker.releases import RELEASES
 from kafka_conformance.broker.wire.errors import ERROR_NAMES
+from kafka_corpus import evidence
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.compiler import package_root
-from kafka_corpus.evidence import brokers
 from kafka_corpus.played import scenario_of
 from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Made, Produce, Scenario, StepAnswer
-from kafka_corpus.vectors import content_hash, input_of
+from kafka_corpus.vectors import content_hash, input_of, package_root
 from kafka_records import Batch, RecordFormatError, decode
 from kafka_records.layout import MAGIC_OFFSET
 
@@ -141,12 +140,12 @@ def _of_broker(batch: Batch) -> bool:
 
 
 def reach_of(case: Case) -> Reach:
-    """What brokers answered to the bytes of *case*, from the ledger, else as measured, else as predicted."""
+    """What brokers answered to the bytes of *case*, as recorded, else as measured, else as predicted."""
     if case.op != "decode":
         return Reach({})
     scenario = asked(case)
-    recorded = _ledger().get(case.id)
-    if recorded is not None and recorded.sha256 == content_hash(case):
+    recorded = _recorded().get(case.id)
+    if recorded is not None and recorded.brokers and recorded.sha256 == content_hash(case):
         given = input_of(case)
         assert isinstance(given, bytes)
         found = {release: told(case, given, steps[0]) for release, steps in recorded.by_release().items() if steps}
@@ -240,8 +239,8 @@ def placed(data: bytes) -> bytes:
 
 
 @cache
-def _ledger() -> brokers.Ledger:
-    return brokers.load(package_root())
+def _recorded() -> evidence.Evidence:
+    return evidence.load(package_root())
 
 
 @cache

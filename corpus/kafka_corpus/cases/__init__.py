@@ -1,7 +1,9 @@
 """The cases, grouped by what they are about; every module here is an area."""
 
+import difflib
 import importlib
 import pkgutil
+from collections.abc import Collection
 from functools import cache
 
 from kafka_corpus.case import Case
@@ -14,3 +16,18 @@ def all_cases() -> tuple[Case, ...]:
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     return tuple(sorted(registered(), key=lambda made: made.id))
+
+
+def cases_of(areas: Collection[str]) -> tuple[Case, ...]:
+    """The cases of some areas, built, sorted by id.
+
+    Raises:
+        ValueError: there is no such area.
+    """
+    names = {module.name for module in pkgutil.iter_modules(__path__)}
+    if unknown := sorted(set(areas) - names):
+        near = difflib.get_close_matches(unknown[0], names, 3)
+        raise ValueError(f"there is no area {unknown[0]}" + (f"; there are {', '.join(near)}" if near else ""))
+    for area in areas:
+        importlib.import_module(f"{__name__}.{area}")
+    return tuple(sorted(registered(areas), key=lambda made: made.id))

@@ -1,9 +1,4 @@
-"""What real brokers answered to the cases, by release: the ledger.
-
-`brokers.ndjson.gz` holds one line for each case that brokers were asked,
-`{"id", "sha256", "answers": [{"releases", "steps"}]}`: releases that answered alike
-share a line's entry, and most do.  The hash is that of the case's content, so
-answers to a case that has changed do not count.
+"""Recorded answers of real brokers to the cases, by release.
 
 `brokers.toml` lists where the reference is known to predict something else than a
 broker answers, with the rule and the reason; the list is strict.
@@ -15,142 +10,64 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
-from msgspec import UNSET
 
-from kafka_corpus import pack
 from kafka_corpus.case import Case
+from kafka_corpus.evidence import (
+    FOLDER,
+    Answers,
+    BrokerAnswers,
+    CaseEvidence,
+    Disk,
+    Evidence,
+    line_for,
+    load,
+    pruned,
+)
 from kafka_corpus.played import difference, scenario_of
 from kafka_corpus.prediction import predict, silence
-from kafka_corpus.scenario import Scenario, StepAnswer, release_number
-from kafka_corpus.vectors import BriefStep, BrokerAnswer, matches
+from kafka_corpus.scenario import Scenario, release_number
+from kafka_corpus.vector_format import matches
 
-FOLDER: Final = "evidence"
-FILE: Final = "brokers.ndjson"
 REVIEWED: Final = "brokers.toml"
 
 # Whose answers the reference has to predict; of others a slow test says how far it does.
 PREDICTED: Final = ("2.8.2", "4.4.0")
 
-Answers = tuple[StepAnswer, ...]
-
-
-class Disk(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was on the broker's disk behind the answers, as far as it is something else.
-
-    `segment` is what the files hold, if that is not what was fetched back; `dump` is in what DumpLogSegments reads
-    other than their headers say.
-    """
-
-    segment: bytes = b""
-    dump: str = ""
-
-
-class Given(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The same answers, and the releases that gave them; `disk` where that was looked at."""
-
-    releases: list[str]
-    steps: Answers
-    disk: Disk | None = None
-
-
-class Line(msgspec.Struct, frozen=True):
-    """What brokers answered to one case."""
-
-    id: str
-    sha256: str
-    answers: list[Given]
-
-    def by_release(self) -> dict[str, Answers]:
-        """The answers, releases in order."""
-        found = {release: given.steps for given in self.answers for release in given.releases}
-        return dict(sorted(found.items(), key=lambda item: release_number(item[0])))
-
-    def seen(self) -> dict[str, tuple[Answers, Disk | None]]:
-        """The answers and what was on the disk."""
-        return {release: (given.steps, given.disk) for given in self.answers for release in given.releases}
-
-
-Ledger = dict[str, Line]
 NOTHING_SEEN: Final[Mapping[str, Disk]] = MappingProxyType({})
-
-_encoder = msgspec.json.Encoder()
-_lines = msgspec.json.Decoder(Line)
-
-
-def load(root: Path) -> Ledger:
-    """The ledger below *root*; empty if nothing was ever recorded."""
-    folder = root / FOLDER
-    if not (folder / (FILE + pack.SUFFIX)).exists():
-        return {}
-    return {line.id: line for line in _lines.decode_lines(pack.read(folder, FILE))}
-
-
-def text(ledger: Ledger) -> bytes:
-    """The ledger as the file holds it, sorted by id."""
-    return b"".join(_encoder.encode(ledger[id_]) + b"\n" for id_ in sorted(ledger))
-
-
-def write(root: Path, ledger: Ledger) -> None:
-    """Replace the ledger below *root*."""
-    pack.write(root / FOLDER / FILE, text(ledger))
 
 
 def with_answers(
-    ledger: Ledger,
+    evidence: Evidence,
     release: str,
     content: Mapping[str, str],
     answers: Mapping[str, Answers],
     disks: Mapping[str, Disk] = NOTHING_SEEN,
-) -> Ledger:
-    """*ledger* with the *answers* of *release* and what was on its *disks*; *content* has the hashes of the cases."""
-    merged = dict(ledger)
+) -> Evidence:
+    """*evidence* with the *answers* of *release* and what was on its *disks*; *content* has the hashes of the cases."""
+    merged = dict(evidence)
     for id_, given in answers.items():
-        old = ledger.get(id_)
-        known = old.seen() if old is not None and old.sha256 == content[id_] else {}
-        merged[id_] = line_of(id_, content[id_], {**known, release: (given, disks.get(id_))})
+        line = line_for(evidence, id_, content[id_])
+        merged[id_] = with_brokers(line, {**line.on_disk(), release: (given, disks.get(id_))})
     return merged
 
 
-def line_of(id_: str, content: str, seen: Mapping[str, tuple[Answers, Disk | None]]) -> Line:
-    """The line of a case, what is equal together, oldest release first."""
+def with_brokers(line: CaseEvidence, by_release: Mapping[str, tuple[Answers, Disk | None]]) -> CaseEvidence:
+    """*line* with these answers of brokers, equal ones together, oldest release first."""
     together: dict[tuple[Answers, Disk | None], list[str]] = {}
-    for release in sorted(seen, key=release_number):
-        together.setdefault(seen[release], []).append(release)
-    return Line(id_, content, [Given(releases, *given) for given, releases in together.items()])
+    for release in sorted(by_release, key=release_number):
+        together.setdefault(by_release[release], []).append(release)
+    answers = [BrokerAnswers(releases, *given) for given, releases in together.items()]
+    return msgspec.structs.replace(line, brokers=answers)
 
 
-def pruned(ledger: Ledger, contents: Mapping[str, str]) -> Ledger:
-    """*ledger* without answers to cases that have changed or gone."""
-    return {id_: line for id_, line in ledger.items() if contents.get(id_) == line.sha256}
-
-
-def as_evidence(line: Line, case: Case) -> dict[str, BrokerAnswer]:
-    """The answers to *case* as its vector holds them: hashes for bytes, and a word for what is as expected."""
-    return {release: _brief(case, steps) for release, steps in line.by_release().items()}
-
-
-def _brief(case: Case, steps: Answers) -> BrokerAnswer:
-    if case.expect.answers and not difference(case.expect.answers, steps, case.expect.compare):
-        return BrokerAnswer(as_expected=True)
-    return BrokerAnswer(steps=list(map(_brief_step, steps)))
-
-
-def _brief_step(step: StepAnswer) -> BriefStep:
-    return BriefStep(
-        error_code=step.error_code,
-        base_offset=step.base_offset,
-        log_append_time=step.log_append_time,
-        data_sha256=sha256(step.data).hexdigest() if step.data else UNSET,
-        record_errors=step.record_errors,
-        closed=step.closed,
-        ended=step.ended,
-    )
+def recorded_releases(evidence: Evidence) -> set[str]:
+    """The releases that any case has an answer of."""
+    return {release for line in evidence.values() for release in line.by_release()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,21 +104,22 @@ def newest_asked(scenario: Scenario, releases: Iterable[str]) -> str:
 
 
 def contradictions(root: Path, cases: Sequence[Case], contents: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the ledger: (case id, reason).
+    """Defects of the recorded answers of brokers: (case id, reason).
 
-    Expectations that the newest broker contradicts, or that none was asked about; predictions
-    that a broker contradicts, unless they are listed; entries of the list that nothing needs.
+    Expectations that the newest broker contradicts; predictions that a broker contradicts, unless they
+    are listed; entries of the list that nothing needs.  A case that waits for its recording has no defect.
     """
-    ledger, reviewed = load(root), load_reviewed(root)
-    releases = {release for line in ledger.values() for release in line.by_release()}
-    for id_ in sorted(ledger.keys() - pruned(ledger, contents).keys()):
+    evidence, reviewed = load(root), load_reviewed(root)
+    releases = recorded_releases(evidence)
+    current = pruned(evidence, contents)
+    for id_ in sorted(id_ for id_ in evidence.keys() - current.keys() if evidence[id_].brokers):
         yield id_, "brokers were asked before the case changed (`broker record` asks again)"
     needed: set[Reviewed] = set()
     for case in cases:
-        scenario, line = scenario_of(case), ledger.get(case.id)
-        if scenario is None:
+        scenario, line = scenario_of(case), current.get(case.id)
+        if scenario is None or line is None:
             continue
-        recorded = line.by_release() if line is not None and line.sha256 == contents[case.id] else {}
+        recorded = line.by_release()
         if case.expect.answers and (reason := _newest_difference(case, scenario, recorded, releases)):
             yield case.id, reason
         strict: dict[str, Answers] = {release: recorded[release] for release in PREDICTED if release in recorded}
@@ -225,7 +143,7 @@ def silences(cases: Iterable[Case]) -> Counter[str]:
 def _newest_difference(case: Case, scenario: Scenario, recorded: Mapping[str, Answers], releases: Iterable[str]) -> str:
     newest = newest_asked(scenario, releases)
     if newest not in recorded:
-        return f"no broker {newest or 'at all'} was asked (`kafkaproof broker record` does)"
+        return ""
     reason = difference(case.expect.answers, recorded[newest], case.expect.compare)
     return reason and f"the broker {newest} answers something else: {reason}"
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of one vector, generated from the structs in `vectors`."""
+"""The JSON Schema of one vector, generated from the structs in `vector_format`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_corpus.vectors import SCHEMA_VERSION, Answer, BrokerAnswer, Vector
+from kafka_corpus.vector_format import SCHEMA_VERSION, Answer, BrokerAnswer, Vector
 
 FILE: Final = "vector.schema.json"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

@@ -11,7 +11,8 @@ from kafka_conformance.broker.releases import NEWEST
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 
 Settings = dict[str, str]
-# As the ledger was recorded; and a broker that has to wait for the processor is not taken for dead, and elected anew.
+# The settings that the answers of the corpus were recorded with.  The last ones keep a broker that waits for a CPU
+# from being taken for dead, which would elect a new leader.
 CONFIG: Final = {
     "producer.id.expiration.check.interval.ms": "86400000",
     "broker.session.timeout.ms": "300000",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kafka_conformance.connect import connect
-from kafka_corpus.vectors import load_manifest, load_vectors
+from kafka_corpus.vectors import corpus_hash, load_vectors
 from kafka_fuzz.campaign.corpus_known import Shown
 from kafka_fuzz.campaign.loop import as_it_is
 from kafka_fuzz.differential import Differential
@@ -27,7 +27,7 @@ def ask(names: Sequence[str], tell: Callable[[str], None]) -> dict[str, Shown]:
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts.
     """
-    inputs, digest = cases(), load_manifest().sha256
+    inputs, digest = cases(), corpus_hash()
     with Differential([connect(name) for name in names], patient=True) as session:
         found: dict[str, dict[str, str]] = {testee.judge.name: {} for testee in session.testees}
         for judgement in session.run(map(as_it_is, inputs), lambda: True):

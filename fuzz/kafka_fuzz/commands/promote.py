@@ -10,10 +10,11 @@ import click
 
 from kafka_conformance.cli import OK
 from kafka_conformance.commands.saying import say_json
-from kafka_corpus import compiler, evidence
+from kafka_corpus import evidence
 from kafka_corpus.cases.found import FOLDER
+from kafka_corpus.evidence import clients
+from kafka_corpus.vectors import load_vectors, package_root
 from kafka_fuzz.commands.options import campaign_option
-from kafka_fuzz.triage.draft import NoCase
 from kafka_fuzz.triage.folding import named, read
 from kafka_fuzz.triage.promoting import cases_of, compile_corpus, question_of, written
 from kafka_fuzz.triage.recording import java_answers
@@ -46,7 +47,7 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
         with written(files):
             if not no_compile:
                 compile_corpus()
-        java = "" if no_compile else _recorded(ids, compiler.package_root())
+        java = "" if no_compile else _recorded(ids, package_root())
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
@@ -63,15 +64,11 @@ def _recorded(ids: list[str], root: Path) -> str:
     recording = java_answers(ids, root)
     if recording is None:
         return ""
-    try:
-        with written({root / evidence.FOLDER / recording.file: recording.text()}):
-            compile_corpus()
-    except NoCase as error:
-        raise NoCase(f"{', '.join(ids)}: cases now, but without the answers of the Java client: {error}") from None
+    evidence.write(clients.with_recording(evidence.load(root), recording), root)
     return recording.version
 
 
 def _asked() -> dict[bytes, str]:
     """Ids of the cases that there are, by what they ask."""
-    stored = compiler.stored_cases(compiler.package_root())
+    stored = load_vectors()
     return {question_of(case.input): case.id for case in stored if case.op in OPS}

@@ -25,10 +25,10 @@ from kafka_conformance.observation import (
 from kafka_conformance.protocol import Refusal
 from kafka_conformance.runner import trivial_decodes
 from kafka_conformance.sandbox import Sandbox
-from kafka_corpus import compiler, evidence
 from kafka_corpus.case import Case
+from kafka_corpus.evidence import clients
 from kafka_corpus.scenario import Scenario
-from kafka_corpus.vectors import input_of
+from kafka_corpus.vectors import input_of, load_vectors
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch
 
@@ -37,20 +37,20 @@ JAVA: Final = ("java-kafka-clients", "java")
 ENDINGS: Final[dict[type, str]] = {Crashed: "crashed", Hung: "hung", Exceeded: "exceeded"}
 
 
-def java_answers(ids: Sequence[str], root: Path, who: tuple[str, str] = JAVA) -> evidence.Recording | None:
-    """What the Java client answers to the cases *ids* below *root*, with all that is recorded of its release.
+def java_answers(ids: Sequence[str], root: Path, who: tuple[str, str] = JAVA) -> clients.Recording | None:
+    """The answers of the Java client to the cases *ids* below *root*.
 
     None where it cannot run here, or none of them is a question to a codec.
     """
-    cases = [case for case in compiler.stored_cases(root) if case.id in ids and not isinstance(case.input, Scenario)]
+    cases = [case for case in load_vectors(root=root) if case.id in ids and not isinstance(case.input, Scenario)]
     if not cases:
         return None
     try:
         version, replies = _asked(connect(who[0]), cases)
     except (CannotRun, BadConnect):
         return None
-    new = evidence.record(replies, cases, name=who[1], version=version)
-    return evidence.added(new, root) if new.lines else None
+    new = clients.record(replies, cases, name=who[1], version=version)
+    return new if new.answers else None
 
 
 def _asked(connection: Any, cases: Iterable[Case]) -> tuple[str, list[bytes]]:

@@ -1,4 +1,4 @@
-"""Which cases a broker is asked, and the ledger that keeps the answers of all releases."""
+"""The cases that a broker is asked, and the evidence that keeps the answers of all releases."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 from kafka_conformance.broker.play.recorder import Asked, Line, Recorder, Recording, answers_of, disks_of
 from kafka_conformance.progress import Progress
 from kafka_corpus.case import Case
-from kafka_corpus.evidence import brokers
+from kafka_corpus.evidence import Answers, Evidence, brokers
 from kafka_corpus.played import difference, scenario_of
 from kafka_corpus.vectors import content_hash
-
-Answers = brokers.Answers
 
 
 def asked_of(cases: Iterable[Case], release: str) -> Iterator[Asked]:
@@ -24,14 +22,14 @@ def asked_of(cases: Iterable[Case], release: str) -> Iterator[Asked]:
             yield Asked(case.id, content_hash(case), scenario)
 
 
-def unanswered(asked: Iterable[Asked], ledger: brokers.Ledger, release: str) -> list[Asked]:
-    """Those of *asked* to which *ledger* has no answer of *release*."""
-    return [each for each in asked if recorded(ledger, each, release) is None]
+def unanswered(asked: Iterable[Asked], evidence: Evidence, release: str) -> list[Asked]:
+    """Those of *asked* to which *evidence* has no answer of *release*."""
+    return [each for each in asked if recorded(evidence, each, release) is None]
 
 
-def recorded(ledger: brokers.Ledger, asked: Asked, release: str) -> Answers | None:
-    """The answers of *release* in *ledger*; None if there are none, or the case has changed."""
-    line = ledger.get(asked.id)
+def recorded(evidence: Evidence, asked: Asked, release: str) -> Answers | None:
+    """The answers of *release* in *evidence*; None if there are none, or the case has changed."""
+    line = evidence.get(asked.id)
     if line is None or line.sha256 != asked.sha256:
         return None
     return line.by_release().get(release)
@@ -46,10 +44,10 @@ def ask(recorder: Recorder, asked: Sequence[Asked], recording: Recording, told: 
     return lines
 
 
-def merged(ledger: brokers.Ledger, release: str, asked: Sequence[Asked], lines: Mapping[str, Line]) -> brokers.Ledger:
-    """*ledger* with the answers in *lines*."""
+def merged(evidence: Evidence, release: str, asked: Sequence[Asked], lines: Mapping[str, Line]) -> Evidence:
+    """*evidence* with the answers in *lines*."""
     content = {each.id: each.sha256 for each in asked}
-    return brokers.with_answers(ledger, release, content, answers_of(lines), disks_of(lines))
+    return brokers.with_answers(evidence, release, content, answers_of(lines), disks_of(lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +58,21 @@ class Change:
     what: str
 
 
-def changes(ledger: brokers.Ledger, old: str, new: str, ids: Collection[str] | None = None) -> Iterator[Change]:
+def changes(evidence: Evidence, old: str, new: str, ids: Collection[str] | None = None) -> Iterator[Change]:
     """What *new* answers differently from *old*, where both were asked."""
-    for id_ in sorted(ledger if ids is None else ledger.keys() & set(ids)):
-        answers = ledger[id_].by_release()
+    for id_ in sorted(evidence if ids is None else evidence.keys() & set(ids)):
+        answers = evidence[id_].by_release()
         if old in answers and new in answers and (what := difference(answers[old], answers[new], "masked")):
             yield Change(id_, what)
 
 
-def differing(ledger: brokers.Ledger, release: str, asked: Iterable[Asked], lines: Mapping[str, Line]) -> list[Change]:
-    """Where *lines*, asked anew, are not what *ledger* holds: what `--check` finds."""
+def differing(evidence: Evidence, release: str, asked: Iterable[Asked], lines: Mapping[str, Line]) -> list[Change]:
+    """Where *lines*, asked anew, are not what *evidence* holds: what `--check` finds."""
     found = []
     for each in asked:
-        old, now = recorded(ledger, each, release), lines[each.id].steps
+        old, now = recorded(evidence, each, release), lines[each.id].steps
         if old is None and now:
-            found.append(Change(each.id, "is not in the ledger"))
+            found.append(Change(each.id, "is not recorded"))
         elif old is not None and (what := difference(old, now, "masked")):
             found.append(Change(each.id, what))
     return found

@@ -21,7 +21,7 @@ from kafka_conformance.observation import Crashed, Garbled, Hung, Observation, P
 from kafka_conformance.progress import Progress
 from kafka_conformance.results import Header, Line, Results
 from kafka_corpus.case import Case, Op
-from kafka_corpus.evidence import brokers
+from kafka_corpus.evidence import Answers, Evidence
 from kafka_corpus.scenario import Scenario
 from kafka_corpus.vectors import content_hash
 
@@ -30,17 +30,17 @@ OPS: Final[tuple[Op, ...]] = ("append", "fetch", "convert")
 GONE: Final = "not asked: the broker was gone"
 
 
-def judged_by(cases: Iterable[Case], ledger: brokers.Ledger, against: str) -> Iterator[Case]:
+def judged_by(cases: Iterable[Case], recorded: Evidence, against: str) -> Iterator[Case]:
     """The cases that *against* was asked, each with its recorded answers as the right ones."""
     for case in cases:
-        line = ledger.get(case.id)
+        line = recorded.get(case.id)
         if case.op in OPS and line is not None and line.sha256 == content_hash(case):
             answers = line.by_release().get(against)
             if answers and not any(answer.ended for answer in answers):
                 yield _expecting(case, answers)
 
 
-def _expecting(case: Case, answers: brokers.Answers) -> Case:
+def _expecting(case: Case, answers: Answers) -> Case:
     refused = any(answer.error_code or answer.closed for answer in answers)
     expect = replace(case.expect, verdict="invalid" if refused else "valid", answers=answers)
     return replace(case, expect=expect)

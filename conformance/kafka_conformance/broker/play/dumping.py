@@ -16,7 +16,7 @@ from kafka_conformance.broker.errors import NoBroker
 from kafka_conformance.broker.interface import Broker
 from kafka_conformance.broker.play.normal import Normal
 from kafka_conformance.broker.wire import TopicPartition
-from kafka_corpus.evidence.brokers import Disk
+from kafka_corpus.evidence import Disk
 from kafka_records import RecordFormatError
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
 from kafka_records.log import entries

@@ -21,7 +21,7 @@ from kafka_conformance.broker.play.dumping import Stored, look
 from kafka_conformance.broker.play.partitions import Fresh
 from kafka_conformance.broker.play.stage import CannotPlay, Patience, Stage
 from kafka_conformance.broker.wire import BrokerError, Client, WireError
-from kafka_corpus.evidence.brokers import Disk
+from kafka_corpus.evidence import Disk
 from kafka_corpus.scenario import (
     Edit,
     EndTransaction,
