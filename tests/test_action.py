@@ -123,7 +123,7 @@ def with_kafkaproof(job: Job) -> Job:
     """Put this environment's command where the step before would have installed it."""
     command = job.temp / "kafkaproof-venv" / "bin" / "kafkaproof"
     command.parent.mkdir(parents=True)
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafka_conformance "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafkaproof "$@"\n')
     command.chmod(0o755)
     return job
 

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 import yaml
 
-from kafka_conformance import deviations
-from kafka_conformance.judge import SEVERITIES
-from kafka_conformance.protocol import Answer
+from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_conformance.runner import deviations
+from kafka_conformance.testees.protocol import Answer
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = (ROOT / "docs" / "certify-your-codec.md").read_text(encoding="utf-8")
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
     programs = tmp_path / "bin"
     programs.mkdir()
     plugin = "" if INSTALLED else "-p kafka_conformance.pytest_plugin "
-    for name, call in {"kafkaproof": "-m kafka_conformance", "pytest": f"-m pytest {plugin}", "python": ""}.items():
+    for name, call in {"kafkaproof": "-m kafkaproof", "pytest": f"-m pytest {plugin}", "python": ""}.items():
         (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {call} "$@"\n')
         (programs / name).chmod(0o755)
     return tmp_path

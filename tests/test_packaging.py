@@ -9,7 +9,15 @@ from pathlib import PurePosixPath
 
 import pytest
 
-PACKAGES = {"kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz"}
+PACKAGES = {
+    "kafka_records",
+    "kafka_corpus",
+    "kafka_brokers",
+    "kafka_conformance",
+    "kafka_fuzz",
+    "kafka_pipeline",
+    "kafkaproof",
+}
 
 
 def installed() -> list[PurePosixPath]:
@@ -52,8 +60,8 @@ def test_packages_are_typed(package: str) -> None:
         ("kafka_corpus", "evidence", ".ndjson"),
         ("kafka_conformance", "dossiers", ".toml"),
         ("kafka_conformance", "dossiers/reproducers", ".txt"),
-        ("kafka_conformance", "reporting/assets", ".html"),
-        ("kafka_conformance", "reporting/assets", ".js"),
+        ("kafka_conformance", "reports/assets", ".html"),
+        ("kafka_conformance", "reports/assets", ".js"),
     ],
 )
 def test_data_is_inside_the_packages(package: str, folder: str, suffix: str) -> None:
@@ -87,7 +95,8 @@ def test_one_command() -> None:
     """The distribution has one command, `kafkaproof`, and one plugin of pytest's of that name."""
     entry_points = metadata.distribution("kafkaproof").entry_points
     names = {(entry.group, entry.name) for entry in entry_points}
-    assert names == {("console_scripts", "kafkaproof"), ("pytest11", "kafkaproof")}
+    ours = {("kafkaproof.testees", "columnar"), ("kafkaproof.planted_bugs", "planted-bugs")}
+    assert names == {("console_scripts", "kafkaproof"), ("pytest11", "kafkaproof")} | ours
 
 
 def test_main_job_needs_no_extra() -> None:
@@ -107,7 +116,7 @@ def test_reference_needs_no_more_than_codecs() -> None:
 
 def test_version_is_the_installed_one() -> None:
     """`kafkaproof --version` says the version of the distribution."""
-    command = [sys.executable, "-m", "kafka_conformance", "--version"]
+    command = [sys.executable, "-m", "kafkaproof", "--version"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert metadata.version("kafkaproof") in said
     assert tomllib.loads(f'v = "{metadata.version("kafkaproof")}"')["v"].count(".") == 2

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance import cli
-from kafka_conformance.judge import SEVERITIES
+from kafka_conformance.judge.verdict import SEVERITIES
+from kafkaproof import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

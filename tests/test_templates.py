@@ -39,7 +39,7 @@ needs_toolchain = pytest.mark.testees
 
 def kafkaproof(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command, run in *folder*."""
-    command = [sys.executable, "-m", "kafka_conformance", *arguments]
+    command = [sys.executable, "-m", "kafkaproof", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 

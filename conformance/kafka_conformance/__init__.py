@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from kafka_conformance.deviations import Deviation
-    from kafka_conformance.in_process.checking import check_codec
-    from kafka_conformance.testee import CodecError, NotDone
+    from kafka_conformance.in_process import check_codec
+    from kafka_conformance.runner.deviations import Deviation
+    from kafka_conformance.testees.interface import CodecError, NotDone
 
 __all__ = ["CodecError", "Deviation", "NotDone", "check_codec"]
 
 # Imported when they are asked for: the command line and pytest start without them.
 _WHERE: Final = {
-    "check_codec": "kafka_conformance.in_process.checking",
-    "CodecError": "kafka_conformance.testee",
-    "Deviation": "kafka_conformance.deviations",
-    "NotDone": "kafka_conformance.testee",
+    "check_codec": "kafka_conformance.in_process",
+    "CodecError": "kafka_conformance.testees.interface",
+    "Deviation": "kafka_conformance.runner.deviations",
+    "NotDone": "kafka_conformance.testees.interface",
 }
 
 

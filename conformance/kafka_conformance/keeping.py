@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from kafka_conformance import results
-from kafka_conformance.hostile import printable
-from kafka_conformance.results import Unusable
+from kafka_conformance.runner import results
+from kafka_conformance.runner.results import Unusable
+from kafka_conformance.sanitize import printable
 
 # Where a run writes if nobody says where: one of all cases, and one of a part of them.
 WHOLE: Final = "kafkaproof-results"

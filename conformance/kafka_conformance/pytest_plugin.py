@@ -25,10 +25,10 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
-    from kafka_conformance.deviations import Deviation
-    from kafka_conformance.in_process.codec import Decode, Encode, Errors
-    from kafka_conformance.judge import Verdict
-    from kafka_conformance.sandbox import Sandbox
+    from kafka_conformance.in_process import Decode, Encode, Errors
+    from kafka_conformance.judge.verdict import Verdict
+    from kafka_conformance.runner.deviations import Deviation
+    from kafka_conformance.runner.sandbox import Sandbox
     from kafka_corpus.case import Case
 
 MARK: Final = (
@@ -78,7 +78,7 @@ class _State:
     def deviations(self, file: str) -> tuple[Deviation, ...]:
         """The entries of *file*, read once."""
         if file and file not in self.declared:
-            from kafka_conformance.deviations import BadDeviations, load
+            from kafka_conformance.runner.deviations import BadDeviations, load
 
             try:
                 self.declared[file] = load(Path(file))
@@ -114,9 +114,8 @@ def _marked(node: pytest.Item | pytest.Function) -> dict[str, Any]:
 
 
 def _cases(config: pytest.Config, marked: dict[str, Any]) -> list[Case]:
-    from kafka_conformance.in_process.checking import chosen
-    from kafka_conformance.in_process.codec import Codec
-    from kafka_conformance.questions import beyond
+    from kafka_conformance.in_process import Codec, chosen
+    from kafka_conformance.runner.requests import beyond
 
     only = _words(config.getoption("kafkaproof_only") or marked.get("only") or config.getini("kafkaproof_only"))
     given: dict[str, Any] = {name: tuple(marked[name]) for name in ("magics", "compressions") if name in marked}
@@ -160,8 +159,7 @@ class CaseUnderTest:
 
     def _check(self, op: str, **functions: Any) -> None:
         __tracebackhide__ = True
-        from kafka_conformance.in_process.checking import ask
-        from kafka_conformance.in_process.codec import Codec
+        from kafka_conformance.in_process import Codec, ask
 
         if self.case.op != op:
             pytest.fail(f"this is a case to {self.case.op}: mark the test with kafkaproof(op={op!r})", pytrace=False)
@@ -172,7 +170,7 @@ class CaseUnderTest:
 def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str) -> None:
     """Pass, fail, skip or expectedly fail, as the verdict and the known deviations say."""
     __tracebackhide__ = True
-    from kafka_conformance.in_process.checking import told_of_case
+    from kafka_conformance.in_process import told_of_case
     from kafka_corpus.vectors import matches
 
     item.user_properties.append((PROPERTY, f"{verdict.outcome} {file}"))
@@ -195,8 +193,8 @@ class Testee(pytest.Collector):
 
     def collect(self) -> Iterator[pytest.Item]:
         """A test for each case that the testee can be asked."""
-        from kafka_conformance.in_process.checking import chosen
-        from kafka_conformance.questions import beyond
+        from kafka_conformance.in_process import chosen
+        from kafka_conformance.runner.requests import beyond
 
         only = _words(_setting(self.config, "kafkaproof_only"))
         hello = _sandbox(self.config).hello()
@@ -214,8 +212,8 @@ class TesteeCase(pytest.Item):
 
     def runtest(self) -> None:
         """Ask, and judge the answer."""
-        from kafka_conformance.judge import judge
-        from kafka_conformance.questions import question
+        from kafka_conformance.judge.verdict import judge
+        from kafka_conformance.runner.requests import question
 
         (answered,) = _sandbox(self.config).ask([question(self.case)])
         file = _setting(self.config, "kafkaproof_deviations")
@@ -237,9 +235,9 @@ def _sandbox(config: pytest.Config) -> Sandbox:
     """The testee, started when it is first needed."""
     state = config.stash[STATE]
     if state.sandbox is None:
-        from kafka_conformance.connect import BadConnect, CannotRun, connect
-        from kafka_conformance.runner import trivial_decodes
-        from kafka_conformance.sandbox import Sandbox
+        from kafka_conformance.runner.run import trivial_decodes
+        from kafka_conformance.runner.sandbox import Sandbox
+        from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
 
         try:
             sandbox = Sandbox(connect(_setting(config, "kafkaproof")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Final
 
-from kafka_corpus.build import TIMESTAMP
+from kafka_corpus.authoring.build import TIMESTAMP
 from kafka_records import Header, Record
 
 # The same two records in every codec: one with a key and a value, one with neither but with headers.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_corpus.build import put
+from kafka_corpus.authoring.build import put
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0

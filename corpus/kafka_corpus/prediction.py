@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from kafka_corpus import recipes
-from kafka_corpus.build import signed
+from kafka_corpus.authoring.build import signed
 from kafka_corpus.case import Recipe
 from kafka_corpus.scenario import (
     ISOLATION,

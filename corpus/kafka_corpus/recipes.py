@@ -16,10 +16,9 @@ import lz4.block
 import snappy
 import zstandard
 
-from kafka_corpus.batches import PLAIN, batch_of, bytes_of, compressed, payload_of, some_records
-from kafka_corpus.build import TIMESTAMP, flip, overlong, raw_batch, raw_header, raw_message, raw_record
-from kafka_corpus.case import Recipe
-from kafka_corpus.frames import (
+from kafka_corpus.authoring.batches import PLAIN, batch_of, bytes_of, compressed, payload_of, some_records
+from kafka_corpus.authoring.build import TIMESTAMP, flip, overlong, raw_batch, raw_header, raw_message, raw_record
+from kafka_corpus.authoring.frames import (
     LZ4_END_MARK,
     XERIAL_HEADER,
     codec_id,
@@ -35,7 +34,8 @@ from kafka_corpus.frames import (
     zstd_frame,
     zstd_header,
 )
-from kafka_corpus.messages import seal
+from kafka_corpus.authoring.messages import seal
+from kafka_corpus.case import Recipe
 from kafka_records import Batch, Record
 from kafka_records.constants import Compression
 from kafka_records.layout import BATCH_V2

@@ -28,7 +28,7 @@ except ImportError as error:
     text = 'kafka_corpus.strategies needs Hypothesis: pip install "kafkaproof[strategies]"'
     raise ImportError(text, name=error.name) from error
 
-from kafka_corpus.lies import LIES
+from kafka_corpus.authoring.faults import LIES
 from kafka_records import Batch, Header, Record, encode, encode_control
 from kafka_records.constants import COMPRESSIONS, INT32_MAX, INT64_MAX, NO_TIMESTAMP, Compression, TimestampType
 from kafka_records.control import ControlRecord

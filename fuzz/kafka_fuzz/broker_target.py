@@ -19,26 +19,24 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.jvm import JvmBroker
-from kafka_conformance.broker.wire import WireError
-from kafka_conformance.process.process_group import cpu_seconds
-from kafka_fuzz.broker import transactions
+from kafka_brokers import jvm
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.wire import WireError
+from kafka_conformance.process.cpu_time import cpu_seconds
+from kafka_fuzz.broker import lanes
 from kafka_fuzz.broker.confirming import CONTEXT, Difference, confirmed, kind_of, lie_of, reduced
 from kafka_fuzz.broker.lanes import Asked
 from kafka_fuzz.broker.oracle import Judged, Lost, Oracle
 from kafka_fuzz.broker.payloads import Payloads
 from kafka_fuzz.broker.settings import CONFIG, FLAGS, release_of, settings_of
-from kafka_fuzz.campaign.known import Stepping, read_known
-from kafka_fuzz.campaign.pool import of_others, some
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
-from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.campaign.sung import gone_in
-from kafka_fuzz.finds import FindStore, folder_of, put
+from kafka_fuzz.campaign.known_findings import Stepping, gone_in, read_known
+from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, report_of
+from kafka_fuzz.campaign.store import Corpus, of_others, some
+from kafka_fuzz.findings import FindStore, folder_of, put
 from kafka_fuzz.mutate import Mutant, own_seeds
-from kafka_fuzz.outcome import Outcome, OutcomeClass
-from kafka_fuzz.reduce import NotShown
+from kafka_fuzz.shrink import NotShown
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 from kafka_records import LogState
 from kafka_records.broker.releases import behaviour
 
@@ -112,7 +110,7 @@ class Turns:
         return Payloads(rng, seeds, magics=magics, profile=self.asked.profile)
 
     def _oracle(self, rng: Random) -> Oracle:
-        return Oracle(self.broker, settings_of(self.release), rng, transactional=transactions.settings_of(self.release))
+        return Oracle(self.broker, settings_of(self.release), rng, transactional=lanes.settings_of(self.release))
 
     def _draw(self, payloads: Payloads, log: LogState) -> Mutant:
         while self.stepping.over(mutant := payloads.draw(log)):
@@ -170,7 +168,7 @@ class Turns:
         kind: OutcomeClass = "crash" if self.broker.has_ended() else "hang"
         self.restarts += 1
         self.broker.stop()
-        self.broker = local.start(self.release, config=CONFIG, flags=FLAGS)
+        self.broker = jvm.start(self.release, config=CONFIG, flags=FLAGS)
         return kind
 
     def progress(self, spent: float) -> Progress:
@@ -203,7 +201,7 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
     release = release_of(asked.target)
     stepping = Stepping(asked.target, read_known(asked.directory), gone_in(asked.directory))
     store, corpus = FindStore(asked.directory), Corpus(asked.directory, asked.target)
-    turns = Turns(asked, release, local.start(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
+    turns = Turns(asked, release, jvm.start(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
     failure = ""
     try:
         with stopping(turns):

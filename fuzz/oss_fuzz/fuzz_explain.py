@@ -6,6 +6,6 @@ libFuzzer runs this file again, for forks and merges: it has to be executable, a
 
 import sys
 
-from kafka_fuzz.campaign.entry import main
+from kafka_fuzz.campaign.libfuzzer import main
 
 main("explain", sys.argv)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
-from kafka_conformance.broker.clock import now_of
-from kafka_conformance.broker.wire import Client, Closed, Produced, TopicPartition
+from kafka_brokers.scenarios.normalize import now_of
+from kafka_brokers.wire import Client, Closed, Produced, TopicPartition
 from kafka_records import AppendResult, LogState, Producing, RecordFormatError, TopicConfig, append
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD

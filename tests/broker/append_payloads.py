@@ -16,7 +16,15 @@ import xxhash
 from tests.reference.append_cases import LZ4_HEADER, lz4_block
 from tests.reference.append_codec_cases import SNAPPY_HEADER, lz4_with, raw_zstd, snappy_block, with_checksum
 
-from kafka_corpus.build import TIMESTAMP, raw_batch, raw_header, raw_message, raw_record, reseal, reseal_message
+from kafka_corpus.authoring.build import (
+    TIMESTAMP,
+    raw_batch,
+    raw_header,
+    raw_message,
+    raw_record,
+    reseal,
+    reseal_message,
+)
 from kafka_records.compression import compress
 from kafka_records.constants import COMPRESSIONS, INT32_MAX, INT64_MAX, INT64_MIN, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.varint import encode_varint

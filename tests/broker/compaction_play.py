@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from kafka_conformance.broker.cleaning import (
+from kafka_brokers.cleaning import (
     active_base_offset,
     await_cleaned,
     cleaned_up_to,
@@ -16,10 +16,10 @@ from kafka_conformance.broker.cleaning import (
     read_segments,
     segment_files,
 )
-from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.jvm import JvmBroker
-from kafka_conformance.broker.wire import Client, TopicPartition, tables
-from kafka_conformance.broker.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.wire import Client, TopicPartition, tables
+from kafka_brokers.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
 from kafka_records import Batch, CleanerConfig, CompactResult, Header, Record, Round, Segment, compact, decode, encode
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD

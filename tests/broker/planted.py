@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_conformance.broker.jvm import JvmBroker
-from kafka_conformance.broker.wire import TopicPartition
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.wire import TopicPartition
 
 
 def plant(

@@ -17,10 +17,10 @@ from tests.reference.append_cases import OUTLINES, PARTITION, RECORDS, REQUEST, 
 from tests.reference.append_codec_cases import CODECS
 from tests.reference.append_message_cases import MESSAGES
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.wire import Client
-from kafka_conformance.broker.wire.transactions import Producer, add_partitions, init_producer_id
-from kafka_corpus.build import raw_batch, raw_record
+from kafka_brokers import jvm
+from kafka_brokers.wire import Client
+from kafka_brokers.wire.transactions import Producer, add_partitions, init_producer_id
+from kafka_corpus.authoring.build import raw_batch, raw_record
 from kafka_corpus.case import Recipe
 from kafka_corpus.recipes import build
 from kafka_corpus.vectors import load_vectors
@@ -74,7 +74,7 @@ def asked(request: pytest.FixtureRequest) -> Iterator[tuple[str, Client]]:
 
 def serving(release: str) -> Iterator[tuple[str, Client]]:
     """Start a broker and connect."""
-    with local.start(release) as broker, broker.client() as client:
+    with jvm.start(release) as broker, broker.client() as client:
         yield release, client
 
 
@@ -208,7 +208,7 @@ def test_what_is_made_from_seeds_is_predicted_of_old_brokers(release: str) -> No
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_leader_that_has_been_elected_again(release: str) -> None:
     """A later leader epoch is in whatever is stored (HDR-07)."""
-    with local.start(release) as broker:
+    with jvm.start(release) as broker:
         broker.kill()
         broker.restart()
         with broker.client() as client:

@@ -9,13 +9,13 @@ pytest.importorskip("numba")
 
 from kafka import KafkaProducer
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.releases import NEWEST
-from kafka_corpus.audit.joining import LogReport, joined
-from kafka_corpus.audit.stretch import judge
-from kafka_corpus.columnar.wanted import runs_in
-from kafka_corpus.segments.listing import find
-from kafka_corpus.segments.splits import Stretch
+from kafka_brokers import jvm
+from kafka_brokers.releases import NEWEST
+from kafka_pipeline.audit.joining import LogReport, joined
+from kafka_pipeline.audit.stretch import judge
+from kafka_pipeline.columnar.scan import runs_in
+from kafka_pipeline.segments.listing import find
+from kafka_pipeline.segments.splits import Stretch
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -54,7 +54,7 @@ def audited(folder: Path) -> LogReport:
 
 def test_what_a_broker_wrote() -> None:
     """Nothing is found, neither while the broker runs nor in what it notes at its end; then one flipped bit is."""
-    with local.start(NEWEST) as broker:
+    with jvm.start(NEWEST) as broker:
         broker.create_topics({TOPIC: 1})
         produced(broker.bootstrap)
         assert broker.data_directory is not None

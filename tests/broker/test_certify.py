@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.releases import NEWEST
+from kafka_brokers import jvm
+from kafka_brokers.releases import NEWEST
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -36,7 +36,7 @@ def serving(*command: str) -> Iterator[str]:
 
 def certified(bootstrap: str, folder: Path, *more: str) -> tuple[int, dict[str, Any]]:
     """Exit code and report."""
-    command = [sys.executable, "-m", "kafka_conformance", "broker", "certify", "--bootstrap", bootstrap, "--json"]
+    command = [sys.executable, "-m", "kafkaproof", "broker", "certify", "--bootstrap", bootstrap, "--json"]
     done = subprocess.run(
         [*command, "--report", str(folder), *more], capture_output=True, text=True, check=False, timeout=300
     )
@@ -46,7 +46,7 @@ def certified(bootstrap: str, folder: Path, *more: str) -> tuple[int, dict[str, 
 
 def test_apache_kafka(tmp_path: Path) -> None:
     """Apache Kafka agrees with what was recorded of it, and leaves no topic behind."""
-    with local.start(NEWEST) as broker:
+    with jvm.start(NEWEST) as broker:
         code, report = certified(broker.bootstrap, tmp_path, "--name", "kafka")
         with broker.client() as client:
             assert not [each["name"] for each in client.metadata()["topics"] if "kafkaproof" in each["name"]]
@@ -58,7 +58,7 @@ def test_apache_kafka(tmp_path: Path) -> None:
 def test_command_of_the_readme(tmp_path: Path) -> None:
     """What the README prints does what it says, once there is a broker at the address."""
     environment = os.environ | {"PATH": os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))}
-    with local.start(NEWEST) as broker:
+    with jvm.start(NEWEST) as broker:
         command = COMMAND.replace("HOST:PORT", broker.bootstrap)
         done = subprocess.run(
             command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -69,7 +69,7 @@ def test_command_of_the_readme(tmp_path: Path) -> None:
 
 def test_older_kafka(tmp_path: Path) -> None:
     """An older release is certified by its own answers, and not by those of the newest."""
-    with local.start("3.9.2") as broker:
+    with jvm.start("3.9.2") as broker:
         assert certified(broker.bootstrap, tmp_path, "--against", "3.9.2")[0] == 0
         code, report = certified(broker.bootstrap, tmp_path)
     assert code == 1
@@ -101,7 +101,7 @@ def test_librdkafkas_mock_cluster(tmp_path: Path) -> None:
 
 def test_nobody(tmp_path: Path) -> None:
     """Where nobody answers, that is said, and nothing was run."""
-    command = [sys.executable, "-m", "kafka_conformance", "broker", "certify", "--bootstrap", "127.0.0.1:1"]
+    command = [sys.executable, "-m", "kafkaproof", "broker", "certify", "--bootstrap", "127.0.0.1:1"]
     done = subprocess.run([*command, "--report", str(tmp_path)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, "")
     assert "127.0.0.1:1" in done.stderr

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from tests.broker.compaction_play import Play, batch, describe, record
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.cleaning import EAGER, cleaned_up_to, force_clean, read_segments
-from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.jvm import JvmBroker
-from kafka_conformance.broker.wire import Client
-from kafka_conformance.broker.wire.transactions import init_producer_id
+from kafka_brokers import jvm
+from kafka_brokers.cleaning import EAGER, cleaned_up_to, force_clean, read_segments
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.wire import Client
+from kafka_brokers.wire.transactions import init_producer_id
 from kafka_records import Header
 from kafka_records.constants import COMPRESSIONS, Compression
 
@@ -25,7 +25,7 @@ AT_ONCE = {"delete.retention.ms": "0"}
 @pytest.fixture(scope="module", params=RELEASES)
 def running(request: pytest.FixtureRequest) -> Iterator[tuple[JvmBroker, Client]]:
     """A broker that cleans at once, and a client."""
-    with local.start(request.param, config=EAGER) as broker, broker.client() as client:
+    with jvm.start(request.param, config=EAGER) as broker, broker.client() as client:
         yield broker, client
 
 

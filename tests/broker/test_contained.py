@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.broker import contained, container
-from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.releases import NEWEST
+from kafka_brokers import container
+from kafka_brokers import container as contained
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.releases import NEWEST
 
 
 def test_without_testcontainers(monkeypatch: pytest.MonkeyPatch) -> None:

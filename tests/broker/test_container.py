@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.broker import contained, container
-from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.external import ExternalBroker
-from kafka_conformance.broker.releases import NEWEST, find_release
+from kafka_brokers import container
+from kafka_brokers import container as contained
+from kafka_brokers.external import ExternalBroker
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.releases import NEWEST, find_release
 
 pytestmark = [pytest.mark.broker, pytest.mark.container, pytest.mark.slow]
 
@@ -23,7 +24,7 @@ IMAGE = container.tag(find_release(NEWEST))
 PARENT = """
 import sys, time
 from pathlib import Path
-from kafka_conformance.broker.contained import Contained
+from kafka_brokers.container import Contained
 folder = Path(sys.argv[1])
 running = Contained(sys.argv[2], ["sh", "-c", "echo running; sleep 1000"], folder=folder, log=folder / "log")
 while "running" not in running.tail():
@@ -96,7 +97,7 @@ def test_killed_with_us(tmp_path: Path) -> None:
 def test_a_broker_killed_with_us() -> None:
     """After `kill -9` of the process that started it, no broker, no container and no folder is left."""
     before = names()
-    command = [sys.executable, "-m", "kafka_conformance", "broker", "start", NEWEST, "--container"]
+    command = [sys.executable, "-m", "kafkaproof", "broker", "start", NEWEST, "--container"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as parent:
         assert parent.stdout is not None

@@ -10,9 +10,9 @@ import pytest
 from tests.broker.planted import plant
 from tests.reference.conversion_cases import LOGS, is_exact, v2
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.releases import find_release
-from kafka_conformance.broker.wire import BrokerError, Client, Closed, TopicPartition, tables
+from kafka_brokers import jvm
+from kafka_brokers.releases import find_release
+from kafka_brokers.wire import BrokerError, Client, Closed, TopicPartition, tables
 from kafka_corpus.masking import masked
 from kafka_records import FetchResult, TopicConfig, fetch_view
 from kafka_records.constants import MAGIC_VALUE_V2
@@ -117,7 +117,7 @@ def differences(
 @pytest.mark.parametrize("release", RELEASES)
 def test_old_fetches_are_converted(release: str) -> None:
     """Every log is sent to every version from every offset within every limit as predicted, or refused."""
-    with local.start(release) as broker:
+    with jvm.start(release) as broker:
         where = plant(broker, "logs", logs_of(release))
         with broker.client() as client:
             found = {str(fields): differences(release, client, where, **fields) for fields in LIMITS}
@@ -127,7 +127,7 @@ def test_old_fetches_are_converted(release: str) -> None:
 @pytest.mark.parametrize("release", OLD_RELEASES)
 def test_older_brokers_converted_otherwise(release: str) -> None:
     """So they are by brokers that converted all in one, or batch by batch, or as now but for less."""
-    with local.start(release) as broker:
+    with jvm.start(release) as broker:
         where = plant(broker, "logs", logs_of(release))
         with broker.client() as client:
             assert differences(release, client, where) == {}
@@ -141,7 +141,7 @@ def test_topics_may_refuse(release: str) -> None:
     if release < "4":
         settings["off"] = {"message.downconversion.enable": "false"}
     log = v2(0)
-    with local.start(release) as broker, broker.client() as client:
+    with jvm.start(release) as broker, broker.client() as client:
         for name, config in settings.items():
             broker.create_topics({name: 1}, config)
             topic = TopicPartition(name, 0)

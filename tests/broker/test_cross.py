@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.interface import Broker
-from kafka_conformance.broker.releases import NEWEST
-from kafka_conformance.connect import connect
+from kafka_brokers import jvm
+from kafka_brokers.interface import Broker
+from kafka_brokers.releases import NEWEST
 from kafka_conformance.cross import results
-from kafka_conformance.cross.matrix import BROKER, WROTE, matrix
-from kafka_conformance.cross.runner import Run, run
-from kafka_conformance.cross.wishes import wishes
+from kafka_conformance.cross.results import BROKER, WROTE, matrix
+from kafka_conformance.cross.run import Run, run, wishes
+from kafka_conformance.testees.connect import connect
 from kafka_corpus.vectors import corpus_hash
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -30,7 +29,7 @@ TESTEES = ("kafka-python", "reference", "miniature:writes_seconds", "miniature:w
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """Kafka in its newest release."""
-    with local.start(NEWEST) as running:
+    with jvm.start(NEWEST) as running:
         yield running
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.broker import guarded
-from kafka_conformance.broker.guarded import Guarded
+from kafka_brokers import process
+from kafka_brokers.process import Guarded
 
 # Starts a guarded process, says its own pid's group, and waits to be killed.
 PARENT = """
 import sys, time
 from pathlib import Path
-from kafka_conformance.broker.guarded import Guarded
+from kafka_brokers.process import Guarded
 folder = Path(sys.argv[1])
 running = Guarded(["sh", "-c", "echo $$ > pid; sleep 100"], folder=folder, log=folder / "log")
 while not (folder / "pid").exists() or not (folder / "pid").read_text():
@@ -87,9 +87,9 @@ def test_terminated(tmp_path: Path) -> None:
 def test_terminated_while_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that is up before the shell knows its number hears of it all the same."""
     # A shell that is slow to go on behind the start of its command.
-    slow = guarded.SCRIPT.replace("3<&- & child=$!", "3<&- & sleep 0.2; child=$!")
-    assert slow != guarded.SCRIPT
-    monkeypatch.setattr(guarded, "SCRIPT", slow)
+    slow = process.SCRIPT.replace("3<&- & child=$!", "3<&- & sleep 0.2; child=$!")
+    assert slow != process.SCRIPT
+    monkeypatch.setattr(process, "SCRIPT", slow)
     script = "trap 'echo bye; exit' TERM; kill -TERM $PPID; while :; do sleep 0.02; done"
     running = Guarded(["sh", "-c", script], folder=tmp_path, log=tmp_path / "log")
     try:

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kafka_conformance.broker import ivy, jars, java
-from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.releases import RELEASES, Release, find_release
+from kafka_brokers import ivy, jars, java
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.releases import RELEASES, Release, find_release
 
 MIRRORS = """\
 <settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors>

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.broker import jars
-from kafka_conformance.broker.errors import JarsDiffer, NoBroker
-from kafka_conformance.broker.releases import NEWEST, RELEASES, Release, find_release
+from kafka_brokers import jars
+from kafka_brokers.interface import JarsDiffer, NoBroker
+from kafka_brokers.releases import NEWEST, RELEASES, Release, find_release
 
 
 @pytest.fixture

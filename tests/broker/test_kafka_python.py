@@ -8,9 +8,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Assigned
 
-from kafka_conformance.broker import container, local
-from kafka_conformance.broker.jvm import JvmBroker
-from kafka_conformance.broker.wire import Fetched, TopicPartition
+from kafka_brokers import container, jvm
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.wire import Fetched, TopicPartition
 from kafka_records import Batch, Header, Record, decode, encode
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -22,7 +22,7 @@ COUNT = 40
 LIMIT = 60
 HERE = ("2.8.2", "4.4.0")
 PLACES = [
-    *(pytest.param((local.start, release), id=release) for release in HERE),
+    *(pytest.param((jvm.start, release), id=release) for release in HERE),
     *(
         pytest.param((container.start, release), id=f"container-{release}", marks=pytest.mark.container)
         for release in HERE

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.broker import jars, local
-from kafka_conformance.broker.errors import JarsDiffer, NoBroker
-from kafka_conformance.broker.external import ExternalBroker
-from kafka_conformance.broker.releases import NEWEST, find_release
-from kafka_conformance.broker.wire import Client
+from kafka_brokers import jars, jvm
+from kafka_brokers.external import ExternalBroker
+from kafka_brokers.interface import JarsDiffer, NoBroker
+from kafka_brokers.releases import NEWEST, find_release
+from kafka_brokers.wire import Client
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 def test_a_broker_that_fails_shows_its_log() -> None:
     """When a broker does not come up, the message has the end of its log, and its folder is gone."""
     with pytest.raises(NoBroker, match=r"num\.io\.threads") as caught:
-        local.start(NEWEST, config={"num.io.threads": "none"})
+        jvm.start(NEWEST, config={"num.io.threads": "none"})
     assert "ConfigException" in caught.value.log
 
 
 def test_killed_with_us() -> None:
     """After `kill -9` of the process that started it, no broker and no folder is left."""
-    command = [sys.executable, "-m", "kafka_conformance", "broker", "start", NEWEST]
+    command = [sys.executable, "-m", "kafkaproof", "broker", "start", NEWEST]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as parent:
         assert parent.stdout is not None
@@ -55,4 +55,4 @@ def test_tampered_jars_are_not_started(monkeypatch: pytest.MonkeyPatch, tmp_path
     for jar in real.glob("*.jar"):
         (copy / jar.name).write_bytes(jar.read_bytes() + (b"\0" if jar.name.startswith("lz4") else b""))
     with pytest.raises(JarsDiffer, match="other bytes: lz4"):
-        local.start(release.name)
+        jvm.start(release.name)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.play import asking
-from kafka_conformance.broker.play.recorder import Asked, Recorder, Recording
-from kafka_conformance.broker.releases import NEWEST
-from kafka_conformance.commands.broker_ledger import CONFIG
+from kafka_brokers import jvm
+from kafka_brokers.releases import NEWEST
+from kafka_brokers.scenarios import recorder as asking
+from kafka_brokers.scenarios.recorder import Asked, Recorder, Recording
 from kafka_corpus import evidence
 from kafka_corpus.played import difference
 from kafka_corpus.vectors import load_vectors, package_root
+from kafkaproof.commands.broker_answers import CONFIG
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -34,7 +34,7 @@ def test_recorded_again(release: str, tmp_path: Path) -> None:
     asked = some(release)
     assert len(asked) > 20
     recorded = evidence.load(package_root())
-    with local.start(release, config=CONFIG) as broker:
+    with jvm.start(release, config=CONFIG) as broker:
         recorder = Recorder(broker)
         lines = asking.ask(recorder, asked, Recording(tmp_path / "answers.ndjson"), lambda *_: None)
         recorder.close()
@@ -46,7 +46,7 @@ def test_broker_killed_in_the_middle(tmp_path: Path) -> None:
     """A broker that is killed is started again; no answer is lost, none recorded twice, and all are right."""
     asked = some(NEWEST)
     recording = Recording(tmp_path / "answers.ndjson")
-    with local.start(NEWEST, config=CONFIG) as broker:
+    with jvm.start(NEWEST, config=CONFIG) as broker:
         recorder = Recorder(broker)
         lines = []
         for line in recorder.record(asked, recording):
@@ -65,7 +65,7 @@ def test_resumed(tmp_path: Path) -> None:
     """A recording that was stopped in the middle of a line goes on behind the last whole one."""
     asked = some(NEWEST, "produce_offsets.*", 5)
     recording = Recording(tmp_path / "answers.ndjson")
-    with local.start(NEWEST, config=CONFIG) as broker:
+    with jvm.start(NEWEST, config=CONFIG) as broker:
         recorder = Recorder(broker)
         answers = recorder.record(asked, recording)
         first = [next(answers), next(answers)]
@@ -82,7 +82,7 @@ def test_disk(tmp_path: Path) -> None:
     """Behind every payload that was stored lies what was fetched back, and DumpLogSegments reads it so."""
     asked = [each for each in some(NEWEST, every=3) if each.scenario.is_plain()]
     recording = Recording(tmp_path / "answers.ndjson")
-    with local.start(NEWEST, config=CONFIG) as broker:
+    with jvm.start(NEWEST, config=CONFIG) as broker:
         recorder = Recorder(broker)
         lines = asking.ask(recorder, asked, recording, lambda *_: None)
         recorder.close()
@@ -94,7 +94,7 @@ def test_disk(tmp_path: Path) -> None:
 
 def kafkaproof(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command."""
-    command = [sys.executable, "-m", "kafka_conformance", "broker", *arguments]
+    command = [sys.executable, "-m", "kafkaproof", "broker", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
 
 

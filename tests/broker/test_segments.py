@@ -9,10 +9,10 @@ import pytest
 from tests.broker.compaction_play import WHEN, Play, batch, record
 from tests.broker.compaction_play import stored_at as at
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.cleaning import EAGER, edit_segment, plant, read_segments
-from kafka_conformance.broker.jvm import JvmBroker
-from kafka_corpus.build import put, reseal
+from kafka_brokers import jvm
+from kafka_brokers.cleaning import EAGER, edit_segment, plant, read_segments
+from kafka_brokers.jvm import JvmBroker
+from kafka_corpus.authoring.build import put, reseal
 from kafka_records import Batch, Record, recover
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.sweep]
@@ -24,7 +24,7 @@ AT_ONCE = {"delete.retention.ms": "0"}
 @pytest.fixture(scope="module", params=RELEASES)
 def broker(request: pytest.FixtureRequest) -> Iterator[JvmBroker]:
     """A broker that cleans at once, and may be killed."""
-    with local.start(request.param, config=EAGER) as running:
+    with jvm.start(request.param, config=EAGER) as running:
         yield running
 
 

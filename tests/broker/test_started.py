@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_conformance.broker import container, local
-from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.external import ExternalBroker
-from kafka_conformance.broker.jvm import JvmBroker
-from kafka_conformance.broker.releases import find_release
-from kafka_conformance.broker.wire import BrokerError, Client, Closed, Fetched, Produced, TopicPartition, tables
-from kafka_conformance.broker.wire.transactions import add_partitions, end_transaction, init_producer_id
+from kafka_brokers import container, jvm
+from kafka_brokers.external import ExternalBroker
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.releases import find_release
+from kafka_brokers.wire import BrokerError, Client, Closed, Fetched, Produced, TopicPartition, tables
+from kafka_brokers.wire.transactions import add_partitions, end_transaction, init_producer_id
 from kafka_records import Batch, Record, decode, encode
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 HERE = ("0.8.2.2", "0.10.2.2", "1.1.1", "2.8.2", "3.9.2", "4.4.0")
 IN_CONTAINERS = ("2.8.2", "4.4.0")
 PLACES = [
-    *(pytest.param((local.start, release), id=release) for release in HERE),
+    *(pytest.param((jvm.start, release), id=release) for release in HERE),
     *(
         pytest.param((container.start, release), id=f"container-{release}", marks=pytest.mark.container)
         for release in IN_CONTAINERS

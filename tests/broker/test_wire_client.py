@@ -7,11 +7,11 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from kafka_conformance.broker.wire import Client, Closed, GarbledResponse, Silent, Unreachable, tables
-from kafka_conformance.broker.wire.client import address, answers
-from kafka_conformance.broker.wire.connection import Connection, Request
-from kafka_conformance.broker.wire.partitions import Produced, TopicPartition
-from kafka_conformance.broker.wire.transactions import Payloads, once_verified
+from kafka_brokers.wire import Client, Closed, GarbledResponse, Silent, Unreachable, tables
+from kafka_brokers.wire.client import address, answers
+from kafka_brokers.wire.connection import Connection, Request
+from kafka_brokers.wire.partitions import Produced, TopicPartition
+from kafka_brokers.wire.transactions import Payloads, once_verified
 
 # Answers one frame; None closes the connection.
 Behaviour = Callable[[bytes], bytes | None]

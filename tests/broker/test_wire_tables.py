@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_conformance.broker.wire import tables
-from kafka_conformance.broker.wire.connection import Request, frame, open_response
-from kafka_conformance.broker.wire.errors import GarbledResponse, UnsupportedVersion
-from kafka_conformance.broker.wire.primitives import read_unsigned_varint, unsigned_varint
-from kafka_conformance.broker.wire.schema import Api, Field, side
+from kafka_brokers.wire import tables
+from kafka_brokers.wire.connection import Request, frame, open_response
+from kafka_brokers.wire.errors import GarbledResponse, UnsupportedVersion
+from kafka_brokers.wire.schema import Api, Field, read_unsigned_varint, side, unsigned_varint
 
 INTEGERS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 EVERY_VERSION = [(api, version) for api in tables.APIS for version in range(api.oldest, api.newest + 1)]

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from kafka_conformance.connect import Connection
-from kafka_conformance.observation import Decoded
-from kafka_conformance.sandbox import Question, Sandbox
+from kafka_conformance.judge.observation import Decoded
+from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.testees.connect import Connection
 
 Script = Callable[..., Connection]
 Make = Callable[..., Sandbox]

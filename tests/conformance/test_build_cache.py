@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.testees import built, recipe
+from kafka_conformance.testees import recipe
+from kafka_conformance.testees import recipe as built
 
 # Its compiler leaves half of a build, and does not end before the file `go-on` is there.
 RECIPE = """
@@ -48,7 +49,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> recipe.Recipe:
 @contextmanager
 def building() -> Iterator[subprocess.Popen[str]]:
     """`kafkaproof testees build toy` in a process of its own, ended with the block."""
-    command = [sys.executable, "-m", "kafka_conformance", "testees", "build", "toy"]
+    command = [sys.executable, "-m", "kafkaproof", "testees", "build", "toy"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as process:

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance.commands.testees import testees as command
-from kafka_conformance.connect import VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, connect
-from kafka_conformance.connect.known import everyone, find
-from kafka_conformance.observation import Decoded
-from kafka_conformance.sandbox import Question, Sandbox
-from kafka_conformance.smoke import passed, smoke
-from kafka_conformance.testees import built, recipe
-from kafka_conformance.testees.built import BuildError, ToolchainMissing, first_error
+from kafka_conformance.judge.observation import Decoded
+from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.runner.smoke import passed, smoke
+from kafka_conformance.testees import recipe
+from kafka_conformance.testees import recipe as built
+from kafka_conformance.testees.connect import VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, connect
+from kafka_conformance.testees.known import everyone, find
+from kafka_conformance.testees.recipe import BuildError, ToolchainMissing, first_error
 from kafka_records import Batch, Record, encode
+from kafkaproof.commands.testees import testees as command
 
 SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
 SERVES = f"""
@@ -36,8 +37,8 @@ environment = {{ PLACE = "{{build}}/x" }}
 """
 TESTEE = """
 import sys
-from kafka_conformance import serve
-from kafka_conformance.testee import load
+from kafka_conformance.testees import serve
+from kafka_conformance.testees.interface import load
 serve.serve(load("kafka_conformance.testees.reference"), sys.stdin.buffer, sys.stdout.buffer)
 """
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_conformance import certificate
-from kafka_conformance.certificate import MAX_SKIPPED, NULLS, certify, null_scores, score
-from kafka_conformance.judge import OUTCOMES, Outcome, judge
-from kafka_conformance.observation import Observation
-from kafka_conformance.results import Footer, Header, Line, Results, line_for
+from kafka_conformance.judge.observation import Observation
+from kafka_conformance.judge.verdict import OUTCOMES, Outcome, judge
+from kafka_conformance.reports import summary
+from kafka_conformance.reports.summary import MAX_SKIPPED, NULLS, certify, null_scores, score
+from kafka_conformance.runner.results import Footer, Header, Line, Results, line_for
 from kafka_corpus.case import Case
 
 
@@ -73,17 +73,17 @@ def test_acceptable_cases_count_on_no_side() -> None:
 def test_an_area_with_one_side_takes_the_other_from_the_whole() -> None:
     """An area of invalid cases alone cannot be won by refusing everything."""
     refused = [line("agree", "invalid", "only_invalid"), line("rejects_valid", "valid", "other")]
-    areas = certificate.scores_by_area(refused)
+    areas = summary.scores_by_area(refused)
 
     assert areas["only_invalid"] == 0.0
-    assert certificate.scores_by_area([line("agree", "invalid", "only_invalid"), *GOOD])["only_invalid"] == 1.0
+    assert summary.scores_by_area([line("agree", "invalid", "only_invalid"), *GOOD])["only_invalid"] == 1.0
 
 
 def test_an_area_whose_invalid_cases_are_skipped_shows_the_rest() -> None:
     """A side of an area that was skipped whole is taken from the whole run; in the whole it counts."""
     lines = [line("agree", "valid", "half"), line("skipped", "invalid", "half"), *GOOD]
 
-    assert certificate.scores_by_area(lines)["half"] == pytest.approx(0.8)
+    assert summary.scores_by_area(lines)["half"] == pytest.approx(0.8)
     assert score(lines) == pytest.approx(0.8)
 
 

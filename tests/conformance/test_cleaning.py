@@ -8,7 +8,7 @@ from typing import Self
 
 import pytest
 
-from kafka_conformance.broker.cleaning import (
+from kafka_brokers.cleaning import (
     CHECKPOINT,
     CLEAN_SHUTDOWN,
     FILLER_KEY,
@@ -22,8 +22,8 @@ from kafka_conformance.broker.cleaning import (
     read_segments,
     without_fillers,
 )
-from kafka_conformance.broker.errors import NoBroker
-from kafka_conformance.broker.wire import Client, TopicPartition
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.wire import Client, TopicPartition
 from kafka_records import Batch, Record, decode, encode
 
 PARTITION = TopicPartition("topic", 3)

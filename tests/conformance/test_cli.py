@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance import results
-from kafka_conformance.cli import kafkaproof as group
-from kafka_conformance.connect import Connection
-from kafka_conformance.questions import concerns
+from kafka_conformance.runner import results
+from kafka_conformance.runner.requests import concerns
+from kafka_conformance.testees.connect import Connection
 from kafka_corpus.vectors import load_vectors
+from kafkaproof.cli import kafkaproof as group
 
 Script = Callable[..., Connection]
 
@@ -30,7 +30,7 @@ def kafkaproof(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
     """Run the command in an empty directory."""
 
     def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "kafka_conformance", *arguments]
+        command = [sys.executable, "-m", "kafkaproof", *arguments]
         return subprocess.run(
             command, cwd=tmp_path, env=environment(), capture_output=True, text=True, input=given, check=False
         )
@@ -207,7 +207,7 @@ def test_interrupted(sent: signal.Signals, script: Script, kafkaproof: Command, 
     """Ctrl-C is exit code 130, keeps what was earned, says how to go on; --resume does, and --json stays pure."""
     connection = script("time.sleep(0.01)\nreply(id=id, skipped='no')")
     asked = ("certify", connection.name, "--only", AREA, "--only", "v0_message", "--json", "--report", "out")
-    command = [sys.executable, "-m", "kafka_conformance", *asked]
+    command = [sys.executable, "-m", "kafkaproof", *asked]
     child = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -276,7 +276,7 @@ def test_smoke_says_what_it_looked_at(kafkaproof: Command) -> None:
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     """`kafkaproof … | head -1` ends without a word on standard error."""
-    command = f"{sys.executable} -m kafka_conformance testees --json | head -c 1"
+    command = f"{sys.executable} -m kafkaproof testees --json | head -c 1"
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
     )
@@ -286,12 +286,12 @@ def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     """--help names every command and imports none of them, no codec and nothing of the corpus."""
-    probe = "import sys; from kafka_conformance.cli import main; sys.argv[1:] = ['--help']\n"
+    probe = "import sys; from kafkaproof.cli import main; sys.argv[1:] = ['--help']\n"
     probe += "try: main()\nexcept SystemExit: print(sorted(sys.modules))"
     said = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True).stdout
 
     assert all(name in said for name in ("certify", "smoke", "testees", "testee", "explain", "corpus"))
-    heavy = ("kafka", "kafka_records", "kafka_corpus.vectors", "kafka_conformance.runner", "rich", "zstandard")
+    heavy = ("kafka", "kafka_records", "kafka_corpus.vectors", "kafka_conformance.runner.run", "rich", "zstandard")
     assert [name for name in heavy if f"'{name}'" in said] == []
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from msgspec import UNSET
 
-from kafka_conformance.connect import connect
-from kafka_conformance.fake_broker.tape import Tape
-from kafka_conformance.judge import judge
-from kafka_conformance.judging.consuming import compared
-from kafka_conformance.observation import Consumed, Observation, observe
-from kafka_conformance.sandbox import Question, Sandbox
-from kafka_conformance.testee import CodecError, NotDone
+from kafka_brokers.fake_broker.server import Tape
+from kafka_conformance.judge.consuming import compared
+from kafka_conformance.judge.observation import Consumed, Observation, observe
+from kafka_conformance.judge.verdict import judge
+from kafka_conformance.runner.sandbox import Question, Sandbox
 from kafka_conformance.testees import confluent_kafka_ as adapter
+from kafka_conformance.testees.connect import connect
+from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Header, Record, decode, encode

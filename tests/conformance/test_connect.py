@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.connect import (
+from kafka_conformance.judge.observation import Consumed, Decoded
+from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.testees.connect import (
     DEFAULT_MEMORY,
     NODE_MEMORY,
     VIRTUAL_MACHINE_MEMORY,
@@ -15,9 +17,7 @@ from kafka_conformance.connect import (
     check,
     connect,
 )
-from kafka_conformance.connect.known import JAVA, KNOWN, Known
-from kafka_conformance.observation import Consumed, Decoded
-from kafka_conformance.sandbox import Question, Sandbox
+from kafka_conformance.testees.known import JAVA, KNOWN, Known
 
 # What takes an extra of its own is asked where that is installed.
 EXTRAS = {"columnar": pytest.mark.columnar}
@@ -120,7 +120,7 @@ if sys.argv[1] == "image":
 with open({log!r}, "a") as log:
     log.write(" ".join(sys.argv[1:]) + "\\n")
 if sys.argv[1] == "run":
-    os.execv({python!r}, [{python!r}, "-m", "kafka_conformance.serve", sys.argv[-1]])
+    os.execv({python!r}, [{python!r}, "-m", "kafka_conformance.testees.serve", sys.argv[-1]])
 """
 
 
@@ -137,7 +137,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_container_is_run_without_network_and_ended_by_name(engine: Path) -> None:
     """A container gets our limits and no network; when it hangs, it is ended by the name that we gave."""
-    sandbox = Sandbox(connect("container:kafka_conformance.miniatures.mute"), seconds=0.3)
+    sandbox = Sandbox(connect("container:kafka_fuzz.planted_bugs.testees.mute"), seconds=0.3)
     next(sandbox.ask([Question(b"")]))
     sandbox.close()
     run, kill = (engine / "log").read_text().splitlines()[:2]

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kafka_conformance.judge import judge
-from kafka_conformance.judging.consuming import IN_CONTROL, UNFOLLOWABLE
-from kafka_conformance.observation import Consumed, Skipped
-from kafka_conformance.protocol import HelloReply, Refusal
-from kafka_conformance.questions import beyond
+from kafka_conformance.judge.consuming import IN_CONTROL, UNFOLLOWABLE
+from kafka_conformance.judge.observation import Consumed, Skipped
+from kafka_conformance.judge.verdict import judge
+from kafka_conformance.runner.requests import beyond
+from kafka_conformance.testees.protocol import HelloReply, Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireRecord, to_wire
 from kafka_records import Batch, Record, encode

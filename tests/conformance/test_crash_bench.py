@@ -3,17 +3,17 @@
 import os
 
 import pytest
+from benchmarks import promises
 
-from kafka_conformance import bench
-from kafka_conformance.connect import connect
-from kafka_conformance.questions import is_heavy
+from kafka_conformance.runner.requests import is_heavy
+from kafka_conformance.testees.connect import connect
 from kafka_corpus.vectors import load_vectors
 
 
 @pytest.mark.slow
 def test_processor_seconds_are_those_of_children_too() -> None:
     """A run's processor time is that of this process and of all that it started, and not less than its own."""
-    taken = bench.one_run(connect("miniature:refuse-all"), 1)
+    taken = promises.one_run(connect("miniature:refuse-all"), 1)
 
     assert taken.cases > 0
     assert 0 < taken.own < taken.cpu
@@ -23,11 +23,14 @@ def test_processor_seconds_are_those_of_children_too() -> None:
 def test_what_crashes_cost_is_told_with_what_it_is_measured_on() -> None:
     """Ratios are medians of pairs; beside them stand the cases, the crashes of its own, and what one costs."""
     pairs = [
-        (bench.Taken(wall=wall, cpu=3.0, own=1.0, cases=100, crashes=12), bench.Taken(2.0, 2.0, 1.0, 100, crashes=2))
+        (
+            promises.Taken(wall=wall, cpu=3.0, own=1.0, cases=100, crashes=12),
+            promises.Taken(2.0, 2.0, 1.0, 100, crashes=2),
+        )
         for wall in (3.0, 4.0, 9.0)
     ]
 
-    assert bench.crash_figures(pairs) == {
+    assert promises.crash_figures(pairs) == {
         "ratio": 2.0,
         "processor_ratio": 1.5,
         "seconds": 4.0,
@@ -40,19 +43,21 @@ def test_what_crashes_cost_is_told_with_what_it_is_measured_on() -> None:
 
 def test_the_sound_testee_is_the_same_but_for_the_falls() -> None:
     """A testee in another language falls by a variable; the reference has a miniature that does."""
-    assert bench.falling("reference").name == "miniature:crashes-on-a-tenth"
-    for one, other in ((bench.falling, bench.standing), (bench.standing, bench.falling)):
-        assert (one("reference").nest, other(bench.PROGRAM).nest) == (True, False)
-    assert bench.falling(bench.PROGRAM).argv == bench.falling("reference").argv
+    assert promises.falling("reference").name == "miniature:crashes-on-a-tenth"
+    for one, other in ((promises.falling, promises.standing), (promises.standing, promises.falling)):
+        assert (one("reference").nest, other(promises.PROGRAM).nest) == (True, False)
+    assert promises.falling(promises.PROGRAM).argv == promises.falling("reference").argv
 
 
 @pytest.mark.testees
-@pytest.mark.parametrize("name", [bench.PROGRAM, *bench.COSTS, bench.VIRTUAL_MACHINE])
+@pytest.mark.parametrize("name", [promises.PROGRAM, *promises.COSTS, promises.VIRTUAL_MACHINE])
 @pytest.mark.parametrize("op", ["decode", "encode"])
 def test_a_tenth_of_all_questions_ends_it(name: str, op: str) -> None:
     """Each that is measured crashes on about one question in ten, of either kind, and answers the others."""
     cases = [case for case in load_vectors() if case.op == op and not is_heavy(case)]
-    counts, sound = (bench.results_of(each, cases, 2).counts() for each in (bench.falling(name), bench.standing(name)))
+    counts, sound = (
+        promises.results_of(each, cases, 2).counts() for each in (promises.falling(name), promises.standing(name))
+    )
 
     assert sum(counts.values()) == sum(sound.values())
     asked = sum(sound.values()) - sound["skipped"]

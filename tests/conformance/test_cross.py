@@ -12,18 +12,16 @@ from urllib.parse import unquote
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_conformance.cli import kafkaproof
-from kafka_conformance.connect import connect
-from kafka_conformance.connect.known import everyone
 from kafka_conformance.cross import results
-from kafka_conformance.cross.matrix import WROTE, Matrix, document, faults, matrix
-from kafka_conformance.cross.results import Header, Read, Results, Written
-from kafka_conformance.cross.runner import Run, run
-from kafka_conformance.cross.wishes import USUAL, wishes
-from kafka_conformance.reporting import cross
-from kafka_conformance.results import Unusable
-from kafka_conformance.selection import select
+from kafka_conformance.cross.results import WROTE, Header, Matrix, Read, Results, Written, document, faults, matrix
+from kafka_conformance.cross.run import USUAL, Run, run, wishes
+from kafka_conformance.reports import cross
+from kafka_conformance.runner.requests import select
+from kafka_conformance.runner.results import Unusable
+from kafka_conformance.testees.connect import connect
+from kafka_conformance.testees.known import everyone
 from kafka_corpus.vectors import corpus_hash
+from kafkaproof.cli import kafkaproof
 
 FEW = ("writers.timestamps_with_more_digits", "writers.headers_are_a_list", "legacy_encode.several_messages")
 WRONG = ("miniature:writes_seconds", "miniature:swaps_key_and_value", "reference")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_conformance.cross.verdict import of_broker, of_reader, of_writer
-from kafka_conformance.observation import Crashed, Decoded, Encoded, Observation, Refused, Skipped
-from kafka_conformance.protocol import Refusal
+from kafka_conformance.judge.observation import Crashed, Decoded, Encoded, Observation, Refused, Skipped
+from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.scenario import StepAnswer
 from kafka_corpus.wire import to_wire

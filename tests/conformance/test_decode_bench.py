@@ -11,15 +11,15 @@ import pytest
 
 pytest.importorskip("numba")
 
-from kafka_conformance.connect import CannotRun
-from kafka_conformance.connect.known import find
-from kafka_conformance.decode_bench.__main__ import Worker
-from kafka_conformance.decode_bench.others import NAMES, command
-from kafka_conformance.decode_bench.peers import aiokafka, columnar, columnar_checksum, encoding, kafka_python
-from kafka_conformance.decode_bench.shapes import SHAPES, batch_of, log_of
-from kafka_conformance.testees.built import ToolchainMissing
-from kafka_corpus.columnar import read
-from kafka_corpus.columnar.jit import FOLDER
+from benchmarks.decode import NAMES, SHAPES, Worker, batch_of, log_of
+from benchmarks.decode import peer_command as command
+from benchmarks.decode_peers import aiokafka, columnar, columnar_checksum, encoding, kafka_python
+
+from kafka_conformance.testees.connect import CannotRun
+from kafka_conformance.testees.known import find
+from kafka_conformance.testees.recipe import ToolchainMissing
+from kafka_pipeline.columnar import read
+from kafka_pipeline.columnar.jit import FOLDER
 from kafka_records import decode, encode
 
 pytestmark = pytest.mark.columnar
@@ -81,7 +81,7 @@ def test_what_is_encoded(name: str) -> None:
 
 def run(*arguments: str) -> dict[str, float]:
     """The figures of one shape."""
-    command = [sys.executable, "-m", "kafka_conformance.decode_bench", *arguments, "--rounds", "1", "--fresh", "1"]
+    command = [sys.executable, "-m", "benchmarks", *arguments, "--rounds", "1", "--fresh", "1"]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
     figures: dict[str, dict[str, float]] = json.loads(done.stdout)
     (only,) = figures.values()
@@ -108,7 +108,7 @@ def test_a_peer_whose_toolchain_is_missing(tmp_path: Path) -> None:
     elsewhere = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "NUMBA_CACHE_DIR": FOLDER}
     environment = {**os.environ, **elsewhere}
     arguments = ["1-kib", "--peers", "franz-go,aiokafka", "--rounds", "1", "--json"]
-    command = [sys.executable, "-m", "kafka_conformance.decode_bench", *arguments]
+    command = [sys.executable, "-m", "benchmarks", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     (figures,) = json.loads(done.stdout).values()
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kafka_conformance.deviations import BadDeviations, Deviation, apply, draft, load
-from kafka_conformance.judge import Outcome
-from kafka_conformance.results import Line
+from kafka_conformance.judge.verdict import Outcome
+from kafka_conformance.runner.deviations import BadDeviations, Deviation, apply, draft, load
+from kafka_conformance.runner.results import Line
 
 
 def line(case: str, outcome: Outcome) -> Line:

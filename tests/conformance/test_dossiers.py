@@ -10,18 +10,17 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance.commands.dossier import dossier
-from kafka_conformance.dossiers import disclosure, folder, pages, reach, running
-from kafka_conformance.dossiers.causes import SENSITIVE, catalogue, cause_of, steady
-from kafka_conformance.dossiers.grouping import Group, grouped
+from kafka_conformance.dossiers import folder, pages, reach, reproduce
+from kafka_conformance.dossiers import folder as disclosure
+from kafka_conformance.dossiers.causes import SENSITIVE, Group, catalogue, cause_of, grouped, steady
 from kafka_conformance.dossiers.reproduce import Reproducer, programs, reproducer
-from kafka_conformance.judge import Verdict
-from kafka_conformance.results import Header, Line, Writer, line_for
-from kafka_conformance.results import read as read_result
-from kafka_conformance.severity import SEVERITIES
+from kafka_conformance.judge.verdict import SEVERITIES, Verdict
+from kafka_conformance.runner.results import Header, Line, Writer, line_for
+from kafka_conformance.runner.results import read as read_result
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 from kafka_records.rules import GROUPS, rule
+from kafkaproof.commands.dossier import dossier
 
 DOSSIERS = Path(__file__).resolve().parents[2] / "dossiers"
 CRC = "v2_crc.crc_of_an_empty_batch"
@@ -272,9 +271,9 @@ def test_a_python_reproducer_shows_it(tmp_path: Path, found: Callable[..., Path]
     (group,) = groups(found((OVERLONG, "accepts_invalid")), cases)
     made = reproducer(group)
     assert made is not None
-    running.prepare(made, tmp_path)
+    reproduce.prepare(made, tmp_path)
 
-    assert running.shows(group.lines[0], running.run(made, tmp_path))
+    assert reproduce.shows(group.lines[0], reproduce.run(made, tmp_path))
 
 
 @pytest.mark.slow
@@ -282,7 +281,7 @@ def test_a_program_that_hangs_leaves_nothing_behind(tmp_path: Path) -> None:
     """When the time of a program is over, what it started ends with it."""
     late = tmp_path / "late"
     made = Reproducer("Python", {}, (), f"(sleep 3; touch {late}) & sleep 600")
-    ran = running.run(made, tmp_path, limit=0.5)
+    ran = reproduce.run(made, tmp_path, limit=0.5)
     time.sleep(4)
 
     assert ran.exit_code is None

@@ -7,15 +7,16 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance.commands.certify import certify
-from kafka_conformance.connect.known import find
-from kafka_conformance.dossiers import folder, grouping, reproduce, running
+from kafka_conformance.dossiers import causes, folder, reproduce
+from kafka_conformance.dossiers import reproduce as running
 from kafka_conformance.dossiers.causes import SENSITIVE, cause_of
 from kafka_conformance.dossiers.reproduce import reproducer
-from kafka_conformance.judge import Verdict
-from kafka_conformance.reporting.collection import cases_by_id
-from kafka_conformance.results import FILE, line_for
+from kafka_conformance.judge.verdict import Verdict
+from kafka_conformance.reports.collection import cases_by_id
+from kafka_conformance.runner.results import FILE, line_for
+from kafka_conformance.testees.known import find
 from kafka_records import Batch, encode
+from kafkaproof.commands.certify import certify
 
 pytestmark = pytest.mark.testees
 
@@ -97,7 +98,7 @@ RIGHT = "writers.timestamps_with_more_digits[none-"
 RIGHT_BYTES = "nothing is wrong"
 
 
-def shown(testee: str, op: str, where: Path) -> grouping.Group:
+def shown(testee: str, op: str, where: Path) -> causes.Group:
     """A dossier of *testee* about *op* whose program does no harm; if there is none, of a case that it gets right."""
     one = kept(next(path for path in FOUND.values() if kept(path).testee == testee))
     harmless = [each for each in one.dossiers if each.outcome not in SENSITIVE and CASES[each.case].op == op]
@@ -109,12 +110,12 @@ def shown(testee: str, op: str, where: Path) -> grouping.Group:
     return group
 
 
-def agreeing(one: folder.Findings, op: str) -> grouping.Group:
+def agreeing(one: folder.Findings, op: str) -> causes.Group:
     """What a dossier about a case that *one*'s testee gets right would be."""
     case = next(case for id_, case in CASES.items() if id_.startswith(RIGHT) and case.op == op)
     line = line_for(case, Verdict("lossy", "", RIGHT_BYTES), {}, 0.0, 0)
-    who = grouping.Testee(one.testee, one.version, one.language)
-    return grouping.Group(who, cause_of(line), (line,), case)
+    who = causes.Testee(one.testee, one.version, one.language)
+    return causes.Group(who, cause_of(line), (line,), case)
 
 
 @pytest.fixture(scope="module")

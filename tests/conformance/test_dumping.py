@@ -1,8 +1,8 @@
 """DumpLogSegments' words held against the headers that it read."""
 
-from kafka_conformance.broker.play.dumping import difference, headers, read
-from kafka_corpus.batches import batch_of, bytes_of, some_records
-from kafka_corpus.build import put, raw_message
+from kafka_brokers.scenarios.disk import difference, headers, read
+from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
+from kafka_corpus.authoring.build import put, raw_message
 
 BATCH = bytes_of(batch_of(*some_records(3)))
 SAID = """\

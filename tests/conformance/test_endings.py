@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Make, Script, misbehaving
 
-from kafka_conformance.asked import PROVEN
-from kafka_conformance.connect import MIB
-from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung
-from kafka_conformance.sandbox import Question
+from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung
+from kafka_conformance.runner.requests import PROVEN
+from kafka_conformance.runner.sandbox import Question
+from kafka_conformance.testees.connect import MIB
 
 THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
 
@@ -139,7 +139,7 @@ def test_one_death_over_a_heavy_question_is_enough(
     keeps: int, quick: bool, starts: int, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who runs out of memory is not asked again: it held little before, or was started anew, as what starts fast is."""
-    monkeypatch.setattr("kafka_conformance.sandbox.QUICK", 99.0 if quick else 0.0)
+    monkeypatch.setattr("kafka_conformance.runner.sandbox.QUICK", 99.0 if quick else 0.0)
     connection = replace(script(misbehaving(GREEDY), setup=f"kept = b'x' * ({keeps} << 20)"), memory=512 * MIB)
     made = sandbox(connection)
     fine, greedy = replace(FINE, heavy=True), replace(BAD, heavy=True)

@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from kafka_conformance.explaining.command import explain_command, show
-from kafka_conformance.explaining.view import HEX_WIDTH, rows_of
-from kafka_corpus.build import put, raw_batch, raw_header, raw_message, raw_record
-from kafka_corpus.frames import pack
+from kafka_conformance.reports.explain import HEX_WIDTH, rows_of
+from kafka_corpus.authoring.build import put, raw_batch, raw_header, raw_message, raw_record
+from kafka_corpus.authoring.frames import pack
 from kafka_corpus.vectors import load_vectors
 from kafka_records import explain
+from kafkaproof.commands.explain import explain_command, show
 
 GOLDENS = Path(__file__).parent / "explain_goldens"
 TIME = 1524709879130

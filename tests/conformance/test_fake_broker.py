@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_conformance.broker.wire import Connection, tables
-from kafka_conformance.broker.wire.connection import Request
-from kafka_conformance.broker.wire.schema import Api, Message
-from kafka_conformance.fake_broker import CATCHES, END, FakeBroker, Tape
+from kafka_brokers.fake_broker import CATCHES, END, FakeBroker, Tape
+from kafka_brokers.wire import Connection, tables
+from kafka_brokers.wire.connection import Request
+from kafka_brokers.wire.schema import Api, Message
 from kafka_records import Batch, Record, decode, encode
 
 BEGIN = -2

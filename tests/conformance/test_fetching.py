@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
-from kafka_conformance.connect import BadConnect, CannotRun, check, connect
-from kafka_conformance.fake_broker import END
-from kafka_conformance.fetching.lines import BadLine, parse
-from kafka_conformance.observation import Consumed, Crashed, Exceeded, Observation, Skipped
-from kafka_conformance.protocol import Refusal
-from kafka_conformance.sandbox import Question, Sandbox
+from kafka_brokers.fake_broker import END
+from kafka_conformance.judge.observation import Consumed, Crashed, Exceeded, Observation, Skipped
+from kafka_conformance.process.fetch_client import BadLine, parse
+from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.testees.connect import BadConnect, CannotRun, check, connect
+from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.wire import WireRecord
 from kafka_records import Batch, Header, Record, encode
 

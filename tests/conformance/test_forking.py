@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from tests.conformance.test_starting import end
 
-from kafka_conformance import protocol
-from kafka_conformance.connect import Connection
-from kafka_conformance.process.brood import forked
-from kafka_conformance.process.hatching import Hatched, program_in
-from kafka_conformance.process.starting import FEW, Process, Starter
+from kafka_conformance.process.spawn_server import forked
+from kafka_conformance.process.starting import FEW, Hatched, Process, Starter, program_in
+from kafka_conformance.testees import protocol
+from kafka_conformance.testees.connect import Connection
 
 HELLO = protocol.request_line(protocol.HelloRequest())
 TURNS = FEW + 5

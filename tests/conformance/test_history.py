@@ -1,11 +1,11 @@
 """Releases of one codec beside each other: when a finding came, and when it went."""
 
-from kafka_conformance.connect import published
-from kafka_conformance.connect.known import find
-from kafka_conformance.history import document, history, told
-from kafka_conformance.judge import Outcome
-from kafka_conformance.reporting.releases import page
-from kafka_conformance.results import Header, Line, Results
+from kafka_conformance.judge.verdict import Outcome
+from kafka_conformance.reports.html import history_page
+from kafka_conformance.runner.history import document, history, told
+from kafka_conformance.runner.results import Header, Line, Results
+from kafka_conformance.testees import published
+from kafka_conformance.testees.known import find
 
 
 def results(**outcomes: Outcome) -> Results:
@@ -65,8 +65,8 @@ def test_a_release_that_was_not_run_is_named() -> None:
     made = history("t", RUNS[:1], {"0.9": "<b>does not build</b>"})
 
     assert list(told(made))[-1] == "  not run: 0.9: <b>does not build</b>"
-    assert "&lt;b&gt;does not build" in page(made)
-    assert "<b>does not build" not in page(made)
+    assert "&lt;b&gt;does not build" in history_page(made)
+    assert "<b>does not build" not in history_page(made)
 
 
 def test_where_releases_are_published() -> None:
@@ -81,6 +81,6 @@ def test_where_releases_are_published() -> None:
 
 
 def _is_known(name: str) -> bool:
-    from kafka_conformance.connect.known import everyone
+    from kafka_conformance.testees.known import everyone
 
     return name in {known.name for known in everyone()}

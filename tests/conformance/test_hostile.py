@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_conformance.hostile import printable, tail
+from kafka_conformance.sanitize import printable, tail
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from kafka_conformance.judge import Verdict, judge
-from kafka_conformance.observation import (
+from kafka_conformance.judge.observation import (
     Crashed,
     Decoded,
     Encoded,
@@ -19,7 +18,8 @@ from kafka_conformance.observation import (
     Refused,
     Skipped,
 )
-from kafka_conformance.protocol import Refusal
+from kafka_conformance.judge.verdict import Verdict, judge
+from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireBatch, WireRecord, to_wire
 from kafka_records import Batch, Header, Record

@@ -10,15 +10,16 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_conformance import check_codec, results
-from kafka_conformance.cli import kafkaproof
+from kafka_conformance import check_codec
 from kafka_conformance.cross import results as cross_results
 from kafka_conformance.dossiers.folder import FINDINGS
 from kafka_conformance.keeping import PART, WHOLE, WouldReplace, check_covers
-from kafka_conformance.reporting.names import command, folder_name
-from kafka_conformance.results import Header
+from kafka_conformance.reports.collection import command, folder_name
+from kafka_conformance.runner import results
+from kafka_conformance.runner.results import Header
 from kafka_corpus.vectors import corpus_hash
 from kafka_records import decode
+from kafkaproof.cli import kafkaproof
 
 AREA = "v1_message"
 ALL = 3721

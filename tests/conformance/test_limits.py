@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Make, Script, misbehaving
 
-from kafka_conformance.connect import MIB, MIN_SECONDS, connect
-from kafka_conformance.observation import Crashed, Exceeded, Hung
-from kafka_conformance.process import process_group
-from kafka_conformance.process.process_group import LEAST_SHARE
-from kafka_conformance.sandbox import FACTOR, MAX_SECONDS, Question
+from kafka_conformance.judge.observation import Crashed, Exceeded, Hung
+from kafka_conformance.process import cpu_time
+from kafka_conformance.process.cpu_time import LEAST_SHARE
+from kafka_conformance.runner.sandbox import FACTOR, MAX_SECONDS, Question
+from kafka_conformance.testees.connect import MIB, MIN_SECONDS, connect
 
 
 @contextmanager
@@ -49,10 +49,10 @@ def test_limit_is_calibrated(
     assert made._child is not None
     pid = made._child.pid
     with busy(others):
-        waited, before, began = process_group.waited_for_processor(), process_group.usage(pid), time.monotonic()
+        waited, before, began = cpu_time.waited_for_processor(), cpu_time.usage(pid), time.monotonic()
         limit = made.calibrate([b"a", b"b", b"c"])
-        passed, after = time.monotonic() - began, process_group.usage(pid)
-        waited = process_group.waited_for_processor() - waited
+        passed, after = time.monotonic() - began, cpu_time.usage(pid)
+        waited = cpu_time.waited_for_processor() - waited
     assert before is not None
     assert after is not None
     queued, worked = after.queued - before.queued, after.seconds - before.seconds
@@ -71,8 +71,8 @@ def test_waiting_for_a_processor_is_counted() -> None:
     try:
         os.sched_setaffinity(0, {min(processors)})
         with busy(1):
-            before = process_group.waited_for_processor()
-            while process_group.waited_for_processor() == before:
+            before = cpu_time.waited_for_processor()
+            while cpu_time.waited_for_processor() == before:
                 pass
     finally:
         os.sched_setaffinity(0, processors)
@@ -99,20 +99,20 @@ def test_the_memory_limit_is_the_connection_s(script: Script, sandbox: Make, tmp
 
 def test_usage_of_a_process() -> None:
     """What a process takes of the processor is known here, and grows with work."""
-    before = process_group.usage(os.getpid())
+    before = cpu_time.usage(os.getpid())
     assert before is not None
-    watch = process_group.Watch(os.getpid())
+    watch = cpu_time.Watch(os.getpid())
     end = time.process_time() + 0.05
     while time.process_time() < end:
         pass
     watch.look()
-    after = process_group.usage(os.getpid())
+    after = cpu_time.usage(os.getpid())
 
     assert after is not None
     assert after.seconds > before.seconds
     assert after.memory > 1 << 20
     assert not watch.idle
-    assert process_group.usage(2**22 + 1) is None
+    assert cpu_time.usage(2**22 + 1) is None
 
 
 def test_a_testee_that_stands_in_line_is_not_idle(script: Script, sandbox: Make) -> None:
@@ -121,7 +121,7 @@ def test_a_testee_that_stands_in_line_is_not_idle(script: Script, sandbox: Make)
     made.hello()
     child = made._child
     assert child is not None
-    watch = process_group.Watch(child.pid)
+    watch = cpu_time.Watch(child.pid)
     while not watch.idle:  # which a machine may be too busy for at first
         time.sleep(0.1)
         watch.look()

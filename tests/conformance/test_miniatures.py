@@ -4,21 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance import report
-from kafka_conformance.connect import connect
-from kafka_conformance.miniatures import MINIATURES, null
-from kafka_conformance.miniatures.base import Miniature
-from kafka_conformance.runner import Run, run
-from kafka_conformance.testee import load
+from kafka_conformance.reports import summary
+from kafka_conformance.runner.run import Run, run
+from kafka_conformance.testees.connect import connect
+from kafka_conformance.testees.interface import load
 from kafka_corpus.case import Case
+from kafka_fuzz.planted_bugs.testees import MINIATURES, NULL_TESTEES
 
-NULLS = {miniature.NAME for miniature in vars(null).values() if isinstance(miniature, Miniature)}
+NULLS = NULL_TESTEES
 
 
-def certified(name: str, cases: list[Case], folder: Path) -> report.Report:
+def certified(name: str, cases: list[Case], folder: Path) -> summary.Report:
     """The report on a miniature."""
     path = folder / "result.ndjson"
-    return report.make(run(Run(connection=connect(name), cases=cases, corpus="small", path=path)), cases, (), path)
+    return summary.make(run(Run(connection=connect(name), cases=cases, corpus="small", path=path)), cases, (), path)
 
 
 def test_there_are_enough() -> None:
@@ -69,16 +68,16 @@ def test_stray_lines_are_counted(corpus: list[Case], tmp_path: Path) -> None:
 
 def test_reached_as_direct_too() -> None:
     """A miniature can be named by its place, like any Python testee."""
-    assert load("kafka_conformance.miniatures.swaps_key_and_value") is MINIATURES["swaps_key_and_value"]
+    assert load("kafka_fuzz.planted_bugs.testees.swaps_key_and_value") is MINIATURES["swaps_key_and_value"]
 
 
 def test_an_unknown_one_is_an_error() -> None:
     """A name that is no miniature says which there are."""
     with pytest.raises(AttributeError, match="swaps_key_and_value"):
-        load("kafka_conformance.miniatures.swaps_everything")
+        load("kafka_fuzz.planted_bugs.testees.swaps_everything")
 
 
-@pytest.mark.parametrize("name", ["kafka_conformance.hostile", "json"])
+@pytest.mark.parametrize("name", ["kafka_conformance.sanitize", "json"])
 def test_a_module_that_is_no_testee_is_an_error(name: str) -> None:
     """A module without the six names cannot be served."""
     with pytest.raises(AttributeError, match="no testee"):

@@ -7,8 +7,8 @@ import pytest
 
 SCRIPT = """
 import os, signal, sys, time
-from kafka_conformance.pipeline.options import exits
-from kafka_corpus.pipeline.needs import CannotRun
+from kafkaproof.commands.pipeline.options import exits
+from kafka_pipeline.spark.needs import CannotRun
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with exits():
     try:

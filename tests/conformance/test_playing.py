@@ -2,12 +2,12 @@
 
 import pytest
 
-from kafka_conformance.judge import Verdict, judge
-from kafka_conformance.observation import Appended, Played, observe, summary
-from kafka_conformance.protocol import Answer
-from kafka_conformance.questions import append_request, concerns, is_heavy, question
-from kafka_corpus.batches import batch_of, bytes_of, some_records
-from kafka_corpus.build import put
+from kafka_conformance.judge.observation import Appended, Played, observe, summary
+from kafka_conformance.judge.verdict import Verdict, judge
+from kafka_conformance.runner.requests import append_request, concerns, is_heavy, question
+from kafka_conformance.testees.protocol import Answer
+from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
+from kafka_corpus.authoring.build import put
 from kafka_corpus.case import Case
 from kafka_corpus.registry import Draft, produced, refused, scene, stored
 from kafka_corpus.scenario import NOW, Fetch, Made, Produce, Scenario, StepAnswer

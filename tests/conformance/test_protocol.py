@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kafka_conformance import protocol, schema
-from kafka_conformance.observation import Decoded, Encoded, Garbled, Refused, Skipped, observe
-from kafka_conformance.protocol import Misfit, Reply, Stray
-from kafka_conformance.schema.__main__ import main as write_schema
+from kafka_conformance.judge.observation import Decoded, Encoded, Garbled, Refused, Skipped, observe
+from kafka_conformance.testees import protocol
+from kafka_conformance.testees import protocol as schema
+from kafka_conformance.testees.protocol import Misfit, Reply, Stray
+from kafka_conformance.testees.protocol_schema import main as write_schema
 from kafka_corpus.case import Case
 from kafka_corpus.wire import to_wire
 

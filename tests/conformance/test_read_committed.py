@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_conformance import serve, testee
-from kafka_conformance.judge import judge
-from kafka_conformance.observation import observe
-from kafka_conformance.protocol import Answer, DecodeRequest, HelloReply
-from kafka_conformance.questions import concerns, groups, question
-from kafka_conformance.runner import concerned
-from kafka_conformance.testees import aiokafka_, kafka_python, reference
+from kafka_conformance.judge.observation import observe
+from kafka_conformance.judge.verdict import judge
+from kafka_conformance.runner.requests import concerns, groups, question
+from kafka_conformance.runner.run import concerned
+from kafka_conformance.testees import aiokafka_, interface, kafka_python, reference, serve
+from kafka_conformance.testees.protocol import Answer, DecodeRequest, HelloReply
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import line_of, load_vectors, parse_line
 from kafka_records.fetching import committed
@@ -103,7 +102,7 @@ def test_a_decoder_is_right_to_give_all_batches() -> None:
 
 
 @pytest.mark.parametrize("codec", [kafka_python, aiokafka_], ids=["kafka-python", "aiokafka"])
-def test_python_clients_leave_out_what_was_aborted(codec: testee.Testee) -> None:
+def test_python_clients_leave_out_what_was_aborted(codec: interface.Testee) -> None:
     """The fetchers of kafka-python and aiokafka are driven under read_committed."""
     assert serve.hello(codec).committed
     assert isinstance(ABORTED.input, bytes)

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from kafka_conformance import report, results
-from kafka_conformance.deviations import Deviation
-from kafka_conformance.judge import OUTCOMES, Outcome
-from kafka_conformance.report import Report
-from kafka_conformance.reporting import junit, terminal
-from kafka_conformance.results import Footer, Header, Line
+from kafka_conformance.judge.verdict import OUTCOMES, Outcome
+from kafka_conformance.reports import formats, summary, terminal
+from kafka_conformance.reports.summary import Report
+from kafka_conformance.runner import results
+from kafka_conformance.runner.deviations import Deviation
+from kafka_conformance.runner.results import Footer, Header, Line
 from kafka_corpus.case import Case
 
 TESTEE = {"name": "\x1b[31mred", "version": "1", "language": "go", "runtime": "go1", "connect": "process:./t --x"}
@@ -56,7 +56,7 @@ def make(lines: list[Line], cases: list[Case], *declared: Deviation, complete: b
         sha256="",
     )
     done = results.Results(header, tuple(lines), footer if complete else None)
-    return report.make(done, cases, declared, Path("somewhere/result.ndjson"))
+    return summary.make(done, cases, declared, Path("somewhere/result.ndjson"))
 
 
 def plain(made: Report, most: int = 20) -> str:
@@ -103,7 +103,7 @@ def test_when_a_run_agrees(
 
 def test_document_is_complete(corpus: list[Case]) -> None:
     """The JSON document has counts of every outcome, scores, findings and times."""
-    document = json.loads(msgspec.json.encode(report.document(make(LINES, corpus, known("a.wrong[1]", "wrong_data")))))
+    document = json.loads(msgspec.json.encode(summary.document(make(LINES, corpus, known("a.wrong[1]", "wrong_data")))))
 
     assert list(document["counts"]) == list(OUTCOMES)
     assert sum(document["counts"].values()) == document["cases"] == len(LINES)
@@ -210,7 +210,7 @@ def test_summary_has_every_finding(corpus: list[Case], tmp_path: Path) -> None:
 def test_junit(corpus: list[Case]) -> None:
     """JUnit XML has a suite for each area; findings fail, declared and skipped ones are skipped."""
     declared = (known("a.wrong[1]", "wrong_data"), known("a.fine", "crash"))
-    root = ElementTree.fromstring(junit.junit(make(LINES, corpus, *declared)))
+    root = ElementTree.fromstring(formats.junit(make(LINES, corpus, *declared)))
     suites = {suite.get("name"): suite for suite in root}
     failures = {case.get("name") for case in root.iter("testcase") if case.find("failure") is not None}
 

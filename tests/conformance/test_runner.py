@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance import results
-from kafka_conformance.connect import CannotRun, Connection, connect
-from kafka_conformance.protocol import Capability, HelloReply
-from kafka_conformance.questions import beyond
-from kafka_conformance.results import Unusable
-from kafka_conformance.runner import Interrupted, Run, run
+from kafka_conformance.runner import results
+from kafka_conformance.runner.requests import beyond
+from kafka_conformance.runner.results import Unusable
+from kafka_conformance.runner.run import Interrupted, Run, run
+from kafka_conformance.testees.connect import CannotRun, Connection, connect
+from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case, Expectation, Recipe
 from kafka_corpus.registry import produced, refused
 from kafka_corpus.vectors import load_vectors
@@ -202,8 +202,8 @@ def test_what_is_no_result_is_refused(text: str, tmp_path: Path) -> None:
 RUNNER = """
 import sys
 from pathlib import Path
-from kafka_conformance.connect import connect
-from kafka_conformance.runner import Run, run
+from kafka_conformance.testees.connect import connect
+from kafka_conformance.runner.run import Run, run
 from kafka_corpus.case import Case, Expectation
 
 expect = Expectation(verdict="valid")
@@ -269,7 +269,7 @@ def test_an_interrupt_keeps_what_was_earned(script: Script, tmp_path: Path) -> N
 def test_recipes_are_heavy(script: Script, tmp_path: Path) -> None:
     """An input made from a recipe is asked alone, and may take longer than the others."""
     recipe = Recipe("zeros", {})
-    from kafka_conformance.questions import groups
+    from kafka_conformance.runner.requests import groups
 
     made = list(groups([*cases(3), replace(cases(1)[0], id="many.big", input=recipe)], 32))
 
@@ -278,7 +278,7 @@ def test_recipes_are_heavy(script: Script, tmp_path: Path) -> None:
 
 def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> None:
     """Cases that differ in nothing but the codec are a family; else those of a function are, if they claim no sizes."""
-    from kafka_conformance.questions import question
+    from kafka_conformance.runner.requests import question
 
     def family(id_: str, area: str) -> str:
         return question(replace(next(iter(named.values())), id=id_, area=area)).family
@@ -296,7 +296,7 @@ def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> No
 
 def test_kin_are_cases_of_the_corpus(named: dict[str, Case]) -> None:
     """Every name that stands for kin is that of a case, or of a function that makes cases."""
-    from kafka_conformance.families import KIN
+    from kafka_conformance.process.time_limits import KIN
 
     ids = {case.id for case in load_vectors()}
     known = ids | {id_.partition("[")[0] for id_ in ids}

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Make, Script, misbehaving
 
-from kafka_conformance.connect import CannotRun
-from kafka_conformance.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
-from kafka_conformance.protocol import MAX_LINE
-from kafka_conformance.sandbox import NOT_ASKED, Question
+from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
+from kafka_conformance.runner.sandbox import NOT_ASKED, Question
+from kafka_conformance.testees.connect import CannotRun
+from kafka_conformance.testees.protocol import MAX_LINE
 
 
 def test_questions_are_answered(script: Script, sandbox: Make) -> None:

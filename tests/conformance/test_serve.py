@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from kafka_conformance import testee as testees
-from kafka_conformance.miniatures.base import Miniature
-from kafka_conformance.serve import serve
-from kafka_conformance.testee import CodecError, NotDone
+from kafka_conformance.testees import interface as testees
 from kafka_conformance.testees import reference
+from kafka_conformance.testees.interface import CodecError, NotDone
+from kafka_conformance.testees.serve import serve
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireBatch
+from kafka_fuzz.planted_bugs.testees import Miniature
 from kafka_records import Batch, Record, encode
 
 
@@ -163,7 +163,7 @@ def test_encode_errors_are_replies() -> None:
 
 def test_as_a_program(named: dict[str, Case]) -> None:
     """`kafkaproof testee reference` answers line by line, before its input ends."""
-    command = [sys.executable, "-m", "kafka_conformance", "testee", "reference"]
+    command = [sys.executable, "-m", "kafkaproof", "testee", "reference"]
     environment = {"PYTHONPATH": ":".join(sys.path)}
     batch = Batch(magic=2, base_offset=0, last_offset=-1)
     assert encode(batch)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_conformance import smoke as module
-from kafka_conformance.connect import Connection, connect
-from kafka_conformance.smoke import Check, passed, schema_problem, smoke
+from kafka_conformance.runner import smoke as module
+from kafka_conformance.runner.smoke import Check, passed, schema_problem, smoke
+from kafka_conformance.testees.connect import Connection, connect
 
 Script = Callable[..., Connection]
 

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_conformance import protocol
-from kafka_conformance.connect import MIB, Connection, connect
-from kafka_conformance.process.hatching import Hatched, Nest
-from kafka_conformance.process.process_group import usage
-from kafka_conformance.process.starting import FEW, SPARES, Process, Started, Starter
+from kafka_conformance.process.cpu_time import usage
+from kafka_conformance.process.starting import FEW, SPARES, Hatched, Nest, Process, Started, Starter
+from kafka_conformance.testees import protocol
+from kafka_conformance.testees.connect import MIB, Connection, connect
 from kafka_records import Batch, Record, encode
 
 CONNECTION = connect("miniature:crashes-on-a-tenth")
@@ -215,7 +214,7 @@ GONE_MS = 10_000
 # Has a testee started so often, says its process id, and waits to be killed.
 RUNNER = """
 import os, sys
-from kafka_conformance.connect import Connection, connect
+from kafka_conformance.testees.connect import Connection, connect
 from kafka_conformance.process.starting import Starter
 kind, starts = sys.argv[1:]
 spins = Connection(name="spins", argv=(sys.executable, "-S", "-c", "while True: pass"))

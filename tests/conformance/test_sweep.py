@@ -5,12 +5,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafka_conformance.pipeline import asking, comparing
-from kafka_conformance.pipeline.sweep import cases_in, folder_of
-from kafka_corpus.pipeline.manifest import OtherRun
-from kafka_corpus.pipeline.needs import Refused
-from kafka_fuzz.pipeline.cases import Cases, numbers
-from kafka_fuzz.pipeline.space import Space, grid
+from kafka_pipeline.jobs import sweep
+from kafka_pipeline.jobs.cases import Cases, numbers
+from kafka_pipeline.jobs.space import Space, grid
+from kafka_pipeline.jobs.sweep import cases_in, folder_of
+from kafka_pipeline.spark.manifest import OtherRun
+from kafka_pipeline.spark.needs import Refused
 
 STEP = 97
 
@@ -25,7 +25,7 @@ def cases(count: int) -> list[pa.RecordBatch]:
 
 def observed(testee: str, count: int = 100) -> list[dict[str, object]]:
     """What became of them."""
-    table = pa.Table.from_batches(asking.observations(testee, cases(count)), asking.SCHEMA)
+    table = pa.Table.from_batches(sweep.observations(testee, cases(count)), sweep.SCHEMA)
     rows: list[dict[str, object]] = table.to_pylist()
     return rows
 
@@ -42,7 +42,7 @@ def test_the_reference_agrees_with_itself() -> None:
 @pytest.mark.slow
 def test_a_testee_that_crashes_is_observed() -> None:
     """One that dies of a tenth of the cases is started again, and the same cases die when the shard is done again."""
-    testee = "direct:kafka_conformance.miniatures.crashes_on_a_tenth"
+    testee = "direct:kafka_fuzz.planted_bugs.testees.crashes_on_a_tenth"
     rows = observed(testee)
 
     assert {row["outcome"] for row in rows} == {"agree", "crash"}
@@ -52,7 +52,7 @@ def test_a_testee_that_crashes_is_observed() -> None:
 
 def test_what_is_wrong_alike_has_one_answer() -> None:
     """The hash of an answer is that of the data: the same for equal data, another for other data."""
-    right, wrong = observed("reference", 40), observed("direct:kafka_conformance.miniatures.swaps_key_and_value", 40)
+    right, wrong = observed("reference", 40), observed("direct:kafka_fuzz.planted_bugs.testees.swaps_key_and_value", 40)
 
     same = [a["answer"] == b["answer"] for a, b in zip(right, wrong, strict=True)]
     agrees = [row["outcome"] == "agree" for row in wrong]
@@ -71,7 +71,7 @@ def test_outcomes_are_counted_by_testee() -> None:
     """A vector of outcomes stands for as many cases as it says, testee by testee."""
     vectors = [{"vector": "agree,crash", "cases": 5}, {"vector": "agree,agree", "cases": 2}]
 
-    assert comparing.outcomes(vectors, ["a", "b"]) == {"a": {"agree": 7}, "b": {"agree": 2, "crash": 5}}
+    assert sweep.compare_outcomes(vectors, ["a", "b"]) == {"a": {"agree": 7}, "b": {"agree": 2, "crash": 5}}
 
 
 def test_agreement_leaves_out_what_was_not_asked() -> None:
@@ -82,7 +82,7 @@ def test_agreement_leaves_out_what_was_not_asked() -> None:
         {"vector": "skipped,agree", "cases": 50},
     ]
 
-    matrix = comparing.agreement(vectors, ["a", "b"])
+    matrix = sweep.agreement(vectors, ["a", "b"])
 
     assert matrix == {"a": {"a": 1.0, "b": 0.25}, "b": {"a": 0.25, "b": 1.0}}
 

@@ -7,9 +7,9 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from kafka_conformance.judging.compare import compare
-from kafka_conformance.testee import CodecError, NotDone
+from kafka_conformance.judge.compare import compare
 from kafka_conformance.testees import aiokafka_, reference
+from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireBatch, to_wire
 from kafka_records import Batch, Header, Record, decode

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance import progress
-from kafka_conformance.connect import CannotRun, Connection, connect
-from kafka_conformance.results import Results
-from kafka_conformance.runner import Interrupted, Run, Together
+from kafka_brokers import progress
+from kafka_conformance.runner.results import Results
+from kafka_conformance.runner.run import Interrupted, Run, Together
+from kafka_conformance.testees.connect import CannotRun, Connection, connect
 from kafka_corpus.case import Case, Expectation
 
 Script = Callable[..., Connection]

@@ -6,10 +6,10 @@ from gzip import compress as gzip_compress
 
 import pytest
 
-from kafka_conformance.judge import judge
-from kafka_conformance.judging import equivalence
-from kafka_conformance.observation import Encoded, Refused
-from kafka_conformance.protocol import Refusal
+from kafka_conformance.judge import written
+from kafka_conformance.judge.observation import Encoded, Refused
+from kafka_conformance.judge.verdict import judge
+from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Compare, Expectation
 from kafka_records import Batch, Record, encode
 from kafka_records.checksum import checksum_v2
@@ -241,9 +241,9 @@ def test_every_equivalence_cites_a_rule() -> None:
     """Each equivalence has a name of its own, a reason, and a rule of the catalogue."""
     known = {rule.id for rule in all_rules()}
 
-    assert {each.rule for each in equivalence.ALL} <= known
-    assert len({each.name for each in equivalence.ALL}) == len(equivalence.ALL)
-    assert all(each.reason for each in equivalence.ALL)
+    assert {each.rule for each in written.ALL} <= known
+    assert len({each.name for each in written.ALL}) == len(written.ALL)
+    assert all(each.reason for each in written.ALL)
 
 
 def test_a_wrapper_without_the_newest_time_is_lossy() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from crc32c import crc32c
 from tests.corpus.recorded import Log, Place, damage, last_offset
 
-from kafka_corpus.audit.snapshots import ENTRY
+from kafka_pipeline.audit.indexes import ENTRY
 from kafka_records import decode
 
 

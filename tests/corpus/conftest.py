@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafka_corpus import compiler
-from kafka_corpus.build import TIMESTAMP, put, raw_batch, raw_record
+from kafka_corpus.authoring.build import TIMESTAMP, put, raw_batch, raw_record
 from kafka_corpus.case import Case, Expectation, Op
 from kafka_records import Batch, Record, encode
 

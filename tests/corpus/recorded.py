@@ -11,11 +11,11 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from kafka_conformance.audit.job import tasks_of
-from kafka_corpus.audit.joining import LogReport, joined
-from kafka_corpus.audit.stretch import judge
-from kafka_corpus.columnar.wanted import runs_in
-from kafka_corpus.segments.listing import find
+from kafka_pipeline.audit.job import tasks_of
+from kafka_pipeline.audit.joining import LogReport, joined
+from kafka_pipeline.audit.stretch import judge
+from kafka_pipeline.columnar.scan import runs_in
+from kafka_pipeline.segments.listing import find
 from kafka_records import decode
 from kafka_records.layout import BATCH_V2
 

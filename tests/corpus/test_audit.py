@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 from tests.corpus import audit_damage, audit_index_damage
 from tests.corpus.recorded import DAMAGE, Log, audited, found, fresh, last_offset, seal
 
-from kafka_corpus.audit.findings import KINDS
+from kafka_pipeline.audit.findings import KINDS
 from kafka_records import Batch, Record, encode
 
 pytestmark = pytest.mark.columnar

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kafka_corpus import compiler, evidence, status
-from kafka_corpus.batches import batch_of, bytes_of, some_records
-from kafka_corpus.build import put, raw_message
+from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
+from kafka_corpus.authoring.build import put, raw_message
 from kafka_corpus.case import Case
 from kafka_corpus.check import check, directions
 from kafka_corpus.evidence import Answers, CaseEvidence, brokers

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_corpus import compiler, compressed_bytes
-from kafka_corpus.build import put, reseal
+from kafka_corpus.authoring.build import put, reseal
 from kafka_corpus.case import Case
 from kafka_corpus.check import check
 from kafka_corpus.evidence import CaseEvidence, text

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafka_corpus import cases
-from kafka_corpus.cli import corpus
 from kafka_corpus.vectors import content_hash, load_vectors, package_root
 from kafka_records.rules import errata
+from kafkaproof.commands.corpus import corpus
 
 CASE = load_vectors()[0]
 DECODE = next(case for case in load_vectors() if case.op == "decode" and isinstance(case.input, bytes))
@@ -39,9 +39,9 @@ def document(*arguments: str, code: int = 0) -> Any:
 
 def test_importing_is_cheap() -> None:
     """The group can be imported without msgspec, rich, Hypothesis or any codec."""
-    probe = "import sys, kafka_corpus.cli; print(sorted(sys.modules))"
+    probe = "import sys, kafkaproof.commands.corpus; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True).stdout
-    assert "'kafka_corpus.cli'" in loaded
+    assert "'kafkaproof.commands.corpus'" in loaded
     heavy = (
         "msgspec",
         "rich",

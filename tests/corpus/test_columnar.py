@@ -15,23 +15,25 @@ pytest.importorskip("numba")
 from crc32c import crc32c as package_crc32c
 
 from kafka_corpus import strategies
-from kafka_corpus.columnar import (
+from kafka_corpus.vectors import load_vectors
+from kafka_pipeline.columnar import (
     BATCHES,
     ERRORS,
     RECORDS,
     batches_of,
     checksum,
-    frames,
     gzip_frames,
     inflate,
     read,
     read_by_reference,
     scan,
 )
-from kafka_corpus.columnar.batches import Reading
-from kafka_corpus.columnar.decoder import ROWS, SMALL
-from kafka_corpus.columnar.jit import kernel
-from kafka_corpus.vectors import load_vectors
+from kafka_pipeline.columnar import (
+    inflate as frames,
+)
+from kafka_pipeline.columnar.chunk import Reading
+from kafka_pipeline.columnar.decoder import ROWS, SMALL
+from kafka_pipeline.columnar.jit import kernel
 from kafka_records import Batch, Header, Limits, Record, encode
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import BATCH_V2, CRC_OFFSET_V2, CRC_START_V2
@@ -303,7 +305,7 @@ def size_of_last(data: bytes) -> int:
 
 def test_without_the_extra() -> None:
     """Where a package is missing, the import says which extra brings it."""
-    hide = "import sys; sys.modules['numba'] = None; import kafka_corpus.columnar"
+    hide = "import sys; sys.modules['numba'] = None; import kafka_pipeline.columnar"
     done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.columnar
 PROGRAM = """
 import ctypes, mmap
 import pyarrow as pa
-from kafka_corpus.columnar import read
-from kafka_corpus.columnar.decoder import SMALL
+from kafka_pipeline.columnar import read
+from kafka_pipeline.columnar.decoder import SMALL
 from kafka_records import Batch, Header, Record, encode
 from kafka_records.constants import COMPRESSIONS
 

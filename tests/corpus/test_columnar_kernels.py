@@ -15,7 +15,7 @@ pytestmark = pytest.mark.columnar
 
 # Logs of all formats; of those that are not compressed a byte in the middle is damaged in the end.
 PROGRAM = """
-from kafka_corpus.columnar import checksum, read, write
+from kafka_pipeline.columnar import checksum, read, write
 from kafka_records import Batch, Record, decode, encode
 
 assert not checksum.NARROW and not checksum.WIDE
@@ -59,7 +59,7 @@ def test_any_processor_will_do(tmp_path: Path) -> None:
 
 def test_kernels_are_compiled_anew_when_any_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What kernels call lies in other files than they do, checksums above all, and Numba does not look there."""
-    from kafka_corpus.columnar import jit
+    from kafka_pipeline.columnar import jit
 
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     copied = Path(shutil.copytree(Path(jit.__file__).parent, tmp_path / "columnar"))

@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 
 from kafka_corpus import strategies
-from kafka_corpus.columnar import BATCHES, RECORDS, in_batches, pack, read, tables_of, write
-from kafka_corpus.columnar.encoder import Writer
 from kafka_corpus.vectors import load_vectors
+from kafka_pipeline.columnar import BATCHES, RECORDS, in_batches, pack, read, tables_of, write
+from kafka_pipeline.columnar.encoder import Writer
 from kafka_records import Batch, Header, Record, RecordFormatError, encode
 from kafka_records.constants import COMPRESSIONS, Compression
 

@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
-from kafka_corpus.batches import batch_of, bytes_of, some_records
-from kafka_corpus.batches import payload_of as records_of
-from kafka_corpus.build import put, raw_message, reseal
+from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
+from kafka_corpus.authoring.batches import payload_of as records_of
+from kafka_corpus.authoring.build import put, raw_message, reseal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.played import difference, scenario_of
 from kafka_corpus.prediction import payload_of, predict, version_of

@@ -12,15 +12,13 @@ import numpy as np
 import pyarrow.fs as pafs
 from tests.corpus.recorded import ARCHIVE
 
-from kafka_corpus.columnar import scan
-from kafka_corpus.columnar.scan import mapped, scan_stretch
-from kafka_corpus.columnar.wanted import ALL, Bounds, runs_in
-from kafka_corpus.logs import keyed, lies
-from kafka_corpus.segments import tables
-from kafka_corpus.segments.files import Reached
-from kafka_corpus.segments.indexes import OFFSETS, indexed, without_zeros
-from kafka_corpus.segments.listing import CannotRead, Segment, find, local_path
-from kafka_corpus.segments.splits import Stretch, among, packed, split, whole_entries
+from kafka_corpus.authoring.logs import keyed, lies
+from kafka_pipeline.columnar import scan
+from kafka_pipeline.columnar.scan import ALL, Bounds, mapped, runs_in, scan_stretch
+from kafka_pipeline.segments import tables
+from kafka_pipeline.segments.files import OFFSETS, Reached, indexed, without_zeros
+from kafka_pipeline.segments.listing import CannotRead, Segment, find, local_path
+from kafka_pipeline.segments.splits import Stretch, among, packed, split, whole_entries
 from kafka_records import Record, encode
 from kafka_records.constants import TimestampType
 from kafka_records.model import Batch

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafka_corpus.pipeline import manifest, shards
-from kafka_corpus.pipeline.manifest import Manifest, OtherRun
-from kafka_corpus.pipeline.needs import Refused
-from kafka_corpus.pipeline.shards import Job
+from kafka_pipeline.spark import manifest, shards
+from kafka_pipeline.spark.manifest import Manifest, OtherRun
+from kafka_pipeline.spark.needs import Refused
+from kafka_pipeline.spark.shards import Job
 
 SCHEMA = pa.schema([("number", pa.int64()), ("data", pa.binary())])
 

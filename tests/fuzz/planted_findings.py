@@ -18,15 +18,15 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import kafka_records
-from kafka_conformance.testee import CodecError
-from kafka_fuzz.campaign import zygote
-from kafka_fuzz.campaign.rounds import Round
-from kafka_fuzz.finds import input_of, read_all
+from kafka_conformance.testees.interface import CodecError
+from kafka_fuzz.campaign import fork_worker
+from kafka_fuzz.campaign.plan import Round
+from kafka_fuzz.findings import input_of, read_all
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.outcome import CLASSES, OutcomeClass
 from kafka_fuzz.targets import Target, reference
 from kafka_fuzz.targets.base import Told
 from kafka_fuzz.targets.codecs import Codec
+from kafka_fuzz.targets.outcome import CLASSES, OutcomeClass
 from kafka_records.compression import decompress
 
 Function = Callable[..., Any]
@@ -183,7 +183,7 @@ def planted(module: Any, name: str, function: Function) -> Any:
         setattr(module, name, before)
 
 
-def found(made: zygote.Zygote, target: Target) -> set[str]:
+def found(made: fork_worker.Zygote, target: Target) -> set[str]:
     """The kinds of findings on disk after a round of *target*; each has its input."""
     made.target = target
     made.run()
@@ -202,14 +202,14 @@ def rounds(name: str, folder: Path) -> dict[str, list[str]]:
     """What was found, by what was planted: `said KIND` for an outcome, `KIND` for a defect."""
     results: dict[str, list[str]] = {}
 
-    def made(label: str) -> zygote.Zygote:
+    def made(label: str) -> fork_worker.Zygote:
         directory = folder / label.replace(" ", "-")
         directory.mkdir()
         seconds, executions = float("inf"), EXECUTIONS_ANY if label in SLOW or label.startswith("said") else EXECUTIONS
         if label == "amplification":
             seconds, executions = MEASURED_SECONDS, 0
         asked = Round(target=name, directory=directory, seed=1, cpu_seconds=seconds, executions=executions)
-        return zygote.prepared(asked, lambda _: None)
+        return fork_worker.prepared(asked, lambda _: None)
 
     for kind in CLASSES:
         one = made(f"said {kind}")
@@ -241,7 +241,7 @@ def short(target: Target, kind: str) -> Target:
     return replace(target, limit=0.01) if kind == "hang" else target
 
 
-def flaky(made: zygote.Zygote) -> list[str]:
+def flaky(made: fork_worker.Zygote) -> list[str]:
     """What is on disk of a leak that does not show when the worker runs the same input again to watch its lines."""
     seen: set[bytes] = set()
 

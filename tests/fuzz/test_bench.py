@@ -6,23 +6,19 @@ import time
 from random import Random
 
 import pytest
+from benchmarks.fuzz import COLUMNS, CannotMeasure, first_crashes, line, of_broker, outcomes, planted, told
+from benchmarks.fuzz_outcomes import Ends, bucket_of, drawn, plain_seeds, seeds_of
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from kafka_fuzz.bench.ends import Ends
-from kafka_fuzz.bench.first_crash import first_crashes, told
-from kafka_fuzz.bench.outcomes import bucket_of, drawn, plain_seeds, seeds_of
-from kafka_fuzz.bench.planted import line, planted
-from kafka_fuzz.bench.rates import of_broker
-from kafka_fuzz.bench.tables import COLUMNS, CannotMeasure, outcomes
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
-from kafka_fuzz.commands import fuzz
+from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, report_of
 from kafka_fuzz.mutate import for_cell, mutate, own_seeds
-from kafka_fuzz.mutate.bases import CODECS
+from kafka_fuzz.mutate.entries import CODECS
 from kafka_fuzz.mutate.model import all_cells
-from kafka_fuzz.outcome import GOOD, Outcome
 from kafka_fuzz.targets.named import make_target
+from kafka_fuzz.targets.outcome import GOOD, Outcome
 from kafka_records import decode
+from kafkaproof.commands.fuzz import fuzz
 
 
 @pytest.mark.slow

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from kafka_conformance.broker.wire import Produced
-from kafka_corpus.build import put, reseal
+from kafka_brokers.wire import Produced
+from kafka_corpus.authoring.build import put, reseal
 from kafka_fuzz.broker.comparing import Answer, answer_of, difference
 from kafka_fuzz.broker.confirming import kind_of
-from kafka_fuzz.broker.payloads import Payloads, alone, as_client, with_header, with_producer
-from kafka_fuzz.broker.seeds import large_seeds
+from kafka_fuzz.broker.payloads import Payloads, alone, as_client, large_seeds, with_header, with_producer
 from kafka_fuzz.broker.settings import settings_of
-from kafka_fuzz.cells import framed
 from kafka_fuzz.mutate import Cell, Mutant, corpus_seeds
+from kafka_fuzz.mutate.mutant import framed
 from kafka_records import AppendResult, Batch, LogState, Record, TopicConfig, append, decode, encode
 from kafka_records.layout import BATCH_V2
 

@@ -7,30 +7,28 @@ from random import Random
 import msgspec
 import pytest
 
-from kafka_conformance.broker import local
-from kafka_conformance.broker.jvm import JvmBroker
-from kafka_conformance.broker.releases import NEWEST
-from kafka_conformance.broker.wire import TopicPartition
-from kafka_corpus.build import TIMESTAMP, raw_batch, raw_record, signed
-from kafka_fuzz.broker import ending, transactions
-from kafka_fuzz.broker.canaries import sent_as, singing
+from kafka_brokers import jvm
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.releases import NEWEST
+from kafka_brokers.wire import TopicPartition
+from kafka_corpus.authoring.build import TIMESTAMP, raw_batch, raw_record, signed
+from kafka_fuzz.broker import lanes
+from kafka_fuzz.broker import lanes as ending
 from kafka_fuzz.broker.comparing import Answer
 from kafka_fuzz.broker.confirming import CONTEXT, Context, confirmed, ways
-from kafka_fuzz.broker.lanes import Asked, Lane
+from kafka_fuzz.broker.lanes import Asked, Lane, Taken
 from kafka_fuzz.broker.oracle import Judged, Lost, Oracle, is_transactional
 from kafka_fuzz.broker.payloads import Payloads
-from kafka_fuzz.broker.sent import Sent
+from kafka_fuzz.broker.replay import Sent, sent_as, singing
 from kafka_fuzz.broker.settings import release_of
-from kafka_fuzz.broker.transactions import Taken
 from kafka_fuzz.broker_target import Turns, run_round
-from kafka_fuzz.campaign.canary import sing, sung
-from kafka_fuzz.campaign.known import FILE, Canary, Known, Stepping, read_known
-from kafka_fuzz.campaign.rounds import Progress, Round
+from kafka_fuzz.campaign.known_findings import LIST_FILE, Canary, Known, Stepping, Sung, read_known
+from kafka_fuzz.campaign.plan import Progress, Round
+from kafka_fuzz.campaign.replay import sing, sung
 from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.campaign.sung import Sung
-from kafka_fuzz.finds import FindStore, read_all
+from kafka_fuzz.findings import FindStore, read_all
 from kafka_fuzz.mutate import Cell, Mutant, own_seeds
-from kafka_fuzz.triage.accepting import text_of
+from kafka_fuzz.triage.accept import text_of
 from kafka_records import TopicConfig
 from kafka_records.layout import BATCH_V2
 
@@ -64,7 +62,7 @@ def test_a_target_names_a_release() -> None:
 @pytest.fixture(scope="module")
 def broker() -> Iterator[JvmBroker]:
     """A running broker."""
-    with local.start(RELEASE) as running:
+    with jvm.start(RELEASE) as running:
         yield running
 
 
@@ -108,7 +106,7 @@ def test_what_a_partition_took_before_is_tried_too() -> None:
 @pytest.mark.broker
 def test_transactional_lanes(broker: JvmBroker) -> None:
     """What a transactional producer sends is answered as predicted, in transactions and beside them; so are markers."""
-    oracle = Oracle(broker, [], Random(1), prefix="transactional", transactional=transactions.settings_of(RELEASE))
+    oracle = Oracle(broker, [], Random(1), prefix="transactional", transactional=lanes.settings_of(RELEASE))
     payloads = Payloads(Random(2), [SOUND], magics=(2,), profile="repair")
     judged = [each for _ in range(40) for each in oracle.turn(payloads.draw)]
     assert [(each.different, each.asked.mutant.labels) for each in judged if each.different] == []
@@ -146,7 +144,7 @@ def test_a_transaction_is_had_again(broker: JvmBroker) -> None:
 @pytest.mark.broker
 def test_a_broker_that_ends_is_noticed() -> None:
     """What it had not answered is suspect."""
-    with local.start(RELEASE) as ending:
+    with jvm.start(RELEASE) as ending:
         oracle = Oracle(ending, [{}], Random(1))
         payloads = Payloads(Random(1), own_seeds(), magics=(2,))
         assert not any(each.different for each in oracle.turn(payloads.draw))
@@ -164,7 +162,7 @@ def test_a_round_goes_on_with_another_broker(tmp_path: Path) -> None:
     turns = Turns(
         Round(target, tmp_path, cpu_seconds=60),
         RELEASE,
-        local.start(RELEASE),
+        jvm.start(RELEASE),
         FindStore(tmp_path),
         Corpus(tmp_path, target),
         Stepping(target, []),
@@ -230,6 +228,6 @@ def test_canaries_of_brokers() -> None:
 def test_a_canary_that_a_campaign_asks(tmp_path: Path) -> None:
     """The process that asks canaries starts a broker for those of one; as the reference predicts it, it is gone."""
     known = Known("r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), canary=Canary(hex=SOUND.hex(), sent=Sent(9)))
-    (tmp_path / FILE).write_text(text_of([known]))
+    (tmp_path / LIST_FILE).write_text(text_of([known]))
     (told,) = sing(tmp_path, read_known(tmp_path), [f"broker:{RELEASE}"])
     assert (told.state, told.why) == ("gone", "")

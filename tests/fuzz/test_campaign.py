@@ -11,18 +11,17 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from kafka_fuzz import finds
-from kafka_fuzz.campaign.plan import read_log, remembered
-from kafka_fuzz.campaign.rounds import RoundReport
+from kafka_fuzz import findings
+from kafka_fuzz.campaign.plan import RoundReport, read_log, remembered
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.campaign.supervisor import PATIENCE, Standing
-from kafka_fuzz.commands import fuzz as fuzz_group
-from kafka_fuzz.finds import read_all
+from kafka_fuzz.findings import read_all
+from kafkaproof.commands.fuzz import fuzz as fuzz_group
 
 
 def fuzz(*arguments: object) -> list[str]:
     """The command."""
-    return [sys.executable, "-m", "kafka_conformance", "fuzz", *map(str, arguments)]
+    return [sys.executable, "-m", "kafkaproof", "fuzz", *map(str, arguments)]
 
 
 def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -38,7 +37,7 @@ def test_a_campaign(tmp_path: Path) -> None:
     document = msgspec.json.decode(done.stdout)
     found = list(read_all(tmp_path))
     assert {each["find"]["key"] for each in document["finds"]} == {find.key for find in found}
-    assert all(len(finds.input_of(tmp_path, find)) == find.size for find in found)
+    assert all(len(findings.input_of(tmp_path, find)) == find.size for find in found)
     report = next(read_log(tmp_path))
     assert report.executions <= document["targets"]["kafka-python"]["progress"]["executions"]
     assert {key for each in read_log(tmp_path) for key in each.finds_new} == {find.key for find in found}
@@ -46,7 +45,7 @@ def test_a_campaign(tmp_path: Path) -> None:
 
 def test_a_round_that_is_too_short_for_its_preparations(tmp_path: Path) -> None:
     """On a slow machine, or with little time for many targets, every round runs some inputs all the same."""
-    command = [sys.executable, "-m", "kafka_fuzz.campaign.child", "append", "--dir", tmp_path, "--cpu", "0.001"]
+    command = [sys.executable, "-m", "kafka_fuzz.campaign.round_process", "append", "--dir", tmp_path, "--cpu", "0.001"]
     done = subprocess.run(list(map(str, command)), capture_output=True, check=True, timeout=100)
     report = msgspec.json.decode(done.stdout.splitlines()[-1])["report"]
     assert report["executions"] > 0
@@ -104,7 +103,7 @@ def test_killed(tmp_path: Path) -> None:
     wait_for(lambda: is_quiet(tmp_path))
     assert kept <= set(Corpus(tmp_path, "kafka-python").entries)
     for find in read_all(tmp_path):
-        assert len(finds.input_of(tmp_path, find)) == find.size
+        assert len(findings.input_of(tmp_path, find)) == find.size
     assert run("--targets", "kafka-python", "--seconds", 2, "--dir", tmp_path).returncode == 1
     numbers = [report.number for report in read_log(tmp_path)]
     assert numbers == list(range(1, len(numbers) + 1))  # 0 was killed

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_fuzz.cells import NESTINGS, POSITIONS, Cell, boundary_of, observed, position_of
 from kafka_fuzz.mutate import mutate, own_seeds
-from kafka_fuzz.mutate.lies import LIES
+from kafka_fuzz.mutate.faults import LIES
 from kafka_fuzz.mutate.model import reachable
+from kafka_fuzz.mutate.mutant import NESTINGS, POSITIONS, Cell, boundary_of, observed, position_of
 from kafka_records import Batch, encode
 from kafka_records.constants import INT32_MAX
 from kafka_records.layout import BATCH_V2

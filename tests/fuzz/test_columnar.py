@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("numba")
 
-from kafka_corpus.columnar import batches_of, read, read_by_reference
 from kafka_fuzz.mutate import PROFILES, Profile, mutate, own_seeds
+from kafka_pipeline.columnar import batches_of, read, read_by_reference
 
 pytestmark = pytest.mark.columnar
 

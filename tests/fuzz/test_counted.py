@@ -9,11 +9,11 @@ from types import FrameType
 import msgspec
 import pytest
 
-from kafka_fuzz.campaign.in_process import Loop
-from kafka_fuzz.campaign.rounds import RoundReport
-from kafka_fuzz.finds import read_all
-from kafka_fuzz.guard import TooLong, guard
-from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.campaign.plan import RoundReport
+from kafka_fuzz.campaign.worker import Loop
+from kafka_fuzz.findings import read_all
+from kafka_fuzz.targets.base import TooLong, guard
+from kafka_fuzz.targets.outcome import Outcome
 
 LOOK = 0.01
 
@@ -23,7 +23,7 @@ def rounds(directory: Path, target: str, executions: int) -> list[RoundReport]:
     running = []
     for name in ("one", "other"):
         (directory / name).mkdir()
-        command = [sys.executable, "-m", "kafka_fuzz.campaign.child", target, "--dir", str(directory / name)]
+        command = [sys.executable, "-m", "kafka_fuzz.campaign.round_process", target, "--dir", str(directory / name)]
         command += ["--seed", "3", "--cpu", "inf", "--executions", str(executions)]
         environment = os.environ | {"PYTHONHASHSEED": "0"}
         running.append(subprocess.Popen(command, stdout=subprocess.PIPE, env=environment))

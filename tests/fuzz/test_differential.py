@@ -7,26 +7,24 @@ from random import Random
 from zlib import crc32
 
 import pytest
+from benchmarks.fuzz import measure
 
-from kafka_conformance.connect import connect
-from kafka_conformance.observation import Crashed, Decoded, Exceeded, Hung, observe
-from kafka_conformance.protocol import Answer, Refusal
+from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung, observe
+from kafka_conformance.testees.connect import connect
+from kafka_conformance.testees.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
-from kafka_fuzz import asking
-from kafka_fuzz.campaign import ready
+from kafka_fuzz import executors
+from kafka_fuzz.campaign import plan
 from kafka_fuzz.campaign.differential import Rounds, read_fallen, report
-from kafka_fuzz.campaign.plan import unknown_targets
-from kafka_fuzz.campaign.rounds import Round, found_by, runner_of
+from kafka_fuzz.campaign.plan import Round, found_by, runner_of, unknown_targets
 from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.differential import Differential, Judgement
-from kafka_fuzz.feed import BATCH, Feed
-from kafka_fuzz.finds import FindStore, read_all
+from kafka_fuzz.differential.compare import Differential, Judgement
+from kafka_fuzz.differential.feed import BATCH, Feed
+from kafka_fuzz.differential.outcome_tuples import NOT_ASKED, Judge, Prepared, Vectors, first_place
+from kafka_fuzz.findings import FindStore, read_all
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.plain import cell_of
-from kafka_fuzz.prepared import Prepared, first_place
-from kafka_fuzz.signature import normal, of_ending
-from kafka_fuzz.throughput import measure
-from kafka_fuzz.vector import NOT_ASKED, Judge, Vectors
+from kafka_fuzz.targets.outcome import normal, of_ending
 
 GO = (
     "panic: runtime error: slice bounds out of range [:-7] | goroutine 1 [running]: | "
@@ -103,7 +101,7 @@ def test_the_guilty_input(name: str) -> None:
 
 HUNGRY = """
 import sys, time
-from kafka_conformance.serve import serve
+from kafka_conformance.testees.serve import serve
 from kafka_conformance.testees import reference
 
 class Hungry:
@@ -133,7 +131,7 @@ def test_amplification(tmp_path: Path) -> None:
         found = [judgement for judgement in session.run(iter(inputs), lambda: True) if judgement.outcomes]
     assert [judgement.mutant.data for judgement in found] == [b"eat this"]
     assert (found[0].outcomes[0].kind, found[0].outcomes[0].detail) == ("amplification", "memory")
-    testees = asking.Testees((f"process:{sys.executable} {script}",))  # as canaries are asked
+    testees = executors.Testees((f"process:{sys.executable} {script}",))  # as canaries are asked
     assert testees.outcome(inputs[0]).key == found[0].outcomes[0].key
     assert not testees.outcome(inputs[1]).is_find
     testees.close()
@@ -209,7 +207,7 @@ def test_a_round_after_a_testee_has_come(tmp_path: Path, monkeypatch: pytest.Mon
     """The testees of `differential` may be others than yesterday: the round runs, and knows the vectors by name."""
     names = ["miniature:ignores-crc", "reference"]
     for count in (1, 2):
-        monkeypatch.setattr(ready, "ready", lambda count=count: iter(names[:count]))
+        monkeypatch.setattr(plan, "ready", lambda count=count: iter(names[:count]))
         asked = Round("differential", tmp_path, number=count, cpu_seconds=2.0)
         report = runner_of("differential")(asked, lambda _: None)
         assert (report.failure, report.executions > 0) == ("", True)
@@ -258,8 +256,8 @@ def test_a_round(tmp_path: Path) -> None:
 
 def test_known_testees() -> None:
     """`differential` alone means all known testees that are ready, and not the reference."""
-    assert "kafka-python" in ready.testees_of("differential")
-    assert "reference" not in ready.testees_of("differential")
+    assert "kafka-python" in plan.testees_of("differential")
+    assert "reference" not in plan.testees_of("differential")
     assert not unknown_targets(["differential", "differential:sarama", "broker"])
 
 

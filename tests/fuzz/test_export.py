@@ -15,13 +15,13 @@ from shutil import rmtree
 import click
 import pytest
 import yaml
+from benchmarks.shrink import finds, good_batches
 
-from kafka_conformance.cli import kafkaproof
 from kafka_fuzz.campaign.export import differing, files, program_name, write
 from kafka_fuzz.campaign.plan import unknown_targets
-from kafka_fuzz.commands.run import split
-from kafka_fuzz.reduce.bench import finds, good_batches
 from kafka_fuzz.targets.named import NAMES
+from kafkaproof.cli import kafkaproof
+from kafkaproof.commands.fuzz.run import split
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMITTED = ROOT / "fuzz" / "oss_fuzz"

@@ -10,9 +10,9 @@ from types import FrameType
 
 import pytest
 
-from kafka_fuzz.guard import TooLong, guard
-from kafka_fuzz.outcome import CLASSES, GOOD
+from kafka_fuzz.targets.base import TooLong, guard
 from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.targets.outcome import CLASSES, GOOD
 
 PLANTED = Path(__file__).with_name("planted_findings.py")
 PROMISES = {
@@ -91,8 +91,8 @@ TICKING = """
 import json, signal, sys
 from dataclasses import replace
 from pathlib import Path
-from kafka_fuzz.campaign import zygote
-from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.campaign import fork_worker
+from kafka_fuzz.campaign.plan import Round
 from kafka_fuzz.targets.base import Told
 
 inputs = 0
@@ -118,7 +118,7 @@ def ring():
 
 MOMENTS = 64
 asked = Round(target="aiokafka-pure", directory=Path(sys.argv[1]), seed=1, cpu_seconds=float("inf"), executions=640)
-made = zygote.prepared(asked, lambda _: None)
+made = fork_worker.prepared(asked, lambda _: None)
 made.target = replace(made.target, ask=ask)
 over = made.stepping.over
 

@@ -9,20 +9,19 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from benchmarks.shrink import TARGET, finds
 from click.testing import CliRunner
 
-from kafka_conformance.reporting.html import policy_hash
-from kafka_conformance.reporting.markdown import code
-from kafka_fuzz.campaign.plan import log_round
-from kafka_fuzz.campaign.rounds import RoundReport
-from kafka_fuzz.campaign.sung import FILE, STATE, Sung
-from kafka_fuzz.commands import fuzz
-from kafka_fuzz.finds import FindStore
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.reduce.bench import TARGET, finds
-from kafka_fuzz.reduce.predicates import as_mutant
-from kafka_fuzz.reporting.night import Night, Point, read_night
+from kafka_conformance.reports.formats import code
+from kafka_conformance.reports.html import policy_hash
+from kafka_fuzz.campaign.known_findings import REPLAY_FILE, STATE, Sung
+from kafka_fuzz.campaign.plan import RoundReport, log_round
+from kafka_fuzz.findings import FindStore
+from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
+from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.triage.night import Night, Point, read_night
+from kafkaproof.commands.fuzz import fuzz
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 CANARIES = [
@@ -46,7 +45,7 @@ def campaign(root: Path) -> Path:
     rounds.append(RoundReport("one round", 2, 1, executions=100, cpu_seconds=2.0, buckets=7))
     (root / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in rounds) + b'{"cut off')
     (root / STATE).mkdir()
-    (root / STATE / FILE).write_bytes(msgspec.json.encode(CANARIES))
+    (root / STATE / REPLAY_FILE).write_bytes(msgspec.json.encode(CANARIES))
     return root
 
 

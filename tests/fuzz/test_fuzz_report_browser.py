@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.shrink import TARGET, finds
 from tests.browsing import Size, check_scrolling, check_view, every_scheme, every_size, unfold, visited
 
 from kafka_conformance.dossiers.reach import Told
-from kafka_fuzz.campaign.rounds import RoundReport
-from kafka_fuzz.finds import FindStore
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.reach import Reach, Tried
-from kafka_fuzz.reduce import Budget
-from kafka_fuzz.reduce.bench import TARGET, finds
-from kafka_fuzz.reduce.predicates import as_mutant
-from kafka_fuzz.reporting.files import page
-from kafka_fuzz.reporting.night import Night
+from kafka_fuzz.campaign.plan import RoundReport
+from kafka_fuzz.findings import FindStore
+from kafka_fuzz.shrink import Budget
+from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
-from kafka_fuzz.triage.reducing import triaged
+from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.triage.night import Night
+from kafka_fuzz.triage.reach import Reach, Tried
+from kafka_fuzz.triage.report import page
+from kafka_fuzz.triage.run import triaged
 
 pytestmark = pytest.mark.slow
 

@@ -13,11 +13,9 @@ import pytest
 from kafka_corpus.case import Verdict
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.pipeline import coverage, keeping
-from kafka_fuzz.pipeline.cases import SCHEMA, TOGETHER, Cases, numbers
-from kafka_fuzz.pipeline.outlines import YOUNG, Outlines, outline_of
-from kafka_fuzz.pipeline.rows import COLUMNS, Rows, Wrong
-from kafka_fuzz.pipeline.space import MOST, Space, grid, parse_shares
+from kafka_pipeline.jobs import cases
+from kafka_pipeline.jobs.cases import SCHEMA, TOGETHER, Cases, numbers
+from kafka_pipeline.jobs.space import COLUMNS, MOST, YOUNG, Outlines, Rows, Space, Wrong, grid, outline_of, parse_shares
 from kafka_records import Batch, Record, RecordFormatError, decode
 
 SPACE = Space.of(7, {"model": 2, "repair": 1, "bytes": 1})
@@ -156,7 +154,7 @@ def test_dropped_rows_go() -> None:
     """What is listed is left out, and nothing else."""
     (batch,) = made(0, 100).combine_chunks().to_batches()
 
-    kept = keeping.without(batch, pa.array([3, 50, 1000], pa.int64()))
+    kept = cases.without(batch, pa.array([3, 50, 1000], pa.int64()))
 
     assert kept.column("index").to_pylist() == [index for index in range(100) if index not in (3, 50)]
 
@@ -165,26 +163,26 @@ def test_rows_go_where_their_format_says() -> None:
     """Each row is in the folder of its magic and codec, once, and those are not repeated in the file."""
     (batch,) = made(0, 500).combine_chunks().to_batches()
 
-    placed = list(keeping.by_place(batch))
+    placed = list(cases.by_place(batch))
 
     told = {(row["index"]): f"magic={row['magic']}/codec={row['codec'] or 'unknown'}" for row in batch.to_pylist()}
     assert {index: place for place, part in placed for index in part.column("index").to_pylist()} == told
     assert sum(part.num_rows for _, part in placed) == 500
-    assert all(part.schema == keeping.KEPT for _, part in placed)
+    assert all(part.schema == cases.KEPT for _, part in placed)
 
 
 def test_coverage_has_a_row_for_what_is_missing() -> None:
     """Cells without a case are in the table with zeros, in one order."""
     (first, second, *_) = grid()
     counted = pa.Table.from_pylist(
-        [dict(zip(coverage.KEY, ("model", *second), strict=True)) | dict.fromkeys(coverage.COUNTS, 1)]
+        [dict(zip(cases.KEY, ("model", *second), strict=True)) | dict.fromkeys(cases.COUNTS, 1)]
     )
 
-    table = coverage.table(counted, (second, first))
+    table = cases.table(counted, (second, first))
 
-    assert table == coverage.table(counted, (first, second))
+    assert table == cases.table(counted, (first, second))
     assert {row["cases"] for row in table.to_pylist()} == {0, 1}
-    assert coverage.summary(table) | {"valid": 1} == {
+    assert cases.summary(table) | {"valid": 1} == {
         "cells": 2, "cells_reached": 1, "cases": 1, "valid": 1, "invalid": 1, "acceptable": 1,
     }  # fmt: skip
 
@@ -192,7 +190,7 @@ def test_coverage_has_a_row_for_what_is_missing() -> None:
 def command(*arguments: str, without: str = "") -> subprocess.CompletedProcess[str]:
     """`kafkaproof pipeline`, perhaps on a machine where a module is not installed."""
     block = f"import sys; sys.modules[{without!r}] = None; " if without else ""
-    program = f"{block}from kafka_conformance.cli import main; main()"
+    program = f"{block}from kafkaproof.cli import main; main()"
     argv = [sys.executable, "-c", program, "pipeline", *arguments]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 

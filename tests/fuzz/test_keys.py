@@ -6,17 +6,14 @@ from random import Random
 
 import pytest
 
-from kafka_conformance.observation import Crashed, Exceeded, Hung
-from kafka_conformance.protocol import Answer, Refusal
+from kafka_conformance.judge.observation import Crashed, Exceeded, Hung
+from kafka_conformance.testees.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
+from kafka_fuzz.differential.outcome_tuples import Judge, Prepared, Worth, relation
 from kafka_fuzz.mutate import Mutant, for_cell
 from kafka_fuzz.mutate.model import reachable
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.prepared import Prepared
-from kafka_fuzz.relation import relation
-from kafka_fuzz.signature import normal
-from kafka_fuzz.triage.causes import cause_of
-from kafka_fuzz.vector import Judge, Worth
+from kafka_fuzz.targets.outcome import Outcome, normal
+from kafka_fuzz.triage.draft import cause_of
 
 
 def told(lie: str) -> list[Prepared]:

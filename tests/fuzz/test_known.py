@@ -14,21 +14,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_corpus.vectors import load_vectors
-from kafka_fuzz.campaign.canary import endless, heard, shows, sing, sung
-from kafka_fuzz.campaign.corpus_known import PACKAGED, read_shown, shown_in
-from kafka_fuzz.campaign.known import ENOUGH, FILE, Canary, Known, Stepping, news_of, read_known, read_list
-from kafka_fuzz.campaign.loop import as_it_is
-from kafka_fuzz.campaign.shapes import snappy_claims
-from kafka_fuzz.campaign.sung import Sung, gone_in
-from kafka_fuzz.campaign.zygote import OurFault
-from kafka_fuzz.commands import fuzz
+from kafka_fuzz.campaign.fork_worker import OurFault
+from kafka_fuzz.campaign.known_findings import (
+    ENOUGH,
+    LIST_FILE,
+    PACKAGED,
+    Canary,
+    Known,
+    Stepping,
+    Sung,
+    gone_in,
+    news_of,
+    read_known,
+    read_list,
+    read_shown,
+    shown_in,
+)
+from kafka_fuzz.campaign.known_shapes import snappy_claims
+from kafka_fuzz.campaign.replay import endless, heard, shows, sing, sung
+from kafka_fuzz.campaign.worker import as_it_is
+from kafka_fuzz.differential.outcome_tuples import Judge, Prepared, Worth, first_place
 from kafka_fuzz.mutate import Cell, Mutant, for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.model import all_cells
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.prepared import Prepared, first_place
-from kafka_fuzz.triage.accepting import merged, text_of
-from kafka_fuzz.vector import Judge, Worth
+from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.triage.accept import merged, text_of
 from kafka_records.layout import CRC_OFFSET_V2
+from kafkaproof.commands.fuzz import fuzz
 
 CELL = Cell(1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only")
 CLAIM = Cell(2, "snappy", "claim", "largest", "snappy_claim_wrong", "stream", "only")
@@ -41,7 +52,7 @@ def plain(data: bytes, label: str) -> Mutant:
 
 def test_the_list_is_read(tmp_path: Path) -> None:
     """The package's list and that of the folder count together; each of the package's has a canary."""
-    (tmp_path / FILE).write_text('[[known]]\nid = "x"\ntarget = "t"\nkeys = ["t|*"]\n')
+    (tmp_path / LIST_FILE).write_text('[[known]]\nid = "x"\ntarget = "t"\nkeys = ["t|*"]\n')
     packaged = read_known(tmp_path / "nowhere")
     assert packaged
     assert all(rule.canary for rule in packaged)
@@ -51,7 +62,7 @@ def test_the_list_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["[[known]]", "known = 3", '[[known]]\nid="x"\ntarget="t"\nkeys=[]\nshape="none"'])
 def test_a_wrong_list(text: str, tmp_path: Path) -> None:
     """What is no list of known finds is one clear error."""
-    (tmp_path / FILE).write_text(text)
+    (tmp_path / LIST_FILE).write_text(text)
     with pytest.raises(ValueError, match="no list of known finds"):
         read_known(tmp_path)
 
@@ -119,7 +130,7 @@ def test_known_loops_are_told_by_bytes(target: str) -> None:
 def test_canaries(tmp_path: Path) -> None:
     """A canary that shows its find says so; one that shows nothing says that the find is gone."""
     shown = 'canary = { cell = [0, "lz4", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }'
-    (tmp_path / FILE).write_text(
+    (tmp_path / LIST_FILE).write_text(
         f'[[known]]\nid = "there"\ntarget = "kafka-python"\nkeys = ["kafka-python|hang|*"]\n{shown}\n'
         '[[known]]\nid = "mended"\ntarget = "kafka-python"\nkeys = ["kafka-python|hang|*"]\ncanary = { hex = "00" }\n'
     )
@@ -170,7 +181,7 @@ def test_canaries_that_end_whoever_asks() -> None:
 def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
     """Of a release that nobody knows, or where the harness falls: told with the reason, and none of them is gone."""
     rule = Known("b", "broker:9.9.9", ("broker:9.9.9|*",), canary=Canary(hex="00"))
-    (tmp_path / FILE).write_text(text_of([rule]))
+    (tmp_path / LIST_FILE).write_text(text_of([rule]))
     (told,) = sing(tmp_path, read_known(tmp_path), ["broker:9.9.9"])
     assert (told.state, gone_in(tmp_path)) == ("not sung", [])
     assert "no release '9.9.9' is known" in told.why
@@ -186,7 +197,7 @@ def test_a_canary_of_a_testee_that_does_not_run(tmp_path: Path) -> None:
     """What cannot be started says nothing of its finds, and that is told."""
     name = f"process:{sys.executable} -c pass"
     rules = [Known(id_, name, ("*",), canary=Canary(hex="00"), asked="differential") for id_ in "ab"]
-    (tmp_path / FILE).write_text(text_of(rules))
+    (tmp_path / LIST_FILE).write_text(text_of(rules))
     told = sing(tmp_path, read_known(tmp_path), [f"differential:{name}"])
     assert [each.id for each in told] == ["a", "b"]
     assert all("did not say hello" in each.why and not each.gone for each in told)
@@ -232,7 +243,7 @@ def test_canaries_of_testees(tmp_path: Path) -> None:
         Known(id_, name, (f"{name}|accepts_invalid|*",), canary=Canary(hex=data.hex()), asked="differential")
         for id_, data in (("there", bad), ("mended", b"\0"))
     ]
-    (tmp_path / FILE).write_text(text_of(merged(rules, ())))
+    (tmp_path / LIST_FILE).write_text(text_of(merged(rules, ())))
     assert sing(tmp_path, read_known(tmp_path), [name]) == []
     sung = {each.id: each.gone for each in sing(tmp_path, read_known(tmp_path), [f"differential:{name}"])}
     assert sung == {"there": False, "mended": True}
@@ -244,6 +255,6 @@ def test_a_list_is_read_as_it_was_written(about: str, keys: list[str], id_: str)
     rule = Known(id_, "t", tuple(keys), about=about, canary=Canary(cell=CELL), asked="differential")
     text = text_of([rule])
     with TemporaryDirectory() as folder:
-        path = Path(folder) / FILE
+        path = Path(folder) / LIST_FILE
         path.write_bytes(text.encode())
         assert read_list(path) == [rule]

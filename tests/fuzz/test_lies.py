@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from kafka_fuzz.cells import NO_LIE, Cell
 from kafka_fuzz.mutate import for_cell
-from kafka_fuzz.mutate.lies import LIES
+from kafka_fuzz.mutate.faults import LIES
 from kafka_fuzz.mutate.model import all_cells, reachable
-from kafka_fuzz.targets.oracle import holds
+from kafka_fuzz.mutate.mutant import NO_LIE, Cell
+from kafka_fuzz.targets.codecs import holds
 from kafka_records import KINDS, RecordFormatError, decode
 from kafka_records.rules import rule
 

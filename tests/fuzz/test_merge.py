@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from kafka_fuzz.campaign.merge import Covered, Merged, beside, checked, recover, swap
 from kafka_fuzz.campaign.store import FOLDER, INDEX, Corpus, Entry
-from kafka_fuzz.commands import fuzz
-from kafka_fuzz.commands.merge import merged_as_noted
 from kafka_fuzz.mutate import Cell, Mutant
+from kafkaproof.commands.fuzz import fuzz
+from kafkaproof.commands.fuzz.engines import merged_as_noted
 
 CELLS = [Cell(2, "none", name, "small", "", "entry", "only") for name in ("crc", "size")]
 
@@ -41,7 +41,7 @@ def test_merged(tmp_path: Path) -> None:
     filled(tmp_path).keep(mutant(b"cut off", CELLS[1]), "d")
     (tmp_path / FOLDER / "explain" / f"{sha256(b'cut off').hexdigest()}.bin").write_bytes(b"cut")
     corpus = filled(tmp_path)
-    command = [sys.executable, "-m", "kafka_conformance", "fuzz", "merge", "--dir", str(tmp_path), "--json"]
+    command = [sys.executable, "-m", "kafkaproof", "fuzz", "merge", "--dir", str(tmp_path), "--json"]
     done = subprocess.run(command, capture_output=True, check=False)
     (said,) = msgspec.json.decode(done.stdout, type=list[Merged])
     assert (done.returncode, said.refused, said.before, said.damaged) == (0, "", 4, 1), done.stderr

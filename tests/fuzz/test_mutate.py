@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_fuzz import cells
-from kafka_fuzz.cells import NO_LIE
 from kafka_fuzz.mutate import (
     PROFILES,
     Cell,
@@ -20,13 +18,15 @@ from kafka_fuzz.mutate import (
     mutate,
     own_seeds,
 )
-from kafka_fuzz.mutate.bases import CODECS, base_of
-from kafka_fuzz.mutate.lies import LIES
+from kafka_fuzz.mutate import mutant as cells
+from kafka_fuzz.mutate.entries import CODECS, base_of
+from kafka_fuzz.mutate.faults import LIES
+from kafka_fuzz.mutate.fixup import as_message, mended, seal_message
 from kafka_fuzz.mutate.model import BEHIND, Row, reachable, told_rows
+from kafka_fuzz.mutate.mutant import NO_LIE
 from kafka_fuzz.mutate.packing import pack
-from kafka_fuzz.mutate.sealing import as_message, mended, seal_message
 from kafka_fuzz.strategies import mutants
-from kafka_fuzz.targets.oracle import holds
+from kafka_fuzz.targets.codecs import holds
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import Compression
 

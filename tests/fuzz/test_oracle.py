@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from kafka_conformance.judge import judge
-from kafka_conformance.observation import Decoded
-from kafka_conformance.protocol import Refusal
+from kafka_conformance.judge.observation import Decoded
+from kafka_conformance.judge.verdict import judge
+from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_fuzz.mutate import mutate
-from kafka_fuzz.targets.oracle import is_right, is_right_so_far
+from kafka_fuzz.targets.codecs import is_right, is_right_so_far
 
 ANSWERS = 300
 

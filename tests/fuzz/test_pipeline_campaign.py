@@ -9,16 +9,16 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from kafka_corpus.pipeline.needs import Refused
-from kafka_corpus.pipeline.shards import work
-from kafka_fuzz.campaign.rounds import Round
-from kafka_fuzz.finds import Asked, FindStore
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.pipeline.assembling import with_names
-from kafka_fuzz.pipeline.campaign import Campaign, round_job
-from kafka_fuzz.pipeline.commands import pipeline
-from kafka_fuzz.pipeline.fuzzing import Died, Shard
-from kafka_fuzz.reduce.predicates import as_mutant
+from kafka_fuzz.campaign.plan import Round
+from kafka_fuzz.findings import Asked, FindStore
+from kafka_fuzz.shrink.search import as_mutant
+from kafka_fuzz.targets.outcome import Outcome
+from kafka_pipeline.jobs.campaign import Campaign, round_job
+from kafka_pipeline.jobs.merging import with_names
+from kafka_pipeline.jobs.rounds import Died, Shard
+from kafka_pipeline.spark.needs import Refused
+from kafka_pipeline.spark.shards import work
+from kafkaproof.commands.pipeline import pipeline
 
 LONG = 60.0
 
@@ -54,7 +54,7 @@ def test_a_child_that_is_killed_tells_nothing(tmp_path: Path) -> None:
         while time.monotonic() < end:
             for child in psutil.Process().children():
                 with suppress(psutil.Error):
-                    if "kafka_fuzz.campaign.child" in child.cmdline():
+                    if "kafka_fuzz.campaign.round_process" in child.cmdline():
                         child.kill()
                         return
             time.sleep(0.05)

@@ -14,25 +14,24 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-import kafka_fuzz.commands.promote as command
+import kafkaproof.commands.fuzz.promote as command
 from kafka_corpus import compiler
-from kafka_corpus.build import raw_batch, raw_record, signed
+from kafka_corpus.authoring.build import raw_batch, raw_record, signed
 from kafka_corpus.case import Case, Expectation, Op, Question
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.played import difference
 from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import NOW, Produce, Scenario, StepAnswer
 from kafka_fuzz.broker.confirming import CONTEXT, Context
-from kafka_fuzz.commands import fuzz
-from kafka_fuzz.finds import FindStore, folder_of, name_of, read_all
+from kafka_fuzz.findings import FindStore, folder_of, name_of, read_all
 from kafka_fuzz.mutate import Mutant, mutate, own_seeds
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.reduce.predicates import as_mutant
+from kafka_fuzz.shrink.search import as_mutant
+from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.triage.deduplicate import Folded, read, write
 from kafka_fuzz.triage.draft import NoCase
-from kafka_fuzz.triage.folding import Folded, read, write
-from kafka_fuzz.triage.promoting import cases_of, written
-from kafka_fuzz.triage.recording import java_answers
+from kafka_fuzz.triage.promote import cases_of, java_answers, written
 from kafka_records import Batch, Record, encode
+from kafkaproof.commands.fuzz import fuzz
 
 BATCH = Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 1, b"key", b"value"),), max_timestamp=1)
 DATA = encode(BATCH)

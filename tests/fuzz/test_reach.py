@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_conformance.dossiers.reach import Told
-from kafka_corpus.build import raw_batch, raw_message, raw_record
+from kafka_corpus.authoring.build import raw_batch, raw_message, raw_record
 from kafka_corpus.scenario import StepAnswer
-from kafka_fuzz.commands import fuzz
-from kafka_fuzz.finds import Find, FindStore
+from kafka_fuzz.findings import Find, FindStore
 from kafka_fuzz.mutate import Cell, Mutant
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.reach import Question, Reach, Shown, Tried, by_entries, is_shown, joined, keep, questions, read
+from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.triage.reach import Question, Reach, Shown, Tried, by_entries, is_shown, joined, keep, questions, read
 from kafka_records import Record, decode, encode
+from kafkaproof.commands.fuzz import fuzz
 
 CELL = Cell(2, "none", "", "", "", "entry", "only")
 RECORD = raw_record(value=b"value")

@@ -8,18 +8,16 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from kafka_fuzz.campaign.corpus_known import FILE, Shown, write_shown
-from kafka_fuzz.campaign.plan import ALL, LOG, expanded, unknown_targets
-from kafka_fuzz.campaign.pool import pool_of
+from kafka_fuzz.campaign.known_findings import FILE, Shown, write_shown
+from kafka_fuzz.campaign.plan import ALL, LOG, Round, RoundReport, expanded, unknown_targets
 from kafka_fuzz.campaign.recall import asked_in, lenient, recalled
-from kafka_fuzz.campaign.rounds import Round, RoundReport
-from kafka_fuzz.campaign.running import arguments
-from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.commands.recall import recall
-from kafka_fuzz.finds import FindStore, read_all
+from kafka_fuzz.campaign.store import Corpus, pool_of
+from kafka_fuzz.campaign.supervisor import arguments
+from kafka_fuzz.findings import FindStore, read_all
 from kafka_fuzz.mutate import Mutant, corpus_seeds, own_seeds
 from kafka_fuzz.mutate.plain import cell_of
-from kafka_fuzz.outcome import Outcome
+from kafka_fuzz.targets.outcome import Outcome
+from kafkaproof.commands.fuzz.known import recall
 
 SHOWN = {
     "mine": Shown(

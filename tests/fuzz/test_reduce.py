@@ -14,25 +14,24 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from benchmarks.shrink import TARGET, finds, good_batches, measure
 from click.testing import CliRunner
 
-import kafka_fuzz.asking
-from kafka_fuzz.asking import InProcess, NoTarget, asking
-from kafka_fuzz.commands import fuzz
+import kafka_fuzz.executors
+from kafka_fuzz.executors import InProcess, NoTarget, asking
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
-from kafka_fuzz.mutate.sealing import INT32
-from kafka_fuzz.outcome import Outcome, OutcomeClass
-from kafka_fuzz.reduce import Budget, NotShown, reduce, reduced
-from kafka_fuzz.reduce.bench import TARGET, finds, good_batches, measure
-from kafka_fuzz.reduce.forked import HARD_SECONDS, forked
-from kafka_fuzz.reduce.predicates import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts, with_reference
-from kafka_fuzz.reduce.shapes import opened, render, shape_of
-from kafka_fuzz.reduce.worker import limited, run_of
+from kafka_fuzz.mutate.fixup import INT32
+from kafka_fuzz.shrink import Budget, NotShown, reduce, reduced
+from kafka_fuzz.shrink.search import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts, with_reference
+from kafka_fuzz.shrink.tree import opened, render, shape_of
+from kafka_fuzz.shrink.worker import HARD_SECONDS, forked, limited, run_of
 from kafka_fuzz.targets import TARGETS, Target
 from kafka_fuzz.targets.base import Told
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import BATCH_V2, CRC_OFFSET_V2
+from kafkaproof.commands.fuzz import fuzz
 
 
 def mutants(count: int) -> list[Mutant]:
@@ -318,7 +317,7 @@ def worker(tmp_path: Path, does: str) -> InProcess:
 
 def test_a_worker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is one that answers in part: it is ended, asked anew with care, and then given up with a reason."""
-    monkeypatch.setattr(kafka_fuzz.asking, "PATIENCE", 0.05)
+    monkeypatch.setattr(kafka_fuzz.executors, "PATIENCE", 0.05)
     for does in ("pass", "print('half a line', end='', flush=True)", "sys.exit('broken')"):
         who = worker(tmp_path, does)
         assert who.version == "1.0"

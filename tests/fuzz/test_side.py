@@ -8,18 +8,29 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance.cli import kafkaproof
-from kafka_conformance.connect import CannotRun
-from kafka_fuzz import side
-from kafka_fuzz.campaign.canary import singer, singers_of
-from kafka_fuzz.campaign.loop import as_it_is
+from kafka_conformance.testees.connect import CannotRun
+from kafka_fuzz.campaign import external_engines
+from kafka_fuzz.campaign.external_engines import (
+    LAST,
+    TESTEES,
+    Engine,
+    go_entry,
+    harness,
+    inputs_for,
+    make,
+    mend_log,
+    quoted,
+    run_side,
+)
+from kafka_fuzz.campaign.replay import singer, singers_of
 from kafka_fuzz.campaign.store import FOLDER, Corpus
-from kafka_fuzz.finds import read_all
+from kafka_fuzz.campaign.worker import as_it_is
+from kafka_fuzz.differential.outcome_tuples import first_place
+from kafka_fuzz.findings import read_all
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
-from kafka_fuzz.prepared import first_place
-from kafka_fuzz.side import LAST, TESTEES, Engine, go_entry, harness, inputs_for, make, mend_log, quoted, run_side
 from kafka_records import RecordFormatError, decode
 from kafka_records.layout import CRC_OFFSET_V2
+from kafkaproof.cli import kafkaproof
 
 
 def test_corpus_files_of_go() -> None:
@@ -113,7 +124,7 @@ def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
     for corpus, inputs in ((own, mine), (others, [number.to_bytes(2, "big") * 4 for number in range(900)])):
         for data in inputs:
             corpus.keep(as_it_is(data), "b")
-    others.keep(as_it_is(bytes(side.LONGEST + 1)), "b")
+    others.keep(as_it_is(bytes(external_engines.LONGEST + 1)), "b")
     given = inputs_for(own, 900)
     assert given == inputs_for(own, 900)
     assert 890 <= len(given) <= 900
@@ -122,7 +133,7 @@ def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
     assert {*inputs_for(own, 900)} != {*given}
     whole = {*inputs_for(own, 10**6)}
     assert {*given} | {*corpus_seeds()} <= whole
-    assert max(map(len, whole)) <= side.LONGEST
+    assert max(map(len, whole)) <= external_engines.LONGEST
 
 
 def engine_of(folder: Path, script: str) -> Engine:
@@ -158,8 +169,8 @@ def test_an_engine_that_dies_of_what_it_is_fed_gets_our_seeds_only(tmp_path: Pat
     assert engine.feed([*seeds, b"deadly"]) == len(seeds) + 1
     engine.run(1.2)
     counts = [int(line) for line in (tmp_path / "counts").read_text().split()]
-    assert counts[: side.PATIENCE] == [len(seeds) + 1, *[len(seeds) + 2] * (side.PATIENCE - 1)]
-    assert {*counts[side.PATIENCE :]} == {len(seeds) + 1}
+    assert counts[: external_engines.PATIENCE] == [len(seeds) + 1, *[len(seeds) + 2] * (external_engines.PATIENCE - 1)]
+    assert {*counts[external_engines.PATIENCE :]} == {len(seeds) + 1}
 
 
 @pytest.mark.slow
@@ -174,7 +185,7 @@ def test_what_an_engine_gives_is_the_testees(
     (tmp_path / "work").mkdir()
     engine = engine_of(tmp_path / "work", f"echo '{said}'; sleep 3")
     (engine.said / "leak-1.bin").write_bytes(bad)
-    monkeypatch.setattr(side, "make", lambda *_: engine)
+    monkeypatch.setattr(external_engines, "make", lambda *_: engine)
     monkeypatch.setitem(TESTEES, "go", (name,))
     done = CliRunner().invoke(kafkaproof, ["fuzz", "side", "go", "--seconds", "2", "--dir", str(tmp_path)])
     assert done.exit_code == code, done.output

@@ -8,13 +8,11 @@ from random import Random
 
 import pytest
 
-from kafka_fuzz import finds
-from kafka_fuzz.amplification import beyond
-from kafka_fuzz.guard import TooLong, guard
+from kafka_fuzz import findings
 from kafka_fuzz.mutate import Cell, Mutant, mutate, own_seeds
-from kafka_fuzz.outcome import CLASSES, GOOD, Outcome, severity
 from kafka_fuzz.targets import TARGETS, Target
-from kafka_fuzz.targets.base import Told, forget_peak
+from kafka_fuzz.targets.base import Told, TooLong, forget_peak, guard
+from kafka_fuzz.targets.outcome import CLASSES, GOOD, Outcome, beyond, severity
 
 CELL = Cell(2, "none", "crc", "large", "crc", "entry", "only")
 
@@ -138,7 +136,7 @@ def test_keys() -> None:
 
 def test_severities() -> None:
     """Every class but the good ones has a severity of the judge's."""
-    from kafka_conformance.severity import SEVERITIES
+    from kafka_conformance.judge.verdict import SEVERITIES
 
     assert {severity(kind) for kind in CLASSES if kind not in GOOD} <= set(SEVERITIES)
     with pytest.raises(KeyError):
@@ -147,21 +145,21 @@ def test_severities() -> None:
 
 def test_finds_are_on_the_disk_at_once(tmp_path: Path) -> None:
     """The first input of a key is written, a smaller one replaces it, a larger one is counted."""
-    store = finds.FindStore(tmp_path)
+    store = findings.FindStore(tmp_path)
     outcome = Outcome("x", "crash", "signal 11")
     assert store.add(outcome, mutant(b"large", "a"))
-    assert [find.size for find in finds.read_all(tmp_path)] == [5]
+    assert [find.size for find in findings.read_all(tmp_path)] == [5]
     assert not store.add(outcome, mutant(b"one", "b"))
     assert not store.add(outcome, mutant(b"larger", "c"))
     store.flush()
-    (find,) = finds.FindStore(tmp_path).known.values()
-    assert (find.size, find.labels, find.count, finds.input_of(tmp_path, find)) == (3, ("b",), 3, b"one")
+    (find,) = findings.FindStore(tmp_path).known.values()
+    assert (find.size, find.labels, find.count, findings.input_of(tmp_path, find)) == (3, ("b",), 3, b"one")
 
 
 def test_half_a_find_is_no_find(tmp_path: Path) -> None:
     """What a crash cut off is left out, and found again later."""
-    store = finds.FindStore(tmp_path)
+    store = findings.FindStore(tmp_path)
     store.add(Outcome("x", "crash"), mutant(b"1"))
     (path,) = tmp_path.glob("finds/*/find.json")
     path.write_bytes(path.read_bytes()[:20])
-    assert finds.FindStore(tmp_path).known == {}
+    assert findings.FindStore(tmp_path).known == {}

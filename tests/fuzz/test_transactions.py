@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from kafka_conformance.broker.wire import TopicPartition
-from kafka_conformance.broker.wire.transactions import Producer
-from kafka_corpus.build import TIMESTAMP, put, raw_batch, raw_record, signed
-from kafka_fuzz.broker.ending import marked, timed
-from kafka_fuzz.broker.lanes import Lane
-from kafka_fuzz.broker.transactions import Sender, Taken, first_transactional, settings_of
+from kafka_brokers.wire import TopicPartition
+from kafka_brokers.wire.transactions import Producer
+from kafka_corpus.authoring.build import TIMESTAMP, put, raw_batch, raw_record, signed
+from kafka_fuzz.broker.lanes import Lane, Sender, Taken, first_transactional, marked, settings_of, timed
 from kafka_fuzz.mutate import Cell, Mutant
 from kafka_records import LogState, TopicConfig, end_transaction
 from kafka_records.checksum import checksum_v2

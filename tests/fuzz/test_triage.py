@@ -6,22 +6,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from benchmarks.shrink import TARGET, finds, good_batches
 from click.testing import CliRunner, Result
 
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.registry import invalid, valid
-from kafka_fuzz.campaign.known import read_list as read_known_list
-from kafka_fuzz.campaign.plan import LOG
-from kafka_fuzz.campaign.rounds import RoundReport
-from kafka_fuzz.commands import fuzz
-from kafka_fuzz.finds import FindStore, folder_of, put, read_all
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.reduce import Budget
-from kafka_fuzz.reduce.bench import TARGET, finds, good_batches
-from kafka_fuzz.reduce.predicates import as_mutant
+from kafka_fuzz.campaign.known_findings import read_list as read_known_list
+from kafka_fuzz.campaign.plan import LOG, RoundReport
+from kafka_fuzz.findings import FindStore, folder_of, put, read_all
+from kafka_fuzz.shrink import Budget
+from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
-from kafka_fuzz.triage.draft import case_function, slug
-from kafka_fuzz.triage.folding import (
+from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.triage.deduplicate import (
     FOLDER,
     PREVIOUS,
     UNDER_WAY,
@@ -36,8 +33,10 @@ from kafka_fuzz.triage.folding import (
     smallest,
     write,
 )
-from kafka_fuzz.triage.reducing import triaged as reduce_all
+from kafka_fuzz.triage.draft import case_function, slug
+from kafka_fuzz.triage.run import triaged as reduce_all
 from kafka_records import Batch, Header, Record, decode, encode
+from kafkaproof.commands.fuzz import fuzz
 
 # One reads no headers, one not the last of several records; one is not there.
 HEADLESS, LASTLESS, NOBODY = "miniature:drops-headers", "miniature:drops-the-last-record", "process:./no-such-testee"

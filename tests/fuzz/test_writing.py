@@ -10,28 +10,26 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kafka_records
-from kafka_conformance.observation import Crashed, Encoded, Refused
-from kafka_conformance.protocol import Refusal
+from kafka_conformance.judge.observation import Crashed, Encoded, Refused
+from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.wire import WireBatch, from_wire
-from kafka_fuzz.asking import asking
-from kafka_fuzz.campaign.canary import sing
 from kafka_fuzz.campaign.encoding import run_round
-from kafka_fuzz.campaign.known import FILE, read_known
-from kafka_fuzz.campaign.rounds import Round
-from kafka_fuzz.commands import fuzz
-from kafka_fuzz.finds import FindStore, input_of, name_of, read_all
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.reduce import NotShown
-from kafka_fuzz.triage.accepting import accepted, text_of
-from kafka_fuzz.triage.causes import cause_of
-from kafka_fuzz.triage.folding import Folded, read
-from kafka_fuzz.triage.promoting import as_found
-from kafka_fuzz.writing.asking import batch_of, data_of
-from kafka_fuzz.writing.judging import mutant_of, outcome_of
-from kafka_fuzz.writing.simpler import simpler
-from kafka_fuzz.writing.values import VALUES, Writing, cells, draw, writing
+from kafka_fuzz.campaign.known_findings import LIST_FILE, read_known
+from kafka_fuzz.campaign.plan import Round
+from kafka_fuzz.campaign.replay import sing
+from kafka_fuzz.encode.testees import batch_of, data_of, mutant_of, outcome_of
+from kafka_fuzz.encode.values import VALUES, Writing, cells, draw, simpler, writing
+from kafka_fuzz.executors import asking
+from kafka_fuzz.findings import FindStore, input_of, name_of, read_all
+from kafka_fuzz.shrink import NotShown
+from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.triage.accept import accepted, text_of
+from kafka_fuzz.triage.deduplicate import Folded, read
+from kafka_fuzz.triage.draft import cause_of
+from kafka_fuzz.triage.promote import as_found
 from kafka_records import Batch, Header, Record
+from kafkaproof.commands.fuzz import fuzz
 
 BATCH = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, None, b"v"),))
 
@@ -155,8 +153,8 @@ import sys
 from dataclasses import replace
 
 import kafka_records
-from kafka_conformance.protocol import Capability
-from kafka_conformance.serve import serve
+from kafka_conformance.testees.protocol import Capability
+from kafka_conformance.testees.serve import serve
 from kafka_corpus.wire import from_wire
 
 
@@ -240,7 +238,7 @@ def test_a_canary_is_a_batch(written: Path, tmp_path: Path) -> None:
     folded = Folded("0" * 16, key, {key: ""}, "new", find.outcome, input_of(written, find), 1, "ok", 1, asked="encode")
     rule = accepted(folded, "seen", tmp_path)
     mended = msgspec.structs.replace(rule, id="mended", target="reference", keys=("reference|*",))
-    (tmp_path / FILE).write_text(text_of([rule, mended]))
+    (tmp_path / LIST_FILE).write_text(text_of([rule, mended]))
     told = {each.id: each.state for each in sing(tmp_path, read_known(tmp_path), [f"encode:{name},reference"])}
     assert told == {rule.id: "still there", "mended": "gone"}
 
@@ -283,8 +281,8 @@ FORGETFUL = """
 import sys
 
 import kafka_records
-from kafka_conformance.protocol import Capability
-from kafka_conformance.serve import serve
+from kafka_conformance.testees.protocol import Capability
+from kafka_conformance.testees.serve import serve
 from kafka_corpus.wire import from_wire
 from kafka_records import Batch, Record
 

@@ -4,9 +4,9 @@ from functools import cache
 
 import pytest
 
-from kafka_conformance.miniatures import MINIATURES
-from kafka_fuzz.zoo import ZOO, Prey, hunt
-from kafka_fuzz.zoo.animal import changed_reference
+from kafka_fuzz.planted_bugs import ZOO, Prey, hunt
+from kafka_fuzz.planted_bugs.patched import changed_reference
+from kafka_fuzz.planted_bugs.testees import MINIATURES
 from kafka_records import decode, encode
 from kafka_records.model import Batch
 

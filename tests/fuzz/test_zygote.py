@@ -15,7 +15,7 @@ SCRIPT = """
 import os, sys, time
 from pathlib import Path
 from kafka_fuzz.campaign import zygote
-from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.campaign.plan import Round
 
 def work():
     there.touch()
@@ -61,7 +61,7 @@ import json, sys
 from dataclasses import replace
 from pathlib import Path
 from kafka_fuzz.campaign import zygote
-from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.campaign.plan import Round
 from kafka_fuzz.targets.base import Told
 
 def ask(mutant):
@@ -103,8 +103,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from kafka_fuzz.campaign import zygote
-from kafka_fuzz.campaign.known import Canary
-from kafka_fuzz.campaign.rounds import Round
+from kafka_fuzz.campaign.known_findings import Canary
+from kafka_fuzz.campaign.plan import Round
 
 def ask(mutant):
     raise SystemExit("no disk")

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_conformance.connect import VIRTUAL_MACHINE_MEMORY, Connection
-from kafka_conformance.connect.known import JAVA
-from kafka_conformance.sandbox import Sandbox
-from kafka_conformance.testees import built, recipe
+from kafka_conformance.runner.sandbox import Sandbox
+from kafka_conformance.testees import recipe
+from kafka_conformance.testees import recipe as built
+from kafka_conformance.testees.connect import VIRTUAL_MACHINE_MEMORY, Connection
+from kafka_conformance.testees.known import JAVA
 
 # MiB.  Java allocates what hostile sizes announce; with a small heap it gives up soon.
 HEAP = 512

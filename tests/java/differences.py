@@ -18,8 +18,8 @@ from typing import Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from kafka_conformance.judging import written
-from kafka_conformance.observation import Decoded, Encoded, Refused
+from kafka_conformance.judge import written
+from kafka_conformance.judge.observation import Decoded, Encoded, Refused
 from kafka_corpus.case import Case, Compare, Expectation
 from kafka_corpus.wire import WireBatch, WireRecord, to_wire
 from kafka_records import Batch, RecordFormatError, decode, encode

@@ -16,8 +16,8 @@ import snappy
 import xxhash
 from tests.java.mutate import edited
 
-from kafka_corpus.build import raw_batch, raw_message, raw_record
-from kafka_corpus.frames import (
+from kafka_corpus.authoring.build import raw_batch, raw_message, raw_record
+from kafka_corpus.authoring.frames import (
     LZ4_END_MARK,
     XERIAL_HEADER,
     XERIAL_MAGIC,

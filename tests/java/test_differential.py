@@ -20,9 +20,9 @@ from tests.java.differences import (
 from tests.java.mutate import mutant
 from tests.java.streams import stream
 
-from kafka_conformance.observation import Decoded, Encoded, Refused, Skipped
-from kafka_conformance.questions import groups, question
-from kafka_conformance.sandbox import Question, Sandbox
+from kafka_conformance.judge.observation import Decoded, Encoded, Refused, Skipped
+from kafka_conformance.runner.requests import groups, question
+from kafka_conformance.runner.sandbox import Question, Sandbox
 from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import to_wire
 

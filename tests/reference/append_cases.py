@@ -14,7 +14,7 @@ from zlib import crc32
 import lz4.block
 import zstandard
 
-from kafka_corpus.build import TIMESTAMP, flip, put, raw_batch, raw_header, raw_message, raw_record
+from kafka_corpus.authoring.build import TIMESTAMP, flip, put, raw_batch, raw_header, raw_message, raw_record
 from kafka_records.compression import compress
 from kafka_records.constants import COMPRESSIONS, INT32_MAX, INT64_MAX, INT64_MIN, Compression
 from kafka_records.varint import encode_varint

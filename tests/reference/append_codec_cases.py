@@ -22,7 +22,7 @@ from tests.reference.append_cases import (
     v2,
 )
 
-from kafka_corpus.build import flip, raw_batch, raw_record
+from kafka_corpus.authoring.build import flip, raw_batch, raw_record
 from kafka_records.compression import compress
 from kafka_records.compression.lz4 import header_checksum
 from kafka_records.varint import encode_varint

@@ -14,7 +14,7 @@ from tests.reference.append_cases import (
     wrapped,
 )
 
-from kafka_corpus.build import flip, raw_batch, raw_message, raw_record
+from kafka_corpus.authoring.build import flip, raw_batch, raw_message, raw_record
 from kafka_records.constants import INT32_MAX
 
 KEYLESS, KEYED = MESSAGE_V1, raw_message(1, b"k")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from kafka_corpus.build import put, reseal
+from kafka_corpus.authoring.build import put, reseal
 from kafka_records import Batch, Header, Record, encode
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.control import ControlRecord, encode_control

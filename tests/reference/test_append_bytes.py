@@ -8,7 +8,7 @@ import pytest
 import zstandard
 from tests.reference.append_cases import BATCH, MESSAGE_V1, NOW, RECORD, packed, records, wrapped
 
-from kafka_corpus.build import TIMESTAMP, put, raw_batch, raw_header, raw_message, raw_record, reseal
+from kafka_corpus.authoring.build import TIMESTAMP, put, raw_batch, raw_header, raw_message, raw_record, reseal
 from kafka_records import AppendResult, Header, LogState, RecordFormatError, TopicConfig, append, decode, encode
 from kafka_records.broker.errors import Thrown
 from kafka_records.broker.limits import HEAP, LARGEST_ARRAY, Room

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.reference.append_cases import NOW, RECORD, records
 
-from kafka_corpus.build import TIMESTAMP, raw_batch, raw_message
+from kafka_corpus.authoring.build import TIMESTAMP, raw_batch, raw_message
 from kafka_records import AppendResult, BatchMetadata, LogState, Producing, TopicConfig, append
 from kafka_records.broker.state import Verification
 from kafka_records.compression import compress

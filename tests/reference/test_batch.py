@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_corpus.build import TIMESTAMP, put, raw_batch, raw_record, reseal
+from kafka_corpus.authoring.build import TIMESTAMP, put, raw_batch, raw_record, reseal
 from kafka_records import Batch, Record, RecordFormatError, decode, encode
 
 ThreeWays = Callable[[bytes], tuple[Batch, ...]]

@@ -5,7 +5,7 @@ import gzip
 import pytest
 import zstandard
 
-from kafka_corpus.build import raw_batch, raw_message, raw_record
+from kafka_corpus.authoring.build import raw_batch, raw_message, raw_record
 from kafka_records import Limits, RecordFormatError, decode
 from kafka_records.budget import BATCH_COST, PER_INPUT_BYTE, RECORD_COST, START, budget, pay
 from kafka_records.varint import encode_varint

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_corpus.build import flip, raw_batch, raw_message, raw_record
+from kafka_corpus.authoring.build import flip, raw_batch, raw_message, raw_record
 from kafka_records import RecordFormatError, decode
 from kafka_records.checksum import checksum_legacy, checksum_v2
 

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from kafka_corpus.build import TIMESTAMP, flip, put, raw_batch, raw_header, raw_message, raw_record
+from kafka_corpus.authoring.build import TIMESTAMP, flip, put, raw_batch, raw_header, raw_message, raw_record
 from kafka_records import KINDS, Batch, ControlRecord, Limits, Record, RecordFormatError, decode, decode_control, encode
 from kafka_records.varint import encode_varint
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.explained import titles
 
-from kafka_corpus.build import put, raw_batch, raw_header, raw_record, reseal, reseal_message
+from kafka_corpus.authoring.build import put, raw_batch, raw_header, raw_record, reseal, reseal_message
 from kafka_corpus.strategies import encoded, nearly_valid
 from kafka_corpus.vectors import load_vectors
 from kafka_records import (

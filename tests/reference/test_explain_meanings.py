@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.reference.explained import field, meanings, titles
 
-from kafka_corpus.build import put, raw_batch, raw_header, raw_message, raw_record, reseal_message
+from kafka_corpus.authoring.build import put, raw_batch, raw_header, raw_message, raw_record, reseal_message
 from kafka_records import (
     ControlRecord,
     encode_control,

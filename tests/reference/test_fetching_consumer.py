@@ -6,7 +6,7 @@ import pytest
 from tests.reference.conversion_cases import compacted, empty, marker, message, repeated, v2, written
 from tests.reference.fetching_cases import TRANSACTIONS
 
-from kafka_corpus.build import flip, put
+from kafka_corpus.authoring.build import flip, put
 from kafka_records import RecordFormatError, abort_index, committed, consume
 
 INTERLEAVED = TRANSACTIONS["interleaved"]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pytest
 from tests.reference.conversion_cases import WHEN, v2
 
-from kafka_corpus.build import put, reseal
+from kafka_corpus.authoring.build import put, reseal
 from kafka_records import (
     AppendResult,
     BatchMetadata,

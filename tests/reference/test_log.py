@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_corpus.build import put, raw_batch, raw_message, raw_record
+from kafka_corpus.authoring.build import put, raw_batch, raw_message, raw_record
 from kafka_records import Batch, RecordFormatError, decode, encode
 
 ThreeWays = Callable[[bytes], tuple[Batch, ...]]

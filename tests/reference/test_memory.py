@@ -19,7 +19,7 @@ import snappy
 import xxhash
 import zstandard
 
-from kafka_corpus.build import raw_batch, raw_header, raw_message, raw_record
+from kafka_corpus.authoring.build import raw_batch, raw_header, raw_message, raw_record
 from kafka_records.varint import encode_unsigned, encode_varint
 
 MIB = 1024 * 1024

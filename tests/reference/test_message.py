@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_corpus.build import TIMESTAMP, raw_message
+from kafka_corpus.authoring.build import TIMESTAMP, raw_message
 from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
 
 ThreeWays = Callable[[bytes], tuple[Batch, ...]]

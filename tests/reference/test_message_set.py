@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_corpus.build import TIMESTAMP, flip, raw_message
+from kafka_corpus.authoring.build import TIMESTAMP, flip, raw_message
 from kafka_records import Batch, Limits, Record, RecordFormatError, decode, encode
 from kafka_records.compression import decompress
 

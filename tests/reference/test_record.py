@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_corpus.build import TIMESTAMP, overlong, raw_batch, raw_header, raw_record
+from kafka_corpus.authoring.build import TIMESTAMP, overlong, raw_batch, raw_header, raw_record
 from kafka_records import Batch, Header, Record, RecordFormatError, decode
 from kafka_records.varint import encode_varint
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kafka_corpus import strategies
-from kafka_corpus.build import raw_batch, raw_message, raw_record
+from kafka_corpus.authoring.build import raw_batch, raw_message, raw_record
 from kafka_records import Batch, Header, Limits, Record, RecordFormatError, decode, encode
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, Compression

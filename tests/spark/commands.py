@@ -16,7 +16,7 @@ GRACE = 10.0
 
 def kafkaproof(*arguments: str) -> subprocess.Popen[str]:
     """A command of the pipeline, in a group of its own; SIGABRT has it say where it stands."""
-    argv = [sys.executable, "-X", "faulthandler", "-m", "kafka_conformance", "pipeline", *arguments]
+    argv = [sys.executable, "-X", "faulthandler", "-m", "kafkaproof", "pipeline", *arguments]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 

@@ -15,16 +15,16 @@ import psutil
 import pytest
 from tests.spark.commands import LONG, finished, kafkaproof
 
-from kafka_conformance.pipeline.sweep import Sweep, sweep
-from kafka_corpus.pipeline.session import Settings, session
 from kafka_fuzz.campaign.plan import LOG
-from kafka_fuzz.pipeline.campaign import Campaign, campaign
-from kafka_fuzz.pipeline.generate import Generate, generate
-from kafka_fuzz.pipeline.space import grid
+from kafka_pipeline.jobs.campaign import Campaign, campaign
+from kafka_pipeline.jobs.generate import Generate, generate
+from kafka_pipeline.jobs.space import grid
+from kafka_pipeline.jobs.sweep import Sweep, sweep
+from kafka_pipeline.spark.session import Settings, session
 
 TESTEES = (
-    "direct:kafka_conformance.miniatures.crashes_on_a_tenth",
-    "direct:kafka_conformance.miniatures.swaps_key_and_value",
+    "direct:kafka_fuzz.planted_bugs.testees.crashes_on_a_tenth",
+    "direct:kafka_fuzz.planted_bugs.testees.swaps_key_and_value",
     "reference",
 )
 # A short job is over before the second compiler has paid off.
@@ -145,7 +145,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def audited(opened: Opener, logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """An audit that nothing happened to."""
     pytest.importorskip("numba")
-    from kafka_conformance.audit.job import Audit, audit
+    from kafka_pipeline.audit.job import Audit, audit
 
     asked = Audit(path=str(logs), out=tmp_path_factory.mktemp("audited") / "out", now_ms=AUDITED_MS, split=1 << 20)
     audit(opened, asked)

@@ -16,10 +16,10 @@ pytest.importorskip("numba")
 
 from tests.spark.commands import finished, kafkaproof
 
-from kafka_conformance.audit.job import Audit, audit, tasks_of
-from kafka_corpus.audit.joining import joined
-from kafka_corpus.audit.stretch import judge
-from kafka_corpus.segments.listing import find
+from kafka_pipeline.audit.job import Audit, audit, tasks_of
+from kafka_pipeline.audit.joining import joined
+from kafka_pipeline.audit.stretch import judge
+from kafka_pipeline.segments.listing import find
 
 pytestmark = pytest.mark.spark
 

@@ -12,13 +12,13 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_corpus.pipeline.running import NotDone
 from kafka_fuzz.campaign.plan import read_log, remembered
 from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.finds import input_of, read_all
+from kafka_fuzz.findings import input_of, read_all
 from kafka_fuzz.mutate import Cell
-from kafka_fuzz.pipeline.campaign import Campaign, campaign
-from kafka_fuzz.pipeline.commands.campaign import folded
+from kafka_pipeline.jobs.campaign import Campaign, campaign
+from kafka_pipeline.spark.shards import NotDone
+from kafkaproof.commands.pipeline.campaign import folded
 
 pytestmark = pytest.mark.spark
 
@@ -108,7 +108,7 @@ def test_the_folder_is_that_of_a_campaign(fuzzed: Campaign, tmp_path: Path) -> N
 
     out = tmp_path / "report"
     assert {find.key for find in folded(fuzzed.out)} <= set(finds)
-    argv = [sys.executable, "-m", "kafka_conformance", "fuzz", "report", "--dir", str(fuzzed.out), "--out", str(out)]
+    argv = [sys.executable, "-m", "kafkaproof", "fuzz", "report", "--dir", str(fuzzed.out), "--out", str(out)]
     assert subprocess.run(argv, check=False, capture_output=True).returncode == 1
     new = sum(find.state == "new" for find in folded(fuzzed.out))
     assert f"\n{new} new, 0 known, 0 gone. " in (out / "summary.md").read_text(encoding="utf-8")

@@ -15,14 +15,14 @@ pytest.importorskip("pyspark")
 from tests.spark.clusters import LOCAL_CLUSTER, an_executor_dies, made, standalone
 from tests.spark.commands import finished, kafkaproof
 
-from kafka_conformance.audit.job import Audit, audit
-from kafka_corpus.build import TIMESTAMP
-from kafka_corpus.logs import keyed, lies
-from kafka_fuzz.pipeline.campaign import Campaign
+from kafka_corpus.authoring.build import TIMESTAMP
+from kafka_corpus.authoring.logs import keyed, lies
+from kafka_pipeline.audit.job import Audit, audit
+from kafka_pipeline.jobs.campaign import Campaign
 
 pytestmark = pytest.mark.spark
 
-OURS = ("kafka_records", "kafka_corpus", "kafka_conformance", "kafka_fuzz")
+OURS = ("kafka_records", "kafka_corpus", "kafka_brokers", "kafka_conformance", "kafka_fuzz", "kafka_pipeline")
 
 
 def test_nothing_leaks_from_the_drivers_checkout(environment: Path) -> None:

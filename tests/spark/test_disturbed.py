@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kafka_conformance.pipeline.sweep import sweep
-from kafka_corpus.pipeline.manifest import OtherRun
-from kafka_fuzz.pipeline.campaign import Campaign, campaign
-from kafka_fuzz.pipeline.generate import Generate, generate
+from kafka_pipeline.jobs.campaign import Campaign, campaign
+from kafka_pipeline.jobs.generate import Generate, generate
+from kafka_pipeline.jobs.sweep import sweep
+from kafka_pipeline.spark.manifest import OtherRun
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ Dying = Callable[[Path], AbstractContextManager[list[int]]]
 
 def audit(opened: Opener, asked: Any) -> Any:
     """An audit, which needs the extra `columnar`."""
-    from kafka_conformance.audit import job
+    from kafka_pipeline.audit import job
 
     return job.audit(opened, asked)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.spark.commands import finished
 
-from kafka_corpus.pipeline.gateway import gateway
-from kafka_corpus.pipeline.needs import CannotRun
+from kafka_pipeline.spark.needs import CannotRun
+from kafka_pipeline.spark.session import gateway
 
 pytestmark = pytest.mark.spark
 

@@ -14,15 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_corpus.pipeline.needs import CannotRun
-from kafka_corpus.pipeline.running import NotDone, run
-from kafka_corpus.pipeline.session import Settings, session
-from kafka_corpus.pipeline.shards import Job
-from kafka_fuzz.cells import Cell
-from kafka_fuzz.pipeline.cases import INDEX
-from kafka_fuzz.pipeline.generate import Generate, check, generate
-from kafka_fuzz.pipeline.rows import COLUMNS, Rows
-from kafka_fuzz.pipeline.space import Space, grid
+from kafka_fuzz.mutate.mutant import Cell
+from kafka_pipeline.jobs.cases import INDEX
+from kafka_pipeline.jobs.generate import Generate, check, generate
+from kafka_pipeline.jobs.space import COLUMNS, Rows, Space, grid
+from kafka_pipeline.spark.needs import CannotRun
+from kafka_pipeline.spark.session import Settings, session
+from kafka_pipeline.spark.shards import Job, NotDone, run
 
 pytestmark = pytest.mark.spark
 
@@ -137,7 +135,7 @@ def test_what_a_shard_raises_is_one_line(opened: Opener, tmp_path: Path) -> None
 
 def test_spark_that_does_not_start_is_one_line() -> None:
     """Another session than the one that is there, on a master that is none, is an error in one line."""
-    program = "from kafka_corpus.pipeline.session import *\nwith session(Settings(master='nowhere')): pass"
+    program = "from kafka_pipeline.spark.session import *\nwith session(Settings(master='nowhere')): pass"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert CannotRun.__name__ in done.stderr

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("numba")
 
-from kafka_corpus.columnar import scan
-from kafka_corpus.logs import keyed, lies
+from kafka_corpus.authoring.logs import keyed, lies
+from kafka_pipeline.columnar import scan
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +33,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def spark(opened: Opener) -> Any:
     """The session, with the source registered."""
-    from kafka_corpus.pipeline.source import register
+    from kafka_pipeline.spark.source import register
 
     with opened() as session:
         register(session)
@@ -64,7 +64,7 @@ def test_a_view_is_what_the_segments_hold(view: str, spark: Any, log: Path) -> N
 @pytest.mark.parametrize("view", ["records", "batches", "errors"])
 def test_the_quicker_way_gives_the_same_rows(view: Any, spark: Any, log: Path) -> None:
     """A frame of `segments` has the columns and rows of the source."""
-    from kafka_corpus.pipeline.source import segments
+    from kafka_pipeline.spark.source import segments
 
     loaded = spark.read.format("kafka-segments").options(view=view).load(str(log))
     frame = segments(spark, str(log), view=view, split=12000)
@@ -75,8 +75,8 @@ def test_the_quicker_way_gives_the_same_rows(view: Any, spark: Any, log: Path) -
 
 def test_the_quicker_way_passes_over_batches(spark: Any, log: Path) -> None:
     """Bounds leave whole batches out, and columns are those that are asked for."""
-    from kafka_corpus.columnar.wanted import Bounds
-    from kafka_corpus.pipeline.source import segments
+    from kafka_pipeline.columnar.scan import Bounds
+    from kafka_pipeline.spark.source import segments
 
     frame = segments(spark, str(log), columns=["value", "offset"], bounds=Bounds(402, 405))
     assert frame.columns == ["value", "offset"]
@@ -106,8 +106,8 @@ def test_headers_bound_what_is_read(log: Path) -> None:
     """Filters on offsets and times become bounds; others, and those of the errors, do not."""
     from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan, Not
 
-    from kafka_corpus.columnar.wanted import ALL
-    from kafka_corpus.pipeline.source import Asked, KafkaSegments, Reader
+    from kafka_pipeline.columnar.scan import ALL
+    from kafka_pipeline.spark.source import Asked, KafkaSegments, Reader
 
     def bounds(view: str, *filters: Any) -> tuple[int, ...]:
         source = KafkaSegments({"path": str(log), "view": view})
@@ -134,7 +134,7 @@ def test_headers_bound_what_is_read(log: Path) -> None:
 )
 def test_wrong_options_are_named(options: dict[str, str], said: str, log: Path) -> None:
     """Whatever is wrong is said before anything is read."""
-    from kafka_corpus.pipeline.source import Asked
+    from kafka_pipeline.spark.source import Asked
 
     with pytest.raises(ValueError, match=said):
         Asked({"path": str(log), **options})
@@ -176,7 +176,7 @@ def test_a_stream_follows_the_log(spark: Any, log: Path, tmp_path: Path) -> None
 
 def test_a_stream_never_goes_back(log: Path, tmp_path: Path) -> None:
     """A segment that the broker has cut off is not read again from its beginning."""
-    from kafka_corpus.pipeline.source import Asked, KafkaSegments, StreamReader
+    from kafka_pipeline.spark.source import Asked, KafkaSegments, StreamReader
 
     source = KafkaSegments({"path": str(tmp_path)})
     reader = StreamReader(Asked(source.options), source.schema())
@@ -191,7 +191,7 @@ def test_a_stream_never_goes_back(log: Path, tmp_path: Path) -> None:
 
 def test_through_hadoop(spark: Any, log: Path) -> None:
     """What Spark's own file systems hand over reads as what is mapped."""
-    from kafka_corpus.pipeline.hadoop import through_hadoop
+    from kafka_pipeline.spark.source import through_hadoop
 
     mapped = spark.read.format("kafka-segments").options(columns="position,offset,value").load(str(log))
     handed = through_hadoop(spark, log.as_uri(), columns=["position", "offset", "value"])

@@ -10,10 +10,10 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_conformance.pipeline.sweep import Sweep, folder_of, sweep
-from kafka_corpus.pipeline.manifest import OtherRun
-from kafka_corpus.pipeline.running import NotDone
-from kafka_fuzz.pipeline.generate import Generate
+from kafka_pipeline.jobs.generate import Generate
+from kafka_pipeline.jobs.sweep import Sweep, folder_of, sweep
+from kafka_pipeline.spark.manifest import OtherRun
+from kafka_pipeline.spark.shards import NotDone
 
 pytestmark = pytest.mark.spark
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafka_conformance.broker.interface import Broker
-from kafka_conformance.broker.play.recorder import Recorder
-from kafka_conformance.broker.play.stage import CannotPlay
-from kafka_conformance.broker.releases import find_release
-from kafka_conformance.broker.wire import UnsupportedVersion, WireError
+from kafka_brokers.interface import Broker
+from kafka_brokers.releases import find_release
+from kafka_brokers.scenarios.recorder import Recorder
+from kafka_brokers.scenarios.runner import CannotPlay
+from kafka_brokers.wire import UnsupportedVersion, WireError
 from kafka_conformance.cross.results import Stored
 from kafka_conformance.cross.verdict import Judged, of_broker, reading
 from kafka_corpus.case import Case

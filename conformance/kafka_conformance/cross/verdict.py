@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import kafka_records
-from kafka_conformance.broker.wire.errors import error_name
-from kafka_conformance.judge import judge, rank, verdict_on
-from kafka_conformance.judging.compare import Difference
-from kafka_conformance.judging.written import compared
-from kafka_conformance.observation import Decoded, Observation, Skipped
-from kafka_conformance.severity import SEVERITIES, Outcome
+from kafka_brokers.wire.errors import error_name
+from kafka_conformance.judge.compare import Difference
+from kafka_conformance.judge.observation import Decoded, Observation, Skipped
+from kafka_conformance.judge.verdict import SEVERITIES, Outcome, judge, rank, verdict_on
+from kafka_conformance.judge.written import compared
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.scenario import StepAnswer
 from kafka_records import Batch, RecordFormatError

@@ -1,6 +1,13 @@
-"""The folder of dossiers: a page for each cause, what was found as JSON, an index, and the states of disclosure.
+"""The folder of dossiers: a page for each cause, JSON, an index, and disclosure states.
 
-    README.md                     the index, of all testees in the folder
+undisclosed         nobody was told yet; this is also what holds where nothing is said
+    reported DATE       the maintainers were told in private, on that day
+    fixed in VERSION    a release mends it
+    public              they said that it may be spoken of, or the time is over (SECURITY.md)
+
+The first two keep everything but a summary out of the folder.
+
+README.md                     the index, of all testees in the folder
     disclosure.toml               kept by hand; causes that are new are added as undisclosed
     TESTEE-VERSION/NNN-cause.md   a dossier
     TESTEE-VERSION/findings.json  its testee, and every case with its outcome, by dossier
@@ -10,19 +17,57 @@ Writing replaces what is there of the same testees and versions, and leaves all 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
-
-from kafka_conformance.indented import indented
-from kafka_conformance.dossiers import disclosure, pages
-from kafka_conformance.dossiers.grouping import Group, Testee, grouped
+from kafka_conformance.sanitize import indented
+from kafka_conformance.dossiers import pages
+from kafka_conformance.dossiers.causes import Group, Testee, grouped
 from kafka_conformance.keeping import WouldReplace
-from kafka_conformance.reporting.collection import cases_by_id, files
-from kafka_conformance.results import Results, Unusable
-from kafka_conformance.results import read as read_result
+from kafka_conformance.reports.collection import cases_by_id, files
+from kafka_conformance.runner.results import Results, Unusable
+from kafka_conformance.runner.results import read as read_result
+
+
+FILE: Final = "disclosure.toml"
+UNDISCLOSED: Final = "undisclosed"
+_STATE: Final = re.compile(r"undisclosed|reported \d{4}-\d{2}-\d{2}|fixed in \S+|public")
+
+
+class BadStates(ValueError):
+    """The file cannot be used; the text says what is wrong in it."""
+
+
+def load(folder: Path) -> dict[str, str]:
+    """The states in *folder* by dossier id (`TESTEE/CAUSE`); none where there is no file.
+
+    Raises:
+        BadStates: it is no TOML, or a state is none of those above.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return {}
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadStates(f"{path}: {error}") from error
+    states = given.get("states", {})
+    if not isinstance(states, dict):
+        raise BadStates(f"{path}: [states] is no table")
+    for id_, state in states.items():
+        if not isinstance(state, str) or not _STATE.fullmatch(state):
+            raise BadStates(f"{path}: {id_} is {state!r}, which is no state")
+    return states
+
+
+def is_open(states: Mapping[str, str], id_: str) -> bool:
+    """Whether everything may be said about a dossier that is sensitive."""
+    return states.get(id_, UNDISCLOSED).startswith(("public", "fixed in "))
+
 
 FINDINGS: Final = "findings.json"
 INDEX: Final = "README.md"
@@ -72,12 +117,12 @@ def made(found: Sequence[tuple[Results, list[Group]]], folder: Path, *, full: bo
     Raises:
         BadStates: the states of disclosure cannot be used.
     """
-    states = disclosure.load(folder)
+    states = load(folder)
     written: dict[Path, bytes] = {}
     for done, groups in found:
         for group in groups:
-            whole = full or not group.sensitive or disclosure.is_open(states, group.id)
-            state = states.get(group.id, disclosure.UNDISCLOSED)
+            whole = full or not group.sensitive or is_open(states, group.id)
+            state = states.get(group.id, UNDISCLOSED)
             written[Path(group.testee.folder, group.file)] = pages.page(group, state, whole=whole).encode()
         if groups:
             written[Path(groups[0].testee.folder, FINDINGS)] = _findings(done, groups)
@@ -85,7 +130,7 @@ def made(found: Sequence[tuple[Results, list[Group]]], folder: Path, *, full: bo
     known = sorted(
         (msgspec.json.decode(data, type=Findings) for data in every), key=lambda one: (one.testee, one.version)
     )
-    written[Path(disclosure.FILE)] = _states(states, known)
+    written[Path(FILE)] = _states(states, known)
     written[Path(INDEX)] = _index(known, states)
     return written
 
@@ -135,8 +180,8 @@ _STATES_HEAD: Final = """\
 
 def _states(states: Mapping[str, str], known: Sequence[Findings]) -> bytes:
     sensitive = {each.id for one in known for each in one.dossiers if each.sensitive}
-    kept = {id_: state for id_, state in states.items() if id_ in sensitive or state != disclosure.UNDISCLOSED}
-    every = {**dict.fromkeys(sensitive, disclosure.UNDISCLOSED), **kept}
+    kept = {id_: state for id_, state in states.items() if id_ in sensitive or state != UNDISCLOSED}
+    every = {**dict.fromkeys(sensitive, UNDISCLOSED), **kept}
     return (_STATES_HEAD + "".join(f'"{id_}" = "{every[id_]}"\n' for id_ in sorted(every))).encode()
 
 
@@ -169,7 +214,7 @@ def _index(known: Sequence[Findings], states: Mapping[str, str]) -> bytes:
         rows.append(f"{len(one.dossiers)} causes, {total:,} cases.\n")
         rows.append("| dossier | severity | cases | reach | |\n|---|---|---|---|---|")
         for each in one.dossiers:
-            state = states.get(each.id, disclosure.UNDISCLOSED) if each.sensitive else ""
+            state = states.get(each.id, UNDISCLOSED) if each.sensitive else ""
             link = f"[{pages.plain(each.title)}]({folder_of(one)}/{each.file})"
             rows.append(f"| {link} | {each.outcome} | {len(each.cases)} | {_REACH[each.reach]} | {state} |")
         rows.append("")

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from kafka_conformance.dossiers import reach
 from kafka_conformance.dossiers.causes import steady
-from kafka_conformance.dossiers.grouping import Group
+from kafka_conformance.dossiers.causes import Group
 from kafka_conformance.dossiers.reproduce import reproducer
-from kafka_conformance.explaining.view import lines as explained_lines
-from kafka_conformance.hostile import printable
-from kafka_conformance.judge import OUTCOMES
-from kafka_conformance.reporting.details import answer_text
-from kafka_conformance.results import Line
+from kafka_conformance.reports.explain import lines as explained_lines
+from kafka_conformance.sanitize import printable
+from kafka_conformance.judge.verdict import OUTCOMES
+from kafka_conformance.reports.details import answer_text
+from kafka_conformance.runner.results import Line
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vectors import input_of
 from kafka_corpus.wire import to_wire
@@ -339,7 +339,7 @@ def stored_of(group: Group) -> list[tuple[Line, list[str]]]:
 
 
 def _cases(group: Group) -> Mapping[str, Case]:
-    from kafka_conformance.reporting.collection import cases_by_id
+    from kafka_conformance.reports.collection import cases_by_id
 
     return cases_by_id() if len(group.lines) > 1 else {group.case.id: group.case}
 

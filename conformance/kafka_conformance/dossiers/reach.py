@@ -1,4 +1,4 @@
-"""Who can put such bytes before a consumer: what real brokers answered when they were produced.
+"""The peers that can deliver the bytes of a finding, from recorded broker answers.
 
 Most of it is in the corpus's evidence, which has the answers of all releases to the
 inputs of decode cases.  What it lacks (inputs that are made when they are
@@ -14,11 +14,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
-
 import msgspec
-
-from kafka_conformance.broker.releases import RELEASES
-from kafka_conformance.broker.wire.errors import ERROR_NAMES
+from kafka_brokers.releases import RELEASES
+from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_corpus import evidence
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.played import scenario_of
@@ -27,6 +25,18 @@ from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Made, Produce, Scenario, S
 from kafka_corpus.vectors import content_hash, input_of, package_root
 from kafka_records import Batch, RecordFormatError, decode
 from kafka_records.layout import MAGIC_OFFSET
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Final
+from kafka_brokers import jvm
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.scenarios import recorder as asking
+from kafka_brokers.scenarios.recorder import Asked, Line, Recorder
+from kafka_conformance.dossiers import reach
+from kafka_brokers.progress import progress
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import content_hash, input_of
+
 
 FILE: Final = "reach.ndjson"
 # Valid data of these groups come from brokers themselves: markers, what the cleaner leaves, what is converted.
@@ -280,3 +290,47 @@ def write(kept: Mapping[str, Measured], path: Path | None = None) -> None:
     path = path or Path(str(files(__package__).joinpath(FILE)))
     path.write_bytes(b"".join(msgspec.json.encode(kept[id_]) + b"\n" for id_ in sorted(kept)))
     measured.cache_clear()
+
+
+# As the answers of the corpus were recorded.
+CONFIG: Final = {"log.cleaner.backoff.ms": "100", "producer.id.expiration.check.interval.ms": "86400000"}
+
+
+def measure(
+    release: str, cases: Sequence[Case], folder: Path, start: Callable[..., JvmBroker] = jvm.start
+) -> dict[str, tuple[Case, reach.Told]]:
+    """What a broker of *release* does with the inputs of *cases*, by id; answers go to *folder* one by one.
+
+    Raises:
+        NoBroker: it cannot be started.
+    """
+    by_id = {case.id: case for case in cases}
+    asked = [Asked(case.id, content_hash(case), reach.asked(case)) for case in cases]
+    lines = played(release, asked, folder, start)
+    return {id_: (by_id[id_], _told(by_id[id_], line)) for id_, line in lines.items() if line.steps}
+
+
+def played(
+    release: str, asked: Sequence[Asked], folder: Path, start: Callable[..., JvmBroker] = jvm.start
+) -> dict[str, Line]:
+    """What a broker of *release* answers to scenarios, by id; answers go to *folder* one by one.
+
+    Raises:
+        NoBroker: it cannot be started.
+    """
+    with progress(release, "restarts") as told, ExitStack() as started:
+
+        def new() -> JvmBroker:
+            return started.enter_context(start(release, config=CONFIG))
+
+        recorder = Recorder(new(), anew=new)
+        try:
+            return asking.ask(recorder, asked, asking.recording_of(folder, release), told)
+        finally:
+            recorder.close()
+
+
+def _told(case: Case, line: Line) -> reach.Told:
+    given = input_of(case)
+    assert isinstance(given, bytes)
+    return reach.told(case, given, line.steps[0])

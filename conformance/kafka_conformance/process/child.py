@@ -19,13 +19,13 @@ from fcntl import fcntl
 from itertools import count
 from typing import IO, Final
 
-from kafka_conformance.connection import Connection
-from kafka_conformance.hostile import tail
-from kafka_conformance.observation import Crashed, Exceeded, Hung, how_it_ended
-from kafka_conformance.process.patience import Limit
-from kafka_conformance.process.process_group import Usage, Watch, threads, usage, waited_for_processor
+from kafka_conformance.judge.observation import Crashed, Exceeded, Hung, how_it_ended
+from kafka_conformance.process.cpu_time import Usage, Watch, threads, usage, waited_for_processor
 from kafka_conformance.process.starting import Process, Started, Starter
-from kafka_conformance.protocol import MAX_LINE, HelloReply, parse_hello
+from kafka_conformance.process.time_limits import Limit
+from kafka_conformance.sanitize import tail
+from kafka_conformance.testees.connection import Connection
+from kafka_conformance.testees.protocol import MAX_LINE, HelloReply, parse_hello
 
 STDERR_TAIL: Final = 16 * 1024
 # How long an ended or dismissed process may take to be gone.

@@ -22,8 +22,8 @@ from aiokafka.structs import TopicPartition
 from aiokafka.util import NO_EXTENSIONS
 from msgspec import UNSET
 
-from kafka_conformance.protocol import Aborted, Answer, Capability, Refusal
-from kafka_conformance.testee import CodecError, NotDone
+from kafka_conformance.testees.interface import CodecError, NotDone
+from kafka_conformance.testees.protocol import Aborted, Answer, Capability, Refusal
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch
 

@@ -22,9 +22,9 @@ import confluent_kafka
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from msgspec import UNSET
 
-from kafka_conformance.fake_broker import CATCHES, END, FakeBroker, Tape
-from kafka_conformance.protocol import Aborted, Answer, Capability, Refusal
-from kafka_conformance.testee import CodecError, NotDone
+from kafka_brokers.fake_broker import CATCHES, END, FakeBroker, Tape
+from kafka_conformance.testees.interface import CodecError, NotDone
+from kafka_conformance.testees.protocol import Aborted, Answer, Capability, Refusal
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch, Kind
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 import kafka_records
-from kafka_conformance.protocol import Aborted, Answer, AppendRequest, Capability
-from kafka_conformance.testee import CodecError
+from kafka_conformance.testees.interface import CodecError
+from kafka_conformance.testees.protocol import Aborted, Answer, AppendRequest, Capability
 from kafka_corpus.wire import WireBatch, from_wire, to_wire, to_wire_record
 from kafka_records import LogState, RecordFormatError, TopicConfig, fetching
 

@@ -1,4 +1,4 @@
-"""The cases, grouped by what they are about; every module here is an area."""
+"""The cases, grouped by operation; each module below is an area, named in the ids of its cases."""
 
 import difflib
 import importlib
@@ -13,7 +13,7 @@ from kafka_corpus.registry import registered
 @cache
 def all_cases() -> tuple[Case, ...]:
     """Every case, built, sorted by id."""
-    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     return tuple(sorted(registered(), key=lambda made: made.id))
 

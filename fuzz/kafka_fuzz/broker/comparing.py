@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import error as StructError
 
-from kafka_conformance.broker.wire import Produced
-from kafka_conformance.broker.wire.errors import error_name
+from kafka_brokers.wire import Produced
+from kafka_brokers.wire.errors import error_name
 from kafka_corpus.masking import masked
 from kafka_records import AppendResult, RecordFormatError
 from kafka_records.constants import MAGIC_VALUE_V2

@@ -14,14 +14,12 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from kafka_fuzz.broker.ending import MARKER
-from kafka_fuzz.broker.lanes import Asked
+from kafka_fuzz.broker.lanes import MARKER, Asked, Sender, Taken
 from kafka_fuzz.broker.oracle import Judged, Oracle
 from kafka_fuzz.broker.payloads import is_batch
-from kafka_fuzz.broker.transactions import Sender, Taken
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.reduce import Budget, reduce
+from kafka_fuzz.shrink import Budget, reduce
+from kafka_fuzz.targets.outcome import Outcome
 from kafka_records.constants import COMPRESSIONS, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, BATCH_V2, MAGIC_OFFSET
 

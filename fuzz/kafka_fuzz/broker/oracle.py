@@ -7,15 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Final, NamedTuple
 
-from kafka_conformance.broker.interface import Broker
-from kafka_conformance.broker.play.normal import now_ms
-from kafka_conformance.broker.wire import Closed, Produced, TopicPartition, WireError, tables
-from kafka_fuzz.broker import ending, transactions
+from kafka_brokers.interface import Broker
+from kafka_brokers.scenarios.normalize import now_ms
+from kafka_brokers.wire import Closed, Produced, TopicPartition, WireError, tables
+from kafka_fuzz.broker import lanes as ending
+from kafka_fuzz.broker import lanes as transactions
 from kafka_fuzz.broker.comparing import Answer, difference
 from kafka_fuzz.broker.lanes import Asked, Lane, Lanes
 from kafka_fuzz.broker.settings import Settings
-from kafka_fuzz.cells import framed
 from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.mutate.mutant import framed
 from kafka_records import AppendResult, LogState
 from kafka_records.attributes import TRANSACTIONAL_FLAG_MASK
 from kafka_records.broker.releases import behaviour

@@ -1,4 +1,7 @@
-"""What is produced: mutants as they are, and as a client would send them.
+"""Produce payloads: mutants, and seeds that the corpus does not contain.
+
+A broker reads compressed records through buffers of half a KiB to 128 KiB.  What
+is wrong behind the first of them is met later, when something was read already.
 
 Most mutants are refused for other things than their lie: several batches, a base
 offset, a transaction.  A client writes none of these by chance, so they are
@@ -7,23 +10,99 @@ mostly made right, and what is left of the batch gets a hearing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from random import Random
 from typing import Final
 
-from kafka_fuzz.broker.seeds import large_seeds
-from kafka_fuzz.cells import Cell, framed
+import lz4.frame
+import snappy
+import zstandard
+
+from kafka_corpus.authoring.build import raw_batch, raw_record
 from kafka_fuzz.mutate import Mutant, Profile, draw_profile, for_cell, mutate
+from kafka_fuzz.mutate.fixup import with_crc
 from kafka_fuzz.mutate.model import all_cells, pick
-from kafka_fuzz.mutate.sealing import with_crc
+from kafka_fuzz.mutate.mutant import Cell, framed
 from kafka_records import LogState
 from kafka_records.attributes import CONTROL_FLAG_MASK, TIMESTAMP_TYPE_MASK, TRANSACTIONAL_FLAG_MASK
 from kafka_records.broker.state import UNKNOWN_PRODUCER, ProducerState
 from kafka_records.checksum import checksum_v2
-from kafka_records.constants import INT32_MAX, INT64_MAX, MAGIC_VALUE_V2, NO_PARTITION_LEADER_EPOCH
+from kafka_records.compression import compress
+from kafka_records.constants import (
+    COMPRESSIONS,
+    INT32_MAX,
+    INT64_MAX,
+    MAGIC_VALUE_V2,
+    NO_PARTITION_LEADER_EPOCH,
+    Compression,
+)
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
 from kafka_records.primitives import increment_sequence, wrap_int32
+
+# Bytes of records, by number and by size of each; around the buffers' sizes.
+SHAPES: Final = ((3, 900), (2, 9_000), (40, 60), (3, 30_000), (1, 140_000))
+Pack = Callable[[bytes], bytes]
+
+
+def two(pack: Pack) -> Pack:
+    """Halves, packed one after the other."""
+    return lambda data: pack(data[: len(data) // 2]) + pack(data[len(data) // 2 :])
+
+
+def zstd(*, size: bool, checksum: bool = False) -> Pack:
+    """One call, which can say how large its output is."""
+    return zstandard.ZstdCompressor(level=1, write_content_size=size, write_checksum=checksum).compress
+
+
+def lz4_frame(**options: object) -> Pack:
+    """A frame as other libraries write it."""
+    return lambda data: bytes(lz4.frame.compress(data, **options))
+
+
+STREAMS: Final[dict[Compression, tuple[Pack, ...]]] = {
+    "none": (bytes,),
+    "gzip": (gzip.compress, two(gzip.compress)),
+    "snappy": (lambda data: bytes(snappy.compress(data)), two(lambda data: compress("snappy", data, magic=2))),
+    "lz4": (
+        lz4_frame(store_size=False, block_linked=False),
+        lz4_frame(store_size=False, block_linked=False, block_checksum=True, content_checksum=True),
+        lz4_frame(store_size=False, block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX4MB),
+        lz4_frame(store_size=True, block_linked=False),
+        lz4_frame(store_size=False, block_linked=True),
+    ),
+    "zstd": (
+        zstd(size=True),
+        zstd(size=True, checksum=True),
+        two(zstd(size=True)),
+        two(zstd(size=False)),
+    ),
+}
+
+
+@cache
+def large_seeds() -> tuple[bytes, ...]:
+    """Valid batches of every shape in every stream, the same for ever."""
+    return tuple(dict.fromkeys(seeds()))
+
+
+def seeds() -> Iterator[bytes]:
+    """One after the other."""
+    rng = Random("large seeds")
+    for number, codec in enumerate(COMPRESSIONS):
+        packs: tuple[Pack, ...] = (partial(compress, codec, magic=2), *STREAMS[codec])
+        for count, size in SHAPES:
+            records = b"".join(raw_record(offset_delta=at, value=value(rng, size)) for at in range(count))
+            for pack in packs:
+                yield raw_batch(pack(records), record_count=count, attributes=number)
+
+
+def value(rng: Random, size: int) -> bytes:
+    """Bytes that can be packed, but not into nothing."""
+    piece = rng.randbytes(48)
+    return (piece * (size // len(piece) + 1))[: size - 16] + rng.randbytes(16)
+
 
 # How often a mutant is left with other entries, with what no client writes, or is given a producer.
 WITH_OTHERS: Final = 0.15

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_conformance.broker.releases import NEWEST
+from kafka_brokers.releases import NEWEST
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 
 Settings = dict[str, str]

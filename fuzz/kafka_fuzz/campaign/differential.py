@@ -20,16 +20,13 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance.connect import connect
-from kafka_fuzz.campaign.known import Known, read_known
-from kafka_fuzz.campaign.loop import AS_THEY_ARE, as_it_is
-from kafka_fuzz.campaign.ready import not_asked, testees_of
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
+from kafka_conformance.testees.connect import connect
+from kafka_fuzz.campaign.known_findings import STATE, Known, gone_in, read_known
+from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, not_asked, report_of, testees_of
 from kafka_fuzz.campaign.store import FOLDER, Corpus
-from kafka_fuzz.campaign.sung import STATE, gone_in
-from kafka_fuzz.differential import Differential, Judgement, Testee
-from kafka_fuzz.finds import FindStore, locked, put
-from kafka_fuzz.in_turn import InTurn
+from kafka_fuzz.campaign.worker import AS_THEY_ARE, as_it_is
+from kafka_fuzz.differential.compare import Differential, InTurn, Judgement, Testee
+from kafka_fuzz.findings import FindStore, locked, put
 from kafka_fuzz.mutate import Deck, Mutant, draw_profile, mutate, own_seeds
 
 FALLEN: Final = "differential.json"

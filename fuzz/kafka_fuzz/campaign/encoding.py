@@ -16,16 +16,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from kafka_conformance.connect import CannotRun
-from kafka_conformance.observation import Observation
-from kafka_conformance.process.process_group import cpu_seconds
-from kafka_fuzz.campaign.ready import not_asked, testees_of
-from kafka_fuzz.campaign.rounds import Progress, Round, RoundReport, Tell, report_of
-from kafka_fuzz.finds import FindStore
-from kafka_fuzz.outcome import Outcome
-from kafka_fuzz.writing.judging import mutant_of, outcome_of
-from kafka_fuzz.writing.values import Writing, draw
-from kafka_fuzz.writing.writer import Writer, started
+from kafka_conformance.judge.observation import Observation
+from kafka_conformance.process.cpu_time import cpu_seconds
+from kafka_conformance.testees.connect import CannotRun
+from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, not_asked, report_of, testees_of
+from kafka_fuzz.encode.testees import Writer, mutant_of, outcome_of, started
+from kafka_fuzz.encode.values import Writing, draw
+from kafka_fuzz.findings import FindStore
+from kafka_fuzz.targets.outcome import Outcome
 
 # Batches that every testee is asked before the clock is looked at.
 TURN: Final = 64

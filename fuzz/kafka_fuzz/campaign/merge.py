@@ -26,12 +26,12 @@ from typing import IO, TYPE_CHECKING, Final
 import msgspec
 
 from kafka_fuzz.campaign.coverage import lines_of
-from kafka_fuzz.campaign.rounds import Round, folder_name
+from kafka_fuzz.campaign.plan import Round, folder_name
 from kafka_fuzz.campaign.store import FOLDER, INDEX, Corpus, Entry, read_index
 from kafka_fuzz.mutate import Mutant
 
 if TYPE_CHECKING:
-    from kafka_fuzz.campaign.zygote import Zygote
+    from kafka_fuzz.campaign.fork_worker import Zygote
 
 NEW: Final = ".new"
 OLD: Final = ".old"
@@ -213,7 +213,7 @@ def recover(root: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Merge one target's corpus, and print what was done as JSON."""
-    from kafka_fuzz.campaign.zygote import prepared
+    from kafka_fuzz.campaign.fork_worker import prepared
 
     parser = ArgumentParser(prog="python -m kafka_fuzz.campaign.merge")
     parser.add_argument("target")

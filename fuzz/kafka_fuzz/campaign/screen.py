@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from kafka_conformance.severity import SEVERITIES
-from kafka_fuzz.campaign.canary import singer, singers_of
-from kafka_fuzz.outcome import severity
+from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_fuzz.campaign.replay import singer, singers_of
+from kafka_fuzz.targets.outcome import severity
 
 if TYPE_CHECKING:
     from rich.table import Table

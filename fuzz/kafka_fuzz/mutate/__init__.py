@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from kafka_fuzz.mutate.entries import corpus_seeds, own_seeds
 from kafka_fuzz.mutate.model import Deck, for_cell, mutate_model
 from kafka_fuzz.mutate.mutant import PROFILES, Cell, Expected, Mutant, Profile
 from kafka_fuzz.mutate.plain import mutate_bytes
 from kafka_fuzz.mutate.repair import mutate_repair
-from kafka_fuzz.mutate.seeds import corpus_seeds, own_seeds
 
 __all__ = [
     "PROFILES",

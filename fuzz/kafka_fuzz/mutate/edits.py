@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from kafka_fuzz.cells import Nesting
 from kafka_fuzz.mutate import plain
-from kafka_fuzz.mutate.apart import Part, Span, part_of, parts_of, record_spans
+from kafka_fuzz.mutate.entries import Part, Span, part_of, parts_of, record_spans
+from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, as_message, mended, seal_message, varint
+from kafka_fuzz.mutate.mutant import Nesting
 from kafka_fuzz.mutate.packing import pack
-from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, as_message, mended, seal_message, varint
 from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V2
 from kafka_records.layout import (
     ATTRIBUTES_OFFSET_LEGACY,

@@ -11,10 +11,9 @@ from functools import cache
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 
-from kafka_fuzz.cells import NO_LIE, POSITIONS, Cell, Position
-from kafka_fuzz.mutate.bases import CODECS, NUMBERS, Base, axes_of, base_of, draw_base
-from kafka_fuzz.mutate.lies import LIES, Lie, Spot, Told
-from kafka_fuzz.mutate.mutant import Expected, Mutant
+from kafka_fuzz.mutate.entries import CODECS, NUMBERS, Base, axes_of, base_of, draw_base
+from kafka_fuzz.mutate.faults import LIES, Lie, Spot, Told
+from kafka_fuzz.mutate.mutant import NO_LIE, POSITIONS, Cell, Expected, Mutant, Position
 from kafka_records import Batch
 from kafka_records.constants import Compression
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, Literal
 
-from kafka_fuzz.cells import Cell
 from kafka_fuzz.mutate.dictionary import words
-from kafka_fuzz.mutate.mutant import Mutant
+from kafka_fuzz.mutate.mutant import Cell, Mutant
 from kafka_records.layout import MAGIC_OFFSET
 
 Edit = Callable[[bytes, Random, Sequence[bytes]], bytes]

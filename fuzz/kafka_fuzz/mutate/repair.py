@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from kafka_fuzz.cells import Cell, position_of
 from kafka_fuzz.mutate import plain
-from kafka_fuzz.mutate.apart import Part, part_of, parts_of
 from kafka_fuzz.mutate.edits import EDITS, Edited, choose
+from kafka_fuzz.mutate.entries import Part, part_of, parts_of
+from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, mended, with_crc, with_size
 from kafka_fuzz.mutate.model import Deck, draw_oddity
-from kafka_fuzz.mutate.mutant import Mutant
-from kafka_fuzz.mutate.sealing import INT32, SIZE_AT, mended, with_crc, with_size
+from kafka_fuzz.mutate.mutant import Cell, Mutant, position_of
 from kafka_records.constants import LOG_OVERHEAD
 from kafka_records.layout import CRC_OFFSET_LEGACY, CRC_OFFSET_V2
 

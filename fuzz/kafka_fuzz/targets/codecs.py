@@ -1,19 +1,117 @@
-"""Python codecs in process: bytes in, judged by what is right, told apart by what they raise."""
+"""Python codecs in process, and the expected answer to a mutant."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
-from kafka_conformance.observation import Decoded
-from kafka_conformance.protocol import Refusal
-from kafka_conformance.testee import CodecError, load
+from msgspec import UNSET
+
+import kafka_records
+from kafka_conformance.judge.observation import Decoded, Observation
+from kafka_conformance.judge.verdict import judge
+from kafka_conformance.testees.interface import CodecError, load
+from kafka_conformance.testees.protocol import Refusal
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.wire import BATCH_FIELDS, WireBatch, WireRecord
+from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.targets.base import Target, Told, leak
-from kafka_fuzz.targets.oracle import is_right_so_far, right_answer, told_of
+from kafka_fuzz.targets.outcome import OutcomeClass
+from kafka_records import Batch, Limits, Record, RecordFormatError
 
 if TYPE_CHECKING:
-    from kafka_conformance.testee import Testee
+    from kafka_conformance.testees.interface import Testee
     from kafka_fuzz.mutate import Mutant
+
+
+# Mutants are small; more than this out of one is a bomb, about which nobody has to agree.
+LIMITS: Final = Limits(max_output_bytes=16 * 1024 * 1024)
+# A judge's word for what a fuzzer does not stop for: adapters translate errors, and APIs show what they show.
+NO_FINDS: Final[dict[str, OutcomeClass]] = {"agree": "ok", "skipped": "ok", "lossy": "ok", "wrong_error": "refused"}
+OK: Final = Told("ok")
+_fields: Final = attrgetter(*(name for name in BATCH_FIELDS if name != "records"))
+
+
+def right_answer(mutant: Mutant) -> Expectation:
+    """What the lie in *mutant* asks for; where there is none that is known, what the reference reads."""
+    if mutant.expected is not None:
+        return mutant.expected
+    try:
+        return Expectation(verdict="valid", batches=kafka_records.decode(mutant.data, limits=LIMITS))
+    except RecordFormatError as error:
+        if error.kind == "limit":
+            return Expectation(verdict="acceptable", batches=error.batches)
+        return Expectation(verdict="invalid", batches=error.batches, why=error.rule or "")
+
+
+def holds(mutant: Mutant) -> bool:
+    """Whether the reference answers as the lie in *mutant* says; true where no lie is known."""
+    expected = mutant.expected
+    if expected is None:
+        return True
+    try:
+        read = kafka_records.decode(mutant.data)
+    except RecordFormatError as error:
+        refused = expected.verdict != "valid" and error.kind in expected.kinds
+        return refused and error.batches == expected.batches[: len(error.batches)]
+    return expected.verdict != "invalid" and read == expected.batches
+
+
+def told_of(mutant: Mutant, expected: Expectation, observation: Observation) -> Told:
+    """The judge's verdict, as an outcome."""
+    if is_right(expected, observation):
+        return OK
+    case = Case(id="fuzz", title="", rules=(), area="fuzz", op="decode", input=mutant.data, expect=expected)
+    verdict = judge(case, observation)
+    if verdict.outcome in NO_FINDS:
+        return Told(NO_FINDS[verdict.outcome])
+    kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # the judge's words are classes of ours
+    return Told(kind, verdict.field and _without_indexes(verdict.field), verdict.why)
+
+
+def is_right(expected: Expectation, observation: Observation) -> bool:
+    """Whether the judge is sure to agree: every field that is shown is as it should be.
+
+    A third of the time that an input takes would else go into making the right answer
+    look like the testee's.  It may say no to what the judge agrees with, not the other way.
+    """
+    if not isinstance(observation, Decoded) or observation.error is not None or expected.verdict == "invalid":
+        return False
+    given = observation.batches
+    return len(given) == len(expected.batches) and all(map(_is_same, expected.batches, given))
+
+
+def is_right_so_far(expected: Expectation, given: Sequence[WireBatch]) -> bool:
+    """Whether there may be an error, and what was *given* before it is sure to be the first of what is expected."""
+    if expected.verdict == "valid" or len(given) > len(expected.batches):
+        return False
+    return all(map(_is_same, expected.batches, given))
+
+
+def _is_same(batch: Batch, given: WireBatch) -> bool:
+    for want, have in zip(_fields(batch), _fields(given), strict=True):
+        if want != have and have is not UNSET:
+            return False
+    if given.records is UNSET:
+        return True
+    return len(given.records) == len(batch.records) and all(map(_is_same_record, batch.records, given.records))
+
+
+def _is_same_record(record: Record, given: WireRecord) -> bool:
+    offset, timestamp, key, value, headers = record
+    return (
+        (given.key == key or given.key is UNSET)
+        and (given.value == value or given.value is UNSET)
+        and (given.offset == offset or given.offset is UNSET)
+        and (given.timestamp == timestamp or given.timestamp is UNSET)
+        and (given.headers is UNSET or (given.headers == list(headers) if headers else not given.headers))
+    )
+
+
+def _without_indexes(path: str) -> str:
+    return "".join(part.partition("]")[2] if "]" in part else part for part in path.split("["))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final
 import kafka_records
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.targets.base import Target, Told
-from kafka_fuzz.targets.oracle import LIMITS
+from kafka_fuzz.targets.codecs import LIMITS
 from kafka_records import Batch, LogState, RecordFormatError, TopicConfig
 from kafka_records.broker.releases import MINORS
 from kafka_records.compression import decompress

@@ -1,1 +1,1 @@
-"""Triage: a campaign's finds folded, reduced, compared with those of last night, and drafted as cases."""
+"""Triage: findings are deduplicated, shrunk, compared with the last run, drafted as cases and reported."""

@@ -1,22 +1,66 @@
-"""A find as people read it: what happened, the bytes explained, and the case that it would make."""
+"""A finding as people and programs read it: title, bytes explained, draft case.
+
+Finds stay apart where their keys differ.  What is done with invalid bytes goes
+under the causes by which findings of the corpus are reported, told by the rule
+that the bytes break; what has none of them, under what the testee said or did.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import kafka_records
+from kafka_conformance.dossiers import causes
 from kafka_conformance.dossiers.pages import plain
-from kafka_conformance.explaining.view import lines as explained_lines
-from kafka_conformance.hostile import printable
+from kafka_conformance.reports.explain import lines as explained_lines
+from kafka_conformance.runner.results import Line
+from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Expectation
-from kafka_fuzz.finds import put
-from kafka_fuzz.targets.oracle import LIMITS
-from kafka_fuzz.triage.folding import FOLDER, Folded, by_cause
+from kafka_fuzz.encode.testees import WRITING
+from kafka_fuzz.findings import put
+from kafka_fuzz.targets.codecs import LIMITS
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, severity
+from kafka_fuzz.triage.deduplicate import FOLDER, Folded, by_cause
 from kafka_records import RecordFormatError, explain
 from kafka_records.rules import all_rules
+
+# Of these, the rule that the bytes break says why.
+BY_RULE: Final[frozenset[OutcomeClass]] = frozenset({"accepts_invalid", "hang", "memory", "amplification"})
+
+
+def cause_of(outcome: Outcome, right: str) -> str:
+    """One line; *right* is the reference's verdict on the bytes, `ok` or kind and rule."""
+    rule = right.partition(" ")[2]
+    if outcome.kind in BY_RULE and rule and not outcome.detail.startswith(WRITING):
+        found = causes.cause_of(_line(outcome, rule))
+        if found.number < causes.MADE:
+            return found.title
+    what = outcome.kind.replace("_", " ")
+    where = outcome.function.rpartition("/")[2] if _says_function(outcome) else rule.partition("-")[0]
+    said = "" if outcome.detail == "error" else outcome.detail
+    return ": ".join(filter(None, (what, said, where)))
+
+
+def _says_function(outcome: Outcome) -> bool:
+    """Whether `function` holds one, and not the rule or format by which a key is told."""
+    return "." in outcome.function
+
+
+def _line(outcome: Outcome, rule: str) -> Line:
+    return Line(
+        case="fuzz",
+        outcome=severity(outcome.kind),
+        area="fuzz",
+        op="decode",
+        expected="invalid",
+        rules=(rule,),
+        field="error" if outcome.kind == "accepts_invalid" else outcome.detail,
+        why=outcome.why,
+    )
+
 
 WIDTH: Final = 120
 # Bytes of which each is explained; larger inputs are floods, whose first fields say as much.
@@ -195,3 +239,28 @@ def _contents(finds: list[Folded]) -> Iterator[str]:
             said = plain(title(find))
             yield f"| {find.state} | {find.severity} | {len(find.data):,} | [{said}]({find.name}.md) |"
         yield ""
+
+
+def document(find: Folded) -> dict[str, Any]:
+    """A find for programs."""
+    return {
+        "name": find.name,
+        "key": find.key,
+        "keys": find.keys,
+        "state": find.state,
+        "known_by": find.known_by,
+        "cause": find.cause,
+        "severity": find.severity,
+        "target": find.outcome.target,
+        "version": find.version,
+        "title": title(find),
+        "found": find.found,
+        "size": len(find.data),
+        "hex": find.data.hex(),
+        "right": find.right,
+        "count": find.count,
+        "also": find.also,
+        "why_not": find.why_not,
+        "verdicts": find.verdicts,
+        "left_out": find.left_out,
+    }

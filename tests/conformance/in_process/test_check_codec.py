@@ -11,13 +11,12 @@ import pytest
 
 import kafka_conformance
 from kafka_conformance import CodecError, Deviation, NotDone, check_codec
-from kafka_conformance.in_process.codec import Codec
-from kafka_conformance.in_process.limits import limited
-from kafka_conformance.miniatures import reading
-from kafka_conformance.results import read
+from kafka_conformance.in_process import Codec, limited
+from kafka_conformance.runner.results import read
 from kafka_conformance.testees import kafka_python
 from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import BATCH_FIELDS, to_wire
+from kafka_fuzz.planted_bugs import testees
 from kafka_records import Batch, RecordFormatError, decode, encode
 
 
@@ -229,7 +228,7 @@ def test_encoders_are_judged() -> None:
 
 def test_a_planted_mistake_is_caught() -> None:
     """A decoder that is wrong on purpose fails the assertion."""
-    planted = next(each for each in vars(reading).values() if getattr(each, "caught_as", None) == "wrong_data")
+    planted = next(each for each in vars(testees).values() if getattr(each, "caught_as", None) == "wrong_data")
     with pytest.raises(AssertionError, match="wrong_data"):
         check_codec(planted.decode)
 

@@ -20,7 +20,7 @@ from kafka_conformance.testees import kafka_python
 def test_decode(kafkaproof_case):
     kafkaproof_case.check_decode(kafka_python.decode)
 """
-PROCESS = f"process:{sys.executable} -m kafka_conformance.serve kafka_conformance.testees.kafka_python"
+PROCESS = f"process:{sys.executable} -m kafka_conformance.testees.serve kafka_conformance.testees.kafka_python"
 KNOWN = """
 [[deviation]]
 case = "v2_batch.*"

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kafka_conformance import results
-from kafka_conformance.reporting.collection import Collection, cases_by_id, collect, read
-from kafka_conformance.results import Line
+from kafka_conformance.reports.collection import Collection, cases_by_id, collect, read
+from kafka_conformance.runner import results
+from kafka_conformance.runner.results import Line
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import CODEC_OPS, corpus_hash
 
@@ -45,7 +45,7 @@ def certify(folder: Path, *arguments: str) -> None:
     command = [
         sys.executable,
         "-m",
-        "kafka_conformance",
+        "kafkaproof",
         "certify",
         *arguments,
         "--only",

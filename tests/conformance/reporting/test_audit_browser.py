@@ -14,8 +14,8 @@ from tests.browsing import Size, check_scrolling, check_view, every_scheme, ever
 from tests.corpus.audit_damage import a_flipped_bit, a_size_of_zero, a_time_in_the_future
 from tests.corpus.recorded import NOW, audited, fresh
 
-from kafka_conformance.audit.page import page
-from kafka_conformance.audit.report import Report
+from kafka_pipeline.audit.joining import Report
+from kafka_pipeline.audit.page import page
 
 pytestmark = pytest.mark.slow
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_conformance import results
-from kafka_conformance.cli import kafkaproof
-from kafka_conformance.judge import Outcome
-from kafka_conformance.reporting.baseline import changes, counts, matching
-from kafka_conformance.results import Footer, Header, Line, Results
+from kafka_conformance.judge.verdict import Outcome
+from kafka_conformance.reports.collection import changes, counts, matching
+from kafka_conformance.runner import results
+from kafka_conformance.runner.results import Footer, Header, Line, Results
+from kafkaproof.cli import kafkaproof
 
 Whole = Callable[..., Path]
 

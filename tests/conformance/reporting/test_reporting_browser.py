@@ -20,9 +20,9 @@ from tests.browsing import (
     visited,
 )
 
-from kafka_conformance.cli import kafkaproof
-from kafka_conformance.reporting import html
-from kafka_conformance.reporting.collection import Collection
+from kafka_conformance.reports import html
+from kafka_conformance.reports.collection import Collection
+from kafkaproof.cli import kafkaproof
 
 pytestmark = pytest.mark.slow
 

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_conformance import results
-from kafka_conformance.certificate import NULLS
-from kafka_conformance.cli import kafkaproof
-from kafka_conformance.reporting import statement
-from kafka_conformance.reporting.collection import remade
+from kafka_conformance.reports import certificate as statement
+from kafka_conformance.reports.collection import remade
+from kafka_conformance.reports.summary import NULLS
+from kafka_conformance.runner import results
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash, load_vectors
+from kafkaproof.cli import kafkaproof
 
 Whole = Callable[..., Path]
 Lines = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]

@@ -8,13 +8,12 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance import report
-from kafka_conformance.cli import kafkaproof
-from kafka_conformance.deviations import Deviation
-from kafka_conformance.judge import SEVERITIES, Outcome
-from kafka_conformance.reporting import badge, markdown, picture, sarif
-from kafka_conformance.reporting.collection import Collection, collect, read
+from kafka_conformance.judge.verdict import SEVERITIES, Outcome
+from kafka_conformance.reports import formats, picture, summary
+from kafka_conformance.reports.collection import Collection, collect, read
+from kafka_conformance.runner.deviations import Deviation
 from kafka_corpus.vectors import corpus_hash
+from kafkaproof.cli import kafkaproof
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 LEVELS = {"wrong_error": "warning", "lossy": "note"}
@@ -59,7 +58,7 @@ def test_json_is_pure(wrong: Path, tmp_path: Path) -> None:
 
 def test_sarif_has_every_finding(collected: Collection) -> None:
     """One run for each testee, one result for each finding, levels by severity, rules by number."""
-    document = json.loads(sarif.sarif(collected))
+    document = json.loads(formats.sarif(collected))
 
     assert document["version"] == "2.1.0"
     for run, entry in zip(document["runs"], collected.entries, strict=True):
@@ -75,7 +74,7 @@ def test_sarif_has_every_finding(collected: Collection) -> None:
 
 def test_sarif_places_are_lines_of_the_result(collected: Collection) -> None:
     """The line that a finding names is the line of its case in the result file."""
-    document = json.loads(sarif.sarif(collected))
+    document = json.loads(formats.sarif(collected))
     for run, entry in zip(document["runs"], collected.entries, strict=True):
         lines = entry.report.path.read_text(encoding="utf-8").splitlines()
         for result in run["results"]:
@@ -92,8 +91,8 @@ def test_fingerprints_outlive_versions(wrong: Path) -> None:
         line.why += " at 0x7f00"
     second.entries[0].results.header.testee["version"] = "2.0"
     prints = [
-        [result["partialFingerprints"][sarif.FINGERPRINT] for run in document["runs"] for result in run["results"]]
-        for document in (json.loads(sarif.sarif(each)) for each in (first, second))
+        [result["partialFingerprints"][formats.FINGERPRINT] for run in document["runs"] for result in run["results"]]
+        for document in (json.loads(formats.sarif(each)) for each in (first, second))
     ]
 
     assert prints[0] == prints[1]
@@ -104,7 +103,7 @@ def test_sarif_suppresses_what_is_declared(wrong: Path) -> None:
     """A known deviation is suppressed, with its reason; nothing else is."""
     known = Deviation(case="v2_headers.*", severity="lossy", reason="our API has text", issue="X-1")
     results = [
-        each for run in json.loads(sarif.sarif(collect(read([wrong], [known]))))["runs"] for each in run["results"]
+        each for run in json.loads(formats.sarif(collect(read([wrong], [known]))))["runs"] for each in run["results"]
     ]
     suppressed = [each for each in results if "suppressions" in each]
 
@@ -130,7 +129,7 @@ def test_machine_formats_hold_no_control_characters(wrong: Path, hostile: Path, 
 
 def test_markdown_is_deaf(collected: Collection) -> None:
     """What a testee says makes no link, no mention, no HTML, no cell and no code span."""
-    text = markdown.summary(collected)
+    text = formats.summary(collected)
     said = re.findall(r"<code>(.*?)</code>", text)
     rest = re.sub(r"<code>.*?</code>", "", text)
     rows = [line for line in rest.splitlines() if line.startswith("|")]
@@ -146,8 +145,8 @@ def test_markdown_is_deaf(collected: Collection) -> None:
 def test_badge(number: int, collected: Collection) -> None:
     """Picture and endpoint say the same; the picture is one that loads nothing."""
     entry = collected.entries[number]
-    drawn = ElementTree.fromstring(badge.picture(entry))
-    endpoint = json.loads(badge.endpoint(entry))
+    drawn = ElementTree.fromstring(formats.picture(entry))
+    endpoint = json.loads(formats.endpoint(entry))
 
     assert endpoint["schemaVersion"] == 1
     assert drawn.get("aria-label") == f"{endpoint['label']}: {endpoint['message']}"
@@ -200,10 +199,10 @@ def test_badge_says_the_certificate(whole: object, collected: Collection) -> Non
     """Green is who is certified, with the score."""
     assert callable(whole)
     done = collect(read([whole()]), cases=collected.cases)
-    endpoint = json.loads(badge.endpoint(done.entries[0]))
+    endpoint = json.loads(formats.endpoint(done.entries[0]))
 
     assert (endpoint["message"], endpoint["color"]) == ("certified · 1.000", "brightgreen")
-    assert badge.GREEN in badge.picture(done.entries[0])
+    assert formats.GREEN in formats.picture(done.entries[0])
 
 
 def test_document_of_one_run_is_that_of_certify(wrong: Path) -> None:
@@ -211,4 +210,4 @@ def test_document_of_one_run_is_that_of_certify(wrong: Path) -> None:
     (entry, _) = collect(read([wrong])).entries
     kept = json.loads((entry.report.path.parent / "report.json").read_bytes())
 
-    assert kept["findings"] == json.loads(json.dumps(report.document(entry.report)["findings"]))
+    assert kept["findings"] == json.loads(json.dumps(summary.document(entry.report)["findings"]))

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kafka_conformance.judge import OUTCOMES, SEVERITIES
-from kafka_conformance.reporting import html
-from kafka_conformance.reporting.collection import Collection, collect, read
-from kafka_conformance.reporting.details import recorded
-from kafka_conformance.reporting.hexview import MOST_ROWS, explained
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES
+from kafka_conformance.reports import html
+from kafka_conformance.reports.collection import Collection, collect, read
+from kafka_conformance.reports.details import MOST_ROWS, explained, recorded
 from kafka_corpus.case import Case
 from kafka_records import Batch, Record, encode
 

@@ -1,0 +1,350 @@
+"""Benchmarks of fuzzing: executions, buckets, planted bugs, first crash, rates.
+
+Inputs and what is right about them are made before the clock starts, as for any
+number of testees they are made once.  Inputs over which the testee falls, and
+those that cost it more than a millisecond alone, are set aside and counted: in a
+campaign they are finds, and stepped over.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from benchmarks.fuzz_outcomes import MIX, PLAIN, Measured
+from benchmarks.planted_bugs import hunted
+from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung
+from kafka_conformance.testees.connect import connect
+from kafka_fuzz.broker_target import run_round
+from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell
+from kafka_fuzz.campaign.supervisor import arguments
+from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed
+from kafka_fuzz.differential.outcome_tuples import Judge, Prepared
+from kafka_fuzz.findings import read_all
+from kafka_fuzz.mutate import PROFILES, draw_profile, mutate, own_seeds
+from kafka_fuzz.planted_bugs import ZOO, Prey
+
+TARGETS: Final = ("kafka-python", "aiokafka-pure")
+COLUMNS: Final = (PLAIN, *PROFILES, MIX)
+
+
+def outcomes(
+    repeats: int, seconds: float, targets: Sequence[str] = TARGETS, profiles: Sequence[str] = COLUMNS, jobs: int = 1
+) -> Iterator[Measured]:
+    """Every repeat of every profile and target, each in a process of its own; CannotMeasure where one ends early."""
+    asked = list(product(range(repeats), targets, profiles))
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(lambda one: measured(one[1], one[2], one[0], seconds), asked)
+
+
+def measured(target: str, profile: str, seed: int, seconds: float) -> Measured:
+    """One repeat."""
+    command = [sys.executable, "-m", "benchmarks.fuzz_outcomes", target, profile, str(seed), str(seconds)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode:
+        raise CannotMeasure(f"{target}, {profile}: {done.stderr.decode(errors='replace')[-300:]}")
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Measured)
+
+
+class CannotMeasure(Exception):
+    """A repeat ended without a result."""
+
+
+def outcome_lines(made: Sequence[Measured]) -> Iterator[str]:
+    """One line for each target and profile: medians; lines of all repeats together, of those that anybody reached."""
+    yield (
+        f"{'target':15} {'profile':8} {'executions/CPU-s':>17} {'unexpected ends':>16} {'to plain':>9}"
+        f" {'outcome buckets':>16} {'to plain':>9} {'finds':>6} {'to plain':>9} {'lines':>6} {'of all':>7}"
+    )
+    for target in dict.fromkeys(each.target for each in made):
+        rows = [each for each in made if each.target == target]
+        everywhere = {line for each in rows for line in each.reached}
+        plain = [each for each in rows if each.profile == PLAIN]
+        for profile in dict.fromkeys(each.profile for each in rows):
+            mine = [each for each in rows if each.profile == profile]
+            reached = {line for each in mine for line in each.reached}
+            yield (
+                f"{target:15} {profile:8} {median(each.executions / each.seconds for each in mine):17,.0f}"
+                f" {ends_of(mine):16,.1f} {ratio(ends_of(mine), ends_of(plain)):>9}"
+                f" {buckets_of(mine):16,.1f} {ratio(buckets_of(mine), buckets_of(plain)):>9}"
+                f" {finds_of(mine):6,.1f} {ratio(finds_of(mine), finds_of(plain)):>9}"
+                f" {len(reached):6,} {len(everywhere):7,}"
+            )
+
+
+def ends_of(rows: Sequence[Measured]) -> float:
+    """The median number of unexpected ends."""
+    return median(len(each.ends) for each in rows) if rows else 0
+
+
+def buckets_of(rows: Sequence[Measured]) -> float:
+    """The median number of outcome buckets."""
+    return median(len(each.firsts) for each in rows) if rows else 0
+
+
+def finds_of(rows: Sequence[Measured]) -> float:
+    """The median number of finds as campaigns keep them apart."""
+    return median(len(each.finds) for each in rows) if rows else 0
+
+
+def ratio(found: float, plain: float) -> str:
+    """How many times what plain mutation found."""
+    return f"{found / plain:.1f}x" if plain else "-"
+
+
+TARGET: Final = "aiokafka"
+# Not found within so many CPU-seconds is not found.
+MOST: Final = 4.0
+
+
+def first_crashes(repeats: int) -> Iterator[float | None]:
+    """For each repeat a campaign of its own: CPU-seconds of all its processes, imports too; None if none crashed."""
+    for seed in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            asked = Round(TARGET, Path(folder), seed=seed, cpu_seconds=MOST)
+            subprocess.run(arguments(asked), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            found = [find.seconds for find in read_all(Path(folder)) if find.outcome.kind == "crash"]
+        yield min(found, default=None)
+
+
+def told(seconds: Sequence[float | None]) -> str:
+    """The median and the worst."""
+    found = [MOST if each is None else each for each in seconds]
+    missed = sum(each is None for each in seconds)
+    vain = f", {missed} of {len(found)} without one in {MOST:.0f} CPU-s" if missed else ""
+    return f"first crash of compiled {TARGET}: median {median(found):.2f} CPU-s, slowest {max(found):.2f}{vain}"
+
+
+PLANTED_MIX: Final = "mix"
+PLANTED_PLAIN: Final = "bytes"
+
+
+class Planted(msgspec.Struct):
+    """One wrong codec: medians over repeats, executions and CPU-seconds of everything that they took.
+
+    Plain mutation is given up after *most* executions; *plain_found* says in how many of the repeats it was not.
+    """
+
+    name: str
+    executions: float
+    seconds: float
+    found: int
+    plain_executions: float
+    plain_seconds: float
+    plain_found: int
+    repeats: int
+    most: int
+
+
+def planted(repeats: int, most: int, names: Sequence[str] = ()) -> Iterator[Planted]:
+    """Every wrong codec, or those called *names*; all of them get the same inputs, repeat by repeat."""
+    mixed = [Prey(seed) for seed in range(repeats)]
+    plain = [Prey(seed, PLANTED_PLAIN) for seed in range(repeats)]
+    for name in names or ZOO:
+        decoder = ZOO[name].decoder()
+        ours = [hunted(decoder, prey, most) for prey in mixed]
+        theirs = [hunted(decoder, prey, most) for prey in plain]
+        yield Planted(
+            name,
+            median(each.executions for each in ours),
+            median(each.seconds for each in ours),
+            sum(each.executions <= most for each in ours),
+            median(each.executions for each in theirs),
+            median(each.seconds for each in theirs),
+            sum(each.executions <= most for each in theirs),
+            repeats,
+            most,
+        )
+
+
+HEAD: Final = f"{'planted bug':34}{'executions':>11}{'CPU-s':>9}{'plain: executions':>19}{'CPU-s':>9}{'found':>8}"
+
+
+def line(one: Planted) -> str:
+    """One wrong codec; behind `>` what was tried in vain."""
+    ours, plain = (">" if count > one.most else "" for count in (one.executions, one.plain_executions))
+    return (
+        f"{one.name:34}{f'{ours}{min(one.executions, one.most):,.0f}':>11}{f'{ours}{one.seconds:.3f}':>9}"
+        f"{f'{plain}{min(one.plain_executions, one.most):,.0f}':>19}{f'{plain}{one.plain_seconds:.3f}':>9}"
+        f"{f'{one.plain_found}/{one.repeats}':>8}"
+    )
+
+
+def summary(made: Sequence[Planted]) -> str:
+    """How many were found at all, and the slowest."""
+    slowest = max(made, key=lambda one: one.seconds)
+    found = sum(one.executions <= one.most for one in made)
+    plain = sum(one.plain_executions <= one.most for one in made)
+    return (
+        f"{len(made)} planted bugs: {found} found by the mix, the slowest in {slowest.seconds:.3f} CPU-s"
+        f" ({slowest.name}); {plain} by plain mutation within {made[0].most:,} executions"
+    )
+
+
+INPUTS: Final = 8 * BATCH
+# Alone, by the clock: a thousand times what others take.
+DEAR_SECONDS: Final = 0.001
+TRIES: Final = 6
+WARM_UP: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What was measured.
+
+    Attributes:
+        testee, version: who was asked.
+        inputs: answered and compared, again and again the same pool.
+        seconds: by the clock.
+        cpu_seconds: of the testee alone.
+        set_aside: inputs of the pool that were left out, and of how many.
+    """
+
+    testee: str
+    version: str
+    inputs: int
+    seconds: float
+    cpu_seconds: float
+    set_aside: tuple[int, int]
+
+    @property
+    def per_second(self) -> float:
+        """Inputs a second, by the clock."""
+        return self.inputs / self.seconds
+
+
+def measure(testee: str, seconds: float = 5.0, *, seed: int = 1) -> Throughput:
+    """Feed *testee* (any connect string) for so many seconds.  Raises `BadConnect`, `CannotRun`."""
+    rng, seeds = Random(seed), own_seeds()
+    pool = [Prepared(mutate(rng, seeds, draw_profile(rng))) for _ in range(INPUTS)]
+    feed = Feed(connect(testee))
+    try:
+        hello = feed.open()
+        calm = [prepared for prepared in pool if not is_dear(feed, prepared)]
+        judge = Judge(testee)
+        fed(feed, judge, calm, seconds * WARM_UP)
+        spent = feed.cpu_seconds
+        began = time.monotonic()
+        inputs = fed(feed, judge, calm, seconds)
+        took = time.monotonic() - began
+        return Throughput(
+            testee, hello.version, inputs, took, feed.cpu_seconds - spent, (len(pool) - len(calm), len(pool))
+        )
+    finally:
+        feed.close()
+
+
+def is_dear(feed: Feed, prepared: Prepared) -> bool:
+    """Whether the testee falls over it, or takes long, time and again."""
+    for _ in range(TRIES):
+        began = time.monotonic()
+        feed.post([prepared.mutant.data])
+        (seen,) = feed.collect()
+        if isinstance(seen.answer, Crashed | Hung | Exceeded | Garbled):
+            return True
+        if time.monotonic() - began < DEAR_SECONDS:
+            return False
+    return True
+
+
+def fed(feed: Feed, judge: Judge, pool: list[Prepared], seconds: float) -> int:
+    """Feed and judge for so many seconds; how many inputs that were."""
+    batches = [pool[start : start + BATCH] for start in range(0, len(pool), BATCH)]
+    lines = [[prepared.mutant.data for prepared in batch] for batch in batches]
+    posted = collected = inputs = 0
+    end = time.monotonic() + seconds
+    while collected < posted or time.monotonic() < end:
+        while posted < collected + AHEAD and time.monotonic() < end:
+            feed.post(lines[posted % len(lines)])
+            posted += 1
+        seen = feed.collect()
+        for prepared, each in zip(batches[collected % len(batches)], seen, strict=True):
+            judge.told(prepared, each.answer)
+        collected += 1
+        inputs += len(seen)
+    return inputs
+
+
+TESTEE: Final = "java-kafka-clients"
+BROKER: Final = "broker:"
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """One repeat.
+
+    Attributes:
+        who: testee or broker, and its version.
+        inputs: answered and compared.
+        seconds: by the clock.
+        cpu_seconds: of the processor: the testee's alone, but ours and the broker's for a broker.
+    """
+
+    who: str
+    inputs: int
+    seconds: float
+    cpu_seconds: float
+
+
+class Watch:
+    """Sees how far a round is, and when; its start, and that of what it asks, do not count."""
+
+    def __init__(self) -> None:
+        self.first: tuple[float, Progress] | None = None
+        self.last: tuple[float, Progress] = (0.0, Progress())
+
+    def __call__(self, progress: Progress) -> None:
+        """See `Tell`."""
+        if progress.executions:
+            self.last = (time.monotonic(), progress)
+            self.first = self.first or self.last
+
+    def rate(self, who: str) -> Rate:
+        """What was done between the first look and the last; ValueError where that is nothing."""
+        if self.first is None or self.first[0] == self.last[0]:
+            raise ValueError(f"{who} did too little to tell how fast it is")
+        (began, before), (ended, after) = self.first, self.last
+        spent = after.cpu_seconds - before.cpu_seconds
+        return Rate(who, after.executions - before.executions, ended - began, spent)
+
+
+def of_pipe(testee: str, seconds: float, seed: int) -> Rate:
+    """One repeat of so many seconds by the clock.  Raises `BadConnect`, `CannotRun`."""
+    found = measure(testee, seconds, seed=seed)
+    return Rate(f"{found.testee} {found.version}", found.inputs, found.seconds, found.cpu_seconds)
+
+
+def of_broker(target: str, seconds: float, seed: int, run: Callable[[Round, Tell], RoundReport] = run_round) -> Rate:
+    """One round of so many CPU-seconds against a broker of its own.  Raises `NoBroker`, ValueError."""
+    watch = Watch()
+    with tempfile.TemporaryDirectory() as folder:
+        report = run(Round(target, Path(folder), seed=seed, cpu_seconds=seconds), watch)
+    if report.failure:
+        raise ValueError(report.failure)
+    return watch.rate(f"Kafka {report.version}")
+
+
+def repeated(once: Callable[[int], Rate], repeats: int) -> Iterator[Rate]:
+    """So many repeats, with other inputs each."""
+    return map(once, range(1, repeats + 1))
+
+
+def report_rate(made: list[Rate]) -> str:
+    """The median by the clock, the slowest, and by CPU-second."""
+    clock = [each.inputs / each.seconds for each in made]
+    spent = [each.inputs / each.cpu_seconds for each in made if each.cpu_seconds]
+    return (
+        f"{made[0].who}: median {median(clock):,.0f} a second, slowest {min(clock):,.0f};"
+        f" {median(spent) if spent else 0:,.0f} a CPU-second"
+    )

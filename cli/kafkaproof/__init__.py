@@ -1,0 +1,1 @@
+"""Kafkaproof: conformance of Kafka's record formats."""

@@ -1,0 +1,102 @@
+"""The command `kafkaproof`.
+
+Commands live in modules of their own and are imported when they run, so that
+`kafkaproof --help` answers at once.  Exit codes: 0 all agree, 1 disagreements,
+2 usage, 3 could not be run, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, ClassVar, Final
+
+import click
+
+from kafka_conformance.version import installed_version
+
+OK: Final = 0
+DISAGREEMENTS: Final = 1
+USAGE: Final = 2
+CANNOT_RUN: Final = 3
+INTERRUPTED: Final = 130
+
+# Name, where it is defined, and what `--help` says without importing it.
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "certify": ("kafkaproof.commands.certify:certify", "Run the corpus against codecs and judge their answers."),
+    "report": (
+        "kafkaproof.commands.report:report_command",
+        "Write results as pages and files, and check certificates.",
+    ),
+    "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),
+    "cross": ("kafkaproof.commands.cross:cross", "What each testee writes, every other one reads."),
+    "smoke": ("kafkaproof.commands.testees:smoke", "Ask whether an adapter is sound."),
+    "testees": ("kafkaproof.commands.testees:testees", "List known testees, and whether they can run here."),
+    "testee": ("kafkaproof.commands.testees:testee", "Serve a testee over standard input and output."),
+    "explain": ("kafkaproof.commands.explain:explain_command", "Show every byte with its field and meaning."),
+    "broker": ("kafkaproof.commands.broker:broker", "List, start and prepare real Kafka brokers."),
+    "corpus": ("kafkaproof.commands.corpus:corpus", "Compile, check, list, show and export the cases."),
+    "fuzz": (
+        "kafkaproof.commands.fuzz:fuzz",
+        "Find what no case asks for: campaigns, and what becomes of their finds.",
+    ),
+    "pipeline": ("kafkaproof.commands.pipeline:pipeline", "Wide work on Spark: millions of cases, on any cluster."),
+}
+
+
+class Late(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    table: ClassVar[dict[str, tuple[str, str]]] = COMMANDS
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(self.table)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command called *cmd_name*, imported now."""
+        if cmd_name not in self.table:
+            return None
+        module, _, attribute = self.table[cmd_name][0].partition(":")
+        found: Any = getattr(import_module(module), attribute)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, none of them imported."""
+        rows = [(name, about) for name, (_, about) in self.table.items()]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+def print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """What `--version` does."""
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"kafkaproof {installed_version()}")
+        ctx.exit()
+
+
+@click.group(cls=Late, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show it.")
+def kafkaproof() -> None:
+    """Judge codecs of Kafka's record formats.
+
+    Exit codes: 0 all agree, 1 disagreements, 2 usage, 3 could not be run, 130 interrupted.
+    """
+
+
+def main() -> None:
+    """The entry point; interrupts and closed pipes end it as a shell expects."""
+    try:
+        code = kafkaproof.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads any more: without this the interpreter complains on its way out.
+        sys.stderr.close()
+        code = DISAGREEMENTS
+    sys.exit(code)

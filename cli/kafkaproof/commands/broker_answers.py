@@ -1,0 +1,187 @@
+"""`kafkaproof broker record` and `compare`: what brokers answer to the corpus, kept and set side by side."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.progress import progress
+from kafka_brokers.releases import RELEASES, find_release
+from kafka_brokers.scenarios import recorder as asking
+from kafka_brokers.scenarios.recorder import Asked, Line, Recorder, Recording
+from kafka_conformance.runner.requests import select
+from kafka_corpus import evidence
+from kafka_corpus.case import Case
+from kafka_corpus.evidence import brokers
+from kafka_corpus.vectors import load_vectors, package_root
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafkaproof.commands.output import say_json
+
+DEFAULT_FOLDER: Final = "kafkaproof-results/brokers"
+CONFIG: Final = {
+    # The cleaner looks again that often, in milliseconds; else every case that it is in would take 15 s.
+    "log.cleaner.backoff.ms": "100",
+    # Producers of cases look years old; they are forgotten at a restart, and not at some moment before.
+    "producer.id.expiration.check.interval.ms": "86400000",
+}
+MOST_SHOWN: Final = 40
+
+only_option = click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
+root_option = click.option(
+    "--root", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Where `evidence` lies.  [default: the package]",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("releases", nargs=-1, metavar="[RELEASE]…")
+@only_option
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_FOLDER, metavar="DIR",
+    show_default=True, help="Where answers go one by one; a run that was stopped goes on from there.",
+)  # fmt: skip
+@click.option("--again", is_flag=True, help="Ask what has a recorded answer as well.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="Ask everything again, and fail where the recorded answers differ."
+)
+@click.option("--container", "contained", is_flag=True, help="Brokers in containers, from images that `build` made.")
+@root_option
+@json_option
+def record(
+    releases: tuple[str, ...],
+    only: tuple[str, ...],
+    folder: Path,
+    again: bool,
+    only_check: bool,
+    contained: bool,
+    root: Path | None,
+    as_json: bool,
+) -> NoReturn:
+    """Ask each RELEASE, or all, every case of the corpus that has no recorded answer of it, and record the answers."""
+    # SIGTERM is ctrl-C by other means: what was earned is kept.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    run = _Run(_cases(only), root or package_root(), folder, again or only_check, only_check, _starter(contained))
+    code, said = OK, []
+    try:
+        for release in [find_release(name).name for name in releases] or [each.name for each in RELEASES]:
+            said.append(run.release(release))
+            if not as_json:
+                _tell(said[-1])
+    except NoBroker as error:
+        click.echo(str(error), err=True)
+        code = CANNOT_RUN
+    except KeyboardInterrupt:
+        click.echo(f"stopped; what was earned is in {folder}, the same command goes on with it", err=True)
+        code = INTERRUPTED
+    if as_json:
+        say_json({"releases": said})
+    sys.exit(code or (DISAGREEMENTS if any(each["differing"] for each in said) else OK))
+
+
+def _cases(only: Sequence[str]) -> list[Case]:
+    cases = select(load_vectors(), only)
+    if not cases:
+        raise click.UsageError(f"no case matches --only {' '.join(only)}; kafkaproof corpus list shows them")
+    return cases
+
+
+def _starter(contained: bool) -> Callable[..., JvmBroker]:
+    from kafka_brokers import container, jvm
+
+    return container.start if contained else jvm.start
+
+
+class _Run:
+    """One call of the command."""
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        root: Path,
+        folder: Path,
+        everything: bool,
+        only_check: bool,
+        start: Callable[..., JvmBroker],
+    ) -> None:
+        self._cases = cases
+        self._root = root
+        self._folder = folder / "check" if only_check else folder
+        self._everything = everything
+        self._only_check = only_check
+        self._start = start
+
+    def release(self, release: str) -> dict[str, Any]:
+        """Ask one release; what came of it."""
+        recorded = evidence.load(self._root)
+        concerned = list(asking.asked_of(self._cases, release))
+        asked = concerned if self._everything else asking.unanswered(concerned, recorded, release)
+        recording = asking.recording_of(self._folder, release)
+        lines = self._ask(release, asked, recording) if asked else {}
+        skipped = sorted(line.id for line in lines.values() if line.skipped)
+        ended = sorted(line.id for line in lines.values() if any(step.ended for step in line.steps))
+        differing = asking.differing(recorded, release, asked, lines) if self._only_check else []
+        if not self._only_check:
+            evidence.write(asking.merged(recorded, release, asked, lines), self._root)
+        # The file of answers is done with once they are recorded or compared.
+        recording.path.unlink(missing_ok=True)
+        return {
+            "release": release,
+            "cases": len(concerned),
+            "asked": len(asked),
+            "skipped": skipped,
+            "ended": ended,
+            "differing": [{"case": change.id, "what": change.what} for change in differing],
+        }
+
+    def _ask(self, release: str, asked: Sequence[Asked], recording: Recording) -> dict[str, Line]:
+        with progress(release, "restarts") as told, ExitStack() as started:
+
+            def start() -> JvmBroker:
+                return started.enter_context(self._start(release, config=CONFIG))
+
+            recorder = Recorder(start(), anew=start)
+            try:
+                return asking.ask(recorder, asked, recording, told)
+            finally:
+                recorder.close()
+
+
+def _tell(said: dict[str, Any]) -> None:
+    click.echo(f"{said['release']}: {said['asked']:,} of {said['cases']:,} cases asked")
+    for what, ids in (("cannot be asked", said["skipped"]), ("ended the broker", said["ended"])):
+        if ids:
+            click.echo(f"  {len(ids):,} {what}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''}")
+    for each in said["differing"][:MOST_SHOWN]:
+        click.echo(f"  {each['case']}: {each['what']}")
+
+
+@click.command()
+@click.argument("old")
+@click.argument("new")
+@only_option
+@root_option
+@json_option
+def compare(old: str, new: str, only: tuple[str, ...], root: Path | None, as_json: bool) -> NoReturn:
+    """Show the cases that release NEW answers differently from release OLD, from the recorded answers."""
+    recorded = evidence.load(root or package_root())
+    known = brokers.recorded_releases(recorded)
+    for name in (old, new):
+        if name not in known:
+            raise click.UsageError(f"nothing is recorded of {name}; there are {', '.join(sorted(known)) or 'none'}")
+    found = list(asking.changes(recorded, old, new, [case.id for case in _cases(only)]))
+    if as_json:
+        say_json({"old": old, "new": new, "changes": [{"case": each.id, "what": each.what} for each in found]})
+    else:
+        for each in found:
+            click.echo(f"{each.id}: {each.what}")
+        click.echo(f"{len(found):,} cases changed from {old} to {new}")
+    sys.exit(DISAGREEMENTS if found else OK)

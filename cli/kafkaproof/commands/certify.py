@@ -1,0 +1,388 @@
+"""`kafkaproof certify`: run the corpus against codecs and judge their answers."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+import click
+
+from kafka_brokers.progress import Progress, progress_of
+from kafka_conformance import keeping
+from kafka_conformance.keeping import DEFAULT_HELP
+from kafka_conformance.reports import summary, terminal
+from kafka_conformance.reports.collection import folder_name
+from kafka_conformance.reports.summary import Report
+from kafka_conformance.runner import deviations, results
+from kafka_conformance.runner.history import History, document, history, told
+from kafka_conformance.runner.requests import select
+from kafka_conformance.runner.run import Interrupted, Outcome, Run, Together
+from kafka_conformance.sanitize import indented, printable
+from kafka_conformance.testees.connect import MIB, BadConnect, CannotRun, check, connect
+from kafka_conformance.testees.known import OURS, Known, everyone, find
+from kafka_conformance.testees.published import newest
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import CODEC_OPS, corpus_hash, load_vectors
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafkaproof.commands.output import say_json
+
+# With more testees than this the tables of each stay in their files.
+MOST_TABLES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line said."""
+
+    only: tuple[str, ...]
+    folder: Path
+    declared: tuple[deviations.Deviation, ...]
+    jobs: int
+    formats: tuple[str, ...]
+    memory: int | None
+    resume: bool
+    as_json: bool
+    draft: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How it went with one testee.
+
+    Attributes:
+        name: as it was asked for.
+        document: what JSON says of it.
+        code: the exit code that it alone would have; `CANNOT_RUN` if it was not run.
+        made: its report, if it came to its end.
+    """
+
+    name: str
+    document: dict[str, Any]
+    code: int
+    made: Report | None = None
+
+    @property
+    def why(self) -> str:
+        """Why it was not run, or not to its end."""
+        return str(self.document.get("error", ""))
+
+
+def certify_several(names: Sequence[str], cases: Sequence[Case], settings: Settings) -> list[Done]:
+    """Run all of *names*, write what they amount to, show it; in the order of *names*.
+
+    One that cannot be run is among them, with the reason.
+    """
+    done: dict[str, Done] = {}
+    with progress_of(names) as told:
+        plans = {
+            name: plan for name in dict.fromkeys(names) if (plan := _plan(name, cases, settings, told(name), done))
+        }
+        asked = list(plans)
+        together = Together(list(plans.values()), settings.jobs)
+        with _interruptible(together.stop):
+            for at, outcome in together.outcomes():
+                done[asked[at]] = _ended(asked[at], plans[asked[at]], outcome, settings, together)
+    ordered = [done[name] for name in dict.fromkeys(names)]
+    _write_together(ordered, settings)
+    if not settings.as_json:
+        _show(ordered, settings)
+    return ordered
+
+
+def exit_code(done: Sequence[Done], *, lenient: bool) -> int:
+    """The worst of all; if *lenient*, those that cannot be run here count only when nobody can."""
+    codes = [each.code for each in done]
+    ran = [code for code in codes if code != CANNOT_RUN]
+    return max(ran if lenient and ran else codes, default=CANNOT_RUN)
+
+
+def _plan(name: str, cases: Sequence[Case], settings: Settings, told: Progress, done: dict[str, Done]) -> Run | None:
+    """What is to be run, or None and the reason in *done*."""
+    path = settings.folder / folder_name(name) / results.FILE
+    memory = None if settings.memory is None else settings.memory * MIB
+    try:
+        connection = connect(name, memory=memory)
+        keeping.check_covers(path, settings.only, len(cases))
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except keeping.WouldReplace as error:
+        raise click.UsageError(str(error)) from error
+    except (CannotRun, OSError) as error:
+        done[name] = _cannot_run(name, error)
+        return None
+    if not settings.resume:
+        _keep_what_was_earned(path)
+    return Run(
+        connection=connection,
+        cases=cases,
+        corpus=corpus_hash(),
+        path=path,
+        only=settings.only,
+        resume=settings.resume,
+        progress=told,
+    )
+
+
+def _ended(name: str, plan: Run, outcome: Outcome, settings: Settings, together: Together) -> Done:
+    match outcome:
+        case results.Results():
+            made = summary.make(outcome, plan.cases, settings.declared, plan.path)
+            write_report(made, settings.formats, plan.path.parent)
+            _write_draft(made, settings)
+            return Done(name, summary.document(made), OK if made.agrees else DISAGREEMENTS, made)
+        case Interrupted():
+            return _stopped(name, plan.path, outcome)
+        case CannotRun() | OSError():
+            return _cannot_run(name, outcome)
+        case results.Unusable():
+            together.stop()
+            raise click.UsageError(f"--resume: {outcome}") from outcome
+    raise outcome
+
+
+@contextmanager
+def _interruptible(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM do *stop*, so that what was earned is kept; the second time they end everything."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def first(_number: int, _frame: FrameType | None) -> None:
+        for each in signals:
+            signal.signal(each, signal.default_int_handler)
+        stop()
+
+    before = [signal.signal(each, first) for each in signals]
+    try:
+        yield
+    finally:
+        for each, handler in zip(signals, before, strict=True):
+            signal.signal(each, handler)
+
+
+def _keep_what_was_earned(path: Path) -> None:
+    """Move an incomplete result aside: somebody may have meant `--resume`."""
+    try:
+        incomplete = path.exists() and not results.read(path).complete
+    except results.Unusable:
+        incomplete = False
+    if incomplete:
+        aside = path.with_name(f"incomplete-{path.name}")
+        path.replace(aside)
+        click.echo(f"an incomplete result was there: now {aside}; --resume would have gone on with it", err=True)
+
+
+def _cannot_run(name: str, error: CannotRun | OSError) -> Done:
+    hint = getattr(error, "hint", "")
+    text = printable(str(error), 2000)
+    click.echo(f"{text}\n  hint: {hint}" if hint else text, err=True)
+    document = {"testee": {"connect": name}, "error": text, "hint": hint, "agrees": False, "certified": False}
+    return Done(name, document, CANNOT_RUN)
+
+
+def _stopped(name: str, path: Path, stopped: Interrupted) -> Done:
+    click.echo(f"{name}: {stopped}; what was earned is in {path}, --resume goes on with it", err=True)
+    if (before := results.previous(path)).exists():
+        click.echo(f"{name}: the complete result from before is {before}", err=True)
+    counts = results.read(path).counts() if path.exists() else {}
+    document = {"testee": {"connect": name}, "complete": False, "agrees": False, "certified": False, "counts": counts}
+    return Done(name, document | {"error": str(stopped), "result": str(path)}, INTERRUPTED)
+
+
+def _write_draft(made: Report, settings: Settings) -> None:
+    if settings.draft:
+        settings.draft.write_text(deviations.draft(made.results.lines, settings.declared), encoding="utf-8")
+        click.echo(f"all findings are declared in {settings.draft}; now say there why each is tolerable", err=True)
+
+
+def write_report(made: Report, formats: Sequence[str], folder: Path) -> None:
+    """Write what was asked for into *folder*."""
+    terminal.write_summary(made, folder / "summary.txt")
+    if formats:
+        # The page needs a template engine, a plain run does not.
+        from kafka_conformance.reports.output import write_formats
+
+        write_formats(made, formats, folder)
+
+
+def _write_together(done: Sequence[Done], settings: Settings) -> None:
+    """Several testees in one matrix, beside the directories of each."""
+    made = [each.made for each in done if each.made]
+    if len(done) > 1 and made:
+        from kafka_conformance.reports.output import write_together
+
+        not_run = {each.name: each.why for each in done if each.code == CANNOT_RUN}
+        write_together(made, settings.formats, settings.folder, not_run)
+
+
+def _show(done: Sequence[Done], settings: Settings) -> None:
+    made = [each.made for each in done if each.made]
+    if len(made) <= MOST_TABLES:
+        for each in made:
+            terminal.show(each, terminal.console())
+    if len(done) > 1 and made:
+        not_run = {each.name: each.why for each in done if each.made is None}
+        terminal.show_together(made, not_run, settings.folder, terminal.console())
+
+
+JSON: Final = "history.json"
+PAGE: Final = "history.html"
+
+
+def certify_history(known: Known, last: int, cases: Sequence[Case], settings: Settings) -> int:
+    """Run the *last* releases of *known*, show and write since when each finding is there; give the exit code."""
+    try:
+        releases = newest(known, last)
+    except CannotRun as error:
+        click.echo(printable(str(error), 2000), err=True)
+        return CANNOT_RUN
+    done = certify_several([f"{known.name}@{release}" for release in releases], cases, settings)
+    made = _history(known.name, releases, done)
+    if made.releases:
+        _write(made, settings)
+    if settings.as_json:
+        say_json({"history": document(made), "testees": [each.document for each in done]})
+    else:
+        click.echo()
+        click.echo("\n".join(told(made)))
+    return exit_code(done, lenient=True)
+
+
+def _history(name: str, releases: Sequence[str], done: Sequence[Done]) -> History:
+    pairs = list(zip(releases, done, strict=True))
+    runs = [(release, each.made.results) for release, each in pairs if each.made]
+    return history(name, runs, {release: each.why for release, each in pairs if not each.made})
+
+
+def _write(made: History, settings: Settings) -> None:
+    from kafka_conformance.reports.html import history_page
+
+    (settings.folder / JSON).write_bytes(indented(document(made)))
+    (settings.folder / PAGE).write_text(history_page(made), encoding="utf-8")
+
+
+FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
+
+
+def named(formats: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
+    """What reads `--format`: names with commas in between, each of them one of *formats*."""
+
+    def read(_ctx: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in text.split(",") if name.strip())
+        for name in names:
+            if name not in formats:
+                raise click.BadParameter(f"{name!r} is none of {', '.join(formats)}")
+        return names
+
+    return read
+
+
+def _declared(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> tuple[deviations.Deviation, ...]:
+    try:
+        return () if path is None else deviations.load(path)
+    except deviations.BadDeviations as error:
+        raise click.BadParameter(str(error)) from error
+
+
+declared_option = click.option(
+    "--deviations", "declared", type=click.Path(path_type=Path, dir_okay=False), callback=_declared, metavar="FILE",
+    help="Known deviations (TOML); strict, one that no longer happens fails the run.",
+)  # fmt: skip
+formats_option = click.option(
+    "--format", "formats", callback=named(FORMATS), default="json", metavar="NAME,…", help=f"{', '.join(FORMATS)}."
+)
+
+
+@click.command()
+@click.argument("testees", nargs=-1, metavar="TESTEE…")
+@click.option("--all", "everything", is_flag=True, help="Every known testee that can run here.")
+@click.option(
+    "--history", "last", type=click.IntRange(min=1), metavar="N",
+    help="The last N releases of one known testee: since when is each finding there?",
+)  # fmt: skip
+@click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
+@click.option(
+    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", show_default=DEFAULT_HELP,
+    help="Where results go, one directory for each testee.",
+)  # fmt: skip
+@declared_option
+@click.option(
+    "--write-deviations", "draft", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write all findings into FILE as known deviations, to start from.",
+)  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at work at once.  [default: processors]")
+@formats_option
+@click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Address space of a testee.")
+@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+def certify(
+    testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
+    **options: Any,
+) -> NoReturn:  # fmt: skip
+    """Run the corpus against each TESTEE and judge the answers.
+
+    A TESTEE is a known name (kafkaproof testees), direct:MODULE,
+    process:COMMAND LINE, container:IMAGE, or fetch:COMMAND LINE for a client
+    that consumes.  Several run side by side.
+    """
+    folder = keeping.directory(folder, part=bool(options["only"]))
+    settings = Settings(folder=folder, jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
+    if everything == bool(testees):
+        raise click.UsageError("say which testees to certify, or --all")
+    if settings.draft and len(testees) != 1:
+        raise click.UsageError("--write-deviations is for one testee")
+    if settings.draft and settings.only and settings.draft.exists():
+        raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
+    cases = _cases(settings.only)
+    for name in testees:
+        _check_name(name)
+    if last is not None:
+        sys.exit(certify_history(_one_known(testees), last, cases, settings))
+    done = certify_several(list(testees) or _everyone(), cases, settings)
+    if as_json:
+        say_json({"testees": [each.document for each in done]})
+    sys.exit(exit_code(done, lenient=everything))
+
+
+def _one_known(testees: tuple[str, ...]) -> Known:
+    known = find(testees[0]) if len(testees) == 1 and ":" not in testees[0] and "@" not in testees[0] else None
+    if known is None or (known.module and known.distribution == OURS):
+        raise click.UsageError("--history takes the name of one known testee that has releases")
+    return known
+
+
+def _everyone() -> list[str]:
+    try:
+        return [known.name for known in everyone()]
+    except CannotRun as error:
+        click.echo(printable(str(error), 2000), err=True)
+        sys.exit(CANNOT_RUN)
+
+
+def _check_name(name: str) -> None:
+    """End at once on a name that is wrong; one that cannot run here is told when its turn comes."""
+    try:
+        check(name)
+    except BadConnect as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _cases(only: Sequence[str]) -> list[Case]:
+    try:
+        cases = select(load_vectors(ops=(*CODEC_OPS, "append")), only)
+    except (OSError, ValueError) as error:
+        click.echo(f"the corpus cannot be read: {error}", err=True)
+        sys.exit(CANNOT_RUN)
+    if not cases:
+        raise click.UsageError(f"no case matches --only {' '.join(only)}; kafkaproof corpus list shows them")
+    gc.freeze()  # they are there to the end: nobody has to look through them for garbage again
+    return cases

@@ -1,0 +1,206 @@
+"""`kafkaproof cross`: what each testee writes, every other one reads, with a real broker in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+from kafka_brokers.interface import Broker, NoBroker
+from kafka_brokers.releases import NEWEST, find_release
+from kafka_conformance import keeping
+from kafka_conformance.cross import results
+from kafka_conformance.cross.results import document, matrix
+from kafka_conformance.cross.run import READ, Run, Told, run, wishes
+from kafka_conformance.reports import cross as cross_table
+from kafka_conformance.reports import terminal
+from kafka_conformance.runner.results import Unusable, previous
+from kafka_conformance.runner.run import Interrupted
+from kafka_conformance.sanitize import printable
+from kafka_conformance.testees.connect import BadConnect, CannotRun, Connection, check, connect
+from kafka_conformance.testees.known import everyone
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import corpus_hash
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafkaproof.commands.certify import named
+from kafkaproof.commands.output import say_json
+
+NONE: Final = "none"
+# Named here as well, so that a wrong option needs no template engine.
+FORMATS: Final = ("html", "markdown", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """Who takes part, and who cannot."""
+
+    connections: Mapping[str, Connection]
+    absent: Mapping[str, str]
+
+
+@click.command()
+@click.argument("testees", nargs=-1, metavar="[TESTEE…]")
+@click.option("--only", multiple=True, metavar="GLOB", help="Encode cases to write, by id, area or rule; '*' for all.")
+@click.option("--broker", metavar="RELEASE", help=f"The broker in between, or none.  [default: {NEWEST}]")
+@click.option(
+    "--read", type=click.Choice(READ), default=READ[0], show_default=True,
+    help="What consumers get: what producers wrote, or what the broker stored of it.",
+)  # fmt: skip
+@click.option(
+    "--report", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where results go.",
+    show_default=f"{keeping.WHOLE}/cross; {keeping.PART}/cross with a TESTEE or --only",
+)  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at once.  [default: processors]")
+@click.option(
+    "--format", "formats", callback=named(FORMATS), default="html,markdown,json", metavar="NAME,…", show_default=True,
+    help="What is written beside the result.",
+)  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+def cross(
+    testees: tuple[str, ...],
+    only: tuple[str, ...],
+    broker: str | None,
+    read: str,
+    folder: Path | None,
+    jobs: int | None,
+    formats: tuple[str, ...],
+    resume: bool,
+    as_json: bool,
+) -> NoReturn:
+    """Let every TESTEE write the same batches, and every other one read them.
+
+    Without a TESTEE, all known ones that can run here.  A failure is the producer's or the
+    consumer's, as the reference reads the bytes.
+    """
+    cases = _cases(only)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if read == "stored" and broker == NONE:
+        raise click.UsageError("--read stored needs a broker")
+    parties = _parties(testees)
+    part = bool(testees or only)
+    path = (folder or keeping.directory(None, part=part) / "cross") / results.FILE
+    try:
+        if part:
+            results.check_covers(path, parties.connections, [case.id for case in cases])
+        with _told() as told, ExitStack() as stack:
+            between = _broker(broker, read, stack)
+            plan = Run(
+                connections=parties.connections,
+                absent=parties.absent,
+                cases=cases,
+                corpus=corpus_hash(),
+                path=path,
+                broker=between,
+                read=read,
+                part=part,
+                jobs=jobs or os.cpu_count() or 1,
+                resume=resume,
+                strict=bool(testees),
+                progress=told,
+            )
+            done = run(plan)
+    except (Unusable, OSError) as error:
+        raise click.UsageError(printable(str(error))) from error
+    except CannotRun as error:
+        _cannot(error)
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        click.echo(f"{str(stopped) or 'stopped'}; what was earned is in {path}, --resume goes on with it", err=True)
+        if (before := previous(path)).exists():
+            click.echo(f"the complete result from before is {before}", err=True)
+        sys.exit(INTERRUPTED)
+    _finish(done, path, formats, as_json)
+
+
+def _finish(done: results.Results, path: Path, formats: Sequence[str], as_json: bool) -> NoReturn:
+    from kafka_conformance.reports.cross import write
+
+    made = matrix(done)
+    write(done, path.parent, formats)
+    if as_json:
+        say_json(document(made, done))
+    else:
+        cross_table.show(made, terminal.console(), path)
+    sys.exit(OK if made.agrees else DISAGREEMENTS)
+
+
+def _cases(only: Sequence[str]) -> list[Case]:
+    try:
+        cases = wishes(only)
+    except (OSError, ValueError) as error:
+        click.echo(f"the corpus cannot be read: {error}", err=True)
+        sys.exit(CANNOT_RUN)
+    if not cases:
+        raise click.UsageError(f"no valid encode case matches --only {' '.join(only)}; kafkaproof corpus list has them")
+    return cases
+
+
+def _parties(testees: Sequence[str]) -> Parties:
+    """The testees named, which all have to run; or all known ones that do."""
+    if len(set(testees)) < len(testees):
+        raise click.UsageError("a testee is named twice")
+    try:
+        names = testees or [known.name for known in everyone()]
+        for name in names:
+            check(name)
+    except BadConnect as error:
+        raise click.UsageError(str(error)) from error
+    except CannotRun as error:
+        _cannot(error)
+    connections, absent = {}, {}
+    for name in names:
+        try:
+            connections[name] = connect(name)
+        except CannotRun as error:
+            if testees:
+                _cannot(error)
+            absent[name] = str(error)
+    return Parties(connections, absent)
+
+
+def _broker(asked: str | None, read: str, stack: ExitStack) -> Broker | None:
+    """The broker in between; where nobody asked for one, none if there can be none."""
+    from kafka_brokers import jvm
+
+    if asked == NONE:
+        return None
+    try:
+        find_release(asked or NEWEST)
+    except NoBroker as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        return stack.enter_context(jvm.start(asked or NEWEST))
+    except NoBroker as error:
+        if asked or read == "stored":
+            raise CannotRun(str(error)) from error
+        click.echo(f"no broker in between: {error}", err=True)
+        return None
+
+
+def _cannot(error: CannotRun) -> NoReturn:
+    text = printable(str(error), 2000)
+    click.echo(f"{text}\n  hint: {error.hint}" if error.hint else text, err=True)
+    sys.exit(CANNOT_RUN)
+
+
+@contextmanager
+def _told() -> Iterator[Told]:
+    """Something to tell how far it is: a line that changes on a terminal, a line for each step elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: click.echo(_step(what, done, total), err=True) if total else None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("testees start") as status:
+        yield lambda what, done, total: status.update(_step(what, done, total))
+
+
+def _step(what: str, done: int, total: int) -> str:
+    return f"{what}: {done:,} of {total:,} testees" if total else f"{what}: {done:,} payloads"

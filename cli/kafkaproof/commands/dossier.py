@@ -1,0 +1,115 @@
+"""`kafkaproof dossier`: findings by cause, each drafted as an issue for its maintainers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.releases import find_release
+from kafka_conformance.dossiers import folder, reach
+from kafka_conformance.dossiers.causes import Group
+from kafka_conformance.dossiers.folder import BadStates
+from kafka_conformance.runner.results import Results, Unusable
+from kafka_conformance.sanitize import printable
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
+from kafkaproof.commands.output import say_json
+
+Found = Sequence[tuple[Results, list[Group]]]
+MEASURED: Final = "kafkaproof-results/reach"
+
+
+@click.command("dossier")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True), metavar="RESULTS…", required=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where it is written.")
+@click.option("--full", is_flag=True, help="Write the whole of what maintainers have not been told of, too.")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; fail where DIR differs.")
+@click.option(
+    "--measure", multiple=True, metavar="RELEASE",
+    help="Ask a broker of RELEASE what it does with inputs of which nothing is recorded; may be repeated.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def dossier(
+    paths: tuple[Path, ...], out: Path | None, full: bool, only_check: bool, measure: tuple[str, ...], as_json: bool
+) -> NoReturn:
+    """Group the findings in RESULTS by cause, and draft an issue for each.
+
+    RESULTS are result.ndjson files, or directories as `certify --report` writes them.  What is of the classes
+    crash, hang and memory stays a summary until its maintainers were told (SECURITY.md), but for --full.
+
+    Exit codes: 0 it is written or as it should be, 1 --check found a difference, 2 usage, 3 a broker cannot be run.
+    """
+    if (only_check or full) and out is None:
+        raise click.UsageError("--check and --full need --out DIR")
+    try:
+        found = folder.read(paths)
+        if out is not None and not only_check:
+            folder.check_covers(found, out)
+        asked = _measured(found, measure)
+        written = {} if out is None else folder.made(found, out, full=full)
+    except (Unusable, BadStates) as error:
+        raise click.UsageError(printable(str(error))) from error
+    except NoBroker as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_RUN)
+    differing = [] if out is None or not only_check else folder.differing(written, out)
+    if out is not None and not only_check:
+        folder.write(written, out)
+    _tell(found, asked, [str(path) for path in differing], as_json)
+    sys.exit(DISAGREEMENTS if differing else OK)
+
+
+def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
+    """Ask brokers, and keep what they answer; how many cases each was asked."""
+    from kafka_conformance.dossiers.reach import measure
+    from kafka_conformance.reports.collection import cases_by_id
+
+    ids = sorted({line.case for _, groups in found for group in groups for line in group.lines})
+    asked = {}
+    for release in (find_release(name).name for name in releases):
+        todo = list(reach.unmeasured([cases_by_id()[id_] for id_ in ids], release))
+        answers = measure(release, todo, Path(MEASURED)) if todo else {}
+        reach.write(reach.with_answers(release, answers))
+        asked[release] = len(todo)
+    return asked
+
+
+def _tell(found: Found, asked: dict[str, int], differing: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        testees = [_document(groups) for _, groups in found]
+        say_json({"testees": testees, "asked": asked, "differing": list(differing)})
+        return
+    for release, number in asked.items():
+        click.echo(f"{release}: {number:,} cases asked")
+    for _, groups in found:
+        if groups:
+            total = sum(len(group.lines) for group in groups)
+            click.echo(f"{groups[0].testee.name} {groups[0].testee.version}: {len(groups)} causes, {total:,} findings")
+        for group in groups:
+            click.echo(f"  {group.outcome:<16} {len(group.lines):>4}  {group.cause.title}")
+    for path in differing:
+        click.echo(f"differs: {path}")
+
+
+def _document(groups: Sequence[Group]) -> dict[str, Any]:
+    testee = groups[0].testee if groups else None
+    return {
+        "testee": testee and testee.name,
+        "version": testee and testee.version,
+        "dossiers": [
+            {
+                "id": group.id,
+                "file": group.file,
+                "title": group.cause.title,
+                "outcome": group.outcome,
+                "case": group.case.id,
+                "reach": reach.who(group.case, reach.reach_of(group.case)),
+                "cases": [line.case for line in group.lines],
+            }
+            for group in groups
+        ],
+    }

@@ -1,0 +1,190 @@
+"""`kafkaproof explain`: every byte of a file, of hex digits or of a case, with its meaning."""
+
+from __future__ import annotations
+
+import re
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from kafka_conformance.reports.explain import lines
+from kafka_conformance.sanitize import printable
+from kafka_records import Batch, Explanation, encode, explain
+from kafka_records.explain import Field, Part, Section
+from kafka_records.rules import rule
+
+VALID, BROKEN, USAGE = 0, 1, 2
+PIPED_WIDTH = 110
+WIDEST = 120
+# What may stand between and before hex digits, as people paste them.
+HEX_DECORATION = re.compile(r"0x|\\x|[\s,:_'\"-]", re.IGNORECASE)
+
+
+class Misuse(click.ClickException):
+    """What was asked for makes no sense; one line, exit code 2."""
+
+    exit_code = USAGE
+
+
+@click.command("explain")
+@click.argument("file", nargs=-1)
+@click.option("--hex", "digits", multiple=True, metavar="HEX…", help="The bytes themselves; spaces and 0x do no harm.")
+@click.option("--case", "case_id", metavar="ID", help="The input of a case of the corpus.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option(
+    "--width", type=click.IntRange(60, 1000), help="Characters a line; otherwise the terminal's, at most 120."
+)
+@click.option("--no-color", is_flag=True, help="Plain text, as when piped.")
+def explain_command(
+    file: tuple[str, ...],
+    digits: tuple[str, ...],
+    case_id: str | None,
+    as_json: bool,
+    width: int | None,
+    no_color: bool,
+) -> NoReturn:
+    """Show every byte of FILE ("-" is standard input) with its field, its value and its meaning.
+
+    Exit codes: 0 it can be decoded, 1 it is broken, 2 usage.
+    """
+    title, data = given(file, digits, case_id)
+    explanation = explain(data)
+    if as_json:
+        click.echo(to_json(title, explanation))
+    else:
+        show(title, explanation, console(width, plain=no_color))
+    sys.exit(VALID if explanation.error is None else BROKEN)
+
+
+def given(file: tuple[str, ...], digits: tuple[str, ...], case_id: str | None) -> tuple[str, bytes]:
+    """What to call the input, and its bytes."""
+    if digits and case_id is None:
+        # A shell splits what was pasted with spaces; the rest arrives as arguments.
+        return "hex", from_hex(" ".join((*digits, *file)))
+    if case_id is not None and not digits and not file:
+        return from_case(case_id)
+    if case_id is None and len(file) == 1:
+        return from_file(file[0])
+    raise Misuse("give one of FILE, --hex HEX… and --case ID")
+
+
+def from_file(name: str) -> tuple[str, bytes]:
+    """The bytes of a file, or of standard input."""
+    if name == "-":
+        return "standard input", sys.stdin.buffer.read()
+    try:
+        return name, Path(name).read_bytes()
+    except OSError as error:
+        raise Misuse(f"cannot read {printable(name)}: {error.strerror}") from None
+
+
+def from_hex(text: str) -> bytes:
+    """The bytes that hex digits stand for, whatever decorates them."""
+    bare = HEX_DECORATION.sub("", text)
+    wrong = re.search("[^0-9a-fA-F]", bare)
+    if wrong:
+        raise Misuse(f"--hex: {printable(wrong[0])!r} is not a hex digit")
+    if len(bare) % 2:
+        raise Misuse(f"--hex: {len(bare)} hex digits, one too few or too many")
+    return bytes.fromhex(bare)
+
+
+def from_case(case_id: str) -> tuple[str, bytes]:
+    """The input of a case; what should be written, if that is asked; what a scenario produces, end to end."""
+    # No other way in needs the corpus.
+    from kafka_corpus.prediction import payload_of
+    from kafka_corpus.scenario import Scenario
+    from kafka_corpus.vectors import input_of, load_vectors
+
+    cases = {case.id: case for case in load_vectors()}
+    if case_id not in cases:
+        near = get_close_matches(case_id, cases, 1)
+        hint = f"; is it {near[0]}?" if near else ""
+        raise Misuse(f"no case {printable(case_id)} in the corpus{hint}")
+    case = cases[case_id]
+    if isinstance(case.input, Scenario):
+        payloads = b"".join(payload_of(step) for step in case.input.produces() if not step.is_null())
+        return f"{case.id}: {case.title} (what is produced)", payloads
+    source = input_of(case)
+    data = source if isinstance(source, bytes) else written(case_id, source, case.expect.data)
+    return f"{case.id}: {case.title}", data
+
+
+def written(case_id: str, batch: Batch, expected: bytes | None) -> bytes:
+    """The bytes that stand for *batch*."""
+    if expected is not None:
+        return expected
+    try:
+        return encode(batch)
+    except ValueError as error:
+        raise Misuse(f"{case_id} has no bytes to explain: {error}") from None
+
+
+def console(width: int | None, *, plain: bool) -> Console:
+    """Standard output: coloured on a terminal, plain otherwise."""
+    on = Console(highlight=False)
+    if on.is_terminal and not plain:
+        return Console(highlight=False, width=width or min(on.width, WIDEST))
+    return Console(highlight=False, width=width or PIPED_WIDTH, color_system=None)
+
+
+def show(title: str, explanation: Explanation, on: Console) -> None:
+    """Print an explanation."""
+    name = Text(f"{printable(title)} · {explanation.section.title.removeprefix('input of ')}", "bold")
+    on.print(name, soft_wrap=True)
+    for line in lines(explanation, on.width):
+        on.print(line, soft_wrap=True)
+
+
+def to_json(title: str, explanation: Explanation) -> str:
+    """One JSON document with every field; byte strings are hex."""
+    document = {
+        "input": title,
+        "valid": explanation.error is None,
+        "batches": explanation.batches,
+        "records": explanation.records,
+        "error": error_tree(explanation),
+        "section": section_tree(explanation.section),
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def error_tree(explanation: Explanation) -> dict[str, Any] | None:
+    """The error with its rule."""
+    error = explanation.error
+    if error is None:
+        return None
+    broken = rule(error.rule)
+    names = ("kind", "message", "path", "offset", "inner_offset", "rule")
+    return {name: getattr(error, name) for name in names} | {"statement": broken.statement, "sources": broken.sources}
+
+
+def section_tree(section: Section) -> dict[str, Any]:
+    """A section with all that is in it."""
+    return {
+        "title": section.title,
+        "origin": section.origin,
+        "data": section.data.hex(),
+        "children": [child_tree(child) for child in section.root.children],
+    }
+
+
+def child_tree(child: Part | Field) -> dict[str, Any]:
+    """A part with its children, or a field."""
+    if isinstance(child, Field):
+        plain: dict[str, Any] = msgspec.to_builtins(child, builtin_types=(bytes,))
+        return {name: value.hex() if isinstance(value, bytes) else value for name, value in plain.items()}
+    return {
+        "title": child.title,
+        "path": child.path,
+        "offset": child.offset,
+        "size": child.size,
+        "children": [child_tree(each) for each in child.children],
+        "opened": section_tree(child.opened) if child.opened else None,
+    }

@@ -1,0 +1,177 @@
+"""`kafkaproof fuzz corpus`, `known` and `recall`: findings that are already known."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+from kafka_conformance.sanitize import printable
+from kafka_conformance.testees.connect import BadConnect, CannotRun
+from kafka_fuzz.campaign.known_findings import (
+    FILE,
+    LIST_FILE,
+    PACKAGED,
+    PACKAGED_LIST,
+    Known,
+    News,
+    gone_in,
+    read_list,
+    read_shown,
+    shown_in,
+    write_shown,
+)
+from kafka_fuzz.campaign.plan import ready
+from kafka_fuzz.campaign.recall import Recall, ask, asked_in, lenient, recalled
+from kafka_fuzz.findings import put, read_all
+from kafka_fuzz.triage import accept
+from kafka_fuzz.triage.deduplicate import Folded, named, read
+from kafka_fuzz.triage.draft import title
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
+from kafkaproof.commands.fuzz.run import campaign_option
+from kafkaproof.commands.output import say_json
+
+
+@click.command("corpus")
+@click.argument("testees", nargs=-1, metavar="[TESTEE]…")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), metavar="DIR", help="Write for one campaign.")
+@click.option("--check", is_flag=True, help="Write nothing; fail if the file says something else.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def corpus(testees: tuple[str, ...], directory: Path | None, check: bool, as_json: bool) -> NoReturn:
+    """Ask each TESTEE the decode cases of the corpus, and write down what they show.
+
+    Without names, all known testees that can run here.  Writes the list that comes with the package, or with --dir
+    that of a campaign, as for a codec of one's own.  What it holds is no news in a differential campaign of the same
+    version.  What a testee falls over again and again is asked less often, so that a list is the same but for luck
+    with the clock.
+
+    Exit codes: 0 it is written, 1 --check: it says something else, 2 usage, 3 nobody could be asked.
+    """
+    path = PACKAGED if directory is None else directory / FILE
+    try:
+        shown = ask(testees or list(ready()), lambda line: click.echo(printable(line, 300), err=True))
+    except (BadConnect, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    except CannotRun as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_RUN)
+    old = read_shown(path)
+    changed = sorted(name for name, each in shown.items() if old.get(name) != each)
+    if not check:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_shown(path, shown)
+    if as_json:
+        say_json(
+            {"file": str(path), "changed": changed, "keys": {name: len(each.keys) for name, each in shown.items()}}
+        )
+    else:
+        for name, each in shown.items():
+            mark = "changed" if name in changed else "the same"
+            click.echo(printable(f"  {name:22} {each.version:40} {len(each.keys):4} keys, {mark}", 160))
+        click.echo(str(path))
+    sys.exit(DISAGREEMENTS if check and changed else OK)
+
+
+MOST_SHOWN: Final = 20
+
+
+@click.command("known")
+@click.argument("names", nargs=-1, metavar="[FIND]…")
+@campaign_option("The campaign, after triage.")
+@click.option("--all", "every", is_flag=True, help="Every find that is open, and in no list.")
+@click.option("--reason", metavar="TEXT", help="Why they are accepted: an issue's address, or a sentence.")
+@click.option("--drop-gone", is_flag=True, help="Take out entries whose canary showed nothing at the last campaign.")
+@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="The list.  [default: DIR/known.toml]")
+@click.option("--check", is_flag=True, help="Write nothing; fail if the list lacks a find, or is not as it is written.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def known(
+    names: tuple[str, ...], directory: Path, every: bool, reason: str | None, drop_gone: bool, file: Path | None,
+    check: bool, as_json: bool,
+) -> NoReturn:  # fmt: skip
+    """Accept FIND as known: the next campaign says only what is new, and steps over what is dear.
+
+    FIND is the name of a find that triage wrote, or its first characters.  Each becomes an entry of the list with
+    its keys, the reason, and its smallest input as a canary, which tells the day that the find is gone.  What cases
+    of the corpus show is known without an entry.  The same finds give the same file.
+
+    Exit codes: 0 it is written, or nothing lacks; 1 --check: finds lack, or the file would change; 2 usage.
+    """
+    path = file or directory / LIST_FILE
+    try:
+        old = accept.listed(path)
+        finds = read(directory)
+        lacking = accept.open_finds(finds, News((*read_list(PACKAGED_LIST), *old), shown_in(directory)))
+        if check:
+            _checked(path, old, lacking, as_json)
+        chosen = lacking if every else [named(name, finds) for name in names]
+        if chosen and not reason:
+            raise click.UsageError("--reason says why they are accepted")
+        if not chosen and not drop_gone and not every:
+            raise click.UsageError("name finds, or say --all")
+        kept = [each for each in old if not (drop_gone and each.id in gone_in(directory))]
+        new = accept.merged(kept, [accept.accepted(find, reason or "", directory) for find in chosen])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    put(path, accept.text_of(new).encode())
+    _said(path, old, new, as_json)
+    sys.exit(OK)
+
+
+def _checked(path: Path, old: list[Known], lacking: list[Folded], as_json: bool) -> NoReturn:
+    same = not path.exists() or path.read_text(encoding="utf-8") == accept.text_of(accept.merged(old, ()))
+    if as_json:
+        say_json({"file": str(path), "as_written": same, "lacking": [find.name for find in lacking]})
+    else:
+        for find in lacking[:MOST_SHOWN]:
+            click.echo(printable(f"  {find.name}  {find.severity:16} {title(find)}", 180))
+        written = "" if same else "; the file is not as it is written"
+        click.echo(f"{len(lacking)} finds lack in {path}{written}")
+    sys.exit(OK if same and not lacking else DISAGREEMENTS)
+
+
+def _said(path: Path, old: list[Known], new: list[Known], as_json: bool) -> None:
+    before, now = {each.id for each in old}, {each.id for each in new}
+    if as_json:
+        say_json(
+            {"file": str(path), "entries": len(new), "added": sorted(now - before), "dropped": sorted(before - now)}
+        )
+    else:
+        click.echo(f"{len(now - before)} added, {len(before - now)} dropped, {len(new)} entries in {path}")
+
+
+@click.command()
+@campaign_option("The campaign, best one that was run with --blind.")
+@click.option("--missed", is_flag=True, help="Name what it has not found, each with a case that shows it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def recall(directory: Path, missed: bool, as_json: bool) -> NoReturn:
+    """Say how much of what cases of the corpus show of each testee a campaign found as well.
+
+    After `fuzz run --blind`, which leaves the cases out, that is what may be expected of a campaign's mutators where
+    there is no case.  Of a campaign that ran the cases, too, it says little.
+
+    Exit codes: 0 it is told, 2 usage, 3 the campaign asked nobody that the corpus knows.
+    """
+    try:
+        shown = shown_in(directory)
+        found = recalled(list(read_all(directory)), shown, lenient(), asked_in(directory, shown))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if as_json:
+        say_json({"testees": found, "shown": sum(each.shown for each in found), "found": sum(e.found for e in found)})
+    else:
+        click.echo("\n".join(printable(line, 300) for line in lines(found, missed=missed)))
+    sys.exit(OK if found else CANNOT_RUN)
+
+
+def lines(found: Sequence[Recall], *, missed: bool) -> list[str]:
+    """A line for each testee, what it lacks if asked for, and the sum."""
+    told = []
+    for each in found:
+        told.append(f"{each.testee:22} {each.found:4} of {each.shown:4}, and {each.beyond:4} that no case shows")
+        told += [f"    {key}  {case}" for key, case in each.missed.items() if missed]
+    shown, have = sum(each.shown for each in found), sum(each.found for each in found)
+    share = f"{have / shown:.0%}" if shown else "nobody was asked"
+    return [*told, f"{'all':22} {have:4} of {shown:4}: {share}"]

@@ -1,0 +1,133 @@
+"""`kafkaproof fuzz minimise`: shrink an input while it shows the same."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import msgspec
+
+from kafka_conformance.sanitize import printable
+from kafka_fuzz.encode.testees import batch_of
+from kafka_fuzz.executors import NoTarget, asking
+from kafka_fuzz.findings import FIND, FOLDER, INPUT, Asked, Find, put
+from kafka_fuzz.shrink import Budget, NotShown
+from kafka_fuzz.shrink.worker import Done
+from kafkaproof.cli import CANNOT_RUN, OK
+from kafkaproof.commands.fuzz.run import campaign_option
+from kafkaproof.commands.output import say_json
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An input: its bytes, the file that they are in, and the find that it shows, if it is one's."""
+
+    data: bytes
+    path: Path
+    find: Find | None
+
+
+def given_find(text: str, directory: Path) -> Given:
+    """The input that *text* names; a usage error where there is none, or more than one."""
+    path = Path(text)
+    if path.is_file():
+        return Given(path.read_bytes(), path, None)
+    return of_folder(path if (path / FIND).is_file() else _named(text, directory))
+
+
+def of_folder(folder: Path) -> Given:
+    """The find in *folder*; a usage error where it cannot be read."""
+    try:
+        find = msgspec.json.decode((folder / FIND).read_bytes(), type=Find)
+        return Given((folder / INPUT).read_bytes(), folder / INPUT, find)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise click.UsageError(f"{folder} holds no find: {error}") from error
+
+
+def _named(text: str, directory: Path) -> Path:
+    folders = [path for path in sorted((directory / FOLDER).glob("*")) if path.name.startswith(text) and text]
+    if len(folders) != 1:
+        many = f"{len(folders)} finds begin with" if folders else "there is no file, and no find,"
+        raise click.UsageError(f"{many} {text!r} in {directory}")
+    return folders[0]
+
+
+MINIMAL = "minimal.bin"
+
+
+@click.command("minimise")
+@click.argument("given", metavar="FILE|FIND")
+@click.option("--target", metavar="T", help="Whom to ask; a find knows its own.")
+@click.option("--with", "others", multiple=True, metavar="T", help="Whose verdict has to stay, too; may be repeated.")
+@campaign_option("Where the finds of a campaign are.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where it is written.")
+@click.option("--seconds", default=60.0, type=click.FloatRange(min=0.1), help="How long it may take; 60.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def minimise(
+    given: str, target: str | None, others: tuple[str, ...], directory: Path, out: Path | None, seconds: float,
+    as_json: bool,
+) -> NoReturn:  # fmt: skip
+    """Cut FILE, or the input of FIND, down to the smallest one that shows the same.
+
+    FIND is the name of a find below DIR, or its first characters.  T is a target of `fuzz run`, or a testee as
+    `certify` takes it.  The reference's verdict stays the same, and that of everybody named with --with; of a find,
+    also that of those who were asked beside its target, if they can be had here.  A batch that was to be written, as
+    JSON, is made small and plain, and testees are asked to write it.
+
+    Exit codes: 0 it is written, 2 usage, 3 the target cannot be run or shows nothing.
+    """
+    found = given_find(given, directory)
+    asked = target or (found.find.outcome.target if found.find else None)
+    if asked is None:
+        raise click.UsageError("--target says whom to ask about a file")
+    try:
+        with asking(asked, others, asked=how(found, named=bool(target))) as who:
+            done = who.reduced(found.data, budget=Budget(seconds=seconds), company=company(found, target, others))
+    except (NoTarget, NotShown) as error:
+        click.echo(f"{asked}: {error}", err=True)
+        sys.exit(CANNOT_RUN)
+    path = out or _beside(found)
+    put(path, done.data)
+    _tell(done, found.data, path, as_json)
+    sys.exit(OK)
+
+
+def how(found: Given, *, named: bool) -> Asked:
+    """How who is asked is asked: a batch to be written can only be written; who is *named* may be a target."""
+    try:
+        batch_of(found.data)
+    except ValueError:
+        return found.find.asked if found.find and not named else ""
+    return "encode"
+
+
+def company(found: Given, target: str | None, others: tuple[str, ...]) -> list[str]:
+    """Who was asked beside the find's own target when it was found; nobody, where another one is asked."""
+    if found.find is None or target is not None:
+        return []
+    return [name for name in found.find.names if name not in (found.find.outcome.target, *others)]
+
+
+def _beside(found: Given) -> Path:
+    return found.path.with_name(MINIMAL) if found.find else found.path.with_name(f"{found.path.name}.min")
+
+
+def _tell(done: Done, data: bytes, path: Path, as_json: bool) -> None:
+    key = done.outcome.key if done.outcome else ""
+    if as_json:
+        say_json(
+            {"key": key, "from": len(data), "to": len(done.data), "runs": done.runs, "seconds": round(done.seconds, 3),
+             "complete": done.complete, "verdicts": done.verdicts, "left_out": done.left_out, "hex": done.data.hex(),
+             "file": str(path)}
+        )  # fmt: skip
+        return
+    more = "" if done.complete else "; stopped before it was done (--seconds)"
+    click.echo(f"{key}\n{len(data):,} bytes to {len(done.data):,}, {done.runs:,} runs in {done.seconds:.2f} s{more}")
+    if done.verdicts:
+        click.echo(f"the same verdict of {', '.join(done.verdicts)}")
+    for name, why in done.left_out.items():
+        click.echo(printable(f"whatever is made of it by {name}: {why}"))
+    click.echo(str(path) if done.data.startswith(b"{") else f"{path}: see kafkaproof explain {path}")

@@ -1,0 +1,137 @@
+"""`kafkaproof fuzz promote` and `reach`: findings into cases, and their reach."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.releases import RELEASES, find_release
+from kafka_conformance.sanitize import printable
+from kafka_corpus import evidence
+from kafka_corpus.cases.found import FOLDER
+from kafka_corpus.evidence import clients
+from kafka_corpus.vectors import load_vectors, package_root
+from kafka_fuzz.findings import Find, name_of, read_all
+from kafka_fuzz.triage import reach as reaching
+from kafka_fuzz.triage.deduplicate import named, read
+from kafka_fuzz.triage.promote import cases_of, compile_corpus, java_answers, question_of, written
+from kafkaproof.cli import CANNOT_RUN, OK
+from kafkaproof.commands.fuzz.run import campaign_option
+from kafkaproof.commands.output import say_json
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[FIND]...")
+@campaign_option("Where the finds of a campaign are.")
+@click.option("--releases", default=",".join(reaching.RELEASES), show_default=True, help="Of brokers; `all` for all.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def reach(names: tuple[str, ...], directory: Path, releases: str, as_json: bool) -> NoReturn:
+    """Say of each find whether any producer can store it, or only a hostile broker can send it.
+
+    FIND is the name of a find below DIR, or its first characters; all of them without one.  Their inputs are
+    produced to a local broker of each release, and fetched back; answers are kept with the find, in reach.json.
+    Of what a testee writes wrongly it is said that the question does not apply.
+
+    Exit codes: 0 all were asked, 2 usage, 3 a broker could not be started.
+    """
+    finds = [find for find in read_all(directory) if not names or name_of(find.key).startswith(names)]
+    if names and not finds:
+        raise click.UsageError(f"there are no such finds in {directory}")
+    found: dict[str, reaching.Reach] = {}
+    try:
+        for release in chosen(releases):
+            found = reaching.measure(directory, finds, release)
+    except NoBroker as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_RUN)
+    say(finds, found, as_json=as_json)
+    sys.exit(OK)
+
+
+def chosen(text: str) -> list[str]:
+    """The releases in *text*; a usage error for one that is not known."""
+    if text == "all":
+        return [each.name for each in RELEASES]
+    try:
+        return [find_release(name.strip()).name for name in text.split(",")]
+    except NoBroker as error:
+        raise click.UsageError(str(error)) from None
+
+
+def say(finds: list[Find], found: dict[str, reaching.Reach], *, as_json: bool) -> None:
+    """For people or for programs."""
+    if as_json:
+        say_json(
+            {
+                "finds": [
+                    {"name": name_of(find.key), "key": find.key, "who": found[find.key].who, "reach": found[find.key]}
+                    for find in finds
+                ]
+            }
+        )
+        return
+    for find in finds:
+        told = found[find.key]
+        click.echo(printable(f"{name_of(find.key)}  {find.key}", 160))
+        click.echo(f"    {told}")
+        for release, tried in told.releases.items():
+            click.echo(printable(f"      {release:9} {tried}", 160))
+
+
+OPS: Final = ("decode", "encode", "append", "fetch")
+
+
+@click.command("promote")
+@click.argument("names", nargs=-1, required=True, metavar="FIND…")
+@campaign_option("The campaign, after triage.")
+@click.option("--cases", default=FOLDER, type=click.Path(path_type=Path), hidden=True)
+@click.option("--no-compile", is_flag=True, help="Write the case's file, and nothing else.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_compile: bool, as_json: bool) -> NoReturn:
+    """Make each FIND a case of the corpus, with what others answer to it, so that it cannot come back unnoticed.
+
+    FIND is the name of a find that triage wrote, or its first characters.  Needs a checkout: the case is a file of
+    the area `found`, to be committed with the vectors.  The answer that is right is the reference's; look at it.
+    What a testee wrote wrongly becomes a case that asks to write the same batch; what a broker did with a payload,
+    one that produces it with the same settings, and the broker's answer is right; where earlier payloads, a transaction
+    or the clock are part of it, a broker of that release is started here and asked once more.  Of what accuses the
+    reference the lie in the input says what is right, if there is one.
+
+    Exit codes: 0 they are cases now, 2 usage, or one is a case already, or nobody says what is right about it.
+    """
+    try:
+        found = read(directory)
+        files = cases_of([named(name, found) for name in names], _asked(), cases, directory)
+        ids = [f"found.{path.stem}" for path in files]
+        with written(files):
+            if not no_compile:
+                compile_corpus()
+        java = "" if no_compile else _recorded(ids, package_root())
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if as_json:
+        say_json({"cases": ids, "java": java})
+    else:
+        for id_ in ids:
+            click.echo(f"{id_}: see kafkaproof corpus show '{id_}'")
+        click.echo(f"answers of the Java client {java} recorded" if java else "no answers of others recorded")
+    sys.exit(OK)
+
+
+def _recorded(ids: list[str], root: Path) -> str:
+    """Keep what the Java client answers to the new cases; its release, or empty where it answered nothing."""
+    recording = java_answers(ids, root)
+    if recording is None:
+        return ""
+    evidence.write(clients.with_recording(evidence.load(root), recording), root)
+    return recording.version
+
+
+def _asked() -> dict[bytes, str]:
+    """Ids of the cases that there are, by what they ask."""
+    stored = load_vectors()
+    return {question_of(case.input): case.id for case in stored if case.op in OPS}

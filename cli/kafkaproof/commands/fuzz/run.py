@@ -1,0 +1,188 @@
+"""`kafkaproof fuzz run`: a campaign over targets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kafka_conformance.sanitize import printable
+from kafka_fuzz.campaign.plan import ALL, OF_TESTEES, Plan, Progress, alone, expanded, unknown_targets
+from kafka_fuzz.campaign.screen import screen, told
+from kafka_fuzz.campaign.supervisor import Campaign
+from kafka_fuzz.mutate import PROFILES
+from kafka_fuzz.targets.outcome import severity
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafkaproof.commands.output import say_json
+
+
+def campaign_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--dir`, the folder of a campaign, as the parameter `directory`."""
+    folder = click.Path(file_okay=False, path_type=Path)
+    return click.option("--dir", "directory", type=folder, default="kafkaproof-fuzz", show_default=True, help=about)
+
+
+MOST_SHOWN: Final = 40
+
+
+@click.command()
+@click.option("--targets", default=ALL, show_default=True, help="Names, with commas between them.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long, by the clock.  [default: 1]")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="The same in seconds.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rounds at a time.")
+@campaign_option("Corpus, finds, log: what the next campaign goes on with.")
+@click.option("--seed", type=int, help="Of the campaign.  [default: that of the folder, or 1]")
+@click.option("--profile", type=click.Choice(["mixed", *PROFILES]), default="mixed", show_default=True)
+@click.option("--engine", type=click.Choice(["own", "atheris"]), default="own", show_default=True)
+@click.option("--round", "round_seconds", type=click.FloatRange(min=0.1), help="CPU-seconds of a round.")
+@click.option("--blind", is_flag=True, help="Leave out the cases of the corpus, as for `fuzz recall`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    targets: str,
+    minutes: float | None,
+    seconds: float | None,
+    jobs: int,
+    directory: Path,
+    seed: int | None,
+    profile: str,
+    engine: Any,
+    round_seconds: float | None,
+    blind: bool,
+    as_json: bool,
+) -> None:
+    """Fuzz targets until the time is over, and say what is new.
+
+    `all` is everything that can run here but brokers.
+    Targets in process: reference, roundtrip, explain, append, convert,
+    decompress, kafka-python, aiokafka-pure, aiokafka (compiled; it may crash).
+    With processes of their own: differential:A,B (what testees read), encode:A,B
+    (what they write) and broker:RELEASE; because
+    of their commas, several targets are best put in by several names with +,
+    as in --targets reference+differential:reference,aiokafka.
+    """
+    names = tuple(split(targets))
+    wrong = unknown_targets(names)
+    if wrong or not names:
+        raise click.UsageError(f"there is no target {', '.join(map(repr, wrong)) or 'named'}")
+    if minutes and seconds:
+        raise click.UsageError("--minutes and --seconds say the same; give one of them")
+    if engine == "atheris" and find_spec("atheris") is None:
+        raise click.UsageError("atheris is not installed: pip install 'kafkaproof[fuzz]'; --engine own needs nothing")
+    spent = seconds or (minutes or 1.0) * 60
+    plan = Plan(expanded(names), directory.resolve(), spent, jobs, seed, profile, engine, round_seconds, blind)
+    campaign = ran(plan)
+    say(campaign, as_json=as_json)
+    ctx.exit(exit_code(campaign))
+
+
+def split(text: str) -> list[str]:
+    """The names in *text*: with + between them, or commas where no name holds any.
+
+    >>> split("reference,kafka-python"), split("reference+differential:a,b"), split("differential:a,b")
+    (['reference', 'kafka-python'], ['reference', 'differential:a,b'], ['differential:a,b'])
+    >>> split("reference,encode:a,b+differential")
+    ['reference', 'encode:a,b', 'differential']
+    """
+    names: list[str] = []
+    for part in text.split("+"):
+        at = min((found for kind in OF_TESTEES if (found := part.find(f"{kind}:")) >= 0), default=len(part))
+        names += [name.strip() for name in part[:at].split(",")]
+        names.append(part[at:])
+    return [name for name in names if name]
+
+
+def ran(plan: Plan) -> Campaign:
+    """The campaign, when it is over."""
+    try:
+        with alone(plan.directory), screen() as show:
+            campaign = Campaign(plan, show)
+            campaign.run()
+            return campaign
+    except BlockingIOError:
+        raise click.UsageError(f"another campaign runs in {plan.directory}") from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise NotTaken(plan.directory, error) from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+class NotTaken(click.ClickException):
+    """The disk does not take what a campaign writes in *directory*, or does not give it."""
+
+    exit_code = CANNOT_RUN
+
+    def __init__(self, directory: Path, error: OSError) -> None:
+        super().__init__(f"{error.filename or directory}: {error.strerror or error}")
+
+
+def exit_code(campaign: Campaign) -> int:
+    """By the worst that happened."""
+    if campaign.interrupted:
+        return INTERRUPTED
+    if campaign.failures():
+        return CANNOT_RUN
+    news = campaign.news()
+    return DISAGREEMENTS if any(not news.why_not(find.key, find.version) for find in campaign.finds()) else OK
+
+
+def say(campaign: Campaign, *, as_json: bool) -> None:
+    """What it came to, for people or for programs."""
+    if as_json:
+        say_json(document(campaign))
+        return
+    for target in campaign.plan.targets:
+        click.echo(line_of(target, campaign.progress(target)))
+    for sung in campaign.sung:
+        if sung.gone:
+            click.echo(printable(f"  gone: {sung.id}; its canary shows {sung.key or 'no find'}", 300))
+        if sung.why:
+            click.echo(printable(f"  canary not sung: {sung.id}; {sung.why}", 300))
+    news = campaign.news()
+    shown = [find for find in campaign.finds() if not news.why_not(find.key, find.version)]
+    for find in shown[:MOST_SHOWN]:
+        mark = "new" if find.key not in campaign.old else "   "
+        click.echo(printable(f"  {mark} {severity(find.outcome.kind):16} {find.size:6} B  {find.key}", 160))
+    if len(shown) > MOST_SHOWN:
+        click.echo(f"  and {len(shown) - MOST_SHOWN} more")
+    counts: Counter[str] = Counter(severity(find.outcome.kind) for find in shown)
+    known = len(campaign.finds()) - len(shown)
+    click.echo(f"{told(counts) or 'no finds'}; {known} known  ·  {campaign.plan.directory}")
+    for target, why in campaign.failures().items():
+        click.echo(printable(f"{target} could not be run: {why}", 1000), err=True)
+
+
+def line_of(target: str, progress: Progress) -> str:
+    """One target's numbers."""
+    speed = progress.executions / progress.cpu_seconds if progress.cpu_seconds else 0.0
+    return (
+        f"{target:20} {progress.executions:10,} executions, {speed:7,.0f} a CPU-second; {progress.lines:5,} lines, "
+        f"{progress.cells:6,} cells, {progress.buckets:4,} outcomes, {progress.corpus:6,} inputs kept"
+    )
+
+
+def document(campaign: Campaign) -> dict[str, Any]:
+    """Everything, for programs."""
+    news = campaign.news()
+    return {
+        "directory": str(campaign.plan.directory),
+        "seed": campaign.memory.seed,
+        "interrupted": campaign.interrupted,
+        "targets": {
+            name: {"progress": campaign.progress(name), "rounds": standing.rounds, "restarts": standing.restarts}
+            for name, standing in campaign.standings.items()
+        },
+        "finds": [
+            {"find": find, "new": find.key not in campaign.old, "known": news.why_not(find.key, find.version)}
+            for find in campaign.finds()
+        ],
+        "canaries": campaign.sung,
+        "failures": campaign.failures(),
+    }

@@ -1,0 +1,140 @@
+"""`kafkaproof fuzz triage` and `report`: deduplicate, shrink and publish findings."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+from kafka_conformance.sanitize import printable
+from kafka_fuzz.shrink import Budget
+from kafka_fuzz.triage.deduplicate import FOLDER, Folded, by_cause, is_stale, last_night, read, smallest, write
+from kafka_fuzz.triage.draft import document, write_pages
+from kafka_fuzz.triage.night import read_night
+from kafka_fuzz.triage.report import write_all
+from kafka_fuzz.triage.run import triaged
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
+from kafkaproof.commands.fuzz.run import campaign_option
+from kafkaproof.commands.output import say_json
+
+RUNS: Final = 5000
+existing = click.Path(path_type=Path, exists=True)
+
+
+@click.command("triage")
+@click.option(
+    "--dir", "directories", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A campaign; more of them are shards, and are folded into the first.  [default: kafkaproof-fuzz]",
+)  # fmt: skip
+@click.option("--against", type=existing, metavar="OLD", help="Last night's campaign, or the list of its triage.")
+@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(min=0.1), help="For reducing one.")
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(min=1), help="Targets at a time.")
+@click.option("--all", "every", is_flag=True, help="Reduce and list every find: known ones, and all of each cause.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def triage(
+    directories: tuple[Path, ...], against: Path | None, seconds: float, jobs: int, every: bool, as_json: bool
+) -> NoReturn:
+    """Fold what campaigns found, reduce it, and draft a case for each find below DIR/triage.
+
+    A line for each cause: how many finds go under it, and its smallest input.  Without --against, last night is what
+    triage said before the last rounds, which is kept as DIR/previous; or a campaign that somebody put there.
+
+    Exit codes: 0 nothing new, 1 new finds, 2 usage.
+    """
+    roots = directories or (Path("kafkaproof-fuzz"),)
+    if not roots[0].is_dir():
+        raise click.UsageError(f"there is no campaign in {roots[0]}")
+    try:
+        finds = triaged(
+            roots,
+            against or last_night(roots[0]),
+            budget=Budget(RUNS, seconds),
+            every=every,
+            jobs=jobs,
+            tell=progress(quiet=as_json),
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    path = write(roots[0], finds)
+    write_pages(roots[0], finds)
+    if as_json:
+        say_json({"file": str(path), "finds": [document(find) for find in finds]})
+    else:
+        tell(finds, roots[0] / FOLDER, every=every)
+    sys.exit(DISAGREEMENTS if any(find.state == "new" for find in finds) else OK)
+
+
+def progress(*, quiet: bool) -> Callable[[str], None]:
+    """Where lines on what is done go: to the standard error, each find on a terminal only, none if *quiet*."""
+
+    def told(line: str) -> None:
+        if not quiet and (sys.stderr.isatty() or not line.startswith(" ")):
+            click.echo(printable(line, 160), err=True)
+
+    return told
+
+
+def tell(finds: list[Folded], folder: Path, *, every: bool) -> None:
+    """A line for each cause, with its smallest find, and how many of which state."""
+    for (target, cause), some in by_cause(finds).items():
+        open_ = [find for find in some if every or find.state != "known"]
+        if open_:
+            new = sum(find.state == "new" for find in some)
+            best = smallest(open_)
+            line = f"  {best.state:5} {best.severity:16} {len(best.data):5} B  {best.name}  {target}: {cause}"
+            click.echo(printable(line + (f"  ({len(some)} finds, {new} new)" if len(some) > 1 else ""), 220))
+    keys = sum(len(find.keys) for find in finds)
+    counts = Counter(find.state for find in finds)
+    told = ", ".join(f"{counts[state]} {state}" for state in ("new", "known", "gone") if counts[state]) or "none"
+    causes = len(by_cause(finds))
+    click.echo(f"{len(finds)} finds of {causes} causes, from {keys} keys: {told}  ·  {folder / 'README.md'}")
+
+
+# Targets at a time.
+JOBS: Final = 2
+
+
+@click.command("report")
+@campaign_option("The campaign.")
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where it is written.")
+@click.option("--against", type=click.Path(path_type=Path, exists=True), metavar="OLD", help="Last night's campaign.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def report(directory: Path, out: Path, against: Path | None, as_json: bool) -> NoReturn:
+    """Write what the campaign in DIR came to: HTML, Markdown, JSON lines, JUnit and SARIF.
+
+    Does triage first, if that was not done since the last round, or --against says with what to compare; what was
+    reduced stays so.
+
+    Totals and failures are those of each target's last campaign; finds, cells and growth are of all that DIR has
+    seen.
+
+    Exit codes: 0 nothing new, 1 new finds, 2 usage, 3 the harness failed in some round of a target's last
+    campaign.
+    """
+    try:
+        night = read_night(directory, [])
+        if against is not None or is_stale(directory):
+            old = against or last_night(directory)
+            found = triaged(
+                [directory], old, budget=Budget(RUNS, 10.0), every=False, jobs=JOBS, tell=progress(quiet=as_json)
+            )
+            write(directory, found)
+            write_pages(directory, found)
+        night = read_night(directory, read(directory))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    written = write_all(night, out)
+    totals = next(night.lines())
+    if as_json:
+        say_json(totals | {"written": list(map(str, written))})
+    else:
+        told = ", ".join(f"{count:,} {state}" for state, count in totals["states"].items())
+        click.echo(
+            f"{told}; {totals['cells']:,} of {totals['cells_reachable']:,} cells; {len(night.failures())} failures"
+        )
+        click.echo(f"{len(written)} files; look at {out / 'index.html'}")
+    sys.exit(CANNOT_RUN if night.failures() else DISAGREEMENTS if totals["states"]["new"] else OK)

@@ -1,0 +1,14 @@
+"""What every command says with `--json`: one document on standard output, and nothing else there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kafka_conformance.sanitize import indented
+
+
+def say_json(document: Any) -> None:
+    """Print *document*, indented."""
+    click.echo(indented(document), nl=False)

@@ -1,0 +1,159 @@
+"""`kafkaproof pipeline campaign`: fuzzing where Spark runs, and what it came to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kafka_conformance.testees import connect
+from kafka_fuzz.campaign.known_findings import news_of, read_list
+from kafka_fuzz.campaign.plan import OF_TESTEES
+from kafka_fuzz.findings import read_all
+from kafka_fuzz.mutate import PROFILES
+from kafka_fuzz.shrink import Budget
+from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.triage.deduplicate import FILE, FOLDER, Folded, read, write
+from kafka_fuzz.triage.draft import document, write_pages
+from kafka_fuzz.triage.run import triaged
+from kafka_pipeline.jobs.space import MOST_SEED
+from kafkaproof.cli import DISAGREEMENTS, OK
+from kafkaproof.commands.fuzz.run import split
+from kafkaproof.commands.fuzz.triage import RUNS, tell
+from kafkaproof.commands.output import say_json
+from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
+
+EXECUTIONS: Final = 100_000
+DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-python"
+
+
+@click.command()
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
+)
+@click.option(
+    "--targets",
+    default=DEFAULT,
+    show_default=True,
+    help="As for `fuzz run`, without brokers; testees by name.",
+)
+@click.option("--rounds", type=click.IntRange(min=1), default=4, show_default=True, metavar="N")
+@click.option(
+    "--shards", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="Of a target in a round."
+)
+@click.option(
+    "--executions", type=click.IntRange(min=1), metavar="N", help=f"Inputs of a shard.  [default: {EXECUTIONS:,}]"
+)
+@click.option(
+    "--minutes", type=click.FloatRange(min=0, min_open=True),
+    help="Count time instead: what all rounds take if each shard has a processor.  No two runs are alike then.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, MOST_SEED - 1), default=1, show_default=True, metavar="N")
+@click.option("--profile", type=click.Choice(["mixed", *PROFILES]), default="mixed", show_default=True)
+@click.option("--known", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+              help="A list of finds that are no news (`fuzz known`).")  # fmt: skip
+@click.option("--triage/--no-triage", "triages", default=True, show_default=True, help="Fold and reduce at the end.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@spark_options
+@click.pass_context
+def campaign(
+    ctx: click.Context,
+    out: Path,
+    targets: str,
+    rounds: int,
+    shards: int,
+    executions: int | None,
+    minutes: float | None,
+    seed: int,
+    profile: str,
+    known: Path | None,
+    triages: bool,
+    as_json: bool,
+    master: str,
+    conf: tuple[str, ...],
+    environment: Path | None,
+) -> None:
+    """Fuzz targets on the executors, in rounds; what one shard learns, all have in the next round.
+
+    DIR gets what every shard saw as Parquet, and at the end the folder that `fuzz run` would have written: `fuzz
+    report`, `triage`, `known`, `promote` and `run` work on it.  A run that was stopped goes on.
+
+    Exit codes: 0 nothing new, 1 new finds, 2 usage, 3 could not be run, 130 interrupted.
+    """
+    if executions and minutes:
+        raise click.UsageError("--executions and --minutes exclude each other")
+    names, text = names_of(targets), listed(known)
+    with exits():
+        open_session = opener(master, conf, environment)
+        from kafka_pipeline.jobs import campaign as job
+
+        asked = job.Campaign(
+            out=out.resolve(),
+            targets=names,
+            rounds=rounds,
+            shards=shards,
+            executions=0 if minutes else executions or EXECUTIONS,
+            minutes=minutes or 0.0,
+            seed=seed,
+            profile=profile,
+            known=text,
+        )
+        unit = "cases" if asked.executions else "shards"
+        with steps(asked.executions or 1, (asked.executions or 1) * len(asked.tasks), unit) as show:
+            manifest = job.campaign(open_session, asked, show)
+        found = folded(asked.out) if triages else []
+    if as_json:
+        finds = [document(find) for find in found]
+        say_json({"out": str(out), "sha256": manifest.sha256, **manifest.counts, "triage": finds})
+    else:
+        if triages:
+            tell(found, asked.out / FOLDER, every=False)
+        told = ", ".join(f"{count:,} {name}" for name, count in manifest.counts.items())
+        click.echo(f"{told}  ·  sha256 {manifest.sha256}")
+    news = news_of(asked.out)
+    new = any(not news.why_not(find.key, find.version) for find in read_all(asked.out))
+    ctx.exit(DISAGREEMENTS if new else OK)
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """The targets in *text*; a usage error where one cannot be asked from an executor."""
+    names = tuple(dict.fromkeys(split(text)))
+    for name in names:
+        kind, _, testees = name.partition(":")
+        if name not in NAMES and not (kind in OF_TESTEES and testees):
+            raise click.UsageError(f"executors have no target {name!r}: {', '.join(NAMES)}, differential:A,B, encode:A")
+        for testee in filter(None, testees.split(",")):
+            try:
+                connect.check(testee)
+            except connect.BadConnect as error:
+                raise click.UsageError(str(error)) from None
+    if not names:
+        raise click.UsageError("there is no target named")
+    return names
+
+
+def listed(path: Path | None) -> str:
+    """The text of a list of known finds; a usage error where it is none."""
+    if path is None:
+        return ""
+    try:
+        read_list(path)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return path.read_text(encoding="utf-8")
+
+
+def folded(out: Path) -> list[Folded]:
+    """The finds after triage, which is done here, once."""
+    if not (out / FOLDER / FILE).is_file():
+        found = triaged([out], None, budget=Budget(RUNS, 10.0), every=False, jobs=2, tell=_tell)
+        write(out, found)
+        write_pages(out, found)
+    return read(out)
+
+
+def _tell(line: str) -> None:
+    if sys.stderr.isatty() or not line.startswith(" "):
+        click.echo(line, err=True)

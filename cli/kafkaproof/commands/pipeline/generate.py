@@ -1,0 +1,214 @@
+"""`kafkaproof pipeline generate`, `case`, `pack` and `doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from kafka_fuzz.mutate import Profile
+from kafka_pipeline.jobs.space import COLUMNS, MOST, MOST_SEED, Rows, Space, grid_hash, parse_shares
+from kafkaproof.cli import DISAGREEMENTS, OK
+from kafkaproof.commands.output import say_json
+from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
+
+if TYPE_CHECKING:
+    from kafka_pipeline.spark.manifest import Manifest
+import sys
+
+from kafkaproof.cli import CANNOT_RUN
+
+
+@click.command()
+@click.argument("index", type=click.IntRange(0, MOST - 1))
+@click.option("--dir", "directory", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+              help="What it is a case of; instead of --seed and --mutators.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, MOST_SEED - 1), default=1, show_default=True, metavar="N")
+@click.option("--mutators", default="model", show_default=True, metavar="NAME=SHARE,…")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write its bytes there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, bytes as base64.")
+def case(index: int, directory: Path | None, seed: int, mutators: str, out: Path | None, as_json: bool) -> None:
+    """Make case INDEX again: the same bytes and the same right answer as in the output of `pipeline generate`."""
+    try:
+        space = Space.of(seed, parse_shares(mutators)) if directory is None else space_of(directory)
+        made = dict(zip(COLUMNS, Rows(space, verify=1).row(index), strict=True))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if out is not None:
+        out.write_bytes(made["data"])
+    if as_json:
+        say_json(made | {"batches": msgspec.Raw(made["batches"])})
+    else:
+        say(made)
+
+
+def space_of(directory: Path) -> Space:
+    """The space whose cases *directory* holds.
+
+    Raises:
+        ValueError: it holds none, or those of another version.
+    """
+    try:
+        plan = msgspec.json.decode((directory / "manifest.json").read_bytes())["plan"]
+        if plan["grid"] != grid_hash():
+            raise ValueError(f"{directory} was made by another version: its numbers mean other cases there")
+        return Space.of(plan["seed"], plan["mutators"])
+    except (OSError, KeyError, TypeError, msgspec.MsgspecError):
+        raise ValueError(f"{directory} has no manifest of generated cases") from None
+
+
+def say(made: dict[str, Any]) -> None:
+    """The case in a few lines, and its bytes in hex."""
+    where = (made["lie"], made["field"], made["boundary"], made["nesting"], made["position"])
+    answer = made["verdict"] + (f": {' or '.join(made['kinds'])}" if made["kinds"] else "")
+    click.echo(f"case {made['index']}, by {made['mutator']}: magic {made['magic']}, codec {made['codec'] or 'unknown'}")
+    click.echo("  ".join(filter(None, (*where, made["labels"]))))
+    click.echo(f"{answer}  {' '.join(made['rules'])}".rstrip())
+    click.echo(made["data"].hex())
+
+
+@click.command()
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
+)
+@click.option("--cases", type=click.IntRange(1, MOST), default=1_000_000, show_default=True, metavar="N")
+@click.option("--seed", type=click.IntRange(0, MOST_SEED - 1), default=1, show_default=True, metavar="N")
+@click.option(
+    "--mutators", default="model", show_default=True, metavar="NAME=SHARE,…",
+    help="Who makes them: model, repair, bytes, each with its share.",
+)  # fmt: skip
+@click.option(
+    "--shard", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N", help="Cases a shard."
+)
+@click.option(
+    "--per-shape", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+    help="Keep so many cases that differ in nothing but values; 0 keeps all.",
+)  # fmt: skip
+@click.option(
+    "--verify", type=click.IntRange(min=0), default=64, show_default=True, metavar="N",
+    help="Decode one of N with the reference as well; 0 for none.",
+)  # fmt: skip
+@click.option("--check", "checks", is_flag=True, help="Write nothing: fail if what is there is not what is made now.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@spark_options
+@click.pass_context
+def generate(
+    ctx: click.Context,
+    out: Path,
+    cases: int,
+    seed: int,
+    mutators: str,
+    shard: int,
+    per_shape: int,
+    verify: int,
+    checks: bool,
+    as_json: bool,
+    master: str,
+    conf: tuple[str, ...],
+    environment: Path | None,
+) -> None:
+    """Make cases: every cell of the format in turn, as many rounds as it takes, drawn from the seed.
+
+    DIR gets the cases as Parquet by magic and codec, the list of those that repeat others, a table of what the
+    rest covers, and a manifest.  A run that was stopped goes on; files that have gone bad are made again.
+    """
+    shares = shares_of(mutators, seed)
+    with exits():
+        open_session = opener(master, conf, environment)
+        from kafka_pipeline.jobs import generate as job
+
+        asked = job.Generate(
+            out=out.resolve(),
+            cases=cases,
+            seed=seed,
+            shares=shares,
+            shard_rows=shard,
+            per_shape=per_shape,
+            verify=verify,
+        )
+        with steps(shard, cases) as show:
+            made = job.check(open_session, asked, show) if checks else job.generate(open_session, asked, show)
+    if isinstance(made, list):
+        say_checked(made, as_json=as_json)
+        ctx.exit(DISAGREEMENTS if made else OK)
+    report_generated(made, out, as_json=as_json)
+
+
+def shares_of(text: str, seed: int) -> dict[Profile, int]:
+    """The shares in *text*; a usage error where they are none."""
+    try:
+        shares = parse_shares(text)
+        Space.of(seed, shares)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return shares
+
+
+def say_checked(bad: list[str], *, as_json: bool) -> None:
+    """The files that are wrong, or that none is."""
+    if as_json:
+        say_json({"wrong": bad})
+    else:
+        click.echo("\n".join(f"wrong: {path}" for path in bad) or "every file is what is made now")
+
+
+def report_generated(manifest: Manifest, out: Path, *, as_json: bool) -> None:
+    """What there is now."""
+    if as_json:
+        say_json({"out": str(out), "counts": manifest.counts, "files": len(manifest.files), "sha256": manifest.sha256})
+        return
+    counts = manifest.counts
+    dropped = counts["dropped"]
+    click.echo(
+        f"{counts['cases']:,} cases in {out}: {counts['valid']:,} valid, {counts['invalid']:,} invalid, "
+        f"{counts['acceptable']:,} acceptable; {counts['shapes']:,} shapes"
+    )
+    click.echo(f"left out: {dropped['content']:,} that repeat others, {dropped['shape']:,} of a shape that has enough")
+    click.echo(f"cells: {counts['cells_reached']:,} of {counts['cells']:,}  ·  sha256 {manifest.sha256}")
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def pack(file: Path) -> None:
+    """Write FILE (.tar.gz): Kafkaproof and what it needs, for `--environment`.
+
+    Driver and executors need the same Python at the same place; Spark brings PySpark.
+    """
+    with exits():
+        from kafka_pipeline.spark import pack as packing
+
+        if not file.name.endswith(packing.SUFFIXES):
+            raise click.UsageError(f"the name of an environment ends with {' or '.join(packing.SUFFIXES)}")
+        count = packing.pack(file)
+    click.echo(f"{count:,} files, {file.stat().st_size / 2**20:,.0f} MiB in {file}", err=True)
+
+
+@click.command()
+@click.option("--tasks", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="Tasks that look.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@spark_options
+@click.pass_context
+def doctor(
+    ctx: click.Context, tasks: int, as_json: bool, master: str, conf: tuple[str, ...], environment: Path | None
+) -> None:
+    """Say what executors have: their Python, and where Kafkaproof comes from there.
+
+    Exit codes: 0 every task found Kafkaproof and the driver's Python, 1 one did not, 3 Spark does not run.
+    """
+    with exits():
+        open_session = opener(master, conf, environment)
+        from kafka_pipeline.spark.pack import here, places
+
+        with open_session() as spark:
+            found = places(spark, tasks)
+    wrong = [place for place in found if place.python != here().python or not all(place.packages.values())]
+    if as_json:
+        say_json({"places": [msgspec.to_builtins(place) for place in found]})
+    else:
+        for line in sorted({f"{each.host}  {each.python}  {each.packages['kafka_records']}" for each in found}):
+            click.echo(line)
+    if not found:
+        sys.exit(CANNOT_RUN)
+    ctx.exit(DISAGREEMENTS if wrong else OK)

@@ -1,0 +1,125 @@
+"""What all commands of the pipeline share: where Spark runs, how progress shows, how they end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import click
+
+from kafka_brokers.progress import progress
+from kafka_conformance.sanitize import printable
+from kafka_pipeline.spark.needs import CannotRun, require
+from kafkaproof.cli import CANNOT_RUN, INTERRUPTED
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_MASTER = click.option(
+    "--master", default="local[*]", show_default=True, metavar="URL",
+    help="Where Spark runs: local[N], spark://HOST:PORT, …",
+)  # fmt: skip
+_CONF = click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
+_ENVIRONMENT = click.option(
+    "--environment", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    help="A packed environment for the executors (`pipeline pack`).",
+)  # fmt: skip
+
+
+def spark_options(command: Command) -> Command:
+    """The options `--master`, `--conf` and `--environment`."""
+    return _MASTER(_CONF(_ENVIRONMENT(command)))
+
+
+def opener(
+    master: str, conf: tuple[str, ...], environment: Path | None, *, sql: bool = True
+) -> Callable[[], AbstractContextManager[Any]]:
+    """What opens the session that the options ask for, or Spark without *sql*.
+
+    Raises:
+        click.UsageError: a setting is none.
+        CannotRun: Spark is not installed.
+    """
+    wrong = [each for each in conf if "=" not in each]
+    if wrong:
+        raise click.UsageError(f"--conf takes KEY=VALUE, not {wrong[0]!r}")
+    require()
+    from kafka_pipeline.spark.session import Settings, session, tasks_only
+
+    pairs = tuple((key, value) for key, _, value in (each.partition("=") for each in conf))
+    settings = Settings(master=master, conf=pairs, environment=environment)
+    return partial(session if sql else tasks_only, settings)
+
+
+@contextmanager
+def steps(rows: int, total: int, unit: str = "cases") -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Shows steps one after the other, each in *unit*, of which a shard has *rows* and the last one fewer."""
+    with ExitStack() as stack:
+
+        def show(step: str) -> Callable[[int, int], None]:
+            stack.close()
+            told = stack.enter_context(progress(step, "shards", unit))
+            return lambda done, _all: told(min(done * rows, total), total, done)
+
+        yield show
+
+
+@contextmanager
+def exits() -> Iterator[None]:
+    """Ends a command as all of ours end, with one line that says why."""
+    try:
+        with _interrupts():
+            yield
+    except CannotRun as error:
+        _end(str(error), CANNOT_RUN)
+    except click.ClickException:
+        raise
+    except KeyboardInterrupt:
+        _end("interrupted; the same command goes on", INTERRUPTED)
+    except Exception as error:
+        from kafka_pipeline.spark.manifest import OtherRun
+        from kafka_pipeline.spark.shards import NotDone
+
+        if isinstance(error, OtherRun):
+            raise click.UsageError(str(error)) from None
+        if isinstance(error, NotDone):
+            _end(f"{error}; what was done is kept, and the same command goes on", CANNOT_RUN)
+        if isinstance(error, OSError):
+            _end(f"{error.strerror or error}; what was done is kept, and the same command goes on", CANNOT_RUN)
+        raise
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """What fails behind an interrupt fails because of it, whoever heard first; where they are Python's to handle."""
+    heard = False
+
+    def hear(_number: int, _frame: FrameType | None) -> None:
+        nonlocal heard
+        heard = True
+        raise KeyboardInterrupt
+
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield
+    except CannotRun:
+        if heard:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(text: str, code: int) -> None:
+    click.echo(printable(text, 500), err=True)
+    sys.exit(code)

@@ -1,0 +1,218 @@
+"""`kafkaproof testees`, `testee` and `smoke`: list, build, serve and check testees."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections import Counter
+from typing import Any, Final, NoReturn
+
+import click
+import msgspec
+from rich.text import Text
+
+from kafka_conformance.reports import terminal
+from kafka_conformance.runner.smoke import Check, passed
+from kafka_conformance.runner.smoke import smoke as run_checks
+from kafka_conformance.testees import recipe
+from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
+from kafka_conformance.testees.connection import ENGINE
+from kafka_conformance.testees.known import INSTALL, KNOWN, Known, everyone, find
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
+from kafkaproof.commands.output import say_json
+
+
+@click.command()
+@click.argument("testee")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
+def smoke(testee: str, as_json: bool) -> NoReturn:
+    """Ask whether the adapter of TESTEE is sound, before its codec is judged."""
+    checks: list[Check] = []
+    on = terminal.console()
+    try:
+        connection = connect(testee)
+        if not as_json:
+            on.print(Text(testee, style="bold"))
+        for check in run_checks(connection):
+            checks.append(check)
+            if not as_json:
+                on.print(line(check))
+    except BadConnect as error:
+        raise click.UsageError(str(error)) from error
+    except (CannotRun, OSError) as error:
+        click.echo(f"{error}\n  hint: {getattr(error, 'hint', '') or 'is it built?'}", err=True)
+        sys.exit(CANNOT_RUN)
+    if as_json:
+        document = {"testee": testee, "sound": passed(checks), "checks": [msgspec.to_builtins(each) for each in checks]}
+        say_json(document)
+    sys.exit(OK if passed(checks) else DISAGREEMENTS)
+
+
+def line(check: Check) -> Text:
+    """A check as one line."""
+    mark = Text("ok    ", style="green") if check.passed else Text("FAIL  ", style="bold red")
+    about = f": {check.problem}" if check.problem else f"  ({check.note})" if check.note else ""
+    return mark.append(check.name, style="default not bold").append(about, style="dim not bold" if check.passed else "")
+
+
+# States of a build in JSON, and as text.
+STATES: Final = {"built": "built", "ready": "already built", "skipped": "left out", "failed": "failed"}
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+@click.pass_context
+def testees(ctx: click.Context, as_json: bool) -> None:
+    """List known testees, their versions and languages, and whether they can run here."""
+    if ctx.invoked_subcommand:
+        return
+    try:
+        listed = [_described(known) for known in everyone()]
+    except CannotRun as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_RUN)
+    if as_json:
+        say_json({"testees": listed, "miniatures": _miniatures()})
+    else:
+        _show(listed)
+
+
+def _described(known: Known) -> dict[str, Any]:
+    missing = known.missing()
+    return {
+        "name": known.name,
+        "version": known.version(),
+        "language": known.language,
+        "runs_here": not missing,
+        "missing": list(missing),
+        "about": known.about,
+    }
+
+
+def _miniatures() -> list[dict[str, Any]]:
+    from kafka_fuzz.planted_bugs.testees import MINIATURES
+
+    return [
+        {"name": f"miniature:{name}", "wrong": miniature.wrong, "caught_as": miniature.caught_as}
+        for name, miniature in MINIATURES.items()
+    ]
+
+
+def _show(listed: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from kafka_conformance.reports import terminal
+
+    on = terminal.console()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("name", "version", "language", "runs here", "about"):
+        table.add_column(heading, no_wrap=heading != "about")
+    for each in listed:
+        missing = ", ".join(each["missing"])
+        runs = Text("yes", style="green") if each["runs_here"] else Text(f"no: needs {missing}", style="yellow")
+        table.add_row(each["name"], each["version"] or "-", each["language"], runs, each["about"])
+    on.print(table)
+    engine = "an engine client is here" if shutil.which(ENGINE) else f"needs {ENGINE}, which is not here"
+    on.print()
+    on.print(
+        Text(
+            "any other: direct:MODULE, process:COMMAND LINE, fetch:COMMAND LINE, container:IMAGE " + f"({engine})",
+            style="dim",
+        )
+    )
+    on.print(Text("wrong on purpose: miniature:NAME (kafkaproof testees --json lists them)", style="dim"))
+
+
+@testees.command()
+@click.argument("names", metavar="NAME[@VERSION]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Build all that have something to build.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
+def build(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
+    """Build testees in other languages, with pinned versions, unless that has been done.
+
+    Builds go into the user's cache. One line for each testee says whether it was built, was built before, or is left
+    out because its toolchain is missing. Exit code 3 if a build failed, if none of the testees can be built, or if a
+    testee that was named is left out.
+    """
+    if everything == bool(names):
+        raise click.UsageError("say which testees to build, or --all")
+    done = []
+    for known in _to_build(names):
+        done.append(_build(known))
+        if not as_json:
+            click.echo(_line(known, done[-1]))
+    if as_json:
+        say_json({"testees": done})
+    elif everything:
+        click.echo(_summary(done))
+    sys.exit(_exit_code(done, lenient=everything))
+
+
+def _exit_code(done: list[dict[str, Any]], *, lenient: bool) -> int:
+    """`CANNOT_RUN` if a build failed or is missing; if *lenient*, missing toolchains count only if all are missing."""
+    states = [each["state"] for each in done]
+    missing = all(state == "skipped" for state in states) if lenient else "skipped" in states
+    return CANNOT_RUN if missing or "failed" in states else 0
+
+
+def _summary(done: list[dict[str, Any]]) -> str:
+    """How many testees are in each state, on one line."""
+    counts = Counter(each["state"] for each in done)
+    return f"{len(done)} testees: " + ", ".join(f"{counts[state]} {text}" for state, text in STATES.items())
+
+
+def _to_build(names: tuple[str, ...]) -> list[Known]:
+    """The named testees, or all that have a recipe."""
+    try:
+        found = [find(name) for name in names] if names else [known for known in everyone() if known.recipe]
+    except BadConnect as error:
+        raise click.UsageError(str(error)) from error
+    except CannotRun as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_RUN)
+    return [known for known in found if known]
+
+
+def _build(known: Known) -> dict[str, Any]:
+    before = time.monotonic()
+    state, why = "ready", ""
+    try:
+        if known.recipe is None and (missing := known.missing()):
+            state, why = "skipped", f"{', '.join(missing)} is not installed: {INSTALL}"
+        elif known.recipe and not recipe.is_built(known.recipe):
+            recipe.build(known.recipe)
+            state = "built"
+    except recipe.ToolchainMissing as error:
+        state, why = "skipped", str(error)
+    except recipe.BuildError as error:
+        state, why = "failed", str(error)
+    seconds = round(time.monotonic() - before, 1)
+    return {"name": known.name, "version": known.version(), "state": state, "why": why, "seconds": seconds}
+
+
+def _line(known: Known, done: dict[str, Any]) -> str:
+    took = f" in {done['seconds']} s" if done["state"] == "built" else ""
+    why = f": {done['why']}" if done["why"] else ""
+    name = done["name"] if "@" in done["name"] else f"{done['name']} {done['version']}"
+    state = "nothing to build" if known.recipe is None and done["state"] == "ready" else STATES[done["state"]]
+    return f"{name}: {state}{took}{why}"
+
+
+@click.command()
+@click.argument("name", type=click.Choice([known.name for known in KNOWN]))
+def testee(name: str) -> None:
+    """Serve the testee NAME over standard input and output, for whoever speaks the protocol."""
+    from kafka_conformance.testees import serve
+    from kafka_conformance.testees.interface import load
+
+    known = next(known for known in KNOWN if known.name == name)
+    if known.environment:
+        raise click.UsageError(f"{name} needs an environment of its own: kafkaproof certify {name} makes it")
+    try:
+        found = load(known.module)
+    except ImportError as error:
+        click.echo(f"{name} cannot run: {error}", err=True)
+        sys.exit(3)
+    serve.serve(found, sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,6 @@
+"""Real brokers as the oracle: which releases there are, how one is started, and how it is asked.
+
+`kafka_brokers.wire` speaks to a broker with bytes of our own, so that
+no client hides an error; `local`, `container` and `external` are the three ways
+to get one.
+"""

@@ -1,0 +1,11 @@
+"""A broker of ours that is none: it feeds Fetch with the bytes of a case, and catches what is produced.
+
+It speaks just enough of Kafka's protocol for a client that reads from, or
+writes to, a partition that it was told: no groups, no transactions, and every
+topic exists.  What it serves are tapes (`tape`): the bytes as they are, then
+one record that says that this was all.
+"""
+
+from kafka_brokers.fake_broker.server import CATCHES, END, FakeBroker, Tape
+
+__all__ = ["CATCHES", "END", "FakeBroker", "Tape"]

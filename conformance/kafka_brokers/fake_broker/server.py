@@ -1,0 +1,387 @@
+"""A listening socket that serves the bytes of a case to Fetch and keeps the produced bytes.
+
+A client cannot know where a case ends, and a broker cannot know what a client
+made of it; but the client asks for what comes next.  The first fetch gets the
+bytes as they are.  Whoever then asks for an offset behind them gets the end
+record there, at this very offset.  Whoever asks again for what has been served
+gets it again, as from a broker, and after `PATIENCE` times the end record with
+a note that the client does not get on: it would go on for ever.
+
+Requests of one connection are answered in order, as brokers do.  A fetch that
+finds nothing waits as long as the client lets it, or until another tape is put
+on, so that a consumer that is moved to the next case need not wait either.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka_brokers.fake_broker import answers
+from kafka_brokers.fake_broker.answers import VERSIONS, Versions
+from kafka_brokers.wire import schema, tables
+from kafka_brokers.wire.connection import API_VERSIONS_KEY
+from kafka_brokers.wire.schema import INT16, Api, Message, byte_string
+from kafka_records import Batch, Record, RecordFormatError, encode
+from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2
+from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
+from kafka_records.log import entries
+
+# Key and value of the record that ends a case.
+END: Final = b"kafkaproof: end of case"
+# So often is one offset served: a client may throw a response away for reasons of its own.
+PATIENCE: Final = 3
+# The last offset of what has none.
+NEVER: Final = 1 << 63
+
+_DELTA: Final = BATCH_V2.field("last_offset_delta")
+
+
+class Tape:
+    """The bytes of a case, and what was asked of them; used under the broker's lock.
+
+    Attributes:
+        aborted: producer id and first offset of the transactions that the broker says were aborted.
+        asked: the offsets that were asked for, in order, but for those behind the end record.
+        position: the offset at which the client got the end record; None until it did.
+        stalled: whether it got that only because it asked for one offset again and again.
+    """
+
+    def __init__(self, data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> None:
+        self.data = data
+        self.aborted = aborted
+        self.asked: list[int] = []
+        self.position: int | None = None
+        self.stalled = False
+        self._times: Counter[int] = Counter()
+        self._entries = list(_framed(data))
+
+    @property
+    def end_offset(self) -> int:
+        """What ListOffsets calls the latest offset: behind the end record, as far as headers can be believed."""
+        if self.position is not None:
+            return self.position + 1
+        last = max((last for _, last in self._entries if last != NEVER), default=-1)
+        return min(max(last, -1) + 2, INT64_MAX)
+
+    def read(self, offset: int, magic: int) -> bytes:
+        """What a fetch at *offset* gets; nothing behind the end record, which is written in *magic*."""
+        if self.position is not None and offset > self.position:
+            return b""
+        self.asked.append(offset)
+        self._times[offset] += 1
+        if self.position is None and (left := self._left(offset)):
+            return left
+        if self.position is None:
+            self.position = offset
+        return end_record(max(self.position, 0), magic)
+
+    def _left(self, offset: int) -> bytes:
+        if len(self.asked) == 1:
+            return self.data
+        # As a broker does, from the batch that holds the offset on.
+        start = next((start for start, last in self._entries if last >= offset), None)
+        if start is None:
+            return b""
+        self.stalled = self._times[offset] > PATIENCE
+        return b"" if self.stalled else self.data[start:]
+
+
+def _framed(data: bytes) -> Iterator[tuple[int, int]]:
+    """Start and last offset of each whole entry; what is no entry and no beginning of one is never over."""
+    behind = 0
+    try:
+        for start, end in entries(data):
+            behind = end
+            yield start, _last_offset(data, start)
+    except RecordFormatError:
+        yield behind, NEVER
+
+
+def _last_offset(data: bytes, start: int) -> int:
+    offset, size = ENTRY.struct.unpack_from(data, start)
+    if data[start + MAGIC_OFFSET] != MAGIC_VALUE_V2 or size < _DELTA.offset:
+        return int(offset)
+    at = start + _DELTA.offset
+    return int(offset) + int.from_bytes(data[at : at + _DELTA.width], "big", signed=True)
+
+
+def end_record(offset: int, magic: int) -> bytes:
+    """The record that ends a case."""
+    timestamp = -1 if magic == 0 else 0
+    record = Record(offset, timestamp, END, END)
+    batch = Batch(
+        magic=magic,
+        base_offset=offset,
+        last_offset=offset,
+        timestamp_type="none" if magic == 0 else "create",
+        max_timestamp=timestamp,
+        records=(record,),
+    )
+    return encode(batch)
+
+
+# What a producer chooses its magic by: it writes the newest that Produce and Fetch both have (KIP-32, KIP-98, KIP-110).
+CATCHES: Final[Mapping[int, Versions]] = {
+    0: {**VERSIONS, tables.PRODUCE: (0, 1), tables.FETCH: (0, 1)},
+    1: {**VERSIONS, tables.PRODUCE: (0, 2), tables.FETCH: (0, 3)},
+    2: {**VERSIONS, tables.PRODUCE: (3, 9), tables.FETCH: (4, 12)},
+}
+HOST: Final = "127.0.0.1"
+LARGEST_REQUEST: Final = 256 * 1024 * 1024
+
+_CLIENT_ID: Final = byte_string(INT16, text=True, nullable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What a client said of itself (KIP-511); empty where it did not."""
+
+    name: str = ""
+    version: str = ""
+
+
+class FakeBroker:
+    """A broker for as long as it is not closed.
+
+    Attributes:
+        port: where it listens, on loopback.
+        client: who asked last, as far as it says.
+        producer: the id and epoch that the next producer gets.
+    """
+
+    def __init__(self, *, versions: Versions = VERSIONS, partitions: int = 1) -> None:
+        self.client = Client()
+        self.producer = (0, 0)
+        self._versions = versions
+        self._apis = {api.key: api for api in versions}
+        self._partitions = partitions
+        self._tapes: dict[tuple[str, int], Tape] = {}
+        self._newest: Tape | None = None
+        self._caught: list[bytes] = []
+        self._change = threading.Condition()
+        self._changes = 0
+        self._sockets: set[socket.socket] = set()
+        self._closed = False
+        self._listener = socket.create_server((HOST, 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True, name="fake-broker").start()
+
+    @property
+    def address(self) -> str:
+        """What a client is given as `bootstrap.servers`."""
+        return f"{HOST}:{self.port}"
+
+    def serve(self, topic: str, data: bytes, partition: int = 0, aborted: Sequence[tuple[int, int]] = ()) -> Tape:
+        """Put *data* on a partition, in place of what was there; what was *aborted* is named in every answer."""
+        tape = Tape(data, aborted)
+        with self._change:
+            self._tapes[topic, partition] = self._newest = tape
+            self._changed()
+        return tape
+
+    def withdraw(self, topic: str, partition: int = 0) -> None:
+        """Take away what is on a partition."""
+        with self._change:
+            self._tapes.pop((topic, partition), None)
+
+    def caught(self) -> list[bytes]:
+        """What was produced since this was asked last, one payload for each request and partition."""
+        with self._change:
+            found, self._caught = self._caught, []
+            return found
+
+    def close(self) -> None:
+        """Hang up on everybody."""
+        with self._change:
+            self._closed = True
+            self._changed()
+            sockets = [self._listener, *self._sockets]
+        for each in sockets:
+            _shut(each)
+
+    def __enter__(self) -> FakeBroker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Connections
+
+    def _changed(self) -> None:
+        self._changes += 1
+        self._change.notify_all()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._change:
+                self._sockets.add(connection)
+            threading.Thread(target=self._talk, args=(connection,), daemon=True, name="fake-broker-client").start()
+
+    def _talk(self, connection: socket.socket) -> None:
+        try:
+            while frame := _frame(connection):
+                response = self._respond(frame)
+                if response is not None:
+                    connection.sendall(struct.pack(">i", len(response)) + response)
+        except (OSError, ValueError, struct.error):
+            pass  # it went, or it talks nonsense: hang up
+        finally:
+            with self._change:
+                self._sockets.discard(connection)
+            _shut(connection)
+
+    def _respond(self, frame: bytes) -> bytes | None:
+        """The response to one request; None where none is sent.  Raises `ValueError` for what is no request."""
+        key, version, correlation_id = struct.unpack_from(">hhi", frame)
+        api = self._apis.get(key)
+        if api is None:
+            raise ValueError(f"no api {key} here")
+        low, high = self._versions[api]
+        if api is tables.API_VERSIONS and not low <= version <= high:
+            # KIP-511: the answer to a version that a broker does not know is version 0, and what it does know.
+            body = answers.versions(self._versions, error_code=answers.UNSUPPORTED_VERSION)
+            return _response(api, 0, correlation_id, body)
+        _, at = _CLIENT_ID.read(frame, 8)
+        if api.is_flexible(version):
+            _, at = schema.compile_fields((), 0, flexible=True).read(frame, at)
+        request, _ = schema.side(api, version, "request").read(frame, at)
+        if api is tables.PRODUCE and self._catch(request) == 0:
+            return None
+        return _response(api, version, correlation_id, self._answer(api, version, request))
+
+    # Answers
+
+    def _answer(self, api: Api, version: int, body: Message) -> Message:
+        match api.name:
+            case "ApiVersions":
+                self._meet(body)
+                return answers.versions(self._versions)
+            case "Metadata":
+                return answers.metadata(body, HOST, self.port, self._topics(), self._partitions)
+            case "FindCoordinator":
+                return answers.coordinator(body, HOST, self.port)
+            case "InitProducerId":
+                return answers.producer(*self.producer)
+            case "ListOffsets":
+                return self._list_offsets(body)
+            case "Produce":
+                return self._produced(body)
+        return self._fetch(version, body)
+
+    def _meet(self, body: Message) -> None:
+        if name := body.get("client_software_name", ""):
+            self.client = Client(name, body["client_software_version"])
+
+    def _topics(self) -> list[str]:
+        with self._change:
+            return sorted({topic for topic, _ in self._tapes})
+
+    def _list_offsets(self, body: Message) -> Message:
+        with self._change:
+            topics = [
+                {
+                    "name": topic["name"],
+                    "partitions": [self._list_offset(topic["name"], each) for each in topic["partitions"]],
+                }
+                for topic in body["topics"]
+            ]
+        return {"throttle_time_ms": 0, "topics": topics}
+
+    def _list_offset(self, topic: str, asked: Message) -> Message:
+        tape = self._tapes.get((topic, asked["partition_index"]))
+        latest = 0 if tape is None else tape.end_offset
+        return answers.list_offset(asked["partition_index"], asked["timestamp"], latest)
+
+    def _catch(self, body: Message) -> int:
+        """Keep what was produced; gives the acks that are wanted."""
+        with self._change:
+            for topic in body["topic_data"]:
+                self._caught.extend(each["records"] or b"" for each in topic["partition_data"])
+        return int(body["acks"])
+
+    def _produced(self, body: Message) -> Message:
+        responses = [
+            {
+                "name": topic["name"],
+                "partition_responses": [answers.produced(each["index"]) for each in topic["partition_data"]],
+            }
+            for topic in body["topic_data"]
+        ]
+        return {"throttle_time_ms": 0, "responses": responses}
+
+    def _fetch(self, version: int, body: Message) -> Message:
+        end = time.monotonic() + body["max_wait_ms"] / 1000
+        magic = answers.magic_of_fetch(version)
+        with self._change:
+            before = self._changes
+            while True:
+                # Nobody waits for a tape that is over: the client is moved on already, and has not heard of it.
+                current = any(self._tapes.get(key) is self._newest for key in _asked(body))
+                topics = [self._fetched(topic, magic) for topic in body["topics"]]
+                found = any(each["records"] for topic in topics for each in topic["partitions"])
+                left = end - time.monotonic()
+                if found or left <= 0 or not current or self._changes != before or self._closed:
+                    return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": topics}
+                self._change.wait(left)
+
+    def _fetched(self, topic: Message, magic: int) -> Message:
+        name = topic["topic"]
+        return {"topic": name, "partitions": [self._read(name, each, magic) for each in topic["partitions"]]}
+
+    def _read(self, topic: str, asked: Message, magic: int) -> Message:
+        index, offset = asked["partition"], asked["fetch_offset"]
+        tape = self._tapes.get((topic, index))
+        records = b"" if tape is None else tape.read(offset, magic)
+        if tape is None:
+            return answers.fetched(index, offset, records)
+        return answers.fetched(index, tape.end_offset, records, tape.aborted)
+
+
+def _asked(body: Message) -> list[tuple[str, int]]:
+    return [(topic["topic"], each["partition"]) for topic in body["topics"] for each in topic["partitions"]]
+
+
+def _response(api: Api, version: int, correlation_id: int, body: Mapping[str, Any]) -> bytes:
+    # The header of ApiVersions' response stays in version 0 (KIP-511).
+    tags = b"\0" if api.is_flexible(version) and api.key != API_VERSIONS_KEY else b""
+    out = [struct.pack(">i", correlation_id), tags]
+    schema.side(api, version, "response").write(out, answers.known_fields(api, body))
+    return b"".join(out)
+
+
+def _frame(connection: socket.socket) -> bytes:
+    """The next request; nothing when the client is gone."""
+    size = int.from_bytes(_exactly(connection, 4) or b"\0\0\0\0", "big")
+    if size > LARGEST_REQUEST:
+        raise ValueError(f"a request of {size} bytes")
+    return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        chunk = connection.recv(min(size - len(found), 1 << 20))
+        if not chunk:
+            return b""
+        found += chunk
+    return bytes(found)
+
+
+def _shut(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # it was not connected
+    connection.close()

@@ -1,0 +1,281 @@
+"""Scenario steps that read or change the broker's disk, and DumpLogSegments.
+
+Both are looked at for many partitions at once, since the tool is a Java process.
+Where a segment holds what was fetched, and the tool reads it as its headers say,
+there is nothing to keep but that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from kafka_brokers import cleaning
+from kafka_brokers.interface import Broker, NoBroker
+from kafka_brokers.scenarios.normalize import Normal
+from kafka_brokers.scenarios.runner import CannotPlay, Stage
+from kafka_brokers.wire import Client, TopicPartition
+from kafka_corpus.evidence import Disk
+from kafka_corpus.scenario import Clean, Dump, Edit, Restart, Scenario, Segment, StepAnswer
+from kafka_records import RecordFormatError
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
+from kafka_records.log import entries
+
+# What DumpLogSegments says of batches, messages and records begins with one of these.
+SAID_OF_ENTRIES: Final = ("baseOffset:", "offset:", "| offset:")
+# Seconds; a cleaner that has not begun by then keeps away from the partition (CLN-24, CLN-25).
+CLEANER_LIMIT: Final = 5.0
+
+
+def settings(scenario: Scenario, release: str) -> dict[str, str]:
+    """The topic's settings; one that is to be cleaned gets those that let us say when."""
+    if any(isinstance(step, Clean) for step in scenario.steps):
+        return cleaning.compacted(release) | scenario.config
+    return scenario.config
+
+
+def _owned(stage: Stage) -> None:
+    if stage.broker.data_directory is None:
+        raise CannotPlay("the broker's disk cannot be seen")
+
+
+def segment(stage: Stage, _: Segment) -> StepAnswer:
+    """The bytes on the disk, without the fillers of cleaning."""
+    _owned(stage)
+    found = cleaning.read_segments(stage.broker, stage.partition)
+    return StepAnswer(data=stage.normal.log(_without_fillers(found)))
+
+
+def _without_fillers(data: bytes) -> bytes:
+    try:
+        return cleaning.without_fillers(data)
+    except RecordFormatError:
+        # Whoever edited them has left none.
+        return data
+
+
+def clean(stage: Stage, _: Clean) -> StepAnswer:
+    """What the cleaner leaves, without the filler that made it begin; `silent` if it keeps away."""
+    _owned(stage)
+    silent = False
+    try:
+        cleaning.force_clean(stage.broker, stage.client, stage.partition, limit=CLEANER_LIMIT)
+    except cleaning.NotCleaned:
+        silent = True
+    except NoBroker as error:
+        raise CannotPlay(str(error)) from error
+    stage.added()
+    return replace(segment(stage, Segment()), silent=silent)
+
+
+def restart(stage: Stage, step: Restart) -> StepAnswer:
+    """End the broker one way or the other, start it, and wait until it leads the partition again."""
+    _owned(stage)
+    stage.client.close()
+    if not step.clean:
+        stage.broker.kill()
+    stage.broker.restart(clean=step.clean)
+    connect_again(stage, stage.broker.client())
+    return StepAnswer()
+
+
+def edit(stage: Stage, step: Edit) -> StepAnswer:
+    """Change the segments while the broker is down; the answer holds what it then leaves of them."""
+    _owned(stage)
+    stage.client.close()
+    before = {path: path.read_bytes() for path in cleaning.segment_files(stage.broker, stage.partition)}
+    try:
+        cleaning.edit_segment(stage.broker, stage.partition, step.at, step.data, cut=step.cut)
+    except NoBroker:
+        if not step.fatal:
+            raise
+        _heal(stage, before)
+        return StepAnswer(ended=True)
+    connect_again(stage, stage.broker.client())
+    return segment(stage, Segment())
+
+
+def _heal(stage: Stage, files: Mapping[Path, bytes]) -> None:
+    """Put back what the broker could start with."""
+    for path, data in files.items():
+        path.write_bytes(data)
+    cleaning.start_unclean(stage.broker)
+    connect_again(stage, stage.broker.client())
+
+
+def together(stages: Mapping[Stage, Restart | Edit]) -> None:
+    """One restart for all *stages*, each of which has come to such a step; none clean, or all.
+
+    Raises:
+        NoBroker: the broker does not start with what it finds.
+    """
+    (broker,) = {stage.broker for stage in stages}
+    clean = all(isinstance(step, Restart) and step.clean for step in stages.values())
+    for stage in stages:
+        stage.client.close()
+    if clean:
+        broker.restart(clean=True)
+    else:
+        broker.kill()
+        for stage, step in stages.items():
+            if isinstance(step, Edit):
+                cleaning.write_over(broker, stage.partition, step.at, step.data, cut=step.cut)
+        cleaning.start_unclean(broker)
+    client = broker.client()
+    for stage, step in stages.items():
+        connect_again(stage, client)
+        stage.answers.append(segment(stage, Segment()) if isinstance(step, Edit) else StepAnswer())
+
+
+def dump(stage: Stage, _: Dump) -> StepAnswer:
+    """What DumpLogSegments says of each entry."""
+    _owned(stage)
+    files = ",".join(map(str, cleaning.segment_files(stage.broker, stage.partition)))
+    said = stage.broker.dump_log_segments("--deep-iteration", "--files", files).splitlines()
+    return StepAnswer(text="\n".join(line for line in said if line.startswith(SAID_OF_ENTRIES)))
+
+
+def connect_again(stage: Stage, client: Client) -> None:
+    """Go on by *client*, once the broker leads the partition."""
+    stage.client = client
+    client.await_leaders({stage.partition.topic: stage.partition.partition + 1})
+    stage.end = client.offset(stage.partition)
+
+
+ON_DISK: Final[Mapping[type, Callable[[Stage, Any], StepAnswer]]] = {
+    Segment: segment,
+    Clean: clean,
+    Restart: restart,
+    Edit: edit,
+    Dump: dump,
+}
+
+
+FILE_LINE: Final = "Dumping "
+PAIR: Final = re.compile(r"(\w+): (\S+)")
+FAILED: Final = "DumpLogSegments failed: "
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+
+Said = dict[str, str]
+
+
+class Stored(NamedTuple):
+    """What the answers to a case say that its partition holds.
+
+    Attributes:
+        id: of the case.
+        partition: where it was played.
+        normal: how its bytes are made the same for all times.
+        data: made the same, end to end.
+    """
+
+    id: str
+    partition: TopicPartition
+    normal: Normal
+    data: bytes
+
+
+def look(broker: Broker, stored: Sequence[Stored]) -> dict[str, Disk]:
+    """What is on the disk of *broker* for each case, by id."""
+    segments = {each.id: cleaning.read_segments(broker, each.partition) for each in stored}
+    said = _dumped(broker, [each for each in stored if segments[each.id]])
+    return {each.id: _disk(each, segments[each.id], said.get(each.id, [])) for each in stored}
+
+
+def _disk(stored: Stored, segment: bytes, said: list[Said] | str) -> Disk:
+    normal = stored.normal.log(segment)
+    unlike = said if isinstance(said, str) else difference(said, segment)
+    return Disk(segment=b"" if normal == stored.data else normal, dump=unlike)
+
+
+def _dumped(broker: Broker, stored: Sequence[Stored]) -> dict[str, list[Said] | str]:
+    """What the tool says of each; one over which it fails is the last that it names, and the rest is asked again."""
+    names = {each.id: list(map(str, cleaning.segment_files(broker, each.partition))) for each in stored}
+    found: dict[str, list[Said] | str] = {}
+    todo = list(names)
+    while todo:
+        text, failure = _asked(broker, [name for id_ in todo for name in names[id_]])
+        said = read(text)
+        done = [id_ for id_ in todo if names[id_][-1] in said] if failure else todo
+        for id_ in done:
+            found[id_] = [entry for name in names[id_] for entry in said.get(name, ())]
+        if failure:
+            guilty = done[-1] if done else todo[0]
+            found[guilty] = failure
+        todo = [id_ for id_ in todo if id_ not in found]
+    return found
+
+
+def _asked(broker: Broker, files: Sequence[str]) -> tuple[str, str]:
+    """What the tool says of *files*, and how it failed, if it did."""
+    try:
+        return broker.dump_log_segments("--files", ",".join(files)), ""
+    except NoBroker as error:
+        return error.log, FAILED + _last_line(error.log)
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if "Exception" in line or "Error" in line]
+    return lines[0] if lines else "it said nothing"
+
+
+def read(text: str) -> dict[str, list[Said]]:
+    """What the tool says of the entries in each file, by file."""
+    found: dict[str, list[Said]] = {}
+    current: list[Said] = []
+    for line in text.splitlines():
+        if line.startswith(FILE_LINE):
+            current = found.setdefault(line.removeprefix(FILE_LINE), [])
+        elif line.startswith(("baseOffset:", "offset:")):
+            current.append(dict(PAIR.findall(line)))
+    return found
+
+
+def difference(said: Sequence[Said], segment: bytes) -> str:
+    """Where the tool does not say what the headers in *segment* do; empty if it does."""
+    try:
+        expected = list(headers(segment))
+    except RecordFormatError as error:
+        return f"not framed: {error}"
+    if len(expected) != len(said):
+        return f"{len(said)} entries in place of {len(expected)}"
+    for index, (want, have) in enumerate(zip(expected, said, strict=True)):
+        for name in want.keys() & have.keys():
+            if have[name] != want[name]:
+                return f"entry {index}: {name} is {have[name]}, the header says {want[name]}"
+    return ""
+
+
+def headers(segment: bytes) -> Iterator[Said]:
+    """What the headers of the entries in *segment* say, in the tool's words; every checksum is right."""
+    for start, end in entries(segment):
+        magic = segment[start + MAGIC_OFFSET]
+        common = {"position": str(start), "magic": str(magic), "isvalid": "true"}
+        yield common | (_batch(segment, start, end) if magic == 2 else _message(segment, start))
+
+
+def _message(segment: bytes, start: int) -> Said:
+    offset, _, crc, *_ = MESSAGE_V0.struct.unpack_from(segment, start)
+    return {"offset": str(offset), "crc": str(crc)}
+
+
+def _batch(segment: bytes, start: int, end: int) -> Said:
+    header = BATCH_V2.values(segment, start)
+    attributes = header["attributes"]
+    return {
+        "baseOffset": str(header["base_offset"]),
+        "lastOffset": str(header["base_offset"] + header["last_offset_delta"]),
+        "count": str(header["record_count"]),
+        "baseSequence": str(header["base_sequence"]),
+        "producerId": str(header["producer_id"]),
+        "producerEpoch": str(header["producer_epoch"]),
+        "partitionLeaderEpoch": str(header["partition_leader_epoch"]),
+        "isTransactional": str(bool(attributes & TRANSACTIONAL)).lower(),
+        "isControl": str(bool(attributes & CONTROL)).lower(),
+        "size": str(end - start),
+        "crc": str(header["crc"]),
+    }

@@ -1,0 +1,369 @@
+"""Run scenarios on a broker and write each answer to disk before the next starts.
+
+A broker that ends, or falls silent, is started again, and the scenario is played
+once more on an empty partition.  If it ends there again, that is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kafka_brokers.interface import Broker, NoBroker
+from kafka_brokers.progress import Progress
+from kafka_brokers.scenarios.disk import ON_DISK, Stored, look, settings, together
+from kafka_brokers.scenarios.runner import CannotPlay, Fresh, Patience, Stage
+from kafka_brokers.wire import BrokerError, Client, WireError
+from kafka_corpus.case import Case
+from kafka_corpus.evidence import Answers, Disk, Evidence, brokers
+from kafka_corpus.played import difference, scenario_of
+from kafka_corpus.scenario import (
+    Edit,
+    EndTransaction,
+    Fetch,
+    InitProducerId,
+    Produce,
+    Restart,
+    Scenario,
+    StepAnswer,
+)
+from kafka_corpus.vectors import content_hash
+
+UNKNOWN_SERVER_ERROR: Final = -1
+# So many partitions are looked at on the disk together.
+LOOK_AT: Final = 300
+
+StepAnswers = tuple[StepAnswer, ...]
+
+
+class Asked(NamedTuple):
+    """A case, the hash of its content, and what it asks of brokers."""
+
+    id: str
+    sha256: str
+    scenario: Scenario
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one broker answered to one case; `skipped` says why it could not be asked, `disk` what was on its disk."""
+
+    id: str
+    sha256: str
+    steps: StepAnswers = ()
+    skipped: str = ""
+    disk: Disk | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A file of lines, to which answers are added as they come.
+
+    A line that a crash cut off is dropped when the file is read again.
+    """
+
+    path: Path
+
+    def lines(self) -> dict[str, Line]:
+        """What is there, by case id."""
+        if not self.path.exists():
+            return {}
+        data = self.path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        found: dict[str, Line] = {}
+        for line in _lines.decode_lines(whole):
+            # The disk is looked at later, for many cases at once.
+            seen = line.disk is not None and line.id in found
+            found[line.id] = msgspec.structs.replace(found[line.id], disk=line.disk) if seen else line
+        return found
+
+    def begin(self, asked: Sequence[Asked]) -> dict[str, Line]:
+        """Make the file ready to be added to; what it holds of *asked* already."""
+        contents = {each.id: each.sha256 for each in asked}
+        kept = {id_: line for id_, line in self.lines().items() if contents.get(id_) == line.sha256}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_bytes(b"".join(map(_line, kept.values())))
+        return kept
+
+    def add(self, line: Line) -> None:
+        """One more line, on the disk when this returns."""
+        with self.path.open("ab") as file:
+            file.write(_line(line))
+
+
+_encoder = msgspec.json.Encoder()
+_lines = msgspec.json.Decoder(Line)
+
+
+def _line(line: Line) -> bytes:
+    return _encoder.encode(line) + b"\n"
+
+
+class Recorder:
+    """Plays scenarios to one broker, which is started again whenever it ends."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        fresh: Callable[[Broker, int], Fresh] | None = None,
+        anew: Callable[[], Broker] | None = None,
+    ) -> None:
+        """Ask *broker*; *anew* gives another one should it not start on its data any more."""
+        self._broker = broker
+        self._anew = anew
+        self._fresh = fresh or (lambda running, start: Fresh(running, prefix=f"case-{start}"))
+        self._partitions: Fresh | None = None
+        self._client: Client | None = None
+        self._patience = Patience()
+        self._stored: list[Stored] = []
+        self.renewals = 0
+        self.restarts = 0
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def record(self, asked: Sequence[Asked], recording: Recording) -> Generator[Line, None, None]:
+        """Ask what *recording* does not hold yet; each line as it comes, those that were there first.
+
+        Raises:
+            NoBroker: the broker cannot be started again.
+        """
+        earned = recording.begin(asked)
+        yield from earned.values()
+        todo = [each for each in asked if each.id not in earned]
+        for line in chain(self._one_by_one(todo), self._together(todo)):
+            recording.add(line)
+            yield line
+            if len(self._stored) >= LOOK_AT:
+                yield from self._look(recording, asked)
+        yield from self._look(recording, asked)
+
+    def _look(self, recording: Recording, asked: Iterable[Asked]) -> Iterator[Line]:
+        """The disk behind what was stored since the last look."""
+        stored, self._stored = self._stored, []
+        if self._broker.data_directory is None or not stored:
+            return
+        lines, contents = recording.lines(), {each.id: each.sha256 for each in asked}
+        for id_, disk in look(self._broker, stored).items():
+            recording.add(Line(id_, contents[id_], disk=disk))
+            yield msgspec.structs.replace(lines[id_], disk=disk)
+
+    def _one_by_one(self, todo: Iterable[Asked]) -> Iterator[Line]:
+        return (self._ask(each) for each in todo if not can_share(each.scenario))
+
+    def _together(self, todo: Iterable[Asked]) -> Iterator[Line]:
+        """Those that end the broker, which takes longer to start than all else: one start for many of them."""
+        sharing = [each for each in todo if can_share(each.scenario)]
+        for clean in (False, True):
+            group = [each for each in sharing if is_clean(each.scenario) is clean]
+            try:
+                yield from self._play_together(group)
+            except (CannotPlay, NoBroker, WireError, OSError):
+                # One of them, we do not know which: each by itself then.
+                self._restart()
+                yield from map(self._ask, group)
+
+    def _play_together(self, group: Sequence[Asked]) -> list[Line]:
+        lines, stages = [], {}
+        for each in group:
+            try:
+                stages[self._stage(each.scenario)] = each
+            except CannotPlay as error:
+                lines.append(Line(each.id, each.sha256, skipped=str(error)))
+        while ending := _at_their_ends(stages):
+            together(ending)
+            self._client = next(iter(ending)).client
+            for stage in stages:
+                stage.client = self._client
+        self.renew(self._client)
+        return lines + [Line(each.id, each.sha256, tuple(stage.answers)) for stage, each in stages.items()]
+
+    def _ask(self, asked: Asked) -> Line:
+        for last in (False, True):
+            try:
+                stage = self._stage(asked.scenario)
+                answers = self._play(stage, asked.scenario)
+                self._note(asked.id, asked.scenario, stage, answers)
+                return Line(asked.id, asked.sha256, answers)
+            except CannotPlay as error:
+                return Line(asked.id, asked.sha256, skipped=str(error))
+            except (WireError, OSError):
+                self._restart()
+                if last:
+                    return Line(asked.id, asked.sha256, (StepAnswer(ended=True),))
+        raise AssertionError  # the loop has an end
+
+    def play(self, scenario: Scenario) -> StepAnswers:
+        """The broker's answers to *scenario*.
+
+        Raises:
+            CannotPlay: it cannot be brought to it.
+            WireError: it ended, or is silent.
+        """
+        return self._play(self._stage(scenario), scenario)
+
+    def _play(self, stage: Stage, scenario: Scenario) -> StepAnswers:
+        answers = stage.play(ON_DISK)
+        self._client = stage.client
+        if scenario.restarts():
+            # Partitions that were there before have another leader epoch now.
+            self.renew(self._client)
+        elif scenario.is_plain() and _left_nothing(answers) and self._partitions is not None:
+            self._partitions.give_back(settings(scenario, self._broker.release), stage.partition)
+        return answers
+
+    def _note(self, id_: str, scenario: Scenario, stage: Stage, answers: StepAnswers) -> None:
+        """Remember where it was played, if the answers say all that lies there."""
+        told = all(isinstance(step, Produce | EndTransaction | Fetch | InitProducerId) for step in scenario.steps)
+        data = b"".join(
+            answer.data
+            for step, answer in zip(scenario.steps, answers, strict=True)
+            if isinstance(step, Produce | EndTransaction)
+        )
+        if told and data:
+            self._stored.append(Stored(id_, stage.partition, stage.normal, data))
+
+    def _stage(self, scenario: Scenario) -> Stage:
+        """An empty partition, and a connection."""
+        if self._partitions is None:
+            self._partitions = self._fresh(self._broker, self.renewals)
+        if self._client is None:
+            self._client = self._broker.client()
+        number = 2 if any(step.beside is not msgspec.UNSET for step in scenario.produces()) else 1
+        try:
+            partitions = self._partitions.take(settings(scenario, self._broker.release), number)
+        except (BrokerError, NoBroker) as error:
+            raise CannotPlay(f"no topic with these settings: {error}") from error
+        return Stage(self._broker, self._client, scenario, partitions, self._patience)
+
+    def _restart(self) -> None:
+        """A broker that is gone, or was lost, is started again."""
+        self.close()
+        self.restarts += 1
+        self._stored = []
+        try:
+            self._broker.restart()
+        except NoBroker:
+            if self._anew is None:
+                raise
+            self._broker.stop()
+            self._broker = self._anew()
+        self.renew()
+
+    def renew(self, client: Client | None = None) -> None:
+        """Go on with *client*, or a new connection, and on partitions that nobody has used."""
+        if client is None:
+            self.close()
+        self.renewals += 1
+        self._partitions = None
+
+
+def _at_their_ends(stages: Iterable[Stage]) -> dict[Stage, Restart | Edit]:
+    """Play *stages* up to where the broker is ended; which of them are there, and how it is."""
+    at = {stage: stage.play_until((Restart, Edit), ON_DISK) for stage in stages}
+    return {stage: step for stage, step in at.items() if isinstance(step, Restart | Edit)}
+
+
+def can_share(scenario: Scenario) -> bool:
+    """Whether it ends the broker, in a way that others can be played through as well."""
+    ends = [step for step in scenario.steps if isinstance(step, Restart | Edit)]
+    kinds = {isinstance(step, Restart) and step.clean for step in ends}
+    return len(kinds) == 1 and not any(isinstance(step, Edit) and step.fatal for step in ends)
+
+
+def is_clean(scenario: Scenario) -> bool:
+    """Whether it lets the broker shut down by itself each time that it ends."""
+    return all(step.clean for step in scenario.steps if isinstance(step, Restart)) and not any(
+        isinstance(step, Edit) for step in scenario.steps
+    )
+
+
+def _left_nothing(answers: StepAnswers) -> bool:
+    return all(answer.error_code not in (0, UNKNOWN_SERVER_ERROR) for answer in answers)
+
+
+def answers_of(lines: Mapping[str, Line]) -> dict[str, StepAnswers]:
+    """The answers in *lines* by case id, without what was skipped."""
+    return {id_: line.steps for id_, line in lines.items() if line.steps}
+
+
+def disks_of(lines: Mapping[str, Line]) -> dict[str, Disk]:
+    """What was on the disk, by case id, where that was looked at."""
+    return {id_: line.disk for id_, line in lines.items() if line.disk is not None}
+
+
+def asked_of(cases: Iterable[Case], release: str) -> Iterator[Asked]:
+    """What *release* is asked: scenarios that concern it, and inputs of decode cases as payloads."""
+    for case in cases:
+        scenario = scenario_of(case)
+        if scenario is not None and scenario.concerns(release):
+            yield Asked(case.id, content_hash(case), scenario)
+
+
+def unanswered(asked: Iterable[Asked], evidence: Evidence, release: str) -> list[Asked]:
+    """Those of *asked* to which *evidence* has no answer of *release*."""
+    return [each for each in asked if recorded(evidence, each, release) is None]
+
+
+def recorded(evidence: Evidence, asked: Asked, release: str) -> Answers | None:
+    """The answers of *release* in *evidence*; None if there are none, or the case has changed."""
+    line = evidence.get(asked.id)
+    if line is None or line.sha256 != asked.sha256:
+        return None
+    return line.by_release().get(release)
+
+
+def ask(recorder: Recorder, asked: Sequence[Asked], recording: Recording, told: Progress) -> dict[str, Line]:
+    """Ask everything that *recording* does not hold; its lines at the end, by case id."""
+    lines: dict[str, Line] = {}
+    for line in recorder.record(asked, recording):
+        lines[line.id] = line
+        told(len(lines), len(asked), recorder.restarts)
+    return lines
+
+
+def merged(evidence: Evidence, release: str, asked: Sequence[Asked], lines: Mapping[str, Line]) -> Evidence:
+    """*evidence* with the answers in *lines*."""
+    content = {each.id: each.sha256 for each in asked}
+    return brokers.with_answers(evidence, release, content, answers_of(lines), disks_of(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A case to which two releases answer differently."""
+
+    id: str
+    what: str
+
+
+def changes(evidence: Evidence, old: str, new: str, ids: Collection[str] | None = None) -> Iterator[Change]:
+    """What *new* answers differently from *old*, where both were asked."""
+    for id_ in sorted(evidence if ids is None else evidence.keys() & set(ids)):
+        answers = evidence[id_].by_release()
+        if old in answers and new in answers and (what := difference(answers[old], answers[new], "masked")):
+            yield Change(id_, what)
+
+
+def differing(evidence: Evidence, release: str, asked: Iterable[Asked], lines: Mapping[str, Line]) -> list[Change]:
+    """Where *lines*, asked anew, are not what *evidence* holds: what `--check` finds."""
+    found = []
+    for each in asked:
+        old, now = recorded(evidence, each, release), lines[each.id].steps
+        if old is None and now:
+            found.append(Change(each.id, "is not recorded"))
+        elif old is not None and (what := difference(old, now, "masked")):
+            found.append(Change(each.id, what))
+    return found
+
+
+def recording_of(folder: Path, release: str) -> Recording:
+    """Where the answers of *release* go, one by one."""
+    return Recording(folder / f"{release}.ndjson")

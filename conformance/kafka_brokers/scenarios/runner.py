@@ -1,0 +1,317 @@
+"""Run a scenario on one partition of a broker, step by step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from kafka_brokers.interface import Broker
+from kafka_brokers.scenarios.normalize import Normal, now_ms
+from kafka_brokers.wire import BrokerError, Client, Closed, Produced, Silent, TopicPartition, tables
+from kafka_brokers.wire.client import PAUSE
+from kafka_brokers.wire.partitions import Fetched
+from kafka_brokers.wire.transactions import (
+    Exchanged,
+    Producer,
+    add_partitions,
+    end_transaction,
+    init_producer_id,
+    once_verified,
+)
+from kafka_corpus.authoring.build import signed
+from kafka_corpus.prediction import payload_of
+from kafka_corpus.scenario import (
+    ISOLATION,
+    Aborted,
+    AddPartitions,
+    EndTransaction,
+    Fetch,
+    FindOffset,
+    InitProducerId,
+    Produce,
+    Scenario,
+    Step,
+    StepAnswer,
+    producer_id,
+)
+from kafka_records import RecordFormatError
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
+from kafka_records.log import entries
+
+# At a time; one more topic is a request of some ten milliseconds, or a Java process on old releases.
+AT_ONCE: Final = 64
+# Enough for small records, and a broker has thousands of partitions here.
+SMALL: Final = {"segment.index.bytes": "16384"}
+
+
+class Fresh:
+    """Hands out each partition once, and takes back those that stayed empty."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        prefix: str,
+        at_once: int = AT_ONCE,
+        settings: Mapping[str, str] = SMALL,
+        names: list[str] | None = None,
+    ) -> None:
+        """Topics are called *prefix* and a number, which *names* gets, and have *at_once* partitions and *settings*."""
+        self._topics = [] if names is None else names
+        self._broker = broker
+        self._prefix = prefix
+        self._at_once = at_once
+        self._settings = settings
+        self._names = count()
+        self._left: dict[tuple[tuple[str, str], ...], list[TopicPartition]] = {}
+
+    def take(self, config: Mapping[str, str], number: int = 1) -> list[TopicPartition]:
+        """Partitions of topics with that *config*.
+
+        Raises:
+            BrokerError: the broker does not take the settings.
+        """
+        left = self._left.setdefault(tuple(sorted(config.items())), [])
+        while len(left) < number:
+            topic = f"{self._prefix}-{next(self._names)}"
+            self._topics.append(topic)
+            self._broker.create_topics({topic: self._at_once}, {**self._settings, **config})
+            left[:0] = [TopicPartition(topic, index) for index in reversed(range(self._at_once))]
+        return [left.pop() for _ in range(number)]
+
+    def give_back(self, config: Mapping[str, str], partition: TopicPartition) -> None:
+        """*partition* is still empty."""
+        self._left[tuple(sorted(config.items()))].append(partition)
+
+
+# Seconds for a marker to get from the coordinator to the partition.
+MARKER_LIMIT: Final = 10.0
+IMPATIENT: Final = 0.2
+# Seconds until a request without records is taken for one that is never answered.
+NULL_LIMIT: Final = 3.0
+RETENTION: Final = "delete.retention.ms"
+
+
+class CannotPlay(Exception):
+    """A step that this broker cannot be brought to: its disk is not ours, it has no such request."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long, in seconds, a marker is waited for; shared by all that is played to one broker."""
+
+    seconds: float = MARKER_LIMIT
+
+
+class Stage:
+    """A broker, a connection to it and a partition of its own for one scenario."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        client: Client,
+        scenario: Scenario,
+        partitions: list[TopicPartition],
+        patience: Patience | None = None,
+    ) -> None:
+        """*partitions* are empty; the second is for payloads that go beside others."""
+        self._patience = patience or Patience()
+        self.broker = broker
+        self.client = client
+        self.partition, *self._beside = partitions
+        self.end = 0
+        self.answers: list[StepAnswer] = []
+        self._scenario = scenario
+        self._producers: dict[str, Producer] = {}
+        retention = scenario.config.get(RETENTION)
+        normal = Normal(now_ms(), {})
+        self.normal = normal if retention is None else replace(normal, retention=int(retention))
+
+    def play(self, more: Ways | None = None) -> tuple[StepAnswer, ...]:
+        """The answers to all steps; *more* are ways to carry out further kinds of steps.
+
+        Raises:
+            CannotPlay: a step that is not for this broker.
+            WireError: the broker is gone, or does not answer.
+        """
+        assert self.play_until((), more) is None
+        return tuple(self.answers)
+
+    def play_until(self, kinds: tuple[type, ...], more: Ways | None = None) -> Step | None:
+        """Play up to the next step of *kinds*, which is given and left to the caller; None at the end.
+
+        Raises:
+            CannotPlay: a step that is not for this broker.
+            WireError: the broker is gone, or does not answer.
+        """
+        ways = {**_WAYS, **(more or {})}
+        for step in self._scenario.steps[len(self.answers) :]:
+            if isinstance(step, kinds):
+                return step
+            self.answers.append(self._answer(ways, step))
+        return None
+
+    def _answer(self, ways: Ways, step: Step) -> StepAnswer:
+        way = ways.get(type(step))
+        if way is None:
+            raise CannotPlay(type(step).__name__)
+        try:
+            return way(self, step)
+        except BrokerError as error:
+            return StepAnswer(error_code=error.code)
+
+    def produce(self, step: Produce) -> StepAnswer:
+        """Produce, and fetch back what it added to the log."""
+        if step.is_null():
+            return self._produce_null(step)
+        where = TopicPartition(step.topic, 0) if step.topic else self.partition
+        given = self._exchanged(step, where)
+        if isinstance(given, Closed):
+            return StepAnswer(closed=True)
+        if given is None:
+            return StepAnswer(data=self.added())
+        answer = self._produced(given[where])
+        if step.beside is not UNSET:
+            answer = msgspec.structs.replace(answer, beside=given[self._beside[0]].error_code)
+        return answer
+
+    def _exchanged(self, step: Produce, where: TopicPartition) -> Exchanged:
+        """The answers to the request of a step; None where there is none to it."""
+        payloads = {where: self._signed(step, payload_of(step))}
+        if step.beside is not UNSET:
+            payloads[self._beside[0]] = step.beside
+        version = min(step.api_version, self.client.newest(tables.PRODUCE))
+        fields: dict[str, Any] = {"acks": step.acks}
+        if step.transactional:
+            fields["transactional_id"] = self._transactional_id(step.producer)
+        if step.again is UNSET and step.transactional:
+            return once_verified(where, payloads, lambda sent: self.client.produce(sent, version, **fields))
+        if step.again is UNSET:
+            return self.client.produce(payloads, version, **fields)
+        request = self.client.produce_request(payloads, version, **fields)
+        twice = {"index": where.partition, "records": step.again}
+        request.body["topic_data"][0]["partition_data"].append(twice)
+        answer = next(self.client.exchange((request,)))
+        return self.client.read_produced(answer) if isinstance(answer, dict) else answer
+
+    def _produce_null(self, step: Produce) -> StepAnswer:
+        """On a connection of its own, which has no further use if nothing comes (HDR-25)."""
+        version = min(step.api_version, self.client.newest(tables.PRODUCE))
+        with Client(self.broker.bootstrap, time_limit=NULL_LIMIT, ranges=self.client.ranges()) as client:
+            try:
+                given = client.produce({self.partition: None}, version)
+            except Silent:
+                return StepAnswer(silent=True)
+        return self._produced(given[self.partition]) if isinstance(given, dict) else StepAnswer(closed=True)
+
+    def _produced(self, given: Produced) -> StepAnswer:
+        return StepAnswer(
+            error_code=given.error_code,
+            base_offset=-1 if given.error_code else given.base_offset,
+            log_append_time=self.normal.time(given.log_append_time),
+            record_errors=tuple(index for index, _ in given.record_errors),
+            data=b"" if given.error_code else self.added(),
+        )
+
+    def added(self) -> bytes:
+        """What the log has behind the end that we know; from now on we know it."""
+        found = self._fetch(self.end, tables.FETCH.newest)
+        assert not isinstance(found, Closed)
+        self.end = _end_of(found.records, self.end)
+        return self.normal.log(found.records)
+
+    def _fetch(self, offset: int, version: int, isolation: int = 0, **fields: Any) -> Fetched | Closed:
+        version = min(version, self.client.newest(tables.FETCH))
+        given = self.client.fetch({self.partition: offset}, version, isolation_level=isolation, max_wait_ms=0, **fields)
+        return given if isinstance(given, Closed) else given[self.partition]
+
+    def _signed(self, step: Produce, payload: bytes) -> bytes:
+        """*payload* with the id and epoch of the step's producer in each batch."""
+        if not step.producer:
+            return payload
+        id_, epoch = self._producers[step.producer]
+        return signed(payload, id_, epoch - step.epochs_back)
+
+    def _transactional_id(self, alias: str) -> str:
+        return f"{self.partition.topic}-{self.partition.partition}-{alias}"
+
+    def init_producer_id(self, step: InitProducerId) -> StepAnswer:
+        """Ask for an id, or the next epoch."""
+        name = self._transactional_id(step.producer) if step.transactional else None
+        known = step.producer in self._producers
+        producer = self._producers[step.producer] = init_producer_id(self.client, name)
+        if not known:
+            index = producer_id(len(self.normal.producers))
+            self.normal = replace(self.normal, producers={**self.normal.producers, producer.producer_id: index})
+        return StepAnswer()
+
+    def add_partitions(self, step: AddPartitions) -> StepAnswer:
+        """Add our partition."""
+        producer = self._producers[step.producer]
+        codes = add_partitions(self.client, self._transactional_id(step.producer), producer, [self.partition])
+        return StepAnswer(error_code=codes[self.partition])
+
+    def end_transaction(self, step: EndTransaction) -> StepAnswer:
+        """Commit or abort, and wait for the marker."""
+        producer = self._producers[step.producer]
+        name = self._transactional_id(step.producer)
+        self._producers[step.producer] = end_transaction(self.client, name, producer, commit=step.commit)
+        limit = time.monotonic() + self._patience.seconds
+        while not (marker := self.added()) and time.monotonic() < limit:
+            time.sleep(PAUSE)
+        if not marker:
+            # A broker that writes none will write none the next time.
+            self._patience.seconds = IMPATIENT
+        return StepAnswer(data=marker)
+
+    def fetch(self, step: Fetch) -> StepAnswer:
+        """Fetch what the step says."""
+        limits = {} if step.max_bytes is UNSET else {"partition_max_bytes": step.max_bytes}
+        given = self._fetch(step.offset, step.api_version, ISOLATION[step.isolation], **limits)
+        if isinstance(given, Closed):
+            return StepAnswer(closed=True)
+        return StepAnswer(
+            error_code=given.error_code,
+            data=self.normal.log(given.records),
+            high_watermark=given.high_watermark,
+            last_stable_offset=given.last_stable_offset,
+            aborted=tuple(Aborted(self.normal.producer(who), first) for who, first in given.aborted or ()),
+        )
+
+    def find_offset(self, step: FindOffset) -> StepAnswer:
+        """Ask for the offset of a time."""
+        return StepAnswer(base_offset=self.client.offset(self.partition, step.timestamp, ISOLATION[step.isolation]))
+
+
+Ways = Mapping[type, Callable[[Stage, Any], StepAnswer]]
+_WAYS: Final[Ways] = {
+    Produce: Stage.produce,
+    InitProducerId: Stage.init_producer_id,
+    AddPartitions: Stage.add_partitions,
+    EndTransaction: Stage.end_transaction,
+    Fetch: Stage.fetch,
+    FindOffset: Stage.find_offset,
+}
+
+
+def _end_of(records: bytes, end: int) -> int:
+    """The offset behind the last entry of *records*; *end* if there is none."""
+    for start, _ in _whole(records):
+        layout = BATCH_V2 if records[start + MAGIC_OFFSET] == 2 else MESSAGE_V0
+        header = layout.values(records, start)
+        end = header["base_offset"] + header["last_offset_delta"] + 1 if layout is BATCH_V2 else header["offset"] + 1
+    return end
+
+
+def _whole(records: bytes) -> Iterator[tuple[int, int]]:
+    """The entries of *records*, up to the first that is none: a broker may store anything."""
+    try:
+        yield from entries(records)
+    except RecordFormatError:
+        return

@@ -1,0 +1,424 @@
+"""Run producer by consumer: each testee writes, a broker stores, each testee reads.
+
+Workers are threads with a testee each, one testee to a worker at a time; this
+thread judges nothing twice and writes.  Equal bytes for one batch are asked once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from kafka_brokers.interface import Broker
+from kafka_conformance.cross import results
+from kafka_conformance.cross.broker import Taker
+from kafka_conformance.cross.results import Header, Line, Read, Results, Stored, Written, hash_of
+from kafka_conformance.cross.verdict import Judged, of_reader, of_writer, reading
+from kafka_conformance.judge.observation import Encoded, Observation
+from kafka_conformance.runner.requests import TOGETHER, TOGETHER_BYTES, beyond, question, select, unread
+from kafka_conformance.runner.results import Unusable
+from kafka_conformance.runner.run import STOP_SECONDS, Interrupted, tamed, trivial_decodes
+from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.sanitize import printable
+from kafka_conformance.testees.connect import CannotRun, Connection
+from kafka_conformance.testees.protocol import HelloReply
+from kafka_corpus.case import Case, Op
+from kafka_corpus.vectors import load_vectors
+from kafka_records import Batch, RecordFormatError, decode
+
+# Every magic, codec and shape of a record, transactions and markers, and the mistakes that writers are known for.
+USUAL: Final = (
+    "writers",
+    "v2_encode.create_time",
+    "v2_encode.many_headers",
+    "v2_encode.append_time",
+    "v2_encode.gaps_after_compaction",
+    "v2_encode.empty_batch",
+    "v2_encode.end_marker",
+    "v2_encode.largest_value_of_a_field",
+    "v2_headers.key_is_written_as_utf_8",
+    "v2_offsets.writer_takes_the_largest_delta",
+    "timestamp.writer_takes_the_first_as_base",
+    "timestamp.writer_takes_the_largest_as_max",
+    "varint.writer_of_a_timestamp_delta",
+    "transactions.write_*",
+    "legacy_encode.message",
+    "legacy_encode.several_messages",
+    "legacy_encode.wrapper",
+    "legacy_encode.absolute_offsets",
+    "legacy_encode.relative_offsets",
+    "legacy_encode.append_time_inside",
+    "legacy_encode.timestamp_none",
+)
+
+
+def wishes(only: Sequence[str] = ()) -> list[Case]:
+    """The valid encode cases that *only* names, or the `USUAL` ones.
+
+    Raises:
+        OSError, ValueError: the corpus cannot be read.
+    """
+    return select(_encode_cases(), only or USUAL)
+
+
+@cache
+def _encode_cases() -> tuple[Case, ...]:
+    encode: tuple[Op, ...] = ("encode",)
+    return tuple(case for case in load_vectors(ops=encode) if _can_be_read_back(case))
+
+
+def _can_be_read_back(case: Case) -> bool:
+    # What has to be refused, or may be, says nothing to a reader.
+    return case.expect.verdict == "valid" and isinstance(case.input, Batch) and case.expect.data is not None
+
+
+_Item = TypeVar("_Item")
+READ: Final = ("written", "stored")
+Told = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Who writes what, through which broker, and where the results go.
+
+    Attributes:
+        connections: the testees, by the names that they have in the matrix.
+        absent: those that cannot run here, and why.
+        cases: the batches, as encode cases.
+        corpus: the hash of the corpus that they come from.
+        path: the result file.
+        broker: a running broker, or None.
+        read: whether consumers get what was `written`, or what the broker `stored` of it.
+        jobs: how many testees run at once.
+        resume: go on with an incomplete file at *path*.
+        part: whether testees or batches were chosen.
+        strict: whether a testee that does not start ends the run, and is not just absent.
+        progress: told what is done, how often it was, and how often it will be.
+    """
+
+    connections: Mapping[str, Connection]
+    absent: Mapping[str, str] = field(default_factory=dict)
+    cases: Sequence[Case]
+    corpus: str
+    path: Path
+    broker: Broker | None = None
+    read: str = "written"
+    jobs: int = 1
+    resume: bool = False
+    part: bool = False
+    strict: bool = True
+    progress: Told = lambda *_: None
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Bytes that consumers are asked to read, and what was wished."""
+
+    case: Case
+    sha256: str
+    data: bytes
+    expected: tuple[Batch, ...]
+
+
+@dataclass(slots=True)
+class _Cast:
+    """The testees that answered, with what they said of themselves."""
+
+    sandboxes: dict[str, Sandbox] = field(default_factory=dict)
+    hellos: dict[str, HelloReply] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def close(self) -> None:
+        for sandbox in self.sandboxes.values():
+            sandbox.close()
+
+
+def run(plan: Run) -> Results:
+    """Ask, judge and write everything; then read the file back.
+
+    Raises:
+        CannotRun: a testee does not start.
+        Interrupted: ctrl-C; what was earned is in the file.
+        Unusable: resuming, and the file is of another run.
+    """
+    cast = _Cast(absent=dict(plan.absent))
+    try:
+        _say_hello(plan, cast)
+        header = _header(plan, cast)
+        earned = _earned(plan, header)
+        if earned is None or not earned.complete:
+            _run(plan, cast, header, earned)
+    except KeyboardInterrupt:
+        raise Interrupted(_lines_in(plan.path), len(plan.cases) * len(plan.connections)) from None
+    finally:
+        cast.close()
+    return results.read(plan.path)
+
+
+def _say_hello(plan: Run, cast: _Cast) -> None:
+    for name, connection in plan.connections.items():
+        sandbox = cast.sandboxes[name] = Sandbox(connection)
+        try:
+            cast.hellos[name] = sandbox.hello()
+        except CannotRun as error:
+            if plan.strict:
+                raise
+            cast.absent[name] = printable(str(error))
+            continue
+        sandbox.calibrate(trivial_decodes())
+
+
+def _header(plan: Run, cast: _Cast) -> Header:
+    testees: list[dict[str, Any]] = []
+    for name, hello in cast.hellos.items():
+        said = msgspec.to_builtins(tamed(hello))
+        testees.append({"label": name, "connect": plan.connections[name].name, **said})
+    release = "" if plan.broker is None else plan.broker.release
+    batches = [case.id for case in plan.cases]
+    return Header(
+        testees=testees,
+        absent=cast.absent,
+        corpus=plan.corpus,
+        batches=batches,
+        broker=release,
+        read=plan.read,
+        part=plan.part,
+    )
+
+
+def _earned(plan: Run, header: Header) -> Results | None:
+    if not plan.resume or not plan.path.exists():
+        return None
+    old = results.read(plan.path)
+    results.check_same_run(old.header, header)
+    return old
+
+
+def _lines_in(path: Path) -> int:
+    try:
+        found = results.read(path)
+    except Unusable:
+        return 0
+    return len(found.written) + len(found.read)
+
+
+def _run(plan: Run, cast: _Cast, header: Header, earned: Results | None) -> None:
+    began = time.monotonic()
+    writer = results.Writer(plan.path, header, earned)
+    try:
+        written = {} if earned is None else dict(earned.written)
+        for lines in _in_threads(plan, cast, _writing(plan, cast, written), "written"):
+            writer.write(lines)
+            written |= {(line.producer, line.batch): line for line in lines if isinstance(line, Written)}
+        stored = {} if earned is None else dict(earned.stored)
+        if plan.broker is not None:
+            for number, line in enumerate(_storing(plan, plan.broker, written, stored), 1):
+                writer.write([line])
+                stored[line.batch, line.sha256] = line
+                plan.progress("stored", number, 0)
+        subjects = _subjects(plan, written, stored)
+        known = set() if earned is None else set(earned.read)
+        for lines in _in_threads(plan, cast, _reading(plan, cast, subjects, known), "read"):
+            writer.write(lines)
+        writer.finish(time.monotonic() - began)
+    finally:
+        writer.close()
+
+
+# Writing
+
+_Task = Callable[[], Iterator[list[Line]]]
+
+
+def _writing(plan: Run, cast: _Cast, known: Mapping[tuple[str, str], Written]) -> dict[str, _Task]:
+    todo = {name: [case for case in plan.cases if (name, case.id) not in known] for name in cast.hellos}
+    return {name: _writer_task(name, cases, cast) for name, cases in todo.items() if cases}
+
+
+def _writer_task(name: str, cases: Sequence[Case], cast: _Cast) -> _Task:
+    def task() -> Iterator[list[Line]]:
+        beyonds = {case.id: reason for case in cases if (reason := beyond(case, cast.hellos[name]))}
+        yield [_written(name, case, beyonds[case.id]) for case in cases if case.id in beyonds]
+        asked = [case for case in cases if case.id not in beyonds]
+        for group in _together(asked, lambda case: len(case.expect.data or b"")):
+            answers = cast.sandboxes[name].ask([question(case) for case in group])
+            yield [_written(name, case, each.observation) for case, each in zip(group, answers, strict=True)]
+
+    return task
+
+
+def _written(name: str, case: Case, observation: Observation) -> Written:
+    judged = of_writer(case, observation)
+    data = observation.data if isinstance(observation, Encoded) else b""
+    # No bytes at all are bytes too, if the producer says that they are the batch.
+    sha256 = hash_of(data) if isinstance(observation, Encoded) else ""
+    return Written(producer=name, batch=case.id, data=data, sha256=sha256, **_fields(judged))
+
+
+def _fields(judged: Judged) -> dict[str, Any]:
+    return {"outcome": judged.outcome, "blame": judged.blame, "field": judged.field, "why": judged.why}
+
+
+# Storing
+
+
+def _storing(
+    plan: Run, broker: Broker, written: Mapping[tuple[str, str], Written], known: Mapping[tuple[str, str], Stored]
+) -> Iterator[Stored]:
+    taker = Taker(broker)
+    try:
+        for case, found in _by_case(plan, written):
+            yield from taker.take(case, {sha: data for sha, data in found.items() if (case.id, sha) not in known})
+    finally:
+        taker.close()
+
+
+def _by_case(plan: Run, written: Mapping[tuple[str, str], Written]) -> Iterator[tuple[Case, dict[str, bytes]]]:
+    """The different bytes that were written for each case, by their hash."""
+    found: dict[str, dict[str, bytes]] = {case.id: {} for case in plan.cases}
+    for line in written.values():
+        if line.sha256 and line.batch in found:
+            found[line.batch][line.sha256] = line.data
+    return ((case, found[case.id]) for case in plan.cases)
+
+
+# Reading
+
+
+def _subjects(
+    plan: Run, written: Mapping[tuple[str, str], Written], stored: Mapping[tuple[str, str], Stored]
+) -> list[Subject]:
+    found = (
+        _subject(plan, case, sha256, data, stored)
+        for case, each in _by_case(plan, written)
+        for sha256, data in each.items()
+    )
+    return [subject for subject in found if subject is not None]
+
+
+def _subject(
+    plan: Run, case: Case, sha256: str, data: bytes, stored: Mapping[tuple[str, str], Stored]
+) -> Subject | None:
+    """The bytes that consumers read; None for those that the broker did not store."""
+    right = case.expect.data or b""
+    if plan.read == "stored":
+        line = stored.get((case.id, sha256))
+        if line is None or not line.data:
+            return None
+        right, data = line.right, line.data
+        if isinstance(reading(right), RecordFormatError):
+            return None
+    return Subject(case, sha256, data, decode(right))
+
+
+def _reading(plan: Run, cast: _Cast, subjects: Sequence[Subject], known: set[tuple[str, str, str]]) -> dict[str, _Task]:
+    tasks = {}
+    for name in cast.hellos:
+        rest = [each for each in subjects if (name, each.case.id, each.sha256) not in known]
+        if rest and cast.hellos[name].decode.magics:
+            tasks[name] = _reader_task(name, rest, cast)
+    return tasks
+
+
+def _reader_task(name: str, subjects: Sequence[Subject], cast: _Cast) -> _Task:
+    def task() -> Iterator[list[Line]]:
+        hello = cast.hellos[name]
+        reasons = [unread(each.data, hello) for each in subjects]
+        yield [_read(name, each, reason) for each, reason in zip(subjects, reasons, strict=True) if reason]
+        asked = [each for each, reason in zip(subjects, reasons, strict=True) if not reason]
+        for group in _together(asked, lambda each: len(each.data)):
+            answers = cast.sandboxes[name].ask([Question(each.data) for each in group])
+            yield [_read(name, each, answer.observation) for each, answer in zip(group, answers, strict=True)]
+
+    return task
+
+
+def _read(name: str, subject: Subject, observation: Observation) -> Read:
+    judged = of_reader(subject.expected, subject.data, observation)
+    return Read(consumer=name, batch=subject.case.id, sha256=subject.sha256, **_fields(judged))
+
+
+# Threads
+
+
+@dataclass(slots=True)
+class _State:
+    """What the threads share: tasks that nobody has begun, lines that nobody has written, and whether to stop."""
+
+    todo: deque[tuple[str, _Task]]
+    done: SimpleQueue[list[Line] | BaseException | None] = field(default_factory=SimpleQueue)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+def _in_threads(plan: Run, cast: _Cast, tasks: Mapping[str, _Task], what: str) -> Iterator[list[Line]]:
+    """The lines of all tasks as they come, one task to a testee; raises what a task raised."""
+    state = _State(deque(tasks.items()))
+    jobs = min(plan.jobs, len(tasks))
+    threads = [threading.Thread(target=_work, args=(state, cast), daemon=True) for _ in range(jobs)]
+    for thread in threads:
+        thread.start()
+    left = len(tasks)
+    try:
+        while left:
+            item = state.done.get()
+            if isinstance(item, BaseException):
+                raise item
+            if item is None:
+                left -= 1
+                plan.progress(what, len(tasks) - left, len(tasks))
+            else:
+                yield item
+    finally:
+        _stop(state, cast, threads)
+
+
+def _work(state: _State, cast: _Cast) -> None:
+    try:
+        while not state.stop.is_set() and state.todo:
+            try:
+                name, task = state.todo.popleft()
+            except IndexError:
+                return
+            for lines in task():
+                # A testee that was ended because the run stops has not crashed.
+                if state.stop.is_set():
+                    return
+                state.done.put(lines)
+            cast.sandboxes[name].close()
+            state.done.put(None)
+    except BaseException as error:
+        state.done.put(error)
+
+
+def _stop(state: _State, cast: _Cast, threads: Sequence[threading.Thread]) -> None:
+    state.stop.set()
+    state.todo.clear()
+    end = time.monotonic() + STOP_SECONDS
+    for thread in threads:
+        while thread.is_alive() and time.monotonic() < end:
+            for sandbox in cast.sandboxes.values():
+                sandbox.interrupt()
+            thread.join(0.05)
+
+
+def _together(items: Sequence[_Item], size: Callable[[_Item], int]) -> Iterator[list[_Item]]:
+    """*items* in groups to be asked at once, none of them too large."""
+    group: list[_Item] = []
+    total = 0
+    for item in items:
+        if group and (len(group) >= TOGETHER or total + size(item) > TOGETHER_BYTES):
+            yield group
+            group, total = [], 0
+        group.append(item)
+        total += size(item)
+    if group:
+        yield group

@@ -1,1 +1,0 @@
-"""`kafkaproof explain`: the reference's explanation of bytes, shown to people."""

@@ -1,0 +1,114 @@
+"""What a consumer can be asked, and what it has to deliver; pure.
+
+A consumer gives records and does not tell batches.  Its position goes up only:
+it starts at offset 0, delivers no record below its position, and asks for the
+offset behind the last batch when it is through.  It delivers no control records, and
+all others but those of transactions that the fetch names as aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kafka_conformance.judge.compare import HEADER_FIELDS, Comparison, Difference, compare_records
+from kafka_conformance.judge.observation import Consumed
+from kafka_corpus.case import Case
+from kafka_corpus.wire import WireRecord, to_wire
+from kafka_records import Batch, RecordFormatError
+from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
+from kafka_records.log import entries
+
+UNFOLLOWABLE: Final = "its offsets do not go up from 0: a consumer leaves such records out, or stays where it is"
+IN_CONTROL: Final = "it is about what is in a control batch, and a consumer need not look there"
+
+_ATTRIBUTES: Final = BATCH_V2.field("attributes")
+_CONTROL_BIT: Final = 0x20
+
+
+def unfollowable(case: Case) -> str:
+    """Why *case* cannot be asked of a consumer; nothing if it can."""
+    if case.op != "decode":
+        return ""
+    if not _goes_up(case.expect.batches):
+        return UNFOLLOWABLE
+    return IN_CONTROL if case.expect.verdict == "invalid" and _control_is_broken(case) else ""
+
+
+def _goes_up(batches: tuple[Batch, ...]) -> bool:
+    at = 0
+    for batch in batches:
+        for record in batch.records:
+            if record.offset < at:
+                return False
+            at = record.offset + 1
+        at = max(at, batch.last_offset + 1)
+        if not at - 1 == batch.last_offset < INT64_MAX:
+            return False
+    return True
+
+
+def _control_is_broken(case: Case) -> bool:
+    """Whether the entry behind those that are right is a whole control batch with a right checksum."""
+    if not isinstance(case.input, bytes) or {"corrupt", "unsupported_magic"} & set(case.expect.kinds):
+        return False
+    return next(_are_control(case.input, len(case.expect.batches)), False)
+
+
+def _are_control(data: bytes, first: int) -> Iterator[bool]:
+    try:
+        for start, _ in list(entries(data))[first:]:
+            low = data[start + _ATTRIBUTES.offset + _ATTRIBUTES.width - 1]
+            yield data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2 and bool(low & _CONTROL_BIT)
+    except (RecordFormatError, IndexError):
+        return
+
+
+def may_refuse(case: Case) -> bool:
+    """Whether an error is right though the bytes are valid: a part of a batch and nothing else.
+
+    KIP-74: a broker sends one whole batch at least.  Consumers rely on that, and
+    some say so when it does not hold (Java: "failed to make progress").
+    """
+    return case.expect.verdict == "valid" and not case.expect.batches and case.input != b""
+
+
+def expected_records(case: Case) -> list[WireRecord]:
+    """What a consumer delivers of a case, in order."""
+    batches = [to_wire(batch) for batch in case.expect.batches if not batch.control]
+    records = [record for batch in batches for record in (batch.records or ())]
+    return records if case.aborted is None else [each for each in records if each.offset in case.expect.committed]
+
+
+def compared(case: Case, consumed: Consumed) -> Comparison:
+    """Where the records, or the position, are not as they should be.
+
+    Behind what is right a consumer may have delivered the first records of a
+    batch that then turned out to be broken, and before an error it may have
+    held some back: these are not compared.  Nor are those that one does not
+    deliver which never gets there.
+    """
+    expected, given = expected_records(case), consumed.records
+    if consumed.error is not None or consumed.stalled or case.expect.verdict == "invalid":
+        shortest = min(len(expected), len(given))
+        expected, given = expected[:shortest], given[:shortest]
+    comparison = compare_records(expected, given)
+    # Of headers nothing is asked where records are what is right.
+    if case.expect.batches and case.aborted is None:
+        comparison.left_out.update(HEADER_FIELDS)
+    if case.expect.verdict != "invalid" and consumed.error is None and not consumed.stalled:
+        comparison.differences.extend(_skipped_ahead(case, consumed))
+    return comparison
+
+
+def _skipped_ahead(case: Case, consumed: Consumed) -> Iterator[Difference]:
+    """A position behind that which the batches end at: what is written there later is never read."""
+    behind = max((batch.last_offset + 1 for batch in case.expect.batches), default=0)
+    if consumed.next_offset is not None and consumed.next_offset > behind:
+        yield Difference("next_offset", behind, consumed.next_offset)
+
+
+def stalled(consumed: Consumed) -> str:
+    """A consumer that does not get on, in words."""
+    return f"it asks for offset {consumed.next_offset} again and again, and reports nothing"

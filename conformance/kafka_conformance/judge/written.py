@@ -1,0 +1,277 @@
+"""Bytes that a testee wrote: the fields that are wrong, and the named equivalences that are not.
+
+An equivalence changes no record for any reader, and no broker answers it
+otherwise; so it is `lossy` at most, and is named in the verdict.  What is not
+in this list is a defect, though brokers may mend it: a max timestamp that is
+not the largest (TIM-07), another last offset delta (HDR-12), attribute bits
+that nobody asked for (ATT-13), a record count, a CRC, and every record.
+
+`exact` compares every byte.  `masked` is for compressed batches, whose bytes
+depend on the library: header fields and the decompressed payload have to be
+the same; length and CRC have to hold, which reading them proves.  `readable`
+takes whatever the reference reads back as the same batch.  What does no harm
+has a name in `equivalence`; everything else is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import kafka_records
+from kafka_conformance.judge.compare import Comparison, Difference, compare
+from kafka_corpus.case import Case
+from kafka_corpus.wire import to_wire
+from kafka_records import Batch, Explanation, RecordFormatError, explain
+from kafka_records.compression import decompress
+from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, NO_PRODUCER_ID, RECORD_BATCH_OVERHEAD
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
+from kafka_records.log import entries
+from kafka_records.message import decode_message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equivalence:
+    """A way to write the same.
+
+    Attributes:
+        name: in a few words, as verdicts show it.
+        rule: the rule that makes it harmless.
+        reason: why, in a sentence.
+        fields: the fields of a batch that it is about.
+        holds: whether it applies: the first batch that was asked for, the one in question, as it was written, and
+            what differs.
+    """
+
+    name: str
+    rule: str
+    reason: str
+    fields: tuple[str, ...]
+    holds: Callable[[Batch, Batch, Batch, Difference], bool] = lambda *_: True
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.rule})"
+
+
+def _legacy(_first: Batch, wanted: Batch, _written: Batch, _found: Difference) -> bool:
+    return wanted.magic < MAGIC_VALUE_V2
+
+
+def _at_zero(_first: Batch, wanted: Batch, _written: Batch, found: Difference) -> bool:
+    return wanted.magic < MAGIC_VALUE_V2 and bool(found.given == 0)
+
+
+def _left_at_zero(first: Batch, wanted: Batch, _written: Batch, found: Difference) -> bool:
+    return wanted.magic < MAGIC_VALUE_V2 and first.base_offset == 0 and bool(found.given == 0)
+
+
+def _of_nobody(_first: Batch, wanted: Batch, written: Batch, _found: Difference) -> bool:
+    return wanted.producer_id == written.producer_id == NO_PRODUCER_ID and not written.transactional
+
+
+LEFT_UNCOMPRESSED: Final = Equivalence(
+    name="left uncompressed",
+    rule="CMP-03",
+    reason="the same records, which a consumer gets without noticing; several clients do so where nothing is saved",
+    fields=("compression",),
+    holds=lambda _first, _wanted, _written, found: bool(found.given == "none"),
+)
+EQUIVALENCES: Final = (
+    Equivalence(
+        name="leader epoch of a producer",
+        rule="HDR-07",
+        reason="every broker stores its own epoch, whatever was sent",
+        fields=("partition_leader_epoch",),
+    ),
+    LEFT_UNCOMPRESSED,
+    Equivalence(
+        name="another base timestamp",
+        rule="TIM-01",
+        reason="a record's timestamp is base plus delta, so that any base will do whose deltas are right",
+        fields=("base_timestamp",),
+    ),
+    Equivalence(
+        name="epoch and sequence of no producer",
+        rule="PID-02",
+        reason="with producer id -1 nobody looks at epoch and sequence",
+        fields=("producer_epoch", "base_sequence"),
+        holds=_of_nobody,
+    ),
+    Equivalence(
+        name="time of a wrapper",
+        rule="NST-23",
+        reason="brokers compute a wrapper's own time again from the messages inside",
+        fields=("max_timestamp",),
+        holds=_legacy,
+    ),
+    Equivalence(
+        name="wrapper at offset 0",
+        rule="NST-09",
+        reason="readers take it as a producer's, and every broker gives it another",
+        fields=("last_offset",),
+        holds=_at_zero,
+    ),
+    Equivalence(
+        name="offsets left to the broker",
+        rule="NST-13",
+        reason="some old producers leave all offsets 0, and brokers give them others",
+        fields=("base_offset", "offset"),
+        holds=_left_at_zero,
+    ),
+)
+LONGER_VARINT: Final = Equivalence(
+    name="varint longer than needed",
+    rule="VAR-05",
+    reason="readers accept up to 5 bytes for a varint and 10 for a varlong",
+    fields=("data",),
+)
+ALL: Final = (*EQUIVALENCES, LONGER_VARINT)
+# A field of a batch, or an offset of one of its records.
+_FIELD: Final = re.compile(r"batches\[(?P<batch>\d+)\](?:\.records\[\d+\](?=\.offset$))?\.(?P<field>\w+)")
+# They follow from the width of other fields.
+_FOLLOWING: Final = frozenset({"batch_length", "message_size", "length", "crc"})
+
+
+def graded(found: Sequence[Difference], wanted: Sequence[Batch], written: Sequence[Batch]) -> list[Difference]:
+    """*found*, with its name to each difference that is an equivalence."""
+    return [_named(each, wanted, written) for each in found]
+
+
+def _named(found: Difference, wanted: Sequence[Batch], written: Sequence[Batch]) -> Difference:
+    place = _FIELD.fullmatch(found.path)
+    if found.lossy or place is None:
+        return found
+    at, field = int(place["batch"]), place["field"]
+    for each in EQUIVALENCES:
+        if field in each.fields and each.holds(wanted[0], wanted[at], written[at], found):
+            return replace(found, lossy=True, equivalence=str(each))
+    return found
+
+
+def unwrapped(wanted: Sequence[Batch], written: Sequence[Batch]) -> bool:
+    """Whether messages came without their wrapper: a writer may leave out a compression that gains nothing."""
+    if len(wanted) != 1 or wanted[0].magic >= MAGIC_VALUE_V2 or wanted[0].compression == "none":
+        return False
+    same = {(wanted[0].magic, "none", wanted[0].timestamp_type)}
+    plain = {(batch.magic, batch.compression, batch.timestamp_type) for batch in written} == same
+    return plain and wanted[0].records == tuple(record for batch in written for record in batch.records)
+
+
+def only_longer_varints(right: bytes, data: bytes) -> bool:
+    """Whether *data*, which reads the same as *right*, differs in the width of varints alone."""
+    return list(_values(explain(right))) == list(_values(explain(data)))
+
+
+def _values(explanation: Explanation) -> Iterator[tuple[str, object]]:
+    for section in explanation.sections:
+        for field in section.fields:
+            if field.name not in _FOLLOWING and field.group not in ("packed", "codec"):
+                yield field.path, field.value
+
+
+MAX_PAYLOAD: Final = 256 * 1024 * 1024
+CODEC_BITS: Final = 0x07
+
+
+def differences(case: Case, data: bytes) -> list[Difference]:
+    """Where *data* is not what *case* expects, worst and first in front."""
+    right = case.expect.data
+    if right is not None and data == right:
+        return []
+    try:
+        given = kafka_records.decode(data)
+    except RecordFormatError as error:
+        return [Difference(error.path or "data", "bytes that can be read", str(error))]
+    found = compared(_expected(case), given)
+    if case.expect.compare == "readable" or right is None or not all(each.lossy for each in found):
+        return found
+    if found:
+        # Behind a field that does no harm there may be bits that do.
+        return found + _out_of_form(given, data)
+    return _by_bytes(right, data, masked=case.expect.compare == "masked")
+
+
+def _expected(case: Case) -> Sequence[Batch]:
+    if case.expect.data is not None:
+        return kafka_records.decode(case.expect.data)
+    assert isinstance(case.input, Batch)
+    return (case.input,)
+
+
+def compared(expected: Sequence[Batch], given: Sequence[Batch]) -> list[Difference]:
+    """Where batches that were written and read back are not those *expected*; equivalences are named."""
+    if unwrapped(expected, given):
+        name = str(LEFT_UNCOMPRESSED)
+        return [Difference("batches[0].compression", expected[0].compression, "none", lossy=True, equivalence=name)]
+    comparison: Comparison = compare(list(map(to_wire, expected)), list(map(to_wire, given)))
+    for index, (want, have) in enumerate(zip(expected, given, strict=False)):
+        # Not part of the wire shape: it changes no record, but an encoder writes it.
+        if want.base_timestamp is not None and have.base_timestamp != want.base_timestamp:
+            path = f"batches[{index}].base_timestamp"
+            comparison.differences.append(Difference(path, want.base_timestamp, have.base_timestamp))
+    return graded(comparison.differences, expected, given)
+
+
+def _out_of_form(given: Sequence[Batch], data: bytes) -> list[Difference]:
+    """Where v2 batches are not written as what they hold would be; older wrappers have no one form."""
+    if any(batch.magic < MAGIC_VALUE_V2 for batch in given):
+        return []
+    try:
+        right = b"".join(map(kafka_records.encode, given))
+    except RecordFormatError:
+        return []
+    return _by_bytes(right, data, masked=True)
+
+
+def _by_bytes(right: bytes, data: bytes, *, masked: bool) -> list[Difference]:
+    """The first byte that differs, though every field reads the same."""
+    if masked:
+        # Bits that nobody reads lie outside of what is compressed.
+        found = _attributes(right, data) or _first_byte(_opened(right), _opened(data), "decompressed")
+    else:
+        found = _first_byte(right, data, "data")
+    if found is None:
+        return []
+    # Exact bytes of a codec's own are exact: only what it holds may have another form.
+    if _opened(right) != _opened(data) and only_longer_varints(right, data):
+        found = replace(found, lossy=True, equivalence=str(LONGER_VARINT))
+    return [found]
+
+
+def _first_byte(right: bytes, data: bytes, path: str) -> Difference | None:
+    pairs = enumerate(zip(right, data, strict=False))
+    at = next((index for index, (want, have) in pairs if want != have), None)
+    if at is not None:
+        return Difference(f"{path}[{at}]", right[at : at + 8], data[at : at + 8])
+    return Difference(f"{path}.length", len(right), len(data)) if len(right) != len(data) else None
+
+
+def _attributes(right: bytes, data: bytes) -> Difference | None:
+    pairs = zip(entries(right), entries(data), strict=False)
+    for index, ((start, end), (at, stop)) in enumerate(pairs):
+        want, have = _attributes_of(right[start:end]), _attributes_of(data[at:stop])
+        if want != have:
+            return Difference(f"batches[{index}].attributes", want, have)
+    return None
+
+
+def _attributes_of(entry: bytes) -> int:
+    if entry[MAGIC_OFFSET] == MAGIC_VALUE_V2:
+        field = BATCH_V2.field("attributes")
+        return int.from_bytes(entry[field.offset : field.offset + field.width], "big")
+    return decode_message(entry).attributes
+
+
+def _opened(data: bytes) -> bytes:
+    """What lies above compression in every entry, end to end."""
+    return b"".join(_payload(data[start:end]) for start, end in entries(data))
+
+
+def _payload(entry: bytes) -> bytes:
+    codec = COMPRESSIONS[_attributes_of(entry) & CODEC_BITS]
+    if entry[MAGIC_OFFSET] == MAGIC_VALUE_V2:
+        return decompress(codec, entry[RECORD_BATCH_OVERHEAD:], magic=2, most=MAX_PAYLOAD)
+    message = decode_message(entry)
+    return decompress(codec, message.value or b"", magic=message.magic, most=MAX_PAYLOAD)

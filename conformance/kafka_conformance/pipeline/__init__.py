@@ -1,1 +1,0 @@
-"""Jobs of the pipeline that need testees, and what all commands of the pipeline share."""

@@ -1,0 +1,375 @@
+"""`fetch:COMMAND`: any client that consumes from an address, as a testee.
+
+A process of ours holds a fake broker and speaks the testee protocol; the
+user's command consumes from the broker.  With `{topic}` in it the command is
+run for each case (`{bootstrap}` and `{partition}` are filled too), prints a line
+for each record, and ends, or is ended when it printed the end record.  Without,
+it stays up: it gets `{"bootstrap", "topic", "partition", "offset", "end"}` on a
+line for each case, and answers with a line.  `lines` has both formats.
+
+{"offset": 0, "timestamp": 1700000000000, "key": "a2V5", "value": null, "headers": [["aA==", "dg=="]]}
+    {"error": {"kind": "corrupt", "message": "…"}}      or {"error": "…"}
+    {"skipped": "no zstd here"}
+
+Fields that a client does not know are left out.  Bytes are base64; `encoding`
+beside them says `hex` or `text` where they are that.  Text with U+FFFD in it is
+taken as not told: the bytes behind that are gone.  A client that stays up
+answers with one line, `{"records": [RECORD, …]}`, and `error` beside it.
+
+Lines that are no JSON object are somebody's log, and are passed over.
+
+A client that falls takes us with it, in the way in which it fell: who started
+us knows how to tell a crash from memory that ran out, and starts us again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from base64 import b64decode
+from collections.abc import Sequence
+from pathlib import PurePath
+from tempfile import TemporaryFile
+from typing import IO, Any, Final, Literal, NoReturn, Protocol
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from kafka_brokers.fake_broker import END, FakeBroker, Tape
+from kafka_conformance.process.child import OUT_OF_MEMORY
+from kafka_conformance.sanitize import printable, tail
+from kafka_conformance.testees import serve
+from kafka_conformance.testees.connection import CLIENT_PYTHONPATH
+from kafka_conformance.testees.interface import NotDone
+from kafka_conformance.testees.protocol import MAX_LINE, Answer, Capability, Refusal
+from kafka_corpus.wire import WireBatch, WireRecord
+from kafka_records import Batch, Record, encode
+
+Encoding = Literal["base64", "hex", "text"]
+REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+class BadLine(ValueError):
+    """A JSON object that is nothing of the above."""
+
+
+class PrintedRecord(msgspec.Struct):
+    """A record as a client prints it; null is none for key and value, and nothing said elsewhere."""
+
+    offset: int | None = None
+    timestamp: int | None = None
+    key: str | None | UnsetType = UNSET
+    value: str | None | UnsetType = UNSET
+    headers: list[tuple[str, str | None]] | None = None
+    encoding: Encoding | None = None
+
+    def wire(self, encoding: Encoding = "base64") -> WireRecord:
+        """The record in the protocol's shape.  Raises `BadLine`."""
+        how = self.encoding or encoding
+        headers = None if self.headers is None else [_header(each, how) for each in self.headers]
+        return WireRecord(
+            offset=UNSET if self.offset is None else self.offset,
+            timestamp=UNSET if self.timestamp is None else self.timestamp,
+            key=data(self.key, how),
+            value=data(self.value, how),
+            # One that is not told is all that can be compared away: a list has no holes.
+            headers=UNSET if headers is None or any(UNSET in each for each in headers) else headers,
+        )
+
+
+class Line(PrintedRecord):
+    """A line: a record, an error, or what a client that stays up answers."""
+
+    records: list[PrintedRecord] | None = None
+    error: Any = None
+    skipped: str | None = None
+
+    def refusal(self) -> Refusal | None:
+        """The error in it."""
+        if not self.error:
+            return None
+        if isinstance(self.error, dict):
+            return Refusal(str(self.error.get("kind") or ""), str(self.error.get("message") or ""))
+        return Refusal(message=str(self.error))
+
+    def answer(self) -> Answer:
+        """The whole answer of a client that stays up.  Raises `BadLine`."""
+        refusal = self.refusal()
+        if self.skipped is not None:
+            return Answer(skipped=self.skipped)
+        if self.records is None and refusal is None:
+            raise BadLine("an answer has records, error or skipped")
+        records = up_to_the_end([each.wire(self.encoding or "base64") for each in self.records or ()])
+        return Answer(records=records) if refusal is None else Answer(records=records, error=refusal)
+
+
+_decoder = msgspec.json.Decoder(Line)
+
+
+def parse(line: bytes) -> Line | None:
+    """What *line* says; None if it is no JSON object.  Raises `BadLine`."""
+    if not line.lstrip().startswith(b"{"):
+        return None
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError as error:
+        raise BadLine(f"{error}: {printable(line)}") from error
+    except (ValueError, RecursionError):
+        return None
+
+
+def _header(header: tuple[str, str | None], encoding: Encoding) -> tuple[Any, Any]:
+    return data(header[0], encoding), data(header[1], encoding)
+
+
+def data(text: str | None | UnsetType, encoding: Encoding) -> bytes | None | UnsetType:
+    """The bytes that *text* stands for.  Raises `BadLine`."""
+    if text is None or text is UNSET:
+        return text
+    try:
+        match encoding:
+            case "hex":
+                return bytes.fromhex(text)
+            case "text":
+                return UNSET if REPLACED in text else text.encode()
+        return b64decode(text, validate=True)
+    except ValueError as error:
+        raise BadLine(f"{printable(text)} is no {encoding}") from error
+
+
+def is_end(record: WireRecord) -> bool:
+    """Whether this is the record that ends a case."""
+    return END in (record.key, record.value)
+
+
+def up_to_the_end(records: list[WireRecord]) -> list[WireRecord]:
+    """The records before the one that ends the case."""
+    at = next((index for index, each in enumerate(records) if is_end(each)), len(records))
+    return records[:at]
+
+
+TOPIC: Final = "{topic}"
+STDERR_TAIL: Final = 16 * 1024
+
+_PANIC: Final = re.compile(rb"^(panic: |fatal error: |thread '.*' panicked|Fatal Python error)", re.MULTILINE)
+
+
+class Client(Protocol):
+    """Whoever reads what the broker serves."""
+
+    def read(self, topic: str, tape: Tape) -> Answer: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+
+
+def client(command: Sequence[str], broker: FakeBroker) -> Client:
+    """The client that *command* is: with `{topic}` in it, one for each case."""
+    each = any(TOPIC in word for word in command)
+    return EachTime(command, broker.address) if each else StaysUp(command, broker.address)
+
+
+def filled(command: Sequence[str], bootstrap: str, topic: str = "") -> list[str]:
+    """*command* with its placeholders filled."""
+    values = {"{bootstrap}": bootstrap, TOPIC: topic, "{partition}": "0"}
+    words = list(command)
+    for name, value in values.items():
+        words = [word.replace(name, value) for word in words]
+    return words
+
+
+def environment() -> dict[str, str]:
+    """The environment of whoever started the runner."""
+    own = dict(os.environ)
+    path = own.pop(CLIENT_PYTHONPATH, "")
+    own.pop("PYTHONPATH", None)
+    return own | ({"PYTHONPATH": path} if path else {})
+
+
+class EachTime:
+    """A process for each case, which prints a line for each record, and ends or is ended."""
+
+    def __init__(self, command: Sequence[str], bootstrap: str) -> None:
+        self._command = command
+        self._bootstrap = bootstrap
+        self._environment = environment()
+
+    def read(self, topic: str, tape: Tape) -> Answer:
+        """What it delivers of *tape*."""
+        words = filled(self._command, self._bootstrap, topic)
+        with TemporaryFile() as stderr:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=self._environment
+            )
+            assert process.stdout is not None
+            with process.stdout:
+                records, answer, ended = _printed(process.stdout)
+            if ended:  # it printed the end record: whatever it would do next is of no interest
+                process.kill()
+            code = process.wait()
+            if answer is not None:
+                return answer
+            if code and not ended:
+                return Answer(records=records, error=_refusal(code, _end_of(stderr)))
+        return _consumed(records, tape)
+
+    def close(self) -> None:
+        """Nothing runs between cases."""
+
+
+def _printed(stdout: IO[bytes]) -> tuple[list[WireRecord], Answer | None, bool]:
+    """Records; an answer that stands for itself (an error, or skipped); and whether the end record came."""
+    records: list[WireRecord] = []
+    while raw := stdout.readline(MAX_LINE):
+        line = parse(raw)
+        if line is None:
+            continue
+        if line.skipped is not None:
+            return records, Answer(skipped=line.skipped), True
+        if refusal := line.refusal():
+            return records, Answer(records=records, error=refusal), True
+        record = line.wire()
+        if is_end(record):
+            return records, None, True
+        records.append(record)
+    return records, None, False
+
+
+def _refusal(code: int, stderr: bytes) -> Refusal:
+    """The error that ended it; does not return if it fell instead."""
+    if code < 0 or _PANIC.search(stderr) or OUT_OF_MEMORY.search(stderr):
+        sys.stderr.buffer.write(stderr)
+        end_as(code)
+    lines = tail(stderr).strip().splitlines()
+    return Refusal(message=lines[-1] if lines else f"exit code {code}")
+
+
+def _end_of(stderr: IO[bytes]) -> bytes:
+    stderr.seek(0, os.SEEK_END)
+    stderr.seek(max(0, stderr.tell() - STDERR_TAIL))
+    return stderr.read()
+
+
+def _consumed(records: list[WireRecord], tape: Tape) -> Answer:
+    position = UNSET if tape.position is None else tape.position
+    return Answer(records=records, next_offset=position, stalled=tape.stalled)
+
+
+class StaysUp:
+    """One process, which gets a line for each case and answers with one."""
+
+    def __init__(self, command: Sequence[str], bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        words = filled(command, bootstrap)
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), bufsize=0
+        )
+
+    def read(self, topic: str, tape: Tape) -> Answer:
+        """What it delivers of *tape*."""
+        end = END.decode()
+        request = {"bootstrap": self._bootstrap, "topic": topic, "partition": 0, "offset": 0, "end": end}
+        try:
+            self._stdin.write(json.dumps(request).encode() + b"\n")
+        except OSError:
+            self._fell()
+        answer = self._answer()
+        if answer.error is UNSET and answer.skipped is UNSET:
+            assert answer.records is not UNSET
+            return _consumed(answer.records, tape)
+        return answer
+
+    @property
+    def _stdin(self) -> IO[bytes]:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    def _answer(self) -> Answer:
+        assert self._process.stdout is not None
+        while raw := self._process.stdout.readline(MAX_LINE):
+            if (line := parse(raw)) is not None:
+                return line.answer()
+        return self._fell()
+
+    def _fell(self) -> NoReturn:
+        end_as(self._process.wait())
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+
+
+def end_as(code: int) -> NoReturn:
+    """End like a process that ended with *code*; below 0 that is a signal."""
+    sys.stderr.flush()
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+class Fetching:
+    """A testee that is a client on a fake broker.
+
+    Nothing tells what a client reads; it is asked everything, and says
+    `skipped` itself.
+    """
+
+    DECODES: Final = Capability()
+    ENCODES: Final = Capability()
+    LANGUAGE: Final = "consumer"
+    RUNTIME: Final = "on a fake broker"
+
+    def __init__(self, command: list[str]) -> None:
+        self._broker = FakeBroker()
+        self._client = client(command, self._broker)
+        self._number = 0
+        # The first case is ours: a client says its name and version when it connects (KIP-511).
+        self.consume(encode(Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 0, None, None),))))
+        self.NAME = self._broker.client.name or PurePath(command[0]).name
+        self.VERSION = self._broker.client.version or "unknown"
+
+    def consume(self, data: bytes) -> Answer:
+        """What the client delivers of *data*, on a topic of its own."""
+        self._number += 1
+        topic = f"case-{self._number}"
+        tape = self._broker.serve(topic, data)
+        try:
+            return self._client.read(topic, tape)
+        except BadLine as error:
+            # No answer, and nothing of the client's codec: the process ends, and this is its last word.
+            sys.exit(f"what the client printed is no record and no error: {error}")
+        except OSError as error:
+            sys.exit(f"the client cannot be run: {error}")
+        finally:
+            self._broker.withdraw(topic)
+
+    def decode(self, _data: bytes) -> list[WireBatch]:
+        """A consumer tells no batches: see `consume`."""
+        raise NotDone("a consumer tells no batches")
+
+    def encode(self, _batch: WireBatch) -> bytes:
+        """Not asked: nothing is announced."""
+        raise NotDone("a consumer writes nothing")
+
+    def close(self) -> None:
+        """End the client."""
+        self._client.close()
+        self._broker.close()
+
+
+def main(command: list[str]) -> None:
+    """Serve until standard input ends."""
+    try:
+        fetching = Fetching(command)
+    except OSError as error:
+        sys.exit(f"the client cannot be run: {error}")
+    serve.serve(fetching, sys.stdin.buffer, sys.stdout.buffer)
+    fetching.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

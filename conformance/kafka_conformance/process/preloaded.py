@@ -1,0 +1,58 @@
+"""A Python testee that is loaded once and forked for every start: the side that forks.
+
+    python -m kafka_conformance.process.preloaded MODULE FD
+
+Loading a codec takes a Python process a good part of a second; a testee that
+falls over one case in ten is started hundreds of times.  So this process loads
+the module, and forks (`brood.py` says when): a child is as fresh as one that
+was started, since nothing has been asked of the codec yet.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sys
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from kafka_conformance.process.spawn_server import Birth, Brood, forked
+from kafka_conformance.testees.interface import Testee, load
+from kafka_conformance.testees.serve import serve
+
+
+def main(arguments: list[str]) -> None:
+    """Fork a child for every message until the socket is closed."""
+    testee, line = load(arguments[0]), socket.socket(fileno=int(arguments[1]))
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        return  # threads do not survive a fork: the other side starts such a testee the long way
+    gc.freeze()
+    Brood(line, fork(testee)).serve()
+
+
+def fork(testee: Testee) -> Birth:
+    """Forks this process, for a child that serves *testee*."""
+    return forked(partial(_be, testee))
+
+
+def _be(testee: Testee) -> NoReturn:
+    """Be the child: serve, and end as an interpreter does."""
+    code = 1
+    try:
+        serve(testee, sys.stdin.buffer, sys.stdout.buffer)
+        code = 0
+    except BrokenPipeError:
+        code = 0  # nobody reads any more
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

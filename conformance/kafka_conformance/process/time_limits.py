@@ -1,0 +1,168 @@
+"""Time limits of requests, and the timeout groups that share them.
+
+Slow is not hung, and no verdict may hang on how busy the machine is.  So time is
+the testee's own, and each limit lies far from what any codec takes that we know:
+of those that answer at all, half or less, but for inputs that were made to be large.
+
+    asleep                      half a second: nothing will come
+    works, takes no memory      three quarters: nobody who answers has worked half as long without taking any
+    works and takes memory      one and a half: whoever fills a gigabyte that a few bytes claim needs most of one
+
+Who has hung over a question of the same family had all that, and gets five times
+what those take that answer others of it: a fifth of a second, and 0.3 with memory.
+
+An input that was made to take long (a heavy one) is given eight seconds; the slowest
+answer takes six.  Who holds much memory after six, far more after four, or very
+much after one, is not going to make it: what it would meet is the end of its memory.
+Known hangs have three; nobody who answers others of those families takes two.
+
+Helpers that collect garbage stand in line by turns on a crowded machine, while the
+rest waits for them.  So with heavy inputs, in known hangs, and of who takes memory, the
+work of all threads is the testee's own time; else that of the busiest.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_conformance.process.cpu_time import Watch
+from kafka_corpus.case import Case
+from kafka_records.constants import COMPRESSIONS
+
+# Times what one that sleeps may take, which is half a second or more.
+SPINS: Final = 1.5
+BUSY: Final = 3.0
+# Who hung over a question of the same family had all the time that there is.
+KNOWN_SPINS: Final = 0.4
+KNOWN_GROWS: Final = 0.6
+
+HEAVY_SECONDS: Final = 6.0
+HEAVY_MOST: Final = 8.0
+HEAVY_CLOSE: Final = 4.0
+HEAVY_FAST: Final = 2.0
+HEAVY_KNOWN: Final = 3.0
+
+# Parts of the memory that a testee may take: much for a question as stored, and for a heavy one.
+GROWN: Final = 1 / 2
+HEAVY_GROWN: Final = 1 / 4
+# Times what is much; nobody who answers holds so much.
+CLOSE: Final = 2.5
+# That much more than at first, in bytes, and it is not spinning in one place.
+MORE: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many seconds of its own time a line may take.
+
+    Attributes:
+        seconds: of one that sleeps.
+        spins: of one that works and takes no memory; 0 for as long as one that sleeps.
+        grows: of one that works and takes memory; 0 for as long as one that spins.
+        much: bytes; who holds so much when the time is over ran out of memory, not of time.  With 0 nobody looks.
+        full: of one that holds so much; 0 for as long as one that grows.
+        fast: of one that held twice as much after a second; 0 for as long as one that is full.
+        close: of one that holds two and a half times as much; 0 for as long as one that is full.
+        together: whether what all its threads work is its own time, or what the busiest does until it takes memory.
+    """
+
+    seconds: float
+    spins: float = 0.0
+    grows: float = 0.0
+    much: int = 0
+    full: float = 0.0
+    fast: float = 0.0
+    close: float = 0.0
+    together: bool = False
+
+    def spent(self, watch: Watch) -> float:
+        """The seconds of its own that one that was watched took."""
+        return watch.own_seconds(together=self.together or watch.more >= MORE)
+
+    def of(self, watch: Watch) -> float:
+        """The seconds for one that was watched."""
+        if watch.idle:
+            return self.seconds
+        spins = self.spins or self.seconds
+        grows = self.grows or spins
+        if not watch.holds(self.much):
+            return grows if watch.more >= MORE else spins
+        full = self.full or grows
+        if self.fast and watch.held_early(2 * self.much):
+            return self.fast
+        return self.close if self.close and watch.holds(int(CLOSE * self.much)) else full
+
+
+def plain(seconds: float, memory: int = 0, *, known: bool = False) -> Limit:
+    """For a question as stored, of a testee that may sleep *seconds* and take *memory* bytes."""
+    spins, grows = (KNOWN_SPINS, KNOWN_GROWS) if known else (SPINS, BUSY)
+    return Limit(seconds, seconds * spins, seconds * grows, int(memory * GROWN), together=known)
+
+
+def heavy(seconds: float, memory: int = 0, *, known: bool = False) -> Limit:
+    """For a question whose input was made to take long."""
+    least, most = max(HEAVY_SECONDS, seconds), max(HEAVY_MOST, seconds)
+    if known:
+        least = most = max(HEAVY_KNOWN, seconds)
+    return Limit(
+        least, most, most, int(memory * HEAVY_GROWN), least, HEAVY_FAST, min(least, HEAVY_CLOSE), together=True
+    )
+
+
+# A codec that is the first of several parameters in an id.
+_OF_A_CODEC: Final = re.compile(rf"(?<=\[)({'|'.join(COMPRESSIONS)})-")
+
+# What several functions ask in other words, and those functions.
+KIN: Final = {
+    "a compressed stream is not whole": (
+        "compression.half_of_the_frame",
+        "compression.no_payload",
+        "compression.no_payload_and_no_records",
+        "gzip.member_cut_short",
+        "gzip.optional_field_cut_short",
+        "gzip.stored_block_longer_than_the_stream",
+        "gzip.trailer_cut_short",
+        "gzip.zlib_and_raw_deflate",
+        "message_set.wrapper_with_empty_value",
+        "message_set.wrapper_with_null_value",
+        "truncation.compressed_bytes_end_early",
+        "v2_batch.empty_batch_with_a_codec",
+        "wrapper_ends.stream_ends_early",
+    ),
+    "an inner message lies at or before itself": (
+        "backwards.inner_message_at_itself",
+        "backwards.inner_message_at_the_one_before",
+    ),
+    "a batch or a part of it lies at or before itself": (
+        "backwards.batch_at_itself",
+        "backwards.batch_at_the_one_before",
+        "backwards.header_at_itself",
+        "backwards.record_at_itself",
+        "backwards.value_at_the_message_before",
+        "backwards.value_at_the_start_of_its_message",
+    ),
+    "a count of headers is above what there is": (
+        "history.header_count_reserved_unseen",
+        "resources.header_count_claims",
+        "v2_headers.count_above_the_bytes_left",
+        "varint.header_count_beyond_int32",
+    ),
+    "bytes of another kind lie beside a frame": ("lz4.not_a_frame", "lz4_blocks.bytes_behind_the_frame"),
+    "a great many headers": ("resources.flood_of_headers[small]", "resources.many_headers"),
+}
+_KIN_OF: Final = {name: kin for kin, names in KIN.items() for name in names}
+
+
+def family_of(case: Case) -> str:
+    """The variations of one question are those in `KIN`, or differ in nothing but the codec, or come from one function.
+
+    Those that claim sizes are no family otherwise: they differ in how long they may take.
+    """
+    function = case.id.partition("[")[0]
+    if kin := _KIN_OF.get(function) or _KIN_OF.get(case.id):
+        return kin
+    if _OF_A_CODEC.search(case.id):
+        return _OF_A_CODEC.sub("", case.id)
+    return "" if case.area == "resources" else function

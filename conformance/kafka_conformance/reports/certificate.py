@@ -1,0 +1,206 @@
+"""A certificate: what a run says of one testee and version, bound to corpus and result by hash.
+
+    {"format": "kafkaproof-certificate", "version": 1,
+     "testee": {…}, "corpus": {"sha256": …}, "result": {"file": …, "sha256": …},
+     "certified": …, "reasons": […], "score": …, "answered_score": …,
+     "skipped": {…}, "areas": {…}, "nulls": {…}, "findings": {…}, "deviations": […],
+     "sha256": of everything above}
+
+`problems` works all of it out again from the result file and the corpus of
+this installation, without a network.  It finds a statement, a result, or a
+selection of cases that was changed afterwards.  It cannot find a result whose
+outcomes were made up: who doubts them runs the testee again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+import msgspec
+
+from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_conformance.reports.collection import remade
+from kafka_conformance.reports.summary import MAX_SKIPPED, MIN_ANSWERED_SCORE, Report
+from kafka_conformance.runner import results
+from kafka_conformance.runner.deviations import Deviation
+from kafka_conformance.runner.requests import concerns, select
+from kafka_conformance.runner.results import Results, Unusable
+from kafka_conformance.sanitize import indented, printable
+from kafka_conformance.version import installed_version
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import CODEC_OPS, corpus_hash
+
+FORMAT: Final = "kafkaproof-certificate"
+VERSION: Final = 1
+FILE: Final = "certificate.json"
+DIGITS: Final = 6
+MOST_REASONS: Final = 20
+
+
+class BadCertificate(ValueError):
+    """The file is no certificate."""
+
+
+def statement(made: Report, file: str) -> dict[str, Any]:
+    """The certificate of *made*, whose result file is called *file* and lies beside it."""
+    testee = made.results.header.testee
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kafkaproof": installed_version(),
+        "testee": testee,
+        "corpus": {"sha256": made.results.header.corpus, "cases": made.results.header.cases},
+        "result": {"file": file, "sha256": sha256(made.path.read_bytes()).hexdigest()},
+        **_worked_out(made),
+        "deviations": [msgspec.to_builtins(each) for each in made.declared],
+    }
+    return content | {"sha256": _hash(content)}
+
+
+def _worked_out(made: Report) -> dict[str, Any]:
+    """What follows from the lines of the result."""
+    certificate, counted = made.certificate, made.results.counts()
+    return {
+        "certified": certificate.certified,
+        "reasons": list(certificate.reasons),
+        "complete": made.results.complete,
+        "only": made.results.header.only,
+        "score": round(certificate.score, DIGITS),
+        "answered_score": round(certificate.answered_score, DIGITS),
+        "needed": {"answered_score": MIN_ANSWERED_SCORE, "most_skipped": MAX_SKIPPED},
+        "skipped": {"cases": counted["skipped"], "share": round(certificate.skipped, DIGITS), "why": _skips(made)},
+        "areas": {
+            area: {"score": round(certificate.areas[area], DIGITS), **{name: counts[name] for name in sorted(counts)}}
+            for area, counts in made.by_area().items()
+        },
+        "nulls": {name: round(value, DIGITS) for name, value in certificate.nulls.items()},
+        "findings": {name: counted[name] for name in SEVERITIES},
+        "known": sorted(made.applied.known),
+        "not_exposed": made.left_out(),
+    }
+
+
+def _skips(made: Report) -> dict[str, int]:
+    counter = Counter(printable(line.why) for line in made.results.lines if line.outcome == "skipped")
+    most = sorted(counter.items(), key=lambda each: (-each[1], each[0]))
+    return dict(most[:MOST_REASONS])
+
+
+def _hash(content: Mapping[str, Any]) -> str:
+    return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+
+def encoded(content: Mapping[str, Any]) -> bytes:
+    """The certificate as a file."""
+    return indented(content)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The certificate in *path*.  Raises `BadCertificate`."""
+    try:
+        content = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise BadCertificate(f"{path}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise BadCertificate(f"{path}: not JSON: {error}") from error
+    if not isinstance(content, dict) or (content.get("format"), content.get("version")) != (FORMAT, VERSION):
+        raise BadCertificate(f"{path}: not a certificate of version {VERSION}")
+    return content
+
+
+def result_of(content: Mapping[str, Any], path: Path) -> Path:
+    """Where the result of the certificate in *path* should lie: beside it, wherever the file says.
+
+    Raises:
+        BadCertificate: it names none.
+    """
+    result = content.get("result")
+    name = result.get("file") if isinstance(result, dict) else None
+    if not isinstance(name, str) or not PurePath(name).name:
+        raise BadCertificate(f"{path}: it names no result")
+    return path.parent / PurePath(name.replace("\\", "/")).name
+
+
+def problems(content: Mapping[str, Any], result: Path, cases: Mapping[str, Case]) -> Iterator[str]:
+    """What does not hold of a certificate, one line each; nothing if all does."""
+    if content.get("sha256") != _hash({name: value for name, value in content.items() if name != "sha256"}):
+        yield "the certificate was changed after it was made: its own hash does not fit"
+    try:
+        done = results.read(result)
+    except Unusable as error:
+        yield f"the result cannot be read: {error}"
+        return
+    try:
+        declared = msgspec.convert(content.get("deviations"), tuple[Deviation, ...])
+    except msgspec.ValidationError as error:
+        yield f"its deviations are none: {printable(str(error))}"
+        return
+    yield from _of_result(done, cases)
+    if done.header.corpus == corpus_hash():
+        yield from _different(content, remade(done, cases, declared, result))
+
+
+def _of_result(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:
+    if done.header.corpus != corpus_hash():
+        yield (
+            f"it is about corpus {printable(done.header.corpus, 12)}, and here is {corpus_hash()[:12]};"
+            " the Kafkaproof that made it can check it"
+        )
+        return
+    yield from coverage(done, cases)
+    wrong = [line.case for line in done.lines if line.case in cases and not _fits(line, cases[line.case])]
+    if wrong:
+        yield f"{_cases(wrong)} not as the corpus has it: {printable(wrong[0])}"
+
+
+def coverage(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:
+    """Cases that are missing from a result that says it is complete, or that are no cases, or are there twice."""
+    asked = [line.case for line in done.lines]
+    twice = [case for case, times in Counter(asked).items() if times > 1]
+    if twice:
+        yield f"{_cases(twice)} in it more than once: {printable(twice[0])}"
+    strange = sorted(set(asked) - cases.keys())
+    if strange:
+        yield f"{_cases(strange)} not in the corpus: {printable(strange[0])}"
+    if done.complete and not done.header.testee.get("broker"):
+        missing = sorted(_due(done, cases.values()) - set(asked))
+        if missing:
+            yield f"{_cases(missing)} missing: {missing[0]}"
+
+
+def _cases(ids: Sequence[str]) -> str:
+    return "1 case is" if len(ids) == 1 else f"{len(ids):,} cases, as this one, are"
+
+
+def _due(done: Results, cases: Any) -> set[str]:
+    append = bool(done.header.testee.get("append"))
+    of_codecs: Sequence[Case] = [case for case in cases if case.op in (*CODEC_OPS, "append")]
+    return {case.id for case in select(of_codecs, done.header.only) if concerns(case, append=append)}
+
+
+def _fits(line: results.Line, case: Case) -> bool:
+    said = (line.area, line.op, line.expected, line.rules)
+    return said == (case.area, case.op, case.expect.verdict, case.rules)
+
+
+def _different(content: Mapping[str, Any], made: Report) -> Iterator[str]:
+    """Fields that do not follow from the result."""
+    anew = statement(made, "")
+    for name in anew.keys() - {"sha256", "kafkaproof"}:
+        stated, follows = content.get(name), anew[name]
+        if name == "result":
+            stated, follows = (_sha256_of(stated), _sha256_of(follows))
+        if stated != follows:
+            yield f"{name}: it says {_short(stated)}, from the result follows {_short(follows)}"
+
+
+def _sha256_of(value: Any) -> Any:
+    return value.get("sha256") if isinstance(value, dict) else None
+
+
+def _short(value: Any) -> str:
+    return printable(msgspec.json.encode(value), 100)

@@ -1,0 +1,317 @@
+"""Several result files together: names, cases, and changes since an older run.
+
+Only the outcome counts: whoever is wrong in another way is `changed`.  To skip
+what was answered wrong is no improvement, and to skip what was right is worse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, rank
+from kafka_conformance.reports import summary as report
+from kafka_conformance.reports.summary import Report
+from kafka_conformance.runner import results
+from kafka_conformance.runner.deviations import Deviation
+from kafka_conformance.runner.results import Header, Line, Results
+from kafka_conformance.sanitize import printable
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import corpus_hash, load_vectors
+
+MAX_FOLDER_NAME: Final = 80
+# What runs in the process of a test is asked by that test alone.
+IN_PROCESS: Final = "in-process"
+# Characters of a command line that is shown.
+MAX_COMMAND: Final = 2000
+
+
+def folder_name(testee: str) -> str:
+    """A directory name for *testee*; long ones are cut and told apart by a hash."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", testee).strip("._") or "testee"
+    if len(name) <= MAX_FOLDER_NAME and name == testee:
+        return name
+    return f"{name[:MAX_FOLDER_NAME]}-{hashlib.sha256(testee.encode()).hexdigest()[:8]}"
+
+
+def command(header: Header) -> str:
+    """The command that asks the testee of *header* again, to which `--only` is added; empty if there is none."""
+    name = shlex.quote(printable(str(header.testee.get("connect") or "TESTEE"), MAX_COMMAND))
+    if header.testee.get("broker"):
+        against = header.settings.get("against")
+        release = f" --against {shlex.quote(printable(str(against), MAX_FOLDER_NAME))}" if against else ""
+        return f"kafkaproof broker certify --bootstrap {name}{release}"
+    return "" if name == IN_PROCESS else f"kafkaproof certify {name}"
+
+
+Kind = Literal[
+    "worse",  # it disagrees more gravely, or answers no more what was right
+    "better",  # it disagrees less gravely, or not at all
+    "changed",  # as wrong as before, in another way; or wrong before and now skipped
+    "new",  # it disagrees in a case that was not asked before
+]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One case that is not as it was; *before* is None if it was not asked then."""
+
+    kind: Kind
+    before: Line | None
+    now: Line
+
+    @property
+    def case(self) -> str:
+        """The id of the case."""
+        return self.now.case
+
+
+def changes(old: Results, new: Results) -> tuple[Change, ...]:
+    """The cases that differ, worse ones first."""
+    before = {line.case: line for line in old.lines}
+    found = [change for line in new.lines if (change := _change(before.get(line.case), line))]
+    return tuple(sorted(found, key=lambda each: (KINDS.index(each.kind), rank(each.now.outcome), each.case)))
+
+
+def _change(before: Line | None, now: Line) -> Change | None:
+    if before is None:
+        return Change("new", None, now) if now.outcome in SEVERITIES else None
+    kind = _kind(before.outcome, now.outcome)
+    if kind is None and now.outcome in SEVERITIES and shape(before) != shape(now):
+        kind = "changed"
+    return None if kind is None else Change(kind, before, now)
+
+
+def _kind(before: Outcome, now: Outcome) -> Kind | None:
+    if before == now:
+        return None
+    if before == "agree" or now == "agree":
+        return "worse" if before == "agree" else "better"
+    if now == "skipped":
+        return "changed"
+    # What is wrong now and was skipped before had not been looked at.
+    return "worse" if before == "skipped" or rank(now) < rank(before) else "better"
+
+
+def shape(line: Line) -> str:
+    """Where a case is wrong, without the numbers of elements."""
+    return re.sub(r"\[\d+\]", "[]", line.field)
+
+
+def counts(found: Sequence[Change]) -> dict[Kind, int]:
+    """How many changes there are of each kind."""
+    counter = Counter(change.kind for change in found)
+    return {kind: counter[kind] for kind in KINDS}
+
+
+def matching(new: Sequence[Results], old: Sequence[Results]) -> list[Results | None]:
+    """The one of *old* that is of the same testee, for each of *new*.
+
+    Testees are the same if they are reached alike (`NAME@VERSION` as `NAME`), or
+    if name and language fit and nobody else's do; one run and one other are
+    compared whatever they are called.
+    """
+    if len(new) == len(old) == 1:
+        return [old[0]]
+    return [_partner(each, new, old) for each in new]
+
+
+def _partner(one: Results, new: Sequence[Results], old: Sequence[Results]) -> Results | None:
+    for key in (_connect, _name_and_language):
+        mine = [each for each in new if key(each) == key(one)]
+        fitting = [each for each in old if key(each) == key(one)]
+        if len(mine) == len(fitting) == 1:
+            return fitting[0]
+    return None
+
+
+def _connect(done: Results) -> str:
+    connect = str(done.header.testee.get("connect"))
+    return connect.partition("@")[0] if re.fullmatch(r"[a-z0-9_-]+@[^\s:/]+", connect) else connect
+
+
+def _name_and_language(done: Results) -> tuple[str, str]:
+    return str(done.header.testee.get("name")), str(done.header.testee.get("language"))
+
+
+MAX_NAME: Final = 60
+MOST_IN_A_FOLDER: Final = 500
+# Beside the directories of those that were run: who was not, and why.
+NOT_RUN: Final = "not-run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run in a report.
+
+    Attributes:
+        report: the run.
+        label: its short name, unlike every other entry's.
+        folder: a directory name, unlike every other entry's.
+        lines: its cases by id.
+        changes: what it does otherwise than a run before; None if it is compared with none.
+        changed: the same by case.
+    """
+
+    report: Report
+    label: str
+    folder: str
+    lines: Mapping[str, Line]
+    changes: tuple[Change, ...] | None
+    changed: Mapping[str, Change]
+
+    @property
+    def results(self) -> Results:
+        """The result file."""
+        return self.report.results
+
+    def said(self, field: str, default: str = "") -> str:
+        """What the testee says of itself, as text that does no harm."""
+        return said(self.results, field, default)
+
+    @property
+    def version(self) -> str:
+        """The version that it tells."""
+        return self.said("version")
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Some runs, the cases of the corpus by id, and why further testees were not run."""
+
+    entries: tuple[Entry, ...]
+    cases: Mapping[str, Case]
+    corpus: str
+    not_run: Mapping[str, str] = field(default_factory=dict)
+
+    def found(self) -> list[str]:
+        """Ids of the cases in which somebody disagrees, or did in the baseline, worst first."""
+        worst: dict[str, int] = {}
+        for entry in self.entries:
+            for line in entry.results.lines:
+                if line.outcome in SEVERITIES or line.case in entry.changed:
+                    worst[line.case] = min(worst.get(line.case, len(OUTCOMES)), rank(line.outcome))
+        return sorted(worst, key=lambda case: (worst[case], case))
+
+    def areas(self) -> list[str]:
+        """All areas of all runs."""
+        return sorted({line.area for entry in self.entries for line in entry.results.lines})
+
+
+def said(done: Results, field: str, default: str = "") -> str:
+    """A field of what the testee of *done* says of itself."""
+    value = done.header.testee.get(field)
+    return default if value is None else printable(str(value), MAX_NAME)
+
+
+def files(paths: Iterable[Path]) -> list[Path]:
+    """The result files among *paths*; of a directory, those in it and one level below.
+
+    Raises:
+        Unusable: there are none in a directory.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = [path / results.FILE, *sorted(path.glob(f"*/{results.FILE}"))[:MOST_IN_A_FOLDER]]
+        inside = [each for each in inside if each.is_file()]
+        if not inside:
+            raise results.Unusable(f"{path}: there is no {results.FILE} in it")
+        found += inside
+    return list(dict.fromkeys(found))
+
+
+def read(paths: Iterable[Path], deviations: Sequence[Deviation] = ()) -> list[Report]:
+    """A report on each result file.
+
+    Raises:
+        Unusable: one of them is no result.
+    """
+    cases = cases_by_id()
+    done = [(path, results.read(path)) for path in files(paths)]
+    return [remade(each, cases, deviations, path) for path, each in done]
+
+
+@cache
+def cases_by_id() -> Mapping[str, Case]:
+    """The corpus of this installation, read once."""
+    return MappingProxyType({case.id: case for case in load_vectors()})
+
+
+def remade(done: Results, cases: Mapping[str, Case], deviations: Sequence[Deviation], path: Path) -> Report:
+    """The report on a result that was read from a file."""
+    own = [cases[line.case] for line in done.lines if line.case in cases]
+    return report.make(done, own, deviations, path)
+
+
+def absent(paths: Iterable[Path]) -> dict[str, str]:
+    """Who was not run, and why, as the directories among *paths* tell."""
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            found |= msgspec.json.decode((path / NOT_RUN).read_bytes(), type=dict[str, str])
+        except (OSError, ValueError):
+            continue  # there need not be one
+    return {printable(name, MAX_NAME): printable(why) for name, why in found.items()}
+
+
+def collect(
+    made: Sequence[Report],
+    old: Sequence[Results] = (),
+    cases: Mapping[str, Case] | None = None,
+    not_run: Mapping[str, str] = MappingProxyType({}),
+) -> Collection:
+    """The runs *made*, each compared with the one of *old* that is of the same testee."""
+    labels, folders = _labels([each.results for each in made]), _folders(made)
+    partners = matching([each.results for each in made], old)
+    entries = [
+        _entry(each, label, folder, partner)
+        for each, label, folder, partner in zip(made, labels, folders, partners, strict=True)
+    ]
+    return Collection(tuple(entries), cases_by_id() if cases is None else cases, corpus_hash(), not_run)
+
+
+def _entry(made: Report, label: str, folder: str, partner: Results | None) -> Entry:
+    found = None if partner is None else changes(partner, made.results)
+    lines = {line.case: line for line in made.results.lines}
+    return Entry(made, label, folder, lines, found, {each.case: each for each in found or ()})
+
+
+def _labels(done: Sequence[Results]) -> list[str]:
+    """The shortest of name, name and language, … that tells all of them apart."""
+    ways: tuple[tuple[str, ...], ...] = (
+        ("name",), ("name", "version"), ("name", "language"), ("name", "version", "language"), ("connect",),
+    )  # fmt: skip
+    for fields in ways:
+        labels = [_label(each, fields) for each in done]
+        if len(set(labels)) == len(labels):
+            return labels
+    return [f"{_label(each, ('name', 'version'))} #{number}" for number, each in enumerate(done, 1)]
+
+
+def _label(done: Results, fields: Sequence[str]) -> str:
+    return " ".join(filter(None, (said(done, field) for field in fields))) or "testee"
+
+
+def _folders(made: Sequence[Report]) -> list[str]:
+    seen: Counter[str] = Counter()
+    names = []
+    for each in made:
+        testee: dict[str, Any] = each.results.header.testee
+        name = folder_name(str(testee.get("connect") or testee.get("name") or "testee"))
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return names

@@ -1,0 +1,272 @@
+"""All facts about one case: input, expectation, answers, and the bytes explained.
+
+A row is a list whose first element says what it is:
+
+    ["part", depth, title]
+    ["field", depth, group, offset, bytes, name, value, meaning, notes]
+    ["open", depth, title]        what compressed bytes hold, until "close"
+    ["close"]
+    ["error", kind, message, where, rule]    below the field that is wrong
+    ["end", offset]               an error stands where there is no byte any more
+    ["more", count]               rows that are left out
+
+`bytes` are lines of hex; a line with the wrong byte is a list of three: what is
+before it, the byte, what is behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kafka_conformance.reports.collection import Collection, Entry
+from kafka_conformance.reports.explain import Mark, locate, rows_of, summary, where
+from kafka_conformance.runner.results import Line
+from kafka_conformance.sanitize import printable
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.prediction import payload_of
+from kafka_corpus.scenario import Produce, Scenario
+from kafka_corpus.wire import to_wire
+from kafka_records import Batch, Explanation, encode, explain
+from kafka_records.explain import Field, Part, Section
+
+Row = list[Any]
+
+# A page of fields; `kafkaproof explain` has them all.
+MOST_ROWS: Final = 400
+# Larger inputs are floods, whose first fields say as much as all of them.
+MOST_BYTES: Final = 256 * 1024
+
+
+def explained(title: str, data: bytes, most: int = MOST_BYTES) -> dict[str, Any]:
+    """Bytes, *most* of them, with the meaning of each: a title, rows, and what it comes to."""
+    explanation = explain(data[:most])
+    found = list(_Walk(explanation).rows())
+    left = len(found) - MOST_ROWS
+    kept = [*found[:MOST_ROWS], *_error_beyond(found[MOST_ROWS:]), ["more", left]] if left > 0 else found
+    cut = len(data) > most
+    size = f"{len(data):,} bytes, of which the first {most:,} are shown" if cut else f"{len(data):,} bytes"
+    return {"title": title, "size": size, "rows": kept, "summary": summary(explanation).plain}
+
+
+def _error_beyond(left_out: list[Row]) -> list[Row]:
+    return [row for row in left_out if row[0] in ("error", "end")]
+
+
+class _Walk:
+    """Goes through the parts of an explanation as `explaining.view.Page` does."""
+
+    def __init__(self, explanation: Explanation) -> None:
+        self.explanation = explanation
+        self.mark: Mark | None = locate(explanation)
+
+    def rows(self) -> Iterator[Row]:
+        """All rows."""
+        section = self.explanation.section
+        yield from self.part(section, section.root, 0)
+
+    def part(self, section: Section, part: Part, depth: int) -> Iterator[Row]:
+        """The children of a part, and what its bytes hold if they are compressed."""
+        for child in part.children:
+            if isinstance(child, Field):
+                yield from self.field(section, child, depth)
+                continue
+            yield ["part", depth, printable(child.title)]
+            yield from self.part(section, child, depth + 1)
+        if part.opened:
+            yield ["open", depth, printable(part.opened.title)]
+            yield from self.part(part.opened, part.opened.root, depth + 1)
+            yield ["close"]
+        if self.mark and self.mark.is_end_of(section, part):
+            yield ["end", part.offset + part.size]
+            yield self.error(self.mark)
+
+    def field(self, section: Section, field: Field, depth: int) -> Iterator[Row]:
+        """The row of a field, and below it what is wrong there."""
+        mark = self.mark if self.mark and self.mark.is_in(section, field) else None
+        notes = [[printable(note.shown), printable(note.meaning)] for note in field.notes]
+        shown, meaning = printable(field.shown), printable(field.meaning)
+        digits = list(_bytes(field, None if mark is None else mark.at))
+        yield ["field", depth, field.group, field.offset, digits, field.name, shown, meaning, notes]
+        if mark:
+            yield self.error(mark)
+
+    def error(self, mark: Mark) -> Row:
+        """What is wrong and where, and the rule that was broken."""
+        error = mark.error
+        return ["error", error.kind, printable(error.message), where(error), error.rule]
+
+
+def _bytes(field: Field, marked: int | None) -> Iterator[str | list[str]]:
+    for row in rows_of(field, marked):
+        if isinstance(row, str):
+            yield row
+            continue
+        digits = [f"{field.raw[at - field.offset]:02x}" for at in row]
+        if marked is None or marked not in row:
+            yield " ".join(digits)
+        else:
+            at = marked - row.start
+            yield [" ".join(digits[:at]), digits[at], " ".join(digits[at + 1 :])]
+
+
+# Of JSON that is shown, characters: a batch with a few records, not a flood.
+MOST_TEXT: Final = 4000
+MOST_MESSAGE: Final = 400
+
+
+def detail(collection: Collection, case_id: str) -> dict[str, Any]:
+    """What the page of a case shows; a case that this corpus does not have has no question."""
+    case = collection.cases.get(case_id)
+    known = {} if case is None else _of_case(case)
+    return {"id": case_id, "said": list(_said(collection, case_id))} | known
+
+
+def _of_case(case: Case) -> dict[str, Any]:
+    expect = case.expect
+    return {
+        "title": case.title,
+        "refs": list(case.refs),
+        "since": case.since,
+        "question": list(question(case)),
+        "verdict": expect.verdict,
+        "kinds": list(expect.kinds),
+        "compare": expect.compare,
+        "why": expect.why,
+        "expected": list(_expected(case)),
+        "evidence": list(recorded(case.evidence)),
+    }
+
+
+def question(case: Case) -> Iterator[dict[str, Any]]:
+    """What is asked, part by part: text, or bytes with the meaning of each."""
+    match case.input:
+        case bytes():
+            yield explained("The bytes to decode", case.input)
+        case Batch():
+            yield {"title": "The batch to write", "text": as_json(to_wire(case.input))}
+            yield from _written(case, case.input)
+        case Recipe(name, args):
+            arguments = ", ".join(f"{key}={value!r}" for key, value in args.items())
+            yield {"title": "Bytes made when they are asked", "text": f"{name}({arguments})"}
+        case Scenario():
+            yield from _played(case.input)
+
+
+def _written(case: Case, batch: Batch) -> Iterator[dict[str, Any]]:
+    if case.expect.data is not None:
+        yield explained("The bytes that are right", case.expect.data)
+        return
+    try:
+        yield explained("As the specification writes it", encode(batch))
+    except ValueError:
+        return  # that it cannot be written is the case
+
+
+def _played(scenario: Scenario) -> Iterator[dict[str, Any]]:
+    config = "".join(f"\n{name}={value}" for name, value in scenario.config.items())
+    releases = f"brokers from {scenario.since or 'the first'} to {scenario.until or 'the newest'}"
+    yield {"title": "Played to brokers", "text": releases + config}
+    for number, step in enumerate(scenario.steps, 1):
+        if isinstance(step, Produce) and not step.is_null():
+            yield explained(f"Step {number}: this is produced", payload_of(step))
+        else:
+            yield {"title": f"Step {number}", "text": as_json(step)}
+
+
+def _expected(case: Case) -> Iterator[str]:
+    for batch in case.expect.batches:
+        yield as_json(to_wire(batch))
+    for answer in case.expect.answers:
+        yield as_json(answer)
+
+
+def as_json(value: Any) -> str:
+    """*value* as indented JSON, cut where it becomes too long to be read."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}\n… {len(text) - MOST_TEXT:,} characters more"
+
+
+def _said(collection: Collection, case_id: str) -> Iterator[dict[str, Any]]:
+    for number, entry in enumerate(collection.entries):
+        line = entry.lines.get(case_id)
+        if line is not None:
+            yield {"testee": number, "outcome": line.outcome, "why": printable(line.why)} | _more(entry, line)
+
+
+def _more(entry: Entry, line: Line) -> dict[str, Any]:
+    change = entry.changed.get(line.case)
+    before = None if change is None else change.before
+    facts = {
+        "field": printable(line.field),
+        "also": [printable(name) for name in line.also[:20]],
+        "left_out": [printable(name) for name in line.left_out[:20]],
+        "answer": observed(line.observation),
+        "known": next((printable(each.reason) for each in entry.report.declared if each.covers(line)), ""),
+        "before": "" if before is None else f"{before.outcome}: {printable(before.why)}".removesuffix(": "),
+        "deaths": line.deaths,
+    }
+    return {name: value for name, value in facts.items() if value} | {"ms": line.ms}
+
+
+def observed(observation: Mapping[str, Any]) -> str:
+    """What a testee did, as `field: value` pairs on one line."""
+    return printable("; ".join(_pairs(observation)), MOST_MESSAGE)
+
+
+def _pairs(observation: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in observation.items():
+        if isinstance(value, Mapping):
+            yield f"{name}: {' · '.join(str(part) for part in value.values())}"
+        elif name == "kind":
+            yield str(value)
+        elif value not in (None, "", []):
+            yield f"{name.replace('_', ' ')}: {value}"
+
+
+def recorded(evidence: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Recorded answers: who, which releases, what; releases in a row with one answer stand together."""
+    for name, given in evidence.items():
+        if name == "reference":
+            yield ["the specification", "", answer_text(given)]
+            continue
+        runs: list[tuple[str, list[str]]] = []
+        for release, one in given.items():
+            text = answer_text(one)
+            if runs and runs[-1][0] == text:
+                runs[-1][1].append(release)
+            else:
+                runs.append((text, [release]))
+        yield from ([name, _range(releases), text] for text, releases in runs)
+
+
+def _range(releases: Sequence[str]) -> str:
+    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]} ({len(releases)} releases)"
+
+
+def answer_text(answer: Any) -> str:
+    """A recorded answer in words."""
+    given: dict[str, Any] = answer if isinstance(answer, dict) else msgspec.to_builtins(answer)
+    if "verdict" not in given:
+        return "as expected" if given.get("as_expected") else f"otherwise: {_steps(given.get('steps', ()))}"
+    if given["verdict"] == "error":
+        why = given.get("message") or given.get("path") or ""
+        return printable(f"refuses: {given.get('kind', '')} {why}".rstrip(), MOST_MESSAGE)
+    if given["verdict"] != "ok":
+        return printable(f"{given['verdict']} {given.get('message', '')}".rstrip(), MOST_MESSAGE)
+    if "batches" in given:
+        return f"answers otherwise: {len(given['batches'])} batches"
+    return "answers otherwise" if "data" in given else "answers what is expected"
+
+
+def _steps(steps: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(_step(step) for step in steps) or "no answer"
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    if step.get("closed"):
+        return "connection closed"
+    code = step.get("error_code", 0)
+    return f"error {code}" if code else f"taken at offset {step.get('base_offset', -1)}"

@@ -1,0 +1,135 @@
+"""Writes reports: all formats of some runs into a directory, or some of one run into its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_conformance.reports import (
+    certificate,
+    html,
+    picture,
+    summary,
+)
+from kafka_conformance.reports import (
+    formats as badge,
+)
+from kafka_conformance.reports import (
+    formats as junit,
+)
+from kafka_conformance.reports import (
+    formats as markdown,
+)
+from kafka_conformance.reports import (
+    formats as sarif,
+)
+from kafka_conformance.reports.collection import NOT_RUN, Change, Collection, Entry, collect, counts
+from kafka_conformance.reports.summary import Report
+from kafka_conformance.runner import results
+from kafka_conformance.sanitize import indented, printable
+
+# What a format writes into the directory of one run.
+Files = Mapping[str, bytes]
+
+
+def _badges(collection: Collection) -> Files:
+    (entry,) = collection.entries
+    return {"badge.svg": badge.picture(entry).encode(), "badge.json": badge.endpoint(entry)}
+
+
+FORMATS: Final[Mapping[str, Callable[[Collection], Files]]] = {
+    "html": lambda collection: {"report.html": html.page(collection).encode()},
+    "json": lambda collection: {"report.json": indented(summary.document(collection.entries[0].report))},
+    "junit": lambda collection: {"junit.xml": junit.junit(collection.entries[0].report)},
+    "sarif": lambda collection: {"report.sarif": sarif.sarif(collection)},
+    "badge": _badges,
+    "markdown": lambda collection: {"summary.md": markdown.summary(collection).encode()},
+}
+
+
+def write_formats(made: Report, formats: Sequence[str], folder: Path) -> None:
+    """Write one run in some of `FORMATS` into *folder*."""
+    # The page reads the corpus; what says the same as the result does without.
+    needed = bool({"html", "sarif"} & set(formats))
+    collection = collect([made], cases=None if needed else {})
+    for name in formats:
+        for file, content in FORMATS[name](collection).items():
+            (folder / file).write_bytes(content)
+
+
+# Those that can say something of several runs at once.
+TOGETHER: Final = frozenset({"html", "sarif", "markdown"})
+
+
+def write_together(made: Sequence[Report], formats: Sequence[str], folder: Path, not_run: Mapping[str, str]) -> None:
+    """Write the runs *made* side by side into *folder*, in those of *formats* that are `TOGETHER`."""
+    wanted = [name for name in formats if name in TOGETHER]
+    if not_run:
+        (folder / NOT_RUN).write_bytes(indented(not_run))
+    else:
+        (folder / NOT_RUN).unlink(missing_ok=True)
+    if wanted:
+        collection = collect(made, not_run=not_run)
+        for name in wanted:
+            for file, content in FORMATS[name](collection).items():
+                (folder / file).write_bytes(content)
+
+
+def write_all(collection: Collection, folder: Path, beside: Sequence[str] = ()) -> list[Path]:
+    """Write everything into *folder*: what is about all runs, and a directory for each; *beside* are pages to link."""
+    whole: dict[str, bytes] = {
+        "index.html": html.page(collection, beside).encode(),
+        "report.json": indented(document(collection)),
+        "report.sarif": sarif.sarif(collection),
+        "summary.md": markdown.summary(collection).encode(),
+        "matrix.json": picture.encoded(picture.counted(collection)),
+        "matrix.svg": picture.matrix(picture.counted(collection)).encode(),
+    }
+    written = [_write(folder / name, content) for name, content in whole.items()]
+    for entry in collection.entries:
+        written += [
+            _write(folder / entry.folder / name, content) for name, content in _of_one(entry, collection).items()
+        ]
+    return written
+
+
+def _of_one(entry: Entry, collection: Collection) -> Files:
+    alone = Collection((entry,), collection.cases, collection.corpus)
+    made = dict(_badges(alone)) | {"junit.xml": junit.junit(entry.report)}
+    # The certificate is of the file beside it.
+    made[results.FILE] = entry.report.path.read_bytes()
+    if not uncertifiable(entry, collection):
+        made[certificate.FILE] = certificate.encoded(certificate.statement(entry.report, results.FILE))
+    return made
+
+
+def uncertifiable(entry: Entry, collection: Collection) -> str:
+    """Why there is no certificate, or an empty string: this corpus has to be the one that was run."""
+    if entry.results.header.corpus != collection.corpus:
+        return f"it was run on corpus {printable(entry.results.header.corpus, 12)}, another than is here"
+    return next(iter(certificate.coverage(entry.results, collection.cases)), "")
+
+
+def document(collection: Collection) -> dict[str, Any]:
+    """All runs as one JSON object."""
+    testees = [_document(entry) for entry in collection.entries]
+    return {"corpus": collection.corpus, "testees": testees, "not_run": dict(collection.not_run)}
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    found = entry.changes
+    compared = None if found is None else {"counts": counts(found), "cases": [_changed(each) for each in found]}
+    return {"label": entry.label, "folder": entry.folder} | summary.document(entry.report) | {"baseline": compared}
+
+
+def _changed(change: Change) -> dict[str, Any]:
+    before = None if change.before is None else {"outcome": change.before.outcome, "why": change.before.why}
+    now = {"outcome": change.now.outcome, "why": change.now.why}
+    return {"case": change.case, "change": change.kind, "before": before, "now": now}
+
+
+def _write(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path

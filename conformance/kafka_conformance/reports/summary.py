@@ -1,0 +1,310 @@
+"""A run as plain data: counts, scores, findings, coverage, and whether it certifies.
+
+**Score.** For a set of cases, `v` is the credit on valid cases and `i` on
+invalid ones, each between 0 and 1: a case that agrees counts 1, `lossy` and
+`wrong_error` (right in the main thing) count 1/2, everything else 0, skipped
+cases too.  Cases whose verdict is `acceptable` count on neither side.
+
+    score = max(0, v + i - 1)
+
+This is Youden's index.  Whoever answers all cases alike gets nothing: one that
+refuses everything has v = 0, one that accepts everything has i = 0, one that
+skips or stays mute has both 0; so v + i never exceeds 1.  Where a set has no
+valid (or no invalid) cases, that side is taken from the whole run, so that no
+area can be won by one answer either.
+
+**Certified** is a testee of which all of this holds, over the whole corpus:
+
+- the run is complete and every case of the corpus was selected;
+- nothing worse than `wrong_error` and `lossy` but declared deviations
+  (`deviations.py`), and no declared deviation has gone stale;
+- at most `MAX_SKIPPED` of the cases were skipped;
+- its score over the cases that it answered is at least `MIN_ANSWERED_SCORE`;
+- its score is above that of every null testee on the same cases.
+
+The null testees are judged here by the judge itself, on the same cases, and
+their scores are published beside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from kafka_conformance.judge.observation import Decoded, Encoded, Hung, Observation, Played, Refused, Skipped
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, Severity, judge, rank
+from kafka_conformance.runner.deviations import Applied, Deviation, apply
+from kafka_conformance.runner.requests import concerns
+from kafka_conformance.runner.results import Line, Results, line_for
+from kafka_conformance.testees.protocol import Refusal
+from kafka_corpus.case import Case
+from kafka_corpus.scenario import Scenario, StepAnswer
+
+# Codecs that read and write v2 only leave about half of the corpus alone.
+MAX_SKIPPED: Final = 0.6
+MIN_ANSWERED_SCORE: Final = 0.9
+SERIOUS: Final[frozenset[Severity]] = frozenset(
+    {"wrong_data", "crash", "hang", "memory", "accepts_invalid", "rejects_valid"}
+)
+
+CREDIT: Final[Mapping[Outcome, float]] = {"agree": 1.0, "lossy": 0.5, "wrong_error": 0.5}
+
+TAKEN: Final = StepAnswer(base_offset=0)
+CORRUPT: Final = StepAnswer(error_code=2)
+
+
+def _accepting(case: Case) -> Observation:
+    if isinstance(case.input, Scenario):
+        return Played((TAKEN,) * len(case.input.steps))
+    return Decoded(()) if case.op == "decode" else Encoded(b"")
+
+
+def _refusing(case: Case) -> Observation:
+    if isinstance(case.input, Scenario):
+        return Played((CORRUPT,) * len(case.input.steps))
+    return Refused(Refusal("corrupt", "refused"))
+
+
+NULLS: Final[Mapping[str, Callable[[Case], Observation]]] = {
+    "mute": lambda _: Hung(0.0),
+    "accept-all": _accepting,
+    "refuse-all": _refusing,
+    "skip-all": lambda _: Skipped("skipped"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Credit on valid and on invalid cases; None where there are none."""
+
+    valid: float | None
+    invalid: float | None
+
+    def score(self, whole: Rates) -> float:
+        """Youden's index, a missing side taken from *whole*, 0 where that has none either."""
+        valid = whole.valid if self.valid is None else self.valid
+        invalid = whole.invalid if self.invalid is None else self.invalid
+        return max(0.0, (valid or 0.0) + (invalid or 0.0) - 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a run amounts to.
+
+    Attributes:
+        score: over all cases, those skipped counting nothing.
+        answered_score: over the cases that were not skipped.
+        areas: score by area.
+        nulls: what the null testees score on the same cases.
+        skipped: share of the cases that were skipped.
+        certified: see the module's docstring.
+        reasons: why not, one line each.
+    """
+
+    score: float
+    answered_score: float
+    areas: Mapping[str, float]
+    nulls: Mapping[str, float]
+    skipped: float
+    certified: bool
+    reasons: tuple[str, ...]
+
+
+def rates(lines: Iterable[Line]) -> Rates:
+    """The credit of *lines* on each side."""
+    sides: dict[str, list[float]] = defaultdict(list)
+    for line in lines:
+        sides[line.expected].append(CREDIT.get(line.outcome, 0.0))
+    return Rates(_mean(sides["valid"]), _mean(sides["invalid"]))
+
+
+def _mean(credits: Sequence[float]) -> float | None:
+    return sum(credits) / len(credits) if credits else None
+
+
+def score(lines: Sequence[Line]) -> float:
+    """The score of *lines*, taken as a whole run."""
+    whole = rates(lines)
+    return whole.score(whole)
+
+
+def scores_by_area(lines: Sequence[Line]) -> dict[str, float]:
+    """The score in each area."""
+    whole = rates(lines)
+    areas: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        areas[line.area].append(line)
+    return {area: _rates_of_area(areas[area]).score(whole) for area in sorted(areas)}
+
+
+def _rates_of_area(lines: Sequence[Line]) -> Rates:
+    """As `rates`, but a side that was skipped whole is none; over a whole run it counts against it."""
+    answered = {line.expected for line in lines if line.outcome != "skipped"}
+    return rates(line for line in lines if line.expected in answered)
+
+
+def null_scores(cases: Sequence[Case]) -> dict[str, float]:
+    """What each null testee scores on *cases*."""
+    return {name: score([_null_line(case, answer) for case in cases]) for name, answer in NULLS.items()}
+
+
+def _null_line(case: Case, answer: Callable[[Case], Observation]) -> Line:
+    return line_for(case, judge(case, answer(case)), {}, 0.0, 0)
+
+
+def certify(results: Results, cases: Sequence[Case], known: frozenset[str], stale: Sequence[str]) -> Certificate:
+    """The certificate of *results* on *cases*.
+
+    Args:
+        results: one run.
+        cases: the cases that were selected for it.
+        known: ids of the cases whose finding is a declared deviation.
+        stale: declared deviations that no longer happen.
+    """
+    lines = results.lines
+    answered = [line for line in lines if line.outcome != "skipped"]
+    skipped = 1 - len(answered) / len(lines) if lines else 1.0
+    nulls = null_scores(cases)
+    own, own_answered = score(lines), score(answered)
+    reasons = (
+        *_incomplete(results),
+        *_serious(lines, known),
+        *(f"a declared deviation no longer happens: {entry}" for entry in stale),
+        *_too_little(skipped, own, own_answered, nulls),
+    )
+    return Certificate(own, own_answered, scores_by_area(lines), nulls, skipped, not reasons, reasons)
+
+
+def _incomplete(results: Results) -> Iterable[str]:
+    if not results.complete:
+        yield f"the run is incomplete: {len(results.lines)} of {results.header.cases} cases"
+    if results.header.only:
+        yield "only a part of the corpus was run"
+
+
+def _serious(lines: Iterable[Line], known: frozenset[str]) -> Iterable[str]:
+    counts = Counter(line.outcome for line in lines if line.case not in known)
+    return [f"{counts[severity]:,} × {severity}" for severity in SEVERITIES if severity in SERIOUS and counts[severity]]
+
+
+def _too_little(skipped: float, own: float, answered: float, nulls: Mapping[str, float]) -> Iterable[str]:
+    if skipped > MAX_SKIPPED:
+        yield f"{skipped:.0%} of the cases were skipped, {MAX_SKIPPED:.0%} are allowed"
+    if answered < MIN_ANSWERED_SCORE:
+        yield f"the score over answered cases is {answered:.3f}, the least is {MIN_ANSWERED_SCORE}"
+    best = max(nulls.values(), default=0.0)
+    if own <= best:
+        yield f"the score {own:.3f} is not above that of a null testee, {best:.3f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A case that disagrees; `known` if it is a declared deviation."""
+
+    line: Line
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that is said about one run."""
+
+    results: Results
+    certificate: Certificate
+    applied: Applied
+    findings: tuple[Finding, ...]
+    path: Path
+    declared: tuple[Deviation, ...] = ()
+
+    @property
+    def fresh(self) -> list[Finding]:
+        """The findings that are not declared."""
+        return [finding for finding in self.findings if not finding.known]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the run succeeded.
+
+        Nothing may disagree but what is declared, no declaration may be stale,
+        the run has to be complete and something has to agree; a run over the
+        whole corpus has to be certified too, so that nobody gets by on skips.
+        """
+        if self.fresh or self.applied.stale or not self.results.complete:
+            return False
+        if self.results.header.only:
+            return self.results.counts()["agree"] > 0 or bool(self.findings)
+        return self.certificate.certified
+
+    def by_area(self) -> dict[str, Counter[str]]:
+        """How many cases had each outcome, by area."""
+        areas: dict[str, Counter[str]] = defaultdict(Counter)
+        for line in self.results.lines:
+            areas[line.area][line.outcome] += 1
+        return dict(sorted(areas.items()))
+
+    def left_out(self) -> dict[str, int]:
+        """How many agreeing cases each field was left out of, most first."""
+        counter: Counter[str] = Counter()
+        for line in self.results.lines:
+            counter.update(line.left_out)
+        return dict(counter.most_common())
+
+    def case_ms(self) -> float:
+        """The mean time of a case in milliseconds, pipe included; those that hang or are heavy stand apart."""
+        apart = ("hang", "skipped")
+        spent = [line.ms for line in self.results.lines if line.outcome not in apart and not line.heavy]
+        return sum(spent) / len(spent) if spent else 0.0
+
+    def heavy_seconds(self) -> float:
+        """What heavy cases that did not hang took, in seconds of one worker."""
+        return sum(line.ms for line in self.results.lines if line.heavy and line.outcome != "hang") / 1000
+
+
+def make(results: Results, cases: Sequence[Case], deviations: Iterable[Deviation], path: Path) -> Report:
+    """The report on *results* over *cases*."""
+    declared = tuple(deviations)
+    append = bool(results.header.testee.get("append"))
+    cases = [case for case in cases if results.header.testee.get("broker") or concerns(case, append=append)]
+    applied = apply(declared, results.lines)
+    certificate = certify(results, cases, applied.known, [entry.case for entry in applied.stale])
+    wrong = [line for line in results.lines if line.outcome in SEVERITIES]
+    findings = [Finding(line, line.case in applied.known) for line in wrong]
+    findings.sort(key=lambda finding: (finding.known, rank(finding.line.outcome), finding.line.case))
+    return Report(results, certificate, applied, tuple(findings), path, declared)
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as JSON says it; one object."""
+    results, certificate = report.results, report.certificate
+    return {
+        "testee": results.header.testee,
+        "corpus": {"sha256": results.header.corpus, "cases": results.header.cases, "only": results.header.only},
+        "complete": results.complete,
+        "agrees": report.agrees,
+        "certified": certificate.certified,
+        "reasons": list(certificate.reasons),
+        "score": round(certificate.score, 6),
+        "answered_score": round(certificate.answered_score, 6),
+        "skipped_share": round(certificate.skipped, 6),
+        "nulls": {name: round(value, 6) for name, value in certificate.nulls.items()},
+        "counts": results.counts(),
+        "areas": {area: _area(counts, certificate.areas[area]) for area, counts in report.by_area().items()},
+        "left_out": report.left_out(),
+        "findings": [msgspec.to_builtins(each.line) | {"known": each.known} for each in report.findings],
+        "stale_deviations": [msgspec.to_builtins(entry) for entry in report.applied.stale],
+        "cases": len(results.lines),
+        "milliseconds_per_case": round(report.case_ms(), 4),
+        "heavy_seconds": round(report.heavy_seconds(), 3),
+        "waited_seconds": None if results.footer is None else results.footer.waited,
+        "totals": None if results.footer is None else msgspec.to_builtins(results.footer),
+        "result": str(report.path),
+    }
+
+
+def _area(counts: Counter[str], score: float) -> dict[str, Any]:
+    return {outcome: counts[outcome] for outcome in OUTCOMES} | {"score": round(score, 6)}

@@ -1,0 +1,289 @@
+"""A report on a terminal: the table, the verdict, the worst findings first.
+
+Text comes as `rich.text.Text`, never as markup, since a testee may have had a
+hand in it.  Piped, the same goes out as plain lines, wide enough not to wrap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import IO, Final
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from kafka_conformance.judge.verdict import OUTCOMES, Outcome, rank
+from kafka_conformance.reports.collection import command
+from kafka_conformance.reports.summary import Finding, Report
+from kafka_conformance.sanitize import printable
+
+# Lines are lines: whoever reads a pipe wraps them, or does not.
+PIPED_WIDTH: Final = 4000
+# Columns that it takes to say a finding on one line.
+WIDE: Final = 140
+MOST_FINDINGS: Final = 20
+
+HEADINGS: Final[dict[Outcome, str]] = {
+    "wrong_data": "wrong data",
+    "crash": "crash",
+    "hang": "hang",
+    "memory": "memory",
+    "accepts_invalid": "accepts invalid",
+    "rejects_valid": "rejects valid",
+    "wrong_error": "wrong error",
+    "lossy": "lossy",
+    "agree": "agree",
+    "skipped": "skipped",
+}
+STYLES: Final[dict[Outcome, str]] = {
+    "wrong_data": "bold red",
+    "crash": "bold magenta",
+    "hang": "bold magenta",
+    "memory": "bold magenta",
+    "accepts_invalid": "red",
+    "rejects_valid": "yellow",
+    "wrong_error": "cyan",
+    "lossy": "blue",
+    "agree": "green",
+    "skipped": "dim",
+}
+
+
+def console(file: IO[str] | None = None) -> Console:
+    """The console to render on; standard output, or *file* as plain text."""
+    made = Console(file=file, highlight=False, soft_wrap=False)
+    return made if made.is_terminal else Console(file=file, highlight=False, width=PIPED_WIDTH, no_color=True)
+
+
+@contextmanager
+def trimmed(on: Console) -> Iterator[None]:
+    """Print *on* a terminal as ever, and elsewhere without the spaces that tables fill their last column with."""
+    if on.is_terminal:
+        yield
+        return
+    with on.capture() as captured:
+        yield
+    on.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def show(report: Report, on: Console, most: int = MOST_FINDINGS) -> None:
+    """Print *report*, with at most *most* lines of findings."""
+    with trimmed(on):
+        _show(report, on, most)
+
+
+def _show(report: Report, on: Console, most: int) -> None:
+    on.print(_title(report, on))
+    on.print(_table(report, on))
+    for line in _verdict(report):
+        on.print(line)
+    _show_findings(report, on, most)
+    for line in _ending(report):
+        on.print(line, soft_wrap=True)
+
+
+def show_together(reports: Sequence[Report], not_run: Mapping[str, str], folder: Path, on: Console) -> None:
+    """Print one line for each testee: findings by severity, score, and whether it is certified."""
+    with trimmed(on):
+        on.print(_side_by_side(reports, on))
+        for name, why in not_run.items():
+            on.print(Text(f"not run  {name}: {printable(why)}", style="yellow"))
+        on.print()
+        on.print(Text(f"full results     {folder}/*/summary.txt"))
+        on.print(Text(f"as a page        kafkaproof report {folder} --out DIR"))
+
+
+def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if on.is_terminal else None, pad_edge=False)
+    shown = [outcome for outcome in OUTCOMES if any(report.results.counts()[outcome] for report in reports)]
+    table.add_column("testee", no_wrap=True)
+    for outcome in shown:
+        heading = HEADINGS[outcome].replace(" ", "\n" if on.is_terminal else " ")
+        table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    for heading in ("score", "certified", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for report in reports:
+        table.add_row(*_in_a_line(report, shown))
+    return table
+
+
+def _in_a_line(report: Report, shown: Sequence[Outcome]) -> Iterator[Text]:
+    testee, counts, footer = report.results.header.testee, report.results.counts(), report.results.footer
+    yield Text(printable(f"{testee['name']} {testee['version']}"))
+    for outcome in shown:
+        yield _number(counts[outcome], outcome)
+    yield Text(f"{report.certificate.score:.3f}", style="bold")
+    yield Text("yes", style="green") if report.certificate.certified else Text("no", style="dim")
+    yield Text("" if footer is None else f"{footer.seconds:.1f}", style="dim")
+
+
+def _title(report: Report, on: Console) -> Rule | Text:
+    header = report.results.header
+    testee = header.testee
+    name = Text(printable(f"{testee['name']} {testee['version']}"), style="bold")
+    about = printable(", ".join(filter(None, (testee["language"], testee["runtime"]))))
+    name.append(f"  {about}  ·  corpus {header.corpus[:12]}, {header.cases:,} cases", style="dim not bold")
+    return Rule(name, align="left", style="dim") if on.is_terminal else name
+
+
+def _table(report: Report, on: Console) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if on.is_terminal else None, pad_edge=False, show_footer=True)
+    counts = report.results.counts()
+    # Severities that nobody has need no column.
+    shown = [outcome for outcome in OUTCOMES if counts[outcome] or outcome in ("wrong_data", "agree")]
+    table.add_column("area", footer=Text("all", style="bold"))
+    for outcome in shown:
+        # One word below the other keeps columns narrow, but plain lines plain.
+        heading = HEADINGS[outcome].replace(" ", "\n" if on.is_terminal else " ")
+        footer = _number(counts[outcome], outcome)
+        table.add_column(heading, footer=footer, justify="right", vertical="bottom", no_wrap=True)
+    table.add_column("score", footer=Text(f"{report.certificate.score:.3f}", style="bold"), justify="right")
+    for area, numbers in report.by_area().items():
+        cells = [_number(numbers[outcome], outcome) for outcome in shown]
+        table.add_row(area, *cells, f"{report.certificate.areas[area]:.3f}")
+    return table
+
+
+def _number(count: int, outcome: Outcome) -> Text:
+    return Text(f"{count:,}", style=STYLES[outcome]) if count else Text("·", style="dim")
+
+
+def _verdict(report: Report) -> Iterator[Text]:
+    certificate = report.certificate
+    if certificate.certified:
+        known, others = len(report.findings) - len(report.fresh), len(report.fresh)
+        parts = [_counted(known, "known deviation")] * bool(known) + [_counted(others, "minor finding")] * bool(others)
+        aside = f"  with {' and '.join(parts)}" if parts else ""
+        yield Text("CERTIFIED", style="bold green").append(aside, style="not bold")
+    else:
+        yield Text("NOT CERTIFIED", style="bold red").append(f"  {'; '.join(certificate.reasons)}", style="not bold")
+    nulls = ", ".join(f"{name} {value:.3f}" for name, value in certificate.nulls.items())
+    line = Text(f"score {certificate.score:.3f}", style="bold")
+    line.append(f", {certificate.answered_score:.3f} over the cases that it answered", style="not bold")
+    yield line.append(f"  ·  null testees: {nulls}", style="dim not bold")
+    yield from _coverage(report)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _coverage(report: Report) -> Iterator[Text]:
+    left_out = report.left_out()
+    if left_out:
+        fields = ", ".join(f"{name} ({count:,} cases)" for name, count in left_out.items())
+        yield Text(f"not exposed, so not compared: {fields}", style="dim")
+
+
+def _show_findings(report: Report, on: Console, most: int) -> None:
+    on.print()
+    for entry in report.applied.stale:
+        stale = Text("stale deviation", style="bold red")
+        on.print(stale.append(f"  {entry.case}: {entry.severity} no longer happens", style="not bold"))
+    if not report.findings:
+        on.print(Text("no findings", style="green"))
+        return
+    groups = alike(report.fresh)
+    known = len(report.findings) - len(report.fresh)
+    heading = f"{len(report.fresh):,} findings, worst first" + (f"; {known:,} known deviations" if known else "")
+    on.print(Text(heading, style="bold"))
+    if on.width >= WIDE:
+        on.print(Padding(_in_columns(groups[:most]), (0, 0, 0, 2)))
+    else:
+        for first, others in groups[:most]:
+            severity, case, rule, why = _finding(first, others)
+            on.print(Text.assemble("  ", severity, "  ", case, "  ", rule), soft_wrap=True)
+            on.print(Padding(why, (0, 0, 0, 6)), style="dim")
+    if len(groups) > most:
+        rest = sum(1 + len(others) for _, others in groups[most:])
+        on.print(Text(f"  and {rest:,} more in the full result", style="dim"))
+
+
+def _in_columns(alike: Sequence[tuple[Finding, list[Finding]]]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("severity", "case", "rule"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("what differed", overflow="fold")
+    for first, others in alike:
+        table.add_row(*_finding(first, others))
+    return table
+
+
+def _finding(first: Finding, others: Sequence[Finding]) -> tuple[Text, ...]:
+    line = first.line
+    why = Text(printable(line.why))
+    if others:
+        why.append(f"  and {len(others):,} alike", style="dim")
+    return (
+        Text(line.outcome, style=STYLES[line.outcome]),
+        Text(line.case),
+        Text(line.rules[0] if line.rules else ""),
+        why,
+    )
+
+
+def alike(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
+    """Findings that show the same thing, under the first of them; worst first, many before few."""
+
+    def key(finding: Finding) -> tuple[int, tuple[str, ...], str]:
+        line = finding.line
+        # What an API leaves out is the same thing whatever the rule.
+        rules = () if line.outcome == "lossy" else line.rules[:1]
+        return rank(line.outcome), rules, _shape(line.field or line.why)
+
+    groups = [list(group) for _, group in groupby(sorted(findings, key=key), key=key)]
+    groups.sort(key=lambda group: (rank(group[0].line.outcome), -len(group)))
+    return [(group[0], group[1:]) for group in groups]
+
+
+def _shape(text: str) -> str:
+    """A field path or a message without its numbers."""
+    return re.sub(r"-?\d+", "0", text)
+
+
+def _ending(report: Report) -> Iterator[Text]:
+    yield Text()
+    if report.findings:
+        first = alike(report.fresh or report.findings)[0][0]
+        case = first.line.case
+        yield Text(f"one case again   kafkaproof explain --case '{case}'")
+        broker = report.results.header.testee.get("broker")
+        where = "" if broker else " --report one-case"
+        if asks := command(report.results.header):
+            yield Text(f"                 {asks} --only '{case}'{where}")
+    yield Text(f"full result      {report.path}")
+    footer = report.results.footer
+    if footer is None:
+        yield Text("incomplete       kafkaproof certify … --resume goes on with it", style="bold red")
+        return
+    spent = f"{footer.seconds:.1f} s, {report.case_ms():.3f} ms a case with the pipe"
+    yield Text(f"time             {spent}; {footer.starts} starts", style="dim")
+    heavy = report.heavy_seconds()
+    if footer.waited or heavy > 1:
+        waited = f"{footer.waited:.1f} s waiting for cases that hang, {heavy:.1f} s for inputs made to take long"
+        yield Text(f"                 of it, counting every worker: {waited}", style="dim")
+    unstable = [
+        line.case for line in report.results.lines if line.deaths and line.outcome not in ("crash", "memory", "hang")
+    ]
+    if unstable:
+        yield Text(f"unstable         {len(unstable)} answered only when asked again, as {unstable[0]}", style="yellow")
+    if footer.strays:
+        strays = f"{footer.strays:,} lines on standard output that are no replies, as: {printable(footer.first_stray)}"
+        yield Text(f"stray lines      {strays}", style="yellow")
+    if footer.late_ends:
+        ends = f"{footer.late_ends:,} with no question to blame, as: {printable(footer.first_late_end)}"
+        yield Text(f"ends             {ends}", style="yellow")
+
+
+def write_summary(report: Report, path: Path) -> None:
+    """The same as plain text, with every finding, in *path*."""
+    with path.open("w", encoding="utf-8") as file:
+        show(report, console(file), most=len(report.findings))

@@ -1,0 +1,134 @@
+"""A broker judged: scenarios played to it, its answers held against those recorded of Apache Kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_brokers.external import ExternalBroker
+from kafka_brokers.interface import Broker
+from kafka_brokers.progress import Progress
+from kafka_brokers.scenarios.recorder import Recorder
+from kafka_brokers.scenarios.runner import AT_ONCE, CannotPlay, Fresh
+from kafka_brokers.wire import Silent, Unreachable, UnsupportedVersion, WireError
+from kafka_brokers.wire.connection import TIME_LIMIT
+from kafka_conformance.judge.observation import Crashed, Garbled, Hung, Observation, Played, Skipped, summary
+from kafka_conformance.judge.verdict import judge
+from kafka_conformance.runner import results
+from kafka_conformance.runner.results import Header, Line, Results
+from kafka_corpus.case import Case, Op
+from kafka_corpus.evidence import Answers, Evidence
+from kafka_corpus.scenario import Scenario
+from kafka_corpus.vectors import content_hash
+
+# What can be asked over the network alone.
+OPS: Final[tuple[Op, ...]] = ("append", "fetch", "convert")
+GONE: Final = "not asked: the broker was gone"
+
+
+def judged_by(cases: Iterable[Case], recorded: Evidence, against: str) -> Iterator[Case]:
+    """The cases that *against* was asked, each with its recorded answers as the right ones."""
+    for case in cases:
+        line = recorded.get(case.id)
+        if case.op in OPS and line is not None and line.sha256 == content_hash(case):
+            answers = line.by_release().get(against)
+            if answers and not any(answer.ended for answer in answers):
+                yield _expecting(case, answers)
+
+
+def _expecting(case: Case, answers: Answers) -> Case:
+    refused = any(answer.error_code or answer.closed for answer in answers)
+    expect = replace(case.expect, verdict="invalid" if refused else "valid", answers=answers)
+    return replace(case, expect=expect)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A broker, what it is asked, and where the results go.
+
+    Attributes:
+        broker: anything that speaks Kafka's protocol.
+        name: what it is called in the report.
+        against: the release whose answers are right.
+        cases: as `judged_by` gives them.
+        corpus: the hash of the corpus that they come from.
+        path: the result file.
+        only: the patterns that chose the cases.
+        progress: told about every case.
+    """
+
+    broker: ExternalBroker
+    name: str
+    against: str
+    cases: Sequence[Case]
+    corpus: str
+    path: Path
+    only: Sequence[str] = ()
+    progress: Progress = lambda *_: None
+
+
+def run(plan: Run) -> Results:
+    """Ask, judge and write everything; then read the file back."""
+    topics: list[str] = []
+    # Where topics come about by being asked for, one partition each is what can be relied on.
+    at_once = AT_ONCE if plan.broker.creates_topics else 1
+    recorder = Recorder(plan.broker, fresh=lambda broker, start: _fresh(broker, start, at_once, topics))
+    writer = results.Writer(plan.path, _header(plan))
+    began, findings = time.monotonic(), 0
+    try:
+        for number, line in enumerate(_lines(plan, recorder), 1):
+            writer.write([line])
+            findings += line.outcome not in ("agree", "skipped")
+            plan.progress(number, len(plan.cases), findings)
+        counts = results.read(plan.path).counts()
+        seconds = round(time.monotonic() - began, 3)
+        writer.finish(counts=counts, seconds=seconds, waited=0.0, starts=1, strays=0)
+    finally:
+        writer.close()
+        recorder.close()
+        plan.broker.delete_topics(topics)
+    return results.read(plan.path)
+
+
+def _header(plan: Run) -> Header:
+    testee: dict[str, Any] = {"name": plan.name, "version": f"against Kafka {plan.against}"}
+    testee |= {"language": "", "runtime": "", "connect": plan.broker.bootstrap, "broker": True}
+    settings = {"against": plan.against}
+    return Header(testee=testee, corpus=plan.corpus, cases=len(plan.cases), only=list(plan.only), settings=settings)
+
+
+def _lines(plan: Run, recorder: Recorder) -> Iterator[Line]:
+    gone = False
+    for case in plan.cases:
+        before = time.monotonic()
+        observation = Skipped(GONE, by_runner=True) if gone else _observe(recorder, case)
+        spent = time.monotonic() - before
+        died = isinstance(observation, Crashed | Hung)
+        yield results.line_for(case, judge(case, observation), summary(observation), spent, int(died))
+        gone = gone or (died and not plan.broker.is_there())
+
+
+def _observe(recorder: Recorder, case: Case) -> Observation:
+    assert isinstance(case.input, Scenario)
+    try:
+        return Played(recorder.play(case.input))
+    except (CannotPlay, UnsupportedVersion) as error:
+        return Skipped(str(error), by_runner=True)
+    except Silent:
+        recorder.renew()
+        return Hung(TIME_LIMIT)
+    except Unreachable as error:
+        recorder.renew()
+        return Crashed(stderr=str(error))
+    except WireError as error:
+        recorder.renew()
+        return Garbled(str(error))
+
+
+def _fresh(broker: Broker, start: int, at_once: int, topics: list[str]) -> Fresh:
+    """Partitions of topics with a name that nobody else has, kept in *topics*."""
+    prefix = f"kafkaproof-{time.time_ns():x}-{start}"
+    return Fresh(broker, prefix=prefix, at_once=at_once, settings={}, names=topics)

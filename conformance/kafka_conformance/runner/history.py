@@ -1,0 +1,120 @@
+"""Releases of one codec beside each other: since when is each finding there, and which are gone?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_conformance.judge.verdict import SEVERITIES, Outcome, rank
+from kafka_conformance.runner.results import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A case that some release gets wrong.
+
+    Attributes:
+        case: its id.
+        severity: the worst that a release made of it.
+        since: the first release of those looked at that gets it wrong.
+        gone: the first release that no longer does; empty while the newest still does.
+        outcomes: what each release made of it, oldest first; None where it was not asked.
+    """
+
+    case: str
+    severity: Outcome
+    since: str
+    gone: str
+    outcomes: tuple[Outcome | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Releases, oldest first, why others are missing, and the findings, worst first."""
+
+    name: str
+    releases: tuple[str, ...]
+    not_run: Mapping[str, str]
+    findings: tuple[Finding, ...]
+
+    def spans(self) -> list[tuple[str, list[Finding]]]:
+        """The findings by when they came and went, in words; the longest known first."""
+        grouped: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            grouped.setdefault(self.span(finding), []).append(finding)
+        order = {release: at for at, release in enumerate(self.releases)}
+        return sorted(grouped.items(), key=lambda pair: (bool(pair[1][0].gone), order[pair[1][0].since], pair[0]))
+
+    def span(self, finding: Finding) -> str:
+        """When *finding* came and went."""
+        first = finding.since == self.releases[0]
+        came = f"in {self.releases[0]} or before" if first else f"since {finding.since}"
+        if finding.gone:
+            return f"{came}, gone in {finding.gone}"
+        return (f"in all {len(self.releases)}" if first else came) + self._changed(finding)
+
+    def _changed(self, finding: Finding) -> str:
+        """What a finding was before it became what it is, if it was not always that."""
+        wrong = [outcome for outcome in finding.outcomes if outcome in SEVERITIES]
+        first, now = wrong[0], wrong[-1]
+        if _alike(first, now):
+            return ""
+        at = max(at for at, outcome in enumerate(finding.outcomes) if not _alike(outcome, now))
+        return f", {first} before {self.releases[at + 1]}, now {now}"
+
+
+def _alike(one: Outcome | None, other: Outcome | None) -> bool:
+    # Which limit is met first, of time or of memory, depends on the machine.
+    return one == other or {one, other} == {"hang", "memory"}
+
+
+def history(name: str, runs: Sequence[tuple[str, Results]], not_run: Mapping[str, str]) -> History:
+    """What *runs*, one for each release and oldest first, say of the codec *name*."""
+    releases = tuple(release for release, _ in runs)
+    by_release = [{line.case: line.outcome for line in done.lines} for _, done in runs]
+    cases = sorted({case for lines in by_release for case, outcome in lines.items() if outcome in SEVERITIES})
+    found = [_finding(case, releases, tuple(lines.get(case) for lines in by_release)) for case in cases]
+    return History(name, releases, not_run, tuple(sorted(found, key=lambda each: (rank(each.severity), each.case))))
+
+
+def _finding(case: str, releases: Sequence[str], outcomes: tuple[Outcome | None, ...]) -> Finding:
+    wrong = [at for at, outcome in enumerate(outcomes) if outcome in SEVERITIES]
+    worst = min((outcome for outcome in outcomes if outcome in SEVERITIES), key=rank)
+    gone = releases[wrong[-1] + 1] if wrong[-1] + 1 < len(releases) else ""
+    return Finding(case, worst, releases[wrong[0]], gone, outcomes)
+
+
+def document(made: History) -> dict[str, Any]:
+    """The history as JSON says it."""
+    return {
+        "name": made.name,
+        "releases": list(made.releases),
+        "not_run": dict(made.not_run),
+        "findings": [
+            {
+                "case": each.case,
+                "severity": each.severity,
+                "since": each.since,
+                "gone": each.gone or None,
+                "releases": dict(zip(made.releases, each.outcomes, strict=True)),
+            }
+            for each in made.findings
+        ],
+    }
+
+
+def told(made: History, most: int = 3) -> Iterator[str]:
+    """The history in lines: for each span how many findings of which severity, and the worst of them."""
+    yield f"{made.name}: {', '.join(made.releases)}"
+    for span, findings in made.spans():
+        counted = Counter(each.severity for each in findings)
+        yield f"  {span}: {', '.join(f'{counted[each]:,} {each}' for each in SEVERITIES if counted[each])}"
+        # What is everywhere is in the results of any; what changed is worth a name.
+        if span != f"in all {len(made.releases)}":
+            yield from (f"    {each.severity}  {each.case}" for each in findings[:most])
+            if len(findings) > most:
+                yield f"    and {len(findings) - most:,} more in history.json"
+    for release, why in made.not_run.items():
+        yield f"  not run: {release}: {why}"

@@ -1,0 +1,364 @@
+"""From cases to requests: selection, batching, and the lines that are sent.
+
+A testee is asked what it announced.  A case beyond that is skipped here, with
+the reason, and counts against its coverage like one that it skips itself.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
+
+from kafka_conformance.judge.consuming import unfollowable
+from kafka_conformance.judge.observation import (
+    Crashed,
+    Exceeded,
+    Garbled,
+    Hung,
+    Observation,
+    Skipped,
+    how_it_ended,
+    observe,
+)
+from kafka_conformance.process.child import Trouble
+from kafka_conformance.process.time_limits import family_of
+from kafka_conformance.testees import protocol
+from kafka_conformance.testees.protocol import AppendRequest, Capability, DecodeRequest, HelloReply, Misfit, Reply
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.prediction import payload_of, version_of
+from kafka_corpus.scenario import NEWEST_RELEASE, NOW, Scenario
+from kafka_corpus.vectors import input_of, matches
+from kafka_corpus.wire import WireBatch, to_wire
+from kafka_records import Batch
+from kafka_records.constants import COMPRESSIONS, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
+
+# So often a fresh process has to end over its first question in one way, before that is believed of others.
+PROVEN: Final = 3
+# What Go and Rust say of the thread that a program begins in, which is the one that reads questions.
+_FIRST: Final = re.compile(r"goroutine 1 [^|]*\[running\]|thread 'main'")
+_NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
+# What a testee took more of than it may.
+TOO_MUCH: Final = {
+    Trouble.GREW: "it took more and more memory, and had not answered when its time was over",
+    Trouble.TOO_LONG: f"it wrote a line longer than {protocol.MAX_LINE // 2**20} MiB",
+}
+# Signals that come from people, process managers and the kernel's memory killer.
+_FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU})
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Bytes to decode, with aborted transactions or without, a batch to encode or a payload to append.
+
+    Attributes:
+        subject: what is asked.
+        heavy: asked alone, and may take long.
+        family: of what other questions it is a variation.
+    """
+
+    subject: bytes | WireBatch | AppendRequest | DecodeRequest
+    heavy: bool = False
+    family: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An observation, what it took in seconds, and how often the process died over it."""
+
+    observation: Observation
+    seconds: float
+    deaths: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened beside the answers.
+
+    A late end is that of a process that had answered all that it was asked, or
+    that fell over a question which alone does it no harm.
+    """
+
+    starts: int = 0
+    strays: int = 0
+    first_stray: str = ""
+    last_stray: str = ""
+    late_ends: int = 0
+    first_late_end: str = ""
+    waited: float = 0.0  # seconds spent on cases that hung
+    answers: int = 0
+    unanswered: int = 0
+
+    def stray(self, text: str) -> None:
+        """Count a line that is no reply."""
+        self.strays += 1
+        self.first_stray = self.first_stray or text
+        self.last_stray = text
+
+    def late_end(self, ending: Observation) -> None:
+        """Count an end that no question is to blame for; nobody else may have brought it about."""
+        if isinstance(ending, Crashed | Exceeded | Hung) and not outside(ending):
+            self.late_ends += 1
+            self.first_late_end = self.first_late_end or how_it_ended(ending)
+
+
+@dataclass(slots=True)
+class Learnt:
+    """What was learnt about a testee; all sandboxes of it share this.
+
+    Attributes:
+        hello: what it said of itself; None until it did.
+        quick: whether it starts at once.
+        many: whether it takes `many`; None until it said hello.
+        fell: how often it fell over a line of many.
+        doubtful: whether it left a trivial question unanswered; then it is asked one by one.
+        takes_rows: whether it takes lines ahead of its replies; None until one of them was late.
+        hung: the families of the questions that it hung over.
+        endings: how often processes that ended so were right to be believed.
+        refuted: the endings that were another question's doing.
+    """
+
+    hello: HelloReply | None = None
+    quick: bool = False
+    many: bool | None = None
+    fell: int = 0
+    doubtful: bool = False
+    takes_rows: bool | None = None
+    hung: set[str] = field(default_factory=set)
+    endings: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    refuted: set[tuple[object, ...]] = field(default_factory=set)
+
+    def counts(self, ending: Observation, *, fresh: bool, single: bool = False) -> bool:
+        """Whether *ending* is the doing of the question in hand.
+
+        That of a *fresh* process is, and is remembered.  In another one memory
+        may have run out over what it kept, and what earlier questions left
+        behind may throw in a loop of events, or in a thread.  Where there was
+        only a *single* one, or the words are those of the first, an ending that
+        was the question's own doing often enough, and never anything else, is
+        believed.
+        """
+        mark = _mark(ending)
+        if fresh and mark is not None:
+            self.endings[mark] += 1
+        believed = mark is not None and mark not in self.refuted and self.endings[mark] >= PROVEN
+        return fresh or (believed and (single or bool(_FIRST.search(getattr(ending, "stderr", "")))))
+
+    def refute(self, ending: Observation) -> None:
+        """Remember that the question with which a process ended so is answered by another."""
+        mark = _mark(ending)
+        if mark is not None:
+            self.refuted.add(mark)
+
+    def hangs_over(self, question: Question) -> bool:
+        """Whether it is known to hang over such questions: it had all the time that there is, and needs no more."""
+        return question.family in self.hung
+
+
+def line_of(name: str, question: Question) -> bytes:
+    """The line that asks *question*."""
+    subject = question.subject
+    if isinstance(subject, bytes):
+        return protocol.request_line(protocol.DecodeRequest(id=name, data=subject))
+    if isinstance(subject, AppendRequest | DecodeRequest):
+        return protocol.request_line(msgspec.structs.replace(subject, id=name))
+    return protocol.request_line(protocol.EncodeRequest(id=name, batch=subject))
+
+
+def many_line(name: str, questions: Iterable[Question]) -> bytes:
+    """One line that asks all of *questions*, which are bytes."""
+    many = [question.subject for question in questions if isinstance(question.subject, bytes)]
+    return protocol.request_line(protocol.DecodeRequest(id=name, many=many))
+
+
+def observe_reply(reply: Reply | Misfit) -> Observation:
+    """What a line that names its question amounts to."""
+    return observe(reply) if isinstance(reply, Reply) else Garbled(f"not a reply: {reply.why}")
+
+
+def _mark(ending: Observation) -> tuple[object, ...] | None:
+    """What two deaths of one defect share: signal or exit code, and the last words without numbers.
+
+    A signal without a word tells nothing: memory that an earlier case has spoilt ends a process like that.
+    """
+    if not isinstance(ending, Crashed):
+        return None
+    words = _NUMBERS.sub("#", ending.stderr)
+    return None if ending.signal and not words else (ending.signal, ending.exit_code, words)
+
+
+def died(observation: Observation) -> bool:
+    """Whether the process ended over it."""
+    return isinstance(observation, Crashed | Exceeded) or (isinstance(observation, Hung) and bool(observation.stderr))
+
+
+def outside(observation: Observation) -> bool:
+    """Whether somebody else may have ended the process."""
+    return isinstance(observation, Crashed) and observation.signal in _FROM_OUTSIDE
+
+
+def select(cases: Sequence[Case], only: Sequence[str]) -> list[Case]:
+    """The cases that one of *only* names, by id or by rule; all of them if there is none."""
+    if not only:
+        return list(cases)
+    return [case for case in cases if any(_named(case, pattern) for pattern in only)]
+
+
+def _named(case: Case, pattern: str) -> bool:
+    return matches(pattern, case.id) or any(matches(pattern, rule) for rule in case.rules)
+
+
+# So many go out together, if they are small.
+TOGETHER: Final = 32
+TOGETHER_BYTES: Final = 256 * 1024
+# Entries of an input that are looked at to see what it takes to read it.
+LOOK: Final = 64
+
+_MAGIC_AT: Final = 16
+_CODEC_AT: Final = {0: 17, 1: 17, 2: 22}
+_CODEC_BITS: Final = 0x07
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A case and the question that it becomes."""
+
+    case: Case
+    question: Question
+
+
+def beyond(case: Case, hello: HelloReply) -> Skipped | None:
+    """Why *case* is not asked of this testee; None if it is."""
+    if isinstance(case.input, Scenario):
+        return None
+    if case.op == "encode":
+        if not isinstance(case.input, Batch):
+            return Skipped("a batch made from a recipe is not asked in this version", by_runner=True)
+        return _unannounced(hello.encode, "encode", {(case.input.magic, case.input.compression)})
+    if hello.consumer and (why := unfollowable(case)):
+        return Skipped(why, by_runner=True)
+    if isinstance(case.input, bytes):
+        return unread(case.input, hello)
+    if isinstance(case.input, Recipe):
+        # A recipe to decode that names no codec is one of zstd.
+        made = case.input.args
+        return _unannounced(hello.decode, "decode", {(made.get("magic", 2), made.get("codec", "zstd"))})
+    return None
+
+
+def unread(data: bytes, hello: HelloReply) -> Skipped | None:
+    """Why *data* is not given to this testee to decode; None if it is."""
+    return _unannounced(hello.decode, "decode", set(_needs(data)))
+
+
+def _unannounced(capability: Capability, op: str, needs: set[tuple[int, str]]) -> Skipped | None:
+    if op == "encode" and not capability.magics:
+        return Skipped("announces no encode", by_runner=True)
+    for magic, compression in sorted(needs):
+        # A list that is empty says nothing; what nobody can announce is asked anyway.
+        if capability.magics and magic in (0, 1, 2) and magic not in capability.magics:
+            return Skipped(f"announces no {op} of magic {magic}", by_runner=True)
+        if capability.compressions and compression and compression not in capability.compressions:
+            return Skipped(f"announces no {op} of {compression}", by_runner=True)
+    return None
+
+
+def _needs(data: bytes) -> Iterator[tuple[int, str]]:
+    """Magic and compression of each entry, as far as its bytes can be believed; "" for no such codec."""
+    at = 0
+    for _ in range(LOOK):
+        if len(data) - at <= max(_CODEC_AT.values()):
+            return
+        magic = data[at + _MAGIC_AT]
+        codec = data[at + _CODEC_AT[magic]] & _CODEC_BITS if magic in _CODEC_AT else len(COMPRESSIONS)
+        yield magic, COMPRESSIONS[codec] if codec < len(COMPRESSIONS) else ""
+        size = int.from_bytes(data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
+        if size < HEADER_SIZE_UP_TO_MAGIC - LOG_OVERHEAD:
+            return
+        at += LOG_OVERHEAD + size
+
+
+def concerns(case: Case, *, append: bool, deaf: bool = False) -> bool:
+    """Whether *case* is for this codec.
+
+    Args:
+        case: the case.
+        append: it announces `append`, so that one payload to a fresh log is for it.
+        deaf: it delivers records, and nobody can tell it of aborted transactions.
+    """
+    if deaf and case.aborted is not None:
+        return False
+    if isinstance(case.input, Scenario):
+        # A connection that is closed is no answer that a testee could give.
+        answered = not any(answer.closed for answer in case.expect.answers)
+        return append and case.op == "append" and case.input.is_plain() and answered
+    return True
+
+
+def append_request(scenario: Scenario) -> AppendRequest:
+    """The one payload of *scenario*, as the newest release is asked that it concerns."""
+    (step,) = scenario.produces()
+    release = scenario.until or NEWEST_RELEASE
+    return AppendRequest(
+        id="",
+        data=payload_of(step),
+        release=release,
+        api_version=version_of(step, release),
+        log_end_offset=0,
+        leader_epoch=0,
+        config=scenario.config,
+        now_ms=NOW,
+    )
+
+
+def question(case: Case, *, committed: bool = False) -> Question:
+    """What *case* asks; recipes are built now, and are heavy.
+
+    Whoever announces `committed` is told of aborted transactions; to others their records are records like all others.
+    """
+    if isinstance(case.input, Scenario):
+        return Question(append_request(case.input), heavy=is_heavy(case), family=family_of(case))
+    given = input_of(case)
+    if committed and case.aborted is not None and isinstance(given, bytes):
+        return Question(DecodeRequest(id="", data=given, aborted=list(case.aborted)), family=family_of(case))
+    subject = to_wire(given) if isinstance(given, Batch) else given
+    return Question(subject, heavy=is_heavy(case), family=family_of(case))
+
+
+def is_heavy(case: Case) -> bool:
+    """Whether its bytes are made when it is asked."""
+    if isinstance(case.input, Scenario):
+        return any(step.data is UNSET for step in case.input.produces())
+    return isinstance(case.input, Recipe)
+
+
+def groups(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
+    """Cases in groups to be asked together: of one kind, not too many, heavy ones alone and first."""
+    plain: dict[tuple[str, bool], list[Case]] = {}
+    for case in cases:
+        if is_heavy(case):
+            yield [case]
+        else:
+            plain.setdefault((case.op, case.aborted is not None), []).append(case)
+    for same in plain.values():
+        yield from _split(same, max(1, min(TOGETHER, at_once)))
+
+
+def _split(cases: Sequence[Case], most: int) -> Iterator[list[Case]]:
+    group: list[Case] = []
+    size = 0
+    for case in cases:
+        length = len(case.input) if isinstance(case.input, bytes) else 0
+        if group and (len(group) >= most or size + length > TOGETHER_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(case)
+        size += length
+    if group:
+        yield group

@@ -1,0 +1,247 @@
+"""The result file: NDJSON with a header, one line for each case as it is judged, and a footer.
+
+Every line goes to the operating system when it is written, so a runner that is
+killed loses nothing that was earned.  A file without footer is an incomplete
+result: it can be read and resumed, and is reported as incomplete.  The footer's
+`sha256` is over every byte before it.  A complete result that a run replaces is
+kept as `previous-result.ndjson` until that run is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from kafka_conformance.judge.verdict import OUTCOMES, Outcome, Verdict
+from kafka_corpus.case import Case, Recipe
+
+FORMAT: Final = "kafkaproof-result"
+VERSION: Final = 1
+FILE: Final = "result.ndjson"
+
+
+class Header(msgspec.Struct, kw_only=True):
+    """What was asked of whom."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    testee: dict[str, Any]
+    corpus: str
+    cases: int
+    only: list[str]
+    settings: dict[str, Any]
+
+
+class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One case, as judged.
+
+    `ms` is what it took, `deaths` how often the process died over it, `heavy`
+    whether its input was made from a recipe.
+    """
+
+    case: str
+    outcome: Outcome
+    area: str
+    op: str
+    expected: str
+    rules: tuple[str, ...]
+    field: str = ""
+    why: str = ""
+    also: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    observation: dict[str, Any] = {}
+    ms: float = 0.0
+    deaths: int = 0
+    heavy: bool = False
+
+
+class Footer(msgspec.Struct, kw_only=True):
+    """That it is complete, and what it adds up to; seconds of waiting for hung cases apart."""
+
+    complete: bool = True
+    counts: dict[str, int]
+    seconds: float
+    waited: float
+    starts: int
+    strays: int
+    first_stray: str = ""
+    late_ends: int = 0
+    first_late_end: str = ""
+    sha256: str
+
+
+class Unusable(ValueError):
+    """The file is no result, or not of this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A result file as read; `footer` is None when it is incomplete."""
+
+    header: Header
+    lines: tuple[Line, ...]
+    footer: Footer | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return self.footer is not None
+
+    def counts(self) -> dict[str, int]:
+        """How many cases had each outcome, worst first, zeros included."""
+        counter = Counter(line.outcome for line in self.lines)
+        return {outcome: counter[outcome] for outcome in OUTCOMES}
+
+
+def line_for(case: Case, verdict: Verdict, observation: dict[str, Any], seconds: float, deaths: int) -> Line:
+    """The line that says how *case* went."""
+    return Line(
+        case=case.id,
+        outcome=verdict.outcome,
+        area=case.area,
+        op=case.op,
+        expected=case.expect.verdict,
+        rules=case.rules,
+        field=verdict.field,
+        why=verdict.why,
+        also=verdict.also,
+        left_out=verdict.left_out,
+        observation=observation,
+        ms=round(seconds * 1000, 3),
+        deaths=deaths,
+        heavy=isinstance(case.input, Recipe),
+    )
+
+
+_encoder = msgspec.json.Encoder()
+_headers = msgspec.json.Decoder(Header)
+_lines = msgspec.json.Decoder(Line)
+_footers = msgspec.json.Decoder(Footer)
+_FOOTER_START: Final = b'{"complete":'
+# Of cross runs, too.
+_FOOTER_STARTS: Final = (_FOOTER_START, b'{"kind":"footer"')
+
+
+def read(path: Path) -> Results:
+    """The results in *path*; a torn last line is as if it had not been written.
+
+    Raises:
+        Unusable: there is no such file, or no header in it, or a line is broken.
+    """
+    whole = whole_lines(path)
+    if not whole:
+        raise Unusable(f"{path}: there is no header")
+    end = whole.pop() if len(whole) > 1 and whole[-1].startswith(_FOOTER_START) else None
+    try:
+        header = _headers.decode(whole[0])
+        lines = tuple(map(_lines.decode, whole[1:]))
+        footer = None if end is None else _footers.decode(end)
+    except msgspec.DecodeError as error:
+        raise Unusable(f"{path}: not a result: {error}") from error
+    if footer:
+        check_footer(footer.sha256, whole, path)
+    return Results(header, lines, footer)
+
+
+def read_header(path: Path) -> Header:
+    """What was asked of whom in *path*.  Raises `Unusable` if there is no such file, or no header in it."""
+    try:
+        with path.open("rb") as file:
+            return _headers.decode(file.readline())
+    except (OSError, msgspec.DecodeError) as error:
+        raise Unusable(f"{path}: not a result: {error}") from error
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """The lines in *path*, without a torn last one.  Raises `Unusable`."""
+    try:
+        return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    except OSError as error:
+        raise Unusable(f"{path}: {error.strerror}") from error
+
+
+def check_footer(sha256: str, before: Iterable[bytes], path: Path) -> None:
+    """Raise `Unusable` unless *sha256*, which the footer gives, is that of the lines *before* it."""
+    if sha256 != hashlib.sha256(b"".join(before)).hexdigest():
+        raise Unusable(f"{path}: its footer does not fit what stands before it")
+
+
+def previous(path: Path) -> Path:
+    """Where the complete file is kept that was in *path*, until the one that replaces it is complete."""
+    return path.with_name(f"previous-{path.name}")
+
+
+def _keep_complete(path: Path) -> None:
+    try:
+        whole = whole_lines(path)
+    except Unusable:
+        return  # there is none
+    if whole and whole[-1].startswith(_FOOTER_STARTS):
+        path.replace(previous(path))
+
+
+class LineWriter:
+    """Writes a file of lines; each is with the operating system when `write` returns.
+
+    The file is there with its header and what was earned before, or as it was.
+    """
+
+    def __init__(self, path: Path, header: msgspec.Struct, earned: Iterable[msgspec.Struct] = ()) -> None:
+        """Start *path* anew with *header* and what was *earned* before."""
+        self.path = path
+        self._hash = hashlib.sha256()
+        beside = path.with_suffix(".part")
+        self._file = beside.open("wb", buffering=0)
+        self.write([header])
+        self.write(earned)
+        _keep_complete(path)
+        beside.replace(path)
+
+    def write(self, lines: Iterable[msgspec.Struct]) -> None:
+        """Add *lines*."""
+        self._write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+
+    def sha256(self) -> str:
+        """The hash of every byte until now."""
+        return self._hash.hexdigest()
+
+    def complete(self, footer: msgspec.Struct) -> None:
+        """Add the last line, and let go of the complete file from before."""
+        self.write([footer])
+        previous(self.path).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close, complete or not."""
+        self._file.close()
+
+    def _write(self, data: bytes) -> None:
+        self._hash.update(data)
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view) or 0 :]
+
+
+class Writer(LineWriter):
+    """Writes a result file; `finish` makes it complete."""
+
+    def finish(self, **totals: Any) -> None:
+        """Add the footer and close; *totals* are its fields but the hash."""
+        self.complete(Footer(sha256=self.sha256(), **totals))
+        self.close()
+
+
+def check_same_run(old: Header, new: Header) -> None:
+    """Raise `Unusable` unless a run with header *new* may go on with the results of *old*."""
+    for what, before, now in (
+        ("testee", old.testee, new.testee),
+        ("corpus", old.corpus, new.corpus),
+        ("selection of cases", old.only, new.only),
+    ):
+        if before != now:
+            raise Unusable(f"it cannot be resumed: it had another {what}")

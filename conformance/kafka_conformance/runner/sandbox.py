@@ -1,0 +1,399 @@
+"""Asks a testee questions and always has an observation, whatever the testee does.
+
+Questions go out several at a time: in one `many` line if the testee announced
+that, else as several lines ahead of the replies.  If `many` does not come back
+whole, the process is replaced and the same questions go out as lines.  Replies
+to lines come in order, so the first of which nothing came names the guilty case.
+Who often falls over `many` gets lines only.
+
+A case with which the process died is asked once more, alone, in a fresh
+process, because a process may also be killed from outside, or fall over what
+an earlier case left behind.  Only a second death counts, except when the
+process was fresh already, or ended as fresh ones did often enough (the same
+exit code, the same last words) where no earlier case can have a part in it:
+`Learnt.counts` says when.  Heavy cases get a process of their own where one is
+to be had at once, or where it holds much already, since how much memory others
+left would decide over them; so one death of too little memory is enough there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Final
+
+from msgspec import UNSET
+
+from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
+from kafka_conformance.process import time_limits as patience
+from kafka_conformance.process.child import Child, Trouble, await_hello, no_hello
+from kafka_conformance.process.cpu_permits import SMALL, Turn
+from kafka_conformance.process.cpu_time import Watch
+from kafka_conformance.process.starting import Starter
+from kafka_conformance.process.time_limits import Limit
+from kafka_conformance.runner.requests import (
+    TOO_MUCH,
+    Answered,
+    Learnt,
+    Question,
+    Tally,
+    died,
+    line_of,
+    many_line,
+    observe_reply,
+    outside,
+)
+from kafka_conformance.testees import protocol
+from kafka_conformance.testees.connect import CannotRun, Connection
+from kafka_conformance.testees.protocol import HelloReply, Misfit, Reply, Stray
+
+__all__ = ["Answered", "CannotRun", "Question", "Sandbox"]
+
+# A JVM in a cold container takes seconds to say hello.
+START_SECONDS: Final = 30.0
+STARTS: Final = 3
+MAX_SECONDS: Final = 10.0
+CALIBRATION_SECONDS: Final = 3.0
+# A case may take this many times what a trivial decode takes.
+FACTOR: Final = 100
+# A testee that has left so many questions unanswered, and answered none, is not asked the rest.
+PATIENCE: Final = 3
+# Processor seconds: who starts within them is started anew for each heavy question.  Node does, a JVM does not.
+QUICK: Final = 0.25
+# A part of the memory that it may take: who holds so much of it is started anew in any case.
+MUCH: Final = 1 / 8
+
+NOT_ASKED: Final = "not asked: the testee had answered none of the questions before"
+
+
+class Sandbox:
+    """A testee that is replaced whenever it falls; not for more than one thread.
+
+    With a *turn* it works only while it has a place, and does without while
+    the testee does nothing.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        seconds: float = MAX_SECONDS,
+        turn: Turn | None = None,
+        learnt: Learnt | None = None,
+        starter: Starter | None = None,
+    ) -> None:
+        self.connection = connection
+        self.seconds = seconds
+        self.tally = Tally()
+        self._turn = turn
+        self._learnt = learnt or Learnt()
+        self._starter = starter or Starter(connection)
+        self._joined = False
+        self._child: Child | None = None
+        self._ids = map(str, count(1))
+
+    def hello(self) -> HelloReply:
+        """Start it if need be, and give its identity.  Raises `CannotRun`."""
+        return self._start()
+
+    def calibrate(self, trivial: Sequence[bytes], patience: float = CALIBRATION_SECONDS) -> float:
+        """Set the time limit from what *trivial* decodes take; gives it in seconds.
+
+        The first answer may come late (a virtual machine warms up), and does
+        not count.  If none comes within *patience* seconds, the limit is the
+        shortest.
+        """
+        spent: list[float] = []
+        self.seconds = patience
+        for data in trivial:
+            child = self._running()
+            child.waits, watch = 0.0, Watch(child.pid)
+            answered = self._once(Question(data))
+            watch.look()
+            self._learnt.doubtful = isinstance(answered.observation, Hung | Crashed | Exceeded | Garbled)
+            if self._learnt.doubtful:
+                break
+            # Time in which it stood in line for a processor, or we did, is not its own.
+            spent.append(min(answered.seconds, watch.own_seconds(waits=child.waits)))
+        if self._child is not None:
+            self._child.asked, self._child.waits = 0, None  # what is trivial leaves nothing behind
+        self.seconds = min(max(FACTOR * min(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
+        return self.seconds
+
+    def ask(self, questions: Sequence[Question]) -> Iterator[Answered]:
+        """The answers to *questions*, in their order, each as soon as it is there.
+
+        Several have to be of one kind, all bytes, all batches or all payloads, and not heavy.
+        """
+        done = 0
+        while done < len(questions):
+            rest = questions[done:]
+            if len(rest) == 1 or self._learnt.takes_rows is False or (self._learnt.doubtful and not self.tally.answers):
+                yield from map(self._alone, rest)
+                return
+            self._running()  # which tells whether it takes `many`
+            many = self._learnt.many and isinstance(rest[0].subject, bytes)
+            for answer in self._at_once(rest) if many else self._in_a_row(rest):
+                yield answer or self._again(questions[done])
+                done += 1
+
+    def close(self) -> None:
+        """End the process, and what was kept for further starts unless another sandbox uses it."""
+        if self._child is not None:
+            if ending := self._child.dismiss():
+                self.tally.late_end(ending)
+            self._child = None
+        if self._joined:
+            self._joined = False
+            self._starter.leave()
+
+    def interrupt(self) -> None:
+        """End the process from another thread, so that the one that waits for it goes on."""
+        child = self._child
+        if child is not None:
+            child.end_group()
+
+    def take_turn(self) -> bool:
+        """Wait for a place, behind those who go first; False if the run was stopped."""
+        return self._turn is None or self._turn.pass_on()
+
+    def give_turn(self) -> None:
+        """Leave the place to another sandbox."""
+        if self._turn is not None:
+            self._turn.give()
+
+    def another(self, turn: Turn | None = None) -> Sandbox:
+        """A sandbox of its own for the same testee, with what was learnt about it."""
+        return Sandbox(self.connection, self.seconds, turn, self._learnt, self._starter)
+
+    # Starting
+
+    def _running(self) -> Child:
+        if self._child is None:
+            self._start()
+        assert self._child is not None
+        return self._child
+
+    def _start(self) -> HelloReply:
+        problem = CannotRun(f"{self.connection.name} does not start")
+        for _ in range(STARTS):
+            try:
+                return self._start_once()
+            except CannotRun as error:
+                problem = error
+        raise problem
+
+    def _start_once(self) -> HelloReply:
+        name = self.connection.name
+        if not self._joined:
+            self._joined = True
+            self._starter.join()
+        try:
+            child = Child(self.connection, self._starter)
+        except OSError as error:
+            raise CannotRun(f"{name} cannot be started: {error}") from error
+        self.tally.starts += 1
+        known = self._learnt.hello if child.known else None
+        hello = known or await_hello(child, Limit(START_SECONDS), self.tally.stray)
+        if isinstance(hello, Trouble):
+            raise CannotRun(f"{name} did not say hello: {no_hello(child, hello)}", "kafkaproof smoke shows more")
+        if hello.protocol != protocol.PROTOCOL:
+            child.kill()
+            raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")
+        self._child = child
+        self._learnt.hello = hello
+        self._learnt.quick = self._learnt.quick or ((used := child.usage()) is not None and used.seconds < QUICK)
+        self._learnt.many = hello.many if self._learnt.many is None else self._learnt.many
+        return hello
+
+    # Asking several at once
+
+    def _at_once(self, questions: Sequence[Question]) -> Iterator[Answered | None]:
+        """All in one `many` line; where that does not come back whole, in a row."""
+        child = self._running()
+        before = self._clock()
+        name = next(self._ids)
+        child.send(many_line(name, questions))
+        child.asked += len(questions)
+        reply = self._await(child, {name}, Limit(self.seconds))
+        if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(questions):
+            each = (self._clock() - before) / len(questions)
+            yield from (self._answered(observe(answer), each) for answer in reply.many)
+            return
+        # Now line by line: replies that come singly show where it falls.
+        self._learnt.fell += 1
+        if self._learnt.fell >= PATIENCE:
+            self._learnt.many = False
+        self._replace()
+        yield from self._in_a_row(questions)
+
+    def _in_a_row(self, questions: Sequence[Question]) -> Iterator[Answered | None]:
+        """Several lines ahead of the replies; ends with the first that the testee falls over.
+
+        Replies come in order, so the first that is missing shows where it
+        fell.  None stands for what has to be asked again, alone.
+        """
+        child = self._running()
+        fresh, single = not child.asked, child.is_single()
+        ids = [next(self._ids) for _ in questions]
+        child.send(b"".join(map(line_of, ids, questions)))
+        child.asked += len(questions)
+        for name, question in zip(ids, questions, strict=True):
+            before = self._clock()
+            reply = self._await(child, {name}, self._limit(question))
+            spent = self._clock() - before
+            if isinstance(reply, Trouble):
+                yield self._fell(child, question, reply, spent, fresh=fresh, single=single)
+                return
+            yield self._answered(observe_reply(reply), spent)
+            fresh = False
+
+    def _fell(
+        self, child: Child, question: Question, trouble: Trouble, spent: float, *, fresh: bool, single: bool
+    ) -> Answered | None:
+        """How it fell over the first question without a reply, if that is known well enough."""
+        observation: Observation
+        # Who goes on before a long reply is through may have fallen over the question behind.
+        self._fell_by = None if child.has_begun() else trouble
+        if self._fell_by is Trouble.LATE and self._learnt.takes_rows:
+            observation = self._hung(question, spent)
+        elif self._fell_by is Trouble.ENDED:
+            observation = child.ending()
+            if outside(observation) or not self._learnt.counts(observation, fresh=fresh, single=single):
+                self._child, self._suspect = None, observation
+                return None
+        else:
+            self._replace()
+            return None
+        self._replace()
+        return self._answered(observation, spent)
+
+    def _answered(self, observation: Observation, spent: float) -> Answered:
+        answered = not isinstance(observation, Crashed | Hung | Exceeded | Garbled)
+        self.tally.answers += answered
+        self.tally.unanswered += not answered
+        self.tally.waited += spent if isinstance(observation, Hung) else 0.0
+        return Answered(observation, spent, int(died(observation)))
+
+    def _limit(self, question: Question) -> Limit:
+        memory = self.connection.memory if self.connection.local else 0
+        known = self._learnt.hangs_over(question)
+        return (patience.heavy if question.heavy else patience.plain)(self.seconds, memory, known=known)
+
+    def _hung(self, question: Question, spent: float) -> Hung:
+        if question.family:
+            self._learnt.hung.add(question.family)
+        return Hung(spent)
+
+    def _await(self, child: Child, ids: set[str], limit: Limit) -> Reply | Misfit | Trouble:
+        """The next reply to one of *ids*; other lines are counted and dropped."""
+        end = time.monotonic() + max(limit.seconds, limit.grows) * 4
+        while True:
+            line = child.read_line(limit, self._lull)
+            self._go_on()
+            if isinstance(line, Trouble):
+                return line
+            reply = protocol.parse_reply(line)
+            if not isinstance(reply, Stray) and reply.id in ids:
+                return reply
+            self.tally.stray(reply.text if isinstance(reply, Stray) else f"a reply to {reply.id!r}")
+            if time.monotonic() > end:
+                return Trouble.LATE
+
+    def _lull(self, memory: int) -> None:
+        if self._turn is not None and memory < SMALL:
+            self._turn.give()
+
+    def _go_on(self) -> None:
+        if self._turn is not None:
+            self._turn.take()
+
+    def _clock(self) -> float:
+        """Seconds that go by, without those in which we stood in line for a place."""
+        return time.monotonic() - (self._turn.waited if self._turn else 0.0)
+
+    # Asking one
+
+    _fell_by: Trouble | None = None
+    _suspect: Observation | None = None
+
+    def _again(self, question: Question) -> Answered:
+        """Ask alone what was not answered in a row; if it was late only there, do not ask in rows again.
+
+        A testee may lose lines that are there before it replied, and would be
+        blamed for hanging over each of them.
+        """
+        late = self._fell_by is Trouble.LATE
+        answered = self._alone(question)
+        self._clear(answered)
+        if late and self._learnt.takes_rows is None:
+            self._learnt.takes_rows = isinstance(answered.observation, Hung)
+        return answered
+
+    def _alone(self, question: Question) -> Answered:
+        if self._learnt.doubtful and not self.tally.answers and self.tally.unanswered >= PATIENCE:
+            return Answered(Skipped(NOT_ASKED, by_runner=True), 0.0)
+        if question.heavy and not self._is_fit():
+            self._replace()  # how much memory others left it would decide
+        fresh = self._child is None or not self._child.asked
+        single = self._child is None or self._child.is_single()
+        answered = self._once(question)
+        told = self.connection.local and question.heavy and isinstance(answered.observation, Exceeded)
+        if told or not died(answered.observation):
+            return answered
+        if not outside(answered.observation) and self._learnt.counts(answered.observation, fresh=fresh, single=single):
+            return answered
+        self._suspect = answered.observation
+        again = self._once(question)
+        if died(again.observation):
+            self._learnt.counts(again.observation, fresh=True)
+        self._clear(again)
+        return Answered(again.observation, again.seconds, 1 + died(again.observation))
+
+    def _is_fit(self) -> bool:
+        """Whether the process can be asked what takes memory: it is new, or is dear and holds little."""
+        if self._child is None or not self._child.asked:
+            return True
+        used = self._child.usage()
+        return not self._learnt.quick and (used is None or used.memory < self.connection.memory * MUCH)
+
+    def _clear(self, again: Answered) -> None:
+        """Learn whether the last ending in doubt was what the same question does alone."""
+        if self._suspect is not None and not died(again.observation):
+            self._learnt.refute(self._suspect)
+            self.tally.late_end(self._suspect)
+        self._suspect = None
+
+    def _once(self, question: Question) -> Answered:
+        child = self._running()
+        name = next(self._ids)
+        strays = self.tally.strays
+        before = self._clock()
+        child.send(line_of(name, question))
+        child.asked += 1
+        reply = self._await(child, {name}, self._limit(question))
+        spent = self._clock() - before
+        if reply is Trouble.LATE and self.tally.strays == strays:
+            self._hung(question, spent)
+        observation = self._observe(child, reply, spent, self.tally.strays - strays)
+        return self._answered(observation, spent)
+
+    def _observe(self, child: Child, reply: Reply | Misfit | Trouble, spent: float, strays: int) -> Observation:
+        match reply:
+            case Reply() | Misfit():
+                return observe_reply(reply)
+            case Trouble.ENDED:
+                self._child = None
+                return child.ending()
+            case Trouble.LATE:
+                self._replace()
+                others = f"no reply, but {strays} other lines: {self.tally.last_stray}"
+                return Garbled(others) if strays else Hung(spent)
+            case Trouble.GREW | Trouble.TOO_LONG:
+                self._replace()
+                return Exceeded(TOO_MUCH[reply])
+
+    def _replace(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child = None

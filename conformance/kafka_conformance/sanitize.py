@@ -1,0 +1,62 @@
+"""Text from testees made harmless before it is stored or shown, and JSON that people can read.
+
+A reply, a name, an error message or a line on standard error may hold terminal
+escapes, a gigabyte, or half a character.  Nothing of it is printed or stored
+without passing through here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+# Long enough for a library's message with its path, short enough for one result line.
+MAX_TEXT: Final = 400
+# Of a standard error, bytes: what the child keeps of it.
+_READ: Final = 16 * 1024
+# How runtimes begin to say why they end; the frames that led there follow, innermost first.
+_WHY: Final = re.compile(
+    r"panic: |fatal error: |thread '.*' panicked at |Exception in thread |SIG[A-Z]+: |[A-Z]?\w*Error: "
+)
+
+
+def printable(text: str | bytes, limit: int = MAX_TEXT) -> str:
+    """*text* on one line, at most *limit* characters, with everything unprintable escaped.
+
+    >>> printable(b"bad\\x1b[31m key\\n\\xff")
+    'bad\\\\x1b[31m key\\\\n\\\\xff'
+    """
+    if isinstance(text, bytes):
+        text = text[: 4 * limit].decode("utf-8", "backslashreplace")
+    shown = "".join(map(_escaped, text[:limit]))
+    cut = len(text) > limit or len(shown) > limit
+    return f"{shown[: limit - 1]}…" if cut else shown
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    return ascii(character)[1:-1]
+
+
+def tail(text: bytes, limit: int = MAX_TEXT) -> str:
+    """The last *limit* characters of a standard error, lines joined by " | ".
+
+    Where a runtime says why it ends, it is the first *limit* characters from there on.
+
+    >>> tail(b"loading\\npanic: index out of range\\n\\ngoroutine 1 [running]:\\n", 40)
+    'panic: index out of range | goroutine 1…'
+    """
+    lines = [printable(line, limit) for line in text[-_READ:].splitlines() if line.strip()]
+    why = next((at for at, line in enumerate(lines) if _WHY.match(line)), None)
+    joined = " | ".join(lines if why is None else lines[why:])
+    if len(joined) <= limit:
+        return joined
+    return f"…{joined[1 - limit :]}" if why is None else f"{joined[: limit - 1]}…"
+
+
+def indented(document: Any, spaces: int = 2) -> bytes:
+    """*document* as indented JSON, which ends with a new line."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=spaces) + b"\n"

@@ -1,0 +1,161 @@
+"""How a testee is started: `direct:`, `process:`, `container:` and `fetch:`.
+
+The engine applies the memory limit, and the container has no network.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+from uuid import uuid4
+
+# The PYTHONPATH of a client, which differs from that of the program that serves it.
+CLIENT_PYTHONPATH: Final = "KAFKAPROOF_CLIENT_PYTHONPATH"
+
+MIB: Final = 1024 * 1024
+DEFAULT_MEMORY: Final = 1024 * MIB
+MIN_SECONDS: Final = 0.5
+# A virtual machine reserves address space that it never uses, and Node less than a JVM.
+VIRTUAL_MACHINE_MEMORY: Final = 4096 * MIB
+NODE_MEMORY: Final = 2048 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How to start a testee.
+
+    Attributes:
+        name: what the user called it; also the name of its results.
+        argv: the command line.
+        environment: variables set on top of ours.
+        memory: address space that each process may take, in bytes.
+        local: whether the codec runs in the process that we start (a
+            container's does not, so our limits on that process are not its).
+        cleanup: a command that ends what killing the process leaves behind.
+        nest: whether it is a Python module, the last word of *argv*, that can be loaded once and forked.
+        seconds: what a case may take at least.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    memory: int = DEFAULT_MEMORY
+    local: bool = True
+    cleanup: tuple[str, ...] = ()
+    nest: bool = False
+    seconds: float = MIN_SECONDS
+
+
+class CannotRun(Exception):
+    """The testee, or the harness, could not be run at all: exit code 3, and a hint."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class BadConnect(ValueError):
+    """The connect string is none of ours: exit code 2."""
+
+
+def import_path() -> tuple[str, str]:
+    """The variable with which a child imports what we import, installed or not."""
+    return "PYTHONPATH", ":".join(entry for entry in sys.path if entry)
+
+
+def direct(module: str, environment: tuple[tuple[str, str], ...] = ()) -> Connection:
+    """The connection to *module*, served by this interpreter."""
+    argv = (sys.executable, "-m", "kafka_conformance.testees.serve", module.strip())
+    return Connection(name=module, argv=argv, environment=(import_path(), *environment), nest=True)
+
+
+_MEMORY: Final = {
+    **dict.fromkeys(("java", "bun", "deno", "dotnet"), VIRTUAL_MACHINE_MEMORY),
+    **dict.fromkeys(("node", "nodejs"), NODE_MEMORY),
+}
+
+
+def memory_of(program: str) -> int:
+    """The bytes of address space that *program*, a name or a path, is given."""
+    return _MEMORY.get(PurePath(program).name, DEFAULT_MEMORY)
+
+
+def split(command: str) -> tuple[str, ...]:
+    """The words of *command*.  Raises `BadConnect` where a shell would ask for more."""
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise BadConnect(f"{command}: {error}") from error
+
+
+def process(command: str) -> Connection:
+    """The connection to *command*, split as a shell would but run without one."""
+    argv = split(command)
+    program = shutil.which(argv[0])
+    if program is None:
+        raise CannotRun(f"process:{command}: there is no program {argv[0]}", "is it built, and is the path right?")
+    return Connection(name=command, argv=(program, *argv[1:]), memory=memory_of(argv[0]))
+
+
+ENGINE: Final = "docker"
+ENGINE_SECONDS: Final = 20
+
+
+def container(image: str) -> Connection:
+    """The connection to *image*; its entry point has to serve the protocol."""
+    program = shutil.which(ENGINE)
+    if program is None:
+        raise CannotRun(f"container:{image}: there is no {ENGINE} here", "use process: or direct: instead")
+    _check_engine(program, image)
+    memory = VIRTUAL_MACHINE_MEMORY
+    # Killing the command line client leaves the container running, so it gets
+    # a name by which it can be ended; each start makes its own from this stem.
+    name = f"kafkaproof-{uuid4().hex[:12]}-{{start}}"
+    options = ("--interactive", "--rm", "--init", "--network=none", f"--memory={memory // MIB}m", f"--name={name}")
+    return Connection(
+        name=image,
+        argv=(program, "run", *options, image),
+        memory=memory,
+        local=False,
+        cleanup=(program, "kill", name),
+    )
+
+
+def _check_engine(program: str, image: str) -> None:
+    if not _says_yes(image, program, "version", "--format", "{{.Server.Version}}"):
+        raise CannotRun(f"container:{image}: {ENGINE} is here, but its engine is not running", "start the engine")
+    if not _says_yes(image, program, "image", "inspect", "--format", "{{.Id}}", image):
+        raise CannotRun(f"container:{image}: there is no such image", f"{ENGINE} pull {image}, or build it")
+
+
+def _says_yes(image: str, *command: str) -> bool:
+    try:
+        answer = subprocess.run(command, capture_output=True, timeout=ENGINE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotRun(f"container:{image}: {ENGINE} does not answer: {error}") from error
+    return answer.returncode == 0
+
+
+# Clients wait a moment before they fetch again, and longer each time, before they give up and say so.
+LEAST_SECONDS: Final = 2.0
+
+
+def fetch(command: str) -> Connection:
+    """The connection to a process of ours that runs *command*, once for each case or once for all."""
+    argv = split(command)
+    program = shutil.which(argv[0])
+    if program is None:
+        raise CannotRun(f"fetch:{command}: there is no program {argv[0]}", "is it built, and is the path right?")
+    # The limit is handed down to the client.
+    memory = memory_of(argv[0])
+    own = (import_path(), (CLIENT_PYTHONPATH, os.environ.get("PYTHONPATH", "")))
+    ours = (sys.executable, "-m", "kafka_conformance.process.fetch_client")
+    return Connection(
+        name=command, argv=(*ours, program, *argv[1:]), environment=own, memory=memory, seconds=LEAST_SECONDS
+    )

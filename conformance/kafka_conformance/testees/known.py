@@ -1,0 +1,242 @@
+"""Testees known by name: what `kafkaproof testees` lists.
+
+Those in Python are modules of ours, served by this interpreter.  The others
+are built by their recipes (`testees/recipe.py`) when they are first asked for.
+`NAME@VERSION` is the same testee with another release of its codec, in a build
+of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from kafka_conformance.testees import recipe as built
+from kafka_conformance.testees.connection import BadConnect, CannotRun, Connection, direct, memory_of
+from kafka_conformance.testees.recipe import PIP, Recipe, RecipeError, recipes
+
+MINIATURE: Final = "miniature:"
+JAVA: Final = "java-kafka-clients"
+INSTALL: Final = "pip install 'kafkaproof[testees]'"
+OURS: Final = "kafkaproof"
+# Similarity from 0 to 1 above which a known name is suggested for an unknown one.
+NEAR: Final = 0.7
+# Entry points: testees of other packages, and the module that holds planted bugs.
+TESTEE_GROUP: Final = "kafkaproof.testees"
+PLANTED_BUGS_GROUP: Final = "kafkaproof.planted_bugs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A testee that has a name.
+
+    Attributes:
+        name: as given to `certify`.
+        about: what it is, in a few words.
+        module: its adapter in Python; empty for one that is built.
+        packages: the import names that it needs.
+        distribution: what its version is the version of.
+        environment: variables that make it this codec and not another.
+        recipe: how it is built, or installed for a version of its own.
+        compiles: whether its first import compiles, which may take longer than a testee has to start.
+    """
+
+    name: str
+    about: str
+    module: str = ""
+    packages: tuple[str, ...] = ()
+    distribution: str = OURS
+    language: str = "python"
+    environment: tuple[tuple[str, str], ...] = ()
+    recipe: Recipe | None = None
+    compiles: bool = False
+
+    def missing(self) -> tuple[str, ...]:
+        """The packages and programs that are not here."""
+        packages = tuple(name for name in self.packages if find_spec(name) is None)
+        return packages + (self.recipe.missing() if self.recipe else ())
+
+    def version(self) -> str | None:
+        """The version that would be judged; None if it is not installed."""
+        if self.recipe:
+            return self.recipe.version
+        try:
+            return version(self.distribution)
+        except PackageNotFoundError:
+            return None
+
+
+# Its threads would each reserve address space for an arena, which the limit counts as memory.
+LIBRDKAFKA: Final = (("MALLOC_ARENA_MAX", "2"),)
+
+_TESTEES: Final = "kafka_conformance.testees"
+_AIOKAFKA: Final = Known(
+    name="aiokafka",
+    about="aiokafka.record, Cython classes",
+    module=f"{_TESTEES}.aiokafka_",
+    packages=("aiokafka", "cramjam"),
+    distribution="aiokafka",
+    language="cython",
+)
+_CONFLUENT: Final = Known(
+    name="confluent-kafka",
+    about="librdkafka: its consumer and producer on a fake broker; compares no checksums by default",
+    module=f"{_TESTEES}.confluent_kafka_",
+    packages=("confluent_kafka",),
+    distribution="confluent-kafka",
+    language="c",
+    environment=LIBRDKAFKA,
+)
+KNOWN: Final = (
+    Known(name="reference", about="kafka_records, the executable specification", module=f"{_TESTEES}.reference"),
+    Known(
+        name="kafka-python",
+        about="kafka.record as its consumer and producer drive it",
+        module=f"{_TESTEES}.kafka_python",
+        packages=("kafka",),
+        distribution="kafka-python",
+    ),
+    _AIOKAFKA,
+    replace(
+        _AIOKAFKA,
+        name="aiokafka-pure",
+        about="aiokafka.record, pure Python classes",
+        language="python",
+        environment=(("AIOKAFKA_NO_EXTENSIONS", "1"),),
+    ),
+    _CONFLUENT,
+    replace(
+        _CONFLUENT,
+        name="confluent-kafka-crc",
+        about="the same with check.crcs=true",
+        environment=(*LIBRDKAFKA, ("KAFKAPROOF_CHECK_CRCS", "1")),
+    ),
+)
+
+
+def everyone() -> tuple[Known, ...]:
+    """All testees that have a name: `KNOWN`, entry points of the group `kafkaproof.testees`, then recipes.
+
+    Raises:
+        CannotRun: a recipe cannot be used.
+    """
+    try:
+        return KNOWN + _from_entry_points() + tuple(map(_from_recipe, recipes()))
+    except RecipeError as error:
+        raise CannotRun(str(error)) from error
+
+
+@cache
+def _from_entry_points() -> tuple[Known, ...]:
+    """Testees of installed packages above this one; an entry point names an object of type `Known`."""
+    loaded = (entry.load() for entry in entry_points(group=TESTEE_GROUP))
+    return tuple(sorted((known for known in loaded if isinstance(known, Known)), key=lambda known: known.name))
+
+
+def _from_recipe(recipe: Recipe) -> Known:
+    return Known(name=recipe.name, about=recipe.about, language=recipe.language, recipe=recipe)
+
+
+def find(name: str) -> Known | None:
+    """The known testee *name*, or NAME@VERSION; None for a miniature.  Raises `BadConnect` for any other name."""
+    if name.startswith(MINIATURE):
+        return None
+    plain, at, asked = name.partition("@")
+    for known in everyone():
+        if known.name == plain:
+            return at_version(known, asked) if at else known
+    raise BadConnect(_unknown(name, plain))
+
+
+def _unknown(name: str, plain: str) -> str:
+    names = [known.name for known in everyone()]
+    near = get_close_matches(plain.lower().replace("_", "-"), names, cutoff=NEAR)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ":"
+    return f"no testee {name!r}{hint} known are {', '.join(names)}; or say direct:, process:, container: or fetch:"
+
+
+def at_version(known: Known, asked: str) -> Known:
+    """*known* with the release *asked* of its codec, in a build of its own.
+
+    Raises:
+        BadConnect: *asked* is no version, or the testee is of this project.
+    """
+    if known.module and known.distribution == OURS:
+        raise BadConnect(f"{known.name} is of this project, and has no other releases")
+    try:
+        recipe = (known.recipe or _installed(known)).at(asked)
+    except RecipeError as error:
+        raise BadConnect(f"{known.name}@{asked}: {error}") from error
+    return replace(known, name=f"{known.name}@{asked}", recipe=recipe, packages=())
+
+
+def _installed(known: Known) -> Recipe:
+    """How one in Python is installed for a version of its own: in a folder that goes before the installed packages."""
+    return Recipe(
+        name=known.name,
+        project=known.distribution,
+        about=known.about,
+        language=known.language,
+        version="",
+        folder=Path(__file__).parent,
+        sources=(),
+        programs=(PIP,),
+        build=(("{pip-install}", "--target", "{build}", f"{known.distribution}=={{version}}"),),
+        run=(),
+        environment=known.environment,
+    )
+
+
+def planted_bugs_module() -> str:
+    """The module that holds planted bugs as testees, by the entry point `planted-bugs` of `kafkaproof.planted_bugs`.
+
+    Raises:
+        CannotRun: no installed package has one.
+    """
+    for entry in entry_points(group=PLANTED_BUGS_GROUP):
+        return entry.value
+    raise CannotRun(f"no installed package has an entry point in {PLANTED_BUGS_GROUP}", "pip install kafkaproof")
+
+
+def by_name(name: str) -> Connection:
+    """The connection to the known testee *name*, built now if it has to be."""
+    known = find(name)
+    if known is None:
+        plain = name.removeprefix(MINIATURE).replace("-", "_")
+        return replace(direct(f"{planted_bugs_module()}.{plain}"), name=name)
+    if missing := known.missing():
+        if known.recipe:
+            raise CannotRun(f"{known.name} cannot run: {built.what_is_missing(missing)}")
+        raise CannotRun(f"{known.name} cannot run: {', '.join(missing)} is not installed", INSTALL)
+    if known.recipe is None:
+        connection = replace(direct(known.module, known.environment), name=known.name)
+        if known.compiles:
+            # Whatever is wrong shows when it is started.
+            environment = os.environ | dict(connection.environment)
+            subprocess.run((sys.executable, "-c", f"import {known.module}"), env=environment, check=False)
+        return connection
+    try:
+        return _of_build(known, known.recipe)
+    except built.BuildError as error:
+        raise CannotRun(f"{known.name} cannot run: {error}", f"kafkaproof testees build {known.name}") from error
+
+
+def _of_build(known: Known, recipe: Recipe) -> Connection:
+    folder = built.build(recipe)
+    if known.module:
+        connection = direct(known.module, known.environment)
+        environment = tuple(
+            (key, f"{folder}:{value}" if key == "PYTHONPATH" else value) for key, value in connection.environment
+        )
+        return replace(connection, name=known.name, environment=environment)
+    argv = built.command(recipe, folder)
+    environment = tuple((key, value.replace("{build}", str(folder))) for key, value in recipe.environment)
+    return Connection(name=known.name, argv=tuple(argv), environment=environment, memory=memory_of(argv[0]))

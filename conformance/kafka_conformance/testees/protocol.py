@@ -1,0 +1,292 @@
+"""The testee protocol, version 1: models, and the JSON Schema that is generated from them.
+
+JSON lines over standard input and output, one reply to each request, in order.
+Lines go out through `request_line` and come in through `parse_reply`, which
+never raises: what is no reply is a `Stray`, what is a reply to the right
+question but not of the right shape is a `Misfit`.
+
+`python -m kafka_conformance.testees.protocol` writes it; `--check` fails if the file is
+not what the models say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from kafka_conformance.sanitize import indented, printable
+from kafka_corpus.wire import WireBatch, WireRecord
+from kafka_records import KINDS
+
+PROTOCOL: Final = 1
+
+# An exception that the codec did not mean to raise, such as an index error: it fits no expectation.
+LEAKED: Final = "other"
+
+# A reply longer than this is refused before it is read to its end: 32 MiB of
+# JSON hold 24 MiB of record data, and no case asks for that much.
+MAX_LINE: Final = 32 * 1024 * 1024
+
+Aborted = tuple[int, int]
+
+Id = Annotated[str, Meta(description="chosen by the runner, given back unchanged")]
+
+
+class HelloRequest(msgspec.Struct, tag_field="op", tag="hello"):
+    """The first line that a testee gets."""
+
+    protocol: int = PROTOCOL
+
+
+class DecodeRequest(msgspec.Struct, tag_field="op", tag="decode", kw_only=True):
+    """Decode `data`; or each of `many` on its own, if the testee announced that.
+
+    `aborted` comes with `data`, and only to testees that announced `committed`:
+    the transactions that the broker's answer to the fetch says were aborted.
+    """
+
+    id: Id
+    data: bytes | UnsetType = UNSET
+    many: list[bytes] | UnsetType = UNSET
+    aborted: Annotated[list[Aborted], Meta(description="producer id and first offset of each")] | UnsetType = UNSET
+
+
+class EncodeRequest(msgspec.Struct, tag_field="op", tag="encode", kw_only=True):
+    """Write `batch`."""
+
+    id: Id
+    batch: WireBatch
+
+
+class AppendRequest(msgspec.Struct, tag_field="op", tag="append", kw_only=True):
+    """Do with the produced payload `data` what a broker of `release` does."""
+
+    id: Id
+    data: bytes
+    release: str
+    api_version: int
+    log_end_offset: int
+    leader_epoch: int
+    config: dict[str, str]
+    now_ms: int
+
+
+Request = HelloRequest | DecodeRequest | EncodeRequest | AppendRequest
+
+
+class Capability(msgspec.Struct):
+    """What a codec claims to read, or to write."""
+
+    magics: list[int] = []
+    compressions: list[str] = []
+
+
+class HelloReply(msgspec.Struct, kw_only=True):
+    """Who the testee is and what it claims."""
+
+    protocol: int
+    name: str
+    version: str
+    language: str = ""
+    runtime: str = ""
+    decode: Capability = msgspec.field(default_factory=Capability)
+    encode: Capability = msgspec.field(default_factory=Capability)
+    append: bool = False
+    many: Annotated[bool, Meta(description="understands `many` in decode")] = False
+    consumer: Annotated[bool, Meta(description="answers decode with `records`, as a consumer delivers them")] = False
+    committed: Annotated[
+        bool,
+        Meta(description="answers decode with `aborted` by `records`, as under read_committed"),
+    ] = False
+
+
+class Refusal(msgspec.Struct, omit_defaults=True):
+    """An error as the testee reports it; a kind of its own making fits no expectation, one left out fits all.
+
+    `other` is what the codec lets slip and does not document, as an index error
+    out of its inside; it fits no expectation either.
+    """
+
+    kind: Annotated[str, Meta(extra_json_schema={"enum": [*KINDS, LEAKED]})] = ""
+    message: str = ""
+
+
+class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One answer within `many`.
+
+    A consumer gives `records`: what it delivered, batches not told apart.
+    `next_offset` is the offset that it asked for next; `stalled` says that it
+    asked for one offset again and again, and would do so for ever.
+    """
+
+    batches: list[WireBatch] | UnsetType = UNSET
+    records: list[WireRecord] | UnsetType = UNSET
+    next_offset: int | UnsetType = UNSET
+    stalled: bool | UnsetType = UNSET
+    data: bytes | UnsetType = UNSET
+    error: Refusal | UnsetType = UNSET
+    skipped: str | UnsetType = UNSET
+    error_code: int | UnsetType = UNSET
+    base_offset: int | UnsetType = UNSET
+    stored: bytes | UnsetType = UNSET
+
+
+class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An answer with the id of its request, or one answer for each of `many`."""
+
+    id: Id
+    batches: list[WireBatch] | UnsetType = UNSET
+    records: list[WireRecord] | UnsetType = UNSET
+    next_offset: int | UnsetType = UNSET
+    stalled: bool | UnsetType = UNSET
+    data: bytes | UnsetType = UNSET
+    error: Refusal | UnsetType = UNSET
+    skipped: str | UnsetType = UNSET
+    error_code: int | UnsetType = UNSET
+    base_offset: int | UnsetType = UNSET
+    stored: bytes | UnsetType = UNSET
+    many: list[Answer] | UnsetType = UNSET
+
+
+# A reply holds at least one of these.
+ANSWERS: Final = ("batches", "records", "data", "error", "skipped", "error_code", "many")
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A line that names its request but is not a reply to it."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A line that is nothing of ours, like a debug print; kept short."""
+
+    text: str
+
+
+_encoder = msgspec.json.Encoder()
+_requests = msgspec.json.Decoder(Request)
+_replies = msgspec.json.Decoder(Reply)
+_hellos = msgspec.json.Decoder(HelloReply)
+
+
+class _Envelope(msgspec.Struct):
+    id: Any
+
+
+_envelopes = msgspec.json.Decoder(_Envelope)
+
+
+def request_line(request: Request) -> bytes:
+    """*request* as one line, newline included."""
+    return _encoder.encode(request) + b"\n"
+
+
+def reply_line(reply: Reply | HelloReply) -> bytes:
+    """*reply* as one line, newline included."""
+    return _encoder.encode(reply) + b"\n"
+
+
+def parse_request(line: bytes) -> Request:
+    """The request in *line*; raises `msgspec.DecodeError` (a `ValueError`)."""
+    request: Request = _requests.decode(line)
+    return request
+
+
+def parse_hello(line: bytes) -> HelloReply | Stray:
+    """The reply to the first request, or what stands there instead."""
+    try:
+        return _hellos.decode(_json_part(line, b'{"protocol"'))
+    except (ValueError, RecursionError):
+        return Stray(printable(line))
+
+
+def parse_reply(line: bytes) -> Reply | Misfit | Stray:
+    """The reply in *line*; never raises, whatever the line holds."""
+    line = _json_part(line, b'{"id"')
+    try:
+        return _replies.decode(line)
+    except (ValueError, RecursionError) as error:
+        return _misfit_or_stray(line, str(error))
+
+
+def _json_part(line: bytes, start: bytes) -> bytes:
+    # A print without a newline ends up in front of the reply, on the same line.
+    if line.startswith(b"{"):
+        return line
+    at = line.find(start)
+    return line if at < 0 else line[at:]
+
+
+def _misfit_or_stray(line: bytes, why: str) -> Reply | Misfit | Stray:
+    try:
+        envelope = _envelopes.decode(line)
+    except (ValueError, RecursionError):
+        return Stray(printable(line))
+    try:
+        return _replies.decode(_encoder.encode(without_nulls(msgspec.json.decode(line))))
+    except (ValueError, RecursionError):
+        return Misfit(printable(str(envelope.id)), printable(why))
+
+
+# What may be null in a reply; null elsewhere is how many languages leave a field out.
+_NULLABLE: Final = frozenset({"key", "value", "delete_horizon"})
+
+
+def without_nulls(document: Any) -> Any:
+    """A reply without the nulls that stand for fields left out."""
+    if isinstance(document, dict):
+        kept = (pair for pair in document.items() if pair[1] is not None or pair[0] in _NULLABLE)
+        return {name: value if name == "headers" else without_nulls(value) for name, value in kept}
+    return list(map(without_nulls, document)) if isinstance(document, list) else document
+
+
+def request_id(line: bytes) -> str | None:
+    """The id in *line*, for the error reply to a request that does not parse."""
+    try:
+        envelope = _envelopes.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    return str(envelope.id)
+
+
+FILE: Final = "protocol.schema.json"
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def build() -> dict[str, Any]:
+    """The schema of one line, in either direction."""
+    (requests, hello, reply), definitions = msgspec.json.schema_components(
+        [Request, HelloReply, Reply], ref_template="#/$defs/{name}"
+    )
+    for answer in ("Reply", "Answer"):
+        names = [name for name in ANSWERS if name in definitions[answer]["properties"]]
+        definitions[answer]["anyOf"] = [{"required": [name]} for name in names]
+    # Exactly one of the two, where the model has two optional fields.
+    definitions["DecodeRequest"]["oneOf"] = [{"required": ["data"]}, {"required": ["many"]}]
+    definitions["request"] = requests
+    definitions["reply"] = {"anyOf": [hello, reply]}
+    return {
+        "$schema": DIALECT,
+        "title": f"kafkaproof testee protocol, version {PROTOCOL}: one line",
+        "anyOf": [{"$ref": "#/$defs/request"}, {"$ref": "#/$defs/reply"}],
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def text() -> str:
+    """The schema as the file holds it."""
+    return indented(build()).decode()
+
+
+def stored() -> str:
+    """The file inside the package; empty if there is none."""
+    source = files(__package__).joinpath(FILE)
+    return source.read_text(encoding="utf-8") if source.is_file() else ""

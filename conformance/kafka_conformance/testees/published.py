@@ -1,0 +1,125 @@
+"""Which releases of a codec there are: asked of the tool that would install them, and so of its registry.
+
+Only releases count: what has letters in its version (a candidate, a beta) is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kafka_conformance.sanitize import printable
+from kafka_conformance.testees.connection import CannotRun
+from kafka_conformance.testees.known import JAVA, Known
+from kafka_conformance.testees.recipe import Recipe, find_program, numbers
+
+ASK_SECONDS: Final = 120
+_RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)")
+# `package@v{version}`, as go and npm are told what to fetch.
+_ASKED: Final = re.compile(r"(.+)@v?\{version\}")
+
+
+def newest(known: Known, count: int) -> list[str]:
+    """The last *count* releases of *known*'s codec, oldest first.
+
+    Raises:
+        CannotRun: it has no releases, or the tool that knows them cannot be asked.
+    """
+    found = sorted({version for text in _published(known, count) if (version := _plain(text))}, key=numbers)
+    if not found:
+        raise CannotRun(f"{known.name}: no release of it is known here")
+    return found[-count:]
+
+
+def _plain(text: str) -> str:
+    match = _RELEASE.fullmatch(text)
+    return match[1] if match else ""
+
+
+def _published(known: Known, count: int) -> list[str]:
+    if known.name == JAVA:
+        from kafka_brokers.releases import RELEASES
+
+        return [release.name for release in RELEASES]
+    if known.module:
+        return _of_pypi(known.distribution, count)
+    tool, package = _source(known.recipe) if known.recipe else ("", "")
+    if tool not in _WAYS:
+        raise CannotRun(f"{known.name}: nothing says where its releases are published")
+    return _WAYS[tool](package, count)
+
+
+def _source(recipe: Recipe) -> tuple[str, str]:
+    """The tool that fetches another version of the codec, and what it calls the codec."""
+    for tool, *words in recipe.versioned:
+        if tool == "cargo" and "--package" in words:
+            return tool, words[words.index("--package") + 1]
+        for word in words:
+            if asked := _ASKED.fullmatch(word):
+                return tool, asked[1]
+    return "", ""
+
+
+def _of_pypi(package: str, _count: int) -> list[str]:
+    said = _ask([sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", package])
+    (line,) = [line for line in said.splitlines() if line.startswith("Available versions:")] or [""]
+    return line.partition(":")[2].replace(",", " ").split()
+
+
+def _of_go(module: str, _count: int) -> list[str]:
+    return _ask(["go", "list", "-m", "-versions", module]).split()[1:]
+
+
+def _of_npm(package: str, _count: int) -> list[str]:
+    found = msgspec.json.decode(_ask(["npm", "view", package, "versions", "--json"]).encode())
+    return [str(version) for version in (found if isinstance(found, list) else [found])]
+
+
+def _of_cargo(package: str, count: int) -> list[str]:
+    return list(_walked(package, count))
+
+
+def _walked(package: str, count: int) -> Iterator[str]:
+    # Cargo has no command that lists releases, but it finds the newest below a bound.
+    below = ""
+    for _ in range(count):
+        with tempfile.TemporaryDirectory(prefix="kafkaproof-cargo-") as folder:
+            wanted = f"<{below}" if below else "*"
+            Path(folder, "lib.rs").touch()
+            Path(folder, "Cargo.toml").write_text(
+                f'[package]\nname = "asks"\nversion = "0.0.0"\n[lib]\npath = "lib.rs"\n'
+                f'[dependencies]\n{package} = "{wanted}"\n'
+            )
+            _ask(["cargo", "generate-lockfile", "--quiet", "--manifest-path", f"{folder}/Cargo.toml"])
+            locked = msgspec.toml.decode(Path(folder, "Cargo.lock").read_bytes())
+        below = next(each["version"] for each in locked["package"] if each["name"] == package)
+        yield below
+
+
+_WAYS: Final[Mapping[str, Callable[[str, int], list[str]]]] = {"go": _of_go, "npm": _of_npm, "cargo": _of_cargo}
+
+
+def _ask(argv: list[str]) -> str:
+    program = find_program(argv[0])
+    if program is None:
+        raise CannotRun(f"{argv[0]} is not on the path, and knows which releases there are")
+    try:
+        # Not in a project: what that pins or vendors is not what is published.
+        with tempfile.TemporaryDirectory(prefix="kafkaproof-ask-") as folder:
+            done = subprocess.run(
+                [program, *argv[1:]], capture_output=True, text=True, errors="replace", timeout=ASK_SECONDS,
+                cwd=folder, check=False,
+            )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotRun(f"{Path(program).name} does not say which releases there are: {error}") from error
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no error was named"])[-1]
+        raise CannotRun(f"{Path(program).name} does not say which releases there are: {printable(last)}")
+    return done.stdout

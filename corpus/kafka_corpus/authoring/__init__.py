@@ -1,0 +1,1 @@
+"""Building blocks for cases: bytes put together by hand, with one field changed."""

@@ -1,0 +1,1 @@
+"""Cases about decoding; each module is an area."""

@@ -1,0 +1,59 @@
+"""Wrappers that end too early: streams cut short, last messages that say more than there is (groups NST, CMP).
+
+What readers of v0 and v1 do at the end of a stream is code of its own, apart
+from that for v2: where the one refuses, the other may fall over, or give what
+is not there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka_corpus.authoring.build import TIMESTAMP, grid, put
+from kafka_corpus.authoring.frames import pack
+from kafka_corpus.authoring.messages import message_of, numbered, seal, set_of, wrap, wrapper_batch
+from kafka_corpus.registry import Draft, acceptable, case, invalid
+from kafka_records import Kind
+from kafka_records.constants import Compression
+from kafka_records.layout import MESSAGE_V0
+
+MAGICS = {"v0": 0, "v1": 1}
+CODECS: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4"}
+REFUSED: Final[tuple[Kind, ...]] = ("decompression", "corrupt", "malformed", "truncated")
+# Bytes of the stream that are left; of a gzip member the header takes 10, of an lz4 frame 7, of a xerial stream 16.
+LEFT = {"one-byte": 1, "seven": 7, "ten": 10, "twelve": 12, "half": -1}
+
+
+@case("CMP-04", "NST-01", each=grid(magic=MAGICS, codec=CODECS, left=LEFT))
+def stream_ends_early(shape: dict[str, Any]) -> Draft:
+    """A stream in a wrapper that ends in its header, right behind it, or in its data is refused."""
+    magic, codec, left = shape["magic"], shape["codec"], shape["left"]
+    packed = pack(codec, set_of(numbered(magic, 0, 1), magic), magic=magic)
+    cut = packed[: len(packed) // 2 if left < 0 else left]
+    return invalid(seal(cut, magic, codec, offset=1, timestamp=TIMESTAMP + 1), *REFUSED)
+
+
+TOO_LARGE = {"by-1": 1, "by-1000": 1000}
+
+
+@case("NST-06", each=grid(magic=MAGICS, codec=CODECS, size=TOO_LARGE))
+def size_of_the_last_inner_message_too_large(shape: dict[str, Any]) -> Draft:
+    """A last inner message that is all there, but for a size that reaches beyond the set, is partial and dropped."""
+    magic, codec = shape["magic"], shape["codec"]
+    first, second, third = numbered(magic, 0, 1, 2)
+    last = message_of(third, magic)
+    last = put(last, "message_size", len(last) - 12 + shape["size"], layout=MESSAGE_V0)
+    data = wrap(set_of([first, second], magic) + last, magic, codec, offset=1, timestamp=TIMESTAMP + 1)
+    why = "DataLogInputStream takes the end of the data for the end of the set, a stricter reader need not"
+    batch = wrapper_batch([first, second], magic, codec, timestamp=TIMESTAMP + 1)
+    return acceptable(data, batch, kinds=("truncated", "malformed"), why=why)
+
+
+@case("NST-27", each=grid(magic=MAGICS, size=TOO_LARGE))
+def size_of_the_only_inner_message_too_large(shape: dict[str, Any]) -> Draft:
+    """An only inner message with a size that reaches beyond the set leaves a wrapper without messages."""
+    magic = shape["magic"]
+    (only,) = numbered(magic, 0)
+    message = message_of(only, magic)
+    bad = put(message, "message_size", len(message) - 12 + shape["size"], layout=MESSAGE_V0)
+    return invalid(wrap(bad, magic, "gzip"), "malformed", "truncated", "corrupt")

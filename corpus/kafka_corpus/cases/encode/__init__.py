@@ -1,0 +1,1 @@
+"""Cases about encoding; each module is an area."""

@@ -1,0 +1,1 @@
+"""Cases about fetch requests: what a broker serves; each module is an area."""

@@ -1,0 +1,248 @@
+"""Markers, and what a fetch brings of transactions that are open, committed or aborted (groups TXN and OFF)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_corpus.authoring.build import grid, put, reseal
+from kafka_corpus.authoring.steps import (
+    ABORT,
+    APPEND_TIME,
+    COMMIT,
+    aborted,
+    added,
+    assigned,
+    begun,
+    committed,
+    data,
+    ended,
+    fetched,
+    fetches,
+    listed,
+    marker_at,
+    sent,
+    takes,
+    writes,
+)
+from kafka_corpus.registry import Draft, case, scene, stored
+from kafka_corpus.scenario import NOW, Clean, Fetch, FindOffset, Isolation, Produce, StepAnswer
+from kafka_records.constants import Compression
+
+CODECS: dict[str, Compression] = {"none": "none", "gzip": "gzip"}
+ENDS = {"abort": ABORT, "commit": COMMIT}
+COMMITTED: Isolation = "read_committed"
+
+
+@case("TXN-14", "OFF-15", each=ENDS, refs=["A14"])
+def marker(type_: int) -> Draft:
+    """The marker of a transaction is a batch of 78 bytes behind its data; the next data comes behind it."""
+    batch = marker_at(2, type_)
+    assert len(batch) == 78
+    return scene(*begun(), writes(data(0, 2)), ended(batch, commit=type_ == COMMIT), takes(sent(), 3))
+
+
+@case("TXN-15", each=grid(type_=ENDS, codec={"gzip": "gzip", "lz4": "lz4"}))
+def marker_on_a_compressed_topic(shape: dict[str, Any]) -> Draft:
+    """On a topic whose batches are compressed anew the markers stay uncompressed."""
+    type_, codec = shape["type_"], shape["codec"]
+    step = Produce(data=data(0, 2), producer="a", transactional=True)
+    return scene(
+        *begun(),
+        (step, stored(assigned(data(0, 2, codec)))),
+        ended(marker_at(2, type_), commit=type_ == COMMIT),
+        config={"compression.type": codec},
+        compare="masked",
+    )
+
+
+@case("TXN-15", "RWR-02", each=ENDS, refs=["A37"])
+def marker_on_an_append_time_topic(type_: int) -> Draft:
+    """On a LogAppendTime topic the marker has attributes 38, and the broker's time as its max timestamp."""
+    step = Produce(data=data(0, 2), producer="a", transactional=True)
+    batch = marker_at(2, type_, timestamp_type="append")
+    assert batch[22] == 0x38
+    return scene(
+        *begun(),
+        (step, stored(assigned(data(0, 2), appended=True), log_append_time=NOW)),
+        ended(batch, commit=type_ == COMMIT),
+        config=APPEND_TIME,
+    )
+
+
+@case("TXN-14", "OFF-15", each=ENDS)
+def marker_of_a_transaction_without_data(type_: int) -> Draft:
+    """A partition that was added to a transaction gets its marker, though nothing was written to it."""
+    return scene(*begun(), ended(marker_at(0, type_), commit=type_ == COMMIT), takes(sent(), 1))
+
+
+@case("OFF-15", "OFF-13", "TXN-14")
+def offsets_of_markers() -> Draft:
+    """Every marker takes an offset, so that the offsets of the data have gaps."""
+    log = (
+        assigned(sent())
+        + assigned(data(0), 1)
+        + marker_at(2, ABORT)
+        + assigned(data(0, epoch=1), 3)
+        + marker_at(4, COMMIT, epoch=2)
+    )
+    return scene(
+        takes(sent()),
+        *begun(),
+        writes(data(0), 1),
+        aborted(2),
+        added(),
+        writes(data(0, epoch=1), 3),
+        committed(4, epoch=2),
+        fetches(log, 5),
+    )
+
+
+@case("OFF-13", "OFF-12", each={"first": 0, "second": 1, "marker": 2, "behind": 3, "end": 4})
+def fetch_beside_a_marker(offset: int) -> Draft:
+    """A fetch from any offset begins with the batch that has it, data or marker."""
+    batches = {0: assigned(data(0, 2)), 2: marker_at(2, COMMIT), 3: assigned(sent(), 3)}
+    found = b"".join(batch for at, batch in batches.items() if at >= (offset if offset > 1 else 0))
+    return scene(*begun(), writes(data(0, 2)), committed(2), takes(sent(), 3), fetches(found, 4, offset))
+
+
+def read(data_: bytes, end: int, stable: int, *first_offsets: int, offset: int = 0) -> tuple[Fetch, StepAnswer]:
+    """A read_committed fetch, and the transactions that it says were aborted."""
+    answer = fetched(data_, end, stable=stable, aborted=tuple(map(listed, first_offsets)))
+    return Fetch(offset=offset, isolation=COMMITTED), answer
+
+
+@case("TXN-23", each=CODECS)
+def open_transaction(codec: Compression) -> Draft:
+    """Under read_committed a fetch ends before the first open transaction, under read_uncommitted it does not."""
+    batch = assigned(data(0, 2, codec), 1)
+    behind = assigned(sent(), 3)
+    before = assigned(sent())
+    return scene(
+        takes(sent()),
+        *begun(),
+        writes(data(0, 2, codec), 1),
+        takes(sent(), 3),
+        read(before, 4, 1),
+        (Fetch(), fetched(before + batch + behind, 4, stable=1)),
+    )
+
+
+@case("TXN-23")
+def nothing_behind_the_stable_offset() -> Draft:
+    """A read_committed fetch from inside an open transaction brings nothing, and no error."""
+    return scene(*begun(), writes(data(0, 2)), read(b"", 2, 0), read(b"", 2, 0, offset=1))
+
+
+@case("TXN-23", each=CODECS)
+def aborted_transaction(codec: Compression) -> Draft:
+    """An aborted transaction is fetched under read_committed too, with its first offset in the list of the aborted."""
+    log = assigned(sent(2)) + assigned(data(0, 2, codec), 2) + marker_at(4, ABORT)
+    return scene(takes(sent(2)), *begun(), writes(data(0, 2, codec), 2), aborted(4), read(log, 5, 5, 2))
+
+
+@case("TXN-23", each=CODECS)
+def committed_transaction(codec: Compression) -> Draft:
+    """A committed transaction is in no list."""
+    log = assigned(data(0, 2, codec)) + marker_at(2, COMMIT)
+    return scene(*begun(), writes(data(0, 2, codec)), committed(2), read(log, 3, 3))
+
+
+@case("TXN-23")
+def aborted_transaction_under_read_uncommitted() -> Draft:
+    """Under read_uncommitted nothing is said about aborted transactions."""
+    log = assigned(data(0)) + marker_at(1, ABORT)
+    return scene(*begun(), writes(data(0)), aborted(1), fetches(log, 2))
+
+
+@case("TXN-23", each={"its first": 0, "its second batch": 1, "its marker": 2})
+def fetch_inside_an_aborted_transaction(offset: int) -> Draft:
+    """A fetch from inside an aborted transaction still lists it, with a first offset before what was asked for."""
+    batches = [assigned(data(0)), assigned(data(1), 1), marker_at(2, ABORT), assigned(sent(), 3)]
+    return scene(
+        *begun(),
+        writes(data(0)),
+        writes(data(1), 1),
+        aborted(2),
+        takes(sent(), 3),
+        read(b"".join(batches[offset:]), 4, 4, 0, offset=offset),
+    )
+
+
+@case("TXN-23")
+def fetch_behind_an_aborted_transaction() -> Draft:
+    """A fetch from behind the marker lists the transaction no more."""
+    return scene(*begun(), writes(data(0)), aborted(1), takes(sent(), 2), read(assigned(sent(), 2), 3, 3, offset=2))
+
+
+@case("TXN-23")
+def aborted_and_committed_by_turns() -> Draft:
+    """Of one producer's transactions only the aborted ones are listed, in the order of their offsets."""
+    log = (
+        assigned(data(0))
+        + marker_at(1, ABORT)
+        + assigned(data(0, epoch=1), 2)
+        + marker_at(3, COMMIT, epoch=2)
+        + assigned(data(0, epoch=2), 4)
+        + marker_at(5, ABORT, epoch=3)
+    )
+    return scene(
+        *begun(),
+        writes(data(0)),
+        aborted(1),
+        added(),
+        writes(data(0, epoch=1), 2),
+        committed(3, epoch=2),
+        added(),
+        writes(data(0, epoch=2), 4),
+        aborted(5, epoch=3),
+        read(log, 6, 6, 0, 4),
+    )
+
+
+@case("TXN-23", "OFF-14")
+def transactions_that_overlap() -> Draft:
+    """The stable offset waits for the transaction that began first, even if one that began later has ended."""
+    first, second, third = data(0), data(0, who=1), data(1)
+    log = assigned(first) + assigned(second, 1) + assigned(third, 2)
+    log += marker_at(3, ABORT, who=1) + marker_at(4, COMMIT)
+    listed_second = fetched(log, 5, aborted=(listed(1, who=1),))
+    return scene(
+        *begun(),
+        *begun("b"),
+        writes(first),
+        writes(second, 1, alias="b"),
+        writes(third, 2),
+        aborted(3, alias="b", who=1),
+        read(b"", 4, 0),
+        committed(4),
+        (Fetch(isolation=COMMITTED), listed_second),
+    )
+
+
+@case("TXN-23", each={"read_uncommitted": "read_uncommitted", "read_committed": "read_committed"})
+def end_of_the_log(isolation: Isolation) -> Draft:
+    """Under read_committed the end of the log is where the first open transaction begins."""
+    end = 3 if isolation == "read_uncommitted" else 1
+    asked = FindOffset(-1, isolation), StepAnswer(base_offset=end)
+    return scene(takes(sent()), *begun(), writes(data(0, 2), 1), asked)
+
+
+@case("TXN-23", "TXN-14")
+def transaction_without_data_is_not_listed() -> Draft:
+    """An aborted transaction that wrote nothing to the partition is not listed, though its marker is there."""
+    return scene(*begun(), aborted(0), read(marker_at(0, ABORT), 1, 1))
+
+
+@case("TXN-18", "CLN-15", each=ENDS)
+def empty_control_batch(type_: int) -> Draft:
+    """Of a marker that is the last trace of its producer the cleaner leaves the batch, with no record in it."""
+    marked = marker_at(0, type_)
+    left = put(put(marked[:61], "batch_length", 49), "record_count", 0)
+    left = reseal(put(left, "base_timestamp", -1))
+    return scene(
+        *begun(),
+        ended(marked, commit=type_ == COMMIT),
+        (Clean(), StepAnswer(data=marker_at(0, type_, delete_horizon=NOW))),
+        (Clean(), StepAnswer(data=left)),
+        config={"delete.retention.ms": "0"},
+    )

@@ -1,0 +1,185 @@
+"""What the cleaner leaves of ordinary batches: those that it copies, and those that it writes anew (group CLN)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_corpus.authoring.batches import batch_of, bytes_of
+from kafka_corpus.authoring.build import grid, overlong, raw_batch, raw_header, raw_record, record
+from kafka_corpus.authoring.frames import codec_id, deflate_stored, gzip_member
+from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, appends, cleans, keyed, lies, serves
+from kafka_corpus.authoring.shapes import CODECS as ALL_CODECS
+from kafka_corpus.authoring.steps import APPEND_TIME, assigned, since_of, takes, times
+from kafka_corpus.registry import Draft, case, scene
+from kafka_corpus.scenario import NOW
+from kafka_records.constants import Compression
+from kafka_records.varint import encode_varint
+
+PRODUCER = {"producer_id": 77, "producer_epoch": 3, "base_sequence": 0}
+ODD = raw_record(length=overlong(14, 3), attributes=0x7F, key=b"key")
+ENCLOSED = {
+    "none": raw_batch(ODD),
+    "gzip": raw_batch(gzip_member(ODD, body=deflate_stored(ODD[:5], ODD[5:])), attributes=codec_id("gzip")),
+}
+
+
+@case("CLN-01", each=ENCLOSED)
+def copied_batch(batch: bytes) -> Draft:
+    """A batch from which nothing goes keeps every byte: varints that are too long, attributes, compressed blocks."""
+    return scene(
+        takes(batch),
+        appends(keyed(1, b"other"), keyed(2, b"other")),
+        cleans(assigned(batch), lies(keyed(2, b"other"), base_offset=1)),
+        config=COMPACTED,
+    )
+
+
+@case("CLN-02", "CLN-03", "CLN-04", "CLN-05", "CLN-18", each=ALL_CODECS)
+def rewritten_batch(codec: Compression) -> Draft:
+    """A batch that loses its first and its last record keeps its offsets, its producer and its codec."""
+    keys = (b"a", b"b", b"a", b"c")
+    records = [keyed(at, key, b"%d" % at * 40) for at, key in enumerate(keys)]
+    fields: dict[str, Any] = {"compression": codec} | PRODUCER
+    newer = keyed(4, b"c", b"newer")
+    return scene(
+        appends(*records, **fields),
+        appends(newer),
+        cleans(lies(*records[1:3], base_offset=0, last_offset=3, **fields), lies(newer)),
+        config=COMPACTED,
+        since=since_of(codec),
+        compare="exact" if codec == "none" else "masked",
+    )
+
+
+# Milliseconds of the three records; the second and the third are left, or the first and the third.
+TIMES = {
+    "of the first": {"times": (5, 9, 7), "left": (1, 2)},
+    "of the newest": {"times": (5, 9, 7), "left": (0, 2)},
+    "of the only one": {"times": (5, 9, 1), "left": (2,)},
+    "all the same": {"times": (4, 4, 4), "left": (1, 2)},
+}
+
+
+@case("CLN-04", "CLN-05", each=grid(shape=TIMES, codec=CODECS))
+def times_of_what_is_left(row: dict[str, Any]) -> Draft:
+    """The first record that is left gives the base timestamp, and the newest the max timestamp."""
+    after, left, codec = row["shape"]["times"], row["shape"]["left"], row["codec"]
+    records = [keyed(at, b"%d" % at, later=each) for at, each in enumerate(after)]
+    gone = (at for at in range(3) if at not in left)
+    newer = [keyed(3 + at, b"%d" % key, b"newer") for at, key in enumerate(gone)]
+    stays = lies(*(records[at] for at in left), base_offset=0, last_offset=2, compression=codec)
+    return scene(
+        appends(*records, compression=codec),
+        appends(*newer),
+        cleans(stays, lies(*newer)),
+        config=COMPACTED,
+        compare="exact" if codec == "none" else "masked",
+    )
+
+
+@case("CLN-06", "CLN-05", "CLN-01", each=CODECS)
+def append_time(codec: Compression) -> Draft:
+    """On a LogAppendTime topic the producer's times are lost in a batch that is written anew, and stay in a copy."""
+    first = bytes_of(batch_of(keyed(0, b"a"), keyed(1, b"b"), keyed(2, b"c"), compression=codec))
+    other = bytes_of(batch_of(keyed(0, b"b"), keyed(1, b"d"), compression=codec))
+    left = [record(key=key, offset=at, timestamp=NOW) for at, key in ((0, b"a"), (2, b"c"))]
+    return scene(
+        times(first),
+        times(other, 3),
+        cleans(
+            lies(*left, timestamp_type="append", max_timestamp=NOW, compression=codec),
+            assigned(other, 3, appended=True),
+        ),
+        config=COMPACTED | APPEND_TIME,
+        compare="exact" if codec == "none" else "masked",
+    )
+
+
+@case("CLN-07", "CLN-02", each=CODECS)
+def rewritten_header_key(codec: Compression) -> Draft:
+    """The key of a header that is not UTF-8 comes out of the cleaner with question marks of Unicode's in it."""
+    headers = raw_header(b"k\xff\xc0", b"\xff") + raw_header("größe".encode(), None)
+    written = raw_record(key=b"key", offset_delta=1, header_count=encode_varint(2), headers=headers)
+    plain = raw_record(key=b"old") + written
+    first = raw_batch(_packed(codec, plain), record_count=2, attributes=codec_id(codec))
+    names = (("k\ufffd\ufffd".encode(), b"\xff"), ("größe".encode(), None))
+    kept = record(key=b"key", offset=1, headers=names)
+    newer = keyed(2, b"old", b"newer")
+    return scene(
+        takes(first),
+        appends(newer),
+        cleans(lies(kept, base_offset=0, compression=codec), lies(newer)),
+        config=COMPACTED,
+        compare="exact" if codec == "none" else "masked",
+    )
+
+
+def _packed(codec: Compression, plain: bytes) -> bytes:
+    return gzip_member(plain) if codec == "gzip" else plain
+
+
+@case("CLN-07")
+def rewritten_varints() -> Draft:
+    """Varints that are longer than they have to be come out of the cleaner as short as they can be."""
+    long = raw_record(
+        length=overlong(21, 5),
+        timestamp_delta=overlong(0, 4),
+        offset_delta=overlong(1, 2),
+        key_length=overlong(3, 4),
+        key=b"key",
+    )
+    first = raw_batch(raw_record(key=b"old") + long, record_count=2)
+    newer = keyed(2, b"old", b"newer")
+    return scene(
+        takes(first),
+        appends(newer),
+        cleans(lies(record(key=b"key", offset=1), base_offset=0), lies(newer)),
+        config=COMPACTED,
+    )
+
+
+@case("CLN-17", "CLN-01", "OFF-13", each=CODECS)
+def whole_batches_go(codec: Compression) -> Draft:
+    """Batches of which nothing is left are gone, and a fetch of an offset in the gap begins behind it."""
+    log = [(keyed(0, b"a"), keyed(1, b"b")), (keyed(2, b"c"),), (keyed(3, b"b"), keyed(4, b"a"))]
+    left = [lies(*records, compression=codec) for records in log[1:]]
+    more = (keyed(6, b"c"), keyed(7, b"d"))
+    return scene(
+        *(appends(*records, compression=codec) for records in log),
+        cleans(*left),
+        serves(b"".join(left), 6),
+        serves(b"".join(left), 6, 1),
+        appends(*more),
+        cleans(left[1], lies(*more)),
+        config=COMPACTED,
+    )
+
+
+@case("CLN-18", each=CODECS)
+def last_of_each_key(codec: Compression) -> Draft:
+    """Of many records under one key in a batch only the last stays; an empty key is a key like others."""
+    keys = (b"", b"k", b"", b"k", b"\0", b"", b"k\0", b"k", b"k" * 300, b"")
+    records = [keyed(at, key, b"%d" % at) for at, key in enumerate(keys)]
+    left = [records[at] for at in (4, 6, 7, 8, 9)]
+    return scene(
+        appends(*records, compression=codec),
+        cleans(lies(*left, base_offset=0, compression=codec)),
+        config=COMPACTED,
+        compare="exact" if codec == "none" else "masked",
+    )
+
+
+@case("CLN-03", "CLN-04", "CLN-05")
+def rewritten_twice() -> Draft:
+    """Each round takes more from a batch, whose count and times follow, and whose offsets stay."""
+    first = [keyed(at, b"%d" % at) for at in range(4)]
+    second, third = keyed(5, b"0", b"newer"), keyed(7, b"3", b"newer")
+    return scene(
+        appends(*first),
+        cleans(lies(*first)),
+        appends(second),
+        cleans(lies(*first[1:], base_offset=0), lies(second)),
+        appends(third),
+        cleans(lies(*first[1:3], base_offset=0, last_offset=3), lies(second), lies(third)),
+        config=AT_ONCE,
+    )

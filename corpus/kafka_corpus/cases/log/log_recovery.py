@@ -1,0 +1,108 @@
+"""What recovery leaves of segments after a crash, and what it cannot get over (group SEG)."""
+
+from __future__ import annotations
+
+from kafka_corpus.authoring.batches import batch_of, bytes_of
+from kafka_corpus.authoring.build import put, raw_message
+from kafka_corpus.authoring.logs import appends, ends_at, keyed, lies, planted, serves
+from kafka_corpus.registry import Draft, case, scene
+from kafka_corpus.scenario import FIRST_OF_V2, Edit, StepAnswer
+from kafka_records import Record
+
+FIRST, SECOND, THIRD = (lies(keyed(at, b"a"), keyed(at + 1, b"b")) for at in (0, 2, 4))
+# A message of the least size there is: 14 bytes, which its size counts.
+SMALLEST = raw_message(0, None, None, offset=4)
+
+
+@case("SEG-04", "SEG-08", each={"13": (13, False), "14": (14, True)})
+def least_size(given: tuple[int, bool]) -> Draft:
+    """A message of 14 bytes is recovered, and a size below that ends the log."""
+    size, stays = given
+    last = SMALLEST if stays else put(SMALLEST, "batch_length", size)
+    assert len(SMALLEST) == 12 + 14
+    left = FIRST + SECOND + (last if stays else b"")
+    return scene(
+        planted(FIRST, SECOND, last, left=left),
+        ends_at(5 if stays else 4),
+        serves(left, 5 if stays else 4),
+        since=FIRST_OF_V2,
+    )
+
+
+@case("SEG-07", "HDR-05", "CRC-14", each={"too small for a header": 48, "too large for its records": 0})
+def wrong_size(size: int) -> Draft:
+    """A batch whose size is wrong ends the log, and what was right behind it is lost."""
+    broken = put(SECOND, "batch_length", size or len(SECOND) - 12 + 8)
+    return scene(planted(FIRST, broken, THIRD, left=FIRST), ends_at(2), serves(FIRST, 2), since=FIRST_OF_V2)
+
+
+@case("SEG-07", "CRC-14")
+def later_segments() -> Draft:
+    """Segments behind one that recovery cuts off are lost with all that is in them."""
+    records = [keyed(at, b"k", b"%d" % at) for at in range(6)]
+    batches = [lies(record) for record in records]
+    at = len(batches[0]) + len(batches[1]) - 2
+    left = batches[0]
+    return scene(
+        *(appends(record) for record in records),
+        (Edit(at=at, data=b"?"), StepAnswer(data=left)),
+        ends_at(1),
+        serves(left, 1),
+        config={"segment.index.bytes": "24", "index.interval.bytes": "0"},
+    )
+
+
+TAILS = {
+    "a batch cut short": THIRD[:-1],
+    "a header cut short": THIRD[:40],
+    "17 bytes": THIRD[:17],
+    "garbage": b"\xff" * 40,
+    "zeros": bytes(4096),
+}
+
+
+@case("SEG-08", each=TAILS)
+def tail(behind: bytes) -> Draft:
+    """What follows the last whole batch is cut off, be it a part of a batch or of a file that was preallocated."""
+    left = FIRST + SECOND
+    return scene(planted(left, behind, left=left), ends_at(4), serves(left, 4), since=FIRST_OF_V2)
+
+
+@case("SEG-09", "CRC-02", "CRC-11")
+def offset_and_epoch_that_change() -> Draft:
+    """An offset and a leader epoch that are changed together go unnoticed, and leave a gap."""
+    changed = put(put(THIRD, "base_offset", 1000), "partition_leader_epoch", 9)
+    log = FIRST + SECOND + changed
+    return scene(planted(log), ends_at(1002), serves(changed, 1002, 4), since=FIRST_OF_V2)
+
+
+def control(key: bytes | None) -> bytes:
+    """A control batch of a transaction with any key."""
+    marker = batch_of(
+        Record(2, keyed(2, b"").timestamp, key, bytes(6)),
+        producer_id=7,
+        producer_epoch=0,
+        control=True,
+        transactional=True,
+        partition_leader_epoch=0,
+    )
+    return bytes_of(marker)
+
+
+FATAL = {
+    "a short key": FIRST + control(b"\0\0") + THIRD,
+    "an unknown type": FIRST + control(b"\0\0\0\x63") + THIRD,
+}
+
+
+@case("SEG-13", "TXN-10", each=FATAL)
+def marker_that_stops_a_broker(log: bytes) -> Draft:
+    """A broker does not start on a log with a marker that it cannot read."""
+    return scene((Edit(at=0, data=log, cut=True, fatal=True), StepAnswer(ended=True)), since=FIRST_OF_V2)
+
+
+@case("SEG-09", "SEG-12")
+def offset_that_stops_a_broker() -> Draft:
+    """A broker does not start on a batch whose offset lies before its segment."""
+    log = put(FIRST, "base_offset", -5) + THIRD
+    return scene((Edit(at=0, data=log, cut=True, fatal=True), StepAnswer(ended=True)), since=FIRST_OF_V2)

@@ -1,0 +1,164 @@
+"""Segment files: what they hold, what is served of them, and what a broker knows after a restart (group SEG)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_corpus.authoring.build import put, raw_message, reseal, reseal_message
+from kafka_corpus.authoring.logs import appends, ends_at, holds, keyed, lies, planted, serves
+from kafka_corpus.authoring.steps import (
+    ABORT,
+    APPEND_TIME,
+    PRODUCER_ID,
+    aborted,
+    assigned,
+    begun,
+    data,
+    fetches,
+    listed,
+    marker_at,
+    numbered_from,
+    refuses,
+    takes,
+    times,
+    writes,
+)
+from kafka_corpus.registry import Draft, case, scene, stored
+from kafka_corpus.scenario import FIRST_OF_V2, NOW, Fetch, Produce, Restart, StepAnswer
+from kafka_records import Record
+from kafka_records.broker.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
+from kafka_records.constants import INT32_MAX, Compression
+from kafka_records.layout import MESSAGE_V0
+
+FIRST, SECOND, THIRD = (lies(keyed(at, b"a"), keyed(at + 1, b"b")) for at in (0, 2, 4))
+# All that v2 began with.
+OLD_CODECS: tuple[Compression, ...] = ("none", "gzip", "snappy", "lz4")
+# Later than any clock that brokers are asked by: a producer is forgotten some days after its last batch.
+FAR = 2_500_000_000_000
+
+
+@case("SEG-01", "SEG-02")
+def segment_file() -> Draft:
+    """A segment file holds the batches end to end, as they were stored, and nothing else."""
+    batches = [numbered_from(2 * at, 2, codec) for at, codec in enumerate(OLD_CODECS)]
+    log = b"".join(assigned(batch, 2 * at) for at, batch in enumerate(batches))
+    return scene(*(takes(batch, 2 * at) for at, batch in enumerate(batches)), holds(log), serves(log, 8))
+
+
+@case("SEG-06", "SEG-01", "SEG-17", each={"v0": 0, "v1": 1})
+def mixed_formats(magic: int) -> Draft:
+    """Messages lie between batches of v2 in one file, and all of it is served."""
+    messages = raw_message(magic, b"k", offset=2) + raw_message(magic, b"k", offset=3)
+    log = FIRST + messages + THIRD
+    return scene(planted(log), serves(log, 6), since=FIRST_OF_V2)
+
+
+@case("SEG-02", "SEG-10", "CRC-05")
+def undecodable_records_are_served() -> Draft:
+    """Batches of a codec that nobody knows, or of more records than they hold, are served if the checksum is right."""
+    unknown = reseal(put(SECOND, "attributes", 7))
+    missing = reseal(put(THIRD, "record_count", 5))
+    log = FIRST + unknown + missing
+    return scene(planted(log), serves(log, 6), serves(unknown + missing, 6, 2), since=FIRST_OF_V2)
+
+
+@case("SEG-05", "SEG-09", "FRM-08")
+def unknown_magic_is_served() -> Draft:
+    """A batch whose magic is changed to 3 is kept and served as v2, and a message of magic -1 as a message."""
+    newer = put(SECOND, "magic", 3)
+    older = reseal_message(put(raw_message(0, b"k", offset=4), "magic", -1, layout=MESSAGE_V0))
+    log = FIRST + newer + older
+    return scene(planted(log), ends_at(5), serves(log, 5), since=FIRST_OF_V2)
+
+
+@case("SEG-11", "SEG-02")
+def offsets_that_go_back() -> Draft:
+    """A log whose offsets go back is kept whole, and ends behind its last batch."""
+    log = SECOND + THIRD + FIRST
+    return scene(planted(log), ends_at(2), holds(log), since=FIRST_OF_V2)
+
+
+@case("SEG-12", each={"fits": INT32_MAX - 1, "splits": INT32_MAX})
+def distance_in_a_segment(base_offset: int) -> Draft:
+    """A last offset may be 2147483647 behind the base offset of its segment; one more begins a segment."""
+    last = put(THIRD, "base_offset", base_offset)
+    served = FIRST + last if base_offset == INT32_MAX - 1 else FIRST
+    end = base_offset + 2
+    return scene(
+        planted(FIRST, last),
+        ends_at(end),
+        holds(FIRST, last),
+        serves(served, end),
+        serves(last, end, 2),
+        since="2.4.1",
+    )
+
+
+@case("SEG-14", "PRD-09")
+def producers_after_a_crash() -> Draft:
+    """What lies in the headers of batches is what a broker knows of producers after a crash."""
+    fields: dict[str, Any] = {"producer_id": PRODUCER_ID, "producer_epoch": 3, "base_sequence": 10}
+    records = [Record(at, FAR + at, b"k", b"v") for at in range(2)]
+    batch = reseal(put(lies(*records, **fields), "max_timestamp", FAR + 700))
+    again = Produce(data=numbered_from(10, 2, epoch=3))
+    return scene(
+        planted(batch),
+        (again, stored(b"", log_append_time=FAR + 700)),
+        refuses(numbered_from(13, epoch=3), OUT_OF_ORDER_SEQUENCE_NUMBER),
+        refuses(numbered_from(0, epoch=2), INVALID_PRODUCER_EPOCH),
+        holds(batch),
+        since=FIRST_OF_V2,
+    )
+
+
+@case("SEG-15", "SEG-14", each={"in order": True, "after a crash": False})
+def producers_after_a_restart(clean: bool) -> Draft:
+    """After a restart a broker knows the last batch of each producer, from the snapshot that it wrote."""
+    first, second = numbered_from(0, 2), numbered_from(2, 2)
+    return scene(
+        times(first),
+        times(second, 2),
+        (Restart(clean=clean), StepAnswer()),
+        (Produce(data=second), stored(b"", base_offset=2, log_append_time=NOW)),
+        refuses(first, OUT_OF_ORDER_SEQUENCE_NUMBER),
+        refuses(numbered_from(5), OUT_OF_ORDER_SEQUENCE_NUMBER),
+        config=APPEND_TIME,
+    )
+
+
+# Four entries of 8 bytes, or three of 12, of which one stays free.  The first batch of a segment gets none.
+SMALL_INDEX = {"segment.index.bytes": "36", "index.interval.bytes": "0"}
+
+
+@case("SEG-16", each={"offsets": 0, "times": 1})
+def full_index(step: int) -> Draft:
+    """A segment ends when an index of 36 bytes is full: by offsets after four entries, by times after two."""
+    batches = [keyed(at, b"k", later=at * step) for at in range(6)]
+    first = b"".join(map(lies, batches[: 3 if step else 5]))
+    return scene(*map(appends, batches), fetches(first, 6), config=SMALL_INDEX)
+
+
+@case("SEG-16", "SEG-14", each={"in order": True, "after a crash": False})
+def aborted_transactions_after_a_restart(clean: bool) -> Draft:
+    """After a restart a broker knows what was aborted, from the index of its transactions or from the log."""
+    log = assigned(data(0, 2)) + marker_at(2, ABORT)
+    return scene(
+        *begun(),
+        writes(data(0, 2)),
+        aborted(2),
+        (Restart(clean=clean), StepAnswer()),
+        (
+            Fetch(isolation="read_committed"),
+            StepAnswer(data=log, high_watermark=3, last_stable_offset=3, aborted=(listed(0),)),
+        ),
+    )
+
+
+@case("SEG-17", "SEG-09")
+def leader_epochs_on_the_disk() -> Draft:
+    """Leader epochs that are missing, far ahead, or go back are taken as they are found."""
+    log = b"".join(
+        put(batch, "partition_leader_epoch", epoch)
+        for batch, epoch in zip((FIRST, SECOND, THIRD), (7, -1, 3), strict=True)
+    )
+    return scene(planted(log), ends_at(6), fetches(log, 6), since=FIRST_OF_V2)

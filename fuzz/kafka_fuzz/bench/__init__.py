@@ -1,1 +1,0 @@
-"""What fuzzing costs and finds, measured side by side: `kafkaproof fuzz bench`."""

@@ -1,0 +1,356 @@
+"""Side targets: other engines on codecs in other languages, fed from a campaign's corpus and feeding it.
+
+`go test -fuzz` and Jazzer see coverage inside the codec, which we do not; they take
+no mutator and know no formats.  So their harnesses (`fuzz/side`) mend sizes and
+checksums, and what the engines keep is mended here in the same way before
+anybody else gets it.  Whatever made a harness fall, and every new input, is then
+put to the testee itself: what counts as a find, and under which key, is said in
+one place, by `differential`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from ast import literal_eval
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from kafka_conformance.testees.connect import CannotRun, connect
+from kafka_conformance.testees.known import find
+from kafka_conformance.testees.recipe import BuildError, Recipe, build, shipped, what_is_missing
+from kafka_fuzz.campaign.store import Corpus, of_others, some
+from kafka_fuzz.campaign.worker import as_it_is
+from kafka_fuzz.differential.compare import Differential
+from kafka_fuzz.findings import FindStore
+from kafka_fuzz.mutate import corpus_seeds, own_seeds
+from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, mended
+from kafka_records.constants import LOG_OVERHEAD
+
+# Names a folder of harnesses that is used in place of the project's own.
+SOURCES_VARIABLE: Final = "KAFKAPROOF_SIDE"
+# The function of each testee's adapter that decodes a log.
+GO: Final = {"franz-go": "decode", "sarama": "decode", "kafka-go": "decodeRecords"}
+JAVA: Final = "java-kafka-clients"
+TESTEES: Final = {"go": tuple(GO), "jazzer": (JAVA,)}
+JAZZER: Final = "0.30.0"
+COPY_DEPENDENCIES: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+HEADER: Final = b"go test fuzz v1\n"
+LAST: Final = "last.bin"
+OUTPUT: Final = "output.txt"
+# How Go, which begins with all that it was fed, and libFuzzer count, while they run and at the end.
+COUNTED: Final = re.compile(rb"baseline coverage: (\d+)/|execs: (\d+)|^#(\d+)\s|^Done (\d+) runs", re.MULTILINE)
+# In Go's text: a character that cannot be printed, in two ways, or any other escape.
+ESCAPES: Final = re.compile(rb"\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|.)")
+LONGEST: Final = 4096
+# An engine runs all that it is fed before it changes the first of it, Go about a hundred a second: it gets so many for
+# each second that it has, and these at least.
+INPUTS_A_SECOND: Final = {"go": 30, "jazzer": 1000}
+FEWEST: Final = 600
+# So often it may end over what it was fed.
+PATIENCE: Final = 3
+MOST_OUTPUT: Final = 400
+
+
+@dataclass(slots=True)
+class SideReport:
+    """What a side target did.
+
+    Attributes:
+        testee: who was fuzzed.
+        starts: of the engine, which ends with its process.
+        executions: inputs that it ran, as it says itself.
+        fed, kept: inputs that it got, of all that there are, and new ones that it gave.
+        suspects: inputs over which the harness fell; *finds* of them and of those kept are new finds' keys.
+        failure: why it is no answer that nothing was found; empty where it is one.
+    """
+
+    testee: str
+    starts: int = 0
+    executions: int = 0
+    fed: int = 0
+    kept: int = 0
+    suspects: int = 0
+    finds: list[str] = field(default_factory=list)
+    failure: str = ""
+
+
+def mend_log(log: bytes) -> bytes:
+    """Every entry with its true size and checksum; what is behind the last whole one becomes part of one."""
+    out, at = [], 0
+    while len(log) - at >= LOG_OVERHEAD:
+        size = INT32.unpack_from(log, at + SIZE_AT)[0]
+        end = at + LOG_OVERHEAD + size
+        if size < 0 or end > len(log):
+            end = len(log)
+        out.append(mended(log[at:end]))
+        at = end
+    return b"".join([*out, log[at:]])
+
+
+@dataclass(slots=True)
+class Engine:
+    """An engine that has been built.
+
+    Attributes:
+        corpus: its folder of inputs.
+        said: where its harness writes what it fell over.
+        argv: with `{seconds}`.
+        folder: where it runs.
+        executions: that it has told of.
+        fed: names of the inputs in its corpus that it did not find itself.
+    """
+
+    corpus: Path
+    said: Path
+    argv: Sequence[str]
+    folder: Path
+    is_go: bool
+    executions: int = 0
+    fed: set[str] = field(default_factory=set)
+
+    def feed(self, inputs: Iterable[bytes]) -> int:
+        """Write *inputs* into its corpus; how many they are."""
+        for data in inputs:
+            self.fed.add(named(data))
+            (self.corpus / named(data)).write_bytes(go_entry(data) if self.is_go else data)
+        return len(self.fed)
+
+    def leave_sound(self) -> None:
+        """Take back what it was fed, but for our seeds: one that dies of the first inputs gets to no others."""
+        for name in self.fed - {*map(named, own_seeds())}:
+            (self.corpus / name).unlink(missing_ok=True)
+
+    def run(self, seconds: float) -> int:
+        """Run it for so many seconds, again whenever it ends; how often it was started.  Raises `CannotRun`."""
+        end, starts = time.monotonic() + seconds, 0
+        while (left := end - time.monotonic()) > 1:
+            starts += 1
+            if starts == PATIENCE + 1:
+                self.leave_sound()
+            self._once(left)
+            with suppress(FileNotFoundError):  # what it would run first, and fall over, from now on
+                shutil.rmtree(self.folder / "testdata")
+        return starts
+
+    def _once(self, left: float) -> None:
+        argv = [part.replace("{seconds}", str(int(left))) for part in self.argv]
+        environment = os.environ | {"KAFKAPROOF_SIDE": str(self.said)}
+        with (self.folder / OUTPUT).open("wb") as output:
+            engine = subprocess.Popen(
+                argv,
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code = engine.wait(timeout=left + 10)
+            except subprocess.TimeoutExpired:
+                code = 1  # nothing but an input that never ends keeps it so long
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(engine.pid, signal.SIGKILL)
+                engine.wait()
+        self.executions += executed((self.folder / OUTPUT).read_bytes())
+        if code:
+            self._take_last()
+            if not self.executions and not self.suspects():
+                raise CannotRun(f"the engine ended with {code}, and executed nothing: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of what it said, the last time."""
+        return (self.folder / OUTPUT).read_text(errors="replace").strip()[-MOST_OUTPUT:]
+
+    def _take_last(self) -> None:
+        """The input with which the process ended, if there was one."""
+        with suppress(FileNotFoundError):
+            data = (self.said / LAST).read_bytes()
+            if log := data[4 : 4 + int.from_bytes(data[:4], "big")]:
+                (self.said / f"died-{sha256(log).hexdigest()[:16]}.bin").write_bytes(log)
+
+    def inputs(self) -> Iterator[bytes]:
+        """What is in its corpus."""
+        for path in sorted(self.corpus.iterdir()):
+            data = path.read_bytes()
+            if self.is_go:
+                if data.startswith(HEADER):
+                    yield from (
+                        quoted(line) for line in data[len(HEADER) :].splitlines() if line.startswith(b"[]byte(")
+                    )
+            else:
+                yield data
+
+    def suspects(self) -> list[bytes]:
+        """The inputs over which the harness fell."""
+        return [path.read_bytes() for path in sorted(self.said.glob("*-*.bin"))]
+
+
+def executed(output: bytes) -> int:
+    r"""How many inputs an engine says that it ran.
+
+    >>> executed(b"fuzz: elapsed: 3s, execs: 102 (34/sec)\nfuzz: elapsed: 6s, execs: 314 (70/sec)\n")
+    314
+    >>> executed(b"fuzz: elapsed: 3s, gathering baseline coverage: 265/3388 completed\n")
+    265
+    >>> executed(b"#2\tINITED cov: 1\n#9\tNEW cov: 2\nDone 12 runs in 3 second(s)\n"), executed(b"no such flag")
+    (12, 0)
+    """
+    return max((int(count) for each in COUNTED.findall(output) for count in each if count), default=0)
+
+
+def go_entry(data: bytes) -> bytes:
+    """*data* as a file of Go's corpus."""
+    escaped = "".join(map("\\x{:02x}".format, data))
+    return HEADER + f'[]byte("{escaped}")\n'.encode()
+
+
+def quoted(line: bytes) -> bytes:
+    r"""The bytes in a line of Go's corpus files.
+
+    >>> quoted(rb'[]byte("a\x00\"")'), quoted("[]byte(\"\u00e9\")".encode()), quoted(rb'[]byte("\u200b\\u")')
+    (b'a\x00"', b'\xc3\xa9', b'\xe2\x80\x8b\\u')
+    """
+    inner = ESCAPES.sub(_as_bytes, line[len(b"[]byte(") : line.rindex(b")")])
+    # Go writes printable characters as they are, in UTF-8; as bytes they are escapes to Python.
+    escaped = b"".join(b"\\x%02x" % byte if byte >= 0x80 else bytes((byte,)) for byte in inner)
+    return bytes(literal_eval("b" + escaped.decode("ascii")))
+
+
+def _as_bytes(escape: re.Match[bytes]) -> bytes:
+    """An escape of Go's that names a character, as the bytes that it stands for; others as they are."""
+    return chr(int(escape[1] or escape[2], 16)).encode() if escape[1] or escape[2] else escape[0]
+
+
+def make(kind: str, testee: str, work: Path) -> Engine:
+    """Build the engine of *kind* for *testee* below *work*.  Raises `CannotRun`."""
+    if testee not in TESTEES[kind]:
+        raise CannotRun(f"{kind} has no side target {testee}", f"there are {', '.join(TESTEES[kind])}")
+    known = find(testee)
+    assert known is not None
+    assert known.recipe is not None  # none of ours is in Python
+    if missing := known.missing():
+        raise CannotRun(f"{testee} cannot run: {what_is_missing(missing)}")
+    for folder in (work / "corpus", work / "said"):
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in (work / "corpus" / "FuzzDecode", work / "said"):
+        folder.mkdir(parents=True, exist_ok=True)
+    return _go(known.recipe, work) if kind == "go" else _jazzer(known.recipe, work)
+
+
+def harness(name: str) -> Path:
+    """A source of the harnesses: in the folder that `KAFKAPROOF_SIDE` names, else in the project's own."""
+    named = os.environ.get(SOURCES_VARIABLE)
+    return (Path(named) if named else shipped("kafka_fuzz", installed="harnesses", checkout="side")).resolve() / name
+
+
+def go_recipe(recipe: Recipe) -> Recipe:
+    """How the fuzz binary of a Go testee is built: its adapter with the harness beside it."""
+    call = f"s/DECODE(/{GO[recipe.name]}(/"
+    compiling = ("go", "test", "-c", "-fuzz=FuzzDecode", "-o", "{build}/side.test", ".")
+    return replace(
+        recipe,
+        project=f"{recipe.project}-side",
+        sources=(*recipe.sources, str(harness("go/fuzz_test.go"))),
+        build=(("sed", "-i", call, "fuzz_test.go"), compiling),
+    )
+
+
+def jazzer_recipe(recipe: Recipe, testee: Path) -> Recipe:
+    """How Jazzer and its harness are built, for the Java testee that is built in the folder *testee*."""
+    return replace(
+        recipe,
+        project="jazzer",
+        version=JAZZER,
+        sources=(str(harness("jazzer/Side.java")), str(harness("jazzer/pom.xml"))),
+        build=(
+            ("mvn", "-B", "-q", f"-Djazzer.version={JAZZER}", "-DoutputDirectory={build}/lib", COPY_DEPENDENCIES),
+            ("javac", "-d", "{build}/classes", "-cp", f"{testee}/lib/*", "Side.java"),
+        ),
+    )
+
+
+def _go(recipe: Recipe, work: Path) -> Engine:
+    binary = _built(go_recipe(recipe)) / "side.test"
+    flags = ["-test.run=^$", "-test.fuzz=FuzzDecode", f"-test.fuzzcachedir={work / 'corpus'}", "-test.parallel=1"]
+    argv = [str(binary), *flags, "-test.fuzzminimizetime=1x", "-test.fuzztime={seconds}s"]
+    return Engine(work / "corpus" / "FuzzDecode", work / "said", argv, work, True)
+
+
+def _jazzer(recipe: Recipe, work: Path) -> Engine:
+    testee = _built(recipe)
+    jazzer = _built(jazzer_recipe(recipe, testee))
+    corpus = work / "corpus" / "FuzzDecode"
+    classes = f"{jazzer}/classes:{testee}/lib/*:{jazzer}/lib/*"
+    argv = ["java", "-Xmx1500m", "-cp", classes, "com.code_intelligence.jazzer.Jazzer"]
+    argv += ["--target_class=Side", "--instrumentation_includes=org.apache.kafka.**", "--keep_going=1000000"]
+    return Engine(corpus, work / "said", [*argv, "-max_total_time={seconds}", "-timeout=5", str(corpus)], work, False)
+
+
+def _built(recipe: Recipe) -> Path:
+    try:
+        return build(recipe)
+    except BuildError as error:
+        raise CannotRun(f"no side target: {error}") from error
+
+
+def run_side(kind: str, testee: str, seconds: float, directory: Path) -> SideReport:
+    """Fuzz *testee* with the engine *kind* for so many seconds; *directory* is a campaign's.  Raises `CannotRun`."""
+    corpus, finds = Corpus(directory, f"side:{testee}"), FindStore(directory, testee, "differential")
+    engine = make(kind, testee, directory / "state" / "side" / testee)
+    fed = inputs_for(corpus, max(FEWEST, int(seconds * INPUTS_A_SECOND[kind])))
+    known = {path.stem for path in of_others(corpus)} | {*corpus.entries} | {*map(named, [*fed, *corpus_seeds()])}
+    report = SideReport(testee, fed=engine.feed(fed))
+    report.starts = engine.run(seconds)
+    report.executions = engine.executions
+    if not engine.executions:
+        report.failure = f"the engine executed nothing: {engine.last_words()}"
+    suspects = engine.suspects()
+    new = [log for log in dict.fromkeys(map(mend_log, engine.inputs())) if log and named(log) not in known]
+    report.suspects, report.kept = len(suspects), len(new)
+    for log in new:
+        corpus.keep(as_it_is(log), f"kept by {kind}")
+    corpus.close()
+    report.finds = list(_judged(testee, [*suspects, *new], finds))
+    return report
+
+
+def _judged(testee: str, inputs: Sequence[bytes], finds: FindStore) -> Iterator[str]:
+    """Put *inputs* to the testee itself; the keys of new finds."""
+    with Differential([connect(testee)], patient=True) as session:
+        for judgement in session.run(map(as_it_is, inputs), lambda: True):
+            for outcome in judgement.outcomes:
+                if finds.add(outcome, judgement.mutant, version=session.testees[0].hello.version):
+                    yield outcome.key
+    finds.flush()
+
+
+def inputs_for(corpus: Corpus, most: int) -> list[bytes]:
+    """At most *most* inputs to begin with: our seeds, what the engine itself has kept, and some of all else there is.
+
+    Cases, and what a campaign's targets kept, are others as soon as there is more of that.
+    """
+    others = of_others(corpus)
+    rng = Random(f"{corpus.target}/{len(corpus.entries)}/{len(others)}")
+    own = [corpus.data(entry) for entry in some(rng, list(corpus.entries.values()), most // 2)]
+    first = [*own_seeds(), *own][:most]
+    anything: list[bytes | Path] = [*corpus_seeds(), *others]
+    rest = some(rng, anything, most - len(first))
+    read = (each.read_bytes() if isinstance(each, Path) else each for each in rest)
+    return sorted({*first, *(data for data in read if len(data) <= LONGEST)})
+
+
+def named(data: bytes) -> str:
+    """The name of an input."""
+    return sha256(data).hexdigest()

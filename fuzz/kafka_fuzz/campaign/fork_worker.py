@@ -1,0 +1,346 @@
+"""Rounds of targets in process: forks a worker, reads what it was doing if it dies, and forks another.
+
+Everything is imported before the first fork, so that a crash costs a few
+milliseconds, and a target that crashes at every other input can be fuzzed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from types import FrameType
+from typing import IO, Final
+
+import msgspec
+
+from kafka_conformance.process.cpu_time import Watch
+from kafka_fuzz.campaign.known_findings import Stepping, gone_in, read_known
+from kafka_fuzz.campaign.libfuzzer import drive, instrument
+from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, report_of
+from kafka_fuzz.campaign.store import Corpus, Pool, pool_of
+from kafka_fuzz.campaign.worker import BlackBox, Loops, Worker, hard_seconds
+from kafka_fuzz.findings import FindStore
+from kafka_fuzz.mutate import PROFILES, Mutant, mutate, own_seeds
+from kafka_fuzz.targets import Target
+from kafka_fuzz.targets.named import make_target
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
+
+# Of address space: an input is a few hundred bytes, and what it needs is far less.
+MOST_MEMORY: Final = 2 << 30
+# Between looks at a worker that says nothing.
+TICK: Final = 0.25
+# A worker that executes nothing for so long, and takes no processor time either, waits for something.  What it
+# stands in line for a processor, and a pause of all of us (a laptop asleep, ctrl-Z), is none of its time.
+STUCK_SECONDS: Final = 60.0
+# How long a worker may take to stop when it is asked to.
+GRACE: Final = 2.0
+# The exit code of a worker whose own code fell.
+OUR_FAULT: Final = 70
+# So many deaths in a row before the first input is run say that nothing ever will be.
+MOST_FAILURES: Final = 3
+# CPU-seconds that a round's inputs have, though preparing them took all of its time.
+FIRST: Final = 0.1
+# How Rust and C++ say that there is no memory before they abort.
+NO_MEMORY: Final = ("memory allocation of", "std::bad_alloc", "out of memory", "Cannot allocate memory")
+
+
+class OurFault(Exception):
+    """A worker's own code fell; the text says over what.  Nothing is known of the target."""
+
+
+@dataclass(slots=True)
+class Zygote:
+    """What is imported and shared by the workers of one round."""
+
+    asked: Round
+    tell: Tell
+    target: Target
+    stepping: Stepping
+    loops: Loops
+    corpus: Corpus
+    finds: FindStore
+    pool: Pool
+    box: BlackBox = field(default_factory=BlackBox)
+    errors: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    parent: int = field(default_factory=os.getppid)
+    stopping: bool = False
+    restarts: int = 0
+    failure: str = ""
+
+    def run(self) -> None:
+        """Workers, one after the other, until the round's time is over."""
+        signal.signal(signal.SIGTERM, self._stop)
+        idle = 0
+        while not self.stopping and not self.failure:
+            left = self.asked.cpu_seconds - cpu_seconds()
+            if left <= 0 and self.box.executions and not self.asked.executions:
+                return
+            before, left = self.box.executions, max(left, FIRST)
+            status = self.forked(lambda left=left: self._work(left))  # type: ignore[misc]  # mypy infers no default
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+                return
+            self._died(status)
+            idle = idle + 1 if self.box.progress().executions == before else 0
+            if idle >= MOST_FAILURES:
+                self.failure = f"{self.target.name} does not get as far as its first input"
+
+    def _work(self, seconds: float) -> None:
+        worker = Worker(
+            self.asked,
+            self.target,
+            self.corpus,
+            self.finds,
+            self.stepping,
+            self.loops,
+            self.box,
+            self.pool,
+            self.restarts,
+        )
+
+        def stop(_signal: int, _frame: FrameType | None) -> None:
+            worker.stopped = True
+
+        signal.signal(signal.SIGTERM, stop)
+        worker.skipped = self.box.progress().skipped
+        if self.asked.engine == "atheris":
+            drive(worker, seconds)
+        else:
+            worker.run(seconds)
+        worker.finish()
+
+    def forked(self, work: Callable[[], None]) -> int:
+        """Run *work* in a process of its own, under limits; give how that ended."""
+        self.errors.seek(0)
+        self.errors.truncate()
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if not pid:
+            _become_worker(work, self.errors)
+        os.close(writing)
+        try:
+            self._wait(pid, reading)
+        finally:
+            os.close(reading)
+        return os.waitpid(pid, 0)[1]
+
+    def _wait(self, pid: int, reading: int) -> None:
+        """Until the worker is gone; nobody ever writes into the pipe, but it closes."""
+        last, watch = -1, Watch(pid)
+        asked_at = 0.0
+        while not select.select([reading], [], [], TICK)[0]:
+            progress = self.box.progress()
+            self.tell(progress)
+            watch.look()
+            if progress.executions != last:
+                last, watch = progress.executions, Watch(pid)
+            if os.getppid() != self.parent:
+                self.stopping = True  # whoever wanted this round is gone
+            if self.stopping and not asked_at:
+                asked_at = time.monotonic()
+                os.kill(pid, signal.SIGTERM)
+            if watch.own_seconds() > STUCK_SECONDS or (asked_at and time.monotonic() - asked_at > GRACE):
+                os.kill(pid, signal.SIGKILL)
+
+    def _died(self, status: int) -> None:
+        """Say what the worker died of, and which input is to blame."""
+        self.restarts += 1
+        if self.stopping:
+            return
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUR_FAULT:
+            self.failure = self.said()
+            return
+        last = self.box.last()
+        if not last:
+            return
+        try:
+            found = self._guilty(last, status)
+        except OurFault as error:
+            self.failure = str(error)
+            return
+        if found:
+            guilty, outcome = found
+            self.stepping.learn(guilty, outcome)
+            self.finds.add(outcome, guilty, version=self.target.version, seconds=cpu_seconds())
+            self.finds.flush()
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Read what the worker had written, for the next one."""
+        self.pool.add(self.corpus.refresh())
+        self.pool.complete()
+        self.finds = FindStore(self.asked.directory, self.asked.target)
+        self.learn_loops()
+
+    def learn_loops(self) -> None:
+        """Take note of the hangs that are known."""
+        for find in self.finds.known.values():
+            self.loops.learn(find.outcome)
+
+    def _guilty(self, last: list[Mutant], status: int) -> tuple[Mutant, Outcome] | None:
+        """The newest input that does it again, alone; the newest of all if none does.
+
+        A new hang that is none alone is nobody's: while a virtual machine stands still, processor time goes on.
+        """
+        first = self._outcome(last[0], status)
+        if first.kind == "hang":
+            alone = first if first.key in self.finds.known else self.outcome_of(last[0])
+            return (last[0], alone) if alone.is_find else None
+        for mutant in last:
+            again = self.forked(lambda mutant=mutant: self._alone(mutant))  # type: ignore[misc]  # as above
+            if not os.WIFEXITED(again) or os.WEXITSTATUS(again) not in (0, OUR_FAULT):
+                return mutant, self._outcome(mutant, again)
+        return last[0], Outcome(first.target, first.kind, f"{first.detail}, not alone", "", first.lie, first.why)
+
+    def outcome_of(self, mutant: Mutant) -> Outcome:
+        """What one input does, in a process of its own.  Raises `OurFault`."""
+        with tempfile.TemporaryFile() as answer:
+            status = self.forked(lambda: self._alone(mutant, answer))
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUR_FAULT:
+                raise OurFault(self.said())
+            if not os.WIFEXITED(status) or os.WEXITSTATUS(status):
+                return self._outcome(mutant, status)
+            answer.seek(0)
+            return msgspec.json.decode(answer.read(), type=Outcome)
+
+    def run_guarded(self, mutant: Mutant) -> Outcome:
+        """Run one input in this process, which is a worker, under the hard limit."""
+        signal.setitimer(signal.ITIMER_PROF, hard_seconds(self.target.name))
+        return self.target.run(mutant)
+
+    def _alone(self, mutant: Mutant, answer: IO[bytes] | None = None) -> None:
+        outcome = self.run_guarded(mutant)
+        if answer is not None:
+            answer.write(msgspec.json.encode(outcome))
+            answer.flush()
+
+    def _outcome(self, mutant: Mutant, status: int) -> Outcome:
+        kind, detail = self._ending(status)
+        lie = mutant.labels[0] if mutant.profile == "model" and mutant.labels else ""
+        return Outcome(self.target.name, kind, detail, "", lie, self.said()[-200:])
+
+    def _ending(self, status: int) -> tuple[OutcomeClass, str]:
+        if not os.WIFSIGNALED(status):
+            return "crash", f"exit code {os.WEXITSTATUS(status)}"
+        number = os.WTERMSIG(status)
+        if number in (signal.SIGPROF, signal.SIGKILL):
+            return "hang", ""
+        if number == signal.SIGABRT and any(words in self.said() for words in NO_MEMORY):
+            return "memory", "abort"
+        return "crash", signal.Signals(number).name
+
+    def said(self) -> str:
+        """The end of what the last worker wrote to its standard error."""
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace").strip()[-2000:]
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self.stopping = True
+
+
+def _become_worker(work: Callable[[], None], errors: IO[bytes]) -> None:
+    """What the new process does; it never returns."""
+    code = OUR_FAULT
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        os.dup2(errors.fileno(), 2)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        work()
+        code = 0
+    except BaseException:
+        os.write(2, traceback.format_exc().encode(errors="replace"))
+    finally:
+        os._exit(code)
+
+
+def cpu_seconds() -> float:
+    """What this process and those that it waited for took of the processor."""
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def run_round(asked: Round, tell: Tell) -> RoundReport:
+    """A round of a target in process: `RunRound`."""
+    began = time.monotonic()
+    zygote = prepared(asked, tell)
+    before = set(zygote.finds.known)
+    gc.freeze()
+    zygote.run()
+    return report(zygote, before, time.monotonic() - began)
+
+
+def prepared(asked: Round, tell: Tell) -> Zygote:
+    """Everything read, nothing started; KeyError or ImportError if there is no such target here."""
+    target = make_target(asked.target)
+    warm_up(asked)
+    if asked.engine == "atheris":
+        instrument(target.packages)
+    corpus = Corpus(asked.directory, asked.target)
+    zygote = Zygote(
+        asked,
+        tell,
+        target,
+        Stepping(asked.target, read_known(asked.directory), gone_in(asked.directory)),
+        Loops(target.packages),
+        corpus,
+        FindStore(asked.directory, asked.target),
+        pool_of(corpus, Random(asked.stream), blind=asked.blind),
+    )
+    zygote.learn_loops()
+    return zygote
+
+
+def warm_up(asked: Round) -> None:
+    """Make what all workers need once, before the first fork."""
+    rng = Random(asked.stream)
+    for profile in PROFILES:
+        mutate(rng, own_seeds(), profile)
+    sys.stdout.flush()
+
+
+def report(zygote: Zygote, before: set[str], seconds: float) -> RoundReport:
+    """What the round did."""
+    asked, progress = zygote.asked, zygote.box.progress()
+    corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory, asked.target)
+    with suppress(OSError):
+        zygote.errors.close()
+    ended = Progress(
+        executions=progress.executions,
+        cpu_seconds=round(cpu_seconds(), 3),
+        lines=len(corpus.lines),
+        cells=len(corpus.cells),
+        corpus=len(corpus.entries),
+        buckets=len(corpus.buckets),
+        finds=len(finds.known),
+        skipped=progress.skipped,
+    )
+    return report_of(
+        asked,
+        ended,
+        version=zygote.target.version,
+        seconds=round(seconds, 3),
+        finds_new=tuple(sorted(set(finds.known) - before)),
+        restarts=zygote.restarts,
+        interrupted=zygote.stopping,
+        failure=zygote.failure,
+    )
+
+
+def progress_of(report: RoundReport) -> Progress:
+    """The same numbers, as a screen wants them."""
+    return Progress(**{name: getattr(report, name) for name in Progress.__struct_fields__})

@@ -1,0 +1,282 @@
+"""Known findings: lists, inputs that are skipped, and the results of the last replay.
+
+What a testee does wrong in a case of the corpus has a case that says so; a
+campaign looks for what no case asks for.  `corpus_known.json` holds the keys of
+the finds that decode cases show in the releases that we know, each with its case;
+`kafkaproof fuzz corpus` asks again.  Of another release it says nothing.
+
+[[known]]
+    id = "inner sizes of kafka-python"
+    target = "kafka-python"
+    keys = ["kafka-python|hang||kafka.record.legacy_records.*"]   # finds that are no news, as shell patterns
+    lies = ["inner_size_leads_nowhere"]                           # inputs that are stepped over
+    cell = { nesting = "packed" }                                 # of those, the ones in such cells
+    canary = { cell = [1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }
+
+What comes about in many ways is told by its bytes: `shape` names one of `shapes.SHAPES`.  Beside `lies`, it is
+looked at in inputs of which nobody knows how they were made.
+
+The list that comes with the package is about the releases that it was made
+with; a campaign's own is `DIR/known.toml`.  The canary (a cell, or `hex`) is run
+at the start of each campaign: on the day that it shows nothing any more, the
+find is gone and nothing is stepped over for it.  `asked = "differential"` is for
+finds of a testee in a process of its own, whose canary is asked there; of one that
+writes (`encode`), `hex` is a batch in JSON, as finds keep it; to a broker a payload is
+`sent` again as it was: version of the request, settings, earlier payloads.  What cases
+of the corpus show is no news either (see `corpus_known`), and is in no list.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Literal
+
+import msgspec
+
+from kafka_fuzz.broker.replay import Sent
+from kafka_fuzz.campaign.known_shapes import SHAPES
+from kafka_fuzz.findings import Asked, put
+from kafka_fuzz.mutate import Cell, Mutant, for_cell
+from kafka_fuzz.mutate.model import BEHIND
+from kafka_fuzz.targets.outcome import Outcome
+
+PACKAGED: Final = Path(__file__).with_name("corpus_known.json")
+FILE: Final = "corpus-known.json"
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What the corpus shows of one testee.
+
+    Attributes:
+        version: of the testee.
+        corpus: which corpus that was.
+        keys: of finds, each with the id of the first case that shows it.
+    """
+
+    version: str
+    corpus: str
+    keys: dict[str, str]
+
+
+def read_shown(path: Path) -> dict[str, Shown]:
+    """What the corpus showed when it was asked last, by testee; ValueError for a file that says something else."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Shown])
+    except FileNotFoundError:
+        return {}
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{path} does not say what the corpus shows: {error}") from None
+
+
+def shown_in(directory: Path) -> dict[str, Shown]:
+    """What the package and *directory* say; what *directory* says of a testee counts."""
+    return read_shown(PACKAGED) | read_shown(directory / FILE)
+
+
+def write_shown(path: Path, shown: dict[str, Shown]) -> None:
+    """Keep it beside what is known of other testees, by name."""
+    text = msgspec.json.encode(dict(sorted((read_shown(path) | shown).items())))
+    put(path, msgspec.json.format(text, indent=1) + b"\n")
+
+
+PACKAGED_LIST: Final = Path(__file__).with_name("known.toml")
+LIST_FILE: Final = "known.toml"
+# So dear that it pays to step over inputs that are likely to show it again.
+DEAR: Final = frozenset({"hang", "crash", "memory", "amplification"})
+# An input that is like so many dear ones before it is rarely run again.
+ENOUGH: Final = 2
+# The field of what was changed blindly, or by nobody: others may have nothing in common with it.
+ANYWHERE: Final = "bytes"
+# The labels of an input that nobody changed.
+UNKNOWN: Final = ("seed",)
+ANYWAY: Final = 64
+
+
+class Canary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The reproducer of a known find: a cell or bytes; and for a broker, how it is *sent*."""
+
+    cell: Cell | None = None
+    hex: str = ""
+    sent: Sent | None = None
+
+    def mutant(self) -> Mutant:
+        """The input."""
+        if self.cell is not None:
+            return for_cell(Random(0), self.cell)
+        return Mutant(bytes.fromhex(self.hex), "bytes", ("canary",), None, Cell(-1, "", "", "", "", "entry", "only"))
+
+
+class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One known find, as the file has it."""
+
+    id: str
+    target: str
+    keys: tuple[str, ...]
+    about: str = ""
+    lies: tuple[str, ...] = ()
+    cell: dict[str, Any] = {}
+    shape: str = ""
+    canary: Canary | None = None
+    asked: Asked = ""
+
+    def explains(self, key: str) -> bool:
+        """Whether the find *key* is no news."""
+        return any(fnmatchcase(key, pattern) for pattern in self.keys)
+
+    def matches(self, mutant: Mutant) -> bool:
+        """Whether *mutant* would show it again; never, if nothing says which inputs do."""
+        if self.shape and (not self.lies or mutant.labels == UNKNOWN):
+            return SHAPES[self.shape](mutant.data)
+        if lie_in(mutant) not in self.lies:
+            return False
+        fields = mutant.cell._asdict()
+        return all(fields.get(name) == value for name, value in self.cell.items())
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not exist."""
+        if self.shape and self.shape not in SHAPES:
+            raise ValueError(f"there is no shape {self.shape!r}")
+
+
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A list of known finds."""
+
+    known: tuple[Known, ...] = ()
+
+
+def read_known(directory: Path) -> list[Known]:
+    """The package's list and that of *directory*; ValueError for a list that is none."""
+    own = directory / LIST_FILE
+    return [*read_list(PACKAGED_LIST), *(read_list(own) if own.exists() else [])]
+
+
+def read_list(path: Path) -> list[Known]:
+    """The entries of one list; ValueError where it is none, FileNotFoundError where there is no file."""
+    try:
+        return list(msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).known)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise ValueError(f"{path} is no list of known finds: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Says which finds are none.
+
+    Attributes:
+        rules: of the lists.
+        corpus: what cases of the corpus show, by testee.
+    """
+
+    rules: tuple[Known, ...]
+    corpus: dict[str, Shown]
+
+    def why_not(self, key: str, version: str) -> str:
+        """Why the find *key* in that *version* of its target is no news; empty where it is."""
+        rule = next((rule for rule in self.rules if rule.explains(key)), None)
+        if rule is not None:
+            return f"listed: {rule.id}"
+        shown = self.corpus.get(key.partition("|")[0])
+        case = shown.keys.get(key) if shown is not None and shown.version == version else None
+        return f"the corpus shows it: {case}" if case else ""
+
+
+def news_of(directory: Path, gone: Sequence[str] = ()) -> News:
+    """What is no news in *directory*; ids in *gone* do not count.  ValueError for a list that is none."""
+    return News(tuple(rule for rule in read_known(directory) if rule.id not in gone), shown_in(directory))
+
+
+class Stepping:
+    """Says which inputs are not worth running."""
+
+    def __init__(self, target: str, known: Iterable[Known], gone: Sequence[str] = ()) -> None:
+        self.rules: dict[str, list[Known]] = {}
+        ours = [rule for rule in known if rule.target == target and rule.id not in gone]
+        self.shapes = [SHAPES[rule.shape] for rule in ours if rule.shape and not rule.lies]
+        self.shapes_of_unknown = [SHAPES[rule.shape] for rule in ours if rule.shape and rule.lies]
+        for rule in ours:
+            for lie in rule.lies:
+                self.rules.setdefault(lie, []).append(rule)
+        self.dear: dict[tuple[str, ...], int] = {}
+
+    def over(self, mutant: Mutant) -> bool:
+        """Whether to step over *mutant*."""
+        rules = self.rules.get(lie_in(mutant))
+        if rules is not None and any(rule.matches(mutant) for rule in rules):
+            return True
+        if any(shape(mutant.data) for shape in self.shapes):
+            return True
+        if mutant.labels == UNKNOWN and any(shape(mutant.data) for shape in self.shapes_of_unknown):
+            return True
+        return bool(self.dear) and self._like_dear_ones(mutant)
+
+    def learn(self, mutant: Mutant, outcome: Outcome) -> None:
+        """Take note of what an input cost, where something is known of it that others have in common with it."""
+        if outcome.kind in DEAR and mutant.cell.field != ANYWHERE:
+            kind = kind_of(mutant)
+            self.dear[kind] = self.dear.get(kind, 0) + 1
+
+    def _like_dear_ones(self, mutant: Mutant) -> bool:
+        kind = kind_of(mutant)
+        count = self.dear.get(kind, 0)
+        if count < ENOUGH:
+            return False
+        self.dear[kind] = count + 1
+        return count % ANYWAY != 0
+
+
+def lie_in(mutant: Mutant) -> str:
+    """The label of its lie, whatever else is odd; what was done to it where nobody knows of one."""
+    label = next(iter(mutant.labels), "")
+    return mutant.cell.lie if label == BEHIND else label
+
+
+def kind_of(mutant: Mutant) -> tuple[str, ...]:
+    """What inputs have in common that are likely to do the same."""
+    cell = mutant.cell
+    return (lie_in(mutant), str(cell.magic), cell.codec, cell.field, cell.boundary)
+
+
+# Below the folder of a campaign: what it remembers between runs.
+STATE: Final = "state"
+REPLAY_FILE: Final = "canaries.json"
+State = Literal["gone", "still there", "not sung"]
+
+
+class Sung(msgspec.Struct, frozen=True):
+    """What one canary said.
+
+    Attributes:
+        target, id: of the known find.
+        key: of the outcome; empty if it is no find.
+        gone: whether that is no longer the known find.
+        why: why it could not be sung; empty where it was.
+    """
+
+    target: str
+    id: str
+    key: str
+    gone: bool
+    why: str = ""
+
+    @property
+    def state(self) -> State:
+        """What one knows of the find by it."""
+        return "not sung" if self.why else "gone" if self.gone else "still there"
+
+
+def read_sung(directory: Path) -> list[Sung]:
+    """What the canaries of this folder said last."""
+    try:
+        return msgspec.json.decode((directory / STATE / REPLAY_FILE).read_bytes(), type=list[Sung])
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return []
+
+
+def gone_in(directory: Path) -> list[str]:
+    """The ids of the known finds that are gone."""
+    return [sung.id for sung in read_sung(directory) if sung.gone]

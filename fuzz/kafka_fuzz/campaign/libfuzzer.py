@@ -1,0 +1,215 @@
+"""atheris (libFuzzer) as the engine of a campaign, and entry points for OSS-Fuzz.
+
+Our mutators, our targets, our finds: an input goes the way of every other, so
+that libFuzzer's own stop at the first exception, its lack of triage and its
+merge (which may keep nothing and say nothing) do not matter.
+
+The program of a target is `fuzz_<target>.py`, which `kafkaproof fuzz export`
+writes, with its seeds and its dictionary:
+
+    ./fuzz_kafka_python.py -max_total_time=60 corpus/
+
+It prints `DEDUP_TOKEN: <key>` before it raises, so that libFuzzer's own
+minimiser stays with the same find.  What is in the list of known finds is
+stepped over, and what its own seeds show raises nothing, or nothing else would
+ever be found.  A file that is given is run alone, and raises whatever it shows.
+
+Where atheris is not installed, it replays the files that it is given, as
+libFuzzer does, and fuzzes nothing:
+
+    ./fuzz_kafka_python.py crash-1 corpus/
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from kafka_fuzz.campaign.plan import folder_name
+from kafka_fuzz.campaign.store import LONGEST
+from kafka_fuzz.campaign.worker import CLOCK, Worker, as_it_is
+from kafka_fuzz.mutate import Mutant, Profile, draw_profile, mutate
+from kafka_fuzz.mutate.plain import mutate_bytes
+
+if TYPE_CHECKING:
+    from kafka_fuzz.campaign.plan import Round
+from collections.abc import Collection
+from importlib.util import find_spec
+
+from kafka_fuzz.campaign.export import seeds_of
+from kafka_fuzz.campaign.known_findings import Stepping, read_known
+from kafka_fuzz.mutate import custom_mutator
+from kafka_fuzz.targets import Target
+from kafka_fuzz.targets.named import make_target
+
+# libFuzzer would end the process in its own way; who waits for it has to see how it really died.
+OFF: Final = tuple(
+    f"-handle_{name}=0" for name in ("abrt", "bus", "fpe", "ill", "int", "segv", "term", "usr1", "usr2", "xfsz")
+)
+FLAGS: Final = (*OFF, "-verbosity=0", "-print_final_stats=0", "-rss_limit_mb=0", "-mutate_depth=1", "-len_control=0")
+STATE: Final = "state"
+
+
+def instrument(packages: tuple[str, ...]) -> int:
+    """Count the edges of every function of *packages* that is imported; give how many functions.
+
+    `atheris.instrument_imports` knows top-level packages only, and we want a few modules of some.
+    ModuleNotFoundError where atheris is not installed.
+    """
+    import atheris
+
+    found = {id(function): function for module in modules_of(packages) for function in functions_of(vars(module))}
+    ours = [function for function in found.values() if (function.__module__ or "").startswith(packages)]
+    for function in ours:
+        atheris.instrument_func(function)
+    return len(ours)
+
+
+def modules_of(packages: tuple[str, ...]) -> list[ModuleType]:
+    """The modules of *packages* that are imported."""
+    return [module for name, module in sorted(sys.modules.items()) if name.startswith(packages)]
+
+
+def functions_of(names: Any) -> Iterator[FunctionType]:
+    """The functions among the values of *names*, and those of its classes."""
+    for value in list(names.values()):
+        if isinstance(value, staticmethod | classmethod):
+            value = value.__func__  # noqa: PLW2901  # what is inside of it
+        if isinstance(value, FunctionType):
+            yield value
+        elif isinstance(value, property) and isinstance(value.fget, FunctionType):
+            yield value.fget
+        elif isinstance(value, type):
+            yield from (each for each in functions_of(vars(value)) if each.__module__ == value.__module__)
+
+
+def edges_folder(asked: Round) -> Path:
+    """Where libFuzzer keeps its inputs between rounds."""
+    return asked.directory / STATE / "atheris" / folder_name(asked.target)
+
+
+class Driven:
+    """A worker whose inputs come from libFuzzer.
+
+    libFuzzer hands bytes about; what our mutators know of the last ones is kept beside them.
+    """
+
+    def __init__(self, worker: Worker, seconds: float) -> None:
+        self.worker = worker
+        self.seconds = seconds
+        self.rng = Random(f"{worker.asked.stream}/{worker.attempt}")
+        self.last: Mutant | None = None
+        self.count = 0
+
+    def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
+        """What atheris asks for."""
+        rng, seeds = Random(seed), self.worker.pool.seeds
+        data = bytes(data)
+        near = (data, data, data, seeds[int(rng.random() * len(seeds))]) if data else seeds
+        mutant = mutate(rng, near, self._profile(rng))
+        if len(mutant.data) > max_size:
+            mutant = mutate_bytes(rng, (data[:max_size],))
+            mutant = mutant._replace(data=mutant.data[:max_size])
+        self.last = mutant
+        return mutant.data
+
+    def run(self, data: bytes) -> None:
+        """One input."""
+        worker, last = self.worker, self.last
+        mutant = last if last is not None and last.data == data else as_it_is(bytes(data))
+        worker.one(mutant, self.rng)
+        self.count += 1
+        if self.count % CLOCK == 0 and worker.is_over(self.seconds):
+            worker.finish()
+            os._exit(0)  # libFuzzer would go on
+
+    def _profile(self, rng: Random) -> Profile:
+        asked = self.worker.asked.profile
+        return draw_profile(rng) if asked == "mixed" else asked  # type: ignore[return-value]  # the command line takes no others
+
+
+def drive(worker: Worker, seconds: float) -> None:
+    """Run *worker* under libFuzzer; it does not come back."""
+    worker.pool.complete()
+    folder = edges_folder(worker.asked)
+    folder.mkdir(parents=True, exist_ok=True)
+    driven = Driven(worker, seconds)
+    seed = 1 + Random(worker.asked.stream).randrange(2**31 - 1)
+    flags = (f"-seed={seed}", f"-max_len={LONGEST}", f"-artifact_prefix={folder}/")
+    fuzz([sys.argv[0], str(folder), *FLAGS, *flags], driven.run, driven.mutate)
+
+
+def fuzz(
+    arguments: Sequence[str],
+    run: Callable[[bytes], None],
+    mutator: Callable[[bytes, int, int], bytes],
+) -> None:
+    """Hand the process over to libFuzzer."""
+    import atheris
+
+    atheris.Setup(list(arguments), run, custom_mutator=mutator)
+    atheris.Fuzz()
+
+
+class Found(Exception):
+    """The target did what it must not; the text says what."""
+
+
+class Once:
+    """A target as libFuzzer wants it: it raises at the first find that is not known."""
+
+    def __init__(self, target: Target, shown: Collection[str] = ()) -> None:
+        """Run *target*, and raise nothing for the buckets in *shown*; ValueError if the list of known finds is none."""
+        self.target = target
+        self.shown = shown
+        self.known = read_known(Path())
+        self.stepping = Stepping(target.name, self.known)
+
+    def run(self, data: bytes) -> None:
+        """One input."""
+        mutant = as_it_is(bytes(data))
+        if self.stepping.over(mutant):
+            return
+        outcome = self.target.run(mutant)
+        known = outcome.bucket in self.shown or any(rule.explains(outcome.key) for rule in self.known)
+        if outcome.is_find and not known:
+            sys.stderr.write(f"DEDUP_TOKEN: {outcome.bucket}\n")
+            raise Found(f"{outcome.bucket} {outcome.why}")
+
+
+def shown_by_seeds(target: Target) -> frozenset[str]:
+    """The buckets of the finds that the seeds of *target* show: libFuzzer would stop at the first of them."""
+    stepping = Stepping(target.name, read_known(Path()))
+    mutants = (as_it_is(data) for data in seeds_of(target.name))
+    outcomes = (target.run(mutant) for mutant in mutants if not stepping.over(mutant))
+    return frozenset(outcome.bucket for outcome in outcomes if outcome.is_find)
+
+
+def main(name: str, arguments: Sequence[str] | None = None) -> None:
+    """Hand the process over to libFuzzer, which ends it; without it, replay files, or say what is missing."""
+    target = make_target(name)
+    given = list(arguments or sys.argv)
+    if find_spec("atheris") is None:
+        sys.exit(replay(Once(target), given[1:]))
+    is_replay = any(Path(argument).is_file() for argument in given[1:] if not argument.startswith("-"))
+    once = Once(target, () if is_replay else shown_by_seeds(target))
+    instrument(target.packages)
+    fuzz(given, once.run, custom_mutator)
+
+
+def replay(once: Once, arguments: Sequence[str]) -> str | None:
+    """Run the files among *arguments*, and those in the folders among them; what is wrong, or None."""
+    paths = [Path(argument) for argument in arguments if not argument.startswith("-")]
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    inputs = [file for file in files if file.is_file()]
+    if not inputs:
+        return "atheris is not installed: pip install 'kafkaproof[fuzz]'. Without it, give files to replay."
+    for file in inputs:
+        once.run(file.read_bytes())
+    sys.stderr.write(f"Replayed {len(inputs)} inputs; nothing is fuzzed without atheris\n")
+    return None

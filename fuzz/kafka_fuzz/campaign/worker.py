@@ -1,0 +1,367 @@
+"""The worker of one in-process target: mutate, run, record.
+
+Before each input the worker writes it here, and how many there were; whoever
+waits for it reads both, whatever became of the worker.
+
+An input is kept if it covers new lines, fills a new format cell, or gives an
+outcome that was not seen before.  Every find is on the disk before the next
+input is run.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from random import Random
+from types import FrameType
+from typing import Final
+
+import msgspec
+
+from kafka_fuzz.campaign.coverage import Lines, lines_of
+from kafka_fuzz.campaign.known_findings import DEAR, UNKNOWN, Stepping
+from kafka_fuzz.campaign.plan import Progress, Round
+from kafka_fuzz.campaign.store import LONGEST, Corpus, Pool
+from kafka_fuzz.findings import FindStore
+from kafka_fuzz.mutate import Cell, Deck, Mutant, Profile, draw_profile, mutate
+from kafka_fuzz.mutate.faults import LIES
+from kafka_fuzz.mutate.mutant import NO_LIE
+from kafka_fuzz.mutate.plain import cell_of
+from kafka_fuzz.targets import Target
+from kafka_fuzz.targets.named import COMPILED
+from kafka_fuzz.targets.outcome import Outcome
+
+# The last inputs, because what breaks the heap may be felt later.
+SLOTS: Final = 8
+SLOT: Final = (1 << 20) + (1 << 14)
+COUNTS: Final = struct.Struct("<QQQQQQQd")  # executions, skipped, lines, cells, corpus, buckets, finds, CPU-seconds
+EXECUTIONS: Final = struct.Struct("<Q")
+SIZES: Final = struct.Struct("<II")
+START: Final = 4096
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """What is known of a mutant besides its bytes."""
+
+    profile: Profile
+    labels: tuple[str, ...]
+    cell: Cell
+
+
+class BlackBox:
+    """Counts and the last inputs, in memory that survives the process that wrote them."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, START + SLOTS * SLOT)
+        self._encoder = msgspec.msgpack.Encoder()
+        self.executions = 0
+
+    def remember(self, mutant: Mutant) -> None:
+        """*mutant* is about to be run."""
+        self.executions += 1
+        at = START + self.executions % SLOTS * SLOT
+        head = self._encoder.encode((mutant.profile, mutant.labels, mutant.cell))
+        data = mutant.data[: SLOT - SIZES.size - len(head)]
+        SIZES.pack_into(self._memory, at, len(head), len(data))
+        self._memory[at + SIZES.size : at + SIZES.size + len(head) + len(data)] = head + data
+        EXECUTIONS.pack_into(self._memory, 0, self.executions)
+
+    def count(self, progress: Progress) -> None:
+        """Everything else that is counted."""
+        COUNTS.pack_into(
+            self._memory,
+            0,
+            self.executions,
+            progress.skipped,
+            progress.lines,
+            progress.cells,
+            progress.corpus,
+            progress.buckets,
+            progress.finds,
+            progress.cpu_seconds,
+        )
+
+    def progress(self) -> Progress:
+        """What was counted last."""
+        executions, skipped, lines, cells, corpus, buckets, finds, seconds = COUNTS.unpack_from(self._memory, 0)
+        self.executions = executions
+        return Progress(executions, seconds, lines, cells, corpus, buckets, finds, skipped)
+
+    def last(self) -> list[Mutant]:
+        """The last inputs, the newest first; the one with which the worker died, if it did, is the first."""
+        newest = self.progress().executions
+        return [self._read(number) for number in range(newest, max(newest - SLOTS, 0), -1)]
+
+    def _read(self, number: int) -> Mutant:
+        at = START + number % SLOTS * SLOT
+        head, data = SIZES.unpack_from(self._memory, at)
+        at += SIZES.size
+        known = msgspec.msgpack.decode(self._memory[at : at + head], type=Known)
+        return Mutant(self._memory[at + head : at + head + data], known.profile, known.labels, None, known.cell)
+
+
+class Loops:
+    """Functions of a target whose loops were seen not to end."""
+
+    def __init__(self, packages: tuple[str, ...]) -> None:
+        self.packages = packages
+        self.functions: set[str] = set()
+
+    def learn(self, outcome: Outcome) -> None:
+        """Take note of a hang."""
+        if outcome.kind == "hang" and outcome.function:
+            self.functions.add(outcome.function)
+
+    def hopeless(self, frame: FrameType | None) -> bool:
+        """Whether *frame* is in one of them."""
+        while frame is not None:
+            module = module_of(frame)
+            if module.startswith(self.packages):
+                return f"{module}.{frame.f_code.co_qualname}" in self.functions
+            frame = frame.f_back
+        return False
+
+
+class Loop:
+    """The function that an input loops in: what stayed on the stack whenever one looked, so that it is always the same.
+
+    It waits for no loop less than for another.
+    """
+
+    # The first looks may see what comes before the loop.
+    BEFORE: Final = 8
+
+    def __init__(self, packages: tuple[str, ...]) -> None:
+        self.packages = packages
+        self.looks = 0
+        # Frames, because another one may have the number of one that is gone.
+        self.stayed: list[FrameType] = []
+
+    def forget(self) -> None:
+        """Another input."""
+        self.looks = 0
+        self.stayed = []
+
+    def look(self, frame: FrameType | None) -> bool:
+        """What `Target.hopeless` is: see what is on the stack, and say that there is hope."""
+        self.looks += 1
+        stack = list(self._stack(frame))[::-1]
+        if self.looks <= self.BEFORE:
+            self.stayed = stack
+        else:
+            same = (one is other for one, other in zip(self.stayed, stack, strict=False))
+            self.stayed = stack[: sum(takewhile(bool, same))]
+        return False
+
+    def _stack(self, frame: FrameType | None) -> Iterator[FrameType]:
+        """The functions of the target's packages, the innermost first."""
+        while frame is not None:
+            if module_of(frame).startswith(self.packages):
+                yield frame
+            frame = frame.f_back
+
+    def told(self, outcome: Outcome) -> Outcome:
+        """*outcome*, which says the loop if it is a hang."""
+        if outcome.kind != "hang" or not self.stayed:
+            return outcome
+        at = self.stayed[-1]
+        return msgspec.structs.replace(outcome, function=f"{module_of(at)}.{at.f_code.co_qualname}")
+
+
+def module_of(frame: FrameType) -> str:
+    """The name of the module that a frame's function is in."""
+    return frame.f_globals.get("__name__") or ""
+
+
+def watched(target: Target, loops: Loops) -> Target:
+    """*target*, which does not wait for *loops*."""
+    return replace(target, hopeless=loops.hopeless)
+
+
+def unhurried(target: Target, loop: Loop) -> Target:
+    """*target*, which does the same however crowded the machine is."""
+    return replace(target, hopeless=loop.look, measured=False)
+
+
+# A wider limit than the soft one: for loops that do not come back to the interpreter.  Where that is rare, the
+# soft one has to have its chance: it counts its steps late on a crowded machine.
+HARD_SECONDS: Final = 1.5
+HARD_SECONDS_COMPILED: Final = 0.6
+# Where rounds have to come out the same again, which of the two it was must not depend on the machine.
+HARD_SECONDS_COUNTED: Final = 4.0
+# Where watching is dear, one input of so many is watched, and each that gives an
+# outcome not seen before.  Of those that fill a new cell, or do what their cell did
+# not yet, fewer and fewer are as long as nothing new is seen: another one of so many
+# more after each so many in vain.
+SAMPLE: Final = 128
+IN_VAIN: Final = 16
+# How often the clock is looked at, in inputs.
+CLOCK: Final = 16
+# So many inputs are run before the pool is complete.
+AT_ONCE: Final = 4096
+# A round begins with each lie once: nothing else says so soon what a codec cannot bear.
+ONE_OF_EACH: Final = len(LIES)
+# Of the inputs, as long as there are seeds that were not run as they are.
+AS_THEY_ARE: Final = 0.1
+
+
+@dataclass(slots=True)
+class Worker:
+    """One target in this process, for as long as it lasts.
+
+    Attributes:
+        asked: the round.
+        target: what is run.
+        corpus, finds: where things are written.
+        stepping: what is not run.
+        loops: what is not waited for.
+        box: what is left if the process dies.
+        pool: what is mutated.
+        attempt: how often the process died in this round before.
+    """
+
+    asked: Round
+    target: Target
+    corpus: Corpus
+    finds: FindStore
+    stepping: Stepping
+    loops: Loops
+    box: BlackBox
+    pool: Pool
+    attempt: int = 0
+    deck: Deck = field(default_factory=Deck)
+    lines: Lines = field(init=False)
+    loop: Loop | None = None
+    hard: float = field(init=False)
+    pairs: set[tuple[Cell, str]] = field(default_factory=set)
+    in_vain: int = 0
+    skipped: int = 0
+    spent: float = 0.0
+    stopped: bool = False
+    began: float = field(default_factory=time.process_time)
+    parent: int = field(default_factory=os.getppid)
+
+    def __post_init__(self) -> None:
+        """Watch the loops, and the lines that nobody covered."""
+        if self.asked.executions:
+            self.loop, self.hard = Loop(self.target.packages), HARD_SECONDS_COUNTED
+            self.target = unhurried(self.target, self.loop)
+        else:
+            self.hard = hard_seconds(self.target.name)
+            self.target = watched(self.target, self.loops)
+        self.lines = lines_of(self.target.packages, self.corpus.lines)
+
+    def run(self, seconds: float) -> None:
+        """Run inputs for so many CPU-seconds of this process, or until the process that started it is gone.
+
+        A round whose inputs are counted is over when it has had them, whatever that takes.
+        """
+        rng = Random(f"{self.asked.stream}/{self.attempt}")
+        while not self.is_over(seconds):
+            if self.box.executions >= AT_ONCE:
+                self.pool.complete()
+            for _ in range(CLOCK):
+                self.one(self._next(rng), rng)
+
+    def is_over(self, seconds: float) -> bool:
+        """Look at the clock, and tell the counts; whether it is time to stop."""
+        self.spent = time.process_time() - self.began
+        self.tell()
+        most = self.asked.executions
+        spent = self.box.executions >= most if most else self.spent >= seconds
+        return self.stopped or spent or os.getppid() != self.parent
+
+    def finish(self) -> None:
+        """Write what is not written yet."""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        self.finds.flush()
+        self.tell()
+
+    def one(self, mutant: Mutant, rng: Random) -> Outcome | None:
+        """Run one input; None if it was stepped over."""
+        if self.stepping.over(mutant):
+            self.skipped += 1
+            return None
+        self.box.remember(mutant)
+        signal.setitimer(signal.ITIMER_PROF, self.hard)
+        if self.lines.always or rng.random() * SAMPLE < 1:
+            return self._watched(mutant)
+        outcome = self._ran(mutant)
+        pair = (mutant.cell, outcome.bucket)
+        if pair in self.pairs:
+            self._found(mutant, outcome)
+            return outcome
+        if outcome.kind not in DEAR and self._is_odd(pair, rng):
+            again = self._watched(mutant)
+            if again.key != outcome.key:  # a finding that does not show twice is a finding, too
+                self._found(mutant, outcome)
+            return again
+        self._take(mutant, outcome, [])
+        return outcome
+
+    def _ran(self, mutant: Mutant) -> Outcome:
+        if self.loop is None:
+            return self.target.run(mutant)
+        outcome = self.loop.told(self.target.run(mutant))
+        self.loop.forget()
+        return outcome
+
+    def _is_odd(self, pair: tuple[Cell, str], rng: Random) -> bool:
+        return pair[1] not in self.corpus.buckets or rng.random() * (1 + self.in_vain // IN_VAIN) < 1
+
+    def _watched(self, mutant: Mutant) -> Outcome:
+        with self.lines.watch() as new:
+            outcome = self._ran(mutant)
+        self.in_vain = 0 if new else self.in_vain + 1
+        self._take(mutant, outcome, new)
+        return outcome
+
+    def _take(self, mutant: Mutant, outcome: Outcome, new: list[str]) -> None:
+        self._found(mutant, outcome)
+        self.pairs.add((mutant.cell, outcome.bucket))
+        known = self.corpus
+        if outcome.kind in DEAR:
+            return  # who replays the corpus should not have to wait; it is kept as a find
+        if new or mutant.cell not in known.cells or outcome.bucket not in known.buckets:
+            known.keep(mutant, outcome.bucket, new, self.target.version)
+            if len(mutant.data) <= LONGEST:
+                self.pool.seeds.append(mutant.data)
+            self.tell()
+
+    def _found(self, mutant: Mutant, outcome: Outcome) -> None:
+        if outcome.is_find:
+            self.stepping.learn(mutant, outcome)
+            self.loops.learn(outcome)
+            self.finds.add(outcome, mutant, version=self.target.version, seconds=self.spent)
+        if outcome.kind == "wrong_data":
+            self.deck.learn(mutant)
+
+    def tell(self) -> None:
+        """Write the counts where the process outside sees them."""
+        corpus = self.corpus
+        counts = (len(corpus.lines), len(corpus.cells), len(corpus.entries), len(corpus.buckets), len(self.finds.known))
+        self.box.count(Progress(0, self.spent, *counts, self.skipped))
+
+    def _next(self, rng: Random) -> Mutant:
+        if rng.random() < AS_THEY_ARE and self.pool.untried:
+            return as_it_is(self.pool.untried.pop())
+        profile = self.asked.profile
+        if profile == "mixed":
+            profile = "model" if self.box.executions < ONE_OF_EACH else draw_profile(rng)
+        return mutate(rng, self.pool.seeds, profile, self.deck)  # type: ignore[arg-type]  # the command line takes no others
+
+
+def hard_seconds(target: str) -> float:
+    """How long an input of *target* may take before the process is killed, in CPU-seconds."""
+    return HARD_SECONDS_COMPILED if target in COMPILED else HARD_SECONDS
+
+
+def as_it_is(data: bytes) -> Mutant:
+    """An input that nobody changed."""
+    return Mutant(data, "bytes", UNKNOWN, None, cell_of(data, NO_LIE))

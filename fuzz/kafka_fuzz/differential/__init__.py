@@ -1,0 +1,1 @@
+"""The same inputs to several testees, and the comparison of their outcomes."""

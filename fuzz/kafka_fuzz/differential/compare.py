@@ -1,0 +1,420 @@
+"""The same inputs to several testees; each answer is judged, each new outcome tuple is a finding.
+
+The main thread makes inputs and works out what is right about them, once.  A
+thread for each testee feeds them to it and judges what comes back, so that one
+that hangs keeps nobody waiting: who has fallen behind is not asked the batches
+in between.  Causes over which a testee has fallen are stepped over from then on,
+but for a sample that tells when that has changed.
+
+`Differential` lets nobody wait for anybody: who is slow is not asked every
+batch, and what a testee is spared depends on when its answers came.  Here each
+batch goes to one testee after the other, and nothing is measured, so that a
+round can be done again somewhere else.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, Full, Queue
+from typing import Final
+
+from kafka_conformance.runner.requests import Question, unread
+from kafka_conformance.runner.run import tamed
+from kafka_conformance.testees.connect import CannotRun, Connection
+from kafka_conformance.testees.protocol import HelloReply
+from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed, Seen, Stopped
+from kafka_fuzz.differential.outcome_tuples import NOT_ASKED, Judge, Prepared, Vector, Vectors, Worth
+from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.mutate.mutant import Cell
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, memory_told, time_told
+
+# Batches that a testee may be behind.
+BEHIND: Final = 4
+# How often a testee falls over one cause before it is stepped over, by what that costs.
+STEPS: Final[dict[OutcomeClass, int]] = {"hang": 1, "memory": 2, "amplification": 1, "crash": 4}
+# One of so many is asked nevertheless.
+SAMPLE: Final = 32
+# How long, in seconds, testees may work on when there are no more inputs.
+WIND_UP: Final = 5.0
+LONG: Final = 1e6
+# Between looks, where there is nothing to do.
+PAUSE: Final = 0.01
+# Batches that wait for somebody's answer; of more, the vectors of the oldest get a gap there.
+MOST_OPEN: Final = 64
+EVERYTHING: Final = 5  # compressions
+
+Batch = list[Prepared]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one testee made of a batch: the worth of each answer, None where it was not asked."""
+
+    number: int
+    batch: Batch
+    place: int
+    told: list[Worth | None]
+
+
+@dataclass(slots=True)
+class Testee:
+    """A testee, its thread's work, and what is known of it."""
+
+    place: int
+    feed: Feed
+    hello: HelloReply
+    judge: Judge
+    todo: Queue[tuple[int, Batch] | None] = field(default_factory=lambda: Queue(BEHIND))
+    fallen: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    stepped: Counter[str] = field(default_factory=Counter)
+    skipped_batches: int = 0
+    out: deque[tuple[int, Batch, list[int]]] = field(default_factory=deque)
+    ended: bool = False
+
+    def wants(self, prepared: Prepared) -> bool:
+        """Whether it can be asked that, and need not be spared it."""
+        if self.hello.consumer and prepared.unfollowable:
+            return False
+        limited = len(self.hello.decode.magics) < 3 or len(self.hello.decode.compressions) < EVERYTHING
+        if limited and unread(prepared.mutant.data, self.hello):
+            return False
+        cause = cause_of(prepared)
+        if self.fallen[cause] < 1.0:
+            return True
+        self.stepped[cause] += 1
+        return self.stepped[cause] % SAMPLE == 0
+
+    def learn(self, prepared: Prepared, told: Worth) -> None:
+        """Take note of what it fell over."""
+        if told.kind in STEPS:
+            self.fallen[cause_of(prepared)] += 1.0 / STEPS[told.kind]
+
+
+def cause_of(prepared: Prepared) -> str:
+    """What a testee that falls over *prepared* is spared from then on."""
+    return prepared.cause or " ".join(prepared.mutant.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is known of one input: its finds as soon as a testee has answered, its vector when all have.
+
+    Attributes:
+        mutant: the input.
+        vector: a class for each testee; empty while some have not answered.
+        outcomes: finds.
+        new: why it is kept, `cell` or `vector`; empty where it is not.
+    """
+
+    mutant: Mutant
+    vector: Vector = ()
+    outcomes: tuple[Outcome, ...] = ()
+    new: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A batch that not everybody has answered."""
+
+    batch: Batch
+    classes: list[dict[str, str]]
+    asked: int = 0
+    answered: int = 0
+
+
+class Differential:
+    """A session with some testees; a context manager, whose testees end with it."""
+
+    def __init__(self, connections: Sequence[Connection], *, patient: bool = False) -> None:
+        """Nothing is started yet; with *patient*, everybody is asked everything, however long that takes."""
+        self._connections = connections
+        self._patient = patient
+        self.posts = True
+        self._number = 0
+        self.testees: list[Testee] = []
+        self.cannot_run: dict[str, str] = {}
+        self.cells: set[Cell] = set()
+        self.vectors = Vectors(())
+        self.inputs = 0
+        self._done: Queue[Judged | BaseException] = Queue()
+        self._open: dict[int, _Open] = {}
+        self._stopped = False
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Differential:
+        """Start the testees; those that do not start are in `cannot_run`.  Raises `CannotRun` where none does."""
+        feeds = [Feed(connection) for connection in self._connections]
+        try:
+            self._start(feeds)
+        except BaseException:
+            for feed in feeds:
+                feed.close()
+            raise
+        return self
+
+    def _start(self, feeds: Sequence[Feed]) -> None:
+        for feed in feeds:
+            name = feed.connection.name
+            try:
+                hello = tamed(feed.open(posted=self.posts))
+            except CannotRun as error:
+                self.cannot_run[name] = str(error)
+                feed.close()
+                continue
+            self.testees.append(Testee(len(self.testees), feed, hello, Judge(name)))
+        if not self.testees:
+            raise CannotRun("; ".join(self.cannot_run.values()) or "there is no testee")
+        # Who cannot run has a place all the same, so that vectors of other sessions mean the same.
+        self.vectors.names = tuple(connection.name for connection in self._connections)
+        self._threads = [threading.Thread(target=self._work, args=(each,), daemon=True) for each in self.testees]
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        """End the testees, whatever they are at."""
+        self._end()
+        for testee in self.testees:
+            self._drop(testee)
+            testee.todo.put(None)
+        for thread in self._threads:
+            thread.join(2.0)
+        for testee in self.testees:
+            testee.feed.close()
+
+    @property
+    def executions(self) -> int:
+        """Inputs times those who were asked."""
+        return sum(testee.feed.executions for testee in self.testees)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of the testees."""
+        return sum(testee.feed.cpu_seconds for testee in self.testees)
+
+    def run(self, mutants: Iterator[Mutant], go_on: Callable[[], bool]) -> Iterator[Judgement]:
+        """What became of each of *mutants*, batch by batch, until they end or *go_on* says no.
+
+        Raises:
+            CannotRun: no testee is left that can be started.
+        """
+        while go_on() and (batch := batch_of(mutants)) and self._offer(self._number, batch):
+            self._number += 1
+            yield from self._heard(wait=False)
+            while len(self._open) > MOST_OPEN:
+                yield from self._close(next(iter(self._open)))
+        for testee in () if self._patient else self.testees:
+            self._drop(testee)
+        timer = self.hurry(LONG if self._patient else WIND_UP)
+        while self._open:
+            yield from self._heard(wait=True)
+        timer.cancel()
+
+    def hurry(self, seconds: float) -> threading.Timer:
+        """End testees that are still at work after *seconds*; what they had not answered then was not asked."""
+        timer = threading.Timer(seconds, self._end)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _end(self) -> None:
+        self._stopped = True
+        for testee in self.testees:
+            testee.ended = True
+            testee.feed.stop()
+
+    def _offer(self, number: int, batch: Batch) -> bool:
+        """Give it to everybody who can take it; wait until somebody can, or there is nobody left."""
+        opened = self._open[number] = _Open(batch, [{} for _ in batch])
+        while not opened.asked and not self._stopped:
+            running = [testee for testee in self.testees if not testee.ended]
+            if not running:
+                raise CannotRun("; ".join(self.cannot_run.values()))
+            opened.asked = len(running)
+            for testee in running:
+                if not self._put(testee, number, batch):
+                    testee.skipped_batches += 1
+                    opened.asked -= 1
+            if not opened.asked:
+                time.sleep(PAUSE)
+        if opened.asked:
+            self.inputs += len(batch)
+        else:
+            del self._open[number]
+        return bool(opened.asked)
+
+    def _put(self, testee: Testee, number: int, batch: Batch) -> bool:
+        """Whether *testee* takes it; whoever is patient waits until it does, or ends."""
+        while True:
+            try:
+                testee.todo.put((number, batch), block=self._patient, timeout=PAUSE)
+                return True
+            except Full:
+                if not self._patient or testee.ended:
+                    return False
+
+    def _heard(self, *, wait: bool) -> Iterator[Judgement]:
+        """What testees have answered up to now, and the batches that are through with that."""
+        while True:
+            try:
+                judged = self._done.get(timeout=PAUSE if wait else 0.0)
+            except Empty:
+                for testee in self.testees:
+                    if testee.ended:
+                        self._drop(testee)
+                return
+            if isinstance(judged, BaseException):
+                raise judged
+            yield from self._finds(judged)
+            opened = self._open.get(judged.number)
+            if opened is not None:
+                opened.answered += 1
+                if opened.answered == opened.asked:
+                    yield from self._close(judged.number)
+
+    def _finds(self, judged: Judged) -> Iterator[Judgement]:
+        judge, opened = self.testees[judged.place].judge, self._open.get(judged.number)
+        for index, told in enumerate(judged.told):
+            if told is None or told.detail == NOT_ASKED:
+                continue
+            if opened is not None:
+                opened.classes[index][judge.name] = told.kind
+            outcome = judge.outcome(judged.batch[index], told)
+            if outcome.is_find:
+                yield Judgement(judged.batch[index].mutant, outcomes=(outcome,))
+
+    def _close(self, number: int) -> Iterator[Judgement]:
+        """The vectors of a batch, with gaps for those who are late."""
+        opened = self._open.pop(number)
+        for prepared, classes in zip(opened.batch, opened.classes, strict=True):
+            vector = self.vectors.vector(classes)
+            yield Judgement(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
+
+    def novelty(self, mutant: Mutant, vector: Vector) -> str:
+        """Why an input that was answered so is kept, `cell` or `vector`; empty where it is not."""
+        new_vector = self.vectors.is_new(vector)
+        if mutant.cell not in self.cells:
+            self.cells.add(mutant.cell)
+            return "cell"
+        return "vector" if new_vector else ""
+
+    # In the thread of a testee
+
+    def _work(self, testee: Testee) -> None:
+        try:
+            self._feed(testee)
+        except Stopped:
+            pass
+        except CannotRun as error:
+            self.cannot_run[testee.judge.name] = str(error)
+        except BaseException as error:
+            self._done.put(error)
+        finally:
+            testee.ended = True
+            for number, batch, _ in testee.out:
+                self._done.put(Judged(number, batch, testee.place, [None] * len(batch)))
+            self._drop(testee)
+
+    def _feed(self, testee: Testee) -> None:
+        while not testee.ended:
+            given = self._next(testee) if len(testee.out) < AHEAD else None
+            if given is not None:
+                number, batch = given
+                asked = [index for index, prepared in enumerate(batch) if testee.wants(prepared)]
+                testee.out.append((number, batch, asked))
+                testee.feed.post([batch[index].mutant.data for index in asked])
+            elif testee.out:
+                seen = testee.feed.collect()
+                number, batch, asked = testee.out.popleft()
+                self._judge(testee, number, batch, asked, seen)
+
+    def _next(self, testee: Testee) -> tuple[int, Batch] | None:
+        """The next batch, which is waited for only if there is nothing else to do."""
+        try:
+            return testee.todo.get(block=not testee.out)
+        except Empty:
+            return None
+
+    def _drop(self, testee: Testee) -> None:
+        """Forget what it has not begun."""
+        with suppress(Empty):
+            while True:
+                if given := testee.todo.get_nowait():
+                    self._done.put(Judged(*given, testee.place, [None] * len(given[1])))
+
+    def _judge(self, testee: Testee, number: int, batch: Batch, asked: list[int], seen: list[Seen]) -> None:
+        told: list[Worth | None] = [None] * len(batch)
+        for index, each in zip(asked, seen, strict=True):
+            told[index] = judged = worth(testee.judge, batch[index], each)
+            testee.learn(batch[index], judged)
+        self._done.put(Judged(number, batch, testee.place, told))
+
+
+def worth(judge: Judge, prepared: Prepared, seen: Seen) -> Worth:
+    """What *seen* is worth, what it cost included."""
+    told, size = judge.told(prepared, seen.answer), len(prepared.mutant.data)
+    if told.kind not in ("ok", "refused"):
+        return told
+    # To fill memory takes time as well.
+    if seen.grown:
+        return Worth("amplification", "memory", memory_told(size, seen.grown))
+    if seen.seconds:
+        return Worth("amplification", "time", time_told(size, seen.seconds))
+    return told
+
+
+def batch_of(mutants: Iterator[Mutant]) -> Batch:
+    """The next of *mutants*, with what is right about them; empty when they have ended."""
+    batch: Batch = []
+    for mutant in mutants:
+        batch.append(Prepared(mutant))
+        if len(batch) == BATCH:
+            break
+    return batch
+
+
+class InTurn(Differential):
+    """A session in which everybody is asked everything that it is not spared."""
+
+    def __init__(self, connections: Sequence[Connection]) -> None:
+        super().__init__(connections)
+        self.posts = False
+
+    def __enter__(self) -> InTurn:
+        """Start the testees.  Raises `CannotRun` where one does not start: a vector with a gap is another one."""
+        super().__enter__()
+        if self.cannot_run:
+            self.__exit__()
+            raise CannotRun("; ".join(self.cannot_run.values()))
+        return self
+
+    def run(self, mutants: Iterator[Mutant], go_on: Callable[[], bool]) -> Iterator[Judgement]:
+        """See `Differential`; the vector of each input comes behind the finds of its batch."""
+        while go_on() and (batch := batch_of(mutants)):
+            self.inputs += len(batch)
+            classes: list[dict[str, str]] = [{} for _ in batch]
+            for testee in self.testees:
+                yield from self._asked(testee, batch, classes)
+            for prepared, each in zip(batch, classes, strict=True):
+                vector = self.vectors.vector(each)
+                yield Judgement(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
+
+    def _asked(self, testee: Testee, batch: Batch, classes: list[dict[str, str]]) -> Iterator[Judgement]:
+        """What one testee makes of a batch: finds, and the class of each answer."""
+        asked = [index for index, prepared in enumerate(batch) if testee.wants(prepared)]
+        answers = testee.feed.ask([Question(batch[index].mutant.data) for index in asked])
+        testee.feed.executions += len(asked)
+        for index, answered in zip(asked, answers, strict=True):
+            prepared = batch[index]
+            told = testee.judge.told(prepared, answered.observation)
+            testee.learn(prepared, told)
+            if told.detail == NOT_ASKED:
+                continue
+            classes[index][testee.judge.name] = told.kind
+            outcome = testee.judge.outcome(prepared, told)
+            if outcome.is_find:
+                yield Judgement(prepared.mutant, outcomes=(outcome,))

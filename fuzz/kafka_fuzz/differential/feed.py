@@ -1,0 +1,229 @@
+"""Feeds a testee batches of inputs over a pipe, the next ones while it is still at work; survives whatever it does.
+
+A batch goes out as one `many` line.  One that does not come back whole is asked
+again input by input, in a fresh process, by the sandbox of certification, which
+finds the guilty one.  One that took the testee far more processor time or
+memory than its size explains is asked again too, each input measured, and those
+that do it twice are told.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from msgspec import UNSET
+
+from kafka_conformance.judge.observation import Observation
+from kafka_conformance.process import time_limits
+from kafka_conformance.runner.requests import Learnt, Question
+from kafka_conformance.runner.run import trivial_decodes
+from kafka_conformance.runner.sandbox import Sandbox
+from kafka_conformance.testees import protocol
+from kafka_conformance.testees.connect import Connection
+from kafka_conformance.testees.protocol import Answer, DecodeRequest, HelloReply, Reply
+from kafka_fuzz.targets.outcome import MOST_GROWTH, MOST_SECONDS, beyond
+
+# Inputs in a line; more are no faster.
+BATCH: Final = 256
+# Batches ahead of the replies: one to work on, one to go on with.
+AHEAD: Final = 2
+# After so many batches that looked costly without a guilty input, it takes twice as much to look again.
+IN_VAIN: Final = 2
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+class Seen(NamedTuple):
+    """What a testee made of one input.
+
+    Attributes:
+        answer: what it said, or what the sandbox says for it.
+        seconds: CPU-seconds, where they are far more than its size explains.
+        grown: bytes of memory, likewise.
+    """
+
+    answer: Answer | Observation
+    seconds: float = 0.0
+    grown: int = 0
+
+
+@dataclass(slots=True)
+class Cost:
+    """What a process has used up to now, as Linux tells; zeros where it does not."""
+
+    seconds: float = 0.0
+    memory: int = 0
+    peak: int = 0
+
+    @classmethod
+    def of(cls, pid: int) -> Cost:
+        """Of process *pid*; its peak of memory is counted from now on."""
+        with suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            held = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+            return cls(
+                (int(fields[11]) + int(fields[12])) / TICKS, _bytes(held.get("VmRSS")), _bytes(held.get("VmHWM"))
+            )
+        return cls()
+
+    def since(self, before: Cost) -> tuple[float, int]:
+        """CPU-seconds and growth of memory since *before*."""
+        return self.seconds - before.seconds, self.peak - before.memory if before.memory else 0
+
+
+def _bytes(kilobytes: str | None) -> int:
+    # A process that has ended and was not reaped has no memory.
+    return int(kilobytes.split()[0]) * 1024 if kilobytes else 0
+
+
+class Stopped(Exception):
+    """Somebody stopped the feed while it was at work."""
+
+
+class Feed(Sandbox):
+    """One testee; not for more than one thread.
+
+    `post` gives it a batch, `collect` gives what became of the oldest one.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, learnt=Learnt())
+        self.executions = 0
+        self.cpu_seconds = 0.0
+        self._posted: deque[tuple[str, list[bytes]]] = deque()
+        self._takes_many = False
+        self._stopped = False
+        self._before = Cost()
+        self._names = map("b{}".format, count(1))
+        self._vain_seconds, self._vain_growth = 0, 0
+
+    def open(self, *, posted: bool = True) -> HelloReply:
+        """Start it, and find its time limit; it will be *posted* batches, or else asked.  Raises `CannotRun`."""
+        hello = self.hello()
+        self._takes_many = hello.many
+        # Rows are for batches that did not come back: there, replies have to come singly.
+        self._learnt.many = hello.many and not posted
+        self.calibrate(trivial_decodes())
+        self._before = Cost.of(self._running().pid)
+        return hello
+
+    def stop(self) -> None:
+        """End the testee for good, from another thread; who collects gets `Stopped`."""
+        self._stopped = True
+        self.interrupt()
+
+    def _start(self) -> HelloReply:
+        if self._stopped:
+            raise Stopped
+        return super()._start()
+
+    @property
+    def waiting(self) -> int:
+        """Batches that were posted and not collected."""
+        return len(self._posted)
+
+    def post(self, batch: list[bytes]) -> None:
+        """Give it *batch*; it need not have answered the one before."""
+        name = next(self._names)
+        self._posted.append((name, batch))
+        self._send(name, batch)
+
+    def collect(self) -> list[Seen]:
+        """What it made of the oldest batch, input by input, in their order.  Raises `CannotRun`, `Stopped`."""
+        name, batch = self._posted.popleft()
+        self.executions += len(batch)
+        answers = self._whole(name, batch) if self._takes_many else None
+        if answers is None:
+            return self._singly(batch)
+        seconds, grown = self._spent()
+        seen = [Seen(answer) for answer in answers]
+        if self._is_costly(seconds, grown):
+            return self._measured(batch, seen)
+        return seen
+
+    def _send(self, name: str, batch: Sequence[bytes]) -> None:
+        if not self._takes_many:
+            return
+        child = self._running()
+        if not child.asked:
+            child.widen()
+            self._before = Cost.of(child.pid)
+        child.asked += len(batch)
+        child.send(protocol.request_line(DecodeRequest(id=name, many=list(batch))))
+        child.flush()
+
+    def _whole(self, name: str, batch: Sequence[bytes]) -> list[Answer] | None:
+        """The answers, if they came back as they should."""
+        reply = self._await(self._running(), {name}, time_limits.plain(self.seconds))
+        if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(batch):
+            return reply.many
+        return None
+
+    def _singly(self, batch: Sequence[bytes]) -> list[Seen]:
+        """Ask input by input, in a fresh process."""
+        if self._takes_many:
+            self._replace()
+        answered = self.ask([Question(data) for data in batch])
+        seen = [Seen(each.observation) for each in answered]
+        if self._posted and self._takes_many:
+            self._replace()  # a reply that is late must not meet the questions that follow
+        for name, later in self._posted:
+            self._send(name, later)
+        return seen
+
+    # What it costs
+
+    def _replace(self) -> None:
+        if self._child is not None:
+            self._spent()
+        super()._replace()
+
+    def _spent(self) -> tuple[float, int]:
+        """CPU-seconds and growth since the last time."""
+        if self._child is None or not self.connection.local:
+            return 0.0, 0
+        now = Cost.of(self._child.pid)
+        seconds, grown = now.since(self._before)
+        self._before = now
+        self.cpu_seconds += max(seconds, 0.0)
+        return seconds, grown
+
+    def _is_costly(self, seconds: float, grown: int) -> bool:
+        # Runtimes that collect garbage grow by leaps, and compile while they run.
+        return seconds > MOST_SECONDS * 2.0 ** (self._vain_seconds // IN_VAIN) or grown > MOST_GROWTH * 2 ** (
+            self._vain_growth // IN_VAIN
+        )
+
+    def _measured(self, batch: Sequence[bytes], seen: list[Seen]) -> list[Seen]:
+        """*seen*, with the cost of those inputs that are guilty of it."""
+        costs = zip(batch, self._costs(batch), strict=True)
+        costly = [index for index, (data, cost) in enumerate(costs) if any(beyond(len(data), *cost))]
+        guilty = {}
+        for index in costly:
+            # Once more in a fresh process: what is compiled or collected at the time is nobody's guilt.
+            self._replace()
+            *_, cost = self._costs([*trivial_decodes(), batch[index]])
+            if any(too_much := beyond(len(batch[index]), *cost)):
+                guilty[index] = too_much
+        self._vain_seconds = 0 if guilty else self._vain_seconds + 1
+        self._vain_growth = 0 if guilty else self._vain_growth + 1
+        self._replace()
+        for name, later in self._posted:
+            self._send(name, later)
+        return [Seen(each.answer, *guilty.get(index, (0.0, 0))) for index, each in enumerate(seen)]
+
+    def _costs(self, batch: Sequence[bytes]) -> Iterator[tuple[float, int]]:
+        """CPU-seconds and growth for each of *batch*, asked alone."""
+        if self._posted:
+            self._replace()
+        for data in batch:
+            self._before = Cost.of(self._running().pid)
+            list(self.ask([Question(data)]))
+            yield self._spent()

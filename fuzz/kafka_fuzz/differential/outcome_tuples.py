@@ -1,0 +1,417 @@
+"""The outcome tuple of an input: expected answers, each testee's outcome, and how a wrong answer differs.
+
+The path of a field says where data differ, and one field may come out wrong for
+several reasons.  A wrapped counter, a rounded time and a null that became empty
+are different defects, whatever the input was.
+
+The classes of all answers to one input are its verdict vector (after Nezha's
+tuples of verdicts): an input that brings a vector which nobody has seen is kept
+as a seed, though nothing tells what it covers inside the testees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from msgspec import UNSET
+
+import kafka_records
+from kafka_conformance.judge.compare import HEADER_FIELDS
+from kafka_conformance.judge.consuming import unfollowable
+from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Observation, Skipped, observe
+from kafka_conformance.testees.protocol import LEAKED, Answer
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
+from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.mutate.mutant import NO_LIE, framed
+from kafka_fuzz.targets import outcome as signature
+from kafka_fuzz.targets.codecs import LIMITS, told_of
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
+from kafka_records import RecordFormatError
+from kafka_records.constants import COMPRESSIONS
+from kafka_records.layout import MAGIC_OFFSET
+
+CODEC_AT: Final = {0: 17, 1: 17, 2: 22}
+CODEC_BITS: Final = 0x07
+LEGACY: Final = ("v0", "v1")
+
+Mask = tuple[frozenset[str], frozenset[str]]
+"""The fields that a testee leaves out: of batches, of records."""
+
+
+class Prepared:
+    """A mutant, the right answer, and why there is none where it is invalid.
+
+    Attributes:
+        mutant: as it was made.
+        right: the answer that the lie asks for; where no lie is known, the reference's.
+        cause: the lie, or the rule by which the reference refuses; empty for what is valid.
+    """
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.mutant = mutant
+        self.right, self.cause = _answer(mutant)
+        self._masked: dict[Mask, list[WireBatch]] = {}
+
+    @cached_property
+    def wire(self) -> list[WireBatch]:
+        """The right batches as a testee that exposes everything gives them."""
+        return list(map(to_wire, self.right.batches))
+
+    @cached_property
+    def case(self) -> Case:
+        """The input as a case, for the judge."""
+        return Case(id="fuzz", title="", rules=(), area="fuzz", op="decode", input=self.mutant.data, expect=self.right)
+
+    def place(self, index: int) -> str:
+        """Magic and codec of entry *index*, as `v1 gzip`, as far as there is one."""
+        data, spans = self.mutant.data, framed(self.mutant.data)
+        at = spans[index][0] if index < len(spans) else spans[-1][1] if spans else 0
+        return first_place(data[at:])
+
+    def era(self, index: int) -> str:
+        """`v2` or `legacy`, the age of the format of entry *index*; empty where there is none."""
+        magic = self.place(index).partition(" ")[0]
+        return "legacy" if magic in LEGACY else magic
+
+    @property
+    def stream(self) -> str:
+        """The codec whose own framing the lie is about; empty for any other lie."""
+        return self.mutant.cell.codec if self.lie and self.mutant.cell.nesting == "stream" else ""
+
+    @cached_property
+    def rule(self) -> str:
+        """The rule that the bytes break, as the reference says, whoever made them; empty for what is valid."""
+        if self.mutant.expected is None:
+            return self.cause
+        try:
+            kafka_records.decode(self.mutant.data, limits=LIMITS)
+        except RecordFormatError as error:
+            return error.rule or error.kind
+        return ""
+
+    @property
+    def lie(self) -> str:
+        """The label of the lie; empty where none is known."""
+        known = self.mutant.expected is not None and self.mutant.labels
+        return self.mutant.labels[0] if known else ""
+
+    @cached_property
+    def unfollowable(self) -> bool:
+        """Whether it cannot be asked of a consumer."""
+        return bool(unfollowable(self.case))
+
+    def masked(self, mask: Mask) -> list[WireBatch]:
+        """The right batches as a testee that leaves out the fields of *mask* gives them."""
+        if mask not in self._masked:
+            self._masked[mask] = [_without(batch, *mask) for batch in self.wire]
+        return self._masked[mask]
+
+
+def _answer(mutant: Mutant) -> tuple[Expectation, str]:
+    if mutant.expected is not None:
+        lie = mutant.labels[0]
+        return mutant.expected, "" if lie == NO_LIE else lie
+    try:
+        return Expectation(verdict="valid", batches=kafka_records.decode(mutant.data, limits=LIMITS)), ""
+    except RecordFormatError as error:
+        rule = error.rule or error.kind
+        if error.kind == "limit":
+            return Expectation(verdict="acceptable", batches=error.batches), rule
+        return Expectation(verdict="invalid", batches=error.batches, why=rule), rule
+
+
+def first_place(data: bytes) -> str:
+    """Magic and codec of the first entry, where there is one.
+
+    >>> first_place(bytes(16) + b"\\x01\\x02" + bytes(20))
+    'v1 snappy'
+    """
+    magic = data[MAGIC_OFFSET] if len(data) > MAGIC_OFFSET else -1
+    at = CODEC_AT.get(magic, len(data))
+    if at >= len(data):
+        return f"v{magic}" if magic in CODEC_AT else ""
+    codec = data[at] & CODEC_BITS
+    return f"v{magic} {COMPRESSIONS[codec] if codec < len(COMPRESSIONS) else 'unknown'}"
+
+
+def _without(batch: WireBatch, batch_fields: frozenset[str], record_fields: frozenset[str]) -> WireBatch:
+    kept = {name: getattr(batch, name) for name in BATCH_FIELDS if name not in batch_fields}
+    if record_fields and isinstance(kept.get("records"), list):
+        names = [name for name in RECORD_FIELDS if name not in record_fields]
+        kept["records"] = [
+            type(record)(**{name: getattr(record, name) for name in names}) for record in kept["records"]
+        ]
+    return WireBatch(**kept)
+
+
+# As the judge says it.
+_SAID: Final = re.compile(r"expected (?P<right>.*), got (?P<given>.*)$", re.DOTALL)
+_NULL: Final = "null"
+_EMPTY: Final = frozenset({'""', "0x"})
+_NONE: Final = -1
+_WRAP: Final = 1 << 32
+_LONG: Final = 1 << 63
+# Milliseconds in a second: who counts in seconds drops them.
+_SECOND: Final = 1000
+
+
+def relation(why: str) -> str:
+    """How the two values in *why* differ; empty where it names none.
+
+    >>> relation("batches[0].records[0].timestamp: expected 1700395339065, got 1700395339000")
+    'rounded'
+    >>> relation('batches[0].records[0].key: expected null, got ""')
+    'null as empty'
+    """
+    said = _SAID.search(why)
+    if said is None:
+        return ""
+    right, given = said["right"], said["given"]
+    try:
+        numbers = int(right), int(given)
+    except ValueError:
+        return _of_values(right, given)
+    return _of_counts(*numbers) if why.partition(": ")[0].endswith("length") else _of_numbers(*numbers)
+
+
+def _of_counts(right: int, given: int) -> str:
+    if given == 0 or right == 0:
+        return "none" if given == 0 else "some for none"
+    return "fewer" if given < right else "more"
+
+
+def _of_numbers(right: int, given: int) -> str:
+    if _NONE in (right, given):
+        return "a number for none" if right == _NONE else "none for a number"
+    if not -_LONG <= given < _LONG:
+        return "beyond 64 bits"
+    if (right - given) % _WRAP == 0:
+        return "wraps"
+    if right // _SECOND == given // _SECOND and given % _SECOND == 0:
+        return "rounded"
+    return "other"
+
+
+def _of_values(right: str, given: str) -> str:
+    if _NULL in (right, given):
+        one, other = ("null", given) if right == _NULL else (right, "null")
+        return f"{_word(one)} as {_word(other)}"
+    if right in _EMPTY or given in _EMPTY:
+        return f"{_word(right)} as {_word(given)}"
+    return "other"
+
+
+def _word(value: str) -> str:
+    return value if value == _NULL else "empty" if value in _EMPTY else "some"
+
+
+# A testee that was not asked, or said that it does not do this.
+NOT_ASKED: Final = "-"
+# The entry in which two answers begin to differ, as the judge says it.
+ENTRY: Final = re.compile(r"batches\[(\d+)\]")
+
+# A consumer that waits for ever has refused, and tells nobody: which check it was matters less than that.
+STALLS: Final = frozenset({"next_offset", "deadlock"})
+# What unpacking otherwise may change: how many there are, and what they hold.
+UNPACKED_OTHERWISE: Final = re.compile(r"length \w|(key|value) other")
+# Messages that say which decompressor they come from.
+SAYS_CODEC: Final = re.compile(r"(?i)gzip|flate|zlib|snappy|\bs2\b|xerial|lz4|zstd")
+
+
+class Worth(NamedTuple):
+    """What an answer is worth, as `targets.base.Told`, and which entry that is about."""
+
+    kind: OutcomeClass
+    detail: str = ""
+    why: str = ""
+    function: str = ""
+    entry: int = 0
+
+
+OK: Final = Worth("ok")
+REFUSED: Final = Worth("refused")
+SKIPPED: Final = Worth("ok", NOT_ASKED)
+
+Vector = tuple[str, ...]
+"""A class, or `NOT_ASKED`, for each testee in their order."""
+
+
+class Judge:
+    """What the answers of one testee are worth; remembers which fields it leaves out."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._masks: dict[object, Mask] = {}
+
+    def told(self, prepared: Prepared, answer: Answer | Observation) -> Worth:
+        """The class of *answer*, at once where it is what most answers are, else by the judge of certification."""
+        if isinstance(answer, Answer):
+            return self._at_once(prepared, answer) or self._with_care(prepared, observe(answer))
+        return _ending(answer) or self._with_care(prepared, answer)
+
+    def outcome(self, prepared: Prepared, told: Worth) -> Outcome:
+        """*told* as a find keeps it, under a key that is one for each cause, whatever the input was."""
+        where = _where(prepared, told)
+        # What was said, or the function, tells it already; whatever the lie was.
+        lie = "" if told.detail and told.kind in ("crash", "leaked_exception") else prepared.lie
+        return Outcome(self.name, told.kind, told.detail, where, lie, told.why)
+
+    def _at_once(self, prepared: Prepared, answer: Answer) -> Worth | None:
+        batches, verdict = answer.batches, prepared.right.verdict
+        if answer.error is UNSET:
+            if batches is UNSET or verdict == "invalid":
+                return SKIPPED if batches is UNSET and answer.skipped is not UNSET else None
+            return OK if batches == self._expected(prepared, batches) else None
+        if verdict == "valid" or answer.error.kind == LEAKED:
+            return None
+        if not batches or batches == self._expected(prepared, batches):
+            return REFUSED
+        return None
+
+    def _expected(self, prepared: Prepared, given: Sequence[WireBatch]) -> list[WireBatch]:
+        if not given:
+            return prepared.wire
+        # A field may be left out of one format and not of another; logs of mixed ones go the long way.
+        magic = given[0].magic
+        if magic not in self._masks:
+            if not given[0].records:
+                return prepared.wire
+            self._masks[magic] = _left_out(given[0])
+        mask = self._masks[magic]
+        return prepared.masked(mask) if any(mask) else prepared.wire
+
+    def _with_care(self, prepared: Prepared, seen: Observation) -> Worth:
+        if isinstance(seen, Skipped):
+            return SKIPPED
+        if isinstance(seen, Garbled):
+            return Worth("crash", *_sign(seen))
+        told = Worth(*told_of(prepared.mutant, prepared.right, seen))
+        error = getattr(seen, "error", None)
+        if told.kind == "wrong_data":
+            return _of_data(told, prepared)
+        if error is None:
+            return told
+        if told.kind == "ok":
+            return REFUSED
+        if told.kind == "rejects_valid":
+            entry = len(seen.batches) if isinstance(seen, Decoded) else 0
+            said = error.message or error.kind
+            codec = ""
+            if error.kind == "decompression":
+                codec = "packed" if SAYS_CODEC.search(said) else prepared.place(entry).partition(" ")[2]
+            return told._replace(detail=signature.normal(said), function=codec, entry=entry)
+        if error.kind == LEAKED:
+            return Worth("leaked_exception", signature.of_leak(error.message), error.message)
+        return told
+
+
+def _where(prepared: Prepared, told: Worth) -> str:
+    """What tells causes apart beside class and detail; empty where nothing but the lie does.
+
+    A crash or a leaked exception says enough of itself.  For what a testee does with
+    invalid bytes, and for what it does not survive, the rule counts that they break.
+    Other data and needless errors are told by what they say, and by the format's age:
+    codecs change nothing, unless it was their framing that was changed.
+    """
+    match told.kind:
+        case "crash" | "leaked_exception" if told.detail:
+            return told.function
+        case "rejects_valid":
+            return told.function or prepared.era(told.entry)
+        case "wrong_data":
+            codec = prepared.stream if UNPACKED_OTHERWISE.search(told.detail) else ""
+            return f"{prepared.era(told.entry)} {codec}".strip()
+        case "hang" if told.detail in STALLS and prepared.rule:
+            return prepared.rule.partition("-")[0]
+        case "accepts_invalid":
+            return prepared.rule
+    place = "" if prepared.lie else f"valid {prepared.era(0)}".strip()
+    return told.function or prepared.rule or place
+
+
+def _of_data(told: Worth, prepared: Prepared) -> Worth:
+    """Other data, told apart by how they differ from the right ones."""
+    if told.detail == "batches.length" and prepared.right.verdict == "invalid":
+        # It took what is invalid, and stumbled over something else behind it.
+        return Worth("accepts_invalid", "error", told.why)
+    at = ENTRY.match(told.why)
+    detail = f"{told.detail} {relation(told.why)}".strip()
+    return told._replace(detail=detail, entry=int(at[1]) if at else 0)
+
+
+def _left_out(batch: WireBatch) -> Mask:
+    names = frozenset(name for name in (*HEADER_FIELDS, "records") if getattr(batch, name) is UNSET)
+    record = batch.records[0] if batch.records else None
+    return names, frozenset(name for name in RECORD_FIELDS if record is not None and getattr(record, name) is UNSET)
+
+
+def _ending(seen: Observation) -> Worth | None:
+    """What the sandbox had to say for the testee."""
+    kinds: dict[type, OutcomeClass] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
+    kind = kinds.get(type(seen))
+    if kind is None:
+        return None
+    detail, why, function = _sign(seen)
+    return Worth(kind, detail, why, function)
+
+
+def _sign(seen: Observation) -> tuple[str, str, str]:
+    assert isinstance(seen, Crashed | Hung | Exceeded | Garbled)
+    detail, function = signature.of_ending(seen)
+    return detail, getattr(seen, "stderr", ""), function
+
+
+@dataclass(slots=True)
+class Vectors:
+    """The verdict vectors seen, of testees that are always in the same order."""
+
+    names: tuple[str, ...]
+    seen: set[Vector] = field(default_factory=set)
+
+    def vector(self, classes: Mapping[str, str]) -> Vector:
+        """The vector of *classes*; who is not named was not asked."""
+        return tuple(classes.get(name, NOT_ASKED) for name in self.names)
+
+    def written(self, vector: Vector) -> str:
+        """*vector* with the names that it is about, as a later session reads it, whoever takes part by then.
+
+        >>> Vectors(("a", "b")).written(("ok", "crash"))
+        'a=ok,b=crash'
+        """
+        return ",".join(f"{name}={told}" for name, told in zip(self.names, vector, strict=True))
+
+    def recall(self, written: Iterable[str]) -> None:
+        """Take note of vectors of earlier sessions, by name: who was not there has a gap."""
+        for each in written:
+            vector = self._recalled(each)
+            if any(told != NOT_ASKED for told in vector):
+                self.seen.add(vector)
+
+    def _recalled(self, written: str) -> Vector:
+        """Without names, it is about ours if there are as many of them; what is about nobody here is empty."""
+        if "=" not in written:
+            plain = tuple(written.split(" "))
+            return plain if len(plain) == len(self.names) else ()
+        pairs = (pair.rpartition("=") for pair in written.split(","))
+        return self.vector({name: told for name, _, told in pairs})
+
+    def is_new(self, vector: Vector) -> bool:
+        """Take note of *vector*; whether none was like it.
+
+        One with gaps, where somebody was not asked, is new only if no other agrees
+        with it in all the rest.
+        """
+        if vector in self.seen:
+            return False
+        asked = [index for index, told in enumerate(vector) if told != NOT_ASKED]
+        told = [vector[index] for index in asked]
+        new = bool(asked) and not (
+            len(asked) < len(vector) and any([other[index] for index in asked] == told for other in self.seen)
+        )
+        self.seen.add(vector)
+        return new

@@ -1,0 +1,181 @@
+"""Encoders under fuzzing: testees write batches, and the bytes are judged."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung, Observation, Refused
+from kafka_conformance.judge.verdict import judge
+from kafka_conformance.runner.requests import Question, beyond
+from kafka_conformance.runner.run import tamed, trivial_decodes
+from kafka_conformance.runner.sandbox import Sandbox
+from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
+from kafka_conformance.testees.protocol import HelloReply
+from kafka_corpus.wire import WireBatch, from_wire, to_wire
+from kafka_fuzz.differential.outcome_tuples import relation
+from kafka_fuzz.encode.values import Writing, simpler, writing
+from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts
+from kafka_fuzz.shrink.worker import Done
+from kafka_fuzz.targets import outcome
+from kafka_fuzz.targets.codecs import NO_FINDS
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
+from kafka_records import Batch, RecordFormatError
+from kafka_records.constants import MAGIC_VALUE_V2
+
+# How often one value may end a testee's process, or keep it until its time is over.
+ENOUGH: Final = 2
+
+
+@dataclass(slots=True)
+class Writer:
+    """A testee that writes, and what it fell over."""
+
+    name: str
+    sandbox: Sandbox
+    hello: HelloReply
+    fallen: Counter[str] = field(default_factory=Counter)
+    executions: int = 0
+    skipped: int = 0
+
+    @property
+    def writes(self) -> bool:
+        """Whether it says that it does."""
+        return bool(self.hello.encode.magics)
+
+    def asked(self, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
+        """What became of those of *turn* that it can be asked."""
+        wanted = [each for each in turn if beyond(each.case, self.hello) is None]
+        spared = [each for each in wanted if self.fallen[each.value] < ENOUGH]
+        self.skipped += len(wanted) - len(spared)
+        self.executions += len(spared)
+        answers = self.sandbox.ask([Question(to_wire(each.batch), family=each.value) for each in spared])
+        return [(each, answered.observation) for each, answered in zip(spared, answers, strict=True)]
+
+
+def started(name: str, stack: ExitStack) -> Writer:
+    """The testee called *name*, until *stack* is closed.  Raises `BadConnect`, `CannotRun`."""
+    sandbox = Sandbox(connect(name))
+    stack.callback(sandbox.close)
+    writer = Writer(name, sandbox, tamed(sandbox.hello()))
+    if writer.writes:
+        sandbox.calibrate(trivial_decodes())
+    return writer
+
+
+# Before what tells finds apart, so that none is taken for one of reading.
+WRITING: Final = "writing"
+ENDINGS: Final[dict[type, OutcomeClass]] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
+
+
+def outcome_of(testee: str, writing: Writing, seen: Observation) -> Outcome:
+    """What *testee* did when it was asked to write a batch."""
+    era = "v2" if writing.batch.magic == MAGIC_VALUE_V2 else "legacy"
+    if isinstance(seen, Crashed | Hung | Exceeded | Garbled):
+        detail, function = outcome.of_ending(seen)
+        why = getattr(seen, "stderr", "") or getattr(seen, "why", "")
+        return Outcome(testee, ENDINGS[type(seen)], f"{WRITING} {detail}".strip(), function, writing.value, why)
+    verdict = judge(writing.case, seen)
+    if verdict.outcome in NO_FINDS:
+        return Outcome(testee, "refused" if isinstance(seen, Refused) else "ok")
+    kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # the judge's words are classes of ours
+    field = outcome.normal(verdict.field).replace("[#]", "")
+    detail, where = f"{field} {relation(verdict.why)}".strip(), era
+    if isinstance(seen, Refused):
+        detail = outcome.normal(seen.error.message or seen.error.kind)
+    elif kind == "accepts_invalid":
+        detail, where = "", writing.rule
+    return Outcome(testee, kind, f"{WRITING} {detail}".strip(), where, writing.value, verdict.why)
+
+
+def mutant_of(writing: Writing) -> Mutant:
+    """*writing* as finds keep it: the batch as the protocol has it, in JSON."""
+    data = msgspec.json.encode(to_wire(writing.batch))
+    return Mutant(data, "model", (writing.value, writing.variant), None, writing.cell)
+
+
+# Candidates that a testee is asked to write at once.
+MANY: Final = 16
+
+
+def batch_of(data: bytes) -> Batch:
+    """The batch in *data*, as finds of writers keep it; ValueError where there is none."""
+    try:
+        return from_wire(msgspec.json.decode(data, type=WireBatch))
+    except (msgspec.MsgspecError, RecordFormatError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is no batch to be written: {error}") from None
+
+
+def data_of(batch: Batch) -> bytes:
+    """*batch* as finds keep it."""
+    return msgspec.json.encode(to_wire(batch))
+
+
+class Writers:
+    """The testee whose find it is, and others whose verdict has to stay."""
+
+    def __init__(self, specs: Sequence[str]) -> None:
+        """Start them.  Raises `BadConnect`, `CannotRun`."""
+        self._stack = ExitStack()
+        try:
+            self.writers = [started(spec, self._stack) for spec in specs]
+        except (BadConnect, CannotRun):
+            self.close()
+            raise
+        self.version = self.writers[0].hello.version
+
+    def verdicts(self, many: Sequence[Batch]) -> list[tuple[Outcome, Verdicts]]:
+        """What everybody makes of each; what a testee cannot be asked is no find of it."""
+        asked = [writing(batch, "", "") for batch in many]
+        first, *others = ([*_outcomes(writer, asked)] for writer in self.writers)
+        return [
+            (outcome, Verdicts(each.rule, outcome.bucket, tuple(rest[at].kind for rest in others)))
+            for at, (outcome, each) in enumerate(zip(first, asked, strict=True))
+        ]
+
+    def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+        """*data*, a batch, as small and plain as it gets; finds of writers have no company.
+
+        Raises:
+            NotShown: it is none, or nothing is wrong with what is made of it.
+        """
+        del company
+        try:
+            best = batch_of(data)
+        except ValueError as error:
+            raise NotShown(str(error)) from None
+        ((outcome, wanted),) = self.verdicts([best])
+        if not outcome.is_find:
+            raise NotShown("it shows nothing any more")
+        began, runs, tried, complete = time.monotonic(), 1, {best}, True
+        candidates = simpler(best)
+        while some := list(islice((each for each in candidates if each not in tried), MANY)):
+            if runs >= budget.runs or time.monotonic() - began > budget.seconds:
+                complete = False
+                break
+            runs += len(some)
+            tried.update(some)
+            shown = [each for each, (_, told) in zip(some, self.verdicts(some), strict=True) if told == wanted]
+            if shown:
+                best, candidates = shown[0], simpler(shown[0])
+                tried.difference_update(shown[1:])
+        ((outcome, _),) = self.verdicts([best])
+        return Done(data_of(best), outcome, runs, time.monotonic() - began, complete)
+
+    def close(self) -> None:
+        """End them."""
+        self._stack.close()
+
+
+def _outcomes(writer: Writer, asked: Sequence[Writing]) -> Iterator[Outcome]:
+    seen = {id(each): observed for each, observed in writer.asked(asked)}
+    for each in asked:
+        yield outcome_of(writer.name, each, seen[id(each)]) if id(each) in seen else Outcome(writer.name, "ok")

@@ -1,0 +1,331 @@
+"""Batches with one unusual value, and how they are shrunk.
+
+Whether it has to, and what it has to write otherwise, the reference says; a
+value's name is what finds are told apart by.
+
+Each step leaves less, or what is plainer, so that a search over them ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from random import Random
+from typing import Any, Final
+
+import kafka_records
+from kafka_corpus.case import Case, Expectation
+from kafka_fuzz.mutate.entries import draw_base
+from kafka_fuzz.mutate.faults.batches import EDGES_16, EDGES_32, EDGES_64
+from kafka_fuzz.mutate.model import PLACES, pick
+from kafka_fuzz.mutate.mutant import NO_LIE, Cell
+from kafka_records import KINDS, Batch, Header, Record, RecordFormatError
+from kafka_records.constants import (
+    INT32_MAX,
+    INT64_MAX,
+    INT64_MIN,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+)
+from kafka_records.primitives import wrap_int64
+
+# One of ten batches is as clients write them: a writer that refuses those is wrong too.
+TRUTHS: Final = 0.1
+# What keys, values and header keys may hold that a writer of text does not expect.
+CONTENT: Final[Mapping[str, bytes]] = {
+    "empty": b"",
+    "NUL": b"a\0b",
+    "lone surrogate": b"\xed\xa0\x80",
+    "overlong": b"\xc0\xaf",
+    "beyond Unicode": b"\xf5\x80\x80\x80",
+    "beyond the BMP": "😀".encode(),
+    "byte order mark": b"\xef\xbb\xbfx",
+    "63 bytes": b"x" * 63,
+    "64 bytes": b"x" * 64,
+    "8191 bytes": b"x" * 8191,
+    "8192 bytes": b"x" * 8192,
+}
+HEADERS: Final[Mapping[str, tuple[Header, ...]]] = {
+    "none": (),
+    "null value": (Header(b"h", None), Header(b"g", b"")),
+    "repeated": (Header(b"h", b"1"), Header(b"g", b"2"), Header(b"h", b"3")),
+    "repeated alike": (Header(b"h", b"1"), Header(b"h", b"1")),
+    "in no order": (Header(b"z", b"1"), Header(b"a", None), Header(b"m", b""), Header(b"2", b"2"), Header(b"1", b"3")),
+    "named like properties": (Header(b"__proto__", b"1"), Header(b"constructor", b"2"), Header(b"length", b"3")),
+    "seventy": tuple(Header(b"h%d" % at, b"") for at in range(70)),
+}
+EDGES: Final[Mapping[str, Mapping[str, int]]] = {
+    "partition_leader_epoch": EDGES_32,
+    "producer_id": EDGES_64,
+    "producer_epoch": EDGES_16,
+    "base_sequence": EDGES_32,
+}
+TIMES: Final[Mapping[str, int]] = {
+    **EDGES_64,
+    "minus two": -2,
+    "before 1970": -86_400_000,
+    "one": 1,
+    "2^31": 2**31,
+    "2^32": 2**32,
+    "beyond a double": 2**53 + 1,
+    "nanoseconds of an int64": INT64_MAX // 1_000_000 + 1,
+    "year 10000": 253_402_300_800_000,
+}
+OFFSETS: Final[Mapping[str, int]] = {
+    "smallest": INT64_MIN,
+    "minus one": -1,
+    "beyond int32": INT32_MAX + 1,
+    "beyond a double": 2**53 + 1,
+    "near the end": INT64_MAX - 200,
+    "largest": INT64_MAX,
+}
+GAPS: Final[Mapping[str, int]] = {
+    "back": -5,
+    "none": 0,
+    "a day of them": 86_400_000,
+    "largest": INT32_MAX,
+    "beyond int32": INT32_MAX + 1,
+}
+
+Change = Callable[[Batch, Random, Any], Batch]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One odd value: its name, how a batch comes by it, and the variants."""
+
+    name: str
+    change: Change
+    variants: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A batch to be written.
+
+    Attributes:
+        batch: what is asked for.
+        value, variant: what is odd about it, `truth` where nothing is.
+        case: the same for the judge, with the right answer.
+        rule: by which the reference refuses it; empty where it has to be written.
+    """
+
+    batch: Batch
+    value: str
+    variant: str
+    case: Case
+    rule: str = ""
+
+    @property
+    def cell(self) -> Cell:
+        """Where it lies among the others."""
+        return Cell(self.batch.magic, self.batch.compression, self.value, self.variant, self.value, "entry", "only")
+
+
+def any_record(batch: Batch, rng: Random, **fields: Any) -> Batch:
+    """*batch* with other *fields* in one of its records; without records as it is."""
+    if not batch.records:
+        return batch
+    index = int(rng.random() * len(batch.records))
+    records = (*batch.records[:index], batch.records[index]._replace(**fields), *batch.records[index + 1 :])
+    return replace(batch, records=records)
+
+
+def of_record(name: str, batch: Batch, rng: Random, value: Any) -> Batch:
+    """One field of one record."""
+    return any_record(batch, rng, **{name: value})
+
+
+def of_batch(name: str, batch: Batch, rng: Random, value: Any) -> Batch:
+    """One field of the header."""
+    return replace(batch, **{name: value})
+
+
+def header_key(batch: Batch, rng: Random, value: bytes) -> Batch:
+    """A header whose key is odd."""
+    return any_record(batch, rng, headers=(Header(value, b"1"),))
+
+
+def header_value(batch: Batch, rng: Random, value: bytes) -> Batch:
+    """A header whose value is odd."""
+    return any_record(batch, rng, headers=(Header(b"h", value),))
+
+
+def timestamp(batch: Batch, rng: Random, value: int) -> Batch:
+    """A record's time, and the batch's as it has to be then."""
+    changed = any_record(batch, rng, timestamp=value)
+    latest = max((record.timestamp for record in changed.records), default=NO_TIMESTAMP)
+    return replace(changed, timestamp_type="create" if batch.magic else "none", max_timestamp=latest)
+
+
+def all_offsets(batch: Batch, rng: Random, value: int) -> Batch:
+    """The whole batch somewhere else."""
+    moved = value - batch.base_offset
+    records = tuple(record._replace(offset=wrap_int64(record.offset + moved)) for record in batch.records)
+    return replace(batch, base_offset=value, last_offset=wrap_int64(batch.last_offset + moved), records=records)
+
+
+def offset_gap(batch: Batch, rng: Random, value: int) -> Batch:
+    """The last record so far behind the one before."""
+    if len(batch.records) < 2:
+        return batch
+    last = wrap_int64(batch.records[-2].offset + value)
+    records = (*batch.records[:-1], batch.records[-1]._replace(offset=last))
+    return replace(batch, records=records, last_offset=max(last, batch.base_offset))
+
+
+def last_offset(batch: Batch, rng: Random, value: int) -> Batch:
+    """A last offset that is not that of the last record."""
+    return replace(batch, last_offset=wrap_int64(batch.last_offset + value))
+
+
+def repeated(batch: Batch, rng: Random, value: int) -> Batch:
+    """So many records, in place of those that were there."""
+    first = batch.records[0] if batch.records else Record(batch.base_offset, NO_TIMESTAMP, None, b"v")
+    start = batch.base_offset
+    records = tuple(first._replace(offset=wrap_int64(start + at)) for at in range(value))
+    latest = first.timestamp if records else NO_TIMESTAMP
+    return replace(batch, records=records, last_offset=wrap_int64(start + max(value, 1) - 1), max_timestamp=latest)
+
+
+def flags(batch: Batch, rng: Random, value: Any) -> Batch:
+    """Bits of the attributes that nothing goes with."""
+    return replace(batch, **value)
+
+
+FLAGS: Final = {
+    "transactional": {"transactional": True},
+    "control": {"control": True},
+    "both": {"transactional": True, "control": True},
+}
+VALUES: Final[tuple[Value, ...]] = (
+    *(Value(name, partial(of_record, name), {**CONTENT, "null": None}) for name in ("key", "value")),
+    Value("header.key", header_key, CONTENT),
+    Value("header.value", header_value, {**CONTENT, "null": None}),
+    Value("headers", partial(of_record, "headers"), HEADERS),
+    Value("timestamp", timestamp, TIMES),
+    *(Value(name, partial(of_batch, name), edges) for name, edges in EDGES.items()),
+    Value("offsets", all_offsets, OFFSETS),
+    Value("offset gap", offset_gap, GAPS),
+    Value("last_offset", last_offset, {"by one": 1, "less": -1, "far": 2**20}),
+    Value("records", repeated, {"none": 0, "one": 1, "two": 2, "seventy": 70}),
+    Value("flags", flags, FLAGS),
+    Value("delete_horizon", partial(of_batch, "delete_horizon"), {"zero": 0, "minus one": -1, "some": 2**40}),
+)
+
+
+@cache
+def cells() -> tuple[tuple[Value, str], ...]:
+    """Every value with every variant."""
+    return tuple((value, variant) for value in VALUES for variant in value.variants)
+
+
+def draw(rng: Random) -> Writing:
+    """A batch to be written: any magic and codec, and one odd value, or none."""
+    magic, codec = pick(rng, PLACES)
+    batch = draw_base(rng, magic, codec).batch
+    if rng.random() < TRUTHS:
+        return writing(batch, NO_LIE, "")
+    value = pick(rng, VALUES)
+    variant = pick(rng, tuple(value.variants))
+    return writing(value.change(batch, rng, value.variants[variant]), value.name, variant)
+
+
+def writing(batch: Batch, value: str, variant: str) -> Writing:
+    """*batch* with the answer that is right: the bytes that the reference writes, or any refusal."""
+    try:
+        data, rule = kafka_records.encode(batch), ""
+        right = Expectation(verdict="valid", data=data, compare="exact" if batch.compression == "none" else "masked")
+    except RecordFormatError as error:
+        rule = error.rule or error.kind
+        right = Expectation(verdict="invalid", kinds=KINDS, why=rule)
+    case = Case(id="fuzz", title="", rules=(), area="fuzz", op="encode", input=batch, expect=right)
+    return Writing(batch, value, variant, case, rule)
+
+
+NOBODY: Final[dict[str, Any]] = {
+    "producer_id": NO_PRODUCER_ID,
+    "producer_epoch": NO_PRODUCER_EPOCH,
+    "base_sequence": NO_SEQUENCE,
+    "transactional": False,
+}
+PLAIN: Final[dict[str, Any]] = {
+    "compression": "none",
+    "control": False,
+    "partition_leader_epoch": -1,
+    "delete_horizon": None,
+    **NOBODY,
+}
+
+
+def simpler(batch: Batch) -> Iterator[Batch]:
+    """What is like *batch*, with less in it or plainer."""
+    yield from _fewer(batch)
+    for changes in (NOBODY, *({name: value} for name, value in PLAIN.items())):
+        if any(getattr(batch, name) != value for name, value in changes.items()):
+            yield replace(batch, **changes)
+    if batch.base_offset:
+        yield moved(batch, -batch.base_offset)
+    for index, record in enumerate(batch.records):
+        for plainer in _plainer(record):
+            yield with_records(batch, (*batch.records[:index], plainer, *batch.records[index + 1 :]))
+
+
+def _fewer(batch: Batch) -> Iterator[Batch]:
+    """Without some of its records."""
+    size = len(batch.records)
+    while size:
+        for at in range(0, len(batch.records), size):
+            yield with_records(batch, batch.records[:at] + batch.records[at + size :])
+        size //= 2
+
+
+def with_records(batch: Batch, records: tuple[Record, ...]) -> Batch:
+    """Other records; the header's offsets and times go with them where they did before."""
+    old, changes = batch.records, {"records": records}
+    if batch.max_timestamp == latest(old):
+        changes["max_timestamp"] = latest(records)  # type: ignore[assignment]  # fields have types of their own
+    if old and records and batch.base_offset == old[0].offset:
+        changes["base_offset"] = records[0].offset  # type: ignore[assignment]
+    if old and records and batch.last_offset == old[-1].offset:
+        changes["last_offset"] = records[-1].offset  # type: ignore[assignment]
+    return replace(batch, **changes)  # type: ignore[arg-type]
+
+
+def latest(records: tuple[Record, ...]) -> int:
+    """The latest time of *records*."""
+    return max((record.timestamp for record in records), default=NO_TIMESTAMP)
+
+
+def moved(batch: Batch, offsets: int) -> Batch:
+    """The batch with all its offsets moved."""
+    records = tuple(record._replace(offset=wrap_int64(record.offset + offsets)) for record in batch.records)
+    first, last = (wrap_int64(offset + offsets) for offset in (batch.base_offset, batch.last_offset))
+    return replace(batch, base_offset=first, last_offset=last, records=records)
+
+
+def _plainer(record: Record) -> Iterator[Record]:
+    for key in _shorter(record.key):
+        yield record._replace(key=key)
+    for value in _shorter(record.value):
+        yield record._replace(value=value)
+    for index, header in enumerate(record.headers):
+        before, after = record.headers[:index], record.headers[index + 1 :]
+        yield record._replace(headers=before + after)
+        for content in _shorter(header.value):
+            yield record._replace(headers=(*before, Header(header.key, content), *after))
+        for name in _shorter(header.key, null=False):
+            yield record._replace(headers=(*before, Header(name or b"", header.value), *after))
+    if record.timestamp:
+        yield record._replace(timestamp=0)
+
+
+def _shorter(content: bytes | None, *, null: bool = True) -> Iterator[bytes | None]:
+    """Nothing, no bytes, one half or the other, one byte less."""
+    if content is None:
+        return
+    shorter = [content[:0], content[: len(content) // 2], content[len(content) // 2 :], content[:-1]]
+    yield from dict.fromkeys([None] * null + [each for each in shorter if len(each) < len(content)])

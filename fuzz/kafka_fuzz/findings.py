@@ -1,0 +1,218 @@
+"""Finds on disk: one folder each, named by its key, the smallest input seen in it.
+
+    DIR/finds/<first half of the key's SHA-256>/find.json, input.bin
+
+Whatever is written is on the disk, whole, when `add` returns: a campaign that is
+killed loses nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from kafka_corpus.case import Expectation
+from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.mutate.mutant import Cell
+from kafka_fuzz.targets.outcome import Outcome
+
+FOLDER: Final = "finds"
+FIND: Final = "find.json"
+INPUT: Final = "input.bin"
+LOCK: Final = ".lock"
+# Its finds keep what is right beside them: everybody else's are judged by it.
+REFERENCE: Final = "reference"
+# One name may be a target in process and a testee, too, which reads and writes.
+Asked = Literal["", "differential", "encode"]
+
+
+class Find(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A find as `find.json` keeps it.
+
+    Attributes:
+        key: `Outcome.key`.
+        outcome: of the smallest input.
+        sha256: of that input.
+        size: its bytes.
+        profile, labels, cell: who made that input, and what was done to it.
+        version: of the target.
+        seconds: CPU-seconds of the target's process when it was first seen.
+        count: how often it was seen, by this process or those before it.
+        asked: `differential` where the target was a testee in a process of its own; `encode` where that was to write
+            a batch, which the input is as JSON.
+        names: who was asked about the input side by side, the target among them; as `connect` takes them.
+        vector: what each of *names* made of it, a class or `-`; empty where somebody's answer came late.
+        expected: what the lie in the input asks for, where the reference itself is to blame and cannot say.
+    """
+
+    key: str
+    outcome: Outcome
+    sha256: str
+    size: int
+    profile: str
+    labels: tuple[str, ...]
+    cell: Cell
+    version: str = ""
+    seconds: float = 0.0
+    count: int = 1
+    asked: Asked = ""
+    names: tuple[str, ...] = ()
+    vector: tuple[str, ...] = ()
+    expected: Expectation | None = None
+
+
+def name_of(key: str) -> str:
+    """The folder of the find with that *key*."""
+    return sha256(key.encode()).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class FindStore:
+    """The finds below one folder, or those of one *target*; several processes may write.
+
+    *asked* and *names* are those of the finds that are added.
+    """
+
+    root: Path
+    target: str = ""
+    asked: Asked = ""
+    names: tuple[str, ...] = ()
+    known: dict[str, Find] = field(default_factory=dict)
+    _unwritten: dict[str, int] = field(default_factory=dict)
+    _without_vector: dict[bytes, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read what is there."""
+        self.known = {find.key: find for find in read_all(self.root) if self.target in ("", find.outcome.target)}
+
+    def add(self, outcome: Outcome, mutant: Mutant, *, version: str = "", seconds: float = 0.0) -> bool:
+        """Take note of a find; whether there was none with its key.  OSError where the disk does not take it.
+
+        A find that another *version* shows as well has that version from then on.
+        """
+        old = self.known.get(outcome.key)
+        if old is not None and old.size <= len(mutant.data):
+            self._unwritten[old.key] = self._unwritten.get(old.key, 0) + 1
+            if version not in ("", old.version):
+                self.known[old.key] = changed(self.root, old, version=version)
+            return False
+        find = Find(
+            key=outcome.key,
+            outcome=outcome,
+            sha256=sha256(mutant.data).hexdigest(),
+            size=len(mutant.data),
+            profile=mutant.profile,
+            labels=mutant.labels,
+            cell=mutant.cell,
+            version=version,
+            seconds=old.seconds if old else seconds,
+            count=1,
+            asked=self.asked,
+            names=self.names,
+            expected=mutant.expected if outcome.target == REFERENCE else None,
+        )
+        self.known[find.key] = write(self.root, find, mutant.data)
+        if self.names:
+            self._without_vector.setdefault(mutant.data, []).append(find.key)
+        return old is None
+
+    def answered(self, data: bytes, vector: tuple[str, ...]) -> None:
+        """Keep what all of `names` made of *data* with the finds that it was added for."""
+        for key in self._without_vector.pop(data, ()):
+            if self.known[key].sha256 == sha256(data).hexdigest():
+                self.known[key] = changed(self.root, self.known[key], vector=vector)
+
+    def flush(self) -> None:
+        """Write the counts, which `add` leaves to this."""
+        for key, count in self._unwritten.items():
+            with locked(folder_of(self.root, key)):
+                find = read_one(folder_of(self.root, key) / FIND) or self.known[key]
+                find = msgspec.structs.replace(find, count=find.count + count)
+                put(folder_of(self.root, key) / FIND, msgspec.json.encode(find))
+            self.known[key] = find
+        self._unwritten.clear()
+
+
+def folder_of(root: Path, key: str) -> Path:
+    """Where the find with that *key* lies."""
+    return root / FOLDER / name_of(key)
+
+
+def write(root: Path, find: Find, data: bytes) -> Find:
+    """Write *find*, the input first, so that it is never without one; give what is there now.
+
+    What another process wrote meanwhile is counted too, and stays if it is smaller.
+    """
+    folder = folder_of(root, find.key)
+    with locked(folder_of(root, find.key)):
+        old = read_one(folder / FIND)
+        if old is not None:
+            find = msgspec.structs.replace(find, count=old.count + find.count, seconds=old.seconds)
+            if old.size <= find.size:
+                find = msgspec.structs.replace(old, count=find.count, version=find.version or old.version)
+        # A smaller input of a known find need not outlive the machine; syncing each takes half of a first minute.
+        durable = old is None
+        if old is None or find.sha256 != old.sha256:
+            put(folder / INPUT, data, durable=durable)
+        put(folder / FIND, msgspec.json.encode(find), durable=durable)
+    return find
+
+
+def changed(root: Path, find: Find, **fields: Any) -> Find:
+    """Write other *fields* of *find*, if its input is still the one that is there; give what is there now."""
+    path = folder_of(root, find.key) / FIND
+    with locked(folder_of(root, find.key)):
+        there = read_one(path) or find
+        if there.sha256 == find.sha256:
+            there = msgspec.structs.replace(there, **fields)
+            put(path, msgspec.json.encode(there), durable=False)
+    return there
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes away from *folder*, as of one find; a process that dies keeps nobody away."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def put(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """*data* in the file at *path*, all of it or none; *durable*: even if the machine falls the moment after."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def read_all(root: Path) -> Iterator[Find]:
+    """The finds below *root*, in the order of their folders; what a crash left half written is left out."""
+    for path in sorted((root / FOLDER).glob(f"*/{FIND}")):
+        find = read_one(path)
+        if find is not None:
+            yield find
+
+
+def read_one(path: Path) -> Find | None:
+    """The find in that file; None where there is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Find)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def input_of(root: Path, find: Find) -> bytes:
+    """The smallest input that shows *find*."""
+    return (folder_of(root, find.key) / INPUT).read_bytes()

@@ -1,0 +1,409 @@
+"""Valid entries split into fields: seeds from the corpus, and entries of every magic and codec.
+
+An entry is named by (magic, codec, axis, level, number): one axis of its shape
+is set to a level, the others are drawn.  It is made once and kept; the same
+name gives the same bytes in every process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from random import Random
+from typing import Final, NamedTuple
+
+from kafka_corpus.case import Op
+from kafka_corpus.vectors import load_vectors
+from kafka_fuzz.mutate.fixup import INT32, seal_batch, seal_message, varint, varlong
+from kafka_fuzz.mutate.packing import codec_of, pack, unpack
+from kafka_fuzz.mutate.shapes import AXES, Shape, draw_shape
+from kafka_records import Batch, Header, Record, RecordFormatError
+from kafka_records.attributes import attributes_of
+from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V2, NO_TIMESTAMP, Compression
+from kafka_records.layout import (
+    ATTRIBUTES_OFFSET_LEGACY,
+    ATTRIBUTES_OFFSET_V2,
+    BATCH_V2,
+    ENTRY,
+    HEADER_V2,
+    MAGIC_OFFSET,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    RECORD_V2,
+    Layout,
+)
+from kafka_records.log import entries
+from kafka_records.message import Message
+from kafka_records.primitives import wrap_int64
+from kafka_records.varint import decode_varint, decode_varlong
+
+MOST_RECORDS: Final = 200
+MOST_ENTRIES: Final = 64
+
+
+class Span(NamedTuple):
+    """Where a variable field lies in its record or message: name, start, end, type."""
+
+    name: str
+    start: int
+    end: int
+    type: str
+
+
+class Part(NamedTuple):
+    """One entry.
+
+    Attributes:
+        head: the fixed fields; of a wrapper all that is before its value's bytes.
+        packed: what follows them, as it is.
+        payload: the records or inner messages, unpacked; of a plain message its body.
+        records: the payload cut into records or messages, as far as they can be followed.
+        broken: it could not be unpacked, and *payload* is as it was.
+    """
+
+    magic: int
+    codec: Compression
+    head: bytes
+    packed: bytes
+    payload: bytes
+    records: tuple[bytes, ...]
+    broken: bool
+
+    @property
+    def layout(self) -> Layout:
+        """Where the fixed fields lie."""
+        return layout_of(self.magic)
+
+    def whole(self, head: bytes | None = None, payload: bytes | None = None) -> bytes:
+        """The entry again, neither size nor checksum mended; packed anew only if there is another *payload*."""
+        head = self.head if head is None else head
+        if payload is None:
+            return head + self.packed
+        packed = payload if self.broken else pack(self.codec, payload, self.magic)
+        if self.magic < MAGIC_VALUE_V2 and self.codec != "none":
+            head = head[:-4] + INT32.pack(len(packed))
+        return head + packed
+
+
+def layout_of(magic: int) -> Layout:
+    """The layout of the fixed fields of an entry of *magic*."""
+    return BATCH_V2 if magic == MAGIC_VALUE_V2 else MESSAGE_V0 if magic == 0 else MESSAGE_V1
+
+
+@lru_cache(maxsize=4096)
+def parts_of(seed: bytes) -> tuple[Part, ...]:
+    """The entries of *seed*, those that are whole."""
+    found: list[Part] = []
+    try:
+        for start, end in entries(seed):
+            part = part_of(seed[start:end])
+            if part is not None:
+                found.append(part)
+            if len(found) == MOST_ENTRIES:
+                break
+    except RecordFormatError:
+        pass  # what lies before the break is good enough to mutate
+    return tuple(found)
+
+
+def part_of(entry: bytes) -> Part | None:
+    """One entry, or None if it is shorter than its fixed fields."""
+    if len(entry) <= MAGIC_OFFSET:
+        return None
+    magic = entry[MAGIC_OFFSET]
+    layout = layout_of(magic)
+    attributes_at = ATTRIBUTES_OFFSET_V2 + 1 if magic == MAGIC_VALUE_V2 else ATTRIBUTES_OFFSET_LEGACY
+    if len(entry) < layout.size:
+        return None
+    codec = codec_of(entry[attributes_at])
+    start = layout.size
+    if magic < MAGIC_VALUE_V2 and codec not in (None, "none"):
+        start = value_start(entry, layout.size)
+    if codec is None or start > len(entry):
+        return unread(magic, "none", entry, layout.size)
+    payload = unpack(codec, entry[start:], magic)
+    if payload is None:
+        return unread(magic, codec, entry, start)
+    cut = batch_records(payload) if magic == MAGIC_VALUE_V2 else messages(payload) if codec != "none" else (payload,)
+    return Part(magic, codec, entry[:start], entry[start:], payload, cut, False)
+
+
+def unread(magic: int, codec: Compression, entry: bytes, start: int) -> Part:
+    """An entry whose payload cannot be unpacked."""
+    return Part(magic, codec, entry[:start], entry[start:], entry[start:], (), True)
+
+
+def value_start(entry: bytes, at: int) -> int:
+    """Where the bytes of a wrapper's value begin, if its key lets us see it."""
+    if at + 4 > len(entry):
+        return len(entry) + 1
+    key: int = max(0, INT32.unpack_from(entry, at)[0])
+    return at + 4 + key + 4
+
+
+def batch_records(payload: bytes) -> tuple[bytes, ...]:
+    """v2 records end to end; none if their lengths do not lead to the end."""
+    found, at = records_ahead(payload, MOST_RECORDS)
+    return tuple(found) if at == len(payload) else ()
+
+
+def records_ahead(payload: bytes, most: int) -> tuple[list[bytes], int]:
+    """At most so many v2 records, as far as their lengths lead, and where that is."""
+    found: list[bytes] = []
+    at = 0
+    try:
+        while at < len(payload) and len(found) < most:
+            length, start = decode_varint(payload, at, "length")
+            end = start + length
+            if length < 1 or end > len(payload):
+                break
+            found.append(payload[at:end])
+            at = end
+    except RecordFormatError:
+        pass
+    return found, at
+
+
+def messages(payload: bytes) -> tuple[bytes, ...]:
+    """Inner messages end to end, as far as their sizes lead."""
+    found: list[bytes] = []
+    at = 0
+    while at + LOG_OVERHEAD <= len(payload) and len(found) < MOST_RECORDS:
+        size = ENTRY.struct.unpack_from(payload, at)[1]
+        end = at + LOG_OVERHEAD + size
+        if size < MESSAGE_V0.size - LOG_OVERHEAD or end > len(payload):
+            break
+        found.append(payload[at:end])
+        at = end
+    return tuple(found) if at == len(payload) else ()
+
+
+@lru_cache(maxsize=4096)
+def record_spans(record: bytes) -> tuple[Span, ...]:
+    """The fields of a v2 record that can be followed, by the tables."""
+    spans: list[Span] = []
+    try:
+        at = follow(record, 0, RECORD_V2, spans, "")
+        while at < len(record):
+            at = follow(record, at, HEADER_V2, spans, "header.")
+    except (RecordFormatError, IndexError):
+        pass
+    return tuple(spans)
+
+
+def follow(record: bytes, at: int, table: tuple[tuple[str, str], ...], spans: list[Span], prefix: str) -> int:
+    """Enter the fields of one table; a length says how many bytes the next field has."""
+    length = 0
+    for name, type_ in table:
+        start = at
+        if type_ == "bytes":
+            at += max(0, length)
+        elif type_ == "i8":
+            at += 1
+        else:
+            length, at = (decode_varlong if type_ == "varlong" else decode_varint)(record, at, name)
+        if at > len(record):
+            raise IndexError(name)
+        spans.append(Span(prefix + name, start, at, type_))
+    return at
+
+
+# How many entries there are of each (magic, codec, axis, level).
+NUMBERS: Final = 12
+# A v2 batch is no message.
+NOTHING: Final = Message(0, 0, 0, NO_TIMESTAMP, None, None)
+CODECS: Final[dict[int, tuple[Compression, ...]]] = {0: COMPRESSIONS[:-1], 1: COMPRESSIONS[:-1], 2: COMPRESSIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """One valid entry.
+
+    Attributes:
+        data: its bytes.
+        batch: what it has to be read as.
+        header: v2: the fixed fields, without length and checksum.
+        bodies: v2: the fields of each record in the order of `layout.RECORD_V2`,
+            the length left out; four more for each header.
+        parts: records or inner messages as they stand on the wire.
+        payload: them end to end; of a plain message, nothing.
+        message: v0, v1: the entry itself, a wrapper's value packed.
+        inner: v0, v1: the inner messages of a wrapper.
+    """
+
+    magic: int
+    codec: Compression
+    data: bytes
+    batch: Batch
+    header: dict[str, int] = field(default_factory=dict)
+    bodies: tuple[tuple[bytes, ...], ...] = ()
+    parts: tuple[bytes, ...] = ()
+    payload: bytes = b""
+    message: Message = NOTHING
+    inner: tuple[Message, ...] = ()
+
+    @property
+    def packed(self) -> bytes:
+        """What the codec made of the payload."""
+        return self.data[61:] if self.magic == 2 else self.message.value or b""
+
+
+@cache
+def axes_of(magic: int, codec: Compression, *, filled: bool) -> tuple[tuple[str, str], ...]:
+    """The axes and levels that an entry can have; *filled* leaves out those without records."""
+    return tuple(
+        (axis, level)
+        for axis, levels in AXES.items()
+        for level, fits in levels.items()
+        if fits(magic, codec) and not (filled and level == "none" and axis == "records")
+    )
+
+
+def draw_base(rng: Random, magic: int, codec: Compression, *, filled: bool = True) -> Base:
+    """Any of the entries of *magic* and *codec*."""
+    axes = axes_of(magic, codec, filled=filled)
+    axis, level = axes[int(rng.random() * len(axes))]
+    return base_of(magic, codec, axis, level, int(rng.random() * NUMBERS))
+
+
+@cache
+def base_of(magic: int, codec: Compression, axis: str, level: str, number: int) -> Base:
+    """The entry of that name."""
+    rng = Random(f"{magic}/{codec}/{axis}/{level}/{number}")
+    shape = draw_shape(rng, magic, codec, axis, level)
+    return batch_base(shape, codec) if magic == 2 else message_base(shape, magic, codec)
+
+
+def batch_base(shape: Shape, codec: Compression) -> Base:
+    """A v2 batch of that shape."""
+    batch = batch_of(shape, codec)
+    base_timestamp = base_timestamp_of(shape)
+    bodies = tuple(
+        body_of(record, record.offset - batch.base_offset, wrap_int64(timestamp - base_timestamp))
+        for record, timestamp in zip(batch.records, shape.timestamps, strict=True)
+    )
+    parts = tuple(map(framed, bodies))
+    header = header_of(batch, base_timestamp)
+    payload = b"".join(parts)
+    data = seal_batch(header, pack(codec, payload, 2) if parts else b"")
+    return Base(2, codec, data, batch, header=header, bodies=bodies, parts=parts, payload=payload)
+
+
+def batch_of(shape: Shape, codec: Compression) -> Batch:
+    """What a v2 batch of that shape is read as."""
+    latest = max(shape.timestamps, default=NO_TIMESTAMP)
+    return Batch(
+        magic=2,
+        base_offset=shape.base_offset,
+        last_offset=shape.last_offset,
+        compression=codec,
+        timestamp_type="append" if shape.append else "create",
+        max_timestamp=latest,
+        producer_id=shape.producer_id,
+        producer_epoch=shape.producer_epoch,
+        base_sequence=shape.base_sequence,
+        transactional=shape.transactional,
+        control=shape.control,
+        partition_leader_epoch=shape.leader_epoch,
+        delete_horizon=shape.horizon,
+        records=tuple(
+            Record(offset, latest if shape.append else timestamp, key, value, tuple(map(Header._make, headers)))
+            for offset, timestamp, key, value, headers in shape.rows()
+        ),
+    )
+
+
+def base_timestamp_of(shape: Shape) -> int:
+    """The horizon, the first record's time, or none (TIM-18, TIM-06, TIM-21)."""
+    if shape.horizon is not None:
+        return shape.horizon
+    return shape.timestamps[0] if shape.timestamps else NO_TIMESTAMP
+
+
+def header_of(batch: Batch, base_timestamp: int) -> dict[str, int]:
+    """The fixed fields but length and checksum."""
+    return {
+        "base_offset": batch.base_offset,
+        "partition_leader_epoch": batch.partition_leader_epoch,
+        "magic": 2,
+        "attributes": attributes_of(batch),
+        "last_offset_delta": batch.last_offset - batch.base_offset,
+        "base_timestamp": base_timestamp,
+        "max_timestamp": batch.max_timestamp,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+        "record_count": len(batch.records),
+    }
+
+
+def body_of(record: Record, offset_delta: int, timestamp_delta: int) -> tuple[bytes, ...]:
+    """The fields of a record behind its length, each as bytes."""
+    fields = [b"\0", varlong(timestamp_delta), varint(offset_delta), *nullable(record.key), *nullable(record.value)]
+    fields.append(varint(len(record.headers)))
+    for key, value in record.headers:
+        fields += (*nullable(key), *nullable(value))
+    return tuple(fields)
+
+
+def nullable(content: bytes | None) -> tuple[bytes, bytes]:
+    """A varint length, and the content."""
+    return (varint(-1), b"") if content is None else (varint(len(content)), content)
+
+
+def framed(body: tuple[bytes, ...]) -> bytes:
+    """A record with its length in front."""
+    joined = b"".join(body)
+    return varint(len(joined)) + joined
+
+
+def message_base(shape: Shape, magic: int, codec: Compression) -> Base:
+    """A plain message, or a wrapper around messages, of that shape."""
+    append = magic == 1 and shape.append
+    latest = max(shape.timestamps) if magic else NO_TIMESTAMP
+    bit = 0x08 if append else 0
+    base = shape.base_offset if magic and codec != "none" else 0
+    inner = tuple(
+        Message(offset - base, magic, bit, latest if append else timestamp if magic else NO_TIMESTAMP, key, value)
+        for offset, timestamp, key, value, _ in shape.rows()
+    )
+    batch = Batch(
+        magic=magic,
+        base_offset=inner[0].offset + base,
+        last_offset=inner[-1].offset + base,
+        compression=codec,
+        timestamp_type="append" if append else "create" if magic else "none",
+        max_timestamp=latest,
+        records=tuple(Record(each.offset + base, each.timestamp, each.key, each.value) for each in inner),
+    )
+    if codec == "none":
+        return Base(magic, codec, seal_message(inner[0]), batch, message=inner[0])
+    parts = tuple(map(seal_message, inner))
+    payload = b"".join(parts)
+    number = COMPRESSIONS.index(codec) | bit
+    wrapper = Message(batch.last_offset, magic, number, latest, None, pack(codec, payload, magic))
+    return Base(magic, codec, seal_message(wrapper), batch, parts=parts, payload=payload, message=wrapper, inner=inner)
+
+
+# A mutant costs by its length, and large inputs differ from small ones in nothing but that.
+LONGEST: Final = 4096
+DECODE: Final[tuple[Op, ...]] = ("decode",)
+
+
+@cache
+def corpus_seeds(*, longest: int = LONGEST) -> tuple[bytes, ...]:
+    """The inputs of all decode cases up to *longest* bytes, each once, valid and invalid ones."""
+    inputs = (case.input for case in load_vectors(ops=DECODE))
+    return tuple(dict.fromkeys(data for data in inputs if isinstance(data, bytes) and 0 < len(data) <= longest))
+
+
+@cache
+def own_seeds() -> tuple[bytes, ...]:
+    """A valid entry of every shape, for those who do not want to read the corpus."""
+    return tuple(
+        base_of(magic, codec, axis, level, 0).data
+        for magic, codecs in CODECS.items()
+        for codec in codecs
+        for axis, level in axes_of(magic, codec, filled=False)
+        if not level.startswith("8192")
+    )

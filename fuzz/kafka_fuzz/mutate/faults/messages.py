@@ -1,0 +1,218 @@
+"""Lies in v0 and v1 messages: plain ones, and the inner messages of wrappers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka_fuzz.mutate.entries import Base
+from kafka_fuzz.mutate.faults.table import BROKEN, CLAIM, LEGACY, Spot, Told, lie
+from kafka_fuzz.mutate.fixup import INT32, mended, seal_message, sized
+from kafka_fuzz.mutate.packing import pack
+from kafka_records import Record
+from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN
+from kafka_records.message import Message
+
+LENGTHS = ("key_length", "value_length")
+WORDS = b"value"
+SLACK = {"zero": b"\0", "ones": b"\xff", "large": bytes(40)}
+TIMES = {"smallest": INT64_MIN, "minus two": -2, "minus one": -1, "zero": 0, "largest": INT64_MAX}
+
+
+def any_message(spot: Spot) -> tuple[int, Message]:
+    """The plain message, or one of a wrapper's, and its index."""
+    if not spot.base.inner:
+        return 0, spot.base.message
+    index = int(spot.rng.random() * len(spot.base.inner))
+    return index, spot.base.inner[index]
+
+
+def with_message(base: Base, index: int, written: bytes) -> bytes:
+    """The entry with another message at *index*; a plain message is all there is."""
+    if not base.inner:
+        return written
+    return with_payload(base, b"".join((*base.parts[:index], written, *base.parts[index + 1 :])))
+
+
+def with_payload(base: Base, payload: bytes) -> bytes:
+    """The wrapper with another set in it."""
+    return seal_message(base.message._replace(value=pack(base.codec, payload, base.magic)))
+
+
+def read_as(base: Base, index: int, record: Record, data: bytes) -> Told:
+    """*data*, to be read with *record* at *index*."""
+    records = (*base.batch.records[:index], record, *base.batch.records[index + 1 :])
+    return Told(data, (replace(base.batch, records=records),))
+
+
+def body_of(message: Message, field: str, length: int, content: bytes = b"") -> bytes:
+    """Key and value, one of them with *length* and *content*."""
+    told = INT32.pack(length) + content
+    if field == "key_length":
+        return told + sized(message.value)
+    return sized(message.key) + told
+
+
+@lie(
+    "LEG-08",
+    "LEG-09",
+    magics=LEGACY,
+    nesting="record",
+    field=LENGTHS,
+    variants={"minus two": -2, "smallest": -INT32_MAX - 1, "back": 0},
+)
+def message_null_by_another_negative(spot: Spot) -> Told:
+    """A length below -1 is null as well, also the one that leads back to where the message begins."""
+    index, message = any_message(spot)
+    length = spot.value or -len(seal_message(message, body_of(message._replace(value=b""), spot.field, 0)))
+    if not spot.value and spot.field == "key_length":
+        length += len(sized(b""))  # the value's length is behind it
+    data = with_message(spot.base, index, seal_message(message, body_of(message, spot.field, length)))
+    return read_as(spot.base, index, changed(spot, index, None), data)
+
+
+@lie("LEG-10", magics=LEGACY, nesting="record", field=LENGTHS, variants={"minus one": None, "zero": b""})
+def message_null_and_empty_swapped(spot: Spot) -> Told:
+    """A key or value is made null, or empty, whatever it was: the two differ."""
+    index, message = any_message(spot)
+    body = body_of(message, spot.field, -1 if spot.value is None else 0)
+    data = with_message(spot.base, index, seal_message(message, body))
+    return read_as(spot.base, index, changed(spot, index, spot.value), data)
+
+
+def changed(spot: Spot, index: int, content: bytes | None) -> Record:
+    """The record at *index* with another key or value."""
+    record = spot.base.batch.records[index]
+    return record._replace(key=content) if spot.field == "key_length" else record._replace(value=content)
+
+
+@lie(
+    "LEG-11",
+    magics=LEGACY,
+    nesting="record",
+    field=LENGTHS,
+    kinds=CLAIM,
+    variants={"by one": 1, "far": 2**20, "largest": INT32_MAX},
+)
+def message_length_beyond(spot: Spot) -> bytes:
+    """A key or value claims more bytes than its message has left."""
+    index, message = any_message(spot)
+    rest = (message.key or b"") + sized(message.value) if spot.field == "key_length" else message.value or b""
+    claimed = min(len(rest) + spot.value, INT32_MAX)
+    told = INT32.pack(claimed) + rest
+    body = told if spot.field == "key_length" else sized(message.key) + told
+    return with_message(spot.base, index, seal_message(message, body))
+
+
+@lie(
+    "LEG-12",
+    magics=LEGACY,
+    nesting="record",
+    field="value_length",
+    verdict="acceptable",
+    kinds=("malformed",),
+    variants={"by one": 1, "zero": len(WORDS)},
+)
+def message_value_length_too_small(spot: Spot) -> Told:
+    """A value claims fewer bytes than there are; Kafka ignores the rest of the message."""
+    index, message = any_message(spot)
+    length = len(WORDS) - spot.value
+    data = with_message(spot.base, index, seal_message(message, body_of(message, spot.field, length, WORDS)))
+    return read_as(spot.base, index, spot.base.batch.records[index]._replace(value=WORDS[:length]), data)
+
+
+@lie(
+    "LEG-12", magics=LEGACY, nesting="record", field="body", verdict="acceptable", kinds=("malformed",), variants=SLACK
+)
+def bytes_behind_the_value(spot: Spot) -> bytes:
+    """Something lies between a value and the end of its message, and the checksum covers it."""
+    index, message = any_message(spot)
+    body = sized(message.key) + sized(message.value) + spot.value
+    return with_message(spot.base, index, seal_message(message, body))
+
+
+@lie(
+    "LEG-03",
+    magics=LEGACY,
+    nesting="record",
+    field="size",
+    kinds=("truncated", "malformed", "corrupt"),
+    variants={"smallest": 26, "by one": 0},
+)
+def message_shorter_than_its_fields(spot: Spot) -> bytes:
+    """A whole message, its size and checksum right, that ends inside its fields."""
+    index, message = any_message(spot)
+    whole = seal_message(message._replace(value=WORDS))
+    return with_message(spot.base, index, mended(whole[: spot.value or len(whole) - 1]))
+
+
+@lie(
+    "LEG-20",
+    "LEG-13",
+    magics=LEGACY,
+    nesting="record",
+    field="attributes",
+    verdict="acceptable",
+    kinds=("malformed",),
+    variants={"bit 4": 0x10, "bit 7": -0x80, "all": -0x10},
+)
+def message_attribute_bits_unknown(spot: Spot) -> bytes:
+    """Bits that mean nothing are set in a message."""
+    index, message = any_message(spot)
+    written = seal_message(message._replace(attributes=message.attributes | spot.value))
+    return with_message(spot.base, index, written)
+
+
+@lie(
+    "LEG-21",
+    magics=(1,),
+    nesting="record",
+    field="timestamp",
+    verdict="acceptable",
+    kinds=("malformed",),
+    variants=TIMES,
+)
+def message_timestamp_at_an_edge(spot: Spot) -> Told:
+    """A message has a time at an edge, or one that no writer writes."""
+    base, (index, message) = spot.base, any_message(spot)
+    data = with_message(base, index, seal_message(message._replace(timestamp=spot.value)))
+    record = base.batch.records[index]
+    if not base.inner:
+        batch = replace(base.batch, max_timestamp=spot.value, records=(record._replace(timestamp=spot.value),))
+        return Told(data, (batch,))
+    return read_as(base, index, record if append_time(base) else record._replace(timestamp=spot.value), data)
+
+
+def append_time(base: Base) -> bool:
+    """Whether a wrapper's time holds for its messages (NST-20)."""
+    return base.batch.timestamp_type == "append"
+
+
+@lie("LEG-18", "NST-21", magics=(1,), nesting="record", field="attributes")
+def message_append_time_bit_set(spot: Spot) -> Told:
+    """LogAppendTime is said by a message; inside a wrapper nobody asks it."""
+    base, (index, message) = spot.base, any_message(spot)
+    data = with_message(base, index, seal_message(message._replace(attributes=message.attributes | 0x08)))
+    return Told(data, (base.batch if base.inner else replace(base.batch, timestamp_type="append"),))
+
+
+@lie("LEG-17", magics=(0,), nesting="record", field="attributes", verdict="acceptable", kinds=("malformed",))
+def message_append_time_bit_without_time(spot: Spot) -> bytes:
+    """v0 has no timestamps, and so no type of them, whatever bit 3 says."""
+    index, message = any_message(spot)
+    return with_message(spot.base, index, seal_message(message._replace(attributes=message.attributes | 0x08)))
+
+
+@lie("LEG-15", magics=LEGACY, field="attributes", kinds=("unsupported_compression",), variants={"packed": 1, "not": 0})
+def zstd_before_v2(spot: Spot) -> bytes:
+    """The attributes name zstd, which came with v2; the value is zstd's, or is not."""
+    message, base = spot.base.message, spot.base
+    value = pack("zstd", base.payload or base.data, 2) if spot.value else message.value
+    return seal_message(message._replace(attributes=message.attributes & ~7 | 4, value=value))
+
+
+@lie("NST-01", magics=LEGACY, codecs=("none",), field="attributes", kinds=("decompression", *BROKEN, "corrupt"))
+def plain_message_with_a_codec(spot: Spot) -> bytes:
+    """The attributes name a codec, and the value is no compressed set."""
+    message = spot.base.message
+    number = spot.rng.choice((1, 2, 3))
+    return seal_message(message._replace(attributes=message.attributes | number, value=b"not compressed"))

@@ -1,0 +1,305 @@
+"""An input as a tree that can be cut: log, entries, records or inner messages, fields.
+
+A frame with a checksum of its blocks, or of two members, is not cut by leaving
+out bytes, and packed anew it is ordinary.  So every way in which a stream can be
+odd that the mutators know is tried on the smallest entry of that magic and codec.
+
+Whatever the bytes are, `render(shape_of(data))` gives as many bytes of the same
+structure; what cannot be followed is kept as it stands.  What was right about
+sizes, counts and checksums is made right again when a tree is written; what was
+wrong stays as wrong as it was, until somebody says otherwise.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+from typing import Final, NamedTuple, TypeAlias
+from zlib import crc32
+
+from crc32c import crc32c
+
+from kafka_fuzz.mutate.entries import (
+    NUMBERS,
+    Base,
+    axes_of,
+    base_of,
+    layout_of,
+    record_spans,
+    records_ahead,
+    value_start,
+)
+from kafka_fuzz.mutate.faults.table import LIES, Spot, Told
+from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, UINT32
+from kafka_fuzz.mutate.packing import codec_of, pack, unpack
+from kafka_records import RecordFormatError
+from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V2, Compression
+from kafka_records.layout import (
+    ATTRIBUTES_OFFSET_LEGACY,
+    ATTRIBUTES_OFFSET_V2,
+    BATCH_V2,
+    CRC_OFFSET_LEGACY,
+    CRC_OFFSET_V2,
+    CRC_START_LEGACY,
+    CRC_START_V2,
+    MAGIC_OFFSET,
+    MESSAGE_BODY,
+    RECORD_COUNT_OFFSET_V2,
+)
+from kafka_records.varint import decode_varint, encode_varint
+
+
+@cache
+def odd_entries(magic: int, codec: Compression) -> tuple[bytes, ...]:
+    """One for each lie about streams and each of its variants, the smallest first; () where there is no such codec."""
+    places = axes_of(magic, codec, filled=True)
+    bases = [base_of(magic, codec, axis, level, number) for axis, level in places for number in range(NUMBERS)]
+    smallest = min(bases, key=lambda base: (len(base.data), base.data), default=None)
+    return () if smallest is None else tuple(sorted(_told(smallest), key=lambda data: (len(data), data)))
+
+
+def _told(base: Base) -> set[bytes]:
+    found = set()
+    for lie in LIES.values():
+        if lie.nesting != "stream" or (base.magic, base.codec) not in lie.where:
+            continue
+        for field in lie.fields:
+            for value in lie.variants.values():
+                spoken = lie.tell(Spot(base, Random(0), field, value, b""))
+                found.add(spoken.data if isinstance(spoken, Told) else spoken)
+    return found
+
+
+LAST_DELTA_AT: Final = BATCH_V2.field("last_offset_delta").offset
+# A number that is further off than this was not meant to be near the right one.
+NEAR: Final = 1024
+# How deep wrappers are followed: Kafka reads one level.
+MOST_DEPTH: Final = 2
+# More of a kind are kept as bytes: a flood is cut in chunks.
+MOST_ITEMS: Final = 4096
+
+
+class Record(NamedTuple):
+    """A v2 record, or key and value of a message: fields by name, and what cannot be followed.
+
+    Attributes:
+        names, raws: the fields and their bytes, lengths among them.
+        rest: the bytes behind them.
+    """
+
+    names: tuple[str, ...]
+    raws: tuple[bytes, ...]
+    rest: bytes = b""
+
+
+class Entry(NamedTuple):
+    """One entry, or what begins like one.
+
+    Attributes:
+        head: its fixed fields.
+        codec: of its payload.
+        key: of a wrapper: what lies between the fixed fields and the bytes of its value.
+        items: records or inner messages.
+        rest: the payload behind them.
+        raw: `rest` is the packed payload as it stands; there are no items then.
+        size_off, count_off: what is added to the right size and record count; None for a number that is kept.
+        crc_right, last_right, value_right: whether checksum, last_offset_delta and a wrapper's value length are right.
+    """
+
+    head: bytes
+    codec: Compression
+    key: bytes
+    items: tuple[Item, ...]
+    rest: bytes
+    raw: bool
+    size_off: int | None = 0
+    count_off: int | None = 0
+    crc_right: bool = True
+    last_right: bool = True
+    value_right: bool = True
+
+    @property
+    def magic(self) -> int:
+        """As the byte says."""
+        return self.head[MAGIC_OFFSET]
+
+
+class Log(NamedTuple):
+    """Entries, and what is behind them."""
+
+    entries: tuple[Entry, ...]
+    rest: bytes = b""
+
+
+Item: TypeAlias = Record | Entry
+
+
+def shape_of(data: bytes) -> Log:
+    """*data* as a tree, in which what is compressed stays packed: `render` gives *data* again.
+
+    >>> render(shape_of(b"any bytes"))
+    b'any bytes'
+    """
+    entries, rest = _entries(data, 0)
+    return Log(entries, rest)
+
+
+def _entries(data: bytes, depth: int) -> tuple[tuple[Entry, ...], bytes]:
+    found: list[Entry] = []
+    at = 0
+    while len(found) < MOST_ITEMS and at + MAGIC_OFFSET < len(data):
+        size: int = INT32.unpack_from(data, at + SIZE_AT)[0]
+        end = at + LOG_OVERHEAD + size
+        # One that claims too much, or nothing that could be, is the last.
+        if end > len(data) or end <= at + MAGIC_OFFSET:
+            end = len(data)
+        entry = entry_of(data[at:end], depth)
+        if entry is None:
+            break
+        found.append(entry)
+        at = end
+    return tuple(found), data[at:]
+
+
+def entry_of(data: bytes, depth: int = 0) -> Entry | None:
+    """One entry, or None if it is shorter than its fixed fields."""
+    magic = data[MAGIC_OFFSET]
+    fixed = layout_of(magic).size
+    if len(data) < fixed or depth > MOST_DEPTH:
+        return None
+    codec = codec_of(data[ATTRIBUTES_OFFSET_V2 + 1 if magic == MAGIC_VALUE_V2 else ATTRIBUTES_OFFSET_LEGACY])
+    if codec == "none":
+        items, rest = _records(data[fixed:]) if magic == MAGIC_VALUE_V2 else ((_body(data[fixed:]),), b"")
+        return _with_wrongs(Entry(data[:fixed], codec, b"", items, rest, False), data)
+    start = fixed if magic == MAGIC_VALUE_V2 or codec is None else value_start(data, fixed)
+    start = fixed if start > len(data) else start  # the key of the wrapper cannot be followed
+    return _with_wrongs(Entry(data[:fixed], codec or "none", data[fixed:start], (), data[start:], True), data)
+
+
+def opened(entry: Entry, depth: int = 0) -> Entry | None:
+    """A packed entry with its payload unpacked, or None where that cannot be done."""
+    plain = unpack(entry.codec, entry.rest, entry.magic) if entry.raw and entry.codec != "none" else None
+    if plain is None:
+        return None
+    items, rest = _records(plain) if entry.magic == MAGIC_VALUE_V2 else _entries(plain, depth + 1)
+    return _with_counts(entry._replace(items=items, rest=rest, raw=False))
+
+
+def _records(plain: bytes) -> tuple[tuple[Record, ...], bytes]:
+    found: list[Record] = []
+    at = 0
+    try:
+        for piece in records_ahead(plain, MOST_ITEMS)[0]:
+            found.append(record_of(piece))
+            at += len(piece)
+    except RecordFormatError:
+        pass  # the rest is kept as bytes
+    return tuple(found), plain[at:]
+
+
+def record_of(data: bytes) -> Record:
+    """A v2 record by its fields."""
+    spans = record_spans(data)
+    end = spans[-1].end if spans else 0
+    return Record(tuple(span.name for span in spans), tuple(data[span.start : span.end] for span in spans), data[end:])
+
+
+def _body(data: bytes) -> Record:
+    names, raws, at, length = [], [], 0, 0
+    for name, type_ in MESSAGE_BODY:
+        end = at + (max(0, length) if type_ == "bytes" else 4)
+        if end > len(data):
+            break
+        if type_ != "bytes":
+            length = INT32.unpack_from(data, at)[0]
+        names.append(name)
+        raws.append(data[at:end])
+        at = end
+    return Record(tuple(names), tuple(raws), data[at:])
+
+
+def _with_wrongs(entry: Entry, data: bytes) -> Entry:
+    size = len(data) - LOG_OVERHEAD
+    changed = entry._replace(
+        size_off=_off(INT32.unpack_from(data, SIZE_AT)[0], size), crc_right=_sum(data) == _stored_sum(data)
+    )
+    if entry.magic != MAGIC_VALUE_V2:
+        value = len(data) - len(entry.head) - len(entry.key)
+        return changed._replace(value_right=entry.key[-4:] == INT32.pack(value)) if entry.key else changed
+    return _with_counts(changed)
+
+
+def _with_counts(entry: Entry) -> Entry:
+    if entry.magic != MAGIC_VALUE_V2:
+        return entry
+    # Of what is packed nobody knows the count.
+    if entry.raw:
+        return entry._replace(count_off=None, last_right=False)
+    count = INT32.unpack_from(entry.head, RECORD_COUNT_OFFSET_V2)[0]
+    last = INT32.unpack_from(entry.head, LAST_DELTA_AT)[0]
+    return entry._replace(count_off=_off(count, len(entry.items)), last_right=last == _last_delta(entry.items))
+
+
+def _off(value: int, right: int) -> int | None:
+    return value - right if abs(value - right) <= NEAR else None
+
+
+def _sum(data: bytes) -> int:
+    v2 = data[MAGIC_OFFSET] == MAGIC_VALUE_V2
+    return crc32c(data[CRC_START_V2:]) if v2 else crc32(data[CRC_START_LEGACY:])
+
+
+def _stored_sum(data: bytes) -> int:
+    at = CRC_OFFSET_V2 if data[MAGIC_OFFSET] == MAGIC_VALUE_V2 else CRC_OFFSET_LEGACY
+    stored: int = UINT32.unpack_from(data, at)[0]
+    return stored
+
+
+def _last_delta(items: tuple[Item, ...]) -> int | None:
+    last = items[-1] if items else None
+    if not isinstance(last, Record) or "offset_delta" not in last.names:
+        return None
+    return decode_varint(last.raws[last.names.index("offset_delta")], 0, "offset_delta")[0]
+
+
+def render(log: Log) -> bytes:
+    """The bytes of a tree."""
+    return b"".join(map(render_entry, log.entries)) + log.rest
+
+
+def render_entry(entry: Entry) -> bytes:
+    """The bytes of an entry: what was right about it is right."""
+    plain = b"".join(render_entry(item) if isinstance(item, Entry) else render_record(item) for item in entry.items)
+    plain += entry.rest
+    packed = plain if entry.raw else pack(entry.codec, plain, entry.magic)
+    key = entry.key
+    if key and entry.value_right:
+        key = key[:-4] + INT32.pack(len(packed))
+    made = bytearray(entry.head + key + packed)
+    _mend(made, entry)
+    return bytes(made)
+
+
+def _mend(made: bytearray, entry: Entry) -> None:
+    if entry.size_off is not None:
+        INT32.pack_into(made, SIZE_AT, len(made) - LOG_OVERHEAD + entry.size_off)
+    if entry.magic == MAGIC_VALUE_V2:
+        if entry.count_off is not None:
+            INT32.pack_into(made, RECORD_COUNT_OFFSET_V2, len(entry.items) + entry.count_off)
+        if entry.last_right and (last := _last_delta(entry.items)) is not None:
+            INT32.pack_into(made, LAST_DELTA_AT, last)
+    if entry.crc_right:
+        v2 = entry.magic == MAGIC_VALUE_V2
+        UINT32.pack_into(made, CRC_OFFSET_V2 if v2 else CRC_OFFSET_LEGACY, _sum(bytes(made)))
+
+
+def render_record(record: Record) -> bytes:
+    """The bytes of a record, its own length right: one that is not lies in no record, but in the rest of its batch."""
+    if record.names[:1] != ("length",):
+        return b"".join(record.raws) + record.rest
+    content = b"".join(record.raws[1:]) + record.rest
+    # A length may be written longer than it has to be, and that may matter.
+    first = record.raws[0]
+    if decode_varint(first, 0, "length")[0] != len(content):
+        first = encode_varint(len(content))
+    return first + content

@@ -1,0 +1,200 @@
+"""The outcome of one input: class, severity, key, and the cost that an input may have.
+
+A kilobyte of memory for a byte is what the best compression explains; a
+decode takes a ten-thousandth of the time.
+
+Keys never hold a line number, because lines move and one defect has several.  An
+exception is told by its type and by the innermost function of the target's own
+package; what has no function (an invalid input that was taken) by the lie in it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, cast, get_args
+
+import msgspec
+
+from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung
+from kafka_conformance.judge.verdict import Severity
+
+MOST: Final = 100
+# What differs from one input to the next: quoted text, hexadecimal, numbers.
+_VARIES: Final = re.compile(
+    r"(?:/[\w.@+-]+){2,}|'[^']*'|\"[^\"]*\"|\b0x[0-9a-fA-F]+"
+    r"|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]+\b|(?<=got )[0-9a-f]+\b|(?<=expected )[0-9a-f]+\b"
+    r"|(?<![A-Za-z_])-?\d[\d.,]*"
+)
+# Several numbers in a row say no more than one: times have a part more or less.
+_ROW: Final = re.compile(r"#(?:[ ,.:/-]*#)+")
+# How runtimes begin to say why they end, up to the frames that follow.
+_SAID: Final = re.compile(
+    r"(?:panic|fatal error): (?P<go>[^|]+)"
+    r"|thread '[^']*'[^|]* panicked at (?P<where>[^|:]+)[^|]*\| (?P<rust>[^|]+)"
+    r"|(?:Exception in thread \S+ )?(?P<class>[A-Za-z_][\w.$]*(?:Error|Exception))\b:? ?(?P<text>[^|]*)"
+)
+# Frames, innermost first, as Go and Java and Node print them.
+_GO_FRAME: Final = re.compile(r"\| (?P<function>[\w./\-]+(?:\.\(\*?\w+\))?\.[\w.\-]+)\(")
+_AT_FRAME: Final = re.compile(r"\| +at (?:async )?(?:new )?(?P<function>[\w.$/<>]+) ?\(")
+# Who only passes a failure on.
+_RUNTIME: Final = ("runtime", "panic", "goroutine", "java.", "jdk.", "sun.", "node:", "internal")
+
+
+def normal(text: str) -> str:
+    """*text* without what differs from input to input.
+
+    >>> normal("index out of range [5] with length 3 in 'abc'")
+    "index out of range [#] with length # in '…'"
+    """
+    return _ROW.sub("#", _VARIES.sub(_named, text.strip()))[:MOST]
+
+
+def _named(match: re.Match[str]) -> str:
+    return "'…'" if match.group()[0] in "'\"" else "#"
+
+
+def of_ending(ending: Crashed | Exceeded | Hung | Garbled) -> tuple[str, str]:
+    """What a process ended by, and the function that it was in, where its runtime told."""
+    if isinstance(ending, Hung):
+        return ("deadlock" if ending.stderr else ""), ""
+    if isinstance(ending, Garbled):
+        return normal(ending.why), ""
+    said = _SAID.search(ending.stderr)
+    if isinstance(ending, Exceeded):
+        return ("" if said is None else _what(said)), _function(ending.stderr)
+    if said is not None:
+        return _what(said), _function(ending.stderr)
+    return f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit_code}", ""
+
+
+def _what(said: re.Match[str]) -> str:
+    if said["go"]:
+        return normal(said["go"])
+    if said["rust"]:
+        return f"{said['where'].rpartition('/')[2]}: {normal(said['rust'])}"
+    return normal(f"{said['class']}: {said['text']}".rstrip(": "))
+
+
+def _function(stderr: str) -> str:
+    for pattern in (_GO_FRAME, _AT_FRAME):
+        for match in pattern.finditer(stderr):
+            if not match["function"].startswith(_RUNTIME):
+                return match["function"]
+    return ""
+
+
+def of_leak(message: str) -> str:
+    """The type of an exception that was let slip, and the start of what it says.
+
+    >>> of_leak("builtins.IndexError: index out of range")
+    'builtins.IndexError: index out of range'
+    """
+    return normal(message)
+
+
+# CPU-seconds, and bytes of memory beside what a decoder holds anyway, that an input of so many bytes may cost.
+MOST_SECONDS: Final = 0.25
+MOST_GROWTH: Final = 64 << 20
+SMALL: Final = 64 << 10
+
+
+def beyond(size: int, seconds: float, grown: int) -> tuple[float, int]:
+    """Of what an input of *size* bytes cost, in CPU-seconds and bytes, that which it may not; zeros for the rest.
+
+    >>> beyond(20, 0.2, 100 << 20), beyond(1 << 20, 0.3, 100 << 20)
+    ((0.0, 104857600), (0.0, 0))
+    """
+    times = max(1.0, size / SMALL)
+    return (seconds if seconds > MOST_SECONDS * times else 0.0, grown if grown > MOST_GROWTH * times else 0)
+
+
+def memory_told(size: int, grown: int) -> str:
+    """The line for people.
+
+    >>> memory_told(64, 96 << 20)
+    '96 MiB for 64 bytes, 1,572,864 for each'
+    """
+    return f"{grown >> 20} MiB for {size:,} bytes, {grown / max(1, size):,.0f} for each"
+
+
+def time_told(size: int, seconds: float) -> str:
+    """The line for people.
+
+    >>> time_told(100, 0.5)
+    '0.50 s of processor time for 100 bytes, 5,000 us for each'
+    """
+    return f"{seconds:.2f} s of processor time for {size:,} bytes, {seconds * 1e6 / max(1, size):,.0f} us for each"
+
+
+OutcomeClass = Literal[
+    "ok",  # it gave what is right, or may give anything
+    "refused",  # an error of its own for bytes that may be refused
+    "wrong_data",
+    "crash",
+    "hang",
+    "memory",
+    "amplification",  # far more memory or time than the input's size explains
+    "accepts_invalid",
+    "rejects_valid",
+    "leaked_exception",  # an exception that its users are not told of
+    "wrong_error",
+    "difference",  # targets disagree, and nobody knows who is right
+    "lossy",
+]
+CLASSES: Final[tuple[OutcomeClass, ...]] = get_args(OutcomeClass)
+# Outcomes that are no finds.
+GOOD: Final[frozenset[OutcomeClass]] = frozenset({"ok", "refused"})
+# By how bad they are where the judge has no such word.
+SEVERITY: Final[dict[OutcomeClass, Severity]] = {
+    "amplification": "memory",
+    "leaked_exception": "wrong_error",
+    "difference": "wrong_data",
+}
+# A native stack or an exception's text may be long, and none of our doing.
+MOST_DETAIL: Final = 200
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One target and one input.
+
+    Attributes:
+        target: who was asked, as `kafka-python`.
+        kind: what happened.
+        detail: the exception's type, the signal, or the path of the first field that differs.
+        function: the innermost function of the target's package, `module.function`.
+        lie: the label of the lie in the input, where there is one.
+        why: one line for people; no part of the key.
+    """
+
+    target: str
+    kind: OutcomeClass
+    detail: str = ""
+    function: str = ""
+    lie: str = ""
+    why: str = ""
+
+    @property
+    def is_find(self) -> bool:
+        """Whether somebody has to look at it."""
+        return self.kind not in GOOD
+
+    @property
+    def key(self) -> str:
+        """What makes two finds one: target, class, detail, and the function, or the lie where there is none."""
+        return "|".join((self.target, self.kind, self.detail[:MOST_DETAIL], self.function or f"lie {self.lie}"))
+
+    @property
+    def bucket(self) -> str:
+        """The key without the lie, which not every mutator knows: what mutators are measured by."""
+        return "|".join((self.target, self.kind, self.detail[:MOST_DETAIL], self.function))
+
+
+def severity(kind: OutcomeClass) -> Severity:
+    """The judge's word for *kind*; KeyError for what is no find.
+
+    >>> severity("leaked_exception"), severity("hang")
+    ('wrong_error', 'hang')
+    """
+    if kind in GOOD:
+        raise KeyError(kind)
+    return SEVERITY.get(kind) or cast(Severity, kind)  # the other names are the judge's

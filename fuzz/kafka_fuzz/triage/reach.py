@@ -1,0 +1,270 @@
+"""How far a find reaches: who can put its bytes before a consumer, release by release.
+
+The smallest input of a find is produced to a real broker, whole and as it is,
+and again entry by entry, each with a base offset of 0, as a client would have
+to.  If the broker takes it, and what a fetch gives back still shows the find,
+any producer can store it; if no release does, it takes a hostile broker.
+
+`reach.json` in the find's folder holds the answers; what was measured stays with
+the input that it was measured with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from kafka_brokers.scenarios.recorder import Asked, Line
+from kafka_conformance.dossiers import reach as dossier
+from kafka_conformance.dossiers.reach import played
+from kafka_conformance.testees.connect import CannotRun
+from kafka_corpus.case import Case
+from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, LAST_OF_V1, Scenario, StepAnswer
+from kafka_fuzz.executors import NoTarget, Testees
+from kafka_fuzz.findings import Find, folder_of, input_of, name_of, put
+from kafka_fuzz.mutate.mutant import framed
+from kafka_fuzz.shrink.search import as_mutant
+from kafka_fuzz.targets import TARGETS
+from kafka_fuzz.targets.codecs import right_answer
+
+FILE: Final = "reach.json"
+STATE: Final = "state/reach"
+# One of each age: what stores v2 only, what still converts, what honours message.format.version, and the first v2s.
+RELEASES: Final = ("4.4.0", "3.9.2", "2.8.2", "1.1.1")
+Way = Literal["whole", "entry by entry"]
+NO_OFFSET: Final = bytes(8)
+Who = Literal["any producer", "a hostile broker", "nobody asked", "does not apply"]
+
+
+class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one release did with the input.
+
+    Attributes:
+        told: its answer, and how much of the input a fetch gives back.
+        way: how it was produced; the one that shows the find, if any does.
+        shows: whether the bytes that come back show the find.
+    """
+
+    told: dossier.Told
+    way: Way = "whole"
+    shows: bool = False
+
+    def __str__(self) -> str:
+        """What it did, for people."""
+        if self.shows and self.told.kept == "anew":
+            return "stores the records anew, and they still show it"
+        return str(self.told)
+
+
+class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`reach.json`: the input that was produced, and answers by release.
+
+    *sent* if sending it is all that it takes; *written* if it is about writing, so that there is nothing to send.
+    """
+
+    sha256: str
+    releases: dict[str, Tried] = {}
+    sent: bool = False
+    written: bool = False
+
+    @property
+    def shown(self) -> list[str]:
+        """The releases from which a consumer gets it, oldest first."""
+        return dossier.order(name for name, tried in self.releases.items() if tried.shows)
+
+    @property
+    def who(self) -> Who:
+        """Who can bring it about."""
+        if self.written:
+            return "does not apply"
+        if self.sent or self.shown:
+            return "any producer"
+        return "a hostile broker" if self.releases else "nobody asked"
+
+    def __str__(self) -> str:
+        """One line for reports."""
+        if self.written:
+            return "does not apply: it writes a batch wrongly, whatever a broker would say to that"
+        if self.sent:
+            return "any producer can send this"
+        if self.shown:
+            return f"any producer can store this: {', '.join(self.shown)}"
+        return "only a hostile broker" if self.releases else "not measured"
+
+
+class Question(NamedTuple):
+    """An input produced in one of the ways."""
+
+    find: Find
+    data: bytes
+    way: Way
+
+    @property
+    def id(self) -> str:
+        """In the file of answers."""
+        return f"{name_of(self.find.key)} {self.way}"
+
+    def asked(self) -> Asked:
+        """The scenario that a broker plays."""
+        scenario = dossier.asked(self.case()) if self.way == "whole" else by_entries(self.data)
+        return Asked(self.id, sha256(self.data).hexdigest(), scenario)
+
+    def case(self) -> Case:
+        """The input as a case."""
+        return case_of(self.id, self.data)
+
+
+def case_of(id_: str, data: bytes) -> Case:
+    """*data* as a case, with what the reference reads as the right answer."""
+    expect = right_answer(as_mutant(data))
+    return Case(id=id_, title="", rules=(expect.why,), area="fuzz", op="decode", input=data, expect=expect)
+
+
+def by_entries(data: bytes) -> Scenario:
+    """Every entry of *data* by itself, at offset 0, and what is behind the last."""
+    spans = framed(data)
+    end = spans[-1][1] if spans else 0
+    pieces = [data[start:stop] for start, stop in spans] + ([data[end:]] if data[end:] else [])
+    cases = [case_of("", NO_OFFSET + piece[len(NO_OFFSET) :]) for piece in pieces]
+    steps = tuple(step for case in cases for step in dossier.asked(case).produces())
+    # Who takes v2 only has no request for the others.
+    is_old = any(step.api_version < FIRST_PRODUCE_OF_V2 for step in steps)
+    return Scenario(steps=steps, until=LAST_OF_V1 if is_old else "").bounded()
+
+
+def questions(find: Find, data: bytes) -> Iterator[Question]:
+    """The ways in which *data* can be produced; one, if they are the same."""
+    yield Question(find, data, "whole")
+    lone = len(framed(data)) == 1 and framed(data)[0][1] == len(data) and data.startswith(NO_OFFSET)
+    if not lone:
+        yield Question(find, data, "entry by entry")
+
+
+def tried(question: Question, line: Line, shown: Shown) -> Tried:
+    """What the answers in *line* come to."""
+    answer = joined(line.steps)
+    told = dossier.told(question.case(), question.data, answer)
+    return Tried(told, question.way, is_shown(question, told, answer.data, shown))
+
+
+def joined(answers: Sequence[StepAnswer]) -> StepAnswer:
+    """The answers to all requests as one: the first that is an error, or all that was stored."""
+    for each in answers:
+        if each.error_code or each.closed or each.ended or each.silent:
+            return each
+    return StepAnswer(data=b"".join(each.data for each in answers))
+
+
+def is_shown(question: Question, told: dossier.Told, fetched: bytes, shown: Shown) -> bool:
+    """Whether the bytes that a fetch gives back show the find: whoever it is about is asked, where that can be."""
+    if told.error_code or told.closed or told.ended or not fetched:
+        return False
+    if told.kept == "as it is":
+        return True
+    says = shown.by(question.find, question.data, fetched)
+    return told.reaches if says is None else says
+
+
+class Shown:
+    """Asks targets in process, and testees, whether bytes show a find; a context manager, with which testees end."""
+
+    def __init__(self) -> None:
+        self._testees: dict[str, Testees | None] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Shown:
+        """Start nobody yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the testees."""
+        self._stack.close()
+
+    def by(self, find: Find, data: bytes, fetched: bytes) -> bool | None:
+        """Whether *fetched* shows the find that *data* shows; None where nobody can say so here."""
+        if find.asked:
+            return self._by_testee(find.outcome.target, data, fetched)
+        target = TARGETS.get(find.outcome.target)
+        return None if target is None else target().run(as_mutant(fetched)).bucket == find.outcome.bucket
+
+    def _by_testee(self, name: str, data: bytes, fetched: bytes) -> bool | None:
+        testees = self._started(name)
+        if testees is None:
+            return None
+        try:
+            (outcome, was), (_, now) = testees.verdicts([data, fetched])
+        except CannotRun:
+            return None
+        return was.bucket == now.bucket if outcome.is_find else None
+
+    def _started(self, name: str) -> Testees | None:
+        if name not in self._testees:
+            self._testees[name] = None
+            with suppress(NoTarget):
+                testees = self._testees[name] = Testees((name,))
+                self._stack.callback(testees.close)
+        return self._testees[name]
+
+
+def measure(root: Path, finds: Iterable[Find], release: str) -> dict[str, Reach]:
+    """Ask a broker of *release* about *finds*; their reach by key, on the disk when this returns.
+
+    Raises:
+        NoBroker: it cannot be started.
+    """
+    found = {find.key: find for find in finds}
+    todo = [
+        each
+        for find in found.values()
+        if not (is_sent(find) or is_written(find))
+        for each in questions(find, input_of(root, find))
+    ]
+    asked = {each.id: each.asked() for each in todo}
+    able = [each for each in asked.values() if each.scenario.concerns(release)]
+    lines = played(release, able, root / STATE) if able else {}
+    reached: dict[str, Tried] = {}
+    with Shown() as shown:
+        for each in todo:
+            line = lines.get(each.id)
+            key = each.find.key
+            # What a client would send says more, unless the input shows it as it is.
+            if line is not None and line.steps and (key not in reached or not reached[key].shows):
+                reached[key] = tried(each, line, shown)
+    return {key: keep(root, find, release, reached.get(key)) for key, find in found.items()}
+
+
+def is_sent(find: Find) -> bool:
+    """Whether it is about what a broker does with a payload: whoever sends that brings it about."""
+    return find.outcome.target.startswith("broker:")
+
+
+def is_written(find: Find) -> bool:
+    """Whether it is about what a testee writes, so that nobody has to put anything before it."""
+    return find.asked == "encode"
+
+
+def keep(root: Path, find: Find, release: str, answer: Tried | None) -> Reach:
+    """Write one more answer to the find's `reach.json`; those about another input are dropped."""
+    old = read(root, find)
+    releases = {} if old is None else dict(old.releases)
+    if answer is not None:
+        releases[release] = answer
+    made = Reach(
+        find.sha256, {name: releases[name] for name in dossier.order(releases)}, is_sent(find), is_written(find)
+    )
+    put(folder_of(root, find.key) / FILE, msgspec.json.encode(made))
+    return made
+
+
+def read(root: Path, find: Find) -> Reach | None:
+    """The reach of *find*, if it was measured with the input that it has now."""
+    try:
+        found = msgspec.json.decode((folder_of(root, find.key) / FILE).read_bytes(), type=Reach)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+    return found if found.sha256 == find.sha256 else None

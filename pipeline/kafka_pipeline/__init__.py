@@ -1,0 +1,1 @@
+"""The data pipeline: segments, columns, audits, and Spark jobs over pure functions."""

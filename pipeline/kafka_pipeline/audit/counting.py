@@ -1,0 +1,116 @@
+"""What is only counted: sizes, formats, codecs, keys, headers, and how much there is of each hour."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from kafka_pipeline.audit.entries import HOUR_MS, Looked
+from kafka_pipeline.columnar.headers import MAGIC, SIZE
+from kafka_pipeline.columnar.jit import Numbers
+from kafka_records.attributes import COMPRESSION_CODEC_MASK
+from kafka_records.constants import COMPRESSIONS
+
+# Hours that are counted: from 1970 on; what says another time is counted as that.
+MOST_HOURS: Final = 1 << 20
+NO_HOUR: Final = "none"
+
+
+class Counts(msgspec.Struct, kw_only=True):
+    """How much there is of what.
+
+    Attributes:
+        numbers: totals by name.
+        formats: batches, records and bytes by format: `v2 lz4`.
+        sizes: entries by the power of two that their size is below.
+        records: entries by the power of two that their number of records is below.
+        hours: records by hour since 1970, or `none`.
+        oldest, newest: timestamps that are times; -1 if there are none.
+    """
+
+    numbers: dict[str, int] = {}
+    formats: dict[str, list[int]] = {}
+    sizes: dict[str, int] = {}
+    records: dict[str, int] = {}
+    hours: dict[str, int] = {}
+    oldest: int = -1
+    newest: int = -1
+
+    def add(self, other: Counts) -> None:
+        """All that *other* counted, too."""
+        for mine, its in ((self.numbers, other.numbers), (self.sizes, other.sizes),
+                          (self.records, other.records), (self.hours, other.hours)):  # fmt: skip
+            for name, number in its.items():
+                mine[name] = mine.get(name, 0) + number
+        for name, numbers in other.formats.items():
+            self.formats[name] = [
+                a + b for a, b in zip(self.formats.get(name, [0] * len(numbers)), numbers, strict=True)
+            ]
+        if other.newest >= 0:
+            self.oldest = min(self.oldest, other.oldest) if self.oldest >= 0 else other.oldest
+            self.newest = max(self.newest, other.newest)
+
+
+def count(looked: Looked) -> Counts:
+    """What is in a chunk."""
+    chunk, records, sizes = looked.chunk, looked.records, looked.fields[SIZE]
+    rows, headers = chunk.counts.rows, chunk.counts.headers
+    columns = chunk.columns
+
+    def lengths(name: str, number: int) -> int:
+        return int(columns.array(name).view(np.int32)[::4][:number].sum(dtype=np.int64))
+
+    def nulls(name: str) -> int:
+        bits = columns.array(name)[: (rows + 7) // 8]
+        return 8 * len(bits) - int(np.bitwise_count(bits).sum(dtype=np.int64))
+
+    counts = Counts(
+        numbers={
+            "entries": len(records),
+            "records": rows,
+            "bytes": int(sizes.sum()),
+            "headers": headers,
+            "key_bytes": lengths("key", rows),
+            "value_bytes": lengths("value", rows),
+            "header_bytes": lengths("header_key", headers) + lengths("header_value", headers),
+            "without_key": nulls("key_bits"),
+            "without_value": nulls("value_bits"),
+            "control": int(looked.control.sum()),
+            "transactional": int(looked.transactional.sum()),
+            "idempotent": int((looked.producer >= 0).sum()),
+            "empty": int((records == 0).sum()),
+        },
+        sizes=_by_power(sizes),
+        records=_by_power(records),
+    )
+    codec = looked.attributes & COMPRESSION_CODEC_MASK
+    for magic in (0, 1, 2):
+        for number, name in enumerate(COMPRESSIONS):
+            which = (looked.fields[MAGIC] == magic) & (codec == number)
+            if which.any():
+                counts.formats[f"v{magic} {name}"] = [
+                    int(which.sum()), int(records[which].sum()), int(sizes[which].sum())
+                ]  # fmt: skip
+    _count_hours(looked, counts)
+    return counts
+
+
+def _by_power(numbers: Numbers) -> dict[str, int]:
+    powers = np.frexp(numbers.astype(np.float64))[1]
+    return {str(power): number for power, number in Counter(powers.tolist()).items()}
+
+
+def _count_hours(looked: Looked, counts: Counts) -> None:
+    times = looked.newest
+    hours = np.where((times >= 0) & (times < MOST_HOURS * HOUR_MS), times // HOUR_MS, -1)
+    known, where = np.unique(hours, return_inverse=True)
+    totals = np.bincount(where, weights=looked.records).astype(np.int64)
+    counts.hours = {
+        NO_HOUR if hour < 0 else str(hour): total for hour, total in zip(known.tolist(), totals.tolist(), strict=True)
+    }
+    real = times[hours >= 0]
+    if len(real):
+        counts.oldest, counts.newest = int(real.min()), int(real.max())

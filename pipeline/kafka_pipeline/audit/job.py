@@ -1,0 +1,207 @@
+"""The job: stretches of segments are judged on the executors, and their summaries joined here.
+
+OUT/report.json          every log: findings by kind, the first of each, what is in it
+OUT/findings.parquet     all findings that are listed
+OUT/segments.parquet     a row for each segment
+OUT/index.html           the same to look at
+OUT/manifest.json        what was asked, counts, every file with its hash
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from kafka_conformance.sanitize import indented
+from kafka_pipeline.audit.findings import SEVERITIES
+from kafka_pipeline.audit.joining import LogReport, Report, joined
+from kafka_pipeline.audit.page import page
+from kafka_pipeline.audit.stretch import Summary, judge
+from kafka_pipeline.segments.listing import Segment, find
+from kafka_pipeline.segments.splits import SPLIT, Stretch, packed, split
+from kafka_pipeline.spark.manifest import (
+    MANIFEST,
+    PLAN,
+    Manifest,
+    alone,
+    complete,
+    read_manifest,
+    read_plan,
+    take_up,
+    unsound,
+)
+from kafka_pipeline.spark.shards import Job, Show, put, put_table, read_batches, receipt_of, run
+
+FORMAT: Final = "kafkaproof audit"
+AUDITED: Final = "audited"
+REPORT, PAGE, FINDINGS, SEGMENTS = "report.json", "index.html", "findings.parquet", "segments.parquet"
+SCHEMA: Final = pa.schema([pa.field("summary", pa.binary(), nullable=False)])
+_PLACE: Final = ("position", "offset")
+FOUND: Final = pa.schema(
+    [
+        pa.field(name, pa.int64() if name in _PLACE else pa.string(), nullable=False)
+        for name in ("log", "kind", "rule", "severity", "file", *_PLACE, "message")
+    ]
+)
+_NUMBERS: Final = ("bytes", "read", "first_offset", "last_offset")
+_COUNTED: Final = ("entries", "records", "control", "transactional", "headers", "without_key", "without_value")
+LISTED: Final = pa.schema(
+    [
+        pa.field("log", pa.string(), nullable=False),
+        pa.field("file", pa.string(), nullable=False),
+        *(pa.field(name, pa.int64(), nullable=False) for name in (*_NUMBERS, *_COUNTED, *SEVERITIES)),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What is asked for.
+
+    Attributes:
+        path: a segment, or a directory with segments below it, which every executor reaches.
+        out: the folder, which every executor reaches.
+        now_ms: the time that timestamps are held against.
+        split: bytes in one task.
+        contiguous: whether offsets that are not there are errors: in logs that nobody compacts.
+    """
+
+    path: str
+    out: Path
+    now_ms: int
+    split: int = SPLIT
+    contiguous: bool = False
+
+    def plan(self, segments: Sequence[Segment]) -> dict[str, Any]:
+        """What decides about every byte of the output, besides the bytes of the segments."""
+        return {
+            "job": "audit",
+            "path": self.path,
+            "now_ms": self.now_ms,
+            "split": self.split,
+            "contiguous": self.contiguous,
+            "segments": [[segment.path, segment.size] for segment in segments],
+        }
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A stretch, with what it takes to judge it."""
+
+    stretch: Stretch
+    size: int
+    last: bool
+
+
+def segments_of(asked: Audit) -> list[Segment]:
+    """The segments as the run that is under way has them, where it is the same; else those that are there.
+
+    A log grows while it is audited, and a run that goes on must not read more of it than the one that was stopped.
+    """
+    earlier = read_plan(asked.out)
+    there = find([asked.path])
+    if earlier is not None and {**earlier, "segments": []} == asked.plan([]):
+        planned = [Segment(path, size) for path, size in earlier["segments"]]
+        sizes = {segment.path: segment.size for segment in there}
+        if all(sizes.get(segment.path, -1) >= segment.size for segment in planned):
+            return planned
+    return there
+
+
+def as_before(asked: Audit) -> Audit:
+    """*asked* with the time of the run that is in its folder, where that is the same otherwise."""
+    manifest = read_manifest(asked.out)
+    plan = read_plan(asked.out) or (manifest.plan if manifest else {})
+    earlier = replace(asked, now_ms=plan["now_ms"]) if isinstance(plan.get("now_ms"), int) else asked
+    return earlier if {**plan, "segments": []} == earlier.plan([]) else asked
+
+
+def audit(open_session: Callable[[], Any], asked: Audit, show: Show = lambda _: lambda *_: None) -> Report:
+    """Judge what was not judged; a session is opened only if there is something to do.
+
+    Raises:
+        CannotRead: there is nothing to audit.
+        OtherRun: the folder holds something else.
+        NotDone, CannotRun: what was earned is kept, and the same call goes on.
+    """
+    with alone(asked.out):
+        segments = segments_of(asked)
+        manifest = take_up(asked.out, asked.plan(segments))
+        if manifest and not unsound(asked.out, manifest):
+            return msgspec.json.decode((asked.out / REPORT).read_bytes(), type=Report)
+        (asked.out / MANIFEST).unlink(missing_ok=True)
+        put(asked.out / PLAN, msgspec.json.encode(asked.plan(segments)))
+        tasks = tasks_of(segments, asked.split)
+        with open_session() as spark:
+            run(spark, job_of(asked, tasks), range(len(tasks)), show(AUDITED))
+        return _written(asked, segments, reported(asked, len(tasks)))
+
+
+def tasks_of(segments: Sequence[Segment], most: int) -> list[list[Task]]:
+    """The segments in shards: stretches in their order, small ones together."""
+    last = set({segment.log: segment.path for segment in segments}.values())
+    sizes = {segment.path: segment.size for segment in segments}
+    stretches = [stretch for segment in segments for stretch in split(segment, most)]
+    return [[Task(each, sizes[each.path], each.path in last) for each in some] for some in packed(stretches, most)]
+
+
+def job_of(asked: Audit, tasks: Sequence[Sequence[Task]]) -> Job:
+    """A summary for each stretch."""
+    now_ms, contiguous = asked.now_ms, asked.contiguous
+
+    def read(shard: int) -> Iterator[pa.RecordBatch]:
+        for task in tasks[shard]:
+            summary = judge(task.stretch, task.size, last=task.last, now_ms=now_ms, contiguous=contiguous)
+            yield pa.RecordBatch.from_arrays([pa.array([msgspec.msgpack.encode(summary)], pa.binary())], schema=SCHEMA)
+
+    return Job(name=AUDITED, read=read, schema=SCHEMA, out=asked.out, folder=AUDITED)
+
+
+def reported(asked: Audit, shards: int) -> Report:
+    """The summaries of all shards as a report; one log at a time is in memory."""
+    paths = [asked.out / AUDITED / f"part-{shard:06}.parquet" for shard in range(shards)]
+    summaries = (
+        msgspec.msgpack.decode(row, type=Summary)
+        for batch in read_batches(paths)
+        for row in batch.column("summary").to_pylist()
+    )
+    logs = [
+        joined(log, some, asked.now_ms, contiguous=asked.contiguous)
+        for log, some in groupby(summaries, key=lambda each: each.path.rpartition("/")[0])
+    ]
+    severities: dict[str, int] = {
+        severity: sum(number for log in logs for name, number in log.found.items() if name.endswith(f" {severity}"))
+        for severity in SEVERITIES
+    }
+    return Report(path=asked.path, now_ms=asked.now_ms, severities=severities, logs=logs)
+
+
+def _written(asked: Audit, segments: Sequence[Segment], report: Report) -> Report:
+    findings = [{"log": log.path, **msgspec.structs.asdict(finding)} for log in report.logs for finding in log.listed]
+    tables = {
+        FINDINGS: pa.Table.from_pylist(findings, FOUND),
+        SEGMENTS: pa.Table.from_pylist([row for log in report.logs for row in _rows(log)], LISTED),
+    }
+    files = [put_table(asked.out, name, table) for name, table in tables.items()]
+    put(asked.out / REPORT, indented(report))
+    put(asked.out / PAGE, page(report).encode())
+    files += [receipt_of(asked.out, REPORT, len(report.logs)), receipt_of(asked.out, PAGE, 1)]
+    counts = {"logs": len(report.logs), "segments": len(segments), **report.severities}
+    complete(asked.out, Manifest(format=FORMAT, plan=asked.plan(segments), counts=counts, files=files), (AUDITED,))
+    return report
+
+
+def _rows(log: LogReport) -> Iterator[dict[str, Any]]:
+    for segment in log.segments:
+        yield {
+            "log": log.path,
+            "file": segment.path,
+            **{name: getattr(segment, name) for name in _NUMBERS},
+            **{name: segment.counts.numbers.get(name, 0) for name in _COUNTED},
+            **{name: segment.findings.get(name, 0) for name in SEVERITIES},
+        }

@@ -1,0 +1,237 @@
+"""A stretch of a segment, judged: what is wrong within it, what is in it, and what its ends leave open."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from kafka_pipeline.audit import entries
+from kafka_pipeline.audit.counting import Counts, count
+from kafka_pipeline.audit.entries import First, Looked, Order, Reached, facts_of
+from kafka_pipeline.audit.findings import UNREADABLE, Finding, Found
+from kafka_pipeline.audit.indexes import SUFFIX, Held, Snapshot, check_epochs, read_beside, snapshots_of
+from kafka_pipeline.audit.producers import (
+    ABORT,
+    COMMIT,
+    EVENT,
+    PLAIN,
+    TRANSACTIONAL,
+    UNREAD,
+    Aborted,
+    Events,
+    Producers,
+    last_sequences,
+    rows_of,
+)
+from kafka_pipeline.columnar.chunk import Chunk
+from kafka_pipeline.columnar.headers import BASE_SEQUENCE, PRODUCER_EPOCH
+from kafka_pipeline.columnar.jit import Numbers
+from kafka_pipeline.columnar.scan import WINDOW, Reading, Source, as_buffer, scan_stretch
+from kafka_pipeline.segments.files import Table, opened, stretch_source
+from kafka_pipeline.segments.listing import Segment
+from kafka_pipeline.segments.splits import Stretch
+from kafka_records.control import TRANSACTION_MARKERS, decode_key, decode_value
+from kafka_records.errors import RecordFormatError
+
+EPOCHS: Final = "leader-epoch-checkpoint"
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """What became of one stretch.
+
+    Attributes:
+        path, start, end: which.
+        read: where reading ended; what is behind was not looked at.
+        listed, found: findings, and how many there are.
+        counts: what is in it.
+        first: its first entry.
+        reached: how far it goes.
+        heads, known: of producers: their first events, and their last (`EVENT`).
+        aborted: transactions that were aborted in it.
+        aborts: those that the index has, if there is one: producer, first offset, last offset.
+        snapshots: of producers, at its first offset; of the last segment's, at higher ones, too.
+        beside: suffixes of files that are there.
+    """
+
+    path: str
+    start: int
+    end: int
+    read: int
+    listed: list[Finding]
+    found: dict[str, int]
+    counts: Counts
+    first: First | None
+    reached: Reached
+    heads: bytes
+    known: bytes
+    aborted: list[Aborted]
+    aborts: list[tuple[int, int, int]] | None
+    snapshots: list[Snapshot]
+    beside: list[str]
+
+
+def judge(stretch: Stretch, size: int, *, last: bool, now_ms: int, contiguous: bool = False) -> Summary:
+    """Judge a stretch of a segment of *size* bytes; *last* says that it is the log's last segment.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with opened(stretch.path) as source:
+        return _Judge(stretch, size, last, now_ms, contiguous).judge(stretch_source(source, size))
+
+
+class _Judge:
+    def __init__(self, stretch: Stretch, size: int, last: bool, now_ms: int, contiguous: bool) -> None:
+        self.stretch, self.size, self.last, self.now_ms = stretch, size, last, now_ms
+        self.found = Found()
+        self.base_offset = Segment(stretch.path, size).base_offset
+        self.order = Order(self.found, "gap_in_contiguous" if contiguous else "gap")
+        self.producers = Producers(self.found, [stretch.path])
+        self.counts = Counts()
+        self.snapshots: list[Snapshot] = []
+        self.path = Path(stretch.path)
+        self.broken = False
+        self.framing: Finding | None = None
+
+    def judge(self, source: Source) -> Summary:
+        """All of it."""
+        beside = read_beside(self.path, self.found if self.stretch.start == 0 else Found(0))
+        present = list(beside.present) + self._others()
+        base = self.base_offset
+        held = None if base is None else Held(beside, self.path, base, self.found, self.stretch.start)
+        reading = scan_stretch(source, self.stretch.start, self.stretch.end)
+        read = self._chunks(reading, held)
+        if read < self.stretch.end:
+            self._tail(source, read)
+        if held is not None and self.stretch.end == self.size and not self.broken:
+            held.finish(read)
+        return self._summary(read, present, beside.aborts)
+
+    def _chunks(self, reading: Reading, held: Held | None) -> int:
+        """Look at every chunk; where reading ended."""
+        while True:
+            try:
+                chunk = next(reading)
+            except StopIteration as end:
+                read, self.broken = end.value
+                return int(read)
+            looked = Looked(chunk, facts_of(chunk))
+            self._errors(chunk)
+            entries.check(looked, self.found, self.stretch.path, self.base_offset, self.now_ms)
+            missing = self.order.follow(looked, self.stretch.path)
+            self.producers.follow(self._events(looked, missing))
+            self.counts.add(count(looked))
+            if held is not None:
+                held.follow(looked)
+
+    def _errors(self, chunk: Chunk) -> None:
+        for broken in chunk.broken:
+            said = f"{broken.kind}: {broken.path}: {broken.message} (byte {broken.offset})"
+            finding = Finding(UNREADABLE, broken.rule, "error", self.stretch.path, broken.position, -1, said)
+            if broken.size is None:
+                self.framing = finding
+            else:
+                self.found.put(finding)
+
+    def _tail(self, source: Source, read: int) -> None:
+        """What is behind the last whole entry."""
+        left = self.stretch.end - read
+        if self.last and is_zero(source, read, self.stretch.end):
+            self.found.add("preallocated", self.stretch.path, read, -1, f"{left:,} bytes")
+        elif self.framing is not None:
+            said = f"{self.framing.message}; {left:,} bytes from here on were not looked at"
+            self.found.put(msgspec.structs.replace(self.framing, message=said))
+        else:
+            kind = "active_tail" if self.last else "tail"
+            self.found.add(kind, self.stretch.path, read, -1, f"{left:,} bytes, and the entry is larger")
+
+    def _events(self, looked: Looked, missing: Numbers) -> Events:
+        """The batches and markers of producers."""
+        at = np.flatnonzero(looked.modern & (looked.producer >= 0))
+        events = np.zeros(len(at), EVENT)
+        if not len(at):
+            return events
+        base, sequence = looked.base[at], looked.fields[BASE_SEQUENCE, at]
+        events["producer"], events["epoch"] = looked.producer[at], looked.fields[PRODUCER_EPOCH, at]
+        events["base_sequence"], events["last_sequence"] = sequence, last_sequences(sequence, looked.last[at] - base)
+        events["base"], events["last"], events["first"] = base, looked.last[at], base
+        events["time"] = events["first_time"] = looked.newest[at]
+        events["position"], events["missing"], events["coordinator"] = looked.position[at], missing[at], -1
+        events["kind"] = np.where(looked.transactional[at], TRANSACTIONAL, PLAIN)
+        self._markers(looked, at, events)
+        return events
+
+    def _markers(self, looked: Looked, at: Numbers, events: Events) -> None:
+        """Read the markers among the entries *at*; one without a record was cleaned (TXN-18)."""
+        control = np.flatnonzero(looked.control[at])
+        events["kind"][control] = UNREAD
+        marks = control[looked.records[at[control]] > 0]
+        if not len(marks):
+            return
+        keys, values = (looked.chunk.records.column(name) for name in ("key", "value"))
+        for mark, row in zip(marks.tolist(), looked.chunk.rows[at[marks]].tolist(), strict=True):
+            kind, coordinator, wrong = marker_of(keys[row].as_py(), values[row].as_py())
+            events["kind"][mark], events["coordinator"][mark] = kind, coordinator
+            if wrong:
+                place = int(at[mark])
+                position, offset = int(looked.position[place]), int(looked.base[place])
+                self.found.add("marker_broken", self.stretch.path, position, offset, wrong)
+
+    def _others(self) -> list[str]:
+        """Look at the files that belong to the whole log, or to no index."""
+        if self.stretch.start:
+            return []
+        snapshot, epochs = self.path.with_suffix(SUFFIX), self.path.with_name(EPOCHS)
+        present = [SUFFIX] if snapshot.exists() else []
+        self.snapshots = snapshots_of(self.path, self.found, last=self.last)
+        if self.last and epochs.exists():
+            check_epochs(epochs, self.found)
+            present.append(EPOCHS)
+        return present
+
+    def _summary(self, read: int, present: list[str], aborts: Table | None) -> Summary:
+        return Summary(
+            path=self.stretch.path,
+            start=self.stretch.start,
+            end=self.stretch.end,
+            read=read,
+            listed=self.found.listed,
+            found=dict(sorted(self.found.counts.items())),
+            counts=self.counts,
+            first=self.order.first,
+            reached=self.order.reached,
+            heads=rows_of(row for _, head in sorted(self.producers.heads.items()) for row in head).tobytes(),
+            known=b"".join(rows.tobytes() for _, rows in sorted(self.producers.known.items())),
+            aborted=self.producers.aborted,
+            aborts=None
+            if aborts is None
+            else [(int(row["producer"]), int(row["first"]), int(row["last"])) for row in aborts],
+            snapshots=self.snapshots,
+            beside=present,
+        )
+
+
+def is_zero(source: Source, start: int, end: int) -> bool:
+    """Whether all bytes from *start* to *end* are zero."""
+    for at in range(start, end, WINDOW):
+        window = as_buffer(source.window(at, min(at + WINDOW, end)))
+        if np.frombuffer(window, np.uint8).any():
+            return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def marker_of(key: bytes | None, value: bytes | None) -> tuple[int, int, str]:
+    """The kind of event that a marker is, its coordinator epoch, and what is wrong with it (SEG-13)."""
+    try:
+        _, type_ = decode_key(key)
+        if type_ not in TRANSACTION_MARKERS:
+            return UNREAD, -1, f"its type is {type_} (TXN-20)"
+        fields = decode_value(str(type_), value)
+    except RecordFormatError as error:
+        return UNREAD, -1, f"{error.message} ({error.rule})"
+    return (ABORT if type_ == "abort" else COMMIT), int(fields["coordinator_epoch"]), ""

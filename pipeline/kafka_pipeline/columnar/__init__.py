@@ -1,0 +1,54 @@
+"""Record batches as Arrow columns and back, at the speed of the machine: `read`, `scan` for files, `write`.
+
+The reference (`kafka_records`) says what is right; this package says it fast.
+Kernels read what is plainly right.  Whatever is not, the reference is asked
+for, so errors are the reference's own, and only "fine" has to be known here.
+
+    jit, memory        how kernels are made, and what they are made of
+    folding, abreast, checksum    CRC-32 and CRC-32C
+    fields, records, messages, entries    the formats, from the inside out
+    inflate, frames    the codecs: gzip_frames, snappy_blocks, lz4_frames, zstd_frames
+    headers, chunk     what comes out, as Arrow
+    decoder            who calls what
+    scan               files, window by window
+    output, writer, encoder    columns to bytes
+    batches            columns back to batches, and the reference's reading to compare with
+
+It needs the extra `columnar`.
+"""
+
+from importlib.util import find_spec
+
+_NEEDED = ("numba", "numpy", "pyarrow", "isal", "zlib_ng")
+if _missing := [name for name in _NEEDED if find_spec(name) is None]:
+    raise ImportError(f"{', '.join(_missing)} not installed: pip install 'kafkaproof[columnar]'")
+
+from kafka_pipeline.columnar.chunk import (  # noqa: E402  # noqa: E402
+    BATCHES,
+    ERRORS,
+    RECORDS,
+    Broken,
+    Chunk,
+    batches_of,
+    read_by_reference,
+    tables_of,
+)
+from kafka_pipeline.columnar.decoder import read  # noqa: E402
+from kafka_pipeline.columnar.encoder import in_batches, pack, write  # noqa: E402
+from kafka_pipeline.columnar.scan import scan  # noqa: E402
+
+__all__ = [
+    "BATCHES",
+    "ERRORS",
+    "RECORDS",
+    "Broken",
+    "Chunk",
+    "batches_of",
+    "in_batches",
+    "pack",
+    "read",
+    "read_by_reference",
+    "scan",
+    "tables_of",
+    "write",
+]

@@ -1,0 +1,225 @@
+"""Chunks of decoded records: their columns, and their batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_pipeline.columnar import headers
+from kafka_pipeline.columnar.buffers import Columns, Counts
+from kafka_pipeline.columnar.entries import Source
+from kafka_pipeline.columnar.jit import Numbers
+from kafka_pipeline.columnar.memory import VIEW
+from kafka_records import DEFAULT, Batch, Header, Kind, Limits, Record, RecordFormatError, decode
+from kafka_records.log import next_entry
+
+BINARY: Final = pa.binary_view()
+HEADER: Final = pa.struct([pa.field("key", BINARY, nullable=False), pa.field("value", BINARY)])
+HEADERS: Final = pa.list_(pa.field("header", HEADER, nullable=False))
+RECORDS: Final = pa.schema(
+    [
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("key", BINARY),
+        pa.field("value", BINARY),
+        pa.field("headers", HEADERS, nullable=False),
+    ]
+)
+NO_PAIRS: Final = pa.array([], HEADER)
+BATCHES: Final = headers.SCHEMA
+ERRORS: Final = pa.schema(
+    [
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("size", pa.int64()),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("inner_offset", pa.int64()),
+        pa.field("rule", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+    ]
+)
+
+
+class Broken(NamedTuple):
+    """A row of the errors table: an entry that cannot be read, and why (`kafka_records.RecordFormatError`).
+
+    *position* is where the entry starts, and *offset* where the rule broke, both
+    in the file; *size* is None where it cannot be told, and nothing behind is read.
+    """
+
+    position: int
+    size: int | None
+    kind: Kind
+    path: str
+    offset: int
+    inner_offset: int | None
+    rule: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some entries of a log in a row, as three tables whose rows share `position`: where an entry starts.
+
+    The views of keys, values and headers point into the memory that was read, and keep it.
+    """
+
+    columns: Columns
+    counts: Counts
+    source: Source
+    memory: tuple[pa.Buffer, ...]
+    broken: tuple[Broken, ...]
+
+    @cached_property
+    def records(self) -> pa.RecordBatch:
+        """One row for each record; the schema is `RECORDS`."""
+        columns, rows = self.columns, self.counts.rows
+        arrays = [
+            *(plain(columns.buffer(name), rows) for name in ("position", "offset", "timestamp")),
+            self.views("key", "key_bits", rows),
+            self.views("value", "value_bits", rows),
+            self.headers(),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
+
+    @cached_property
+    def fields(self) -> Numbers:
+        """The header fields of each entry that was read, as plain numbers: a row for each of `headers.FIELDS`."""
+        columns, count = self.columns, self.counts.batches
+        fields = np.empty((headers.FIELDS, count), np.int64)
+        positions, offsets = columns.numbers("batch_position")[:count], columns.numbers("offset")
+        headers.read_headers(self.source.start, self.source.position, positions, self.rows, offsets, fields)
+        return fields
+
+    @property
+    def rows(self) -> Numbers:
+        """Where the records of each entry start in the records, and where the last one's end."""
+        return np.append(self.columns.numbers("batch_row")[: self.counts.batches], self.counts.rows)
+
+    @cached_property
+    def batches(self) -> pa.RecordBatch:
+        """One row for each entry that was read; the schema is `BATCHES`."""
+        return headers.to_arrow(self.fields)
+
+    @cached_property
+    def errors(self) -> pa.RecordBatch:
+        """One row for each entry that could not be read; the schema is `ERRORS`."""
+        return pa.RecordBatch.from_pylist([broken._asdict() for broken in self.broken], schema=ERRORS)
+
+    def views(self, name: str, bits: str, count: int) -> pa.Array:
+        """Byte strings, some of them null."""
+        valid = self.columns.bitmap(bits, count)
+        return pa.Array.from_buffers(BINARY, count, [valid, self.columns.buffer(name), *self.memory])
+
+    def headers(self) -> pa.Array:
+        """The headers of all records."""
+        columns, count = self.columns, self.counts.headers
+        pairs = self.pairs(count) if count else NO_PAIRS
+        return pa.Array.from_buffers(HEADERS, self.counts.rows, [None, columns.buffer("header_end")], children=[pairs])
+
+    def pairs(self, count: int) -> pa.Array:
+        """Keys and values of headers."""
+        columns = self.columns
+        key = pa.Array.from_buffers(BINARY, count, [None, columns.buffer("header_key"), *self.memory])
+        value = self.views("header_value", "header_bits", count)
+        return pa.Array.from_buffers(HEADER, count, [None], children=[key, value])
+
+
+def plain(buffer: pa.Buffer, rows: int) -> pa.Array:
+    """A column of int64 without nulls."""
+    return pa.Array.from_buffers(pa.int64(), rows, [None, buffer])
+
+
+def view_of(data: bytes, buffer: int, offset: int) -> bytes:
+    """The Arrow view of *data*, which lies in the data buffer number *buffer*, at *offset*."""
+    size = len(data).to_bytes(4, "little")
+    if len(data) <= VIEW - 4:
+        return size + data.ljust(VIEW - 4, b"\0")
+    return size + data[:4] + buffer.to_bytes(4, "little") + offset.to_bytes(4, "little")
+
+
+# What a row of the batches table says of a batch itself.
+BATCH_FIELDS: Final = [field.name for field in fields(Batch) if field.name != "records"]
+# What a reading of a log gives: each entry with its position, and those that cannot be read.
+Reading = tuple[list[tuple[int, Batch]], list[Broken]]
+
+
+def batches_of(chunk: Chunk) -> list[tuple[int, Batch]]:
+    """The entries of a chunk as the reference would give them, each with its position."""
+    records = [_record(row) for row in chunk.records.to_pylist()]
+    rows = chunk.batches.to_pylist()
+    starts = [0]
+    for row in rows:
+        starts.append(starts[-1] + row["record_count"])
+    return [
+        (row["position"], _batch(row, tuple(records[start:end])))
+        for row, (start, end) in zip(rows, pairwise(starts), strict=True)
+    ]
+
+
+def read_by_reference(data: bytes, *, limits: Limits = DEFAULT) -> Reading:
+    """What the reference says of each entry of *data* by itself; it goes on behind broken ones as `read` does."""
+    batches: list[tuple[int, Batch]] = []
+    broken: list[Broken] = []
+    at = 0
+    while True:
+        size: int | None = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+        try:
+            end = next_entry(data, at)
+            if end is None:
+                return batches, broken
+            batches += ((at, batch) for batch in decode(data[at:end], limits=limits))
+            at = end
+        except RecordFormatError as error:
+            framing = not error.path.startswith("batch")
+            offset = at + error.offset
+            path = f"batch.{error.path}" if framing else error.path
+            assert size is not None
+            if framing and (error.rule != "FRM-08" or at + size > len(data)):
+                size = None
+            broken.append(Broken(at, size, error.kind, path, offset, error.inner_offset, error.rule, error.message))
+            if size is None:
+                return batches, broken
+            at += size
+
+
+def tables_of(batches: Sequence[Batch]) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Batches of the reference as the two tables that `write` takes.
+
+    Raises:
+        OverflowError, pyarrow.ArrowException: a number does not fit its column.
+    """
+    records = [
+        {**record._asdict(), "position": 0, "headers": [header._asdict() for header in record.headers]}
+        for batch in batches
+        for record in batch.records
+    ]
+    unknown = {"position": 0, "size": 0, "crc": 0, "attributes": 0}
+    rows = [
+        {**unknown, **{name: getattr(batch, name) for name in BATCH_FIELDS}, "record_count": len(batch.records)}
+        for batch in batches
+    ]
+    return pa.RecordBatch.from_pylist(records, schema=RECORDS), pa.RecordBatch.from_pylist(rows, schema=BATCHES)
+
+
+def batch_in(batches: pa.RecordBatch, row: int, records: pa.RecordBatch) -> Batch:
+    """The batch that a row of the batches table describes, with these records."""
+    (fields,) = batches.slice(row, 1).to_pylist()
+    return _batch(fields, tuple(map(_record, records.to_pylist())))
+
+
+def _record(row: dict[str, Any]) -> Record:
+    headers = tuple(Header(header["key"], header["value"]) for header in row["headers"])
+    return Record(row["offset"], row["timestamp"], row["key"], row["value"], headers)
+
+
+def _batch(row: dict[str, Any], records: tuple[Record, ...]) -> Batch:
+    return Batch(**{name: row[name] for name in BATCH_FIELDS}, records=records)

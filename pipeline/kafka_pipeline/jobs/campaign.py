@@ -1,0 +1,228 @@
+"""`pipeline campaign`: fuzzing in rounds of shards, corpora merged between rounds; at the end a campaign's folder.
+
+    rounds      what each shard of each round saw
+    merged      the corpora that the next round begins with
+    cells       what all of them reached
+
+A shard is a function of seed, round, number and the corpora of the round before;
+whoever does it again gets the same.  From these files `assembling` makes what
+`kafkaproof fuzz` works on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from math import inf
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_fuzz.campaign.plan import Round
+from kafka_pipeline.jobs import merging
+from kafka_pipeline.jobs import merging as assembling
+from kafka_pipeline.jobs.rounds import ALIKE, SCHEMA, STORED, Shard
+from kafka_pipeline.jobs.space import grid_hash
+from kafka_pipeline.spark.manifest import MANIFEST, Manifest, alone, complete, take_up, unsound
+from kafka_pipeline.spark.shards import RECEIPTS, Job, NotDone, Receipt, Show, earned, put, run, work
+
+FORMAT: Final = "kafkaproof campaign"
+ROUNDS: Final = "rounds"
+MERGED: Final = "merged"
+CELLS_FILE: Final = "cells"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """What is asked for.
+
+    Attributes:
+        out: the folder, which every executor reaches.
+        targets: their names; testees of `differential:` are named.
+        rounds: how many, one after the other.
+        shards: of each target in each round.
+        executions: inputs of a shard; 0 where time is counted instead.
+        minutes: that all rounds take together if every shard has a processor; used where *executions* is 0.
+        seed, profile: as in `Round`.
+        known: a list of finds that are no news, as text.
+    """
+
+    out: Path
+    targets: tuple[str, ...]
+    rounds: int = 4
+    shards: int = 8
+    executions: int = 100_000
+    minutes: float = 0.0
+    seed: int = 1
+    profile: str = "mixed"
+    known: str = ""
+
+    def plan(self) -> dict[str, Any]:
+        """What decides about every byte of the output, apart from what is under test."""
+        return {
+            "job": "campaign",
+            "targets": list(self.targets),
+            "rounds": self.rounds,
+            "shards": self.shards,
+            "executions": self.executions,
+            "minutes": self.minutes,
+            "seed": self.seed,
+            "profile": self.profile,
+            "known": sha256(self.known.encode()).hexdigest(),
+            "grid": grid_hash(),
+        }
+
+    @property
+    def tasks(self) -> range:
+        """The numbers of the shards of a round, those of all targets in turn."""
+        return range(self.shards * len(self.targets))
+
+    def round_of(self, number: int, shard: int) -> Round:
+        """What shard *shard* of round *number* asks of its child."""
+        share, at = divmod(shard, len(self.targets))
+        return Round(
+            target=self.targets[at],
+            directory=Path(),
+            seed=self.seed,
+            number=number * self.shards + share,
+            cpu_seconds=inf if self.executions else self.minutes * 60 / self.rounds,
+            profile=self.profile,
+            executions=self.executions,
+        )
+
+    def merged(self, number: int) -> Path:
+        """The corpora after round *number*."""
+        return self.out / MERGED / f"round={number:06}" / f"part-{number:06}.parquet"
+
+
+def campaign(open_session: Callable[[], Any], asked: Campaign, show: Show = lambda _: lambda *_: None) -> Manifest:
+    """Do what is not done; a session is opened only if there is something to do.
+
+    Raises:
+        OtherRun: the folder holds something else.
+        NotDone, CannotRun: what was earned is kept, and the same call goes on.
+    """
+    with alone(asked.out):
+        manifest = take_up(asked.out, asked.plan())
+        if manifest and not unsound(asked.out, manifest):
+            return manifest
+        if manifest:
+            restore(asked, manifest)
+        gone = assembling.gone(asked.out, asked.known, asked.targets)
+        with open_session() as spark:
+            (asked.out / MANIFEST).unlink(missing_ok=True)
+            return _done(spark, asked, gone, show)
+
+
+def _done(spark: Any, asked: Campaign, gone: tuple[str, ...], show: Show) -> Manifest:
+    receipts: dict[int, list[Receipt]] = {}
+    listed: list[Receipt] = []
+    for number in range(asked.rounds):
+        told = show(f"round {number + 1} of {asked.rounds}")
+        receipts[number] = run(spark, round_job(asked, number, gone), asked.tasks, told)
+        merge = partial(_merged, spark, asked)
+        listed.append(_made(table_job(asked, MERGED, SCHEMA, merge, f"round={number:06}"), number))
+    assembled = assembling.Assembled(spark, asked.out / ROUNDS, asked.merged(asked.rounds - 1))
+    cells = partial(_cells, assembled)
+    listed.append(_made(table_job(asked, CELLS_FILE, merging.CELLS_SCHEMA, cells), 0))
+    assembled.write(asked.out, asked.known, asked.seed, _reports(asked, receipts))
+    made = [receipt for some in receipts.values() for receipt in some]
+    files = [file for receipt in (*made, *listed) for file in receipt.files]
+    counts = {
+        "executions": sum(receipt.counts["executions"] for receipt in made),
+        "inputs": assembled.inputs,
+        "finds": len(assembled.finds),
+        "cells": listed[-1].counts.get("rows", 0),
+    }
+    return complete(asked.out, Manifest(format=FORMAT, plan=asked.plan(), counts=counts, files=files))
+
+
+def round_job(asked: Campaign, number: int, gone: tuple[str, ...] = ()) -> Job:
+    """The shards of one round."""
+    before = asked.merged(number - 1)
+
+    def read(shard: int) -> Iterator[pa.RecordBatch]:
+        told = Shard(asked=asked.round_of(number, shard), number=shard, before=before, known=asked.known, gone=gone)
+        yield told.seen()
+
+    return Job(
+        name=f"round-{number:06}",
+        read=read,
+        schema=STORED,
+        out=asked.out,
+        folder=f"{ROUNDS}/round={number:06}",
+        place=_by_what,
+        count=_counted,
+        alike=ALIKE,
+    )
+
+
+def table_job(asked: Campaign, name: str, schema: pa.Schema, table: Callable[[int], pa.Table], place: str = "") -> Job:
+    """Tables that the driver makes, kept as shards are."""
+    return Job(
+        name=name,
+        read=lambda number: table(number).to_batches(),
+        schema=schema,
+        out=asked.out,
+        folder=name,
+        place=lambda batch: iter([(place, batch)]),
+        alike=("what", *ALIKE),
+    )
+
+
+def _made(job: Job, number: int) -> Receipt:
+    receipt = next(earned(job, [number]), None) or work(job, number)
+    if receipt.problem:
+        raise NotDone({number: receipt.problem})
+    return receipt
+
+
+def _merged(spark: Any, asked: Campaign, number: int) -> pa.Table:
+    return merging.merge_corpora(spark, asked.out / ROUNDS / f"round={number:06}", asked.merged(number - 1))
+
+
+def _cells(assembled: assembling.Assembled, _: int) -> pa.Table:
+    return assembled.cells()
+
+
+def _by_what(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each kind, and the folder that they go to."""
+    table = pa.Table.from_batches([batch])
+    for what in ("fallen", "finds", "inputs"):
+        rows = table.filter(pc.equal(table["what"], what)).select(STORED.names)
+        for part in rows.replace_schema_metadata(None).combine_chunks().to_batches():
+            yield f"what={what}", part
+
+
+def _counted(batch: pa.RecordBatch) -> dict[str, int]:
+    counts: dict[str, int] = msgspec.json.decode((batch.schema.metadata or {}).get(b"counts", b"{}"))
+    return counts
+
+
+def _reports(asked: Campaign, receipts: dict[int, list[Receipt]]) -> Iterator[assembling.Reported]:
+    for number, some in receipts.items():
+        for receipt in some:
+            yield assembling.Reported(number, receipt.shard, asked.round_of(number, receipt.shard), receipt.counts)
+
+
+def restore(asked: Campaign, manifest: Manifest) -> None:
+    """Write the receipts of a whole campaign again, so that only what has gone bad is done again."""
+    counted = assembling.counts_in(asked.out)
+    files: dict[tuple[str, int], list[Any]] = {}
+    for file in manifest.files:
+        parts = Path(file.path).parts
+        job = parts[1].replace("=", "-") if parts[0] == ROUNDS else parts[0]
+        files.setdefault((job, int(Path(file.path).stem.removeprefix("part-"))), []).append(file)
+    for (job, number), some in files.items():
+        counts = {"rows": sum(file.rows for file in some)}
+        if job.startswith("round-"):
+            wanted = asked.round_of(int(job.removeprefix("round-")), number)
+            counts = counted.get((wanted.target, wanted.number), {})
+        if counts:
+            receipt = Receipt(shard=number, files=sorted(some, key=lambda file: file.path), counts=counts)
+            put(asked.out / RECEIPTS / job / f"{number:06}.json", msgspec.json.encode(receipt))

@@ -1,0 +1,234 @@
+"""`pipeline generate`: numbers to cases in Parquet, in four steps, each of which goes on where it was stopped.
+
+    made        each shard's cases, staged
+    dropped     which of them repeat others, by SQL over all shards
+    kept        the rest, by magic and codec
+    coverage    what they cover
+
+A shard that has gone bad is made again from its numbers and its dropped rows.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafka_fuzz.mutate import Profile
+from kafka_pipeline.jobs import cases as coverage
+from kafka_pipeline.jobs import cases as keeping
+from kafka_pipeline.jobs.cases import ALIKE, SCHEMA, Cases, numbers
+from kafka_pipeline.jobs.space import Space, grid, grid_hash
+from kafka_pipeline.spark import tables
+from kafka_pipeline.spark.manifest import MANIFEST, Manifest, OtherRun, alone, complete, take_up, unsound
+from kafka_pipeline.spark.shards import FileReceipt, Job, Receipt, Show, put_table, read_batches, run
+
+FORMAT: Final = "kafkaproof cases"
+STAGED: Final = "staged"
+LISTED: Final = "listed"
+DROPPED: Final = "dropped"
+CASES: Final = "cases"
+COVERAGE: Final = "coverage.parquet"
+CHECKED: Final = "checked"
+# Shards that are made again at a time: so much more of the disk is taken while checking.
+AT_ONCE: Final = 16
+STEPS: Final = {STAGED: "made", DROPPED: "listed what repeats", CASES: "kept"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """What is asked for.
+
+    Attributes:
+        out: the folder, which every executor reaches.
+        cases: how many numbers are made, from 0.
+        seed: of them all.
+        shares: how often each mutator takes its turn.
+        shard_rows: numbers to a shard.
+        per_shape: how many cases of one shape stay; 0 for all.
+        verify: one of so many is decoded by the reference as well.
+    """
+
+    out: Path
+    cases: int
+    seed: int = 1
+    shares: Mapping[Profile, int] = field(default_factory=lambda: {"model": 1})
+    shard_rows: int = 100_000
+    per_shape: int = 0
+    verify: int = 64
+
+    def plan(self) -> dict[str, Any]:
+        """What decides about every byte of the output."""
+        return {
+            "job": "generate",
+            "cases": self.cases,
+            "seed": self.seed,
+            "mutators": dict(self.shares),
+            "shard_rows": self.shard_rows,
+            "per_shape": self.per_shape,
+            "grid": grid_hash(),
+        }
+
+    @property
+    def shards(self) -> range:
+        """The numbers of the shards."""
+        return range(-(-self.cases // self.shard_rows))
+
+    @property
+    def maker(self) -> Cases:
+        """The pure function."""
+        return Cases(Space.of(self.seed, self.shares), self.verify)
+
+    def numbers(self, shard: int) -> Iterator[pa.RecordBatch]:
+        """The numbers of a shard."""
+        start = shard * self.shard_rows
+        return numbers(start, min(start + self.shard_rows, self.cases))
+
+
+def generate(open_session: Callable[[], Any], asked: Generate, show: Show = lambda _: lambda *_: None) -> Manifest:
+    """Make what is not there, and mend what has gone bad; a session is opened only if there is something to do.
+
+    Raises:
+        OtherRun: the folder holds something else.
+        NotDone, CannotRun: what was earned is kept, and the same call goes on.
+    """
+    with alone(asked.out):
+        manifest = take_up(asked.out, asked.plan())
+        bad = unsound(asked.out, manifest) if manifest else []
+        if manifest and not bad:
+            return manifest
+        with open_session() as spark:
+            if manifest and (mended := _mended(spark, asked, manifest, bad, show)):
+                return mended
+            (asked.out / MANIFEST).unlink(missing_ok=True)
+            return _made(spark, asked, show)
+
+
+def _made(spark: Any, asked: Generate, show: Show) -> Manifest:
+    run(spark, staging_job(asked), asked.shards, show(STAGED))
+    _list(spark, asked)
+    dropped = run(spark, _dropping(asked), asked.shards, show(DROPPED))
+    kept = run(spark, keeping_job(asked), asked.shards, show(CASES))
+    covered, counts = _cover(spark, asked)
+    counts = {"made": asked.cases, "dropped": _summed(dropped), **counts}
+    files = [covered, *_files(dropped), *_files(kept)]
+    manifest = Manifest(format=FORMAT, plan=asked.plan(), counts=counts, files=files)
+    return complete(asked.out, manifest, (STAGED, LISTED))
+
+
+def staging_job(asked: Generate) -> Job:
+    """The first step: numbers to cases."""
+    return Job(
+        name=STAGED,
+        read=asked.numbers,
+        function=asked.maker,
+        schema=SCHEMA,
+        out=asked.out,
+        folder=STAGED,
+        alike=ALIKE,
+        codec="lz4",
+    )
+
+
+def _list(spark: Any, asked: Generate) -> None:
+    """Have Spark list the rows that go; they are taken from there shard by shard."""
+    tables.view(spark, "staged", asked.out / STAGED)
+    with tables.asking():
+        rows = spark.sql(keeping.query(asked.shard_rows, asked.per_shape))
+        rows.repartition("shard").write.mode("overwrite").partitionBy("shard").parquet(str(asked.out / LISTED))
+
+
+def _dropping(asked: Generate) -> Job:
+    def read(shard: int) -> Iterator[pa.RecordBatch]:
+        yield keeping.listed(sorted((asked.out / LISTED / f"shard={shard}").glob("*.parquet")))
+
+    def count(batch: pa.RecordBatch) -> dict[str, int]:
+        reasons = batch.column("reason").to_pylist()
+        return {reason: reasons.count(reason) for reason in ("content", "shape")}
+
+    return Job(name=DROPPED, read=read, schema=keeping.DROPPED, out=asked.out, folder=DROPPED, count=count)
+
+
+def keeping_job(asked: Generate, out: Path | None = None, *, anew: bool = False) -> Job:
+    """The last step; *anew* from the numbers, where nothing is staged any more."""
+
+    def read(shard: int) -> Iterator[pa.RecordBatch]:
+        path = asked.out / DROPPED / f"part-{shard:06}.parquet"
+        gone = [batch.column("index") for batch in read_batches([path] if path.exists() else [], ["index"])]
+        dropped = pa.concat_arrays(gone) if gone else pa.array([], pa.int64())
+        staged = asked.out / STAGED / f"part-{shard:06}.parquet"
+        maker = asked.maker
+        batches = map(maker, asked.numbers(shard)) if anew else read_batches([staged])
+        for batch in batches:
+            yield keeping.without(batch, dropped)
+
+    return Job(
+        name=CASES,
+        read=read,
+        schema=keeping.KEPT,
+        out=out or asked.out,
+        folder=CASES,
+        place=keeping.by_place,
+        alike=tuple(name for name in ALIKE if name in keeping.KEPT.names),
+    )
+
+
+def _cover(spark: Any, asked: Generate) -> tuple[FileReceipt, dict[str, Any]]:
+    """Write the coverage table; its receipt, and the counts of the manifest."""
+    tables.view(spark, "cases", asked.out / CASES)
+    covered = coverage.table(tables.ask(spark, coverage.COVERAGE_QUERY), grid())
+    shapes = tables.ask(spark, coverage.SHAPES).to_pylist()[0]["shapes"]
+    return put_table(asked.out, COVERAGE, covered), {**coverage.summary(covered), "shapes": shapes}
+
+
+def _mended(spark: Any, asked: Generate, manifest: Manifest, bad: Sequence[str], show: Show) -> Manifest | None:
+    """Make bad shards again, from their numbers; None where that does not do."""
+    shards = shards_of(bad)
+    if shards is None:
+        return None
+    run(spark, keeping_job(asked, anew=True), sorted(shards), show(CASES))
+    if unsound(asked.out, manifest):
+        return None
+    return complete(asked.out, manifest)
+
+
+def shards_of(paths: Sequence[str]) -> set[int] | None:
+    """The shards that *paths* belong to; None if they are not all of kept cases."""
+    if not all(path.startswith(f"{CASES}/") for path in paths):
+        return None
+    return {int(Path(path).stem.removeprefix("part-")) for path in paths}
+
+
+def check(open_session: Callable[[], Any], asked: Generate, show: Show = lambda _: lambda *_: None) -> list[str]:
+    """What is wrong with a whole output: files that are not as the manifest says, or not what is made now.
+
+    Raises:
+        OtherRun: there is no whole output, or it is another one.
+    """
+    with alone(asked.out):
+        manifest = take_up(asked.out, asked.plan()) if (asked.out / MANIFEST).exists() else None
+        if manifest is None:
+            raise OtherRun(f"there is no {MANIFEST} in {asked.out}")
+        bad = set(unsound(asked.out, manifest))
+        said = {file.path: file.sha256 for file in manifest.files if file.path.startswith(f"{CASES}/")}
+        told, shards, again = show(CHECKED), asked.shards, asked.out / CHECKED
+        with open_session() as spark:
+            for at in range(0, len(shards), AT_ONCE):
+                told(at, len(shards))
+                made = _files(run(spark, keeping_job(asked, again, anew=True), shards[at : at + AT_ONCE]))
+                bad |= {file.path for file in made if said.pop(file.path, "") != file.sha256}
+                shutil.rmtree(again, ignore_errors=True)
+        return sorted(bad | set(said))
+
+
+def _files(receipts: Sequence[Receipt]) -> list[FileReceipt]:
+    return [file for receipt in receipts for file in receipt.files]
+
+
+def _summed(receipts: Sequence[Receipt]) -> dict[str, int]:
+    names = sorted({name for receipt in receipts for name in receipt.counts})
+    return {name: sum(receipt.counts.get(name, 0) for receipt in receipts) for name in names}

@@ -1,0 +1,238 @@
+"""Corpora of a campaign's rounds merged by SQL, and the campaign folder made of them.
+
+What an input does: it has content, a cell, an outcome (or a vector of them),
+lines that nobody covered before.  Each of these is kept by the smallest input
+that claims it, ties broken by all else that a row has, so that the same rows
+give the same corpus however they were divided.  Nothing that was covered is lost.
+
+OUT/corpus, OUT/finds, OUT/state, OUT/known.toml, OUT/log.ndjson
+
+So that `fuzz report`, `triage`, `known`, `promote` and `run` go on from there.
+The log says what rounds took, and is the only one of these that differs from
+one run to the next.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from kafka_fuzz.campaign import known_findings, store
+from kafka_fuzz.campaign.known_findings import REPLAY_FILE, STATE, read_sung
+from kafka_fuzz.campaign.plan import (
+    LOG,
+    Memory,
+    Progress,
+    Round,
+    RoundReport,
+    found_by,
+    read_log,
+    remember,
+    report_of,
+    testees_of,
+)
+from kafka_fuzz.campaign.replay import sing
+from kafka_fuzz.findings import FOLDER as FINDS
+from kafka_fuzz.findings import Find, put, write
+from kafka_fuzz.mutate import Cell
+from kafka_pipeline.jobs.rounds import COUNTS, MILLISECONDS, PROGRESS, SCHEMA, fill, find_of
+from kafka_pipeline.spark import tables
+from kafka_pipeline.spark.shards import read_batches
+
+_CELL: Final = ", ".join(Cell._fields)
+# What tells rows of inputs apart; the order decides which of two is taken.
+_OWN: Final = f"size, sha256, key, {_CELL}, profile, labels, version, lines"
+CORPUS: Final = f"""
+    WITH inputs AS (SELECT target, data, struct({_OWN}) AS own, {_OWN} FROM seen WHERE what = 'inputs'),
+    claims AS (
+        SELECT target, own, explode(concat(
+            array(concat('does ', key), concat('cell ', to_json(struct({_CELL})))),
+            transform(lines, line -> concat('line ', line))
+        )) AS claim FROM inputs
+    ),
+    chosen AS (SELECT DISTINCT target, own FROM (SELECT target, min(own) AS own FROM claims GROUP BY target, claim)),
+    contents AS (SELECT sha256, first(data) AS data FROM inputs GROUP BY sha256)
+    SELECT 'inputs' AS what, target, own.*, data
+    FROM chosen JOIN contents ON own.sha256 = contents.sha256
+    ORDER BY target, own
+"""
+FALLEN: Final = "SELECT DISTINCT 'fallen' AS what, target, key FROM seen WHERE what = 'fallen' ORDER BY target, key"
+# Each key once, with its smallest input, and where it was seen first.
+_BEST: Final = (
+    f"size, sha256, {_CELL}, profile, labels, version, kind, detail, function, told, why, asked, target, data"
+)
+FINDS_QUERY: Final = f"""
+    SELECT key, sum(count) AS count, min(struct({_BEST})) AS best, min(struct(round, shard)) AS first
+    FROM rounds WHERE what = 'finds' GROUP BY key ORDER BY key
+"""
+CELLS: Final = f"""
+    SELECT target, {_CELL}, count_if(what = 'inputs') AS inputs, count_if(what = 'finds') AS finds, min(round) AS first
+    FROM rounds WHERE what != 'fallen' GROUP BY ALL ORDER BY target, {_CELL}
+"""
+CELLS_SCHEMA: Final = pa.schema([
+    *[SCHEMA.field(name) for name in ("target", *Cell._fields)],
+    *[pa.field(name, pa.int64(), nullable=False) for name in ("inputs", "finds", "first")],
+])  # fmt: skip
+
+
+def merge_corpora(spark: Any, new: Path, before: Path) -> pa.Table:
+    """What the next round begins with: the rows of the round in the folder *new*, and of the file *before*.
+
+    Raises:
+        CannotRun: Spark gave up.
+    """
+    names = ", ".join(name for name in SCHEMA.names if name != "shard")
+    parts = []
+    if any(new.glob("*/*.parquet")):
+        tables.view(spark, "new", new)
+        parts.append(f"SELECT {names} FROM new")
+    if before.exists():
+        tables.view(spark, "before", before.parent)
+        parts.append(f"SELECT {names} FROM before")
+    if not parts:
+        return SCHEMA.empty_table()
+    with tables.asking():
+        spark.sql(" UNION ALL ".join(parts)).createOrReplaceTempView("seen")
+    return pa.concat_tables([_filled(tables.ask(spark, query)) for query in (CORPUS, FALLEN)])
+
+
+def _filled(table: pa.Table) -> pa.Table:
+    """*table* with the columns that it lacks, empty."""
+    arrays = [
+        table.column(each.name).cast(each.type) if each.name in table.column_names else _empty(each, table.num_rows)
+        for each in SCHEMA
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _empty(column: pa.Field, rows: int) -> pa.Array:
+    value: Any = [] if pa.types.is_list(column.type) else 0 if pa.types.is_integer(column.type) else ""
+    return pa.array([value] * rows, column.type)
+
+
+class Reported(NamedTuple):
+    """A shard that is done: its round, its number, what was asked, and what it counted."""
+
+    number: int
+    shard: int
+    asked: Round
+    counts: dict[str, int]
+
+
+class Best(NamedTuple):
+    """A find with its smallest input, and the round and shard that saw it first."""
+
+    find: Find
+    data: bytes
+    first: tuple[int, int]
+
+
+class Assembled:
+    """What all rounds saw."""
+
+    def __init__(self, spark: Any, rounds: Path, corpora: Path) -> None:
+        self._spark = spark
+        self._rounds = rounds
+        self._corpora = corpora
+
+    @cached_property
+    def _view(self) -> bool:
+        """Whether there is anything to ask about."""
+        there = any(self._rounds.rglob("*.parquet"))
+        if there:
+            tables.view(self._spark, "rounds", self._rounds)
+        return there
+
+    @cached_property
+    def finds(self) -> list[Best]:
+        """The finds of all rounds, counts added up."""
+        rows = tables.ask(self._spark, FINDS_QUERY).to_pylist() if self._view else []
+        return [
+            Best(find_of(row["best"] | {"key": row["key"], "count": row["count"]}), row["best"]["data"],
+                 (row["first"]["round"], row["first"]["shard"]))
+            for row in rows
+        ]  # fmt: skip
+
+    @cached_property
+    def corpus(self) -> list[dict[str, Any]]:
+        """The rows of the last corpora."""
+        return [row for batch in read_batches(filter(Path.exists, [self._corpora])) for row in batch.to_pylist()]
+
+    @property
+    def inputs(self) -> int:
+        """Inputs that are kept, of all targets."""
+        return len({(row["target"], row["sha256"]) for row in self.corpus if row["what"] == "inputs"})
+
+    def cells(self) -> pa.Table:
+        """The cells that were reached, by target."""
+        if not self._view:
+            return CELLS_SCHEMA.empty_table()
+        return tables.ask(self._spark, CELLS).cast(CELLS_SCHEMA)
+
+    def write(self, out: Path, text: str, seed: int, reports: Iterable[Reported]) -> None:
+        """Write the folder; what an earlier attempt left of it goes."""
+        for name in (store.FOLDER, FINDS):
+            shutil.rmtree(out / name, ignore_errors=True)
+        (out / STATE).mkdir(exist_ok=True)
+        fill(out, self.corpus)
+        reports = list(reports)
+        asked = {(told.number, told.shard): told.asked.target for told in reports}
+        for best in self.finds:
+            write(out, with_names(best.find, asked.get(best.first, "")), best.data)
+        if text and not (out / known_findings.LIST_FILE).exists():
+            (out / known_findings.LIST_FILE).write_text(text, encoding="utf-8")
+        lines = [self._report(each) for each in reports]
+        put(out / LOG, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        remember(out, Memory(seed, max(line.number for line in lines) + 1))
+
+    def _report(self, told: Reported) -> RoundReport:
+        asked = told.asked
+        names = set(found_by(asked.target))
+        new = [best.find.key for best in self.finds if best.first == (told.number, told.shard)]
+        counts = {name: told.counts[name] for name in COUNTS}
+        seconds = told.counts[MILLISECONDS] / 1000
+        progress = Progress(cpu_seconds=seconds, **{name: counts.pop(name) for name in PROGRESS})
+        versions = ", ".join(self._versions(asked.target, names))
+        return report_of(asked, progress, version=versions, finds_new=tuple(new), **counts)
+
+    def _versions(self, target: str, names: set[str]) -> list[str]:
+        """What is known of the versions of *target*, or of the testees that it asks."""
+        if names == {target}:
+            return sorted({row["version"] for row in self.corpus if row["target"] == target} - {""})
+        found = (best.find for best in self.finds)
+        return sorted({f"{find.outcome.target} {find.version}" for find in found if find.outcome.target in names})
+
+
+def with_names(find: Find, target: str) -> Find:
+    """*find* with those who were asked beside its testee in a round of *target*."""
+    side_by_side = find.asked == "differential" and target
+    return msgspec.structs.replace(find, names=testees_of(target)) if side_by_side else find
+
+
+def counts_in(out: Path) -> dict[tuple[str, int], dict[str, int]]:
+    """What the log says that rounds counted, by target and number."""
+    return {
+        (line.target, line.number): {name: getattr(line, name) for name in COUNTS}
+        | {MILLISECONDS: round(line.cpu_seconds * 1000)}
+        for line in read_log(out)
+    }
+
+
+def gone(out: Path, text: str, targets: Iterable[str]) -> tuple[str, ...]:
+    """The known finds that are gone, by the canaries that the driver can run; asked once for a campaign."""
+    path = out / STATE / REPLAY_FILE
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        if text:
+            (out / known_findings.LIST_FILE).write_text(text, encoding="utf-8")
+        told = sing(out, known_findings.read_known(out), list(targets))
+        # Which of its functions a loop was stopped in is never the same twice, and says nothing where all is as it was.
+        same = [msgspec.structs.replace(each, key=each.key if each.gone else "") for each in told]
+        put(path, msgspec.json.encode(same))
+    return tuple(sorted(sung.id for sung in read_sung(out) if sung.gone))

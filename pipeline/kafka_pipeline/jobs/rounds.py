@@ -1,0 +1,265 @@
+"""One shard of a campaign round: a child process of a campaign, and its rows.
+
+One schema for all three, divided by folder (`what=`); what does not apply to a
+row is empty.  The structs of local campaigns become rows here, and come back.
+
+The folder gets the corpus of the round before, the inputs are counted, hashes
+are seeded, nothing is shared with other shards: the same shard is the same
+wherever and however often it is done.  A child that is killed tells nothing,
+and Spark tries the shard again.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal
+
+import msgspec
+import pyarrow as pa
+
+from kafka_fuzz.campaign import known_findings
+from kafka_fuzz.campaign import known_findings as known
+from kafka_fuzz.campaign.differential import FALLEN, read_fallen
+from kafka_fuzz.campaign.known_findings import STATE, Sung
+from kafka_fuzz.campaign.plan import Round, RoundReport
+from kafka_fuzz.campaign.store import INDEX, Corpus, Entry, read_index
+from kafka_fuzz.campaign.supervisor import Said, arguments
+from kafka_fuzz.findings import Find, input_of, put, read_all
+from kafka_fuzz.mutate import Cell, Mutant
+from kafka_fuzz.targets.outcome import Outcome
+from kafka_pipeline.jobs.sweep import lasting
+from kafka_pipeline.spark.needs import Refused
+from kafka_pipeline.spark.shards import read_batches
+
+What = Literal["inputs", "finds", "fallen"]
+_TYPES: Final[dict[str, Any]] = {
+    "what": pa.string(),
+    "target": pa.string(),
+    "shard": pa.int32(),
+    "key": pa.string(),
+    "sha256": pa.string(),
+    "size": pa.int64(),
+    "data": pa.binary(),
+    "profile": pa.string(),
+    "labels": pa.list_(pa.string()),
+    "magic": pa.int8(),
+    **dict.fromkeys(Cell._fields[1:], pa.string()),
+    "version": pa.string(),
+    "lines": pa.list_(pa.string()),
+    "kind": pa.string(),
+    "detail": pa.string(),
+    "function": pa.string(),
+    "told": pa.string(),
+    "why": pa.string(),
+    "count": pa.int64(),
+    "asked": pa.string(),
+}
+SCHEMA: Final = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
+# `what` is a part of the path.
+STORED: Final = pa.schema([each for each in SCHEMA if each.name != "what"])
+ALIKE: Final = ("target", "profile", "codec", "field", "boundary", "lie", "nesting", "position", "version", "kind")
+_EMPTY: Final[dict[str, Any]] = {
+    name: [] if pa.types.is_list(kind) else b"" if kind == pa.binary() else "" if kind == pa.string() else 0
+    for name, kind in _TYPES.items()
+}
+
+Row = dict[str, Any]
+
+
+def batch_of(rows: Iterable[Row], counts: bytes = b"{}") -> pa.RecordBatch:
+    """*rows*, and what else is counted, as JSON that goes along."""
+    schema = SCHEMA.with_metadata({b"counts": counts})
+    return pa.RecordBatch.from_pylist([_EMPTY | row for row in rows], schema=schema)
+
+
+def row_of_input(target: str, shard: int, entry: Entry, data: bytes) -> Row:
+    """An input that was kept: its key is the outcome's, or the vector's."""
+    return {
+        "what": "inputs",
+        "target": target,
+        "shard": shard,
+        "key": entry.bucket,
+        "sha256": entry.sha,
+        "size": entry.size,
+        "data": data,
+        "profile": entry.profile,
+        "labels": list(entry.labels),
+        **entry.cell._asdict(),
+        "version": entry.version,
+        "lines": list(entry.lines),
+    }
+
+
+def row_of_find(shard: int, find: Find, data: bytes) -> Row:
+    """A find: its target is the one that is to blame, which may be one of several that were asked."""
+    outcome = find.outcome
+    return {
+        "what": "finds",
+        "target": outcome.target,
+        "shard": shard,
+        "key": find.key,
+        "sha256": find.sha256,
+        "size": find.size,
+        "data": data,
+        "profile": find.profile,
+        "labels": list(find.labels),
+        **find.cell._asdict(),
+        "version": find.version,
+        "kind": outcome.kind,
+        "detail": outcome.detail,
+        "function": outcome.function,
+        "told": outcome.lie,
+        "why": lasting(outcome.kind, outcome.why),
+        "count": find.count,
+        "asked": find.asked,
+    }
+
+
+def row_of_fallen(testee: str, shard: int, cause: str) -> Row:
+    """A cause that a testee is spared from the next round on."""
+    return {"what": "fallen", "target": testee, "shard": shard, "key": cause}
+
+
+def mutant_of(row: Mapping[str, Any]) -> Mutant:
+    """An input of a row, as the corpus of a campaign takes it."""
+    return Mutant(row["data"], row["profile"], tuple(row["labels"]), None, cell_of(row))
+
+
+def find_of(row: Mapping[str, Any]) -> Find:
+    """The find of a row."""
+    outcome = Outcome(row["target"], row["kind"], row["detail"], row["function"], row["told"], row["why"])
+    return Find(
+        key=row["key"],
+        outcome=outcome,
+        sha256=row["sha256"],
+        size=row["size"],
+        profile=row["profile"],
+        labels=tuple(row["labels"]),
+        cell=cell_of(row),
+        version=row["version"],
+        count=row["count"],
+        asked=row["asked"],
+    )
+
+
+def cell_of(row: Mapping[str, Any]) -> Cell:
+    """The cell of a row."""
+    return Cell(*(row[name] for name in Cell._fields))
+
+
+# What a round counts, and its log says.
+PROGRESS: Final = ("executions", "skipped", "lines", "cells", "corpus", "buckets", "finds")
+COUNTS: Final = (*PROGRESS, "restarts")
+MILLISECONDS: Final = "milliseconds"
+# Sets of strings have the same order in every process.
+ENVIRONMENT: Final = {"PYTHONHASHSEED": "0"}
+
+
+class Died(Exception):
+    """The child ended before it had told what it did: it was killed from outside, and may do better elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """What one task does.
+
+    Attributes:
+        asked: the round, but for the folder, which is made where the task runs.
+        number: of the shard among all of its round.
+        before: the corpora that the round begins with; a file that may not be there.
+        known: finds that are no news, as text.
+        gone: of these, and of the package's, the ids of those that no longer are.
+    """
+
+    asked: Round
+    number: int
+    before: Path
+    known: str
+    gone: tuple[str, ...] = ()
+
+    def seen(self) -> pa.RecordBatch:
+        """Do it.
+
+        Raises:
+            Refused: the harness could not do its work, and never will.
+            Died: the child was killed.
+        """
+        with TemporaryDirectory(prefix="kafkaproof-") as folder:
+            asked = msgspec.structs.replace(self.asked, directory=Path(folder))
+            given = self._prepare(asked)
+            report, milliseconds = ran(asked)
+            counts = {name: getattr(report, name) for name in COUNTS} | {MILLISECONDS: milliseconds}
+            return batch_of(self._rows(asked, given), msgspec.json.encode(counts))
+
+    def _prepare(self, asked: Round) -> int:
+        """Write what the child begins with; how much of its index that is."""
+        root = asked.directory
+        (root / STATE).mkdir()
+        (root / known.LIST_FILE).write_text(self.known, encoding="utf-8")
+        put(
+            root / STATE / known_findings.REPLAY_FILE,
+            msgspec.json.encode([Sung("", each, "", gone=True) for each in self.gone]),
+        )
+        rows = [row for batch in read_batches(filter(Path.exists, [self.before])) for row in batch.to_pylist()]
+        fill(root, rows)
+        index = Corpus(root, asked.target).folder / INDEX
+        return index.stat().st_size if index.exists() else 0
+
+    def _rows(self, asked: Round, given: int) -> Iterator[Row]:
+        corpus = Corpus(asked.directory, asked.target)
+        for entry in read_index(corpus.folder / INDEX, given)[0]:
+            yield row_of_input(asked.target, self.number, entry, corpus.data(entry))
+        for find in read_all(asked.directory):
+            yield row_of_find(self.number, find, input_of(asked.directory, find))
+        for testee, causes in sorted(read_fallen(asked.directory).items()):
+            for cause in sorted(cause for cause, often in causes.items() if often >= 1.0):
+                yield row_of_fallen(testee, self.number, cause)
+
+
+def fill(root: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write merged corpora as a campaign has them."""
+    corpora: dict[str, Corpus] = {}
+    fallen: dict[str, dict[str, float]] = {}
+    for row in rows:
+        target = row["target"]
+        if row["what"] == "fallen":
+            fallen.setdefault(target, {})[row["key"]] = 1.0
+            continue
+        if target not in corpora:
+            corpora[target] = Corpus(root, target)
+        corpora[target].keep(mutant_of(row), row["key"], row["lines"], row["version"])
+    for corpus in corpora.values():
+        corpus.close()
+    put(root / STATE / FALLEN, msgspec.json.encode(fallen))
+
+
+def ran(asked: Round) -> tuple[RoundReport, int]:
+    """What the child says at its end, and the CPU-milliseconds that it took, with all that it started."""
+    before = spent()
+    done = subprocess.run(
+        arguments(asked), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ | ENVIRONMENT
+    )
+    took = round((spent() - before) * 1000)
+    last = done.stdout.splitlines()[-1:]
+    try:
+        report = msgspec.json.decode(last[0], type=Said).report if last else None
+    except msgspec.MsgspecError:
+        report = None
+    if report is None or report.interrupted:
+        words = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise Died(f"a round of {asked.target} ended with {done.returncode}: {''.join(words)}")
+    if report.failure or not report.executions:
+        raise Refused(f"{asked.target}: {report.failure or 'it executed nothing'}")
+    return report, took
+
+
+def spent() -> float:
+    """CPU-seconds of the processes that ended below this one."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

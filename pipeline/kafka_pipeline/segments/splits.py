@@ -1,0 +1,100 @@
+"""Stretches of segments: each begins and ends between entries, so that each can be read alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from kafka_pipeline.columnar.scan import ALL, WINDOW, Bounds, Source, runs_in
+from kafka_pipeline.segments.files import indexed, opened
+from kafka_pipeline.segments.listing import Segment, local_path
+
+SPLIT: Final = 256 * 1024 * 1024
+"""Bytes in one task: a task of Spark's costs a tenth of a second however little it does."""
+
+
+class Stretch(msgspec.Struct, frozen=True, order=True):
+    """Bytes of a segment from one entry's start to another's, or to the end."""
+
+    path: str
+    start: int
+    end: int
+
+
+def split(segment: Segment, most: int = SPLIT) -> list[Stretch]:
+    """The whole segment in stretches of about *most* bytes, found by the headers of its entries.
+
+    The last one reaches to the end, whatever is there, and so does the first
+    where headers cannot be followed.  On another machine that would mean reading
+    all of it: there the segment's index says where entries begin, and without an
+    index it is left whole.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if segment.size <= most:
+        return [Stretch(segment.path, 0, segment.size)]
+    with opened(segment.path) as source:
+        is_here = local_path(segment.path) is not None
+        cuts = list(boundaries(source, 0, segment.size, most) if is_here else indexed(source, segment, most))
+    starts = [0, *cuts]
+    return [Stretch(segment.path, start, end) for start, end in zip(starts, [*cuts, segment.size], strict=True)]
+
+
+def boundaries(source: Source, start: int, end: int, most: int) -> Iterator[int]:
+    """Where to cut from *start* to *end*: behind about *most* bytes, between entries, with some on both sides."""
+    at, cut = start, start
+    while at < end:
+        runs = runs_in(source.window(at, min(at + WINDOW, end)), most=1)
+        if runs.broken or not runs.done:
+            return
+        for _, stop in runs.places:
+            if at + stop - cut >= most and at + stop < end:
+                cut = at + stop
+                yield cut
+        at += runs.done
+
+
+def whole_entries(source: Source, start: int, end: int) -> int:
+    """Where the last entry from *start* on that is whole by *end* ends; *end* if what is there cannot be followed."""
+    at = start
+    window = WINDOW
+    while at < end:
+        stop = min(at + window, end)
+        runs = runs_in(source.window(at, stop))
+        if runs.broken:
+            return end
+        if not runs.done and stop == end:
+            return at
+        at, window = at + runs.done, WINDOW if runs.done else 2 * window
+    return at
+
+
+def packed(stretches: Iterable[Stretch], most: int = SPLIT) -> list[list[Stretch]]:
+    """The same stretches in tasks of about *most* bytes, in order."""
+    tasks: list[list[Stretch]] = []
+    room = 0
+    for stretch in stretches:
+        size = stretch.end - stretch.start
+        if not tasks or size > room:
+            tasks.append([])
+            room = most
+        tasks[-1].append(stretch)
+        room -= size
+    return tasks
+
+
+def among(segments: Sequence[Segment], bounds: Bounds = ALL) -> list[Segment]:
+    """Those of *segments* that may hold offsets within *bounds*, by their names (SEG-01)."""
+    kept = []
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        base = segment.base_offset
+        ends = following.base_offset if following is not None and following.log == segment.log else None
+        if base is not None and base > bounds.last_offset:
+            continue
+        if base is not None and ends is not None and ends <= bounds.first_offset:
+            continue
+        kept.append(segment)
+    return kept

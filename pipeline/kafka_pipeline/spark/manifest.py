@@ -1,0 +1,126 @@
+"""The folder of a job's output: one run at a time, one plan, and a manifest when it is whole.
+
+    OUT/manifest.json       what was asked, counts, every file with rows and hash
+    OUT/…/part-000000.parquet
+    OUT/receipts, OUT/plan.json, …     only until it is whole
+
+Nothing in it depends on when, where or in how many pieces it was made.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from kafka_pipeline.spark.shards import RECEIPTS, FileReceipt, is_sound, put
+
+MANIFEST: Final = "manifest.json"
+PLAN: Final = "plan.json"
+SCHEMA_VERSION: Final = 1
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a whole output holds.
+
+    Attributes:
+        format: of the rows, `kafkaproof cases` for instance.
+        schema_version: of the columns.
+        plan: what was asked, as the job has it.
+        counts: whatever the job counts.
+        files: every file, sorted by path.
+        sha256: of the lines `<sha256>  <path>`, one a file: what `sha256sum` would print.
+    """
+
+    format: str
+    schema_version: int = SCHEMA_VERSION
+    plan: dict[str, Any]
+    counts: dict[str, Any]
+    files: list[FileReceipt]
+    sha256: str = ""
+
+
+class OtherRun(Exception):
+    """The folder holds something else than was asked for: a usage error."""
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Keep other runs out of *out*.  Raises `OtherRun` if one is there."""
+    out.mkdir(parents=True, exist_ok=True)
+    # The folder itself is locked, so that there is no file that nobody asked for.
+    folder = os.open(out, os.O_RDONLY)
+    try:
+        _lock(folder, out)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _lock(folder: int, out: Path) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OtherRun(f"another run is at work in {out}") from None
+
+
+def take_up(out: Path, plan: dict[str, Any]) -> Manifest | None:
+    """Begin, or go on: the manifest of what is there and whole, None while there is none.
+
+    Raises:
+        OtherRun: what is there was made by another plan.
+    """
+    manifest = read_manifest(out)
+    earlier = manifest.plan if manifest else read_plan(out)
+    if earlier is not None and earlier != plan:
+        different = sorted(name for name in {*earlier, *plan} if earlier.get(name) != plan.get(name))
+        raise OtherRun(f"{out} holds another run, which differs in {', '.join(different)}; choose another folder")
+    if manifest is None:
+        put(out / PLAN, msgspec.json.encode(plan))
+    return manifest
+
+
+def complete(out: Path, manifest: Manifest, scratch: Sequence[str] = ()) -> Manifest:
+    """Write the manifest of what is whole now, and clear away what it took to get there."""
+    files = sorted(manifest.files, key=lambda file: file.path)
+    manifest = msgspec.structs.replace(manifest, files=files, sha256=hash_of_files(files))
+    put(out / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+    for name in (RECEIPTS, *scratch):
+        shutil.rmtree(out / name, ignore_errors=True)
+    (out / PLAN).unlink(missing_ok=True)
+    for left in out.rglob("*.tmp"):
+        left.unlink(missing_ok=True)
+    return manifest
+
+
+def read_manifest(out: Path) -> Manifest | None:
+    """The manifest; None where there is none, or what there is cannot be read."""
+    try:
+        return msgspec.json.decode((out / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def unsound(out: Path, manifest: Manifest) -> list[str]:
+    """The files that are gone, or are not what the manifest says."""
+    return [file.path for file in manifest.files if not is_sound(out, file)]
+
+
+def hash_of_files(files: Iterable[FileReceipt]) -> str:
+    """One hash for all of them."""
+    return sha256("".join(f"{file.sha256}  {file.path}\n" for file in files).encode()).hexdigest()
+
+
+def read_plan(out: Path) -> dict[str, Any] | None:
+    """The plan of a run that is under way; None where there is none."""
+    try:
+        return msgspec.json.decode((out / PLAN).read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        return None

@@ -1,0 +1,185 @@
+"""The environment of executors: packed as an archive, and probed.
+
+Spark unpacks it beside each executor (`spark.archives`), where `bin/python`
+links to an interpreter of the same version at the same place, as in a container
+image that driver and executors share.  PySpark itself is left out: Spark brings
+its own.  The same packages give the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import platform
+import re
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from kafka_pipeline.spark.needs import CannotRun
+from kafka_pipeline.spark.tables import asking
+
+OURS: Final = ("kafka_records", "kafka_corpus", "kafka_brokers", "kafka_conformance", "kafka_fuzz", "kafka_pipeline")
+NAME: Final = "kafkaproof"
+# Of these Spark keeps permissions and links; a plain .tar it unpacks without.
+SUFFIXES: Final = (".tar.gz", ".tgz")
+# Spark brings these; our own packages are taken from where they are imported.
+LEFT_OUT: Final = frozenset({"pyspark", "py4j", NAME})
+_REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*(;(?P<marker>.*))?")
+_EXTRA: Final = re.compile(r"extra\s*==\s*['\"](?P<name>[^'\"]+)['\"]")
+EXTRAS: Final = frozenset({"columnar", "spark", "testees"})
+
+
+def pack(out: Path) -> int:
+    """Write the archive, a gzipped tar; the number of files in it.
+
+    Raises:
+        CannotRun: Kafkaproof is not installed here, so that nobody knows what it depends on.
+        OSError: it cannot be written.
+    """
+    files = sorted(contents().items())
+    with (
+        out.open("wb") as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w|") as tar,
+    ):
+        _link(tar, "bin/python", str(Path(sys.executable).resolve()))
+        _text(tar, "pyvenv.cfg", _configuration())
+        for name, path in files:
+            _file(tar, name, path)
+    return len(files)
+
+
+def contents() -> dict[str, Path]:
+    """What goes into `site-packages`, by name in the archive."""
+    folder = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+    found = {name: path for package in OURS for name, path in _package(package)}
+    for each in _needed():
+        for file in each.files or []:
+            path = Path(str(each.locate_file(file)))
+            if ".." not in PurePosixPath(file).parts and path.suffix not in (".pyc", ".pth") and path.is_file():
+                found[file.as_posix()] = path
+    return {f"{folder}/{name}": path for name, path in found.items()}
+
+
+def _package(package: str) -> Iterator[tuple[str, Path]]:
+    """The files of a package of ours, wherever it is imported from."""
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    top = Path(spec.origin).parent
+    for path in top.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield f"{package}/{path.relative_to(top).as_posix()}", path
+
+
+def _needed() -> list[Distribution]:
+    """Everything that Kafkaproof depends on here, directly or not."""
+    try:
+        todo = list(_requires(distribution(NAME), EXTRAS))
+    except PackageNotFoundError:
+        raise CannotRun("only an installed Kafkaproof can be packed: pip install '.[spark]'") from None
+    found: dict[str, Distribution] = {}
+    while todo:
+        name = todo.pop()
+        if name in found or name in LEFT_OUT:
+            continue
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:
+            continue  # of an extra that is not installed, or for other systems
+        todo += _requires(found[name], frozenset())
+    return [found[name] for name in sorted(found)]
+
+
+def _requires(of: Distribution, extras: frozenset[str]) -> Iterator[str]:
+    for text in of.requires or []:
+        match = _REQUIREMENT.match(text)
+        assert match is not None
+        extra = _EXTRA.search(match["marker"] or "")
+        if extra is None or extra["name"] in extras:
+            yield re.sub(r"[-_.]+", "-", match["name"]).lower()
+            # What PySpark's own extra would bring.
+            if match["name"].lower() == "pyspark":
+                yield from ("pyarrow", "pandas")
+
+
+def _configuration() -> str:
+    home = Path(sys.executable).resolve().parent
+    return f"home = {home}\ninclude-system-site-packages = false\nversion = {sys.version.split()[0]}\n"
+
+
+def _file(tar: tarfile.TarFile, name: str, path: Path) -> None:
+    data = path.read_bytes()
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    info.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+    tar.addfile(info, io.BytesIO(data))
+
+
+def _text(tar: tarfile.TarFile, name: str, text: str) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(text.encode())
+    tar.addfile(info, io.BytesIO(text.encode()))
+
+
+def _link(tar: tarfile.TarFile, name: str, target: str) -> None:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = tarfile.SYMTYPE, target
+    tar.addfile(info)
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker process.
+
+    Attributes:
+        host: the machine.
+        folder: its working directory.
+        python: the version.
+        executable: the interpreter.
+        packages: where each package of ours comes from; empty where there is none.
+        path: where modules are looked for.
+    """
+
+    host: str
+    folder: str
+    python: str
+    executable: str
+    packages: dict[str, str]
+    path: list[str]
+
+
+def here() -> Place:
+    """This process."""
+    specs = {name: find_spec(name) for name in OURS}
+    return Place(
+        host=platform.node(),
+        folder=str(Path.cwd()),
+        python=platform.python_version(),
+        executable=sys.executable,
+        packages={name: (spec.origin or "") if spec else "" for name, spec in specs.items()},
+        path=list(sys.path),
+    )
+
+
+def places(spark: Any, tasks: int) -> Sequence[Place]:
+    """What *tasks* tasks find; executors that get none are not seen.
+
+    Raises:
+        CannotRun: Spark gave up.
+    """
+    with asking():
+        rows = spark.range(0, tasks, 1, tasks).mapInArrow(_tell, "place binary").collect()
+    return [msgspec.json.decode(bytes(row["place"]), type=Place) for row in rows]
+
+
+def _tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.RecordBatch.from_arrays([pa.array([msgspec.json.encode(here())], pa.binary())], names=["place"])

@@ -1,0 +1,47 @@
+"""Parquet files as tables of Spark's, asked in SQL; answers come back as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_pipeline.spark.needs import CannotRun
+from kafka_pipeline.spark.session import first_line, spark_errors
+
+
+def view(spark: Any, name: str, folder: Path) -> None:
+    """Call the Parquet files below *folder* *name*; parts of their path are columns.
+
+    Raises:
+        CannotRun: a file cannot be read.
+    """
+    with asking():
+        spark.read.option("basePath", str(folder)).option("recursiveFileLookup", "false").parquet(
+            str(folder)
+        ).createOrReplaceTempView(name)
+
+
+def ask(spark: Any, query: str, views: Mapping[str, Path] | None = None) -> pa.Table:
+    """What *query* gives, small enough to come to the driver.
+
+    Raises:
+        CannotRun: Spark gave up.
+    """
+    for name, folder in (views or {}).items():
+        view(spark, name, folder)
+    with asking():
+        return spark.sql(query).toArrow()
+
+
+class asking:
+    """Turns what Spark raises into `CannotRun`, with one line of it."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, spark_errors()):
+            raise CannotRun(f"Spark gave up: {first_line(error)}") from None
