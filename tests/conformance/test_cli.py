@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kafka_conformance.keeping import PART, WHOLE
 from kafka_conformance.runner import results
 from kafka_conformance.runner.requests import concerns
 from kafka_conformance.testees.connect import Connection
@@ -22,7 +23,7 @@ Script = Callable[..., Connection]
 
 # Small areas that show what is needed here.
 AREA = "v1_message"
-RESULT = Path("kafkaproof-partial")
+RESULT = Path(PART)
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_part_agrees(kafkaproof: Command, tmp_path: Path) -> None:
 def test_all_agree(kafkaproof: Command, tmp_path: Path) -> None:
     """The reference agrees with itself on all that a testee can be asked: exit code 0, certified, a result on disk."""
     done = kafkaproof("certify", "reference")
-    read = results.read(tmp_path / RESULT / "reference" / results.FILE)
+    read = results.read(tmp_path / WHOLE / "reference" / results.FILE)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CERTIFIED" in done.stdout
