@@ -13,8 +13,8 @@ from kafka_corpus.registry import registered
 @cache
 def all_cases() -> tuple[Case, ...]:
     """Every case, built, sorted by id."""
-    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
-        importlib.import_module(module.name)
+    for module in _modules().values():
+        importlib.import_module(module)
     return tuple(sorted(registered(), key=lambda made: made.id))
 
 
@@ -24,10 +24,17 @@ def cases_of(areas: Collection[str]) -> tuple[Case, ...]:
     Raises:
         ValueError: there is no such area.
     """
-    names = {module.name for module in pkgutil.iter_modules(__path__)}
-    if unknown := sorted(set(areas) - names):
-        near = difflib.get_close_matches(unknown[0], names, 3)
+    modules = _modules()
+    if unknown := sorted(set(areas) - modules.keys()):
+        near = difflib.get_close_matches(unknown[0], modules, 3)
         raise ValueError(f"there is no area {unknown[0]}" + (f"; there are {', '.join(near)}" if near else ""))
     for area in areas:
-        importlib.import_module(f"{__name__}.{area}")
+        importlib.import_module(modules[area])
     return tuple(sorted(registered(areas), key=lambda made: made.id))
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """The module of each area; an area is named after the last part."""
+    found = (module.name for module in pkgutil.walk_packages(__path__, f"{__name__}.") if not module.ispkg)
+    return {name.rpartition(".")[2]: name for name in found}
