@@ -154,7 +154,7 @@ def test_build_all_names_what_is_left_out(installed: Installed) -> None:
 
 def test_certify_all_ends_with_what_was_left_out(installed: Installed) -> None:
     """All known testees are tried; the table is followed by a line for each that did not run, with the reason."""
-    done = installed.kafkaproof("certify", "--all", "--only", "v2_batch.offsets_wrap*")
+    done = installed.kafkaproof("certify", "--all", "--only", "v2_batch.offsets_wrap*", "--report", "results")
     names = {name for _, names in recipes() for name in names}
     table, _, rest = done.stdout.partition("not run")
     left_out = {line.split()[2].rstrip(":"): line for line in f"not run{rest}".splitlines() if line[:7] == "not run"}
@@ -163,8 +163,8 @@ def test_certify_all_ends_with_what_was_left_out(installed: Installed) -> None:
     assert "reference" in table
     assert "kafka-python" in table
     assert names <= set(left_out)
-    assert "go is not installed or not on the path" in left_out["franz-go"]
-    written = json.loads((installed.work / "kafkaproof-results" / "not-run.json").read_text(encoding="utf-8"))
+    assert left_out["franz-go"] == "not run  franz-go: go is not installed or not on the path"
+    written = json.loads((installed.work / "results" / "not-run.json").read_text(encoding="utf-8"))
     assert set(written) == set(left_out)
 
 
@@ -175,7 +175,7 @@ def test_a_go_testee_out_of_the_wheel(installed: Installed) -> None:
         pytest.skip("needs go")
     # Its own build cache is in the user's cache folder, where the standard library is compiled already.
     go_cache = subprocess.run(["go", "env", "GOCACHE"], capture_output=True, text=True, check=True).stdout.strip()
-    arguments = ("certify", "franz-go", "--only", "v2_batch")
+    arguments = ("certify", "franz-go", "--only", "v2_batch", "--report", "results")
     path = os.environ["PATH"]
     first, second = (installed.kafkaproof(*arguments, path=path, more={"GOCACHE": go_cache}) for _ in range(2))
     building = [line for line in first.stderr.splitlines() if line.startswith("building ")]
@@ -186,4 +186,4 @@ def test_a_go_testee_out_of_the_wheel(installed: Installed) -> None:
     assert str(installed.work.parent / "cache") in building[0]
     assert (second.returncode, "building" in second.stderr) == (first.returncode, False)
     assert second.stdout.splitlines()[:5] == first.stdout.splitlines()[:5]
-    assert [path.name for path in installed.work.iterdir()] == ["kafkaproof-results"]
+    assert [path.name for path in installed.work.iterdir()] == ["results"]

@@ -13,5 +13,6 @@ COLUMNAR: Final = Known(
     packages=("numba", "pyarrow", "cramjam", "zlib_ng"),
     # Arrow's other pools reserve address space that the limit counts as memory.
     environment=(("ARROW_DEFAULT_MEMORY_POOL", "system"),),
+    extras="columnar,testees",
     compiles=True,
 )

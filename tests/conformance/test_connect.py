@@ -2,9 +2,11 @@
 
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from kafka_conformance.judge.observation import Consumed, Decoded
 from kafka_conformance.runner.sandbox import Question, Sandbox
@@ -17,7 +19,7 @@ from kafka_conformance.testees.connect import (
     check,
     connect,
 )
-from kafka_conformance.testees.known import JAVA, KNOWN, Known
+from kafka_conformance.testees.known import JAVA, KNOWN, Known, everyone
 
 # What takes an extra of its own is asked where that is installed.
 EXTRAS = {"columnar": pytest.mark.columnar}
@@ -99,7 +101,28 @@ def test_what_is_not_installed_cannot_run(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(CannotRun, match="mvn, javac, java are not installed or not on the path"):
         connect(JAVA)
 
-    assert Known(name="x", about="", module="", packages=("no_such_package",)).missing() == ("no_such_package",)
+    unknown = Known(name="x", about="", module="", packages=("no_such_package",))
+    assert unknown.missing() == ("no_such_package",)
+    assert unknown.reason(unknown.missing()) == "no_such_package is not installed"
+
+
+# The distributions of packages that are not called like them.
+DISTRIBUTIONS = {"kafka": "kafka-python", "zlib_ng": "zlib-ng", "confluent_kafka": "confluent-kafka"}
+
+
+@pytest.mark.parametrize("known", [each for each in everyone() if each.module], ids=lambda known: known.name)
+def test_the_hint_names_the_right_extras(known: Known) -> None:
+    """What `pip install` with the extras of a testee brings are all packages that it needs."""
+    assert known.installation() == f"pip install 'kafkaproof[{known.extras}]'"
+    brought = {
+        requirement.name
+        for requirement in map(Requirement, metadata.requires("kafkaproof") or [])
+        for extra in known.extras.split(",")
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+    }
+
+    assert len(brought) >= 10
+    assert {DISTRIBUTIONS.get(name, name) for name in known.packages} <= brought
 
 
 def test_a_missing_program_cannot_run() -> None:

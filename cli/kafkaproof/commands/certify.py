@@ -230,8 +230,14 @@ def _show(done: Sequence[Done], settings: Settings) -> None:
         for each in made:
             terminal.show(each, terminal.console())
     if len(done) > 1 and made:
-        not_run = {each.name: each.why for each in done if each.made is None}
+        not_run = {each.name: _reason(each) for each in done if each.made is None}
         terminal.show_together(made, not_run, settings.folder, terminal.console())
+
+
+def _reason(done: Done) -> str:
+    """Why a testee was not run, without its name, and the command that changes this where there is one."""
+    why, hint = done.why.removeprefix(f"{done.name} cannot run: "), done.document.get("hint", "")
+    return f"{why} ({hint})" if hint else why
 
 
 JSON: Final = "history.json"

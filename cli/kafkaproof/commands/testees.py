@@ -18,7 +18,7 @@ from kafka_conformance.runner.smoke import smoke as run_checks
 from kafka_conformance.testees import recipe
 from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
 from kafka_conformance.testees.connection import ENGINE
-from kafka_conformance.testees.known import INSTALL, KNOWN, Known, everyone, find
+from kafka_conformance.testees.known import KNOWN, Known, everyone, find
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 
@@ -180,7 +180,7 @@ def _build(known: Known) -> dict[str, Any]:
     state, why = "ready", ""
     try:
         if known.recipe is None and (missing := known.missing()):
-            state, why = "skipped", f"{', '.join(missing)} is not installed: {INSTALL}"
+            state, why = "skipped", f"{known.reason(missing)} ({known.installation()})"
         elif known.recipe and not recipe.is_built(known.recipe):
             recipe.build(known.recipe)
             state = "built"

@@ -25,7 +25,6 @@ from kafka_conformance.testees.recipe import PIP, Recipe, RecipeError, recipes
 
 MINIATURE: Final = "miniature:"
 JAVA: Final = "java-kafka-clients"
-INSTALL: Final = "pip install 'kafkaproof[testees]'"
 OURS: Final = "kafkaproof"
 # Similarity from 0 to 1 above which a known name is suggested for an unknown one.
 NEAR: Final = 0.7
@@ -46,6 +45,7 @@ class Known:
         distribution: what its version is the version of.
         environment: variables that make it this codec and not another.
         recipe: how it is built, or installed for a version of its own.
+        extras: of this project's distribution, those that bring *packages*.
         compiles: whether its first import compiles, which may take longer than a testee has to start.
     """
 
@@ -57,12 +57,21 @@ class Known:
     language: str = "python"
     environment: tuple[tuple[str, str], ...] = ()
     recipe: Recipe | None = None
+    extras: str = "testees"
     compiles: bool = False
 
     def missing(self) -> tuple[str, ...]:
         """The packages and programs that are not here."""
         packages = tuple(name for name in self.packages if find_spec(name) is None)
         return packages + (self.recipe.missing() if self.recipe else ())
+
+    def reason(self, missing: tuple[str, ...]) -> str:
+        """One line that says which packages or programs are *missing*."""
+        return built.what_is_missing(missing) if self.recipe else built.not_installed(missing)
+
+    def installation(self) -> str:
+        """The command that installs the packages; empty for a testee that is built."""
+        return "" if self.recipe else f"pip install '{OURS}[{self.extras}]'"
 
     def version(self) -> str | None:
         """The version that would be judged; None if it is not installed."""
@@ -213,9 +222,7 @@ def by_name(name: str) -> Connection:
         plain = name.removeprefix(MINIATURE).replace("-", "_")
         return replace(direct(f"{planted_bugs_module()}.{plain}"), name=name)
     if missing := known.missing():
-        if known.recipe:
-            raise CannotRun(f"{known.name} cannot run: {built.what_is_missing(missing)}")
-        raise CannotRun(f"{known.name} cannot run: {', '.join(missing)} is not installed", INSTALL)
+        raise CannotRun(f"{known.name} cannot run: {known.reason(missing)}", known.installation())
     if known.recipe is None:
         connection = replace(direct(known.module, known.environment), name=known.name)
         if known.compiles:

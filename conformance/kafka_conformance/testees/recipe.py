@@ -283,9 +283,14 @@ def is_built(recipe: Recipe, directory: Path | None = None) -> bool:
     return (place(recipe, directory or default_directory()) / _WHOLE).is_file()
 
 
+def not_installed(names: tuple[str, ...]) -> str:
+    """One line that names packages or programs that are not here."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not installed"
+
+
 def what_is_missing(programs: tuple[str, ...]) -> str:
     """One line that names *programs* that are not here."""
-    return f"{', '.join(programs)} {'is' if len(programs) == 1 else 'are'} not installed or not on the path"
+    return f"{not_installed(programs)} or not on the path"
 
 
 def build(recipe: Recipe, directory: Path | None = None) -> Path:
