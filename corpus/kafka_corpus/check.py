@@ -29,7 +29,7 @@ COMPILE: Final = "run `kafkaproof corpus compile`"
 DIRECTIONS: Final[tuple[Check, ...]] = ("decode", "encode", "produce", "fetch")
 
 
-# What no scenario can show; tests/broker/test_beyond_scenarios.py asks a broker about them.
+# What no scenario can show; tests/brokers/test_beyond_scenarios.py asks a broker about them.
 BEYOND_SCENARIOS: Final[Mapping[str, str]] = {
     "PRD-21": "a setting of the broker's decides, not one of the topic's",
     "SIZ-14": "the batch is larger than what a vector holds",

@@ -1,6 +1,6 @@
 """Produce payloads and the error codes that real brokers answer to them.
 
-The codes were read off brokers of these releases; `tests/broker/test_append.py`
+The codes were read off brokers of these releases; `tests/brokers/test_append.py`
 asks the brokers again.
 """
 

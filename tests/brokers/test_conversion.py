@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.broker.planted import plant
+from tests.brokers.planted import plant
 from tests.reference.conversion_cases import LOGS, is_exact, v2
 
 from kafka_brokers import jvm

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from tests.broker.compaction_play import Play, above_compression, batch, now_ms, record, stored_at
+from tests.brokers.compaction_play import Play, above_compression, batch, now_ms, record, stored_at
 
 from kafka_brokers import jvm
 from kafka_brokers.cleaning import (

@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 
 import numpy as np
 import pyarrow.fs as pafs
-from tests.corpus.recorded import ARCHIVE
+from tests.pipeline.recorded import ARCHIVE
 
 from kafka_corpus.authoring.logs import keyed, lies
 from kafka_pipeline.columnar import scan

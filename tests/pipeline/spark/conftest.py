@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.spark.commands import LONG, finished, kafkaproof
+from tests.pipeline.spark.commands import LONG, finished, kafkaproof
 
 from kafka_fuzz.campaign.plan import LOG
 from kafka_pipeline.jobs.campaign import Campaign, campaign
@@ -29,7 +29,7 @@ TESTEES = (
 )
 # A short job is over before the second compiler has paid off.
 QUICK = (("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),)
-RECORDED = Path(__file__).parent.parent / "corpus" / "recorded_log.tar.gz"
+RECORDED = Path(__file__).parent.parent / "recorded_log.tar.gz"
 # The time that the recorded log is held against.
 AUDITED_MS = 1795276100000
 Opener = Callable[[], AbstractContextManager[Any]]

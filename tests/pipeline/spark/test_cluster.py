@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("numba")
 pytest.importorskip("pyspark")
 
-from tests.spark.clusters import LOCAL_CLUSTER, an_executor_dies, made, standalone
-from tests.spark.commands import finished, kafkaproof
+from tests.pipeline.spark.clusters import LOCAL_CLUSTER, an_executor_dies, made, standalone
+from tests.pipeline.spark.commands import finished, kafkaproof
 
 from kafka_corpus.authoring.build import TIMESTAMP
 from kafka_corpus.authoring.logs import keyed, lies

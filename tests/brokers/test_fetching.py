@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.broker.planted import plant
-from tests.broker.test_conversion import agree, answer, end_of, offsets
+from tests.brokers.planted import plant
+from tests.brokers.test_conversion import agree, answer, end_of, offsets
 from tests.reference.conversion_cases import WHEN, v2, written
 from tests.reference.fetching_cases import TRANSACTIONS
 

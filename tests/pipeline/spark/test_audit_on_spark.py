@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tests.spark.commands import finished, kafkaproof
+from tests.pipeline.spark.commands import finished, kafkaproof
 
 from kafka_pipeline.audit.job import Audit, audit, tasks_of
 from kafka_pipeline.audit.joining import joined

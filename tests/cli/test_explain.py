@@ -46,7 +46,7 @@ def printed(data: bytes, *args: str) -> list[str]:
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_goldens(name: str) -> None:
-    """The plain output is the one that was looked at (`python tests/conformance/test_explain_cli.py` writes it)."""
+    """The plain output is the one that was looked at (`python tests/cli/test_explain.py` writes it)."""
     assert run("-", given=INPUTS[name]).output == (GOLDENS / f"{name}.txt").read_text(encoding="utf-8")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
-from tests.broker.compaction_play import WHEN, Play, batch, record
-from tests.broker.compaction_play import stored_at as at
+from tests.brokers.compaction_play import WHEN, Play, batch, record
+from tests.brokers.compaction_play import stored_at as at
 
 from kafka_brokers import jvm
 from kafka_brokers.cleaning import EAGER, edit_segment, plant, read_segments

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("numba")
 
 from tests.browsing import Size, check_scrolling, check_view, every_scheme, every_size, unfold, visited
-from tests.corpus.audit_damage import a_flipped_bit, a_size_of_zero, a_time_in_the_future
-from tests.corpus.recorded import NOW, audited, fresh
+from tests.pipeline.audit_damage import a_flipped_bit, a_size_of_zero, a_time_in_the_future
+from tests.pipeline.recorded import NOW, audited, fresh
 
 from kafka_pipeline.audit.joining import Report
 from kafka_pipeline.audit.page import page

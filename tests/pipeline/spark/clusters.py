@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pyspark
-from tests.spark.commands import GRACE, LONG, finished, kafkaproof
+from tests.pipeline.spark.commands import GRACE, LONG, finished, kafkaproof
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 ASKED = ("generate", "--cases", "16000", "--shard", "1000", "--seed", "8")

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tests.corpus import audit_damage, audit_index_damage
-from tests.corpus.recorded import DAMAGE, Log, audited, found, fresh, last_offset, seal
+from tests.pipeline import audit_damage, audit_index_damage
+from tests.pipeline.recorded import DAMAGE, Log, audited, found, fresh, last_offset, seal
 
 from kafka_pipeline.audit.findings import KINDS
 from kafka_records import Batch, Record, encode

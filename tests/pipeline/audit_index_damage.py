@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from crc32c import crc32c
-from tests.corpus.recorded import Log, Place, damage, last_offset
+from tests.pipeline.recorded import Log, Place, damage, last_offset
 
 from kafka_pipeline.audit.indexes import ENTRY
 from kafka_records import decode

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.spark.commands import finished
+from tests.pipeline.spark.commands import finished
 
 from kafka_pipeline.spark.needs import CannotRun
 from kafka_pipeline.spark.session import gateway

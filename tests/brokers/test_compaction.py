@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.broker.compaction_play import Play, batch, describe, record
+from tests.brokers.compaction_play import Play, batch, describe, record
 
 from kafka_brokers import jvm
 from kafka_brokers.cleaning import EAGER, cleaned_up_to, force_clean, read_segments

@@ -2,7 +2,7 @@
 
 import struct
 
-from tests.corpus.recorded import HOUR, NOW, Log, Place, damage, seal
+from tests.pipeline.recorded import HOUR, NOW, Log, Place, damage, seal
 
 from kafka_corpus.authoring.logs import lies
 from kafka_records import Batch, Record, decode, encode

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.broker.append_live import Partitions
-from tests.broker.append_payloads import Named, batches, messages, sequences
+from tests.brokers.append_live import Partitions
+from tests.brokers.append_payloads import Named, batches, messages, sequences
 from tests.reference.append_cases import OUTLINES, PARTITION, RECORDS, REQUEST, TIMES, Produce
 from tests.reference.append_codec_cases import CODECS
 from tests.reference.append_message_cases import MESSAGES

@@ -2,7 +2,7 @@
 
 `recorded_log.tar.gz` is a partition that Kafka 2.8.2 wrote for aiokafka: five segments of 50 batches, all codecs,
 eight producers, three of them transactional, one transaction left open.  Its last two indexes end in fewer zeros.
-`tests/broker/test_audit.py` has another broker write such a log.
+`tests/brokers/test_audit.py` has another broker write such a log.
 """
 
 import tarfile
