@@ -1,5 +1,8 @@
 """How a process ended, and over which question: what is believed, what is asked again, and what no question did."""
 
+import os
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import pytest
 from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Make, Script, misbehaving
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung
+from kafka_conformance.process.child import GRACE
 from kafka_conformance.runner.requests import PROVEN
 from kafka_conformance.runner.sandbox import Question
 from kafka_conformance.testees.connect import MIB
@@ -83,6 +87,21 @@ def test_an_end_between_two_answers_is_seen(script: Script, sandbox: Make) -> No
 
     assert [answer.observation for answer in answers] == [ANSWERED] * 4
     assert (made.tally.late_ends, made.tally.first_late_end) == (1, "ended with exit code 3")
+
+
+def test_an_end_that_is_reported_late(script: Script, sandbox: Make) -> None:
+    """A process that has ended is Crashed with its exit code, however late the process that made it says so."""
+    made = sandbox(script(misbehaving("os._exit(3)")))
+    made.hello()
+    nest = made._starter._nest
+    assert nest is not None
+    os.kill(nest._popen.pid, signal.SIGSTOP)
+    later = threading.Timer(2 * GRACE, os.kill, (nest._popen.pid, signal.SIGCONT))
+    later.start()
+    answer = next(made.ask([BAD]))
+    later.join()
+
+    assert (answer.observation, answer.deaths) == (Crashed(exit_code=3), 1)
 
 
 def test_an_ordinary_end_is_none_of_these(script: Script, sandbox: Make) -> None:

@@ -3,12 +3,14 @@
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
+from kafka_conformance.process import spawn_server
 from kafka_conformance.process.cpu_time import usage
 from kafka_conformance.process.starting import FEW, SPARES, Hatched, Nest, Process, Started, Starter
 from kafka_conformance.testees import protocol
@@ -258,3 +260,32 @@ def test_a_testee_ends_with_a_runner_that_is_killed(kind: str, starts: int) -> N
 
     assert used is not None
     assert ended
+
+
+def test_the_server_holds_no_pipe_of_a_child_that_it_reports() -> None:
+    """The end of a child shows on its output even when its server is held up while it reports the child."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-E", "-S", spawn_server.__file__, str(theirs.fileno()), "true"]
+    with ours, theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()]) as server:
+        (given, given_end), (output, out), (errors, err), (told, full) = (os.pipe() for _ in range(4))
+        os.set_blocking(full, False)
+        try:
+            while os.write(full, b"\n" * 4096):
+                pass
+        except BlockingIOError:
+            os.set_blocking(full, True)
+        socket.send_fds(ours, [spawn_server.HATCH], [given, out, err, full])
+        for pipe in (given, out, err, full):
+            os.close(pipe)
+
+        ended, _, _ = select.select([output], [], [], 60)
+        assert ended == [output]
+        assert os.read(output, 1) == b""
+        assert os.read(errors, 1) == b""
+        assert server.poll() is None
+        while not os.read(told, 1 << 16).strip():  # its process id, after what was in the way
+            pass
+        theirs.close()
+        ours.close()
+        for pipe in (given_end, output, errors, told):
+            os.close(pipe)

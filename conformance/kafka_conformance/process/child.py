@@ -20,7 +20,7 @@ from itertools import count
 from typing import IO, Final
 
 from kafka_conformance.judge.observation import Crashed, Exceeded, Hung, how_it_ended
-from kafka_conformance.process.cpu_time import Usage, Watch, threads, usage, waited_for_processor
+from kafka_conformance.process.cpu_time import Usage, Watch, is_zombie, threads, usage, waited_for_processor
 from kafka_conformance.process.starting import Process, Started, Starter
 from kafka_conformance.process.time_limits import Limit
 from kafka_conformance.sanitize import tail
@@ -210,7 +210,8 @@ class Child:
         return None if data else Trouble.ENDED
 
     def _has_ended(self) -> bool:
-        return self._code is not None or self._process.ended()
+        # A process that made this one may be late to say so.
+        return self._code is not None or self._process.ended() or is_zombie(self.pid)
 
     def _hear(self) -> None:
         """Take what is there of its standard error, more than a pipe holds, and keep the end."""

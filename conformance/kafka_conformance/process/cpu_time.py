@@ -89,6 +89,15 @@ def family(leader: int) -> list[int]:
     return list(dict.fromkeys(int(task.parent.parent.name) for task in _tasks(leader)))
 
 
+def is_zombie(pid: int) -> bool:
+    """Whether the process *pid* has ended, with all its threads, and nobody has waited for it."""
+    try:
+        states = [_state(task) for task in PROC.joinpath(str(pid), "task").iterdir()]
+    except OSError:
+        return False
+    return bool(states) and set(states) <= {"Z"}
+
+
 def cpu_seconds() -> float:
     """Of this process, of all below it, and of those of them that were waited for."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)

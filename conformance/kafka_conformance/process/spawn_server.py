@@ -71,12 +71,15 @@ class Brood:
         try:
             pid = self._birth(pipes, [self._line.fileno(), told, *self._tell.values()])
         except OSError:
-            os.close(told)  # that is how the other side sees it
-        else:
-            self._tell[pid] = told
-            _write(told, pid)
+            pid = 0
+        # A copy that is still open when the child ends would hide that end.
         for pipe in pipes:
             os.close(pipe)
+        if pid:
+            self._tell[pid] = told
+            _write(told, pid)
+        else:
+            os.close(told)  # that is how the other side sees it
 
     def _end_all(self) -> None:
         # The ids of those that have ended meanwhile are taken yet.
