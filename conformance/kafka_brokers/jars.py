@@ -1,7 +1,7 @@
-"""The jars of a release: fetched once by Maven or Ivy, kept in the user's cache, checked against a lock at every start.
+"""The jars of a release: fetched once by Maven, kept in the user's cache, checked against a lock at every start.
 
-The lock (`jars.lock.json`, in this package) holds the SHA-256 of every jar by
-release, and no address: where jars come from is Maven's business.
+The lock (`jars.lock.json`, in this package) holds the SHA-256 of every jar by release, and no address: Maven's
+settings decide where jars come from.
 """
 
 from __future__ import annotations
@@ -18,35 +18,34 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
-from kafka_brokers import ivy
 from kafka_brokers.interface import JarsDiffer, NoBroker
 from kafka_brokers.releases import Release
 
 LOCK: Final = Path(__file__).parent / "jars.lock.json"
 MAVEN: Final = "mvn"
-# Pinned: the version that Maven takes by itself does not go with every Maven 3.
+# Pinned: Maven's default version of the plugin does not run on every Maven 3.
 PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 # Seconds.  A first fetch is up to 100 MB.
 TIME_LIMIT: Final = 900
 _ERROR_LINE: Final = re.compile(r"\[ERROR\] +(\S.*)")
-_LONGEST_ERROR: Final = 300  # characters; a resolution error names every repository asked
+_LONGEST_ERROR: Final = 300  # characters; a resolution error names every repository
 
 Digests = Mapping[str, str]
 
 
 def cache_directory() -> Path:
-    """Where jars are kept: the user's cache folder."""
+    """The folder for jars in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "kafkaproof" / "brokers"
 
 
 def folder_of(release: Release) -> Path:
-    """Where the jars of *release* are kept: a place of their own for each version of the lock."""
+    """The folder for the jars of *release*; a changed lock has another folder."""
     return cache_directory() / f"{release.name}-{lock_digest(release)[:12]}"
 
 
 def is_cached(release: Release) -> bool:
-    """Whether the jars have been fetched; whether they are right is seen when they are used."""
+    """Whether the jars have been fetched.  `provide` compares them with the lock."""
     return folder_of(release).is_dir()
 
 
@@ -67,14 +66,14 @@ def provide(release: Release) -> Path:
 
     Raises:
         JarsDiffer: they are not the ones that were locked.
-        NoBroker: there is no lock for the release, Maven and Ivy are missing, or one failed.
+        NoBroker: there is no lock for the release, Maven is missing, or it failed.
     """
     digests = locked().get(release.name)
     if digests is None:
         raise NoBroker(f"no jars of Kafka {release.name} are locked", hint="kafkaproof broker lock")
     folder = folder_of(release)
     if not folder.is_dir():
-        _fetch_into(folder, release, digests)
+        _fetch_into(folder, release)
     check(folder, digests, release.name)
     return folder
 
@@ -110,7 +109,7 @@ def _digest(path: Path) -> str:
 
 
 def lock(releases: Iterable[Release], path: Path = LOCK) -> dict[str, Digests]:
-    """Fetch the jars of *releases* anew and write down what they are; other releases keep their entries.
+    """Fetch the jars of *releases* and write their digests to the lock; other releases keep their entries.
 
     Raises:
         NoBroker: Maven is missing or failed.
@@ -125,18 +124,15 @@ def lock(releases: Iterable[Release], path: Path = LOCK) -> dict[str, Digests]:
     return entries
 
 
-def _fetch_into(folder: Path, release: Release, digests: Digests) -> None:
+def _fetch_into(folder: Path, release: Release) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Half a set of jars must not be taken for a whole one: we fetch beside it and rename.
+    # Fetched into a scratch folder and renamed, so that an interrupted fetch leaves no incomplete set.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{release.name}-") as scratch:
-        if shutil.which(MAVEN) is None:
-            ivy.resolve(release, digests, Path(scratch) / "lib", Path(scratch))
-        else:
-            _run_maven(Path(scratch), release)
+        _run_maven(Path(scratch), release)
         try:
             (Path(scratch) / "lib").rename(folder)
         except OSError:
-            if not folder.is_dir():  # another process was faster, otherwise
+            if not folder.is_dir():  # a folder means that another process was faster
                 raise
 
 
@@ -144,12 +140,12 @@ def _run_maven(scratch: Path, release: Release) -> None:
     """Fill *scratch*/lib."""
     program = shutil.which(MAVEN)
     if program is None:
-        raise NoBroker("mvn is not on the path, and what is to be locked comes with it", hint="install Maven")
+        raise NoBroker(f"mvn is not on the path; Maven fetches the jars of Kafka {release.name}", hint="install Maven")
     (scratch / "pom.xml").write_text(pom(release), encoding="utf-8")
-    asked = [program, "-B", "-q", "-Dstyle.color=never", PLUGIN, "-DoutputDirectory=lib", "-DincludeScope=runtime"]
+    command = [program, "-B", "-q", "-Dstyle.color=never", PLUGIN, "-DoutputDirectory=lib", "-DincludeScope=runtime"]
     try:
         done = subprocess.run(
-            asked, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT, check=False
+            command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT, check=False
         )
     except subprocess.TimeoutExpired:
         raise NoBroker(f"Maven did not fetch Kafka {release.name} within {TIME_LIMIT} s") from None
@@ -160,7 +156,7 @@ def _run_maven(scratch: Path, release: Release) -> None:
 
 
 def pom(release: Release) -> str:
-    """The project that Maven is asked to resolve."""
+    """The Maven project whose dependencies are the jars of *release*."""
     exclusions = "".join(f"<exclusion>{_coordinates(each)}</exclusion>" for each in release.without)
     broker = f"{_coordinates(f'{release.artifact}:{release.name}')}<exclusions>{exclusions}</exclusions>"
     alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
