@@ -53,8 +53,9 @@ class Late(click.Group):
         """The names, in the order of the table."""
         return list(self.table)
 
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command called *cmd_name*, imported now."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command called *cmd_name*, imported now; None if there is none."""
+        del ctx
         if cmd_name not in self.table:
             return None
         module, _, attribute = self.table[cmd_name][0].partition(":")

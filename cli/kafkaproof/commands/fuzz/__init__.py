@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import click
 
+from kafkaproof.checkout import provide_benchmarks
 from kafkaproof.cli import Late
 
 
@@ -34,6 +35,12 @@ class LateFuzz(Late):
             "Cut an input down to the smallest that shows the same.",
         ),
     }
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command called *cmd_name*; raises `NoCheckout` for `bench` outside of a checkout."""
+        if cmd_name == "bench":
+            provide_benchmarks("kafkaproof fuzz bench")
+        return super().get_command(ctx, cmd_name)
 
 
 @click.group(cls=LateFuzz)
