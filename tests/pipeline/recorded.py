@@ -11,8 +11,8 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from kafka_pipeline.audit.job import tasks_of
 from kafka_pipeline.audit.joining import LogReport, joined
+from kafka_pipeline.audit.local import tasks_of
 from kafka_pipeline.audit.stretch import judge
 from kafka_pipeline.columnar.scan import runs_in
 from kafka_pipeline.segments.listing import find

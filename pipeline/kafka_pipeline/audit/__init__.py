@@ -14,8 +14,7 @@ A stretch is judged without what comes before it; what that leaves open is in
 its summary, and settled when summaries are joined.  So stretches can be judged
 anywhere and in any order, in memory that does not depend on their size.
 
-job        stretches to shards, summaries to reports, files with a manifest
-command    the command line
-charts     what is in a log, as SVG
-page       one HTML page
+local      all segments of a directory on this machine, in a pool of processes
+job        the same as a Spark job, with files and a manifest
+page       one HTML page, with charts
 """

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,11 +19,12 @@ import pyarrow as pa
 
 from kafka_conformance.sanitize import indented
 from kafka_pipeline.audit.findings import SEVERITIES
-from kafka_pipeline.audit.joining import LogReport, Report, joined
+from kafka_pipeline.audit.joining import LogReport, Report
+from kafka_pipeline.audit.local import Task, report_of, tasks_of
 from kafka_pipeline.audit.page import page
 from kafka_pipeline.audit.stretch import Summary, judge
 from kafka_pipeline.segments.listing import Segment, find
-from kafka_pipeline.segments.splits import SPLIT, Stretch, packed, split
+from kafka_pipeline.segments.splits import SPLIT
 from kafka_pipeline.spark.manifest import (
     MANIFEST,
     PLAN,
@@ -90,14 +90,6 @@ class Audit:
         }
 
 
-class Task(msgspec.Struct, frozen=True):
-    """A stretch, with what it takes to judge it."""
-
-    stretch: Stretch
-    size: int
-    last: bool
-
-
 def segments_of(asked: Audit) -> list[Segment]:
     """The segments as the run that is under way has them, where it is the same; else those that are there.
 
@@ -142,14 +134,6 @@ def audit(open_session: Callable[[], Any], asked: Audit, show: Show = lambda _: 
         return _written(asked, segments, reported(asked, len(tasks)))
 
 
-def tasks_of(segments: Sequence[Segment], most: int) -> list[list[Task]]:
-    """The segments in shards: stretches in their order, small ones together."""
-    last = set({segment.log: segment.path for segment in segments}.values())
-    sizes = {segment.path: segment.size for segment in segments}
-    stretches = [stretch for segment in segments for stretch in split(segment, most)]
-    return [[Task(each, sizes[each.path], each.path in last) for each in some] for some in packed(stretches, most)]
-
-
 def job_of(asked: Audit, tasks: Sequence[Sequence[Task]]) -> Job:
     """A summary for each stretch."""
     now_ms, contiguous = asked.now_ms, asked.contiguous
@@ -170,15 +154,7 @@ def reported(asked: Audit, shards: int) -> Report:
         for batch in read_batches(paths)
         for row in batch.column("summary").to_pylist()
     )
-    logs = [
-        joined(log, some, asked.now_ms, contiguous=asked.contiguous)
-        for log, some in groupby(summaries, key=lambda each: each.path.rpartition("/")[0])
-    ]
-    severities: dict[str, int] = {
-        severity: sum(number for log in logs for name, number in log.found.items() if name.endswith(f" {severity}"))
-        for severity in SEVERITIES
-    }
-    return Report(path=asked.path, now_ms=asked.now_ms, severities=severities, logs=logs)
+    return report_of(asked.path, summaries, asked.now_ms, contiguous=asked.contiguous)
 
 
 def _written(asked: Audit, segments: Sequence[Segment], report: Report) -> Report:
