@@ -23,16 +23,16 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.fuzz_outcomes import MIX, PLAIN, Measured
+from benchmarks.fuzz_outcomes import MIX, PLAIN, OutcomeRepeat
 from benchmarks.planted_bugs import hunted
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung
 from kafka_conformance.testees.connect import connect
-from kafka_fuzz.broker_target import run_round
-from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell
-from kafka_fuzz.campaign.supervisor import arguments
+from kafka_fuzz.broker_target import run_broker_round
+from kafka_fuzz.campaign.plan import OnProgress, Progress, RoundPlan, RoundReport
+from kafka_fuzz.campaign.supervisor import round_command
 from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed
-from kafka_fuzz.differential.outcome_tuples import Judge, Prepared
-from kafka_fuzz.findings import read_all
+from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
+from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import PROFILES, draw_profile, mutate, own_seeds
 from kafka_fuzz.planted_bugs import ZOO, Prey
 
@@ -40,29 +40,29 @@ TARGETS: Final = ("kafka-python", "aiokafka-pure")
 COLUMNS: Final = (PLAIN, *PROFILES, MIX)
 
 
-def outcomes(
+def measure_outcomes(
     repeats: int, seconds: float, targets: Sequence[str] = TARGETS, profiles: Sequence[str] = COLUMNS, jobs: int = 1
-) -> Iterator[Measured]:
+) -> Iterator[OutcomeRepeat]:
     """Every repeat of every profile and target, each in a process of its own; CannotMeasure where one ends early."""
     asked = list(product(range(repeats), targets, profiles))
     with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(lambda one: measured(one[1], one[2], one[0], seconds), asked)
+        yield from pool.map(lambda one: run_repeat(one[1], one[2], one[0], seconds), asked)
 
 
-def measured(target: str, profile: str, seed: int, seconds: float) -> Measured:
+def run_repeat(target: str, profile: str, seed: int, seconds: float) -> OutcomeRepeat:
     """One repeat."""
     command = [sys.executable, "-m", "benchmarks.fuzz_outcomes", target, profile, str(seed), str(seconds)]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         raise CannotMeasure(f"{target}, {profile}: {done.stderr.decode(errors='replace')[-300:]}")
-    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Measured)
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=OutcomeRepeat)
 
 
 class CannotMeasure(Exception):
     """A repeat ended without a result."""
 
 
-def outcome_lines(made: Sequence[Measured]) -> Iterator[str]:
+def outcome_lines(made: Sequence[OutcomeRepeat]) -> Iterator[str]:
     """One line for each target and profile: medians; lines of all repeats together, of those that anybody reached."""
     yield (
         f"{'target':15} {'profile':8} {'executions/CPU-s':>17} {'unexpected ends':>16} {'to plain':>9}"
@@ -79,22 +79,22 @@ def outcome_lines(made: Sequence[Measured]) -> Iterator[str]:
                 f"{target:15} {profile:8} {median(each.executions / each.seconds for each in mine):17,.0f}"
                 f" {ends_of(mine):16,.1f} {ratio(ends_of(mine), ends_of(plain)):>9}"
                 f" {buckets_of(mine):16,.1f} {ratio(buckets_of(mine), buckets_of(plain)):>9}"
-                f" {finds_of(mine):6,.1f} {ratio(finds_of(mine), finds_of(plain)):>9}"
+                f" {median_findings(mine):6,.1f} {ratio(median_findings(mine), median_findings(plain)):>9}"
                 f" {len(reached):6,} {len(everywhere):7,}"
             )
 
 
-def ends_of(rows: Sequence[Measured]) -> float:
+def ends_of(rows: Sequence[OutcomeRepeat]) -> float:
     """The median number of unexpected ends."""
     return median(len(each.ends) for each in rows) if rows else 0
 
 
-def buckets_of(rows: Sequence[Measured]) -> float:
+def buckets_of(rows: Sequence[OutcomeRepeat]) -> float:
     """The median number of outcome buckets."""
     return median(len(each.firsts) for each in rows) if rows else 0
 
 
-def finds_of(rows: Sequence[Measured]) -> float:
+def median_findings(rows: Sequence[OutcomeRepeat]) -> float:
     """The median number of finds as campaigns keep them apart."""
     return median(len(each.finds) for each in rows) if rows else 0
 
@@ -113,13 +113,13 @@ def first_crashes(repeats: int) -> Iterator[float | None]:
     """For each repeat a campaign of its own: CPU-seconds of all its processes, imports too; None if none crashed."""
     for seed in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
-            asked = Round(TARGET, Path(folder), seed=seed, cpu_seconds=MOST)
-            subprocess.run(arguments(asked), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-            found = [find.seconds for find in read_all(Path(folder)) if find.outcome.kind == "crash"]
+            asked = RoundPlan(TARGET, Path(folder), seed=seed, cpu_seconds=MOST)
+            subprocess.run(round_command(asked), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            found = [find.seconds for find in read_findings(Path(folder)) if find.outcome.kind == "crash"]
         yield min(found, default=None)
 
 
-def told(seconds: Sequence[float | None]) -> str:
+def crash_summary(seconds: Sequence[float | None]) -> str:
     """The median and the worst."""
     found = [MOST if each is None else each for each in seconds]
     missed = sum(each is None for each in seconds)
@@ -148,7 +148,7 @@ class Planted(msgspec.Struct):
     most: int
 
 
-def planted(repeats: int, most: int, names: Sequence[str] = ()) -> Iterator[Planted]:
+def measure_planted(repeats: int, most: int, names: Sequence[str] = ()) -> Iterator[Planted]:
     """Every wrong codec, or those called *names*; all of them get the same inputs, repeat by repeat."""
     mixed = [Prey(seed) for seed in range(repeats)]
     plain = [Prey(seed, PLANTED_PLAIN) for seed in range(repeats)]
@@ -172,7 +172,7 @@ def planted(repeats: int, most: int, names: Sequence[str] = ()) -> Iterator[Plan
 HEAD: Final = f"{'planted bug':34}{'executions':>11}{'CPU-s':>9}{'plain: executions':>19}{'CPU-s':>9}{'found':>8}"
 
 
-def line(one: Planted) -> str:
+def planted_line(one: Planted) -> str:
     """One wrong codec; behind `>` what was tried in vain."""
     ours, plain = (">" if count > one.most else "" for count in (one.executions, one.plain_executions))
     return (
@@ -182,7 +182,7 @@ def line(one: Planted) -> str:
     )
 
 
-def summary(made: Sequence[Planted]) -> str:
+def planted_summary(made: Sequence[Planted]) -> str:
     """How many were found at all, and the slowest."""
     slowest = max(made, key=lambda one: one.seconds)
     found = sum(one.executions <= one.most for one in made)
@@ -195,7 +195,7 @@ def summary(made: Sequence[Planted]) -> str:
 
 INPUTS: Final = 8 * BATCH
 # Alone, by the clock: a thousand times what others take.
-DEAR_SECONDS: Final = 0.001
+EXPENSIVE_SECONDS: Final = 0.001
 TRIES: Final = 6
 WARM_UP: Final = 0.3
 
@@ -225,15 +225,15 @@ class Throughput:
         return self.inputs / self.seconds
 
 
-def measure(testee: str, seconds: float = 5.0, *, seed: int = 1) -> Throughput:
+def measure_throughput(testee: str, seconds: float = 5.0, *, seed: int = 1) -> Throughput:
     """Feed *testee* (any connect string) for so many seconds.  Raises `BadConnect`, `CannotRun`."""
     rng, seeds = Random(seed), own_seeds()
     pool = [Prepared(mutate(rng, seeds, draw_profile(rng))) for _ in range(INPUTS)]
     feed = Feed(connect(testee))
     try:
         hello = feed.open()
-        calm = [prepared for prepared in pool if not is_dear(feed, prepared)]
-        judge = Judge(testee)
+        calm = [prepared for prepared in pool if not is_expensive(feed, prepared)]
+        judge = Grader(testee)
         fed(feed, judge, calm, seconds * WARM_UP)
         spent = feed.cpu_seconds
         began = time.monotonic()
@@ -246,7 +246,7 @@ def measure(testee: str, seconds: float = 5.0, *, seed: int = 1) -> Throughput:
         feed.close()
 
 
-def is_dear(feed: Feed, prepared: Prepared) -> bool:
+def is_expensive(feed: Feed, prepared: Prepared) -> bool:
     """Whether the testee falls over it, or takes long, time and again."""
     for _ in range(TRIES):
         began = time.monotonic()
@@ -254,12 +254,12 @@ def is_dear(feed: Feed, prepared: Prepared) -> bool:
         (seen,) = feed.collect()
         if isinstance(seen.answer, Crashed | Hung | Exceeded | Garbled):
             return True
-        if time.monotonic() - began < DEAR_SECONDS:
+        if time.monotonic() - began < EXPENSIVE_SECONDS:
             return False
     return True
 
 
-def fed(feed: Feed, judge: Judge, pool: list[Prepared], seconds: float) -> int:
+def fed(feed: Feed, judge: Grader, pool: list[Prepared], seconds: float) -> int:
     """Feed and judge for so many seconds; how many inputs that were."""
     batches = [pool[start : start + BATCH] for start in range(0, len(pool), BATCH)]
     lines = [[prepared.mutant.data for prepared in batch] for batch in batches]
@@ -297,7 +297,7 @@ class Rate(msgspec.Struct, frozen=True):
     cpu_seconds: float
 
 
-class Watch:
+class RateWatch:
     """Sees how far a round is, and when; its start, and that of what it asks, do not count."""
 
     def __init__(self) -> None:
@@ -319,23 +319,25 @@ class Watch:
         return Rate(who, after.executions - before.executions, ended - began, spent)
 
 
-def of_pipe(testee: str, seconds: float, seed: int) -> Rate:
+def pipe_rate(testee: str, seconds: float, seed: int) -> Rate:
     """One repeat of so many seconds by the clock.  Raises `BadConnect`, `CannotRun`."""
-    found = measure(testee, seconds, seed=seed)
+    found = measure_throughput(testee, seconds, seed=seed)
     return Rate(f"{found.testee} {found.version}", found.inputs, found.seconds, found.cpu_seconds)
 
 
-def of_broker(target: str, seconds: float, seed: int, run: Callable[[Round, Tell], RoundReport] = run_round) -> Rate:
+def broker_rate(
+    target: str, seconds: float, seed: int, run: Callable[[RoundPlan, OnProgress], RoundReport] = run_broker_round
+) -> Rate:
     """One round of so many CPU-seconds against a broker of its own.  Raises `NoBroker`, ValueError."""
-    watch = Watch()
+    watch = RateWatch()
     with tempfile.TemporaryDirectory() as folder:
-        report = run(Round(target, Path(folder), seed=seed, cpu_seconds=seconds), watch)
+        report = run(RoundPlan(target, Path(folder), seed=seed, cpu_seconds=seconds), watch)
     if report.failure:
         raise ValueError(report.failure)
     return watch.rate(f"Kafka {report.version}")
 
 
-def repeated(once: Callable[[int], Rate], repeats: int) -> Iterator[Rate]:
+def measure_rates(once: Callable[[int], Rate], repeats: int) -> Iterator[Rate]:
     """So many repeats, with other inputs each."""
     return map(once, range(1, repeats + 1))
 

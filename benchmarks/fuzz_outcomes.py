@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 
 from kafka_conformance.testees.interface import CodecError
 from kafka_fuzz.targets.base import innermost_step
-from kafka_fuzz.targets.codecs import Codec
+from kafka_fuzz.targets.codecs import CodecTarget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_fuzz.campaign.known_findings import Stepping
-from kafka_fuzz.campaign.worker import Loops, watched
+from kafka_fuzz.campaign.known_findings import InputSkips
+from kafka_fuzz.campaign.worker import EndlessFunctions, skip_endless
 from kafka_fuzz.differential.outcome_tuples import Prepared, relation
 from kafka_fuzz.mutate import PROFILES, Deck, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.entries import CODECS, base_of
@@ -63,7 +63,7 @@ class Ends:
         last: of the input under way.
     """
 
-    codec: Codec
+    codec: CodecTarget
     watched: Target = field(init=False)
     firsts: dict[str, float] = field(default_factory=dict)
     last: str = ""
@@ -72,7 +72,7 @@ class Ends:
     def of(cls, target: Target) -> Ends:
         """Of *target*, which has to be a codec; TypeError for the reference's promises."""
         codec = getattr(target.ask, "__self__", None)
-        if not isinstance(codec, Codec):
+        if not isinstance(codec, CodecTarget):
             raise TypeError(f"{target.name} is no codec: nobody else's fuzzing could be compared")
         found = cls(codec)
         found.watched = replace(target, ask=replace(codec, testee=cast("Testee", found)).ask)
@@ -86,7 +86,7 @@ class Ends:
         except CodecError as error:
             cause = error.__cause__
             if cause is not None and not self.codec.is_documented(cause):
-                self.last = f"{type(cause).__name__} at {line_of(cause.__traceback__, self.codec.packages)}"
+                self.last = f"{type(cause).__name__} at {raising_line(cause.__traceback__, self.codec.packages)}"
             raise
 
     def saw(self, outcome: Outcome, seconds: float) -> None:
@@ -96,7 +96,7 @@ class Ends:
             self.firsts.setdefault(end, round(seconds, 3))
 
 
-def line_of(traceback: TracebackType | None, packages: tuple[str, ...]) -> str:
+def raising_line(traceback: TracebackType | None, packages: tuple[str, ...]) -> str:
     """The innermost line of *packages* on the way to an exception, as `module:line`."""
     module, at = innermost_step(traceback, packages)
     return f"{module}:{at.tb_lineno}" if at else ""
@@ -111,7 +111,7 @@ WITHOUT_WORDS: Final = tuple(each for each in EDITS if each[1] is not put_word)
 MOST_REPLAYED: Final = 4000
 
 
-class Measured(msgspec.Struct):
+class OutcomeRepeat(msgspec.Struct):
     """One repeat.
 
     Attributes:
@@ -134,16 +134,16 @@ class Measured(msgspec.Struct):
     stepped_over: int
 
 
-def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured:
+def measure_repeat(target: Target, profile: str, seed: int, seconds: float) -> OutcomeRepeat:
     """Run *target* for so many CPU-seconds; lines are counted behind that."""
-    rng, seeds, deck = Random(seed), seeds_of(profile), Deck()
+    rng, seeds, deck = Random(seed), profile_seeds(profile), Deck()
     firsts: dict[str, float] = {}
     finds: dict[str, float] = {}
     replayed: dict[object, bytes] = {}
     executions = stepped_over = 0
     ends = Ends.of(target)
-    loops, stepping = Loops(target.packages), Stepping(target.name, ())
-    target = watched(ends.watched, loops)
+    loops, stepping = EndlessFunctions(target.packages), InputSkips(target.name, ())
+    target = skip_endless(ends.watched, loops)
     start = time.process_time()
     while (spent := time.process_time() - start) < seconds:
         mutant = drawn(rng, seeds, profile, deck)
@@ -153,7 +153,7 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
         outcome = target.run(mutant)
         executions += 1
         ends.saw(outcome, spent)
-        if outcome.is_find:
+        if outcome.is_finding:
             firsts.setdefault(bucket_of(mutant, outcome), round(spent, 3))
             finds.setdefault(outcome.key, round(spent, 3))
             stepping.learn(mutant, outcome)
@@ -163,8 +163,8 @@ def measure(target: Target, profile: str, seed: int, seconds: float) -> Measured
         if outcome.kind != "hang" and len(replayed) < MOST_REPLAYED:
             replayed.setdefault((mutant.cell, outcome.bucket), mutant.data)
     spent = time.process_time() - start
-    lines = lines_of(target, replayed.values())
-    return Measured(
+    lines = reached_lines(target, replayed.values())
+    return OutcomeRepeat(
         target.name,
         profile,
         seed,
@@ -193,7 +193,7 @@ def bucket_of(mutant: Mutant, outcome: Outcome) -> str:
     return outcome.bucket
 
 
-def seeds_of(profile: str) -> Sequence[bytes]:
+def profile_seeds(profile: str) -> Sequence[bytes]:
     """What a profile starts from.
 
     `plain` has what people have who write a first fuzzing target: a valid log of each magic and codec, a control
@@ -224,7 +224,7 @@ def _profile(name: str) -> Profile:
     return next(profile for profile in PROFILES if profile == name)
 
 
-def lines_of(target: Target, inputs: Any) -> set[str]:
+def reached_lines(target: Target, inputs: Any) -> set[str]:
     """The lines of the target's packages that the *inputs* reach, as `module:line`."""
     seen: set[tuple[str, int]] = set()
 
@@ -252,7 +252,7 @@ def main() -> None:
     """Measure what the command line says."""
     _, name, profile, seed, seconds = sys.argv
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    measured = measure(make_target(name), profile, int(seed), float(seconds))
+    measured = measure_repeat(make_target(name), profile, int(seed), float(seconds))
     sys.stdout.write(msgspec.json.encode(measured).decode() + "\n")
 
 

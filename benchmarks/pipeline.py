@@ -25,7 +25,7 @@ from pyarrow.parquet import ParquetFile, read_metadata
 from kafka_conformance.runner.run import Run
 from kafka_conformance.runner.run import run as run_in_process
 from kafka_conformance.testees import connect
-from kafka_fuzz.campaign.fork_worker import cpu_seconds
+from kafka_fuzz.campaign.fork_worker import total_cpu_seconds
 from kafka_fuzz.mutate import Profile
 from kafka_pipeline.jobs import sweep
 from kafka_pipeline.jobs.campaign import Campaign, round_job, table_job
@@ -59,9 +59,9 @@ class Fuzzed(NamedTuple):
 
 def spent(do: Callable[[], Any]) -> float:
     """The CPU-seconds of *do*."""
-    before = cpu_seconds()
+    before = total_cpu_seconds()
     do()
-    return cpu_seconds() - before
+    return total_cpu_seconds() - before
 
 
 def done(job: Job, shard: int = 0) -> None:

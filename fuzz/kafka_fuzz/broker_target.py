@@ -25,15 +25,22 @@ from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.wire import WireError
 from kafka_conformance.process.cpu_time import cpu_seconds
 from kafka_fuzz.broker import lanes
-from kafka_fuzz.broker.confirming import CONTEXT, Difference, confirmed, kind_of, lie_of, reduced
-from kafka_fuzz.broker.lanes import Asked
-from kafka_fuzz.broker.oracle import Judged, Lost, Oracle
+from kafka_fuzz.broker.confirming import (
+    CONTEXT,
+    BrokerDifference,
+    confirm_difference,
+    entry_format,
+    fault_of,
+    shrink_difference,
+)
+from kafka_fuzz.broker.lanes import LaneRequest
+from kafka_fuzz.broker.oracle import BrokerLost, JudgedPayload, Oracle
 from kafka_fuzz.broker.payloads import Payloads
-from kafka_fuzz.broker.settings import CONFIG, FLAGS, release_of, settings_of
-from kafka_fuzz.campaign.known_findings import Stepping, gone_in, read_known
-from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, report_of
-from kafka_fuzz.campaign.store import Corpus, of_others, some
-from kafka_fuzz.findings import FindStore, folder_of, put
+from kafka_fuzz.broker.settings import CONFIG, FLAGS, release_of, topic_settings
+from kafka_fuzz.campaign.known_findings import InputSkips, gone_ids, read_known_findings
+from kafka_fuzz.campaign.plan import OnProgress, Progress, RoundPlan, RoundReport, round_report
+from kafka_fuzz.campaign.store import Corpus, other_inputs, sample_most
+from kafka_fuzz.findings import FindingStore, finding_folder, write_atomically
 from kafka_fuzz.mutate import Mutant, own_seeds
 from kafka_fuzz.shrink import NotShown
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
@@ -52,7 +59,7 @@ LONGEST: Final = 4096
 
 
 @dataclass(slots=True)
-class Turns:
+class BrokerRound:
     """One round: a broker, what it is asked, and what comes of it.
 
     Attributes:
@@ -64,12 +71,12 @@ class Turns:
         stopped: whether somebody wants it to stop.
     """
 
-    asked: Round
+    asked: RoundPlan
     release: str
     broker: JvmBroker
-    store: FindStore
+    store: FindingStore
     corpus: Corpus
-    stepping: Stepping
+    stepping: InputSkips
     executions: int = 0
     skipped: int = 0
     restarts: int = 0
@@ -79,7 +86,7 @@ class Turns:
     spent: float = 0.0
     stopped: bool = False
 
-    def run(self, tell: Tell) -> None:
+    def run(self, tell: OnProgress) -> None:
         """Ask until the time is up, or somebody wants it to stop."""
         rng, parent = Random(self.asked.stream), os.getppid()
         payloads = self._payloads(rng)
@@ -93,7 +100,7 @@ class Turns:
                 judged = oracle.turn(lambda log: self._draw(payloads, log))
                 self._take(judged)
                 self._look_again(oracle, [each for each in judged if each.different])
-            except Lost as lost:
+            except BrokerLost as lost:
                 oracle = self._find_culprit(oracle, lost, rng)
             tell(self.progress(self.spent))
         oracle.close()
@@ -101,65 +108,67 @@ class Turns:
     def _payloads(self, rng: Random) -> Payloads:
         magics = (2,) if behaviour(self.release).produce[0] > 2 else (0, 1, 2)
         kept = [self.corpus.data(entry) for entry in self.corpus.entries.values() if entry.size <= LONGEST]
-        others = [path.read_bytes() for path in some(rng, of_others(self.corpus), MOST_SEEDS)]
+        others = [path.read_bytes() for path in sample_most(rng, other_inputs(self.corpus), MOST_SEEDS)]
         seeds = (
             *(self.asked.cases or own_seeds()),
-            *some(rng, kept, MOST_SEEDS),
+            *sample_most(rng, kept, MOST_SEEDS),
             *(data for data in others if len(data) <= LONGEST),
         )
         return Payloads(rng, seeds, magics=magics, profile=self.asked.profile)
 
     def _oracle(self, rng: Random) -> Oracle:
-        return Oracle(self.broker, settings_of(self.release), rng, transactional=lanes.settings_of(self.release))
+        return Oracle(
+            self.broker, topic_settings(self.release), rng, transactional=lanes.transactional_settings(self.release)
+        )
 
     def _draw(self, payloads: Payloads, log: LogState) -> Mutant:
         while self.stepping.over(mutant := payloads.draw(log)):
             self.skipped += 1
         return mutant
 
-    def _take(self, judged: list[Judged]) -> None:
+    def _take(self, judged: list[JudgedPayload]) -> None:
         """Count, and keep what filled a new cell or was answered in a way that was not seen before."""
         self.executions += len(judged)
         for each in judged:
             mutant, wanted = each.asked.mutant, each.wanted
-            bucket = f"{wanted.rule}|{wanted.error_code}|{wanted.path}|{kind_of(mutant.data)}"
+            bucket = f"{wanted.rule}|{wanted.error_code}|{wanted.path}|{entry_format(mutant.data)}"
             if mutant.cell not in self.corpus.cells or bucket not in self.corpus.buckets:
                 self.corpus.keep(mutant, bucket, version=self.release)
 
-    def _look_again(self, oracle: Oracle, differing: list[Judged]) -> None:
+    def _look_again(self, oracle: Oracle, differing: list[JudgedPayload]) -> None:
         for each in differing[:MOST_AGAIN]:
-            alike = (each.different, each.wanted.rule, lie_of(each.asked.mutant))
+            alike = (each.different, each.wanted.rule, fault_of(each.asked.mutant))
             self.alike[alike] = self.alike.get(alike, 0) + 1
-            if self.alike[alike] <= ENOUGH and (found := confirmed(oracle, self.asked.target, each)):
+            if self.alike[alike] <= ENOUGH and (found := confirm_difference(oracle, self.asked.target, each)):
                 self.keep(found)
                 with suppress(NotShown):  # it does not show every time
-                    self.keep(reduced(oracle, found))
+                    self.keep(shrink_difference(oracle, found))
 
-    def keep(self, found: Difference) -> None:
+    def keep(self, found: BrokerDifference) -> None:
         """A find, on the disk when this returns."""
         self._add(found.outcome, found.mutant)
         if self.store.known[found.outcome.key].sha256 == sha256(found.mutant.data).hexdigest():
-            path = folder_of(self.asked.directory, found.outcome.key) / CONTEXT
-            put(path, msgspec.json.encode(found.context))
+            path = finding_folder(self.asked.directory, found.outcome.key) / CONTEXT
+            write_atomically(path, msgspec.json.encode(found.context))
 
     def _add(self, outcome: Outcome, mutant: Mutant) -> None:
         self.stepping.learn(mutant, outcome)
         if self.store.add(outcome, mutant, version=self.release, seconds=self.spent):
             self.new.append(outcome.key)
 
-    def _find_culprit(self, oracle: Oracle, lost: Lost, rng: Random) -> Oracle:
+    def _find_culprit(self, oracle: Oracle, lost: BrokerLost, rng: Random) -> Oracle:
         """The payload that ended the broker, by trying its suspects one by one; a new oracle."""
         kind = self._restart(oracle)
         oracle = self._oracle(rng)
         for each in lost.suspects:
             try:
                 oracle.again(each.lane.settings, (), each.mutant, each.version)
-            except Lost:
+            except BrokerLost:
                 kind = self._restart(oracle)
-                self._add(ended(self.asked.target, kind, each), each.mutant)
+                self._add(broker_lost_outcome(self.asked.target, kind, each), each.mutant)
                 return self._oracle(rng)
         for each in lost.suspects[:1]:  # none of them by itself
-            self._add(ended(self.asked.target, kind, each, "with others"), each.mutant)
+            self._add(broker_lost_outcome(self.asked.target, kind, each, "with others"), each.mutant)
         return oracle
 
     def _restart(self, oracle: Oracle) -> OutcomeClass:
@@ -184,13 +193,13 @@ class Turns:
         )
 
 
-def ended(target: str, kind: OutcomeClass, asked: Asked, detail: str = "") -> Outcome:
+def broker_lost_outcome(target: str, kind: OutcomeClass, asked: LaneRequest, detail: str = "") -> Outcome:
     """The broker did not survive a payload, or did not answer any more."""
     settings = ", ".join(f"{name}={value}" for name, value in asked.lane.settings.items()) or "no settings"
-    return Outcome(target, kind, detail, "", lie_of(asked.mutant), f"produce {asked.version}, {settings}")
+    return Outcome(target, kind, detail, "", fault_of(asked.mutant), f"produce {asked.version}, {settings}")
 
 
-def run_round(asked: Round, tell: Tell) -> RoundReport:
+def run_broker_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     """Ask a broker for as long as *asked* says; its start is not counted there, and is in the report.
 
     Raises:
@@ -199,9 +208,9 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
     """
     begun, spent = time.monotonic(), cpu_seconds()
     release = release_of(asked.target)
-    stepping = Stepping(asked.target, read_known(asked.directory), gone_in(asked.directory))
-    store, corpus = FindStore(asked.directory), Corpus(asked.directory, asked.target)
-    turns = Turns(asked, release, jvm.start(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
+    stepping = InputSkips(asked.target, read_known_findings(asked.directory), gone_ids(asked.directory))
+    store, corpus = FindingStore(asked.directory), Corpus(asked.directory, asked.target)
+    turns = BrokerRound(asked, release, jvm.start(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
     failure = ""
     try:
         with stopping(turns):
@@ -214,12 +223,12 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
         turns.broker.stop()
         store.flush()
         corpus.close()
-    return report_of(
+    return round_report(
         asked,
         turns.progress(spent),
         version=release,
         seconds=time.monotonic() - begun,
-        finds_new=tuple(turns.new),
+        new_findings=tuple(turns.new),
         restarts=turns.restarts,
         interrupted=turns.stopped,
         failure=failure,
@@ -227,7 +236,7 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
 
 
 @contextmanager
-def stopping(turns: Turns) -> Iterator[None]:
+def stopping(turns: BrokerRound) -> Iterator[None]:
     """SIGTERM ends *turns* after the one under way."""
 
     def stop(*_: object) -> None:

@@ -25,21 +25,21 @@ import msgspec
 
 from kafka_conformance.runner.run import tamed
 from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
-from kafka_fuzz.differential.compare import worth
+from kafka_fuzz.differential.compare import grade_answer
 from kafka_fuzz.differential.feed import BATCH, Feed
-from kafka_fuzz.differential.outcome_tuples import Judge, Prepared
+from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
 from kafka_fuzz.encode.testees import Writers
-from kafka_fuzz.findings import Asked as How
+from kafka_fuzz.findings import TargetMode as How
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts, as_mutant, reduced, with_reference
 from kafka_fuzz.shrink.worker import WAIT, Done, Task
 from kafka_fuzz.targets.named import NAMES
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 
-UNSTEADY: Final = "it answers otherwise each time"
+FLAKY: Final = "it answers otherwise each time"
 
 
-class Company:
+class CoTestees:
     """The verdicts of some testees on one input.
 
     Attributes:
@@ -55,7 +55,7 @@ class Company:
         (first,), (again,) = self._told([data]), self._told([data])
         unsteady = [name for name in first if first[name] != again.get(name, first[name])]
         for name in unsteady:
-            self._leave_out(name, UNSTEADY)
+            self._leave_out(name, FLAKY)
         self.kinds = {name: kind for name, kind in first.items() if name in self._feeds}
 
     def stays(self, many: Sequence[bytes], shows: Sequence[bool]) -> list[bool]:
@@ -75,7 +75,7 @@ class Company:
                 self._feeds[name].post(list(many))
         for name in [*self._feeds] if many else ():
             with self._or_left_out(name):
-                for each, outcome in zip(told, collected(self._feeds[name], prepared), strict=True):
+                for each, outcome in zip(told, collect_outcomes(self._feeds[name], prepared), strict=True):
                     each[name] = outcome.kind
         return told
 
@@ -92,7 +92,7 @@ class Company:
         del self._feeds[name]
 
 
-def started(name: str) -> Feed | str:
+def start_feed(name: str) -> Feed | str:
     """The testee called *name*, or why it cannot be had here."""
     feed = None
     try:
@@ -105,7 +105,7 @@ def started(name: str) -> Feed | str:
     return feed
 
 
-def outcomes_of(feeds: Sequence[Feed], many: Sequence[bytes]) -> list[list[Outcome]]:
+def feed_outcomes(feeds: Sequence[Feed], many: Sequence[bytes]) -> list[list[Outcome]]:
     """What each of *feeds* makes of each input, which all are given before anybody is waited for.
 
     Raises:
@@ -114,22 +114,25 @@ def outcomes_of(feeds: Sequence[Feed], many: Sequence[bytes]) -> list[list[Outco
     prepared = [Prepared(as_mutant(data)) for data in many]
     for feed in feeds:
         feed.post(list(many))
-    return [collected(feed, prepared) for feed in feeds]
+    return [collect_outcomes(feed, prepared) for feed in feeds]
 
 
-def collected(feed: Feed, prepared: Sequence[Prepared]) -> list[Outcome]:
+def collect_outcomes(feed: Feed, prepared: Sequence[Prepared]) -> list[Outcome]:
     """What *feed* made of the inputs that it was given; `CannotRun` where it does not run any more."""
-    judge = Judge(feed.connection.name)
-    return [judge.outcome(each, worth(judge, each, seen)) for each, seen in zip(prepared, feed.collect(), strict=True)]
+    judge = Grader(feed.connection.name)
+    return [
+        judge.outcome(each, grade_answer(judge, each, seen))
+        for each, seen in zip(prepared, feed.collect(), strict=True)
+    ]
 
 
 # Candidates that show what is so dear cost seconds each, and the first that does is enough.
-DEAR: Final[frozenset[OutcomeClass]] = frozenset({"hang", "memory", "amplification"})
+EXPENSIVE: Final[frozenset[OutcomeClass]] = frozenset({"hang", "memory", "amplification"})
 FEW: Final = 2
 WORKER: Final = (sys.executable, "-m", "kafka_fuzz.shrink.worker")
 # Wall-clock seconds: until a target is imported, and beside what a task itself may take.
 START: Final = 60.0
-PATIENCE: Final = 2 * WAIT
+ANSWER_GRACE: Final = 2 * WAIT
 CHUNK: Final = 1 << 20
 
 
@@ -137,7 +140,7 @@ class NoTarget(ValueError):
     """There is no such target, or it cannot be run here."""
 
 
-class Asked(Protocol):
+class Executor(Protocol):
     """Somebody who can be asked about inputs; *version* is of the target."""
 
     version: str
@@ -153,7 +156,7 @@ class Asked(Protocol):
         """
 
 
-class InProcess:
+class InProcessExecutor:
     """Targets of `kafka_fuzz.targets`, in a child process; they have no company."""
 
     def __init__(self, name: str, others: Sequence[str] = (), *, worker: Sequence[str] = WORKER) -> None:
@@ -185,7 +188,7 @@ class InProcess:
             self.close()
             raise NoTarget(self._last_words)
         done = msgspec.json.decode(line, type=Done)
-        if done.error or done.outcome is None or not done.outcome.is_find:
+        if done.error or done.outcome is None or not done.outcome.is_finding:
             raise NotShown(done.error or "it shows nothing any more")
         return done
 
@@ -194,7 +197,7 @@ class InProcess:
         try:
             self._child.stdin.write(msgspec.json.encode(task) + b"\n")
             self._child.stdin.flush()
-            return self._line(task.seconds + PATIENCE)
+            return self._line(task.seconds + ANSWER_GRACE)
         except BrokenPipeError:
             return b""
 
@@ -224,7 +227,7 @@ class InProcess:
                     pipe.close()
 
 
-class Testees:
+class TesteeExecutor:
     """Programs that speak the protocol: the one that is asked, and others whose verdict has to stay."""
 
     def __init__(self, specs: Sequence[str]) -> None:
@@ -243,12 +246,12 @@ class Testees:
         """What the first makes of *mutant*, and of what it costs: more than its size explains is a find."""
         feed = self.feeds[0]
         feed.post([mutant.data])
-        (outcome,) = collected(feed, [Prepared(mutant)])
+        (outcome,) = collect_outcomes(feed, [Prepared(mutant)])
         return outcome
 
     def verdicts(self, many: Sequence[bytes]) -> list[tuple[Outcome, Verdicts]]:
         """What everybody makes of each input, but for company."""
-        first, *others = outcomes_of(self.feeds, many)
+        first, *others = feed_outcomes(self.feeds, many)
         return [
             (outcome, with_reference(outcome, data, tuple(rest[at].kind for rest in others)))
             for at, (outcome, data) in enumerate(zip(first, many, strict=True))
@@ -258,14 +261,14 @@ class Testees:
         """*data* as small as it gets; company is asked about those candidates only that show the same to all others."""
         try:
             ((outcome, wanted),) = self.verdicts([data])
-            if not outcome.is_find:
+            if not outcome.is_finding:
                 raise NotShown("it shows nothing any more")
-            beside = Company(self._joined(company), data)
+            beside = CoTestees(self._joined(company), data)
             done = reduced(
                 data,
                 lambda many: beside.stays(many, [verdict == wanted for _, verdict in self.verdicts(many)]),
                 budget=budget,
-                batch=FEW if DEAR & {outcome.kind, *beside.kinds.values()} else BATCH // 8,
+                batch=FEW if EXPENSIVE & {outcome.kind, *beside.kinds.values()} else BATCH // 8,
             )
             ((outcome, _),) = self.verdicts([done.data])
         except CannotRun as error:
@@ -280,7 +283,7 @@ class Testees:
         """Those of *company* that can be had, started when they are first asked for."""
         for name in company:
             if name not in self._company:
-                self._company[name] = started(name)
+                self._company[name] = start_feed(name)
         return {name: feed for name in company if isinstance(feed := self._company[name], Feed)}
 
     def close(self) -> None:
@@ -291,7 +294,7 @@ class Testees:
 
 
 @contextmanager
-def asking(name: str, others: Sequence[str] = (), *, asked: How = "") -> Iterator[Asked]:
+def open_executor(name: str, others: Sequence[str] = (), *, asked: How = "") -> Iterator[Executor]:
     """The target called *name*, or a testee as `certify` takes it; *others* of the same sort keep their verdicts.
 
     *asked* is as in `finds.Find`: a testee may have the name of a target in process, and is asked to read or to write.
@@ -302,7 +305,7 @@ def asking(name: str, others: Sequence[str] = (), *, asked: How = "") -> Iterato
     if name.partition(":")[0] == "broker":
         raise NoTarget("it is about a broker, which no reducer starts: its own target made it small when it was found")
     try:
-        who = _who((name, *others), asked)
+        who = _make_executor((name, *others), asked)
     except (BadConnect, CannotRun) as error:
         raise NoTarget(str(error)) from error
     try:
@@ -311,8 +314,8 @@ def asking(name: str, others: Sequence[str] = (), *, asked: How = "") -> Iterato
         who.close()
 
 
-def _who(names: Sequence[str], asked: How) -> InProcess | Testees | Writers:
+def _make_executor(names: Sequence[str], asked: How) -> InProcessExecutor | TesteeExecutor | Writers:
     if asked == "encode":
         return Writers(names)
     inside = not asked and all(each in NAMES for each in names)
-    return InProcess(names[0], names[1:]) if inside else Testees(names)
+    return InProcessExecutor(names[0], names[1:]) if inside else TesteeExecutor(names)

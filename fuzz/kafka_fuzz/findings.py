@@ -24,17 +24,17 @@ from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import Cell
 from kafka_fuzz.targets.outcome import Outcome
 
-FOLDER: Final = "finds"
-FIND: Final = "find.json"
-INPUT: Final = "input.bin"
+FINDINGS_FOLDER: Final = "finds"
+FINDING_FILE: Final = "find.json"
+INPUT_FILE: Final = "input.bin"
 LOCK: Final = ".lock"
 # Its finds keep what is right beside them: everybody else's are judged by it.
 REFERENCE: Final = "reference"
 # One name may be a target in process and a testee, too, which reads and writes.
-Asked = Literal["", "differential", "encode"]
+TargetMode = Literal["", "differential", "encode"]
 
 
-class Find(msgspec.Struct, frozen=True, omit_defaults=True):
+class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True, rename={"mode": "asked", "outcomes": "vector"}):
     """A find as `find.json` keeps it.
 
     Attributes:
@@ -63,19 +63,19 @@ class Find(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str = ""
     seconds: float = 0.0
     count: int = 1
-    asked: Asked = ""
+    asked: TargetMode = ""
     names: tuple[str, ...] = ()
     vector: tuple[str, ...] = ()
     expected: Expectation | None = None
 
 
-def name_of(key: str) -> str:
+def finding_name(key: str) -> str:
     """The folder of the find with that *key*."""
     return sha256(key.encode()).hexdigest()[:16]
 
 
 @dataclass(slots=True)
-class FindStore:
+class FindingStore:
     """The finds below one folder, or those of one *target*; several processes may write.
 
     *asked* and *names* are those of the finds that are added.
@@ -83,15 +83,15 @@ class FindStore:
 
     root: Path
     target: str = ""
-    asked: Asked = ""
+    asked: TargetMode = ""
     names: tuple[str, ...] = ()
-    known: dict[str, Find] = field(default_factory=dict)
+    known: dict[str, FuzzFinding] = field(default_factory=dict)
     _unwritten: dict[str, int] = field(default_factory=dict)
     _without_vector: dict[bytes, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read what is there."""
-        self.known = {find.key: find for find in read_all(self.root) if self.target in ("", find.outcome.target)}
+        self.known = {find.key: find for find in read_findings(self.root) if self.target in ("", find.outcome.target)}
 
     def add(self, outcome: Outcome, mutant: Mutant, *, version: str = "", seconds: float = 0.0) -> bool:
         """Take note of a find; whether there was none with its key.  OSError where the disk does not take it.
@@ -102,9 +102,9 @@ class FindStore:
         if old is not None and old.size <= len(mutant.data):
             self._unwritten[old.key] = self._unwritten.get(old.key, 0) + 1
             if version not in ("", old.version):
-                self.known[old.key] = changed(self.root, old, version=version)
+                self.known[old.key] = update_finding(self.root, old, version=version)
             return False
-        find = Find(
+        find = FuzzFinding(
             key=outcome.key,
             outcome=outcome,
             sha256=sha256(mutant.data).hexdigest(),
@@ -119,7 +119,7 @@ class FindStore:
             names=self.names,
             expected=mutant.expected if outcome.target == REFERENCE else None,
         )
-        self.known[find.key] = write(self.root, find, mutant.data)
+        self.known[find.key] = write_finding(self.root, find, mutant.data)
         if self.names:
             self._without_vector.setdefault(mutant.data, []).append(find.key)
         return old is None
@@ -128,32 +128,32 @@ class FindStore:
         """Keep what all of `names` made of *data* with the finds that it was added for."""
         for key in self._without_vector.pop(data, ()):
             if self.known[key].sha256 == sha256(data).hexdigest():
-                self.known[key] = changed(self.root, self.known[key], vector=vector)
+                self.known[key] = update_finding(self.root, self.known[key], vector=vector)
 
     def flush(self) -> None:
         """Write the counts, which `add` leaves to this."""
         for key, count in self._unwritten.items():
-            with locked(folder_of(self.root, key)):
-                find = read_one(folder_of(self.root, key) / FIND) or self.known[key]
+            with folder_lock(finding_folder(self.root, key)):
+                find = read_finding(finding_folder(self.root, key) / FINDING_FILE) or self.known[key]
                 find = msgspec.structs.replace(find, count=find.count + count)
-                put(folder_of(self.root, key) / FIND, msgspec.json.encode(find))
+                write_atomically(finding_folder(self.root, key) / FINDING_FILE, msgspec.json.encode(find))
             self.known[key] = find
         self._unwritten.clear()
 
 
-def folder_of(root: Path, key: str) -> Path:
+def finding_folder(root: Path, key: str) -> Path:
     """Where the find with that *key* lies."""
-    return root / FOLDER / name_of(key)
+    return root / FINDINGS_FOLDER / finding_name(key)
 
 
-def write(root: Path, find: Find, data: bytes) -> Find:
+def write_finding(root: Path, find: FuzzFinding, data: bytes) -> FuzzFinding:
     """Write *find*, the input first, so that it is never without one; give what is there now.
 
     What another process wrote meanwhile is counted too, and stays if it is smaller.
     """
-    folder = folder_of(root, find.key)
-    with locked(folder_of(root, find.key)):
-        old = read_one(folder / FIND)
+    folder = finding_folder(root, find.key)
+    with folder_lock(finding_folder(root, find.key)):
+        old = read_finding(folder / FINDING_FILE)
         if old is not None:
             find = msgspec.structs.replace(find, count=old.count + find.count, seconds=old.seconds)
             if old.size <= find.size:
@@ -161,24 +161,24 @@ def write(root: Path, find: Find, data: bytes) -> Find:
         # A smaller input of a known find need not outlive the machine; syncing each takes half of a first minute.
         durable = old is None
         if old is None or find.sha256 != old.sha256:
-            put(folder / INPUT, data, durable=durable)
-        put(folder / FIND, msgspec.json.encode(find), durable=durable)
+            write_atomically(folder / INPUT_FILE, data, durable=durable)
+        write_atomically(folder / FINDING_FILE, msgspec.json.encode(find), durable=durable)
     return find
 
 
-def changed(root: Path, find: Find, **fields: Any) -> Find:
+def update_finding(root: Path, find: FuzzFinding, **fields: Any) -> FuzzFinding:
     """Write other *fields* of *find*, if its input is still the one that is there; give what is there now."""
-    path = folder_of(root, find.key) / FIND
-    with locked(folder_of(root, find.key)):
-        there = read_one(path) or find
+    path = finding_folder(root, find.key) / FINDING_FILE
+    with folder_lock(finding_folder(root, find.key)):
+        there = read_finding(path) or find
         if there.sha256 == find.sha256:
             there = msgspec.structs.replace(there, **fields)
-            put(path, msgspec.json.encode(there), durable=False)
+            write_atomically(path, msgspec.json.encode(there), durable=False)
     return there
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Keep other processes away from *folder*, as of one find; a process that dies keeps nobody away."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("wb") as file:
@@ -186,7 +186,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def put(path: Path, data: bytes, *, durable: bool = True) -> None:
+def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
     """*data* in the file at *path*, all of it or none; *durable*: even if the machine falls the moment after."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with beside.open("wb") as file:
@@ -197,22 +197,22 @@ def put(path: Path, data: bytes, *, durable: bool = True) -> None:
     beside.replace(path)
 
 
-def read_all(root: Path) -> Iterator[Find]:
+def read_findings(root: Path) -> Iterator[FuzzFinding]:
     """The finds below *root*, in the order of their folders; what a crash left half written is left out."""
-    for path in sorted((root / FOLDER).glob(f"*/{FIND}")):
-        find = read_one(path)
+    for path in sorted((root / FINDINGS_FOLDER).glob(f"*/{FINDING_FILE}")):
+        find = read_finding(path)
         if find is not None:
             yield find
 
 
-def read_one(path: Path) -> Find | None:
+def read_finding(path: Path) -> FuzzFinding | None:
     """The find in that file; None where there is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Find)
+        return msgspec.json.decode(path.read_bytes(), type=FuzzFinding)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
-def input_of(root: Path, find: Find) -> bytes:
+def finding_input(root: Path, find: FuzzFinding) -> bytes:
     """The smallest input that shows *find*."""
-    return (folder_of(root, find.key) / INPUT).read_bytes()
+    return (finding_folder(root, find.key) / INPUT_FILE).read_bytes()

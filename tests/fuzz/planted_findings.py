@@ -20,12 +20,12 @@ from typing import Any, Final
 import kafka_records
 from kafka_conformance.testees.interface import CodecError
 from kafka_fuzz.campaign import fork_worker
-from kafka_fuzz.campaign.plan import Round
-from kafka_fuzz.findings import input_of, read_all
+from kafka_fuzz.campaign.plan import RoundPlan
+from kafka_fuzz.findings import finding_input, read_findings
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.targets import Target, reference
-from kafka_fuzz.targets.base import Told
-from kafka_fuzz.targets.codecs import Codec
+from kafka_fuzz.targets.base import TargetResult
+from kafka_fuzz.targets.codecs import CodecTarget
 from kafka_fuzz.targets.outcome import CLASSES, OutcomeClass
 from kafka_records.compression import decompress
 
@@ -115,7 +115,7 @@ class Defective:
         return getattr(self.testee, name)
 
 
-def codec_defects(codec: Codec) -> dict[str, Function]:
+def codec_defects(codec: CodecTarget) -> dict[str, Function]:
     """The `decode` functions with one defect each, by the kind of their findings."""
     decode = codec.testee.decode
     documented = type(min(codec.documented), (Exception,), {})
@@ -183,7 +183,7 @@ def planted(module: Any, name: str, function: Function) -> Any:
         setattr(module, name, before)
 
 
-def found(made: fork_worker.Zygote, target: Target) -> set[str]:
+def found(made: fork_worker.ForkServer, target: Target) -> set[str]:
     """The kinds of findings on disk after a round of *target*; each has its input."""
     made.target = target
     made.run()
@@ -193,8 +193,8 @@ def found(made: fork_worker.Zygote, target: Target) -> set[str]:
 
 def on_disk(directory: Path) -> set[str]:
     """The kinds of the findings below *directory*, each of which has its input."""
-    finds = list(read_all(directory))
-    assert all(sha256(input_of(directory, find)).hexdigest() == find.sha256 for find in finds)
+    finds = list(read_findings(directory))
+    assert all(sha256(finding_input(directory, find)).hexdigest() == find.sha256 for find in finds)
     return {find.outcome.kind for find in finds}
 
 
@@ -202,14 +202,14 @@ def rounds(name: str, folder: Path) -> dict[str, list[str]]:
     """What was found, by what was planted: `said KIND` for an outcome, `KIND` for a defect."""
     results: dict[str, list[str]] = {}
 
-    def made(label: str) -> fork_worker.Zygote:
+    def made(label: str) -> fork_worker.ForkServer:
         directory = folder / label.replace(" ", "-")
         directory.mkdir()
         seconds, executions = float("inf"), EXECUTIONS_ANY if label in SLOW or label.startswith("said") else EXECUTIONS
         if label == "amplification":
             seconds, executions = MEASURED_SECONDS, 0
-        asked = Round(target=name, directory=directory, seed=1, cpu_seconds=seconds, executions=executions)
-        return fork_worker.prepared(asked, lambda _: None)
+        asked = RoundPlan(target=name, directory=directory, seed=1, cpu_seconds=seconds, executions=executions)
+        return fork_worker.open_fork_server(asked, lambda _: None)
 
     for kind in CLASSES:
         one = made(f"said {kind}")
@@ -231,9 +231,9 @@ def rounds(name: str, folder: Path) -> dict[str, list[str]]:
     return results
 
 
-def says(kind: OutcomeClass) -> Callable[[Mutant], Told]:
+def says(kind: OutcomeClass) -> Callable[[Mutant], TargetResult]:
     """A target's function that gives *kind* for any input."""
-    return lambda _: Told(kind, "planted")
+    return lambda _: TargetResult(kind, "planted")
 
 
 def short(target: Target, kind: str) -> Target:
@@ -241,13 +241,13 @@ def short(target: Target, kind: str) -> Target:
     return replace(target, limit=0.01) if kind == "hang" else target
 
 
-def flaky(made: fork_worker.Zygote) -> list[str]:
+def flaky(made: fork_worker.ForkServer) -> list[str]:
     """What is on disk of a leak that does not show when the worker runs the same input again to watch its lines."""
     seen: set[bytes] = set()
 
-    def ask(mutant: Mutant) -> Told:
+    def ask(mutant: Mutant) -> TargetResult:
         if mutant.data in seen:
-            return Told("ok")
+            return TargetResult("ok")
         seen.add(mutant.data)
         raise KeyError("planted")
 

@@ -6,12 +6,21 @@ import time
 from random import Random
 
 import pytest
-from benchmarks.fuzz import COLUMNS, CannotMeasure, first_crashes, line, of_broker, outcomes, planted, told
-from benchmarks.fuzz_outcomes import Ends, bucket_of, drawn, plain_seeds, seeds_of
+from benchmarks.fuzz import (
+    COLUMNS,
+    CannotMeasure,
+    broker_rate,
+    crash_summary,
+    first_crashes,
+    measure_outcomes,
+    measure_planted,
+    planted_line,
+)
+from benchmarks.fuzz_outcomes import Ends, bucket_of, drawn, plain_seeds, profile_seeds
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, report_of
+from kafka_fuzz.campaign.plan import OnProgress, Progress, RoundPlan, RoundReport, round_report
 from kafka_fuzz.mutate import for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.entries import CODECS
 from kafka_fuzz.mutate.model import all_cells
@@ -62,18 +71,18 @@ def test_buckets_of_wrong_data_are_told_by_how_they_differ() -> None:
 def test_a_target_that_is_not_there() -> None:
     """A repeat that ends without a result is an error, never a zero in a table."""
     with pytest.raises(CannotMeasure, match="no-such-target"):
-        list(outcomes(1, 0.5, ["no-such-target"]))
+        list(measure_outcomes(1, 0.5, ["no-such-target"]))
 
 
 def test_planted_bugs() -> None:
     """A planted bug is found, and how long plain mutation took is said beside it, or that it did not."""
-    (found,) = planted(1, 400, ["batch_crc_skipped"])
+    (found,) = measure_planted(1, 400, ["batch_crc_skipped"])
     assert found.found == 1
     assert 0 < found.executions <= 400
     assert found.seconds > 0
     assert found.plain_seconds > 0
     assert found.plain_found == int(found.plain_executions <= 400)
-    assert line(found).startswith("batch_crc_skipped")
+    assert planted_line(found).startswith("batch_crc_skipped")
 
 
 def test_an_error_that_is_told_of_is_no_unexpected_end() -> None:
@@ -111,7 +120,7 @@ def test_plain_mutation_has_what_a_first_target_has() -> None:
     assert any(batch.control for batch in batches)
     assert any(batch.transactional for batch in batches)
     rng = Random(2)
-    made = [drawn(rng, seeds_of("plain"), "plain") for _ in range(500)]
+    made = [drawn(rng, profile_seeds("plain"), "plain") for _ in range(500)]
     assert {mutant.profile for mutant in made} == {"bytes"}
     assert not any("put_word" in mutant.labels for mutant in made)
 
@@ -133,19 +142,19 @@ def test_the_rate_of_a_pipe() -> None:
 def test_the_rate_of_a_round() -> None:
     """What lies between the first look and the last counts, not the start; a round that did nothing has no rate."""
 
-    def run(asked: Round, tell: Tell) -> RoundReport:
+    def run(asked: RoundPlan, tell: OnProgress) -> RoundReport:
         for number in (0, 100, 400):
             time.sleep(0.01)
             tell(Progress(executions=number, cpu_seconds=number / 100))
-        return report_of(asked, Progress(), version="4.4.0")
+        return round_report(asked, Progress(), version="4.4.0")
 
-    rate = of_broker("broker:", 1.0, 1, run)
+    rate = broker_rate("broker:", 1.0, 1, run)
     assert (rate.who, rate.inputs, rate.cpu_seconds) == ("Kafka 4.4.0", 300, 3.0)
     assert rate.seconds < 0.3
     with pytest.raises(ValueError, match="too little"):
-        of_broker("broker:", 1.0, 1, lambda asked, _: report_of(asked, Progress()))
+        broker_rate("broker:", 1.0, 1, lambda asked, _: round_report(asked, Progress()))
     with pytest.raises(ValueError, match="no disk"):
-        of_broker("broker:", 1.0, 1, lambda asked, _: report_of(asked, Progress(), failure="no disk"))
+        broker_rate("broker:", 1.0, 1, lambda asked, _: round_report(asked, Progress(), failure="no disk"))
 
 
 @pytest.mark.slow
@@ -153,4 +162,4 @@ def test_the_first_crash_is_timed() -> None:
     """Compiled aiokafka crashes, and the time until it does is told."""
     found = list(first_crashes(3))
     assert any(found)
-    assert "median" in told(found)
+    assert "median" in crash_summary(found)

@@ -8,10 +8,10 @@ import pytest
 
 from kafka_brokers.wire import Produced
 from kafka_corpus.authoring.build import put, reseal
-from kafka_fuzz.broker.comparing import Answer, answer_of, difference
-from kafka_fuzz.broker.confirming import kind_of
-from kafka_fuzz.broker.payloads import Payloads, alone, as_client, large_seeds, with_header, with_producer
-from kafka_fuzz.broker.settings import settings_of
+from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference, broker_answer
+from kafka_fuzz.broker.confirming import entry_format
+from kafka_fuzz.broker.payloads import Payloads, as_client, as_idempotent, large_seeds, with_header, without_neighbours
+from kafka_fuzz.broker.settings import topic_settings
 from kafka_fuzz.mutate import Cell, Mutant, corpus_seeds
 from kafka_fuzz.mutate.mutant import framed
 from kafka_records import AppendResult, Batch, LogState, Record, TopicConfig, append, decode, encode
@@ -29,9 +29,11 @@ def appended(log: LogState, payload: bytes, config: TopicConfig | None = None) -
     return append(log, payload, config or TopicConfig(), release=RELEASE, api_version=VERSION, now_ms=NOW)
 
 
-def answered(wanted: AppendResult) -> Answer:
+def answered(wanted: AppendResult) -> BrokerAnswer:
     """A broker's answer that is as predicted."""
-    return Answer(wanted.error_code, wanted.base_offset, wanted.log_append_time, wanted.record_errors, wanted.stored)
+    return BrokerAnswer(
+        wanted.error_code, wanted.base_offset, wanted.log_append_time, wanted.record_errors, wanted.stored
+    )
 
 
 def mutant(data: bytes, position: str = "only") -> Mutant:
@@ -54,8 +56,8 @@ def mutant(data: bytes, position: str = "only") -> Mutant:
 def test_each_part_of_an_answer_is_compared(field: str, change: Any, said: str) -> None:
     """Whatever differs is named; an answer as predicted differs in nothing."""
     wanted = appended(LogState(), PAYLOAD)
-    assert difference(answered(wanted), wanted, VERSION) == ""
-    assert difference(replace(answered(wanted), **{field: change}), wanted, VERSION) == said
+    assert answer_difference(answered(wanted), wanted, VERSION) == ""
+    assert answer_difference(replace(answered(wanted), **{field: change}), wanted, VERSION) == said
 
 
 @pytest.mark.parametrize("field", ["attributes", "max_timestamp", "producer_id", "base_sequence", "record_count"])
@@ -63,14 +65,14 @@ def test_the_first_field_of_stored_bytes_that_differs_is_named(field: str) -> No
     """It is not the checksum, which differs whatever else does."""
     wanted = appended(LogState(), PAYLOAD)
     stored = reseal(put(wanted.stored, field, 77))
-    assert difference(replace(answered(wanted), stored=stored), wanted, VERSION) == f"stored {field}"
+    assert answer_difference(replace(answered(wanted), stored=stored), wanted, VERSION) == f"stored {field}"
 
 
 def test_stored_records_that_differ_are_named() -> None:
     """Bytes behind the header are records."""
     wanted = appended(LogState(), PAYLOAD)
     stored = wanted.stored[:-2] + b"\x77" + wanted.stored[-1:]
-    assert difference(replace(answered(wanted), stored=stored), wanted, VERSION) == "stored records"
+    assert answer_difference(replace(answered(wanted), stored=stored), wanted, VERSION) == "stored records"
 
 
 def test_what_a_broker_compressed_is_compared_above_compression() -> None:
@@ -82,23 +84,23 @@ def test_what_a_broker_compressed_is_compared_above_compression() -> None:
     padded = wanted.stored + empty_block
     stored = reseal(put(padded, "batch_length", header["batch_length"] + len(empty_block)))
     assert decode(stored) == (batch,)
-    assert difference(replace(answered(wanted), stored=stored), wanted, VERSION) == ""
+    assert answer_difference(replace(answered(wanted), stored=stored), wanted, VERSION) == ""
     kept = replace(wanted, path="in place")
-    assert difference(replace(answered(kept), stored=stored), kept, VERSION) == "stored records"
+    assert answer_difference(replace(answered(kept), stored=stored), kept, VERSION) == "stored records"
 
 
 def test_what_old_answers_do_not_say_is_not_compared() -> None:
     """Times came with version 2 of the answer, indexes of records with version 8."""
     wanted = appended(LogState(), PAYLOAD)
     given = replace(answered(wanted), log_append_time=NOW, record_errors=(1,))
-    assert difference(given, wanted, 1) == ""
-    assert difference(given, wanted, 2) == "log_append_time"
+    assert answer_difference(given, wanted, 1) == ""
+    assert answer_difference(given, wanted, 2) == "log_append_time"
 
 
 def test_an_error_has_no_base_offset() -> None:
     """Brokers fill it in with one thing or another."""
-    assert answer_of(Produced(87, 7), b"").base_offset == -1
-    assert answer_of(Produced(0, 7), b"").base_offset == 7
+    assert broker_answer(Produced(87, 7), b"").base_offset == -1
+    assert broker_answer(Produced(0, 7), b"").base_offset == 7
 
 
 def test_a_client_writes_a_base_offset_of_zero() -> None:
@@ -121,7 +123,7 @@ def test_producers_go_on_where_they_had_come_to() -> None:
     """Most batches of a producer follow the one before; some repeat it, some come too late or too early."""
     rng, log, codes, duplicates = Random(3), LogState(), [], 0
     for _ in range(300):
-        result = appended(log, with_producer(PAYLOAD, rng, log))
+        result = appended(log, as_idempotent(PAYLOAD, rng, log))
         codes.append(result.error_code)
         duplicates += result.rule == "PID-08"
         log = result.log
@@ -144,7 +146,7 @@ def test_a_change_is_had_without_its_neighbours(position: str, left: slice) -> N
         )
         for at in (0, 3, 6)
     ]
-    assert alone(mutant(b"".join(three), position)).data == b"".join(three[left])
+    assert without_neighbours(mutant(b"".join(three), position)).data == b"".join(three[left])
 
 
 def test_most_payloads_reach_the_records() -> None:
@@ -175,15 +177,15 @@ def test_the_same_seed_gives_the_same_payloads() -> None:
 )
 def test_settings_are_those_of_the_release(release: str, name: str, there: bool) -> None:
     """No release is given a setting that it does not know."""
-    assert any(name in settings for settings in settings_of(release)) is there
-    assert all(TopicConfig.of(settings) for settings in settings_of(release))
+    assert any(name in settings for settings in topic_settings(release)) is there
+    assert all(TopicConfig.of(settings) for settings in topic_settings(release))
 
 
 def test_the_kind_of_a_payload_is_that_of_its_first_entry() -> None:
     """Magic and codec, whatever else it is."""
-    assert kind_of(PAYLOAD) == "v2 none"
-    assert kind_of(encode(replace(BATCH, compression="zstd"))) == "v2 zstd"
-    assert kind_of(b"") == "no entry"
+    assert entry_format(PAYLOAD) == "v2 none"
+    assert entry_format(encode(replace(BATCH, compression="zstd"))) == "v2 zstd"
+    assert entry_format(b"") == "no entry"
     assert len(framed(PAYLOAD)) == 1
 
 

@@ -14,19 +14,26 @@ from kafka_brokers.wire import TopicPartition
 from kafka_corpus.authoring.build import TIMESTAMP, raw_batch, raw_record, signed
 from kafka_fuzz.broker import lanes
 from kafka_fuzz.broker import lanes as ending
-from kafka_fuzz.broker.comparing import Answer
-from kafka_fuzz.broker.confirming import CONTEXT, Context, confirmed, ways
-from kafka_fuzz.broker.lanes import Asked, Lane, Taken
-from kafka_fuzz.broker.oracle import Judged, Lost, Oracle, is_transactional
+from kafka_fuzz.broker.comparing import BrokerAnswer
+from kafka_fuzz.broker.confirming import CONTEXT, Context, confirm_difference, earlier_payloads
+from kafka_fuzz.broker.lanes import Lane, LaneRequest, Taken
+from kafka_fuzz.broker.oracle import BrokerLost, JudgedPayload, Oracle, is_transactional
 from kafka_fuzz.broker.payloads import Payloads
-from kafka_fuzz.broker.replay import Sent, sent_as, singing
+from kafka_fuzz.broker.replay import Sent, open_broker_replayer, sent_as
 from kafka_fuzz.broker.settings import release_of
-from kafka_fuzz.broker_target import Turns, run_round
-from kafka_fuzz.campaign.known_findings import LIST_FILE, Canary, Known, Stepping, Sung, read_known
-from kafka_fuzz.campaign.plan import Progress, Round
-from kafka_fuzz.campaign.replay import sing, sung
+from kafka_fuzz.broker_target import BrokerRound, run_broker_round
+from kafka_fuzz.campaign.known_findings import (
+    KNOWN_FILE,
+    InputSkips,
+    KnownFinding,
+    ReplayResult,
+    Reproducer,
+    read_known_findings,
+)
+from kafka_fuzz.campaign.plan import Progress, RoundPlan
+from kafka_fuzz.campaign.replay import replay_known_findings, replay_rule
 from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.findings import FindStore, read_all
+from kafka_fuzz.findings import FindingStore, read_findings
 from kafka_fuzz.mutate import Cell, Mutant, own_seeds
 from kafka_fuzz.triage.accept import text_of
 from kafka_records import TopicConfig
@@ -72,12 +79,12 @@ def test_a_broker_that_does_otherwise_is_found(broker: JvmBroker) -> None:
     oracle = Oracle(broker, [], Random(1), prefix="otherwise", release="2.8.2")
     judged = oracle.again({}, [], mutant(LATE), 9)
     assert judged.different == "error INVALID_TIMESTAMP, predicted NONE"
-    found = confirmed(oracle, "broker:test", judged)
+    found = confirm_difference(oracle, "broker:test", judged)
     assert found is not None
     assert found.outcome.detail == "error INVALID_TIMESTAMP, predicted NONE by RWR-01, v2 none"
     assert found.context.answered == (32, -1, b"")
     assert found.context.predicted[2] != b""
-    assert confirmed(oracle, "broker:test", oracle.again({}, [], mutant(SOUND), 9)) is None
+    assert confirm_difference(oracle, "broker:test", oracle.again({}, [], mutant(SOUND), 9)) is None
     oracle.close()
 
 
@@ -87,7 +94,7 @@ def test_an_unknown_producer_is_found(broker: JvmBroker) -> None:
     oracle = Oracle(broker, [], Random(1), prefix="unknown", release="2.4.1")
     judged = oracle.again({}, [Taken(producing(8, 0), 8)], mutant(producing(7, 5)), 8)
     assert judged.different == "error NONE, predicted UNKNOWN_PRODUCER_ID"
-    found = confirmed(oracle, "broker:test", judged)
+    found = confirm_difference(oracle, "broker:test", judged)
     assert found is not None
     assert found.context.before == ()  # it shows without the other producer's batch
     oracle.close()
@@ -98,15 +105,15 @@ def test_what_a_partition_took_before_is_tried_too() -> None:
     lane = Lane(RELEASE, TopicPartition("topic", 0), {}, TopicConfig())
     lane.taken = [Taken(producing(id_, 0), 9) for id_ in (7, 8)]
     payload = producing(7, 1)
-    asked = Asked(lane, mutant(payload), 9, lane.predict(payload, 9, TIMESTAMP))
-    assert list(ways(asked)) == [(), (lane.taken[0],), tuple(lane.taken)]
-    assert list(ways(asked._replace(mutant=mutant(SOUND)))) == [(), tuple(lane.taken)]
+    asked = LaneRequest(lane, mutant(payload), 9, lane.predict(payload, 9, TIMESTAMP))
+    assert list(earlier_payloads(asked)) == [(), (lane.taken[0],), tuple(lane.taken)]
+    assert list(earlier_payloads(asked._replace(mutant=mutant(SOUND)))) == [(), tuple(lane.taken)]
 
 
 @pytest.mark.broker
 def test_transactional_lanes(broker: JvmBroker) -> None:
     """What a transactional producer sends is answered as predicted, in transactions and beside them; so are markers."""
-    oracle = Oracle(broker, [], Random(1), prefix="transactional", transactional=lanes.settings_of(RELEASE))
+    oracle = Oracle(broker, [], Random(1), prefix="transactional", transactional=lanes.transactional_settings(RELEASE))
     payloads = Payloads(Random(2), [SOUND], magics=(2,), profile="repair")
     judged = [each for _ in range(40) for each in oracle.turn(payloads.draw)]
     assert [(each.different, each.asked.mutant.labels) for each in judged if each.different] == []
@@ -128,14 +135,16 @@ def test_a_transaction_is_had_again(broker: JvmBroker) -> None:
     lane.sender.is_lost = True
     id_, epoch = lane.sender.producer
     gap = signed(raw_batch(RECORD, record_count=1, base_sequence=5, attributes=0x10), id_, epoch)
-    expected = Asked(lane, mutant(gap), 11, lane.predict(gap, 11, 0))
-    judged = Judged(expected, "made up", Answer(), expected.predicted)
+    expected = LaneRequest(lane, mutant(gap), 11, lane.predict(gap, 11, 0))
+    judged = JudgedPayload(expected, "made up", BrokerAnswer(), expected.predicted)
     again = oracle.again_in_transaction(judged, ())
     assert BATCH_V2.values(again.asked.mutant.data)["producer_id"] != id_
     assert (again.given.error_code, again.different) == (120, "")
-    assert confirmed(oracle, "broker:test", judged) is None
-    marker = Judged(expected._replace(mutant=ending.marked(SOUND)), "made up", Answer(), expected.predicted)
-    found = confirmed(oracle, "broker:test", marker)
+    assert confirm_difference(oracle, "broker:test", judged) is None
+    marker = JudgedPayload(
+        expected._replace(mutant=ending.marker_mutant(SOUND)), "made up", BrokerAnswer(), expected.predicted
+    )
+    found = confirm_difference(oracle, "broker:test", marker)
     assert found is not None
     assert (found.context.transactional, found.mutant.data) == ("not open", SOUND)
     oracle.close()
@@ -149,7 +158,7 @@ def test_a_broker_that_ends_is_noticed() -> None:
         payloads = Payloads(Random(1), own_seeds(), magics=(2,))
         assert not any(each.different for each in oracle.turn(payloads.draw))
         ending.kill()
-        with pytest.raises(Lost) as lost:
+        with pytest.raises(BrokerLost) as lost:
             oracle.turn(payloads.draw)
         assert lost.value.suspects
         oracle.close()
@@ -159,13 +168,13 @@ def test_a_broker_that_ends_is_noticed() -> None:
 def test_a_round_goes_on_with_another_broker(tmp_path: Path) -> None:
     """A broker that ends is a find, is started again, and the round goes on; what ended it is not known here."""
     target = f"broker:{RELEASE}"
-    turns = Turns(
-        Round(target, tmp_path, cpu_seconds=60),
+    turns = BrokerRound(
+        RoundPlan(target, tmp_path, cpu_seconds=60),
         RELEASE,
         jvm.start(RELEASE),
-        FindStore(tmp_path),
+        FindingStore(tmp_path),
         Corpus(tmp_path, target),
-        Stepping(target, []),
+        InputSkips(target, []),
     )
 
     def tell(progress: Progress) -> None:
@@ -178,8 +187,8 @@ def test_a_round_goes_on_with_another_broker(tmp_path: Path) -> None:
     turns.run(tell)
     turns.broker.stop()
     assert turns.restarts == 1
-    assert [find.outcome.kind for find in read_all(tmp_path)] == ["crash"]
-    assert [find.outcome.detail for find in read_all(tmp_path)] == ["with others"]
+    assert [find.outcome.kind for find in read_findings(tmp_path)] == ["crash"]
+    assert [find.outcome.detail for find in read_findings(tmp_path)] == ["with others"]
     assert before[-1] > before[1] > 0
 
 
@@ -187,7 +196,7 @@ def test_a_round_goes_on_with_another_broker(tmp_path: Path) -> None:
 def test_a_round_compares_payloads(tmp_path: Path) -> None:
     """A short round executes a thousand payloads, says so as it goes, and keeps what it takes to see a find again."""
     told: list[Progress] = []
-    report = run_round(Round(f"broker:{RELEASE}", tmp_path, cpu_seconds=8), told.append)
+    report = run_broker_round(RoundPlan(f"broker:{RELEASE}", tmp_path, cpu_seconds=8), told.append)
     assert report.failure == ""
     assert report.executions >= 1000
     assert [each.executions for each in told] == sorted(each.executions for each in told)
@@ -210,13 +219,13 @@ def test_canaries_of_brokers() -> None:
     target, known = f"broker:{RELEASE}", ("broker:*|difference|error NONE, predicted UNKNOWN_PRODUCER_ID by *|lie *",)
     sent = Sent(8, {"compression.type": "gzip"}, ((producing(8, 0).hex(), 8),))
     rules = [
-        Known(name, target, known, canary=Canary(hex=data.hex(), sent=how))
+        KnownFinding(name, target, known, canary=Reproducer(hex=data.hex(), sent=how))
         for name, data, how in (("there", producing(7, 5), sent), ("gone", SOUND, sent), ("untold", SOUND, None))
     ]
-    with singing(target, predicted="2.4.1") as singer:
+    with open_broker_replayer(target, predicted="2.4.1") as singer:
 
-        def said(rule: Known) -> Sung:
-            return sung(rule, lambda canary: singer.outcome(canary.mutant(), canary.sent))
+        def said(rule: KnownFinding) -> ReplayResult:
+            return replay_rule(rule, lambda canary: singer.outcome(canary.mutant(), canary.sent))
 
         assert [said(rule).state for rule in rules] == ["still there", "gone", "not sung"]
         assert "nothing says how" in said(rules[2]).why
@@ -227,7 +236,9 @@ def test_canaries_of_brokers() -> None:
 @pytest.mark.broker
 def test_a_canary_that_a_campaign_asks(tmp_path: Path) -> None:
     """The process that asks canaries starts a broker for those of one; as the reference predicts it, it is gone."""
-    known = Known("r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), canary=Canary(hex=SOUND.hex(), sent=Sent(9)))
-    (tmp_path / LIST_FILE).write_text(text_of([known]))
-    (told,) = sing(tmp_path, read_known(tmp_path), [f"broker:{RELEASE}"])
+    known = KnownFinding(
+        "r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), canary=Reproducer(hex=SOUND.hex(), sent=Sent(9))
+    )
+    (tmp_path / KNOWN_FILE).write_text(text_of([known]))
+    (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"broker:{RELEASE}"])
     assert (told.state, told.why) == ("gone", "")

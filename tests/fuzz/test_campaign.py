@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_fuzz import findings
-from kafka_fuzz.campaign.plan import RoundReport, read_log, remembered
+from kafka_fuzz.campaign.plan import RoundReport, read_log, read_state
 from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.campaign.supervisor import PATIENCE, Standing
-from kafka_fuzz.findings import read_all
+from kafka_fuzz.campaign.supervisor import MAX_IDLE_ROUNDS, TargetState
+from kafka_fuzz.findings import read_findings
 from kafkaproof.commands.fuzz import fuzz as fuzz_group
 
 
@@ -35,12 +35,12 @@ def test_a_campaign(tmp_path: Path) -> None:
     done = run("--targets", "kafka-python", "--seconds", 4, "--dir", tmp_path, "--json")
     assert done.returncode == 1, done.stderr
     document = msgspec.json.decode(done.stdout)
-    found = list(read_all(tmp_path))
+    found = list(read_findings(tmp_path))
     assert {each["find"]["key"] for each in document["finds"]} == {find.key for find in found}
-    assert all(len(findings.input_of(tmp_path, find)) == find.size for find in found)
+    assert all(len(findings.finding_input(tmp_path, find)) == find.size for find in found)
     report = next(read_log(tmp_path))
     assert report.executions <= document["targets"]["kafka-python"]["progress"]["executions"]
-    assert {key for each in read_log(tmp_path) for key in each.finds_new} == {find.key for find in found}
+    assert {key for each in read_log(tmp_path) for key in each.new_findings} == {find.key for find in found}
 
 
 def test_a_round_that_is_too_short_for_its_preparations(tmp_path: Path) -> None:
@@ -57,13 +57,13 @@ def test_the_next_campaign_goes_on(tmp_path: Path) -> None:
     """A second campaign has other rounds, the same seed, and the corpus of the first; nothing is new twice."""
     starts: list[int] = []
     for seed in (("--seed", 7), ("--seed", 7), ()):
-        starts.append(remembered(tmp_path).next_round if starts else 0)
+        starts.append(read_state(tmp_path).next_round if starts else 0)
         assert run("--targets", "explain", "--seconds", 2, *seed, "--dir", tmp_path).returncode == 0
     first, *others = read_log(tmp_path)
     assert [report.number for report in others] == list(range(1, len(others) + 1))
     assert {report.seed for report in read_log(tmp_path)} == {7}
     assert all(report.corpus >= first.corpus > 0 for report in others)
-    assert remembered(tmp_path).next_round == len(others) + 1
+    assert read_state(tmp_path).next_round == len(others) + 1
     # However many rounds a campaign of two seconds has on this machine, each is told by its first.
     assert sorted({report.campaign for report in read_log(tmp_path)}) == starts
     assert all(report.campaign <= report.number for report in others)
@@ -96,14 +96,14 @@ def test_killed(tmp_path: Path) -> None:
     process = subprocess.Popen(
         fuzz("run", "--targets", "kafka-python", "--seconds", 60, "--dir", tmp_path), stderr=subprocess.DEVNULL
     )
-    wait_for(lambda: any(read_all(tmp_path)))
+    wait_for(lambda: any(read_findings(tmp_path)))
     kept = set(Corpus(tmp_path, "kafka-python").entries)
     process.send_signal(signal.SIGKILL)
     process.wait()
     wait_for(lambda: is_quiet(tmp_path))
     assert kept <= set(Corpus(tmp_path, "kafka-python").entries)
-    for find in read_all(tmp_path):
-        assert len(findings.input_of(tmp_path, find)) == find.size
+    for find in read_findings(tmp_path):
+        assert len(findings.finding_input(tmp_path, find)) == find.size
     assert run("--targets", "kafka-python", "--seconds", 2, "--dir", tmp_path).returncode == 1
     numbers = [report.number for report in read_log(tmp_path)]
     assert numbers == list(range(1, len(numbers) + 1))  # 0 was killed
@@ -152,7 +152,7 @@ def test_atheris(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert all(report.engine == "atheris" and report.executions for report in read_log(tmp_path))
     assert len(Corpus(tmp_path, "kafka-python").lines) > 100
-    assert any(read_all(tmp_path))
+    assert any(read_findings(tmp_path))
 
 
 def wait_for(truth: object, seconds: float = 60.0) -> None:
@@ -181,18 +181,18 @@ def is_quiet(directory: Path) -> bool:
 )
 def test_a_round_that_executed_nothing(before: int, cpu_seconds: float, over: bool, fails: bool) -> None:
     """It is a failure, unless the campaign was over before it had begun and the target ran in earlier rounds."""
-    standing = Standing(executions=before)
+    standing = TargetState(executions=before)
     standing.take(RoundReport("x", 1, 1, cpu_seconds=cpu_seconds), over=over)
     assert bool(standing.failures) is fails
 
 
 def test_a_target_of_which_one_testee_does_not_run() -> None:
     """Its rounds are failures, and it is asked again for the sake of the others; who executes nothing is not."""
-    standing = Standing()
-    for _ in range(PATIENCE):
+    standing = TargetState()
+    for _ in range(MAX_IDLE_ROUNDS):
         standing.take(RoundReport("differential:a,b", 1, 1, executions=9, cpu_seconds=9.0, failure="b did not run"))
-    assert standing.failures == ["b did not run"] * PATIENCE
-    assert standing.in_a_row < PATIENCE
-    for _ in range(PATIENCE):
+    assert standing.failures == ["b did not run"] * MAX_IDLE_ROUNDS
+    assert standing.in_a_row < MAX_IDLE_ROUNDS
+    for _ in range(MAX_IDLE_ROUNDS):
         standing.take(RoundReport("differential:a,b", 1, 1, failure="b did not run"))
-    assert standing.in_a_row == PATIENCE
+    assert standing.in_a_row == MAX_IDLE_ROUNDS

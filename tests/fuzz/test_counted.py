@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from kafka_fuzz.campaign.plan import RoundReport
-from kafka_fuzz.campaign.worker import Loop
-from kafka_fuzz.findings import read_all
+from kafka_fuzz.campaign.worker import LoopFinder
+from kafka_fuzz.findings import read_findings
 from kafka_fuzz.targets.base import TooLong, guard
 from kafka_fuzz.targets.outcome import Outcome
 
@@ -34,7 +34,7 @@ def rounds(directory: Path, target: str, executions: int) -> list[RoundReport]:
 def left(directory: Path) -> tuple[dict[str, bytes], list[object]]:
     """What a round left: its corpus, and its finds without the times that they took."""
     files = {path.name: path.read_bytes() for path in sorted((directory / "corpus").rglob("*")) if path.is_file()}
-    return files, [msgspec.structs.replace(find, seconds=0.0) for find in read_all(directory)]
+    return files, [msgspec.structs.replace(find, seconds=0.0) for find in read_findings(directory)]
 
 
 @pytest.mark.slow
@@ -58,8 +58,8 @@ def test_testees_that_crash(tmp_path: Path) -> None:
     files, finds = left(tmp_path / "one")
     assert (files, finds) == left(tmp_path / "other")
     assert any("tenth=crash,reference=ok" in line.decode() for line in files["index.ndjson"].splitlines())
-    assert sum(find.count for find in read_all(tmp_path / "one")) > 4
-    for find in read_all(tmp_path / "one"):
+    assert sum(find.count for find in read_findings(tmp_path / "one")) > 4
+    for find in read_findings(tmp_path / "one"):
         assert find.names == ("miniature:crashes-on-a-tenth", "reference")
         assert find.vector[find.names.index(find.outcome.target)] == find.outcome.kind
 
@@ -70,7 +70,7 @@ def test_testees_that_write(tmp_path: Path) -> None:
     one, other = rounds(tmp_path, "encode:miniature:writes-seconds,reference", 128)
     assert not one.failure
     assert one.executions == other.executions > 0
-    finds = list(read_all(tmp_path / "one"))
+    finds = list(read_findings(tmp_path / "one"))
     assert [msgspec.structs.replace(find, seconds=0.0) for find in finds] == left(tmp_path / "other")[1]
     assert {find.outcome.target for find in finds} == {"miniature:writes-seconds"}
 
@@ -83,7 +83,7 @@ def test_a_testee_that_does_not_start(tmp_path: Path) -> None:
 
 def test_the_loop_is_what_stays_on_the_stack() -> None:
     """A hang is told by the function that loops, not by the one that was being called when it was stopped."""
-    loop = Loop((__name__,))
+    loop = LoopFinder((__name__,))
     for _ in range(2):
         loop.forget()
         try:

@@ -7,7 +7,7 @@ from random import Random
 from zlib import crc32
 
 import pytest
-from benchmarks.fuzz import measure
+from benchmarks.fuzz import measure_throughput
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung, observe
 from kafka_conformance.testees.connect import connect
@@ -15,13 +15,13 @@ from kafka_conformance.testees.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
 from kafka_fuzz import executors
 from kafka_fuzz.campaign import plan
-from kafka_fuzz.campaign.differential import Rounds, read_fallen, report
-from kafka_fuzz.campaign.plan import Round, found_by, runner_of, unknown_targets
+from kafka_fuzz.campaign.differential import DifferentialRound, differential_report, read_fallen
+from kafka_fuzz.campaign.plan import RoundPlan, finding_targets, round_runner, unknown_targets
 from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.differential.compare import Differential, Judgement
+from kafka_fuzz.differential.compare import Differential, InputResult
 from kafka_fuzz.differential.feed import BATCH, Feed
-from kafka_fuzz.differential.outcome_tuples import NOT_ASKED, Judge, Prepared, Vectors, first_place
-from kafka_fuzz.findings import FindStore, read_all
+from kafka_fuzz.differential.outcome_tuples import NOT_RUN, Grader, OutcomeTuples, Prepared, first_place
+from kafka_fuzz.findings import FindingStore, read_findings
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.targets.outcome import normal, of_ending
@@ -45,7 +45,7 @@ def plain(data: bytes) -> Mutant:
     return Mutant(data, "bytes", ("seed",), None, cell_of(data, "seed"))
 
 
-def run(names: list[str], count: int) -> tuple[Differential, list[Judgement]]:
+def run(names: list[str], count: int) -> tuple[Differential, list[InputResult]]:
     """Everybody asked everything."""
     with Differential([connect(name) for name in names], patient=True) as session:
         return session, list(session.run(mutants(count), lambda: True))
@@ -63,13 +63,13 @@ def test_at_once_is_as_with_care() -> None:
     for prepared in map(Prepared, mutants(300)):
         other = Answer(batches=[]) if prepared.right.batches else Answer(error=Refusal("malformed"))
         for answer in (right_of(prepared), other):
-            quick, slow = Judge("quick").told(prepared, answer), Judge("slow").told(prepared, observe(answer))
+            quick, slow = Grader("quick").told(prepared, answer), Grader("slow").told(prepared, observe(answer))
             assert quick.kind == slow.kind, (prepared.mutant, answer)
 
 
 def test_fields_left_out_are_no_difference() -> None:
     """A testee that exposes no timestamps agrees, before it is known what it leaves out and after."""
-    judge = Judge("shy")
+    judge = Grader("shy")
     for prepared in map(Prepared, mutants(200)):
         if prepared.right.verdict != "valid":
             continue
@@ -131,9 +131,9 @@ def test_amplification(tmp_path: Path) -> None:
         found = [judgement for judgement in session.run(iter(inputs), lambda: True) if judgement.outcomes]
     assert [judgement.mutant.data for judgement in found] == [b"eat this"]
     assert (found[0].outcomes[0].kind, found[0].outcomes[0].detail) == ("amplification", "memory")
-    testees = executors.Testees((f"process:{sys.executable} {script}",))  # as canaries are asked
+    testees = executors.TesteeExecutor((f"process:{sys.executable} {script}",))  # as canaries are asked
     assert testees.outcome(inputs[0]).key == found[0].outcomes[0].key
-    assert not testees.outcome(inputs[1]).is_find
+    assert not testees.outcome(inputs[1]).is_finding
     testees.close()
 
 
@@ -152,7 +152,7 @@ def test_a_session() -> None:
 def test_what_is_not_announced() -> None:
     """A testee that announces v2 only is not asked the rest, and that is no difference."""
     _, judged = run(["miniature:skip-all", "reference"], 60)
-    assert {judgement.vector[0] for judgement in judged if judgement.vector} == {NOT_ASKED}
+    assert {judgement.vector[0] for judgement in judged if judgement.vector} == {NOT_RUN}
     assert not any(judgement.outcomes for judgement in judged)
 
 
@@ -171,8 +171,10 @@ def test_who_is_named_has_to_run(tmp_path: Path) -> None:
     told = {}
     with Differential([connect("reference"), connect(broken)]) as session:
         for target in (f"differential:reference,{broken}", "differential"):
-            rounds = Rounds(Round(target, tmp_path), session, Corpus(tmp_path, target), FindStore(tmp_path))
-            told[target] = report(rounds, 1.0)
+            rounds = DifferentialRound(
+                RoundPlan(target, tmp_path), session, Corpus(tmp_path, target), FindingStore(tmp_path)
+            )
+            told[target] = differential_report(rounds, 1.0)
     assert all(f"{broken} did not run" in each.version for each in told.values())
     named, everybody = (each.failure for each in told.values())
     assert named.startswith(f"{broken} did not run: ")
@@ -182,22 +184,22 @@ def test_who_is_named_has_to_run(tmp_path: Path) -> None:
 
 def test_gaps() -> None:
     """A vector in which somebody was not asked is new only if it agrees with none."""
-    vectors = Vectors(("a", "b"))
+    vectors = OutcomeTuples(("a", "b"))
     assert vectors.is_new(("ok", "crash"))
     assert not vectors.is_new(("ok", "crash"))
-    assert not vectors.is_new(("ok", NOT_ASKED))
-    assert vectors.is_new((NOT_ASKED, "hang"))
+    assert not vectors.is_new(("ok", NOT_RUN))
+    assert vectors.is_new((NOT_RUN, "hang"))
 
 
 def test_vectors_of_other_testees() -> None:
     """Vectors are recalled by name, whoever has come, gone or changed places; without names only where all have one."""
-    before = Vectors(("process:./a -x=1", "b"))
-    kept = [before.written(("ok", "crash")), before.written((NOT_ASKED, "hang")), "hang ok", "ok ok ok"]
-    later = Vectors(("b", "c", "process:./a -x=1"))
+    before = OutcomeTuples(("process:./a -x=1", "b"))
+    kept = [before.written(("ok", "crash")), before.written((NOT_RUN, "hang")), "hang ok", "ok ok ok"]
+    later = OutcomeTuples(("b", "c", "process:./a -x=1"))
     later.recall(kept)
-    assert later.seen == {("crash", NOT_ASKED, "ok"), ("hang", NOT_ASKED, NOT_ASKED), ("ok", "ok", "ok")}
-    assert not later.is_new((NOT_ASKED, NOT_ASKED, "ok"))
-    other = Vectors(("c",))
+    assert later.seen == {("crash", NOT_RUN, "ok"), ("hang", NOT_RUN, NOT_RUN), ("ok", "ok", "ok")}
+    assert not later.is_new((NOT_RUN, NOT_RUN, "ok"))
+    other = OutcomeTuples(("c",))
     other.recall(kept)
     assert other.seen == set()
 
@@ -207,9 +209,9 @@ def test_a_round_after_a_testee_has_come(tmp_path: Path, monkeypatch: pytest.Mon
     """The testees of `differential` may be others than yesterday: the round runs, and knows the vectors by name."""
     names = ["miniature:ignores-crc", "reference"]
     for count in (1, 2):
-        monkeypatch.setattr(plan, "ready", lambda count=count: iter(names[:count]))
-        asked = Round("differential", tmp_path, number=count, cpu_seconds=2.0)
-        report = runner_of("differential")(asked, lambda _: None)
+        monkeypatch.setattr(plan, "ready_testees", lambda count=count: iter(names[:count]))
+        asked = RoundPlan("differential", tmp_path, number=count, cpu_seconds=2.0)
+        report = round_runner("differential")(asked, lambda _: None)
         assert (report.failure, report.executions > 0) == ("", True)
     assert {bucket.count("=") for bucket in Corpus(tmp_path, "differential").buckets} == {1, 2}
 
@@ -243,28 +245,28 @@ def test_where_it_happened() -> None:
 def test_a_round(tmp_path: Path) -> None:
     """A round of a campaign writes its finds and inputs, and the next one remembers what was fallen over."""
     target = "differential:miniature:crashes-on-headers,miniature:ignores-crc"
-    asked = Round(target=target, directory=tmp_path, cpu_seconds=1.0)
-    report = runner_of(target)(asked, lambda _: None)
+    asked = RoundPlan(target=target, directory=tmp_path, cpu_seconds=1.0)
+    report = round_runner(target)(asked, lambda _: None)
     assert (report.failure, report.interrupted) == ("", False)
     assert report.executions > 100
-    kinds = {(find.outcome.target, find.outcome.kind) for find in read_all(tmp_path)}
+    kinds = {(find.outcome.target, find.outcome.kind) for find in read_findings(tmp_path)}
     assert {("miniature:crashes-on-headers", "crash"), ("miniature:ignores-crc", "accepts_invalid")} <= kinds
-    assert {find.outcome.target for find in read_all(tmp_path)} == set(found_by(target))
+    assert {find.outcome.target for find in read_findings(tmp_path)} == set(finding_targets(target))
     assert Corpus(tmp_path, target).buckets
     assert all(read_fallen(tmp_path)[name] for name in read_fallen(tmp_path) if "headers" in name)
 
 
 def test_known_testees() -> None:
     """`differential` alone means all known testees that are ready, and not the reference."""
-    assert "kafka-python" in plan.testees_of("differential")
-    assert "reference" not in plan.testees_of("differential")
+    assert "kafka-python" in plan.testees_in("differential")
+    assert "reference" not in plan.testees_in("differential")
     assert not unknown_targets(["differential", "differential:sarama", "broker"])
 
 
 @pytest.mark.slow
 def test_throughput() -> None:
     """What is measured is inputs that were answered and compared, after dear ones were set aside."""
-    measured = measure("miniature:ignores-crc", 0.2)
+    measured = measure_throughput("miniature:ignores-crc", 0.2)
     assert measured.inputs > 0
     assert measured.per_second > 0
     assert measured.set_aside[0] < measured.set_aside[1]

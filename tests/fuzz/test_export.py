@@ -17,11 +17,11 @@ import pytest
 import yaml
 from benchmarks.shrink import finds, good_batches
 
-from kafka_fuzz.campaign.export import differing, files, program_name, write
+from kafka_fuzz.campaign.export import differing_exports, exported_files, program_name, write_export
 from kafka_fuzz.campaign.plan import unknown_targets
 from kafka_fuzz.targets.named import NAMES
 from kafkaproof.cli import kafkaproof
-from kafkaproof.commands.fuzz.run import split
+from kafkaproof.commands.fuzz.run import split_targets
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMITTED = ROOT / "fuzz" / "oss_fuzz"
@@ -29,14 +29,14 @@ COMMITTED = ROOT / "fuzz" / "oss_fuzz"
 
 def test_what_is_committed_is_what_is_exported() -> None:
     """fuzz/oss_fuzz holds what the command writes, byte for byte, and nothing else."""
-    assert differing(COMMITTED, seeds=False) == []
-    assert {path.name for path in COMMITTED.iterdir()} == {name for name, _, _ in files(seeds=False)}
+    assert differing_exports(COMMITTED, seeds=False) == []
+    assert {path.name for path in COMMITTED.iterdir()} == {name for name, _, _ in exported_files(seeds=False)}
 
 
 def test_export(tmp_path: Path) -> None:
     """Programs are executable, seeds lie under their hashes, and `--check` sees any change."""
-    write(tmp_path)
-    assert differing(tmp_path) == []
+    write_export(tmp_path)
+    assert differing_exports(tmp_path) == []
     for target in NAMES:
         assert os.access(tmp_path / f"{program_name(target)}.py", os.X_OK)
     with zipfile.ZipFile(tmp_path / "fuzz_reference_seed_corpus.zip") as file:
@@ -44,7 +44,7 @@ def test_export(tmp_path: Path) -> None:
         assert all(sha256(file.read(name)).hexdigest() == name for name in file.namelist()[:50])
     (tmp_path / "build.sh").chmod(0o644)
     (tmp_path / "fuzz_reference.dict").unlink()
-    assert differing(tmp_path) == ["build.sh", "fuzz_reference.dict"]
+    assert differing_exports(tmp_path) == ["build.sh", "fuzz_reference.dict"]
 
 
 WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "fuzz.yml").read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def test_the_workflow_asks_for_targets_that_there_are() -> None:
     # Of an option that is given twice, the last counts.
     targets = [words[len(words) - words[::-1].index("--targets")] for words in asked]
     assert targets == ["all", "broker:4.4.0"]
-    assert unknown_targets([name for each in targets for name in split(each)]) == []
+    assert unknown_targets([name for each in targets for name in split_targets(each)]) == []
 
 
 def test_the_workflow_keeps_the_folder_from_night_to_night() -> None:
@@ -192,7 +192,7 @@ def test_each_replays(target: str, good: Path, bad: Path) -> None:
 def test_the_seeds_do_not_end_it(target: str, tmp_path: Path) -> None:
     """libFuzzer runs all seeds first: what they show raises nothing, and so it comes to fuzz at all."""
     pytest.importorskip("atheris")
-    write(tmp_path / "out")
+    write_export(tmp_path / "out")
     with zipfile.ZipFile(tmp_path / "out" / f"{program_name(target)}_seed_corpus.zip") as file:
         file.extractall(tmp_path / "seeds")
     done = replayed(target, "-runs=0", f"-artifact_prefix={tmp_path}/", str(tmp_path / "seeds"), atheris=True)

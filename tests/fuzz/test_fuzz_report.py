@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from kafka_conformance.reports.formats import code
 from kafka_conformance.reports.html import policy_hash
-from kafka_fuzz.campaign.known_findings import REPLAY_FILE, STATE, Sung
+from kafka_fuzz.campaign.known_findings import REPLAY_FILE, STATE, ReplayResult
 from kafka_fuzz.campaign.plan import RoundReport, log_round
-from kafka_fuzz.findings import FindStore
+from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
 from kafka_fuzz.targets.outcome import Outcome
@@ -25,16 +25,16 @@ from kafkaproof.commands.fuzz import fuzz
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 CANARIES = [
-    Sung(TARGET, "one that hangs", f"{TARGET}|hang||", gone=False),
-    Sung(TARGET, f"one that is mended {HOSTILE}", "", gone=True),
-    Sung("broker:4.4.0", "one of a broker", "", gone=False, why=f"nobody asked {HOSTILE}"),
+    ReplayResult(TARGET, "one that hangs", f"{TARGET}|hang||", gone=False),
+    ReplayResult(TARGET, f"one that is mended {HOSTILE}", "", gone=True),
+    ReplayResult("broker:4.4.0", "one of a broker", "", gone=False, why=f"nobody asked {HOSTILE}"),
 ]
 
 
 def campaign(root: Path) -> Path:
     """Two rounds, two finds; what the target says in one is hostile."""
     target = TARGETS[TARGET]()
-    store = FindStore(root)
+    store = FindingStore(root)
     for data in finds().values():
         store.add(target.run(as_mutant(data)), as_mutant(data), version=HOSTILE)
     store.add(Outcome(TARGET, "crash", HOSTILE, why=HOSTILE), as_mutant(b"nothing"), version="1")
@@ -82,7 +82,7 @@ def test_every_file_has_every_find(report: Path) -> None:
 def test_a_report_is_of_the_last_round(tmp_path: Path) -> None:
     """What came after triage is triaged for the report; only then is what shows nothing any more gone."""
     root, out = tmp_path / "campaign", tmp_path / "out"
-    store, rounds = FindStore(root), [RoundReport(TARGET, number, 1, executions=100) for number in range(2)]
+    store, rounds = FindingStore(root), [RoundReport(TARGET, number, 1, executions=100) for number in range(2)]
     nights = ((1, b"one", {"new": 1}), (1, b"", {"new": 1}), (2, b"another", {"new": 1, "gone": 1}))
     for count, data, states in nights:
         if data:

@@ -15,7 +15,7 @@ from tests.browsing import Size, check_scrolling, check_view, every_scheme, ever
 
 from kafka_conformance.dossiers.reach import Told
 from kafka_fuzz.campaign.plan import RoundReport
-from kafka_fuzz.findings import FindStore
+from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.shrink import Budget
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
@@ -32,7 +32,7 @@ LONG = "a very long message without an end " * 12 + "x" * 300
 
 def night_in(root: Path) -> Night:
     """Two finds of one cause, two of others, one with a long name, one with its reach; three rounds."""
-    store = FindStore(root)
+    store = FindingStore(root)
     for data in finds().values():
         store.add(TARGETS[TARGET]().run(as_mutant(data)), as_mutant(data), version="1")
     for rule, data in (("REC-14", b"one"), ("REC-03", b"other")):

@@ -9,7 +9,7 @@ import pytest
 from kafka_conformance.judge.observation import Crashed, Exceeded, Hung
 from kafka_conformance.testees.protocol import Answer, Refusal
 from kafka_corpus.wire import to_wire
-from kafka_fuzz.differential.outcome_tuples import Judge, Prepared, Worth, relation
+from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared, relation
 from kafka_fuzz.mutate import Mutant, for_cell
 from kafka_fuzz.mutate.model import reachable
 from kafka_fuzz.targets.outcome import Outcome, normal
@@ -30,7 +30,7 @@ def unlabelled(prepared: Prepared) -> Prepared:
 
 def keys(some: list[Prepared], answer: object) -> set[str]:
     """The keys of finds if a testee gives *answer* to each."""
-    judge = Judge("t")
+    judge = Grader("t")
     return {judge.outcome(each, judge.told(each, answer)).key for each in some}  # type: ignore[arg-type]
 
 
@@ -95,9 +95,9 @@ def test_a_codec_is_a_cause_only_of_what_unpacking_can_change() -> None:
     lies = ("lz4_block_checksum_right", "snappy_raw", "snappy_of_two_blocks")
     valid = [each for lie in lies for each in told(lie) if each.right.verdict == "valid" and each.era(0) == "v2"]
     assert {each.stream for each in valid} == {"lz4", "snappy"}
-    judge = Judge("t")
-    null = Worth("wrong_data", "batches.records.key null as empty")
-    lost = Worth("wrong_data", "batches.records.length fewer")
+    judge = Grader("t")
+    null = Grade("wrong_data", "batches.records.key null as empty")
+    lost = Grade("wrong_data", "batches.records.length fewer")
     assert len({judge.outcome(each, null).key for each in valid}) == 1
     assert len({judge.outcome(each, lost).key for each in valid}) == len({each.stream for each in valid})
 
@@ -107,10 +107,10 @@ def test_who_was_asked_before_does_not_matter() -> None:
     some = [
         each for lie in ("record_count_too_high", "varint_too_long", "base_offset_at_an_edge") for each in told(lie)
     ]
-    used = Judge("t")
+    used = Grader("t")
     answers = (TAKEN, REFUSED, Hung(1.0))
     there = [used.outcome(each, used.told(each, answer)).key for each in some for answer in answers]
-    fresh = [Judge("t").outcome(each, Judge("t").told(each, answer)).key for each in some for answer in answers]
+    fresh = [Grader("t").outcome(each, Grader("t").told(each, answer)).key for each in some for answer in answers]
     back = [used.outcome(each, used.told(each, answer)).key for each in some[::-1] for answer in answers[::-1]]
     assert there == fresh == back[::-1]
 

@@ -14,26 +14,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_corpus.vectors import load_vectors
-from kafka_fuzz.campaign.fork_worker import OurFault
+from kafka_fuzz.campaign.fork_worker import HarnessFault
 from kafka_fuzz.campaign.known_findings import (
     ENOUGH,
-    LIST_FILE,
-    PACKAGED,
-    Canary,
-    Known,
-    Stepping,
-    Sung,
-    gone_in,
-    news_of,
-    read_known,
-    read_list,
-    read_shown,
-    shown_in,
+    KNOWN_FILE,
+    PACKAGED_CORPUS,
+    InputSkips,
+    KnownFinding,
+    ReplayResult,
+    Reproducer,
+    already_known,
+    corpus_results,
+    gone_ids,
+    read_corpus_results,
+    read_known_findings,
+    read_known_list,
 )
 from kafka_fuzz.campaign.known_shapes import snappy_claims
-from kafka_fuzz.campaign.replay import endless, heard, shows, sing, sung
-from kafka_fuzz.campaign.worker import as_it_is
-from kafka_fuzz.differential.outcome_tuples import Judge, Prepared, Worth, first_place
+from kafka_fuzz.campaign.replay import confirms, read_results, replay_known_findings, replay_rule, replay_timeout
+from kafka_fuzz.campaign.worker import unchanged_mutant
+from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared, first_place
 from kafka_fuzz.mutate import Cell, Mutant, for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.targets.outcome import Outcome
@@ -52,30 +52,30 @@ def plain(data: bytes, label: str) -> Mutant:
 
 def test_the_list_is_read(tmp_path: Path) -> None:
     """The package's list and that of the folder count together; each of the package's has a canary."""
-    (tmp_path / LIST_FILE).write_text('[[known]]\nid = "x"\ntarget = "t"\nkeys = ["t|*"]\n')
-    packaged = read_known(tmp_path / "nowhere")
+    (tmp_path / KNOWN_FILE).write_text('[[known]]\nid = "x"\ntarget = "t"\nkeys = ["t|*"]\n')
+    packaged = read_known_findings(tmp_path / "nowhere")
     assert packaged
     assert all(rule.canary for rule in packaged)
-    assert [rule.id for rule in read_known(tmp_path)] == [*(rule.id for rule in packaged), "x"]
+    assert [rule.id for rule in read_known_findings(tmp_path)] == [*(rule.id for rule in packaged), "x"]
 
 
 @pytest.mark.parametrize("text", ["[[known]]", "known = 3", '[[known]]\nid="x"\ntarget="t"\nkeys=[]\nshape="none"'])
 def test_a_wrong_list(text: str, tmp_path: Path) -> None:
     """What is no list of known finds is one clear error."""
-    (tmp_path / LIST_FILE).write_text(text)
+    (tmp_path / KNOWN_FILE).write_text(text)
     with pytest.raises(ValueError, match="no list of known finds"):
-        read_known(tmp_path)
+        read_known_findings(tmp_path)
 
 
 def test_a_lie_is_stepped_over() -> None:
     """Inputs with the lie, in the cells that the rule names, and no others; not for another target, nor once gone."""
-    rule = Known("id", "t", ("t|hang*",), lies=("inner_size_leads_nowhere",), cell={"codec": "gzip"})
+    rule = KnownFinding("id", "t", ("t|hang*",), lies=("inner_size_leads_nowhere",), cell={"codec": "gzip"})
     mutant = for_cell(Random(0), CELL)
-    assert Stepping("t", [rule]).over(mutant)
-    assert not Stepping("t", [rule]).over(for_cell(Random(0), CELL._replace(codec="lz4")))
-    assert not Stepping("t", [rule]).over(for_cell(Random(0), CLAIM))
-    assert not Stepping("other", [rule]).over(mutant)
-    assert not Stepping("t", [rule], gone=["id"]).over(mutant)
+    assert InputSkips("t", [rule]).over(mutant)
+    assert not InputSkips("t", [rule]).over(for_cell(Random(0), CELL._replace(codec="lz4")))
+    assert not InputSkips("t", [rule]).over(for_cell(Random(0), CLAIM))
+    assert not InputSkips("other", [rule]).over(mutant)
+    assert not InputSkips("t", [rule], gone=["id"]).over(mutant)
 
 
 def test_a_claim_is_seen_in_the_bytes() -> None:
@@ -95,7 +95,7 @@ def test_any_bytes_have_a_shape() -> None:
 
 def test_dear_ones_are_learnt() -> None:
     """What hung twice is rarely run again; what only leaked an exception is."""
-    stepping, mutant = Stepping("t", []), plain(b"1", "size edge")
+    stepping, mutant = InputSkips("t", []), plain(b"1", "size edge")
     for _ in range(ENOUGH):
         assert not stepping.over(mutant)
         stepping.learn(mutant, Outcome("t", "hang"))
@@ -106,107 +106,118 @@ def test_dear_ones_are_learnt() -> None:
 
 def test_what_nobody_changed_is_not_alike() -> None:
     """Two inputs of the corpus that hang do not have the others stepped over, nor do two that were changed blindly."""
-    stepping, rng = Stepping("t", []), Random(1)
+    stepping, rng = InputSkips("t", []), Random(1)
     for _ in range(ENOUGH):
-        for mutant in (as_it_is(own_seeds()[0]), mutate(rng, own_seeds(), "bytes")):
+        for mutant in (unchanged_mutant(own_seeds()[0]), mutate(rng, own_seeds(), "bytes")):
             stepping.learn(mutant, Outcome("t", "hang"))
-    assert not any(stepping.over(as_it_is(data)) for data in own_seeds())
+    assert not any(stepping.over(unchanged_mutant(data)) for data in own_seeds())
     assert not any(stepping.over(mutate(rng, own_seeds(), "bytes")) for _ in range(300))
 
 
 @pytest.mark.parametrize("target", ["kafka-python", "aiokafka", "aiokafka-pure"])
 def test_known_loops_are_told_by_bytes(target: str) -> None:
     """An input that nobody has labelled is stepped over where the lie would be, and valid ones are not."""
-    stepping, cells = Stepping(target, read_known(Path("nowhere"))), [c for c in all_cells() if c.lie == CELL.lie]
+    stepping, cells = (
+        InputSkips(target, read_known_findings(Path("nowhere"))),
+        [c for c in all_cells() if c.lie == CELL.lie],
+    )
     assert {cell.codec for cell in cells} == {"gzip", "snappy", "lz4"}
     for cell in cells:
         mutant = for_cell(Random(0), cell)
         assert stepping.over(mutant)
-        assert stepping.over(as_it_is(mutant.data))
-    assert not any(stepping.over(as_it_is(data)) for data in own_seeds())
+        assert stepping.over(unchanged_mutant(mutant.data))
+    assert not any(stepping.over(unchanged_mutant(data)) for data in own_seeds())
 
 
 @pytest.mark.slow
 def test_canaries(tmp_path: Path) -> None:
     """A canary that shows its find says so; one that shows nothing says that the find is gone."""
     shown = 'canary = { cell = [0, "lz4", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }'
-    (tmp_path / LIST_FILE).write_text(
+    (tmp_path / KNOWN_FILE).write_text(
         f'[[known]]\nid = "there"\ntarget = "kafka-python"\nkeys = ["kafka-python|hang|*"]\n{shown}\n'
         '[[known]]\nid = "mended"\ntarget = "kafka-python"\nkeys = ["kafka-python|hang|*"]\ncanary = { hex = "00" }\n'
     )
-    sung = {each.id: each for each in sing(tmp_path, read_known(tmp_path), ["kafka-python"])}
+    sung = {each.id: each for each in replay_known_findings(tmp_path, read_known_findings(tmp_path), ["kafka-python"])}
     assert sung["there"].key.startswith("kafka-python|hang|")
     assert not sung["there"].gone
     assert sung["mended"].gone
-    assert gone_in(tmp_path) == ["mended"]
+    assert gone_ids(tmp_path) == ["mended"]
 
 
 def test_a_canary_without_its_lie_is_the_known_find() -> None:
     """A list keeps an input as bytes: keys that have a lie, or the codec that it is about, are still there by them."""
-    rng, judge, lost = Random(3), Judge("t"), 0
-    worths = [Worth("hang"), Worth("amplification", "time"), Worth("wrong_data", "records.value length 3 more")]
+    rng, judge, lost = Random(3), Grader("t"), 0
+    worths = [Grade("hang"), Grade("amplification", "time"), Grade("wrong_data", "records.value length 3 more")]
     for _ in range(60):
         mutant = mutate(rng, own_seeds(), "model")
         for told in worths:
             key = judge.outcome(Prepared(mutant), told).key
-            rule = Known("id", "t", (escape(key),), canary=Canary(hex=mutant.data.hex()))
+            rule = KnownFinding("id", "t", (escape(key),), canary=Reproducer(hex=mutant.data.hex()))
             assert rule.canary is not None
             again = judge.outcome(Prepared(rule.canary.mutant()), told).key
-            assert shows(rule, again), (key, again)
+            assert confirms(rule, again), (key, again)
             lost += not rule.explains(again)
-            others = (Worth("crash"), Worth(told.kind, "another"), Worth("ok"))
-            assert not any(shows(rule, judge.outcome(Prepared(mutant), other).key) for other in others)
+            others = (Grade("crash"), Grade(told.kind, "another"), Grade("ok"))
+            assert not any(confirms(rule, judge.outcome(Prepared(mutant), other).key) for other in others)
         in_process = Outcome("t", "hang", lie=mutant.labels[0])
-        assert shows(Known("id", "t", (in_process.key,)), Outcome("t", "hang").key)
+        assert confirms(KnownFinding("id", "t", (in_process.key,)), Outcome("t", "hang").key)
     assert lost > 60
-    assert not shows(Known("id", "t", ("t|hang||lie x",)), "")
-    assert not shows(Known("id", "t", ("t|leaked_exception|KeyError|one",)), "t|leaked_exception|KeyError|other")
+    assert not confirms(KnownFinding("id", "t", ("t|hang||lie x",)), "")
+    assert not confirms(
+        KnownFinding("id", "t", ("t|leaked_exception|KeyError|one",)), "t|leaked_exception|KeyError|other"
+    )
 
 
 def test_canaries_that_end_whoever_asks() -> None:
     """One that ends the process, or takes for ever, is told by itself: the others are for the next process."""
     kinds = {"a": "crash", "b": "hang", "c": "memory"}
-    rules = [Known(name, "t", (f"t|{kind}||*",), canary=Canary(hex="00")) for name, kind in kinds.items()]
-    first = Sung("t", "a", "t|crash||x", gone=False)
+    rules = [KnownFinding(name, "t", (f"t|{kind}||*",), canary=Reproducer(hex="00")) for name, kind in kinds.items()]
+    first = ReplayResult("t", "a", "t|crash||x", gone=False)
     lines: SimpleQueue[bytes] = SimpleQueue()
     with TemporaryFile() as said:
         said.write(b"Traceback\nMemoryError: no more\n")
         for line in (b"null\n", msgspec.json.encode(first), b"", b""):
             lines.put(line)
-        assert list(heard(lines, rules, said)) == [first, Sung("t", "b", "", gone=False, why="MemoryError: no more")]
-        assert [each.why for each in heard(lines, rules, said)] == ["MemoryError: no more"] * 3
-    assert [endless(rule).state for rule in rules] == ["not sung", "still there", "not sung"]
+        assert list(read_results(lines, rules, said)) == [
+            first,
+            ReplayResult("t", "b", "", gone=False, why="MemoryError: no more"),
+        ]
+        assert [each.why for each in read_results(lines, rules, said)] == ["MemoryError: no more"] * 3
+    assert [replay_timeout(rule).state for rule in rules] == ["not sung", "still there", "not sung"]
 
 
 def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
     """Of a release that nobody knows, or where the harness falls: told with the reason, and none of them is gone."""
-    rule = Known("b", "broker:9.9.9", ("broker:9.9.9|*",), canary=Canary(hex="00"))
-    (tmp_path / LIST_FILE).write_text(text_of([rule]))
-    (told,) = sing(tmp_path, read_known(tmp_path), ["broker:9.9.9"])
-    assert (told.state, gone_in(tmp_path)) == ("not sung", [])
+    rule = KnownFinding("b", "broker:9.9.9", ("broker:9.9.9|*",), canary=Reproducer(hex="00"))
+    (tmp_path / KNOWN_FILE).write_text(text_of([rule]))
+    (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), ["broker:9.9.9"])
+    assert (told.state, gone_ids(tmp_path)) == ("not sung", [])
     assert "no release '9.9.9' is known" in told.why
 
-    def ask(_: Canary) -> Outcome:
-        raise OurFault("Traceback\nMemoryError: no more")
+    def ask(_: Reproducer) -> Outcome:
+        raise HarnessFault("Traceback\nMemoryError: no more")
 
-    assert (sung(rule, ask).state, sung(rule, ask).why) == ("not sung", "OurFault: MemoryError: no more")
+    assert (replay_rule(rule, ask).state, replay_rule(rule, ask).why) == (
+        "not sung",
+        "HarnessFault: MemoryError: no more",
+    )
 
 
 @pytest.mark.slow
 def test_a_canary_of_a_testee_that_does_not_run(tmp_path: Path) -> None:
     """What cannot be started says nothing of its finds, and that is told."""
     name = f"process:{sys.executable} -c pass"
-    rules = [Known(id_, name, ("*",), canary=Canary(hex="00"), asked="differential") for id_ in "ab"]
-    (tmp_path / LIST_FILE).write_text(text_of(rules))
-    told = sing(tmp_path, read_known(tmp_path), [f"differential:{name}"])
+    rules = [KnownFinding(id_, name, ("*",), canary=Reproducer(hex="00"), asked="differential") for id_ in "ab"]
+    (tmp_path / KNOWN_FILE).write_text(text_of(rules))
+    told = replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"differential:{name}"])
     assert [each.id for each in told] == ["a", "b"]
     assert all("did not say hello" in each.why and not each.gone for each in told)
 
 
 def test_reproducers() -> None:
     """A canary is the same input each time."""
-    assert Canary(cell=CELL).mutant() == Canary(cell=CELL).mutant()
-    assert Canary(hex="0102").mutant().data == b"\1\2"
+    assert Reproducer(cell=CELL).mutant() == Reproducer(cell=CELL).mutant()
+    assert Reproducer(hex="0102").mutant().data == b"\1\2"
 
 
 @pytest.mark.slow
@@ -216,17 +227,17 @@ def test_what_the_corpus_shows_is_no_news(tmp_path: Path) -> None:
     done = CliRunner().invoke(fuzz, ["corpus", name, "--dir", str(tmp_path)])
     assert done.exit_code == 0, done.output
     key = f"{name}|accepts_invalid|error|CRC-07"
-    shown = shown_in(tmp_path)[name]
-    assert news_of(tmp_path).why_not(key, shown.version) == f"the corpus shows it: {shown.keys[key]}"
-    assert not news_of(tmp_path).why_not(key, "another")
-    assert not news_of(tmp_path).why_not(f"{name}|crash|signal 11|", shown.version)
+    shown = corpus_results(tmp_path)[name]
+    assert already_known(tmp_path).why_not(key, shown.version) == f"the corpus shows it: {shown.keys[key]}"
+    assert not already_known(tmp_path).why_not(key, "another")
+    assert not already_known(tmp_path).why_not(f"{name}|crash|signal 11|", shown.version)
     assert CliRunner().invoke(fuzz, ["corpus", name, "--dir", str(tmp_path), "--check"]).exit_code == 0
 
 
 def test_what_comes_with_the_package_names_cases() -> None:
     """Every key of the package's list has a case that there is, and belongs to the testee that it stands under."""
     ids = {case.id for case in load_vectors()}
-    shown = read_shown(PACKAGED)
+    shown = read_corpus_results(PACKAGED_CORPUS)
     assert shown
     for name, each in shown.items():
         assert set(each.keys.values()) <= ids
@@ -240,21 +251,24 @@ def test_canaries_of_testees(tmp_path: Path) -> None:
     bad[CRC_OFFSET_V2] ^= 1
     name = "miniature:ignores-crc"
     rules = [
-        Known(id_, name, (f"{name}|accepts_invalid|*",), canary=Canary(hex=data.hex()), asked="differential")
+        KnownFinding(id_, name, (f"{name}|accepts_invalid|*",), canary=Reproducer(hex=data.hex()), asked="differential")
         for id_, data in (("there", bad), ("mended", b"\0"))
     ]
-    (tmp_path / LIST_FILE).write_text(text_of(merged(rules, ())))
-    assert sing(tmp_path, read_known(tmp_path), [name]) == []
-    sung = {each.id: each.gone for each in sing(tmp_path, read_known(tmp_path), [f"differential:{name}"])}
+    (tmp_path / KNOWN_FILE).write_text(text_of(merged(rules, ())))
+    assert replay_known_findings(tmp_path, read_known_findings(tmp_path), [name]) == []
+    sung = {
+        each.id: each.gone
+        for each in replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"differential:{name}"])
+    }
     assert sung == {"there": False, "mended": True}
 
 
 @given(st.text(), st.lists(st.text(), max_size=3), st.text(max_size=5))
 def test_a_list_is_read_as_it_was_written(about: str, keys: list[str], id_: str) -> None:
     """Whatever a testee said, the file that is written holds it, and nothing else."""
-    rule = Known(id_, "t", tuple(keys), about=about, canary=Canary(cell=CELL), asked="differential")
+    rule = KnownFinding(id_, "t", tuple(keys), about=about, canary=Reproducer(cell=CELL), asked="differential")
     text = text_of([rule])
     with TemporaryDirectory() as folder:
-        path = Path(folder) / LIST_FILE
+        path = Path(folder) / KNOWN_FILE
         path.write_bytes(text.encode())
-        assert read_list(path) == [rule]
+        assert read_known_list(path) == [rule]

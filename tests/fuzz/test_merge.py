@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from kafka_fuzz.campaign.merge import Covered, Merged, beside, checked, recover, swap
-from kafka_fuzz.campaign.store import FOLDER, INDEX, Corpus, Entry
+from kafka_fuzz.campaign.merge import Covered, Merged, checked, recover_corpora, sibling_folder, swap
+from kafka_fuzz.campaign.store import CORPUS_FOLDER, INDEX, Corpus, CorpusEntry
 from kafka_fuzz.mutate import Cell, Mutant
 from kafkaproof.commands.fuzz import fuzz
 from kafkaproof.commands.fuzz.engines import merged_as_noted
@@ -39,7 +39,7 @@ def filled(root: Path, target: str = "explain") -> Corpus:
 def test_merged(tmp_path: Path) -> None:
     """The real command, on a real target: what adds nothing goes, what adds something stays under its hash."""
     filled(tmp_path).keep(mutant(b"cut off", CELLS[1]), "d")
-    (tmp_path / FOLDER / "explain" / f"{sha256(b'cut off').hexdigest()}.bin").write_bytes(b"cut")
+    (tmp_path / CORPUS_FOLDER / "explain" / f"{sha256(b'cut off').hexdigest()}.bin").write_bytes(b"cut")
     corpus = filled(tmp_path)
     command = [sys.executable, "-m", "kafkaproof", "fuzz", "merge", "--dir", str(tmp_path), "--json"]
     done = subprocess.run(command, capture_output=True, check=False)
@@ -86,7 +86,7 @@ def test_a_full_disk_keeps_the_corpus(tmp_path: Path) -> None:
     assert "too large" in full.refused
     assert Corpus(tmp_path, "differential").entries == corpus.entries
     assert merged_as_noted("differential", tmp_path) == Merged("differential", 3, 2)
-    assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {"differential"}
+    assert {path.name for path in (tmp_path / CORPUS_FOLDER).iterdir()} == {"differential"}
 
 
 def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_nothing_may_be_lost(tmp_path: Path) -> None:
 
 def test_a_line_is_enough() -> None:
     """An input is kept for one line that no smaller one covers."""
-    entry = Entry("1", 1, "bytes", (), CELLS[0], "b")
+    entry = CorpusEntry("1", 1, "bytes", (), CELLS[0], "b")
     covered = Covered()
     assert covered.takes(entry)
     assert not covered.takes(entry)
@@ -127,10 +127,10 @@ def test_a_line_is_enough() -> None:
 def test_killed_while_swapping(tmp_path: Path) -> None:
     """A merge that was killed between its two renames is undone; a swap that was not leaves the new folder."""
     corpus = filled(tmp_path)
-    corpus.folder.rename(beside(tmp_path, "explain", ".old"))
+    corpus.folder.rename(sibling_folder(tmp_path, "explain", ".old"))
     assert Corpus(tmp_path, "explain").entries == {}
-    recover(tmp_path)
+    recover_corpora(tmp_path)
     assert Corpus(tmp_path, "explain").entries == corpus.entries
-    beside(tmp_path, "explain", ".new").mkdir()
+    sibling_folder(tmp_path, "explain", ".new").mkdir()
     swap(tmp_path, "explain")
     assert list(corpus.folder.iterdir()) == []

@@ -23,7 +23,7 @@ from kafka_corpus.played import difference
 from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import NOW, Produce, Scenario, StepAnswer
 from kafka_fuzz.broker.confirming import CONTEXT, Context
-from kafka_fuzz.findings import FindStore, folder_of, name_of, read_all
+from kafka_fuzz.findings import FindingStore, finding_folder, finding_name, read_findings
 from kafka_fuzz.mutate import Mutant, mutate, own_seeds
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets.outcome import Outcome
@@ -43,10 +43,10 @@ CONTEXT_OF = Context("4.4.0", {"cleanup.policy": "compact"}, 9, (), (0, 7, DATA)
 
 def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> Folded:
     """The find of that outcome, as triage leaves it."""
-    FindStore(root, asked=asked).add(outcome, mutant, version="1")
-    (find,) = read_all(root)
+    FindingStore(root, asked=asked).add(outcome, mutant, version="1")
+    (find,) = read_findings(root)
     made = Folded(
-        name_of(find.key), find.key, {find.key: find.sha256}, "new", outcome, mutant.data, find.size, "ok", 1,
+        finding_name(find.key), find.key, {find.key: find.sha256}, "new", outcome, mutant.data, find.size, "ok", 1,
         asked=find.asked, expected=find.expected,
     )  # fmt: skip
     write(root, [made])
@@ -56,7 +56,7 @@ def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> Fo
 def keep(root: Path, find: Folded, **context: Any) -> None:
     """Write how the broker was asked."""
     told = msgspec.json.encode(msgspec.structs.replace(CONTEXT_OF, **context))
-    (folder_of(root, find.key) / CONTEXT).write_bytes(told)
+    (finding_folder(root, find.key) / CONTEXT).write_bytes(told)
 
 
 def promoted(root: Path) -> found_cases.Found:
@@ -179,7 +179,7 @@ def test_what_a_lie_asks_of_the_reference_becomes_the_case(tmp_path: Path, verdi
     invalid = Expectation(verdict="invalid", kinds=("unsupported_magic",))
     asks = invalid if verdict == "invalid" else Expectation(verdict="valid", batches=(BATCH,))
     find_of(tmp_path, Outcome("reference", "wrong_data", "field", "v2"), mutant._replace(expected=asks))
-    (kept,) = read_all(tmp_path)
+    (kept,) = read_findings(tmp_path)
     assert kept.expected == asks
     draft = promoted(tmp_path).draft()
     assert (draft.op, draft.input) == ("decode", mutant.data)

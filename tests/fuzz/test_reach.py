@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kafka_conformance.dossiers.reach import Told
 from kafka_corpus.authoring.build import raw_batch, raw_message, raw_record
 from kafka_corpus.scenario import StepAnswer
-from kafka_fuzz.findings import Find, FindStore
+from kafka_fuzz.findings import FindingStore, FuzzFinding
 from kafka_fuzz.mutate import Cell, Mutant
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_fuzz.triage.reach import Question, Reach, Shown, Tried, by_entries, is_shown, joined, keep, questions, read
@@ -25,9 +25,9 @@ BROKEN = raw_batch(RECORD, record_count=1, crc=7)
 MESSAGE = raw_message(0)
 
 
-def kept(root: Path, data: bytes, target: str = "sample", **more: str) -> Find:
+def kept(root: Path, data: bytes, target: str = "sample", **more: str) -> FuzzFinding:
     """A find of *target* with that input."""
-    store = FindStore(root)
+    store = FindingStore(root)
     store.add(Outcome(target, "leaked_exception", "KeyError", **more), Mutant(data, "bytes", (), None, CELL))
     return next(find for find in store.known.values() if find.outcome.target == target)
 
@@ -57,7 +57,7 @@ def test_answers_to_several_requests_are_one() -> None:
     assert joined([StepAnswer(ended=True)]).ended
 
 
-def shows(find: Find, told: Told, fetched: bytes) -> bool:
+def shows(find: FuzzFinding, told: Told, fetched: bytes) -> bool:
     """Whether *find*, whose input is sound, is shown by what is fetched."""
     with Shown() as shown:
         return is_shown(Question(find, SOUND, "whole"), told, fetched, shown)
@@ -97,7 +97,7 @@ def test_a_testee_is_asked_about_what_comes_back(tmp_path: Path) -> None:
         assert shown.by(replace_outcome(find, Outcome("process:./nobody", "crash")), SOUND, anew) is None
 
 
-def replace_outcome(find: Find, outcome: Outcome) -> Find:
+def replace_outcome(find: FuzzFinding, outcome: Outcome) -> FuzzFinding:
     """*find* of another kind."""
     return msgspec.structs.replace(find, key=outcome.key, outcome=outcome)
 
@@ -122,7 +122,7 @@ def test_who_can_bring_a_find_about() -> None:
 
 def test_of_what_is_written_nobody_is_asked(tmp_path: Path) -> None:
     """A find of writing is about no bytes that anybody could send: no broker is started, and the answer says so."""
-    store = FindStore(tmp_path, asked="encode")
+    store = FindingStore(tmp_path, asked="encode")
     store.add(Outcome("sample", "wrong_data", "writing", "v2"), Mutant(b"{}", "model", (), None, CELL))
     told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
     assert told.exit_code == 0, told.output

@@ -8,19 +8,19 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from kafka_fuzz.campaign.known_findings import FILE, Shown, write_shown
-from kafka_fuzz.campaign.plan import ALL, LOG, Round, RoundReport, expanded, unknown_targets
-from kafka_fuzz.campaign.recall import asked_in, lenient, recalled
-from kafka_fuzz.campaign.store import Corpus, pool_of
-from kafka_fuzz.campaign.supervisor import arguments
-from kafka_fuzz.findings import FindStore, read_all
+from kafka_fuzz.campaign.known_findings import CORPUS_FILE, CorpusResult, write_corpus_results
+from kafka_fuzz.campaign.plan import ALL, LOG, RoundPlan, RoundReport, expand_targets, unknown_targets
+from kafka_fuzz.campaign.recall import campaign_testees, lenient, measure_recall
+from kafka_fuzz.campaign.store import Corpus, open_pool
+from kafka_fuzz.campaign.supervisor import round_command
+from kafka_fuzz.findings import FindingStore, read_findings
 from kafka_fuzz.mutate import Mutant, corpus_seeds, own_seeds
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.targets.outcome import Outcome
 from kafkaproof.commands.fuzz.known import recall
 
 SHOWN = {
-    "mine": Shown(
+    "mine": CorpusResult(
         "1.0",
         "",
         {
@@ -34,7 +34,7 @@ SHOWN = {
 
 def found(folder: Path, *outcomes: Outcome, version: str = "1.0") -> None:
     """A campaign with these finds."""
-    store = FindStore(folder, asked="differential")
+    store = FindingStore(folder, asked="differential")
     for outcome in outcomes:
         store.add(outcome, Mutant(b"x", "bytes", (), None, cell_of(b"x", "")), version=version)
 
@@ -47,7 +47,7 @@ def test_recall(tmp_path: Path) -> None:
         Outcome("mine", "hang", "", "", "size_leads_nowhere"),
         Outcome("mine", "wrong_data", "batches.records.key", "v2"),
     )
-    (one,) = recalled(list(read_all(tmp_path)), SHOWN)
+    (one,) = measure_recall(list(read_findings(tmp_path)), SHOWN)
     assert (one.found, one.shown, one.beyond) == (2, 3, 2)
     assert one.missed == {"mine|crash|boom|f": "lz4.three"}
 
@@ -55,7 +55,7 @@ def test_recall(tmp_path: Path) -> None:
 def test_what_cases_leave_open_is_not_counted(tmp_path: Path) -> None:
     """What is shown by a case that takes any answer is nobody's defect; there are such cases, and others."""
     found(tmp_path, Outcome("mine", "accepts_invalid", "error", "REC-03"))
-    (one,) = recalled(list(read_all(tmp_path)), SHOWN, {"lz4.three"})
+    (one,) = measure_recall(list(read_findings(tmp_path)), SHOWN, {"lz4.three"})
     assert (one.found, one.shown, set(one.missed.values())) == (1, 2, {"backwards.two"})
     assert "gzip.reserved_flags[all]" in lenient()
     assert "v2_batch.negative_count_without_payload" not in lenient()
@@ -64,7 +64,7 @@ def test_what_cases_leave_open_is_not_counted(tmp_path: Path) -> None:
 def test_another_version_says_nothing(tmp_path: Path) -> None:
     """Finds in another release than the corpus was put to are not counted, nor is who was not asked."""
     found(tmp_path, Outcome("mine", "accepts_invalid", "error", "REC-03"), version="2.0")
-    assert recalled(list(read_all(tmp_path)), SHOWN) == []
+    assert measure_recall(list(read_findings(tmp_path)), SHOWN) == []
 
 
 def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
@@ -81,26 +81,26 @@ def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
     ]
     (tmp_path / LOG).write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in reports) + b'{"target": "cut')
     shown = dict.fromkeys(("mine", "other", "third", "writer", "inside", "idle"), SHOWN["mine"])
-    assert asked_in(tmp_path, shown) == {"mine"}
-    assert asked_in(tmp_path / "nothing", shown) == frozenset()
-    (one,) = recalled([], SHOWN, asked=asked_in(tmp_path, SHOWN))
+    assert campaign_testees(tmp_path, shown) == {"mine"}
+    assert campaign_testees(tmp_path / "nothing", shown) == frozenset()
+    (one,) = measure_recall([], SHOWN, asked=campaign_testees(tmp_path, SHOWN))
     assert (one.found, one.shown, one.beyond) == (0, 3, 0)
 
 
 @pytest.mark.parametrize("asked", ["encode", ""])
 def test_finds_of_other_kinds_say_nothing_of_reading(tmp_path: Path, asked: Any) -> None:
     """Who was asked to write alone, or in process, is not counted, and no find of that is beyond what cases show."""
-    store = FindStore(tmp_path, asked=asked)
+    store = FindingStore(tmp_path, asked=asked)
     outcome = Outcome("mine", "wrong_data", "writing batches.records.key", "v2")
     store.add(outcome, Mutant(b"{}", "model", (), None, cell_of(b"", "")), version="1.0")
-    assert recalled(list(read_all(tmp_path)), SHOWN) == []
+    assert measure_recall(list(read_findings(tmp_path)), SHOWN) == []
 
 
 @pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     """A line for each testee and the share of all; the missed ones by name; JSON; 3 where nobody was asked."""
     assert CliRunner().invoke(recall, ["--dir", str(tmp_path)]).exit_code == 3
-    write_shown(tmp_path / FILE, SHOWN)
+    write_corpus_results(tmp_path / CORPUS_FILE, SHOWN)
     found(tmp_path, Outcome("mine", "accepts_invalid", "error", "REC-03"))
     told = CliRunner().invoke(recall, ["--dir", str(tmp_path), "--missed"])
     assert told.exit_code == 0
@@ -112,11 +112,11 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_blind(tmp_path: Path) -> None:
     """A blind round starts from our own seeds and from no case, and its process is told so."""
-    seen, blind = Round("kafka-python", tmp_path), Round("kafka-python", tmp_path, blind=True)
+    seen, blind = RoundPlan("kafka-python", tmp_path), RoundPlan("kafka-python", tmp_path, blind=True)
     assert (seen.cases, blind.cases) == (corpus_seeds(), ())
-    assert ("--blind" in arguments(seen), "--blind" in arguments(blind)) == (False, True)
+    assert ("--blind" in round_command(seen), "--blind" in round_command(blind)) == (False, True)
     corpus = Corpus(tmp_path, "kafka-python")
-    pool = pool_of(corpus, Random(1), blind=True)
+    pool = open_pool(corpus, Random(1), blind=True)
     pool.complete()
     assert set(pool.seeds) == set(own_seeds())
     assert pool.untried == []
@@ -125,7 +125,7 @@ def test_blind(tmp_path: Path) -> None:
 
 def test_all() -> None:
     """`all` is every target in process and what the testees that can run here read and write; no name twice."""
-    names = expanded([ALL, "reference"])
+    names = expand_targets([ALL, "reference"])
     assert names[0] == "reference"
     assert len(set(names)) == len(names)
     assert {"kafka-python", "differential", "encode"} <= set(names)

@@ -18,7 +18,7 @@ from benchmarks.shrink import TARGET, finds, good_batches, measure
 from click.testing import CliRunner
 
 import kafka_fuzz.executors
-from kafka_fuzz.executors import InProcess, NoTarget, asking
+from kafka_fuzz.executors import InProcessExecutor, NoTarget, open_executor
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.fixup import INT32
 from kafka_fuzz.shrink import Budget, NotShown, reduce, reduced
@@ -26,7 +26,7 @@ from kafka_fuzz.shrink.search import IMPATIENT, NO_CELL, runner, same_verdicts, 
 from kafka_fuzz.shrink.tree import opened, render, shape_of
 from kafka_fuzz.shrink.worker import HARD_SECONDS, forked, limited, run_of
 from kafka_fuzz.targets import TARGETS, Target
-from kafka_fuzz.targets.base import Told
+from kafka_fuzz.targets.base import TargetResult
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
 from kafka_records.constants import COMPRESSIONS
@@ -138,7 +138,7 @@ def test_finds_keep_their_verdicts() -> None:
     for mutant in mutants(500):
         bare = mutant._replace(expected=None, labels=(), cell=NO_CELL)
         outcome = target.run(bare)
-        if outcome.is_find and outcome.kind not in ("hang", "memory") and outcome.bucket not in seen:
+        if outcome.is_finding and outcome.kind not in ("hang", "memory") and outcome.bucket not in seen:
             seen.add(outcome.bucket)
             _, same = same_verdicts(target, mutant.data)
             small = reduce(mutant.data, same, budget=Budget(runs=300))
@@ -180,11 +180,11 @@ def test_a_budget_is_kept() -> None:
 def planted(name: str, wrong: Callable[[bytes], OutcomeClass | Exception]) -> Target:
     """A codec that does with any bytes what *wrong* says."""
 
-    def ask(mutant: Mutant) -> Told:
+    def ask(mutant: Mutant) -> TargetResult:
         made = wrong(mutant.data)
         if isinstance(made, Exception):
             raise made
-        return Told(made)
+        return TargetResult(made)
 
     return Target(name, "1", ("kafka_fuzz",), ask)
 
@@ -198,7 +198,7 @@ def test_the_drift_trap() -> None:
     """Where every smaller input shows another bug, whoever asks for any bug drifts to it, and we do not."""
     target, data = planted("drifts", needle_or_key), good_batches() + log_of()
     ask = runner(target)
-    assert ask(reduce(data, lambda some: ask(some).is_find)).detail == "KeyError"
+    assert ask(reduce(data, lambda some: ask(some).is_finding)).detail == "KeyError"
     outcome, same = same_verdicts(target, data)
     small = reduce(data, same)
     assert (outcome.detail, ask(small).detail) == ("ValueError", "ValueError")
@@ -258,7 +258,7 @@ def test_minimise_refuses_what_shows_nothing(tmp_path: Path) -> None:
 
 def test_a_testee_in_its_own_process_is_asked() -> None:
     """A find of a program that speaks the protocol is reduced over the pipe, many candidates at a time."""
-    with asking("miniature:ignores_crc", ["reference"]) as who:
+    with open_executor("miniature:ignores_crc", ["reference"]) as who:
         data = bytearray(good_batches())
         data[CRC_OFFSET_V2] ^= 0xFF
         done = who.reduced(bytes(data))
@@ -309,15 +309,15 @@ for line in sys.stdin:
 """
 
 
-def worker(tmp_path: Path, does: str) -> InProcess:
+def worker(tmp_path: Path, does: str) -> InProcessExecutor:
     """A worker that does so with every task."""
     (tmp_path / "worker.py").write_text(SILENT.format(does))
-    return InProcess("any", worker=(sys.executable, str(tmp_path / "worker.py")))
+    return InProcessExecutor("any", worker=(sys.executable, str(tmp_path / "worker.py")))
 
 
 def test_a_worker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is one that answers in part: it is ended, asked anew with care, and then given up with a reason."""
-    monkeypatch.setattr(kafka_fuzz.executors, "PATIENCE", 0.05)
+    monkeypatch.setattr(kafka_fuzz.executors, "ANSWER_GRACE", 0.05)
     for does in ("pass", "print('half a line', end='', flush=True)", "sys.exit('broken')"):
         who = worker(tmp_path, does)
         assert who.version == "1.0"
@@ -327,10 +327,10 @@ def test_a_worker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypat
 
 def test_a_target_that_cannot_be_imported_says_so() -> None:
     """It has no version, and is no target."""
-    with pytest.raises(NoTarget, match="nobody"), asking("nobody"):
+    with pytest.raises(NoTarget, match="nobody"), open_executor("nobody"):
         pass
     with pytest.raises(NoTarget, match="KeyError"):
-        InProcess("nobody")
+        InProcessExecutor("nobody")
 
 
 def test_hangs_of_testees_are_told_apart() -> None:

@@ -11,22 +11,22 @@ from click.testing import CliRunner
 from kafka_conformance.testees.connect import CannotRun
 from kafka_fuzz.campaign import external_engines
 from kafka_fuzz.campaign.external_engines import (
+    ENGINES,
     LAST,
-    TESTEES,
     Engine,
+    build_engine,
+    fix_up_log,
     go_entry,
     harness,
     inputs_for,
-    make,
-    mend_log,
     quoted,
-    run_side,
+    run_engine,
 )
-from kafka_fuzz.campaign.replay import singer, singers_of
-from kafka_fuzz.campaign.store import FOLDER, Corpus
-from kafka_fuzz.campaign.worker import as_it_is
+from kafka_fuzz.campaign.replay import replay_target, replay_targets
+from kafka_fuzz.campaign.store import CORPUS_FOLDER, Corpus
+from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.outcome_tuples import first_place
-from kafka_fuzz.findings import read_all
+from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_records import RecordFormatError, decode
 from kafka_records.layout import CRC_OFFSET_V2
@@ -68,14 +68,14 @@ def test_what_go_writes_is_read(tmp_path: Path) -> None:
 def test_mended_logs() -> None:
     """A log that is right stays as it is; one that is not gets sizes and checksums, and is right from then on."""
     rng, log = Random(2), b"".join(own_seeds()[:5])
-    assert mend_log(log) == log
+    assert fix_up_log(log) == log
     batches = [seed for seed in own_seeds() if seed[16] == 2]
     for _ in range(200):
         broken = bytearray(rng.choice(batches))
         broken[rng.randrange(21, len(broken))] ^= 0xFF
         broken[8:12] = rng.randbytes(4)
-        mended = mend_log(bytes(broken))
-        assert mend_log(mended) == mended
+        mended = fix_up_log(bytes(broken))
+        assert fix_up_log(mended) == mended
         assert kind(mended) != "corrupt"
 
 
@@ -93,9 +93,9 @@ def test_every_side_target_has_a_harness(tmp_path: Path) -> None:
     assert harness("go/fuzz_test.go").is_file()
     assert harness("jazzer/Side.java").is_file()
     assert harness("jazzer/pom.xml").is_file()
-    for engine in TESTEES:
+    for engine in ENGINES:
         with pytest.raises(CannotRun, match="no side target kafkajs"):
-            make(engine, "kafkajs", tmp_path)
+            build_engine(engine, "kafkajs", tmp_path)
 
 
 @pytest.mark.slow
@@ -107,14 +107,14 @@ def test_both_ways(engine: str, testee: str, program: str, tmp_path: Path) -> No
     """Inputs of a campaign go into the engine, what it keeps comes out mended and is kept for everybody."""
     if shutil.which(program) is None:
         pytest.skip(f"there is no {program}")
-    report = run_side(engine, testee, 15.0, tmp_path)
+    report = run_engine(engine, testee, 15.0, tmp_path)
     assert report.fed > 100
     assert report.starts >= 1
     assert report.executions > 0
     assert not report.failure
     kept = Corpus(tmp_path, f"side:{testee}")
     assert len(kept.entries) == report.kept
-    assert all(mend_log(data := path.read_bytes()) == data for path in (tmp_path / FOLDER).glob("*/*.bin"))
+    assert all(fix_up_log(data := path.read_bytes()) == data for path in (tmp_path / CORPUS_FOLDER).glob("*/*.bin"))
 
 
 def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
@@ -123,13 +123,13 @@ def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
     mine = [bytes((1, number)) for number in range(5)]
     for corpus, inputs in ((own, mine), (others, [number.to_bytes(2, "big") * 4 for number in range(900)])):
         for data in inputs:
-            corpus.keep(as_it_is(data), "b")
-    others.keep(as_it_is(bytes(external_engines.LONGEST + 1)), "b")
+            corpus.keep(unchanged_mutant(data), "b")
+    others.keep(unchanged_mutant(bytes(external_engines.LONGEST + 1)), "b")
     given = inputs_for(own, 900)
     assert given == inputs_for(own, 900)
     assert 890 <= len(given) <= 900
     assert {*mine, *own_seeds()} <= {*given}
-    others.keep(as_it_is(b"one more"), "b")
+    others.keep(unchanged_mutant(b"one more"), "b")
     assert {*inputs_for(own, 900)} != {*given}
     whole = {*inputs_for(own, 10**6)}
     assert {*given} | {*corpus_seeds()} <= whole
@@ -169,8 +169,11 @@ def test_an_engine_that_dies_of_what_it_is_fed_gets_our_seeds_only(tmp_path: Pat
     assert engine.feed([*seeds, b"deadly"]) == len(seeds) + 1
     engine.run(1.2)
     counts = [int(line) for line in (tmp_path / "counts").read_text().split()]
-    assert counts[: external_engines.PATIENCE] == [len(seeds) + 1, *[len(seeds) + 2] * (external_engines.PATIENCE - 1)]
-    assert {*counts[external_engines.PATIENCE :]} == {len(seeds) + 1}
+    assert counts[: external_engines.MAX_SEED_FAILURES] == [
+        len(seeds) + 1,
+        *[len(seeds) + 2] * (external_engines.MAX_SEED_FAILURES - 1),
+    ]
+    assert {*counts[external_engines.MAX_SEED_FAILURES :]} == {len(seeds) + 1}
 
 
 @pytest.mark.slow
@@ -185,20 +188,20 @@ def test_what_an_engine_gives_is_the_testees(
     (tmp_path / "work").mkdir()
     engine = engine_of(tmp_path / "work", f"echo '{said}'; sleep 3")
     (engine.said / "leak-1.bin").write_bytes(bad)
-    monkeypatch.setattr(external_engines, "make", lambda *_: engine)
-    monkeypatch.setitem(TESTEES, "go", (name,))
+    monkeypatch.setattr(external_engines, "build_engine", lambda *_: engine)
+    monkeypatch.setitem(ENGINES, "go", (name,))
     done = CliRunner().invoke(kafkaproof, ["fuzz", "side", "go", "--seconds", "2", "--dir", str(tmp_path)])
     assert done.exit_code == code, done.output
     assert ("executed nothing: it waited" in done.output) is (code == 3)
-    assert {(find.outcome.target, find.asked) for find in read_all(tmp_path)} == {(name, "differential")}
+    assert {(find.outcome.target, find.asked) for find in read_findings(tmp_path)} == {(name, "differential")}
 
 
 def test_finds_of_a_testee_without_a_word_of_how_it_was_asked() -> None:
     """Earlier side targets left that out: what is no target in process was a testee, that reads."""
-    assert singer("sarama", "") in singers_of("differential:sarama")
-    assert singer("kafka-python", "") not in singers_of("differential:kafka-python")
-    assert singer("sarama", "encode") in singers_of("encode:sarama")
-    assert singer("broker:4.4.0", "") in singers_of("broker:4.4.0")
+    assert replay_target("sarama", "") in replay_targets("differential:sarama")
+    assert replay_target("kafka-python", "") not in replay_targets("differential:kafka-python")
+    assert replay_target("sarama", "encode") in replay_targets("encode:sarama")
+    assert replay_target("broker:4.4.0", "") in replay_targets("broker:4.4.0")
 
 
 def test_the_command_says_why_not() -> None:

@@ -11,8 +11,8 @@ import pytest
 from kafka_fuzz import findings
 from kafka_fuzz.mutate import Cell, Mutant, mutate, own_seeds
 from kafka_fuzz.targets import TARGETS, Target
-from kafka_fuzz.targets.base import Told, TooLong, forget_peak, guard
-from kafka_fuzz.targets.outcome import CLASSES, GOOD, Outcome, beyond, severity
+from kafka_fuzz.targets.base import TargetResult, TooLong, guard, reset_peak
+from kafka_fuzz.targets.outcome import CLASSES, GOOD, Outcome, excess_cost, severity
 
 CELL = Cell(2, "none", "crc", "large", "crc", "entry", "only")
 
@@ -27,7 +27,7 @@ def target(ask: object) -> Target:
     return Target("sample", "1", (__name__,), ask)  # type: ignore[arg-type]  # any function that takes a mutant
 
 
-def loops(_mutant: Mutant) -> Told:
+def loops(_mutant: Mutant) -> TargetResult:
     while True:
         try:
             time.process_time()
@@ -35,18 +35,18 @@ def loops(_mutant: Mutant) -> Told:
             continue
 
 
-def leaks(_mutant: Mutant) -> Told:
+def leaks(_mutant: Mutant) -> TargetResult:
     raise KeyError("not told of")
 
 
-def allocates(_mutant: Mutant) -> Told:
+def allocates(_mutant: Mutant) -> TargetResult:
     raise MemoryError
 
 
-def grows(_mutant: Mutant) -> Told:
+def grows(_mutant: Mutant) -> TargetResult:
     taken = bytearray(256 * 1024 * 1024)
     taken[::4096] = b"x" * (len(taken) // 4096)  # the kernel gives what is not written to for nothing
-    return Told("ok")
+    return TargetResult("ok")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_whatever_it_does(ask: object, kind: str, detail: str) -> None:
     outcome = target(ask).run(mutant(b""))
     assert (outcome.kind, outcome.detail) == (kind, detail)
     assert outcome.function == f"{__name__}.{ask.__name__}"  # type: ignore[attr-defined]
-    assert outcome.is_find
+    assert outcome.is_finding
 
 
 @pytest.mark.parametrize(("slow", "kinds"), [(1, ["ok", "ok"]), (9, ["hang", "hang"])])
@@ -70,9 +70,9 @@ def test_a_machine_that_stands_still_is_no_find(slow: int, kinds: list[str]) -> 
     """An input that takes too long once is asked again; one that does twice is a find, and is not asked twice again."""
     asked = []
 
-    def ask(each: Mutant) -> Told:
+    def ask(each: Mutant) -> TargetResult:
         asked.append(each)
-        return loops(each) if len(asked) <= slow else Told("ok")
+        return loops(each) if len(asked) <= slow else TargetResult("ok")
 
     stalled = Target(f"stalls {slow} times", "1", (__name__,), ask, limit=0.02)
     outcomes = [stalled.run(mutant(b"")).kind for _ in kinds]
@@ -102,7 +102,7 @@ def test_what_the_interpreter_calls_by_itself_is_not_ended() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
 def test_amplification() -> None:
     """A small input over which the process grows by far more than it can explain is a find."""
-    forget_peak()
+    reset_peak()
     outcome = target(grows).run(mutant(b"small"))
     assert (outcome.kind, outcome.detail) == ("amplification", "memory")
     assert re.fullmatch(r"\d+ MiB for 5 bytes, [\d,]+ for each", outcome.why)
@@ -111,9 +111,9 @@ def test_amplification() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
 def test_amplification_is_by_the_byte() -> None:
     """What a small input may not cost, one of a megabyte may; and a large one may not cost anything."""
-    forget_peak()
+    reset_peak()
     assert target(grows).run(mutant(bytes(16 << 20))).kind == "ok"
-    assert beyond(1 << 20, 5.0, 2 << 30) == (5.0, 2 << 30)
+    assert excess_cost(1 << 20, 5.0, 2 << 30) == (5.0, 2 << 30)
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if "kafka" not in name])
@@ -123,7 +123,7 @@ def test_the_reference_keeps_its_promises(name: str) -> None:
     outcomes = [
         asked.run(mutate(rng, own_seeds(), profile)) for profile in ("bytes", "repair", "model") for _ in range(200)
     ]
-    assert {outcome.key: outcome.why for outcome in outcomes if outcome.is_find} == {}
+    assert {outcome.key: outcome.why for outcome in outcomes if outcome.is_finding} == {}
 
 
 def test_keys() -> None:
@@ -145,21 +145,21 @@ def test_severities() -> None:
 
 def test_finds_are_on_the_disk_at_once(tmp_path: Path) -> None:
     """The first input of a key is written, a smaller one replaces it, a larger one is counted."""
-    store = findings.FindStore(tmp_path)
+    store = findings.FindingStore(tmp_path)
     outcome = Outcome("x", "crash", "signal 11")
     assert store.add(outcome, mutant(b"large", "a"))
-    assert [find.size for find in findings.read_all(tmp_path)] == [5]
+    assert [find.size for find in findings.read_findings(tmp_path)] == [5]
     assert not store.add(outcome, mutant(b"one", "b"))
     assert not store.add(outcome, mutant(b"larger", "c"))
     store.flush()
-    (find,) = findings.FindStore(tmp_path).known.values()
-    assert (find.size, find.labels, find.count, findings.input_of(tmp_path, find)) == (3, ("b",), 3, b"one")
+    (find,) = findings.FindingStore(tmp_path).known.values()
+    assert (find.size, find.labels, find.count, findings.finding_input(tmp_path, find)) == (3, ("b",), 3, b"one")
 
 
 def test_half_a_find_is_no_find(tmp_path: Path) -> None:
     """What a crash cut off is left out, and found again later."""
-    store = findings.FindStore(tmp_path)
+    store = findings.FindingStore(tmp_path)
     store.add(Outcome("x", "crash"), mutant(b"1"))
     (path,) = tmp_path.glob("finds/*/find.json")
     path.write_bytes(path.read_bytes()[:20])
-    assert findings.FindStore(tmp_path).known == {}
+    assert findings.FindingStore(tmp_path).known == {}

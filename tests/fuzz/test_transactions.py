@@ -8,7 +8,15 @@ from random import Random
 from kafka_brokers.wire import TopicPartition
 from kafka_brokers.wire.transactions import Producer
 from kafka_corpus.authoring.build import TIMESTAMP, put, raw_batch, raw_record, signed
-from kafka_fuzz.broker.lanes import Lane, Sender, Taken, first_transactional, marked, settings_of, timed
+from kafka_fuzz.broker.lanes import (
+    Lane,
+    Sender,
+    Taken,
+    first_transactional,
+    marker_mutant,
+    timed_marker,
+    transactional_settings,
+)
 from kafka_fuzz.mutate import Cell, Mutant
 from kafka_records import LogState, TopicConfig, end_transaction
 from kafka_records.checksum import checksum_v2
@@ -109,15 +117,15 @@ def test_a_marker_has_two_times() -> None:
     wanted = end_transaction(
         lane.log, *MINE, commit=True, coordinator_epoch=0, now_ms=90, release=RELEASE, config=lane.config
     ).stored
-    assert timed(lane, MINE, wanted, commit=True).stored == wanted
-    header = BATCH_V2.values(timed(lane, MINE, wanted, commit=False).stored)
+    assert timed_marker(lane, MINE, wanted, commit=True).stored == wanted
+    header = BATCH_V2.values(timed_marker(lane, MINE, wanted, commit=False).stored)
     assert (header["base_timestamp"], header["max_timestamp"]) == (90, 90)
-    assert timed(lane, MINE, b"", commit=True).error_code == 0
-    assert marked(wanted).labels == ("marker",)
+    assert timed_marker(lane, MINE, b"", commit=True).error_code == 0
+    assert marker_mutant(wanted).labels == ("marker",)
 
 
 def test_which_releases_have_them() -> None:
     """Transactions came with v2."""
-    assert settings_of("0.10.2.2") == ()
-    assert {} in settings_of("0.11.0.3")
+    assert transactional_settings("0.10.2.2") == ()
+    assert {} in transactional_settings("0.11.0.3")
     assert Taken(b"", 3) not in Sender("id", MINE).since

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.registry import invalid, valid
-from kafka_fuzz.campaign.known_findings import read_list as read_known_list
+from kafka_fuzz.campaign.known_findings import read_known_list
 from kafka_fuzz.campaign.plan import LOG, RoundReport
-from kafka_fuzz.findings import FindStore, folder_of, put, read_all
+from kafka_fuzz.findings import FindingStore, finding_folder, read_findings, write_atomically
 from kafka_fuzz.shrink import Budget
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
@@ -47,7 +47,7 @@ NAMES = {"invalid": invalid, "valid": valid, "Batch": Batch, "Record": Record, "
 def campaign(root: Path, *lies: str) -> Path:
     """A campaign with the finds of the bench in it, told apart by *lies*, too."""
     target = TARGETS[TARGET]()
-    store = FindStore(root)
+    store = FindingStore(root)
     for data in finds().values():
         outcome = target.run(as_mutant(data))
         for lie in lies or ("",):
@@ -105,7 +105,7 @@ def test_what_shows_nothing_any_more_is_gone(triaged: Path, tmp_path: Path) -> N
     """A find of last night whose input is read right today is gone, and no failure."""
     outcome = Outcome(TARGET, "accepts_invalid", lie="healed")
     for root in (tmp_path / "last", tmp_path / "this"):
-        FindStore(root).add(outcome, as_mutant(good_batches()))
+        FindingStore(root).add(outcome, as_mutant(good_batches()))
     assert run("triage", "--dir", tmp_path / "this", "--against", tmp_path / "last").exit_code == 0
     (find,) = read(tmp_path / "this")
     assert find.state == "gone"
@@ -117,7 +117,7 @@ def test_shards_are_folded(tmp_path: Path) -> None:
     first, second = campaign(tmp_path / "a"), campaign(tmp_path / "b")
     smaller = as_mutant(finds()["key length"][len(good_batches()) :])
     outcome = TARGETS[TARGET]().run(smaller)
-    FindStore(second).add(outcome, smaller)
+    FindingStore(second).add(outcome, smaller)
     both = gathered([first, second])
     assert both.keys() == gathered([first]).keys()
     assert both[outcome.key].data == smaller.data
@@ -127,7 +127,7 @@ def test_shards_are_folded(tmp_path: Path) -> None:
 def test_lies_that_come_to_the_same_are_one_find(tmp_path: Path) -> None:
     """Keys that differ in the lie alone, and whose inputs come down to one cause, are folded."""
     data = good_batches() + bytes(11) + b"\x01"  # of the size 1, which no message has
-    store = FindStore(tmp_path)
+    store = FindingStore(tmp_path)
     outcome = TARGETS[TARGET]().run(as_mutant(data))
     assert outcome.kind == "accepts_invalid"
     for lie in ("one", "two"):
@@ -233,13 +233,13 @@ def test_a_find_that_an_upgrade_mends_is_gone(tmp_path: Path) -> None:
     """What was reduced in another version, or is listed, is asked again in this one, and is gone until it is back."""
     mended = {kind: Outcome(TARGET, kind) for kind in ("wrong_data", "accepts_invalid")}
     for outcome in mended.values():
-        FindStore(tmp_path).add(outcome, as_mutant(good_batches()), version="0.9")
+        FindingStore(tmp_path).add(outcome, as_mutant(good_batches()), version="0.9")
     (tmp_path / "known.toml").write_text(
         f'[[known]]\nid = "listed"\ntarget = "{TARGET}"\nkeys = ["{mended["accepts_invalid"].key}"]\n'
     )
     small = [
         Folded("small", find.key, {find.key: find.sha256}, "new", find.outcome, good_batches(), 9, "ok", 1, "0.9")
-        for find in read_all(tmp_path)
+        for find in read_findings(tmp_path)
     ]
     write(tmp_path, small)
     for _ in range(2):
@@ -247,7 +247,7 @@ def test_a_find_that_an_upgrade_mends_is_gone(tmp_path: Path) -> None:
         done = run("triage", "--dir", tmp_path)
         assert {find.state for find in read(tmp_path)} == {"gone"}, done.output
     for find in small:  # it is back
-        put(folder_of(tmp_path, find.key) / "input.bin", finds()["key length"])
+        write_atomically(finding_folder(tmp_path, find.key) / "input.bin", finds()["key length"])
     assert run("triage", "--dir", night(tmp_path)).exit_code == 1
     assert {find.state for find in read(tmp_path)} == {"new", "known"}
 
@@ -265,13 +265,13 @@ def test_an_upgrade_that_mends_nothing_is_no_news(tmp_path: Path) -> None:
 
 def test_a_find_is_of_the_last_version_that_shows_it(tmp_path: Path) -> None:
     """A find that a new version shows by a larger input has that version from then on, in every store."""
-    store, other = FindStore(tmp_path), Outcome("x", "wrong_data", "field")
+    store, other = FindingStore(tmp_path), Outcome("x", "wrong_data", "field")
     store.add(other, as_mutant(b"short"), version="1")
     store.add(other, as_mutant(b"a longer one"), version="2")
-    assert [find.version for find in read_all(tmp_path)] == ["2"]
+    assert [find.version for find in read_findings(tmp_path)] == ["2"]
     store.add(other, as_mutant(b"a longer one"), version="2")
     store.flush()
-    assert [(find.version, find.count, find.size) for find in read_all(tmp_path)] == [("2", 3, 5)]
+    assert [(find.version, find.count, find.size) for find in read_findings(tmp_path)] == [("2", 3, 5)]
 
 
 def test_a_smaller_input_changes_no_name() -> None:
@@ -294,7 +294,7 @@ def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
     records = tuple(Record(at, at, b"key", b"value", (Header(b"h", b"v"),)) for at in range(3))
     data = encode(Batch(magic=2, base_offset=0, last_offset=2, records=records, max_timestamp=2)) + good_batches()
     outcome = Outcome(HEADLESS, "wrong_data", "batches.records.headers.length none", "v2")
-    store = FindStore(tmp_path, asked="differential", names=(HEADLESS, LASTLESS, NOBODY))
+    store = FindingStore(tmp_path, asked="differential", names=(HEADLESS, LASTLESS, NOBODY))
     store.add(outcome, as_mutant(data))
     store.answered(data, ("wrong_data", "wrong_data", "-"))
     done = run("triage", "--dir", tmp_path)
@@ -313,7 +313,7 @@ def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
 
 def test_a_brokers_find_says_why_it_is_not_reduced(tmp_path: Path) -> None:
     """No broker is started for it, and it is neither gone nor in the way of others."""
-    FindStore(tmp_path).add(Outcome("broker:4.4.0", "difference", "base_offset"), as_mutant(good_batches()))
+    FindingStore(tmp_path).add(Outcome("broker:4.4.0", "difference", "base_offset"), as_mutant(good_batches()))
     assert run("triage", "--dir", tmp_path).exit_code == 1
     (find,) = read(tmp_path)
     assert "about a broker" in find.why_not

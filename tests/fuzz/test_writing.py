@@ -14,14 +14,14 @@ from kafka_conformance.judge.observation import Crashed, Encoded, Refused
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.wire import WireBatch, from_wire
-from kafka_fuzz.campaign.encoding import run_round
-from kafka_fuzz.campaign.known_findings import LIST_FILE, read_known
-from kafka_fuzz.campaign.plan import Round
-from kafka_fuzz.campaign.replay import sing
+from kafka_fuzz.campaign.encoding import run_encode_round
+from kafka_fuzz.campaign.known_findings import KNOWN_FILE, read_known_findings
+from kafka_fuzz.campaign.plan import RoundPlan
+from kafka_fuzz.campaign.replay import replay_known_findings
 from kafka_fuzz.encode.testees import batch_of, data_of, mutant_of, outcome_of
 from kafka_fuzz.encode.values import VALUES, Writing, cells, draw, simpler, writing
-from kafka_fuzz.executors import asking
-from kafka_fuzz.findings import FindStore, input_of, name_of, read_all
+from kafka_fuzz.executors import open_executor
+from kafka_fuzz.findings import FindingStore, finding_input, finding_name, read_findings
 from kafka_fuzz.shrink import NotShown
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_fuzz.triage.accept import accepted, text_of
@@ -53,7 +53,7 @@ def test_the_reference_has_no_finds() -> None:
     for each in drawn(600):
         data = each.case.expect.data
         seen = Refused(Refusal("malformed", "no")) if data is None else Encoded(data)
-        assert not outcome_of("reference", each, seen).is_find
+        assert not outcome_of("reference", each, seen).is_finding
 
 
 def test_other_bytes_are_wrong_data() -> None:
@@ -87,7 +87,7 @@ def test_what_must_be_refused() -> None:
     assert (written.kind, written.function) == ("accepts_invalid", asked.rule)
     assert asked.rule
     assert cause_of(written, f"malformed {asked.rule}").startswith("accepts invalid: writing")  # no cause of readers
-    assert not outcome_of("mine", asked, Refused(Refusal("other", "never"))).is_find
+    assert not outcome_of("mine", asked, Refused(Refusal("other", "never"))).is_finding
 
 
 def test_a_refusal_and_an_end() -> None:
@@ -109,13 +109,13 @@ def test_an_input_is_the_batch() -> None:
 @pytest.mark.parametrize("cpu", [0.5])
 def test_a_round(tmp_path: Path, cpu: float) -> None:
     """kafka-python writes what it should refuse; the finds are on the disk, the reference has none."""
-    report = run_round(Round("encode:reference,kafka-python", tmp_path, cpu_seconds=cpu), lambda _: None)
-    found = list(read_all(tmp_path))
+    report = run_encode_round(RoundPlan("encode:reference,kafka-python", tmp_path, cpu_seconds=cpu), lambda _: None)
+    found = list(read_findings(tmp_path))
     assert report.executions > 100
-    assert {find.key for find in found} == set(report.finds_new)
+    assert {find.key for find in found} == set(report.new_findings)
     assert {find.outcome.target for find in found} == {"kafka-python"}
     assert {find.asked for find in found} == {"encode"}
-    assert all(msgspec.json.decode(input_of(tmp_path, find), type=WireBatch) for find in found)
+    assert all(msgspec.json.decode(finding_input(tmp_path, find), type=WireBatch) for find in found)
 
 
 LARGE = Batch(
@@ -190,15 +190,15 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         replace(LARGE, records=tuple(each._replace(headers=each.headers[:1]) for each in LARGE.records))
     )
     outcome = outcome_of(testee, asked, Encoded(lost))
-    FindStore(root, asked="encode").add(outcome, mutant_of(asked), version="1")
+    FindingStore(root, asked="encode").add(outcome, mutant_of(asked), version="1")
     return root
 
 
 def test_a_batch_is_made_small(written: Path) -> None:
     """What is left is one record with the header that gets lost and one that does not; the outcome is the same."""
-    (find,) = read_all(written)
-    with asking(find.outcome.target, asked="encode") as who:
-        done = who.reduced(input_of(written, find))
+    (find,) = read_findings(written)
+    with open_executor(find.outcome.target, asked="encode") as who:
+        done = who.reduced(finding_input(written, find))
         assert done.outcome is not None
         assert done.outcome.bucket == find.outcome.bucket
         (record,) = batch_of(done.data).records
@@ -213,9 +213,9 @@ def test_a_batch_is_made_small(written: Path) -> None:
 @pytest.mark.slow
 def test_minimise_triage_and_promote(written: Path, tmp_path: Path) -> None:
     """A find of writing goes the way of all finds: made small, drafted, a case that asks to write the same batch."""
-    (find,) = read_all(written)
+    (find,) = read_findings(written)
     out = tmp_path / "minimal.json"
-    done = run("minimise", name_of(find.key), "--dir", written, "--out", out)
+    done = run("minimise", finding_name(find.key), "--dir", written, "--out", out)
     assert done.exit_code == 0, done.output
     assert len(batch_of(out.read_bytes()).records) == 1
     assert run("minimise", out, "--target", find.outcome.target, "--out", tmp_path / "again.json").exit_code == 0
@@ -233,13 +233,18 @@ def test_minimise_triage_and_promote(written: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_canary_is_a_batch(written: Path, tmp_path: Path) -> None:
     """An accepted find of a writer is asked again as a batch: who writes it wrongly still has it, who is mended not."""
-    (find,) = read_all(written)
+    (find,) = read_findings(written)
     key, name = find.key, find.outcome.target
-    folded = Folded("0" * 16, key, {key: ""}, "new", find.outcome, input_of(written, find), 1, "ok", 1, asked="encode")
+    folded = Folded(
+        "0" * 16, key, {key: ""}, "new", find.outcome, finding_input(written, find), 1, "ok", 1, asked="encode"
+    )
     rule = accepted(folded, "seen", tmp_path)
     mended = msgspec.structs.replace(rule, id="mended", target="reference", keys=("reference|*",))
-    (tmp_path / LIST_FILE).write_text(text_of([rule, mended]))
-    told = {each.id: each.state for each in sing(tmp_path, read_known(tmp_path), [f"encode:{name},reference"])}
+    (tmp_path / KNOWN_FILE).write_text(text_of([rule, mended]))
+    told = {
+        each.id: each.state
+        for each in replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"encode:{name},reference"])
+    }
     assert told == {rule.id: "still there", "mended": "gone"}
 
 
@@ -247,7 +252,7 @@ def test_a_canary_is_a_batch(written: Path, tmp_path: Path) -> None:
 def test_a_writer_that_does_not_run(tmp_path: Path) -> None:
     """A testee that is named, and was asked to write nothing, is a failure of the round; the others are asked."""
     broken = f"process:{sys.executable} -c pass"
-    told = run_round(Round(f"encode:reference,{broken}", tmp_path, cpu_seconds=0.01), lambda _: None)
+    told = run_encode_round(RoundPlan(f"encode:reference,{broken}", tmp_path, cpu_seconds=0.01), lambda _: None)
     assert told.executions > 0
     assert told.failure.startswith(f"{broken} did not run: ")
 
@@ -310,6 +315,8 @@ def test_what_does_not_show_again_is_no_find(tmp_path: Path, wrong: str, kinds: 
     """Bytes of another request, once, are no find: the same is asked alone; written again and again they are."""
     script = tmp_path / "forgetful.py"
     script.write_text(FORGETFUL.replace("WRONG", wrong))
-    report = run_round(Round(f"encode:process:{sys.executable} {script}", tmp_path, cpu_seconds=0.3), lambda _: None)
+    report = run_encode_round(
+        RoundPlan(f"encode:process:{sys.executable} {script}", tmp_path, cpu_seconds=0.3), lambda _: None
+    )
     assert report.executions > 3
-    assert {find.outcome.kind for find in read_all(tmp_path)} & {"wrong_data"} == kinds
+    assert {find.outcome.kind for find in read_findings(tmp_path)} & {"wrong_data"} == kinds

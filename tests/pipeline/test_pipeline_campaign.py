@@ -9,8 +9,8 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from kafka_fuzz.campaign.plan import Round
-from kafka_fuzz.findings import Asked, FindStore
+from kafka_fuzz.campaign.plan import RoundPlan
+from kafka_fuzz.findings import FindingStore, TargetMode
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_pipeline.jobs.campaign import Campaign, round_job
@@ -25,7 +25,7 @@ LONG = 60.0
 
 def shard(target: str, tmp_path: Path, *, executions: int = 64) -> Shard:
     """The first shard of a round that begins with nothing."""
-    asked = Round(target, tmp_path, cpu_seconds=LONG, executions=executions)
+    asked = RoundPlan(target, tmp_path, cpu_seconds=LONG, executions=executions)
     return Shard(asked=asked, number=0, before=tmp_path / "nothing.parquet", known="")
 
 
@@ -87,9 +87,12 @@ def test_what_cannot_be_asked_for(tmp_path: Path, options: tuple[str, ...], said
 
 def test_finds_know_who_was_asked_beside(tmp_path: Path) -> None:
     """Those of the round that saw a testee's find first; a target in process has nobody beside it."""
-    cases: tuple[tuple[Asked, tuple[str, ...]], ...] = (("differential", ("sarama", "process:./mine --fast")), ("", ()))
+    cases: tuple[tuple[TargetMode, tuple[str, ...]], ...] = (
+        ("differential", ("sarama", "process:./mine --fast")),
+        ("", ()),
+    )
     for asked, names in cases:
-        store = FindStore(tmp_path / f"as {asked}", asked=asked)
+        store = FindingStore(tmp_path / f"as {asked}", asked=asked)
         store.add(Outcome("sarama", "crash"), as_mutant(b"any"))
         (find,) = store.known.values()
         assert with_names(find, "differential:sarama,process:./mine --fast").names == names

@@ -26,7 +26,7 @@ LAST = ("crc", "batch_length", "message_size", "size")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BrokerAnswer:
     """What a broker answered and stored; *closed* if it closed the connection instead."""
 
     error_code: int = 0
@@ -37,10 +37,10 @@ class Answer:
     closed: bool = False
 
 
-def answer_of(produced: Produced, stored: bytes) -> Answer:
+def broker_answer(produced: Produced, stored: bytes) -> BrokerAnswer:
     """The parts of *produced* that are compared, and what a fetch gave back."""
     failed = produced.error_code != 0
-    return Answer(
+    return BrokerAnswer(
         produced.error_code,
         -1 if failed else produced.base_offset,
         produced.log_append_time,
@@ -49,7 +49,7 @@ def answer_of(produced: Produced, stored: bytes) -> Answer:
     )
 
 
-def difference(given: Answer, wanted: AppendResult, version: int) -> str:
+def answer_difference(given: BrokerAnswer, wanted: AppendResult, version: int) -> str:
     """The first thing in which *given* is not as predicted for a request of *version*; empty if there is none."""
     if given.closed:
         return f"the connection is closed, predicted {error_name(wanted.error_code)}"
@@ -98,7 +98,7 @@ def entry_difference(one: bytes, other: bytes) -> str:
     """The field in which two entries differ; `records` if it is none of the fixed ones."""
     if one[MAGIC_OFFSET] != other[MAGIC_OFFSET]:
         return "magic"
-    layout = layout_of(other[MAGIC_OFFSET])
+    layout = entry_layout(other[MAGIC_OFFSET])
     try:
         theirs, ours = layout.values(one), layout.values(other)
     except StructError:
@@ -107,7 +107,7 @@ def entry_difference(one: bytes, other: bytes) -> str:
     return next(names, "records")
 
 
-def layout_of(magic: int) -> Layout:
+def entry_layout(magic: int) -> Layout:
     """The layout of an entry's fixed fields."""
     if magic >= MAGIC_VALUE_V2:
         return BATCH_V2

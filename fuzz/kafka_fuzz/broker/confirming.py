@@ -14,8 +14,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from kafka_fuzz.broker.lanes import MARKER, Asked, Sender, Taken
-from kafka_fuzz.broker.oracle import Judged, Oracle
+from kafka_fuzz.broker.lanes import MARKER, LaneRequest, Sender, Taken
+from kafka_fuzz.broker.oracle import JudgedPayload, Oracle
 from kafka_fuzz.broker.payloads import is_batch
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.shrink import Budget, reduce
@@ -58,7 +58,7 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class BrokerDifference:
     """A difference that can be had again: the find, the payload, and the rest."""
 
     outcome: Outcome
@@ -66,7 +66,7 @@ class Difference:
     context: Context
 
 
-def confirmed(oracle: Oracle, target: str, judged: Judged) -> Difference | None:
+def confirm_difference(oracle: Oracle, target: str, judged: JudgedPayload) -> BrokerDifference | None:
     """*judged* once more on partitions of its own; None where it does not differ again.
 
     Raises:
@@ -77,14 +77,14 @@ def confirmed(oracle: Oracle, target: str, judged: Judged) -> Difference | None:
         return None
     if asked.lane.sender is not None:
         return confirmed_in_transaction(oracle, target, judged)
-    for before in ways(asked):
+    for before in earlier_payloads(asked):
         again = oracle.again(asked.lane.settings, before, asked.mutant, asked.version)
         if again.different:
             return difference_of(target, again, before)
     return None
 
 
-def confirmed_in_transaction(oracle: Oracle, target: str, judged: Judged) -> Difference | None:
+def confirmed_in_transaction(oracle: Oracle, target: str, judged: JudgedPayload) -> BrokerDifference | None:
     """The same for a transactional producer; a marker is what it is, and is not had again."""
     asked = judged.asked
     if MARKER in asked.mutant.labels:
@@ -104,12 +104,12 @@ def as_sent(before: tuple[Taken, ...], old: Sender, new: Sender | None) -> tuple
     return tuple(each._replace(payload=new.as_mine(each.payload, old.producer)) for each in before)
 
 
-def is_of_the_heap(judged: Judged) -> bool:
+def is_of_the_heap(judged: JudgedPayload) -> bool:
     """Whether it is about how much a broker's heap holds, and for nobody to predict."""
     return judged.wanted.error_code == UNKNOWN_SERVER_ERROR and judged.wanted.rule in OF_THE_HEAP
 
 
-def ways(asked: Asked) -> Iterator[tuple[Taken, ...]]:
+def earlier_payloads(asked: LaneRequest) -> Iterator[tuple[Taken, ...]]:
     """What may have to come before it: nothing, what its producer sent, all that was taken."""
     yield ()
     taken, payload = asked.lane.taken, asked.mutant.data
@@ -127,7 +127,7 @@ def producer_of(data: bytes) -> int:
     return BATCH_V2.values(data)["producer_id"] if is_batch(data) else -1
 
 
-def difference_of(target: str, judged: Judged, before: tuple[Taken, ...]) -> Difference:
+def difference_of(target: str, judged: JudgedPayload, before: tuple[Taken, ...]) -> BrokerDifference:
     """What is kept of a difference."""
     asked, given, wanted = judged.asked, judged.given, judged.wanted
     sender = asked.lane.sender
@@ -143,23 +143,23 @@ def difference_of(target: str, judged: Judged, before: tuple[Taken, ...]) -> Dif
         record_errors=given.record_errors,
         producer=(NO_PRODUCER_ID, NO_PRODUCER_EPOCH) if sender is None else sender.producer,
     )
-    return Difference(outcome_of(target, judged), asked.mutant, context)
+    return BrokerDifference(difference_outcome(target, judged), asked.mutant, context)
 
 
-def outcome_of(target: str, judged: Judged) -> Outcome:
+def difference_outcome(target: str, judged: JudgedPayload) -> Outcome:
     """The find: told apart by what differs, the rule that the reference names, magic and codec, and the lie."""
     mutant = judged.asked.mutant
-    detail = f"{judged.different} by {judged.wanted.rule}, {kind_of(mutant.data)}"
+    detail = f"{judged.different} by {judged.wanted.rule}, {entry_format(mutant.data)}"
     settings = ", ".join(f"{name}={value}" for name, value in judged.asked.lane.settings.items()) or "no settings"
-    return Outcome(target, "difference", detail, "", lie_of(mutant), f"produce {judged.asked.version}, {settings}")
+    return Outcome(target, "difference", detail, "", fault_of(mutant), f"produce {judged.asked.version}, {settings}")
 
 
-def lie_of(mutant: Mutant) -> str:
+def fault_of(mutant: Mutant) -> str:
     """The label of the lie that a mutant of `model` holds."""
     return mutant.labels[0] if mutant.expected is not None and mutant.labels else ""
 
 
-def kind_of(data: bytes) -> str:
+def entry_format(data: bytes) -> str:
     """Magic and codec of the first entry.
 
     >>> kind_of(bytes(100))
@@ -173,7 +173,7 @@ def kind_of(data: bytes) -> str:
     return f"v{magic} {COMPRESSIONS[number] if number < len(COMPRESSIONS) else number}"
 
 
-def reduced(oracle: Oracle, found: Difference) -> Difference:
+def shrink_difference(oracle: Oracle, found: BrokerDifference) -> BrokerDifference:
     """The same find from fewer payloads before it and fewer bytes, as far as some hundred questions go.
 
     Raises:
@@ -190,7 +190,7 @@ def reduced(oracle: Oracle, found: Difference) -> Difference:
     return _shown(oracle, best, best.context.before, smaller) or best
 
 
-def _shown(oracle: Oracle, found: Difference, before: Earlier, data: bytes) -> Difference | None:
+def _shown(oracle: Oracle, found: BrokerDifference, before: Earlier, data: bytes) -> BrokerDifference | None:
     """The find from *data* after *before*; None where it does not show there."""
     taken = tuple(Taken(*each) for each in before)
     mutant = found.mutant._replace(data=data)

@@ -17,8 +17,8 @@ from kafka_brokers.scenarios.runner import Fresh
 from kafka_brokers.wire import BrokerError, Client, Produced, TopicPartition
 from kafka_brokers.wire.client import PAUSE
 from kafka_brokers.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
-from kafka_fuzz.broker.comparing import Answer, answer_of, difference, stored_difference
-from kafka_fuzz.broker.payloads import PRODUCERS, as_client, changed, is_batch, sequence, with_header
+from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference, broker_answer, stored_difference
+from kafka_fuzz.broker.payloads import PRODUCERS, as_client, is_batch, sequence, with_data, with_header
 from kafka_fuzz.broker.settings import APPEND_TIME, ROOM, Settings
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import NO_LIE, Cell, framed
@@ -103,7 +103,7 @@ class Sender:
         header["producer_id"] = rng.choice(PRODUCERS) if rng.random() < ANOTHERS else id_
         header["producer_epoch"] = max(-1, epoch + rng.choice(EPOCHS))
         header["base_sequence"] = sequence(rng, log.producers.get(header["producer_id"], UNKNOWN_PRODUCER))
-        return changed(mutant, with_header(data, header), "in a transaction")
+        return with_data(mutant, with_header(data, header), "in a transaction")
 
     def as_mine(self, payload: bytes, other: Producer) -> bytes:
         """*payload* of another sender, as this one would have sent it."""
@@ -127,7 +127,7 @@ def first_transactional(data: bytes) -> Producer | None:
     return None
 
 
-def settings_of(release: str) -> tuple[Settings, ...]:
+def transactional_settings(release: str) -> tuple[Settings, ...]:
     """The topics' settings of transactional lanes; none where *release* knows no transactions."""
     return SETTINGS if behaviour(release).newest_magic == MAGIC_VALUE_V2 else ()
 
@@ -145,7 +145,7 @@ MOST_TAKEN: Final = 400
 MOST_PRODUCERS: Final = 40
 
 
-class Asked(NamedTuple):
+class LaneRequest(NamedTuple):
     """A payload on its way to a lane, and what is predicted."""
 
     lane: Lane
@@ -177,15 +177,15 @@ class Lane:
         log = with_producing(self.log, self.sender, payload)
         return append(log, payload, self.config, release=self.release, api_version=version, now_ms=now_ms)
 
-    def judge(self, asked: Asked, produced: Produced, stored: bytes) -> tuple[str, Answer, AppendResult]:
+    def judge(self, asked: LaneRequest, produced: Produced, stored: bytes) -> tuple[str, BrokerAnswer, AppendResult]:
         """Where the broker's answer differs from what is predicted; the log goes on as predicted."""
-        given, wanted = answer_of(produced, stored), asked.predicted
-        different = difference(given, wanted, asked.version)
+        given, wanted = broker_answer(produced, stored), asked.predicted
+        different = answer_difference(given, wanted, asked.version)
         if different or self.config.timestamp_type == "LogAppendTime":
             # Predicted by our clock, and judged by the broker's.
             timed = stored if self.config.timestamp_type == "LogAppendTime" else b""
             wanted = self.predict(asked.mutant.data, asked.version, now_of(produced, timed))
-            different = difference(given, wanted, asked.version)
+            different = answer_difference(given, wanted, asked.version)
         if not wanted.error_code:
             self.taken.append(Taken(asked.mutant.data, asked.version))
             if self.sender is not None:
@@ -223,7 +223,7 @@ MARKER_LIMIT: Final = 10.0
 MARKER: Final = "marker"
 
 
-def begin(client: Client, lane: Lane, sender: Sender) -> None:
+def begin_lane_transaction(client: Client, lane: Lane, sender: Sender) -> None:
     """Add the partition to the transaction of *sender*."""
     try:
         code = add_partitions(client, sender.id, sender.producer, [lane.where])[lane.where]
@@ -232,9 +232,11 @@ def begin(client: Client, lane: Lane, sender: Sender) -> None:
     sender.is_open, sender.is_lost = not code, bool(code)
 
 
-def end(client: Client, lane: Lane, sender: Sender, *, commit: bool) -> tuple[str, Answer, AppendResult] | None:
+def end_lane_transaction(
+    client: Client, lane: Lane, sender: Sender, *, commit: bool
+) -> tuple[str, BrokerAnswer, AppendResult] | None:
     """End the transaction: how the marker differs from what is predicted; None where there is none to be had."""
-    if predicted(lane, sender.producer, commit=commit, now_ms=0).error_code:
+    if predicted_marker(lane, sender.producer, commit=commit, now_ms=0).error_code:
         sender.is_lost = True  # a marker that is not taken is sent again, and again
         return None
     try:
@@ -242,32 +244,32 @@ def end(client: Client, lane: Lane, sender: Sender, *, commit: bool) -> tuple[st
     except BrokerError:
         sender.is_lost = True
         return None
-    marker = awaited(client, lane)
-    wanted = timed(lane, sender.producer, marker, commit=commit)
+    marker = await_marker(client, lane)
+    wanted = timed_marker(lane, sender.producer, marker, commit=commit)
     different = stored_difference(marker, wanted)
     sender.producer, sender.is_open, sender.since = following, False, []
     lane.log = wanted.log
-    return different and f"{MARKER}: {different}", Answer(0, wanted.base_offset, stored=marker), wanted
+    return different and f"{MARKER}: {different}", BrokerAnswer(0, wanted.base_offset, stored=marker), wanted
 
 
-def predicted(lane: Lane, producer: Producer, *, commit: bool, now_ms: int) -> AppendResult:
+def predicted_marker(lane: Lane, producer: Producer, *, commit: bool, now_ms: int) -> AppendResult:
     """The marker that the reference says."""
     return ended(
         lane.log, *producer, commit=commit, coordinator_epoch=0, now_ms=now_ms, release=lane.release, config=lane.config
     )
 
 
-def timed(lane: Lane, producer: Producer, marker: bytes, *, commit: bool) -> AppendResult:
+def timed_marker(lane: Lane, producer: Producer, marker: bytes, *, commit: bool) -> AppendResult:
     """The same at the times that *marker* says: the coordinator's, when it made it, and the partition's, later."""
     if not is_batch(marker):
-        return predicted(lane, producer, commit=commit, now_ms=0)
+        return predicted_marker(lane, producer, commit=commit, now_ms=0)
     made, taken = (max(0, BATCH_V2.values(marker)[name]) for name in ("base_timestamp", "max_timestamp"))
-    wanted = predicted(lane, producer, commit=commit, now_ms=taken)
+    wanted = predicted_marker(lane, producer, commit=commit, now_ms=taken)
     header = BATCH_V2.values(wanted.stored)
     return replace(wanted, stored=with_header(wanted.stored, {**header, "base_timestamp": min(made, taken)}))
 
 
-def awaited(client: Client, lane: Lane) -> bytes:
+def await_marker(client: Client, lane: Lane) -> bytes:
     """What comes behind the log's end, as soon as something does; empty where nothing does."""
     limit = time.monotonic() + MARKER_LIMIT
     while time.monotonic() < limit:
@@ -278,6 +280,6 @@ def awaited(client: Client, lane: Lane) -> bytes:
     return b""
 
 
-def marked(marker: bytes) -> Mutant:
+def marker_mutant(marker: bytes) -> Mutant:
     """A marker as something that was looked at."""
     return Mutant(marker, "bytes", (MARKER,), None, Cell(MAGIC_VALUE_V2, "none", "", MARKER, NO_LIE, "entry", "only"))

@@ -12,8 +12,8 @@ from kafka_brokers.scenarios.normalize import now_ms
 from kafka_brokers.wire import Closed, Produced, TopicPartition, WireError, tables
 from kafka_fuzz.broker import lanes as ending
 from kafka_fuzz.broker import lanes as transactions
-from kafka_fuzz.broker.comparing import Answer, difference
-from kafka_fuzz.broker.lanes import Asked, Lane, Lanes
+from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference
+from kafka_fuzz.broker.lanes import Lane, LaneRequest, Lanes
 from kafka_fuzz.broker.settings import Settings
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import framed
@@ -37,19 +37,19 @@ MOST_FETCHED: Final = 1 << 20
 Draw = Callable[[LogState], Mutant]
 
 
-class Judged(NamedTuple):
+class JudgedPayload(NamedTuple):
     """A payload that was answered; *different* says where broker and reference part, and is empty if they do not."""
 
-    asked: Asked
+    asked: LaneRequest
     different: str
-    given: Answer
+    given: BrokerAnswer
     wanted: AppendResult
 
 
-class Lost(Exception):
+class BrokerLost(Exception):
     """The broker is gone, or silent; some payload of *suspects* is why."""
 
-    def __init__(self, error: WireError, suspects: list[Asked]) -> None:
+    def __init__(self, error: WireError, suspects: list[LaneRequest]) -> None:
         super().__init__(str(error))
         self.error = error
         self.suspects = suspects
@@ -92,7 +92,7 @@ class Oracle:
         """Let go of the connection."""
         self._client.close()
 
-    def turn(self, draw: Draw) -> list[Judged]:
+    def turn(self, draw: Draw) -> list[JudgedPayload]:
         """One payload for each lane, answered and judged.
 
         A part of the lanes is asked by a thread while payloads for the next part are made, and answers are judged.
@@ -103,41 +103,45 @@ class Oracle:
         pool = ThreadPoolExecutor(1)
         try:
             parts = [pool.submit(self._ask, self._asked(draw, lanes)) for lanes in self._parts()]
-            judged = [judge(*each) for part in parts for each in part.result()]
+            judged = [judge_answer(*each) for part in parts for each in part.result()]
         finally:
             pool.shutdown(cancel_futures=True)
         try:
             judged += self._between()
         except WireError as error:
-            raise Lost(error, []) from error
+            raise BrokerLost(error, []) from error
         self._renew({each.asked.lane.where for each in judged if each.different})
         return judged
 
-    def _between(self) -> Iterator[Judged]:
+    def _between(self) -> Iterator[JudgedPayload]:
         """Begin transactions and end others; the markers that come of it."""
         for lane in self._busy:
             sender, chance = lane.sender, self._rng.random()
             if sender is None or sender.is_lost:
                 continue
             if not sender.is_open and chance < transactions.BEGINS:
-                ending.begin(self._client, lane, sender)
+                ending.begin_lane_transaction(self._client, lane, sender)
             elif sender.is_open and chance < transactions.ENDS:
-                told = ending.end(self._client, lane, sender, commit=self._rng.random() < 0.5)
+                told = ending.end_lane_transaction(self._client, lane, sender, commit=self._rng.random() < 0.5)
                 if told is not None:
                     different, given, wanted = told
-                    yield Judged(Asked(lane, ending.marked(given.stored), 0, wanted), different, given, wanted)
+                    yield JudgedPayload(
+                        LaneRequest(lane, ending.marker_mutant(given.stored), 0, wanted), different, given, wanted
+                    )
 
     def _parts(self) -> list[list[Lane]]:
         """The lanes in parts, those of one setting in all of them."""
         return [part for at in range(PARTS) if (part := self._busy[at::PARTS])]
 
-    def _ask(self, asked: list[Asked]) -> list[tuple[Asked, Produced | Closed, bytes]]:
+    def _ask(self, asked: list[LaneRequest]) -> list[tuple[LaneRequest, Produced | Closed, bytes]]:
         """What the broker answered and stored."""
-        answers = self._produce(list(grouped(asked)))
+        answers = self._produce(list(request_groups(asked)))
         stored = self._stored(asked, answers)
         return [(each, answers[each.lane.where], stored.get(each.lane.where, b"")) for each in asked]
 
-    def again(self, settings: Settings, before: Iterable[tuple[bytes, int]], mutant: Mutant, version: int) -> Judged:
+    def again(
+        self, settings: Settings, before: Iterable[tuple[bytes, int]], mutant: Mutant, version: int
+    ) -> JudgedPayload:
         """*mutant* by itself, on a partition that took no payloads but those *before*.
 
         Raises:
@@ -148,7 +152,7 @@ class Oracle:
             self._ask_alone(self._expected(lane, mutant._replace(data=payload), its_version))
         return self._ask_alone(self._expected(lane, mutant, version))
 
-    def again_in_transaction(self, judged: Judged, before: Iterable[tuple[bytes, int]]) -> Judged:
+    def again_in_transaction(self, judged: JudgedPayload, before: Iterable[tuple[bytes, int]]) -> JudgedPayload:
         """The payload of a transactional lane once more, by another producer, behind those *before*.
 
         Raises:
@@ -159,7 +163,7 @@ class Oracle:
         assert old is not None
         assert lane.sender is not None
         if old.is_open:
-            ending.begin(self._client, lane, lane.sender)
+            ending.begin_lane_transaction(self._client, lane, lane.sender)
         mutant, other = asked.mutant, old.producer
         for payload, version in before:
             mine = mutant._replace(data=lane.sender.as_mine(payload, other))
@@ -167,25 +171,25 @@ class Oracle:
         mine = mutant._replace(data=lane.sender.as_mine(mutant.data, other))
         return self._ask_alone(self._expected(lane, mine, asked.version))
 
-    def _ask_alone(self, asked: Asked) -> Judged:
+    def _ask_alone(self, asked: LaneRequest) -> JudgedPayload:
         (answered,) = self._ask([asked])
-        return judge(*answered)
+        return judge_answer(*answered)
 
-    def _asked(self, draw: Draw, lanes: Iterable[Lane]) -> list[Asked]:
+    def _asked(self, draw: Draw, lanes: Iterable[Lane]) -> list[LaneRequest]:
         new, old = self._rng.choice(self._new), self._rng.choice(self._old or self._new)
         return [self._drawn(lane, draw(lane.log), old, new) for lane in lanes]
 
-    def _drawn(self, lane: Lane, mutant: Mutant, old: int, new: int) -> Asked:
+    def _drawn(self, lane: Lane, mutant: Mutant, old: int, new: int) -> LaneRequest:
         """*mutant* for *lane*, in the version that takes its format."""
         if lane.sender is None:
             return self._expected(lane, mutant, old if is_old(mutant.data) else new)
         mutant, version = lane.sender.signed(mutant, lane.log, self._rng), lane.sender.newest(self.release, new)
         return self._expected(lane, mutant, old if is_old(mutant.data) else version)
 
-    def _expected(self, lane: Lane, mutant: Mutant, version: int) -> Asked:
-        return Asked(lane, mutant, version, lane.predict(mutant.data, version, now_ms()))
+    def _expected(self, lane: Lane, mutant: Mutant, version: int) -> LaneRequest:
+        return LaneRequest(lane, mutant, version, lane.predict(mutant.data, version, now_ms()))
 
-    def _produce(self, groups: list[list[Asked]]) -> dict[TopicPartition, Produced | Closed]:
+    def _produce(self, groups: list[list[LaneRequest]]) -> dict[TopicPartition, Produced | Closed]:
         requests = [
             self._client.produce_request(
                 {each.lane.where: each.mutant.data for each in group},
@@ -201,13 +205,13 @@ class Oracle:
                 answer = next(answers)
                 read = self._client.read_produced(answer) if isinstance(answer, dict) else None
             except WireError as error:
-                raise Lost(error, group) from error
+                raise BrokerLost(error, group) from error
             for each in group:
                 found[each.lane.where] = read[each.lane.where] if read else answer  # type: ignore[assignment]
         return found
 
     def _stored(
-        self, asked: list[Asked], answers: Mapping[TopicPartition, Produced | Closed]
+        self, asked: list[LaneRequest], answers: Mapping[TopicPartition, Produced | Closed]
     ) -> dict[TopicPartition, bytes]:
         """What is behind the end that each log had, where something may be."""
         looked = [each for each in asked if each.predicted.stored or is_taken(answers[each.lane.where], each.lane)]
@@ -226,7 +230,7 @@ class Oracle:
                 if isinstance(answer, dict):
                     found |= {where: got.records for where, got in self._client.read_fetched(answer).items()}
         except WireError as error:
-            raise Lost(error, looked) from error
+            raise BrokerLost(error, looked) from error
         return found
 
     def _renew(self, differing: set[TopicPartition]) -> None:
@@ -238,9 +242,9 @@ class Oracle:
                 self._busy[index] = lanes.take(settings) if plain else lanes.take_sender(settings, self._client)
 
 
-def grouped(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
+def request_groups(asked: Iterable[LaneRequest]) -> Iterator[list[LaneRequest]]:
     """What goes in one request: one version, and nothing beside a payload that can fail all of it (PRD-02, TXN-04)."""
-    groups: dict[int, list[Asked]] = {}
+    groups: dict[int, list[LaneRequest]] = {}
     for each in asked:
         if each.predicted.whole_request or each.lane.sender is not None or is_transactional(each.mutant.data):
             yield [each]
@@ -252,12 +256,12 @@ def grouped(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
     yield from groups.values()
 
 
-def judge(asked: Asked, answer: Produced | Closed, stored: bytes) -> Judged:
+def judge_answer(asked: LaneRequest, answer: Produced | Closed, stored: bytes) -> JudgedPayload:
     """One answer against what is predicted."""
     if isinstance(answer, Produced):
-        return Judged(asked, *asked.lane.judge(asked, answer, stored))
-    given = Answer(closed=True)
-    return Judged(asked, difference(given, asked.predicted, asked.version), given, asked.predicted)
+        return JudgedPayload(asked, *asked.lane.judge(asked, answer, stored))
+    given = BrokerAnswer(closed=True)
+    return JudgedPayload(asked, answer_difference(given, asked.predicted, asked.version), given, asked.predicted)
 
 
 def is_taken(answer: Produced | Closed, lane: Lane) -> bool:

@@ -56,7 +56,7 @@ def zstd(*, size: bool, checksum: bool = False) -> Pack:
     return zstandard.ZstdCompressor(level=1, write_content_size=size, write_checksum=checksum).compress
 
 
-def lz4_frame(**options: object) -> Pack:
+def packed_lz4(**options: object) -> Pack:
     """A frame as other libraries write it."""
     return lambda data: bytes(lz4.frame.compress(data, **options))
 
@@ -66,11 +66,11 @@ STREAMS: Final[dict[Compression, tuple[Pack, ...]]] = {
     "gzip": (gzip.compress, two(gzip.compress)),
     "snappy": (lambda data: bytes(snappy.compress(data)), two(lambda data: compress("snappy", data, magic=2))),
     "lz4": (
-        lz4_frame(store_size=False, block_linked=False),
-        lz4_frame(store_size=False, block_linked=False, block_checksum=True, content_checksum=True),
-        lz4_frame(store_size=False, block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX4MB),
-        lz4_frame(store_size=True, block_linked=False),
-        lz4_frame(store_size=False, block_linked=True),
+        packed_lz4(store_size=False, block_linked=False),
+        packed_lz4(store_size=False, block_linked=False, block_checksum=True, content_checksum=True),
+        packed_lz4(store_size=False, block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX4MB),
+        packed_lz4(store_size=True, block_linked=False),
+        packed_lz4(store_size=False, block_linked=True),
     ),
     "zstd": (
         zstd(size=True),
@@ -84,21 +84,21 @@ STREAMS: Final[dict[Compression, tuple[Pack, ...]]] = {
 @cache
 def large_seeds() -> tuple[bytes, ...]:
     """Valid batches of every shape in every stream, the same for ever."""
-    return tuple(dict.fromkeys(seeds()))
+    return tuple(dict.fromkeys(shaped_seeds()))
 
 
-def seeds() -> Iterator[bytes]:
+def shaped_seeds() -> Iterator[bytes]:
     """One after the other."""
     rng = Random("large seeds")
     for number, codec in enumerate(COMPRESSIONS):
         packs: tuple[Pack, ...] = (partial(compress, codec, magic=2), *STREAMS[codec])
         for count, size in SHAPES:
-            records = b"".join(raw_record(offset_delta=at, value=value(rng, size)) for at in range(count))
+            records = b"".join(raw_record(offset_delta=at, value=random_value(rng, size)) for at in range(count))
             for pack in packs:
                 yield raw_batch(pack(records), record_count=count, attributes=number)
 
 
-def value(rng: Random, size: int) -> bytes:
+def random_value(rng: Random, size: int) -> bytes:
     """Bytes that can be packed, but not into nothing."""
     piece = rng.randbytes(48)
     return (piece * (size // len(piece) + 1))[: size - 16] + rng.randbytes(16)
@@ -140,12 +140,12 @@ class Payloads:
         rng = self._rng
         made = self._mutant()
         if rng.random() >= WITH_OTHERS:
-            made = alone(made)
+            made = without_neighbours(made)
         if not is_batch(made.data) or rng.random() < AS_IT_IS:
             return made
         if rng.random() < WITH_PRODUCER:
-            return changed(made, with_producer(made.data, rng, log), "with a producer")
-        return changed(made, as_client(made.data, rng), "as a client")
+            return with_data(made, as_idempotent(made.data, rng, log), "with a producer")
+        return with_data(made, as_client(made.data, rng), "as a client")
 
     def _mutant(self) -> Mutant:
         rng = self._rng
@@ -167,12 +167,12 @@ def new_cells() -> tuple[tuple[Cell, ...], ...]:
     return tuple(tuple(cells) for cells in found.values())
 
 
-def changed(mutant: Mutant, data: bytes, label: str) -> Mutant:
+def with_data(mutant: Mutant, data: bytes, label: str) -> Mutant:
     """*mutant* with other bytes; what was right about the old ones need not be right now."""
     return mutant if data == mutant.data else mutant._replace(data=data, labels=(*mutant.labels, label))
 
 
-def alone(mutant: Mutant) -> Mutant:
+def without_neighbours(mutant: Mutant) -> Mutant:
     """*mutant* without the entries around the one that was changed."""
     if mutant.cell.position == "only":
         return mutant
@@ -186,7 +186,7 @@ def alone(mutant: Mutant) -> Mutant:
             data = mutant.data[spans[-1][0] :]
         case _:
             data = mutant.data[slice(*spans[1])]
-    return changed(mutant, data, "alone")
+    return with_data(mutant, data, "alone")
 
 
 def is_batch(data: bytes) -> bool:
@@ -213,7 +213,7 @@ def with_header(data: bytes, header: dict[str, int]) -> bytes:
     return with_crc(written[:end]) + written[end:] if right else written
 
 
-def with_producer(data: bytes, rng: Random, log: LogState) -> bytes:
+def as_idempotent(data: bytes, rng: Random, log: LogState) -> bytes:
     """The first batch of *data* by an idempotent producer that is known, or not yet; mostly where it had come to."""
     data = as_client(data, rng)
     header = BATCH_V2.values(data)

@@ -12,9 +12,9 @@ import msgspec
 from kafka_brokers import jvm
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.wire import WireError
-from kafka_fuzz.broker.confirming import Context, outcome_of
+from kafka_fuzz.broker.confirming import Context, difference_outcome
 from kafka_fuzz.broker.lanes import Taken
-from kafka_fuzz.broker.oracle import Lost, Oracle
+from kafka_fuzz.broker.oracle import BrokerLost, Oracle
 from kafka_fuzz.broker.settings import CONFIG, FLAGS, release_of
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.targets.outcome import Outcome
@@ -37,7 +37,7 @@ class Sent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 NOTHING_SAYS: Final = "nothing says how it was sent to a broker"
 
 
-class Singer:
+class BrokerReplayer:
     """Asks *broker* about canaries; one that it does not survive is answered for, and it is started again."""
 
     def __init__(self, target: str, predicted: str = "") -> None:
@@ -64,9 +64,9 @@ class Singer:
         before = [Taken(bytes.fromhex(payload), version) for payload, version in sent.before]
         try:
             judged = self._oracle.again(sent.settings, before, mutant, sent.api_version)
-        except Lost:
+        except BrokerLost:
             return self._lost()
-        return outcome_of(self._target, judged) if judged.different else Outcome(self._target, "ok")
+        return difference_outcome(self._target, judged) if judged.different else Outcome(self._target, "ok")
 
     def _lost(self) -> Outcome:
         has_ended = self.broker.has_ended()
@@ -80,9 +80,9 @@ class Singer:
 
 
 @contextmanager
-def singing(target: str, predicted: str = "") -> Iterator[Singer]:
+def open_broker_replayer(target: str, predicted: str = "") -> Iterator[BrokerReplayer]:
     """Somebody who asks the broker *target*, which ends with this; the arguments and errors of `Singer`."""
-    singer = Singer(target, predicted)
+    singer = BrokerReplayer(target, predicted)
     try:
         yield singer
     finally:

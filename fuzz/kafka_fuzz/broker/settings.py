@@ -51,7 +51,7 @@ SINCE: Final[tuple[tuple[Settings, tuple[int, ...], tuple[int, ...]], ...]] = (
 )
 
 
-def settings_of(release: str) -> tuple[Settings, ...]:
+def topic_settings(release: str) -> tuple[Settings, ...]:
     """The topics' settings for *release*."""
     minor, codecs = minor_version(release), ("gzip", "snappy", "lz4", "uncompressed", "zstd")
     known = codecs[: behaviour(release).codecs]

@@ -20,7 +20,7 @@ LocalTrace = Callable[[FrameType, str, Any], Any]
 UNSEEN: Final[Any] = object()
 
 
-class Lines(Protocol):
+class LineCounter(Protocol):
     """Counts lines.
 
     Attributes:
@@ -35,9 +35,9 @@ class Lines(Protocol):
         """A context manager in which lines are counted; it gives the list of those that are new."""
 
 
-def lines_of(packages: tuple[str, ...], seen: set[str]) -> Lines:
+def line_counter(packages: tuple[str, ...], seen: set[str]) -> LineCounter:
     """What counts lines of *packages* on this Python, apart from those *seen* already."""
-    return Monitored(packages, seen) if sys.version_info >= (3, 12) else Traced(packages, seen)
+    return Monitored(packages, seen) if sys.version_info >= (3, 12) else TracingCounter(packages, seen)
 
 
 def of_code(code: CodeType) -> set[int]:
@@ -45,7 +45,7 @@ def of_code(code: CodeType) -> set[int]:
     return {line for _, _, line in code.co_lines() if line}
 
 
-class Traced:
+class TracingCounter:
     """By `sys.settrace`."""
 
     always = False
@@ -134,5 +134,5 @@ if sys.version_info >= (3, 12):
 
 else:
 
-    class Monitored(Traced):
+    class Monitored(TracingCounter):
         """Not on this Python."""

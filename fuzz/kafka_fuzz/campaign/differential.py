@@ -21,23 +21,31 @@ from typing import Final
 import msgspec
 
 from kafka_conformance.testees.connect import connect
-from kafka_fuzz.campaign.known_findings import STATE, Known, gone_in, read_known
-from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, not_asked, report_of, testees_of
-from kafka_fuzz.campaign.store import FOLDER, Corpus
-from kafka_fuzz.campaign.worker import AS_THEY_ARE, as_it_is
-from kafka_fuzz.differential.compare import Differential, InTurn, Judgement, Testee
-from kafka_fuzz.findings import FindStore, locked, put
+from kafka_fuzz.campaign.known_findings import STATE, KnownFinding, gone_ids, read_known_findings
+from kafka_fuzz.campaign.plan import (
+    OnProgress,
+    Progress,
+    RoundPlan,
+    RoundReport,
+    round_report,
+    testees_in,
+    unrun_testees,
+)
+from kafka_fuzz.campaign.store import CORPUS_FOLDER, Corpus
+from kafka_fuzz.campaign.worker import AS_THEY_ARE, unchanged_mutant
+from kafka_fuzz.differential.compare import Differential, InputResult, SequentialDifferential, TesteeSession
+from kafka_fuzz.findings import FindingStore, folder_lock, write_atomically
 from kafka_fuzz.mutate import Deck, Mutant, draw_profile, mutate, own_seeds
 
 FALLEN: Final = "differential.json"
 MOST_SEEDS: Final = 2000
 LONGEST: Final = 4096
 # Kept as finds and not as inputs: who replays the corpus should not have to wait.
-DEAR: Final = frozenset({"hang", "memory", "amplification"})
+EXPENSIVE: Final = frozenset({"hang", "memory", "amplification"})
 
 
 @dataclass(slots=True)
-class Rounds:
+class DifferentialRound:
     """One round.
 
     Attributes:
@@ -49,34 +57,34 @@ class Rounds:
         new: keys that the folder did not hold.
     """
 
-    asked: Round
+    asked: RoundPlan
     session: Differential
     corpus: Corpus
-    finds: FindStore
-    known: list[Known] = field(default_factory=list)
+    finds: FindingStore
+    known: list[KnownFinding] = field(default_factory=list)
     stopped: bool = False
     new: list[str] = field(default_factory=list)
     seeds: list[bytes] = field(default_factory=list)
     skipped: int = 0
 
-    def run(self, tell: Tell) -> None:
+    def run(self, tell: OnProgress) -> None:
         """Until the time is over, or somebody says so."""
         self._recall()
-        spent, parent = cpu_seconds(), os.getppid()
+        spent, parent = own_cpu_seconds(), os.getppid()
         limit, most = self.asked.cpu_seconds * len(self.session.testees), self.asked.executions
 
         def go_on() -> bool:
             tell(self.progress())
             if self.stopped or os.getppid() != parent:
                 return False
-            return self.session.inputs < most if most else cpu_seconds() - spent + self.session.cpu_seconds < limit
+            return self.session.inputs < most if most else own_cpu_seconds() - spent + self.session.cpu_seconds < limit
 
         for judgement in self.session.run(self._mutants(), go_on):
             self._take(judgement)
 
     def _mutants(self) -> Iterator[Mutant]:
         rng, deck = Random(self.asked.stream), Deck()
-        others = sorted((self.asked.directory / FOLDER).glob("*/*.bin"))
+        others = sorted((self.asked.directory / CORPUS_FOLDER).glob("*/*.bin"))
         entries = [path for path in others if path.stat().st_size <= LONGEST]
         kept = [
             path.read_bytes() for path in (entries if len(entries) < MOST_SEEDS else rng.sample(entries, MOST_SEEDS))
@@ -87,12 +95,12 @@ class Rounds:
         self.seeds += [*own_seeds(), *cases, *kept]
         while True:
             if untried and rng.random() < AS_THEY_ARE:
-                yield as_it_is(untried.pop())
+                yield unchanged_mutant(untried.pop())
                 continue
             profile = draw_profile(rng) if self.asked.profile == "mixed" else self.asked.profile
             yield mutate(rng, self.seeds, profile, deck)  # type: ignore[arg-type]  # the command line takes no others
 
-    def _take(self, judgement: Judgement) -> None:
+    def _take(self, judgement: InputResult) -> None:
         mutant, testees = judgement.mutant, {each.judge.name: each for each in self.session.testees}
         for outcome in judgement.outcomes:
             testee = testees[outcome.target]
@@ -101,7 +109,7 @@ class Rounds:
                 self.new.append(outcome.key)
         if judgement.vector:
             self.finds.answered(mutant.data, judgement.vector)
-        if judgement.new and not DEAR & set(judgement.vector):
+        if judgement.new and not EXPENSIVE & set(judgement.vector):
             self.corpus.keep(mutant, self.session.vectors.written(judgement.vector))
             if len(mutant.data) <= LONGEST:
                 self.seeds.append(mutant.data)
@@ -112,7 +120,7 @@ class Rounds:
         self.session.vectors.recall(self.corpus.buckets)
         fallen = read_fallen(self.asked.directory)
         for testee in self.session.testees:
-            testee.fallen.update(fallen.get(name_of(testee), {}))
+            testee.fallen.update(fallen.get(versioned_name(testee), {}))
             for rule in self.known:
                 if rule.target == testee.judge.name:
                     testee.fallen.update(dict.fromkeys(rule.lies, 1.0))
@@ -120,16 +128,16 @@ class Rounds:
     def remember(self) -> None:
         """Write what this one has learnt."""
         folder = self.asked.directory / STATE
-        with locked(folder):  # other rounds learn about other testees meanwhile
+        with folder_lock(folder):  # other rounds learn about other testees meanwhile
             fallen = read_fallen(self.asked.directory)
-            fallen |= {name_of(testee): dict(testee.fallen) for testee in self.session.testees}
-            put(folder / FALLEN, msgspec.json.encode(fallen))
+            fallen |= {versioned_name(testee): dict(testee.fallen) for testee in self.session.testees}
+            write_atomically(folder / FALLEN, msgspec.json.encode(fallen))
 
     def progress(self) -> Progress:
         """How far it is."""
         return Progress(
             executions=self.session.executions,
-            cpu_seconds=cpu_seconds() + self.session.cpu_seconds,
+            cpu_seconds=own_cpu_seconds() + self.session.cpu_seconds,
             cells=len(self.session.cells),
             corpus=len(self.corpus.entries),
             buckets=len(self.session.vectors.seen),
@@ -138,7 +146,7 @@ class Rounds:
         )
 
 
-def name_of(testee: Testee) -> str:
+def versioned_name(testee: TesteeSession) -> str:
     """The testee with its version: another one may fall over other things."""
     return f"{testee.judge.name} {testee.hello.version}"
 
@@ -150,25 +158,28 @@ def read_fallen(directory: Path) -> dict[str, dict[str, float]]:
     return {}
 
 
-def cpu_seconds() -> float:
+def own_cpu_seconds() -> float:
     """What this process took of the processor."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     return own.ru_utime + own.ru_stime
 
 
-def run_round(asked: Round, tell: Tell) -> RoundReport:
+def run_differential_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     """Ask the testees for *asked.cpu_seconds* each, theirs and ours together, or *asked.executions* inputs.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts.
     """
     began = time.monotonic()
-    names = testees_of(asked.target)
-    session = (InTurn if asked.executions else Differential)([connect(name) for name in names])
-    corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory, asked="differential", names=names)
-    gone = gone_in(asked.directory)
-    known = [rule for rule in read_known(asked.directory) if rule.id not in gone]
-    rounds = Rounds(asked, session, corpus, finds, known)
+    names = testees_in(asked.target)
+    session = (SequentialDifferential if asked.executions else Differential)([connect(name) for name in names])
+    corpus, finds = (
+        Corpus(asked.directory, asked.target),
+        FindingStore(asked.directory, asked="differential", names=names),
+    )
+    gone = gone_ids(asked.directory)
+    known = [rule for rule in read_known_findings(asked.directory) if rule.id not in gone]
+    rounds = DifferentialRound(asked, session, corpus, finds, known)
 
     def stop(*_: object) -> None:
         rounds.stopped = True
@@ -186,29 +197,29 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
     finally:
         signal.signal(signal.SIGTERM, before)
         corpus.close()
-    return report(rounds, time.monotonic() - began)
+    return differential_report(rounds, time.monotonic() - began)
 
 
-def report(rounds: Rounds, seconds: float) -> RoundReport:
+def differential_report(rounds: DifferentialRound, seconds: float) -> RoundReport:
     """What the round did."""
     asked, session = rounds.asked, rounds.session
-    versions = [name_of(testee) for testee in session.testees]
+    versions = [versioned_name(testee) for testee in session.testees]
     silent = {each.judge.name: "it says that it reads nothing" for each in session.testees if reads_nothing(each)}
     cannot_run = silent | session.cannot_run
     missing = [f"{name} did not run: {why}" for name, why in cannot_run.items()]
     executions = {each.judge.name: each.feed.executions for each in session.testees}
-    return report_of(
+    return round_report(
         asked,
         rounds.progress(),
         version=", ".join([*versions, *missing]),
         seconds=round(seconds, 3),
-        finds_new=tuple(rounds.new),
+        new_findings=tuple(rounds.new),
         restarts=sum(testee.feed.tally.starts - 1 for testee in session.testees),
         interrupted=rounds.stopped,
-        failure=not_asked(asked.target, cannot_run, executions),
+        failure=unrun_testees(asked.target, cannot_run, executions),
     )
 
 
-def reads_nothing(testee: Testee) -> bool:
+def reads_nothing(testee: TesteeSession) -> bool:
     """Whether there is nothing that it can be asked."""
     return not testee.hello.decode.magics

@@ -19,19 +19,27 @@ from typing import Final
 from kafka_conformance.judge.observation import Observation
 from kafka_conformance.process.cpu_time import cpu_seconds
 from kafka_conformance.testees.connect import CannotRun
-from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, not_asked, report_of, testees_of
+from kafka_fuzz.campaign.plan import (
+    OnProgress,
+    Progress,
+    RoundPlan,
+    RoundReport,
+    round_report,
+    testees_in,
+    unrun_testees,
+)
 from kafka_fuzz.encode.testees import Writer, mutant_of, outcome_of, started
 from kafka_fuzz.encode.values import Writing, draw
-from kafka_fuzz.findings import FindStore
+from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.targets.outcome import Outcome
 
 # Batches that every testee is asked before the clock is looked at.
 TURN: Final = 64
-DEAR: Final = frozenset({"crash", "hang", "memory"})
+EXPENSIVE: Final = frozenset({"crash", "hang", "memory"})
 
 
 @dataclass(slots=True)
-class Rounds:
+class EncodeRound:
     """One round.
 
     Attributes:
@@ -40,8 +48,8 @@ class Rounds:
         unsteady: keys that were seen once, and not when the same was asked alone.
     """
 
-    asked: Round
-    finds: FindStore
+    asked: RoundPlan
+    finds: FindingStore
     writers: list[Writer] = field(default_factory=list)
     ended: list[Writer] = field(default_factory=list)
     cannot_run: dict[str, str] = field(default_factory=dict)
@@ -68,7 +76,7 @@ class Rounds:
         if not self.writers:
             raise CannotRun("; ".join(self.cannot_run.values()) or "no testee writes")
 
-    def run(self, tell: Tell) -> None:
+    def run(self, tell: OnProgress) -> None:
         """Until the time is over, or somebody says so."""
         rng, began = Random(self.asked.stream), cpu_seconds()
         limit, most, parent = self.asked.cpu_seconds * len(self.writers), self.asked.executions, os.getppid()
@@ -99,9 +107,9 @@ class Rounds:
                 self.unsteady.add(outcome.key)
                 continue
             self.outcomes.add(outcome.key)
-            if outcome.kind in DEAR:
+            if outcome.kind in EXPENSIVE:
                 writer.fallen[writing.value] += 1
-            if outcome.is_find and self.finds.add(
+            if outcome.is_finding and self.finds.add(
                 outcome, mutant_of(writing), version=writer.hello.version, seconds=self.spent
             ):
                 self.new.append(outcome.key)
@@ -111,7 +119,7 @@ class Rounds:
 
     def _is_sure(self, writer: Writer, writing: Writing, outcome: Outcome) -> bool:
         """Whether a find that nobody saw before shows again alone: what is left of earlier requests is none."""
-        if not outcome.is_find or outcome.key in self.outcomes or outcome.key in self.finds.known:
+        if not outcome.is_finding or outcome.key in self.outcomes or outcome.key in self.finds.known:
             return True
         again = self._told(writer, [writing])
         return any(outcome_of(writer.name, writing, seen).key == outcome.key for _, seen in again)
@@ -128,14 +136,14 @@ class Rounds:
         )
 
 
-def run_round(asked: Round, tell: Tell) -> RoundReport:
+def run_encode_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     """Ask the testees for *asked.cpu_seconds* each, theirs and ours together, or *asked.executions* inputs.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts that writes.
     """
     began = time.monotonic()
-    rounds = Rounds(asked, FindStore(asked.directory, asked="encode"))
+    rounds = EncodeRound(asked, FindingStore(asked.directory, asked="encode"))
 
     def stop(*_: object) -> None:
         rounds.stopped = True
@@ -143,7 +151,7 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         with ExitStack() as stack:
-            rounds.start(testees_of(asked.target), stack)
+            rounds.start(testees_in(asked.target), stack)
             rounds.run(tell)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -151,14 +159,14 @@ def run_round(asked: Round, tell: Tell) -> RoundReport:
     missing = [f"{name} did not run: {why}" for name, why in rounds.cannot_run.items()]
     versions = [f"{writer.name} {writer.hello.version}" for writer in rounds.writers]
     executions = {writer.name: writer.executions for writer in (*rounds.writers, *rounds.ended)}
-    return report_of(
+    return round_report(
         asked,
         rounds.progress(),
         version=", ".join([*versions, *missing]),
         seconds=round(time.monotonic() - began, 3),
-        finds_new=tuple(rounds.new),
+        new_findings=tuple(rounds.new),
         restarts=sum(max(writer.sandbox.tally.starts - 1, 0) for writer in rounds.writers),
         interrupted=rounds.stopped,
         # Counted rounds have to come out the same again.
-        failure="; ".join(missing) if asked.executions else not_asked(asked.target, rounds.cannot_run, executions),
+        failure="; ".join(missing) if asked.executions else unrun_testees(asked.target, rounds.cannot_run, executions),
     )

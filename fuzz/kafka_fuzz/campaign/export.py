@@ -69,7 +69,7 @@ def program_name(target: str) -> str:
     return f"fuzz_{target.replace('-', '_')}"
 
 
-def files(*, seeds: bool = True) -> Iterator[tuple[str, bytes, bool]]:
+def exported_files(*, seeds: bool = True) -> Iterator[tuple[str, bytes, bool]]:
     """Each file: name, content, whether it is a program; the seeds' archives only with *seeds*."""
     yield "build.sh", BUILD.encode(), True
     words = text().encode()
@@ -78,10 +78,10 @@ def files(*, seeds: bool = True) -> Iterator[tuple[str, bytes, bool]]:
         yield f"{name}.py", PROGRAM.format(name=target, about=ABOUT.get(target, target)).encode(), True
         if seeds:
             yield f"{name}.dict", words, False
-            yield f"{name}_seed_corpus.zip", archive(seeds_of(target)), False
+            yield f"{name}_seed_corpus.zip", archive(target_seeds(target)), False
 
 
-def seeds_of(target: str) -> tuple[bytes, ...]:
+def target_seeds(target: str) -> tuple[bytes, ...]:
     """What *target* starts from: valid logs and the corpus, which compiled ones might not survive."""
     return tuple(sorted({*own_seeds(), *(() if target in COMPILED else corpus_seeds())}))
 
@@ -97,22 +97,22 @@ def archive(seeds: tuple[bytes, ...]) -> bytes:
     return made.getvalue()
 
 
-def write(directory: Path, *, seeds: bool = True) -> int:
+def write_export(directory: Path, *, seeds: bool = True) -> int:
     """Write everything into *directory*; give the number of files.  OSError where that cannot be."""
     directory.mkdir(parents=True, exist_ok=True)
     count = 0
-    for count, (name, content, runs) in enumerate(files(seeds=seeds), 1):  # noqa: B007  # the last count is the answer
+    for count, (name, content, runs) in enumerate(exported_files(seeds=seeds), 1):  # noqa: B007  # the last count is the answer
         path = directory / name
         path.write_bytes(content)
         path.chmod(0o755 if runs else 0o644)
     return count
 
 
-def differing(directory: Path, *, seeds: bool = True) -> list[str]:
+def differing_exports(directory: Path, *, seeds: bool = True) -> list[str]:
     """The names of the files that `write` would change."""
     return [
         name
-        for name, content, runs in files(seeds=seeds)
+        for name, content, runs in exported_files(seeds=seeds)
         if not (path := directory / name).is_file()
         or path.read_bytes() != content
         or bool(path.stat().st_mode & 0o100) != runs

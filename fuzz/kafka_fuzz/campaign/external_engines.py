@@ -28,10 +28,10 @@ from typing import Final
 from kafka_conformance.testees.connect import CannotRun, connect
 from kafka_conformance.testees.known import find
 from kafka_conformance.testees.recipe import BuildError, Recipe, build, shipped, what_is_missing
-from kafka_fuzz.campaign.store import Corpus, of_others, some
-from kafka_fuzz.campaign.worker import as_it_is
+from kafka_fuzz.campaign.store import Corpus, other_inputs, sample_most
+from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.compare import Differential
-from kafka_fuzz.findings import FindStore
+from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, mended
 from kafka_records.constants import LOG_OVERHEAD
@@ -41,7 +41,7 @@ SOURCES_VARIABLE: Final = "KAFKAPROOF_SIDE"
 # The function of each testee's adapter that decodes a log.
 GO: Final = {"franz-go": "decode", "sarama": "decode", "kafka-go": "decodeRecords"}
 JAVA: Final = "java-kafka-clients"
-TESTEES: Final = {"go": tuple(GO), "jazzer": (JAVA,)}
+ENGINES: Final = {"go": tuple(GO), "jazzer": (JAVA,)}
 JAZZER: Final = "0.30.0"
 COPY_DEPENDENCIES: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 HEADER: Final = b"go test fuzz v1\n"
@@ -57,12 +57,12 @@ LONGEST: Final = 4096
 INPUTS_A_SECOND: Final = {"go": 30, "jazzer": 1000}
 FEWEST: Final = 600
 # So often it may end over what it was fed.
-PATIENCE: Final = 3
+MAX_SEED_FAILURES: Final = 3
 MOST_OUTPUT: Final = 400
 
 
 @dataclass(slots=True)
-class SideReport:
+class EngineReport:
     """What a side target did.
 
     Attributes:
@@ -84,7 +84,7 @@ class SideReport:
     failure: str = ""
 
 
-def mend_log(log: bytes) -> bytes:
+def fix_up_log(log: bytes) -> bytes:
     """Every entry with its true size and checksum; what is behind the last whole one becomes part of one."""
     out, at = [], 0
     while len(log) - at >= LOG_OVERHEAD:
@@ -121,13 +121,13 @@ class Engine:
     def feed(self, inputs: Iterable[bytes]) -> int:
         """Write *inputs* into its corpus; how many they are."""
         for data in inputs:
-            self.fed.add(named(data))
-            (self.corpus / named(data)).write_bytes(go_entry(data) if self.is_go else data)
+            self.fed.add(input_name(data))
+            (self.corpus / input_name(data)).write_bytes(go_entry(data) if self.is_go else data)
         return len(self.fed)
 
     def leave_sound(self) -> None:
         """Take back what it was fed, but for our seeds: one that dies of the first inputs gets to no others."""
-        for name in self.fed - {*map(named, own_seeds())}:
+        for name in self.fed - {*map(input_name, own_seeds())}:
             (self.corpus / name).unlink(missing_ok=True)
 
     def run(self, seconds: float) -> int:
@@ -135,7 +135,7 @@ class Engine:
         end, starts = time.monotonic() + seconds, 0
         while (left := end - time.monotonic()) > 1:
             starts += 1
-            if starts == PATIENCE + 1:
+            if starts == MAX_SEED_FAILURES + 1:
                 self.leave_sound()
             self._once(left)
             with suppress(FileNotFoundError):  # what it would run first, and fall over, from now on
@@ -233,10 +233,10 @@ def _as_bytes(escape: re.Match[bytes]) -> bytes:
     return chr(int(escape[1] or escape[2], 16)).encode() if escape[1] or escape[2] else escape[0]
 
 
-def make(kind: str, testee: str, work: Path) -> Engine:
+def build_engine(kind: str, testee: str, work: Path) -> Engine:
     """Build the engine of *kind* for *testee* below *work*.  Raises `CannotRun`."""
-    if testee not in TESTEES[kind]:
-        raise CannotRun(f"{kind} has no side target {testee}", f"there are {', '.join(TESTEES[kind])}")
+    if testee not in ENGINES[kind]:
+        raise CannotRun(f"{kind} has no side target {testee}", f"there are {', '.join(ENGINES[kind])}")
     known = find(testee)
     assert known is not None
     assert known.recipe is not None  # none of ours is in Python
@@ -251,8 +251,8 @@ def make(kind: str, testee: str, work: Path) -> Engine:
 
 def harness(name: str) -> Path:
     """A source of the harnesses: in the folder that `KAFKAPROOF_SIDE` names, else in the project's own."""
-    named = os.environ.get(SOURCES_VARIABLE)
-    return (Path(named) if named else shipped("kafka_fuzz", installed="harnesses", checkout="side")).resolve() / name
+    folder = os.environ.get(SOURCES_VARIABLE)
+    return (Path(folder) if folder else shipped("kafka_fuzz", installed="harnesses", checkout="side")).resolve() / name
 
 
 def go_recipe(recipe: Recipe) -> Recipe:
@@ -305,31 +305,33 @@ def _built(recipe: Recipe) -> Path:
         raise CannotRun(f"no side target: {error}") from error
 
 
-def run_side(kind: str, testee: str, seconds: float, directory: Path) -> SideReport:
+def run_engine(kind: str, testee: str, seconds: float, directory: Path) -> EngineReport:
     """Fuzz *testee* with the engine *kind* for so many seconds; *directory* is a campaign's.  Raises `CannotRun`."""
-    corpus, finds = Corpus(directory, f"side:{testee}"), FindStore(directory, testee, "differential")
-    engine = make(kind, testee, directory / "state" / "side" / testee)
+    corpus, finds = Corpus(directory, f"side:{testee}"), FindingStore(directory, testee, "differential")
+    engine = build_engine(kind, testee, directory / "state" / "side" / testee)
     fed = inputs_for(corpus, max(FEWEST, int(seconds * INPUTS_A_SECOND[kind])))
-    known = {path.stem for path in of_others(corpus)} | {*corpus.entries} | {*map(named, [*fed, *corpus_seeds()])}
-    report = SideReport(testee, fed=engine.feed(fed))
+    known = (
+        {path.stem for path in other_inputs(corpus)} | {*corpus.entries} | {*map(input_name, [*fed, *corpus_seeds()])}
+    )
+    report = EngineReport(testee, fed=engine.feed(fed))
     report.starts = engine.run(seconds)
     report.executions = engine.executions
     if not engine.executions:
         report.failure = f"the engine executed nothing: {engine.last_words()}"
     suspects = engine.suspects()
-    new = [log for log in dict.fromkeys(map(mend_log, engine.inputs())) if log and named(log) not in known]
+    new = [log for log in dict.fromkeys(map(fix_up_log, engine.inputs())) if log and input_name(log) not in known]
     report.suspects, report.kept = len(suspects), len(new)
     for log in new:
-        corpus.keep(as_it_is(log), f"kept by {kind}")
+        corpus.keep(unchanged_mutant(log), f"kept by {kind}")
     corpus.close()
     report.finds = list(_judged(testee, [*suspects, *new], finds))
     return report
 
 
-def _judged(testee: str, inputs: Sequence[bytes], finds: FindStore) -> Iterator[str]:
+def _judged(testee: str, inputs: Sequence[bytes], finds: FindingStore) -> Iterator[str]:
     """Put *inputs* to the testee itself; the keys of new finds."""
     with Differential([connect(testee)], patient=True) as session:
-        for judgement in session.run(map(as_it_is, inputs), lambda: True):
+        for judgement in session.run(map(unchanged_mutant, inputs), lambda: True):
             for outcome in judgement.outcomes:
                 if finds.add(outcome, judgement.mutant, version=session.testees[0].hello.version):
                     yield outcome.key
@@ -341,16 +343,16 @@ def inputs_for(corpus: Corpus, most: int) -> list[bytes]:
 
     Cases, and what a campaign's targets kept, are others as soon as there is more of that.
     """
-    others = of_others(corpus)
+    others = other_inputs(corpus)
     rng = Random(f"{corpus.target}/{len(corpus.entries)}/{len(others)}")
-    own = [corpus.data(entry) for entry in some(rng, list(corpus.entries.values()), most // 2)]
+    own = [corpus.data(entry) for entry in sample_most(rng, list(corpus.entries.values()), most // 2)]
     first = [*own_seeds(), *own][:most]
     anything: list[bytes | Path] = [*corpus_seeds(), *others]
-    rest = some(rng, anything, most - len(first))
+    rest = sample_most(rng, anything, most - len(first))
     read = (each.read_bytes() if isinstance(each, Path) else each for each in rest)
     return sorted({*first, *(data for data in read if len(data) <= LONGEST)})
 
 
-def named(data: bytes) -> str:
+def input_name(data: bytes) -> str:
     """The name of an input."""
     return sha256(data).hexdigest()

@@ -25,12 +25,12 @@ from typing import IO, Final
 import msgspec
 
 from kafka_conformance.process.cpu_time import Watch
-from kafka_fuzz.campaign.known_findings import Stepping, gone_in, read_known
+from kafka_fuzz.campaign.known_findings import InputSkips, gone_ids, read_known_findings
 from kafka_fuzz.campaign.libfuzzer import drive, instrument
-from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, Tell, report_of
-from kafka_fuzz.campaign.store import Corpus, Pool, pool_of
-from kafka_fuzz.campaign.worker import BlackBox, Loops, Worker, hard_seconds
-from kafka_fuzz.findings import FindStore
+from kafka_fuzz.campaign.plan import OnProgress, Progress, RoundPlan, RoundReport, round_report
+from kafka_fuzz.campaign.store import Corpus, Pool, open_pool
+from kafka_fuzz.campaign.worker import BlackBox, EndlessFunctions, Worker, hard_seconds
+from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.mutate import PROFILES, Mutant, mutate, own_seeds
 from kafka_fuzz.targets import Target
 from kafka_fuzz.targets.named import make_target
@@ -46,7 +46,7 @@ STUCK_SECONDS: Final = 60.0
 # How long a worker may take to stop when it is asked to.
 GRACE: Final = 2.0
 # The exit code of a worker whose own code fell.
-OUR_FAULT: Final = 70
+HARNESS_FAULT: Final = 70
 # So many deaths in a row before the first input is run say that nothing ever will be.
 MOST_FAILURES: Final = 3
 # CPU-seconds that a round's inputs have, though preparing them took all of its time.
@@ -55,21 +55,21 @@ FIRST: Final = 0.1
 NO_MEMORY: Final = ("memory allocation of", "std::bad_alloc", "out of memory", "Cannot allocate memory")
 
 
-class OurFault(Exception):
+class HarnessFault(Exception):
     """A worker's own code fell; the text says over what.  Nothing is known of the target."""
 
 
 @dataclass(slots=True)
-class Zygote:
+class ForkServer:
     """What is imported and shared by the workers of one round."""
 
-    asked: Round
-    tell: Tell
+    asked: RoundPlan
+    tell: OnProgress
     target: Target
-    stepping: Stepping
-    loops: Loops
+    stepping: InputSkips
+    loops: EndlessFunctions
     corpus: Corpus
-    finds: FindStore
+    finds: FindingStore
     pool: Pool
     box: BlackBox = field(default_factory=BlackBox)
     errors: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
@@ -83,7 +83,7 @@ class Zygote:
         signal.signal(signal.SIGTERM, self._stop)
         idle = 0
         while not self.stopping and not self.failure:
-            left = self.asked.cpu_seconds - cpu_seconds()
+            left = self.asked.cpu_seconds - total_cpu_seconds()
             if left <= 0 and self.box.executions and not self.asked.executions:
                 return
             before, left = self.box.executions, max(left, FIRST)
@@ -157,7 +157,7 @@ class Zygote:
         self.restarts += 1
         if self.stopping:
             return
-        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUR_FAULT:
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == HARNESS_FAULT:
             self.failure = self.said()
             return
         last = self.box.last()
@@ -165,13 +165,13 @@ class Zygote:
             return
         try:
             found = self._guilty(last, status)
-        except OurFault as error:
+        except HarnessFault as error:
             self.failure = str(error)
             return
         if found:
             guilty, outcome = found
             self.stepping.learn(guilty, outcome)
-            self.finds.add(outcome, guilty, version=self.target.version, seconds=cpu_seconds())
+            self.finds.add(outcome, guilty, version=self.target.version, seconds=total_cpu_seconds())
             self.finds.flush()
         self._catch_up()
 
@@ -179,7 +179,7 @@ class Zygote:
         """Read what the worker had written, for the next one."""
         self.pool.add(self.corpus.refresh())
         self.pool.complete()
-        self.finds = FindStore(self.asked.directory, self.asked.target)
+        self.finds = FindingStore(self.asked.directory, self.asked.target)
         self.learn_loops()
 
     def learn_loops(self) -> None:
@@ -195,10 +195,10 @@ class Zygote:
         first = self._outcome(last[0], status)
         if first.kind == "hang":
             alone = first if first.key in self.finds.known else self.outcome_of(last[0])
-            return (last[0], alone) if alone.is_find else None
+            return (last[0], alone) if alone.is_finding else None
         for mutant in last:
             again = self.forked(lambda mutant=mutant: self._alone(mutant))  # type: ignore[misc]  # as above
-            if not os.WIFEXITED(again) or os.WEXITSTATUS(again) not in (0, OUR_FAULT):
+            if not os.WIFEXITED(again) or os.WEXITSTATUS(again) not in (0, HARNESS_FAULT):
                 return mutant, self._outcome(mutant, again)
         return last[0], Outcome(first.target, first.kind, f"{first.detail}, not alone", "", first.lie, first.why)
 
@@ -206,8 +206,8 @@ class Zygote:
         """What one input does, in a process of its own.  Raises `OurFault`."""
         with tempfile.TemporaryFile() as answer:
             status = self.forked(lambda: self._alone(mutant, answer))
-            if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUR_FAULT:
-                raise OurFault(self.said())
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) == HARNESS_FAULT:
+                raise HarnessFault(self.said())
             if not os.WIFEXITED(status) or os.WEXITSTATUS(status):
                 return self._outcome(mutant, status)
             answer.seek(0)
@@ -250,7 +250,7 @@ class Zygote:
 
 def _become_worker(work: Callable[[], None], errors: IO[bytes]) -> None:
     """What the new process does; it never returns."""
-    code = OUR_FAULT
+    code = HARNESS_FAULT
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -268,44 +268,44 @@ def _become_worker(work: Callable[[], None], errors: IO[bytes]) -> None:
         os._exit(code)
 
 
-def cpu_seconds() -> float:
+def total_cpu_seconds() -> float:
     """What this process and those that it waited for took of the processor."""
     own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
-def run_round(asked: Round, tell: Tell) -> RoundReport:
+def run_in_process_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     """A round of a target in process: `RunRound`."""
     began = time.monotonic()
-    zygote = prepared(asked, tell)
+    zygote = open_fork_server(asked, tell)
     before = set(zygote.finds.known)
     gc.freeze()
     zygote.run()
-    return report(zygote, before, time.monotonic() - began)
+    return in_process_report(zygote, before, time.monotonic() - began)
 
 
-def prepared(asked: Round, tell: Tell) -> Zygote:
+def open_fork_server(asked: RoundPlan, tell: OnProgress) -> ForkServer:
     """Everything read, nothing started; KeyError or ImportError if there is no such target here."""
     target = make_target(asked.target)
     warm_up(asked)
     if asked.engine == "atheris":
         instrument(target.packages)
     corpus = Corpus(asked.directory, asked.target)
-    zygote = Zygote(
+    zygote = ForkServer(
         asked,
         tell,
         target,
-        Stepping(asked.target, read_known(asked.directory), gone_in(asked.directory)),
-        Loops(target.packages),
+        InputSkips(asked.target, read_known_findings(asked.directory), gone_ids(asked.directory)),
+        EndlessFunctions(target.packages),
         corpus,
-        FindStore(asked.directory, asked.target),
-        pool_of(corpus, Random(asked.stream), blind=asked.blind),
+        FindingStore(asked.directory, asked.target),
+        open_pool(corpus, Random(asked.stream), blind=asked.blind),
     )
     zygote.learn_loops()
     return zygote
 
 
-def warm_up(asked: Round) -> None:
+def warm_up(asked: RoundPlan) -> None:
     """Make what all workers need once, before the first fork."""
     rng = Random(asked.stream)
     for profile in PROFILES:
@@ -313,15 +313,15 @@ def warm_up(asked: Round) -> None:
     sys.stdout.flush()
 
 
-def report(zygote: Zygote, before: set[str], seconds: float) -> RoundReport:
+def in_process_report(zygote: ForkServer, before: set[str], seconds: float) -> RoundReport:
     """What the round did."""
     asked, progress = zygote.asked, zygote.box.progress()
-    corpus, finds = Corpus(asked.directory, asked.target), FindStore(asked.directory, asked.target)
+    corpus, finds = Corpus(asked.directory, asked.target), FindingStore(asked.directory, asked.target)
     with suppress(OSError):
         zygote.errors.close()
     ended = Progress(
         executions=progress.executions,
-        cpu_seconds=round(cpu_seconds(), 3),
+        cpu_seconds=round(total_cpu_seconds(), 3),
         lines=len(corpus.lines),
         cells=len(corpus.cells),
         corpus=len(corpus.entries),
@@ -329,12 +329,12 @@ def report(zygote: Zygote, before: set[str], seconds: float) -> RoundReport:
         finds=len(finds.known),
         skipped=progress.skipped,
     )
-    return report_of(
+    return round_report(
         asked,
         ended,
         version=zygote.target.version,
         seconds=round(seconds, 3),
-        finds_new=tuple(sorted(set(finds.known) - before)),
+        new_findings=tuple(sorted(set(finds.known) - before)),
         restarts=zygote.restarts,
         interrupted=zygote.stopping,
         failure=zygote.failure,
@@ -343,4 +343,4 @@ def report(zygote: Zygote, before: set[str], seconds: float) -> RoundReport:
 
 def progress_of(report: RoundReport) -> Progress:
     """The same numbers, as a screen wants them."""
-    return Progress(**{name: getattr(report, name) for name in Progress.__struct_fields__})
+    return Progress(**{name: getattr(in_process_report, name) for name in Progress.__struct_fields__})

@@ -40,16 +40,16 @@ import msgspec
 
 from kafka_fuzz.broker.replay import Sent
 from kafka_fuzz.campaign.known_shapes import SHAPES
-from kafka_fuzz.findings import Asked, put
+from kafka_fuzz.findings import TargetMode, write_atomically
 from kafka_fuzz.mutate import Cell, Mutant, for_cell
 from kafka_fuzz.mutate.model import BEHIND
 from kafka_fuzz.targets.outcome import Outcome
 
-PACKAGED: Final = Path(__file__).with_name("corpus_known.json")
-FILE: Final = "corpus-known.json"
+PACKAGED_CORPUS: Final = Path(__file__).with_name("corpus_known.json")
+CORPUS_FILE: Final = "corpus-known.json"
 
 
-class Shown(msgspec.Struct, frozen=True):
+class CorpusResult(msgspec.Struct, frozen=True):
     """What the corpus shows of one testee.
 
     Attributes:
@@ -63,31 +63,31 @@ class Shown(msgspec.Struct, frozen=True):
     keys: dict[str, str]
 
 
-def read_shown(path: Path) -> dict[str, Shown]:
+def read_corpus_results(path: Path) -> dict[str, CorpusResult]:
     """What the corpus showed when it was asked last, by testee; ValueError for a file that says something else."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Shown])
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, CorpusResult])
     except FileNotFoundError:
         return {}
     except msgspec.MsgspecError as error:
         raise ValueError(f"{path} does not say what the corpus shows: {error}") from None
 
 
-def shown_in(directory: Path) -> dict[str, Shown]:
+def corpus_results(directory: Path) -> dict[str, CorpusResult]:
     """What the package and *directory* say; what *directory* says of a testee counts."""
-    return read_shown(PACKAGED) | read_shown(directory / FILE)
+    return read_corpus_results(PACKAGED_CORPUS) | read_corpus_results(directory / CORPUS_FILE)
 
 
-def write_shown(path: Path, shown: dict[str, Shown]) -> None:
+def write_corpus_results(path: Path, shown: dict[str, CorpusResult]) -> None:
     """Keep it beside what is known of other testees, by name."""
-    text = msgspec.json.encode(dict(sorted((read_shown(path) | shown).items())))
-    put(path, msgspec.json.format(text, indent=1) + b"\n")
+    text = msgspec.json.encode(dict(sorted((read_corpus_results(path) | shown).items())))
+    write_atomically(path, msgspec.json.format(text, indent=1) + b"\n")
 
 
-PACKAGED_LIST: Final = Path(__file__).with_name("known.toml")
-LIST_FILE: Final = "known.toml"
+PACKAGED_KNOWN: Final = Path(__file__).with_name("known.toml")
+KNOWN_FILE: Final = "known.toml"
 # So dear that it pays to step over inputs that are likely to show it again.
-DEAR: Final = frozenset({"hang", "crash", "memory", "amplification"})
+EXPENSIVE: Final = frozenset({"hang", "crash", "memory", "amplification"})
 # An input that is like so many dear ones before it is rarely run again.
 ENOUGH: Final = 2
 # The field of what was changed blindly, or by nobody: others may have nothing in common with it.
@@ -97,7 +97,7 @@ UNKNOWN: Final = ("seed",)
 ANYWAY: Final = 64
 
 
-class Canary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Reproducer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The reproducer of a known find: a cell or bytes; and for a broker, how it is *sent*."""
 
     cell: Cell | None = None
@@ -111,7 +111,7 @@ class Canary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Mutant(bytes.fromhex(self.hex), "bytes", ("canary",), None, Cell(-1, "", "", "", "", "entry", "only"))
 
 
-class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One known find, as the file has it."""
 
     id: str
@@ -121,8 +121,8 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lies: tuple[str, ...] = ()
     cell: dict[str, Any] = {}
     shape: str = ""
-    canary: Canary | None = None
-    asked: Asked = ""
+    canary: Reproducer | None = None
+    asked: TargetMode = ""
 
     def explains(self, key: str) -> bool:
         """Whether the find *key* is no news."""
@@ -132,7 +132,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether *mutant* would show it again; never, if nothing says which inputs do."""
         if self.shape and (not self.lies or mutant.labels == UNKNOWN):
             return SHAPES[self.shape](mutant.data)
-        if lie_in(mutant) not in self.lies:
+        if fault_in(mutant) not in self.lies:
             return False
         fields = mutant.cell._asdict()
         return all(fields.get(name) == value for name, value in self.cell.items())
@@ -143,28 +143,28 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"there is no shape {self.shape!r}")
 
 
-class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KnownFindingList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A list of known finds."""
 
-    known: tuple[Known, ...] = ()
+    known: tuple[KnownFinding, ...] = ()
 
 
-def read_known(directory: Path) -> list[Known]:
+def read_known_findings(directory: Path) -> list[KnownFinding]:
     """The package's list and that of *directory*; ValueError for a list that is none."""
-    own = directory / LIST_FILE
-    return [*read_list(PACKAGED_LIST), *(read_list(own) if own.exists() else [])]
+    own = directory / KNOWN_FILE
+    return [*read_known_list(PACKAGED_KNOWN), *(read_known_list(own) if own.exists() else [])]
 
 
-def read_list(path: Path) -> list[Known]:
+def read_known_list(path: Path) -> list[KnownFinding]:
     """The entries of one list; ValueError where it is none, FileNotFoundError where there is no file."""
     try:
-        return list(msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).known)
+        return list(msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), KnownFindingList).known)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise ValueError(f"{path} is no list of known finds: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class AlreadyKnown:
     """Says which finds are none.
 
     Attributes:
@@ -172,8 +172,8 @@ class News:
         corpus: what cases of the corpus show, by testee.
     """
 
-    rules: tuple[Known, ...]
-    corpus: dict[str, Shown]
+    rules: tuple[KnownFinding, ...]
+    corpus: dict[str, CorpusResult]
 
     def why_not(self, key: str, version: str) -> str:
         """Why the find *key* in that *version* of its target is no news; empty where it is."""
@@ -185,16 +185,18 @@ class News:
         return f"the corpus shows it: {case}" if case else ""
 
 
-def news_of(directory: Path, gone: Sequence[str] = ()) -> News:
+def already_known(directory: Path, gone: Sequence[str] = ()) -> AlreadyKnown:
     """What is no news in *directory*; ids in *gone* do not count.  ValueError for a list that is none."""
-    return News(tuple(rule for rule in read_known(directory) if rule.id not in gone), shown_in(directory))
+    return AlreadyKnown(
+        tuple(rule for rule in read_known_findings(directory) if rule.id not in gone), corpus_results(directory)
+    )
 
 
-class Stepping:
+class InputSkips:
     """Says which inputs are not worth running."""
 
-    def __init__(self, target: str, known: Iterable[Known], gone: Sequence[str] = ()) -> None:
-        self.rules: dict[str, list[Known]] = {}
+    def __init__(self, target: str, known: Iterable[KnownFinding], gone: Sequence[str] = ()) -> None:
+        self.rules: dict[str, list[KnownFinding]] = {}
         ours = [rule for rule in known if rule.target == target and rule.id not in gone]
         self.shapes = [SHAPES[rule.shape] for rule in ours if rule.shape and not rule.lies]
         self.shapes_of_unknown = [SHAPES[rule.shape] for rule in ours if rule.shape and rule.lies]
@@ -205,7 +207,7 @@ class Stepping:
 
     def over(self, mutant: Mutant) -> bool:
         """Whether to step over *mutant*."""
-        rules = self.rules.get(lie_in(mutant))
+        rules = self.rules.get(fault_in(mutant))
         if rules is not None and any(rule.matches(mutant) for rule in rules):
             return True
         if any(shape(mutant.data) for shape in self.shapes):
@@ -216,12 +218,12 @@ class Stepping:
 
     def learn(self, mutant: Mutant, outcome: Outcome) -> None:
         """Take note of what an input cost, where something is known of it that others have in common with it."""
-        if outcome.kind in DEAR and mutant.cell.field != ANYWHERE:
-            kind = kind_of(mutant)
+        if outcome.kind in EXPENSIVE and mutant.cell.field != ANYWHERE:
+            kind = input_kind(mutant)
             self.dear[kind] = self.dear.get(kind, 0) + 1
 
     def _like_dear_ones(self, mutant: Mutant) -> bool:
-        kind = kind_of(mutant)
+        kind = input_kind(mutant)
         count = self.dear.get(kind, 0)
         if count < ENOUGH:
             return False
@@ -229,16 +231,16 @@ class Stepping:
         return count % ANYWAY != 0
 
 
-def lie_in(mutant: Mutant) -> str:
+def fault_in(mutant: Mutant) -> str:
     """The label of its lie, whatever else is odd; what was done to it where nobody knows of one."""
     label = next(iter(mutant.labels), "")
     return mutant.cell.lie if label == BEHIND else label
 
 
-def kind_of(mutant: Mutant) -> tuple[str, ...]:
+def input_kind(mutant: Mutant) -> tuple[str, ...]:
     """What inputs have in common that are likely to do the same."""
     cell = mutant.cell
-    return (lie_in(mutant), str(cell.magic), cell.codec, cell.field, cell.boundary)
+    return (fault_in(mutant), str(cell.magic), cell.codec, cell.field, cell.boundary)
 
 
 # Below the folder of a campaign: what it remembers between runs.
@@ -247,7 +249,7 @@ REPLAY_FILE: Final = "canaries.json"
 State = Literal["gone", "still there", "not sung"]
 
 
-class Sung(msgspec.Struct, frozen=True):
+class ReplayResult(msgspec.Struct, frozen=True):
     """What one canary said.
 
     Attributes:
@@ -269,14 +271,14 @@ class Sung(msgspec.Struct, frozen=True):
         return "not sung" if self.why else "gone" if self.gone else "still there"
 
 
-def read_sung(directory: Path) -> list[Sung]:
+def read_replay_results(directory: Path) -> list[ReplayResult]:
     """What the canaries of this folder said last."""
     try:
-        return msgspec.json.decode((directory / STATE / REPLAY_FILE).read_bytes(), type=list[Sung])
+        return msgspec.json.decode((directory / STATE / REPLAY_FILE).read_bytes(), type=list[ReplayResult])
     except (FileNotFoundError, msgspec.MsgspecError):
         return []
 
 
-def gone_in(directory: Path) -> list[str]:
+def gone_ids(directory: Path) -> list[str]:
     """The ids of the known finds that are gone."""
-    return [sung.id for sung in read_sung(directory) if sung.gone]
+    return [sung.id for sung in read_replay_results(directory) if sung.gone]

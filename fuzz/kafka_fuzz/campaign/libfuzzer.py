@@ -30,19 +30,19 @@ from random import Random
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_fuzz.campaign.plan import folder_name
+from kafka_fuzz.campaign.plan import target_folder
 from kafka_fuzz.campaign.store import LONGEST
-from kafka_fuzz.campaign.worker import CLOCK, Worker, as_it_is
+from kafka_fuzz.campaign.worker import CLOCK, Worker, unchanged_mutant
 from kafka_fuzz.mutate import Mutant, Profile, draw_profile, mutate
 from kafka_fuzz.mutate.plain import mutate_bytes
 
 if TYPE_CHECKING:
-    from kafka_fuzz.campaign.plan import Round
+    from kafka_fuzz.campaign.plan import RoundPlan
 from collections.abc import Collection
 from importlib.util import find_spec
 
-from kafka_fuzz.campaign.export import seeds_of
-from kafka_fuzz.campaign.known_findings import Stepping, read_known
+from kafka_fuzz.campaign.export import target_seeds
+from kafka_fuzz.campaign.known_findings import InputSkips, read_known_findings
 from kafka_fuzz.mutate import custom_mutator
 from kafka_fuzz.targets import Target
 from kafka_fuzz.targets.named import make_target
@@ -88,12 +88,12 @@ def functions_of(names: Any) -> Iterator[FunctionType]:
             yield from (each for each in functions_of(vars(value)) if each.__module__ == value.__module__)
 
 
-def edges_folder(asked: Round) -> Path:
+def edges_folder(asked: RoundPlan) -> Path:
     """Where libFuzzer keeps its inputs between rounds."""
-    return asked.directory / STATE / "atheris" / folder_name(asked.target)
+    return asked.directory / STATE / "atheris" / target_folder(asked.target)
 
 
-class Driven:
+class LibfuzzerWorker:
     """A worker whose inputs come from libFuzzer.
 
     libFuzzer hands bytes about; what our mutators know of the last ones is kept beside them.
@@ -121,7 +121,7 @@ class Driven:
     def run(self, data: bytes) -> None:
         """One input."""
         worker, last = self.worker, self.last
-        mutant = last if last is not None and last.data == data else as_it_is(bytes(data))
+        mutant = last if last is not None and last.data == data else unchanged_mutant(bytes(data))
         worker.one(mutant, self.rng)
         self.count += 1
         if self.count % CLOCK == 0 and worker.is_over(self.seconds):
@@ -138,13 +138,13 @@ def drive(worker: Worker, seconds: float) -> None:
     worker.pool.complete()
     folder = edges_folder(worker.asked)
     folder.mkdir(parents=True, exist_ok=True)
-    driven = Driven(worker, seconds)
+    driven = LibfuzzerWorker(worker, seconds)
     seed = 1 + Random(worker.asked.stream).randrange(2**31 - 1)
     flags = (f"-seed={seed}", f"-max_len={LONGEST}", f"-artifact_prefix={folder}/")
-    fuzz([sys.argv[0], str(folder), *FLAGS, *flags], driven.run, driven.mutate)
+    run_libfuzzer([sys.argv[0], str(folder), *FLAGS, *flags], driven.run, driven.mutate)
 
 
-def fuzz(
+def run_libfuzzer(
     arguments: Sequence[str],
     run: Callable[[bytes], None],
     mutator: Callable[[bytes, int, int], bytes],
@@ -156,38 +156,38 @@ def fuzz(
     atheris.Fuzz()
 
 
-class Found(Exception):
+class FindingRaised(Exception):
     """The target did what it must not; the text says what."""
 
 
-class Once:
+class LibfuzzerTarget:
     """A target as libFuzzer wants it: it raises at the first find that is not known."""
 
     def __init__(self, target: Target, shown: Collection[str] = ()) -> None:
         """Run *target*, and raise nothing for the buckets in *shown*; ValueError if the list of known finds is none."""
         self.target = target
         self.shown = shown
-        self.known = read_known(Path())
-        self.stepping = Stepping(target.name, self.known)
+        self.known = read_known_findings(Path())
+        self.stepping = InputSkips(target.name, self.known)
 
     def run(self, data: bytes) -> None:
         """One input."""
-        mutant = as_it_is(bytes(data))
+        mutant = unchanged_mutant(bytes(data))
         if self.stepping.over(mutant):
             return
         outcome = self.target.run(mutant)
         known = outcome.bucket in self.shown or any(rule.explains(outcome.key) for rule in self.known)
-        if outcome.is_find and not known:
+        if outcome.is_finding and not known:
             sys.stderr.write(f"DEDUP_TOKEN: {outcome.bucket}\n")
-            raise Found(f"{outcome.bucket} {outcome.why}")
+            raise FindingRaised(f"{outcome.bucket} {outcome.why}")
 
 
 def shown_by_seeds(target: Target) -> frozenset[str]:
     """The buckets of the finds that the seeds of *target* show: libFuzzer would stop at the first of them."""
-    stepping = Stepping(target.name, read_known(Path()))
-    mutants = (as_it_is(data) for data in seeds_of(target.name))
+    stepping = InputSkips(target.name, read_known_findings(Path()))
+    mutants = (unchanged_mutant(data) for data in target_seeds(target.name))
     outcomes = (target.run(mutant) for mutant in mutants if not stepping.over(mutant))
-    return frozenset(outcome.bucket for outcome in outcomes if outcome.is_find)
+    return frozenset(outcome.bucket for outcome in outcomes if outcome.is_finding)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> None:
@@ -195,14 +195,14 @@ def main(name: str, arguments: Sequence[str] | None = None) -> None:
     target = make_target(name)
     given = list(arguments or sys.argv)
     if find_spec("atheris") is None:
-        sys.exit(replay(Once(target), given[1:]))
+        sys.exit(replay_files(LibfuzzerTarget(target), given[1:]))
     is_replay = any(Path(argument).is_file() for argument in given[1:] if not argument.startswith("-"))
-    once = Once(target, () if is_replay else shown_by_seeds(target))
+    once = LibfuzzerTarget(target, () if is_replay else shown_by_seeds(target))
     instrument(target.packages)
-    fuzz(given, once.run, custom_mutator)
+    run_libfuzzer(given, once.run, custom_mutator)
 
 
-def replay(once: Once, arguments: Sequence[str]) -> str | None:
+def replay_files(once: LibfuzzerTarget, arguments: Sequence[str]) -> str | None:
     """Run the files among *arguments*, and those in the folders among them; what is wrong, or None."""
     paths = [Path(argument) for argument in arguments if not argument.startswith("-")]
     files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]

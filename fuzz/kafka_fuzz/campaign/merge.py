@@ -25,13 +25,13 @@ from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
 
-from kafka_fuzz.campaign.coverage import lines_of
-from kafka_fuzz.campaign.plan import Round, folder_name
-from kafka_fuzz.campaign.store import FOLDER, INDEX, Corpus, Entry, read_index
+from kafka_fuzz.campaign.coverage import line_counter
+from kafka_fuzz.campaign.plan import RoundPlan, target_folder
+from kafka_fuzz.campaign.store import CORPUS_FOLDER, INDEX, Corpus, CorpusEntry, read_index
 from kafka_fuzz.mutate import Mutant
 
 if TYPE_CHECKING:
-    from kafka_fuzz.campaign.fork_worker import Zygote
+    from kafka_fuzz.campaign.fork_worker import ForkServer
 
 NEW: Final = ".new"
 OLD: Final = ".old"
@@ -57,12 +57,12 @@ class Merged(msgspec.Struct, frozen=True):
 class Covered:
     """What the inputs that are kept cover."""
 
-    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+    def __init__(self, entries: Sequence[CorpusEntry] = ()) -> None:
         self.lines = {line for entry in entries for line in entry.lines}
         self.cells = {entry.cell for entry in entries}
         self.buckets = {entry.bucket for entry in entries}
 
-    def takes(self, entry: Entry) -> bool:
+    def takes(self, entry: CorpusEntry) -> bool:
         """Whether *entry* adds something, which then counts."""
         new = not self.lines.issuperset(entry.lines) or entry.cell not in self.cells or entry.bucket not in self.buckets
         self.lines.update(entry.lines)
@@ -79,14 +79,14 @@ class Covered:
         return ""
 
 
-def merge(zygote: Zygote) -> Merged:
+def merge_corpus(zygote: ForkServer) -> Merged:
     """Merge the corpus of the zygote's target.  OSError where the disk does not take it."""
     corpus, target = zygote.corpus, zygote.asked.target
     before, damaged = len(corpus.entries), without_damaged(corpus)
-    place = beside(corpus.root, target, NEW)
+    place = sibling_folder(corpus.root, target, NEW)
     unrun: set[str] = set()
     while True:
-        emptied(place)
+        empty_folder(place)
         status = zygote.forked(lambda: write_merged(zygote, place, unrun))
         guilty = sha256(zygote.box.last()[0].data).hexdigest() if status and zygote.box.last() else ""
         if not guilty or guilty in unrun:
@@ -100,8 +100,8 @@ def merge_recorded(root: Path, target: str) -> Merged:
     """Merge the corpus of testees or of a broker, by what its index says.  OSError where the disk does not take it."""
     corpus = Corpus(root, target)
     before, damaged = len(corpus.entries), without_damaged(corpus)
-    place, covered = beside(root, target, NEW), Covered()
-    emptied(place)
+    place, covered = sibling_folder(root, target, NEW), Covered()
+    empty_folder(place)
     # An input may have several lines, each with something that it was the first to do.
     told = (entry for entry in read_index(corpus.folder / INDEX)[0] if entry.sha in corpus.entries)
     with new_index(place) as index:
@@ -111,7 +111,7 @@ def merge_recorded(root: Path, target: str) -> Merged:
     return put_in_place(corpus, "", before, damaged)
 
 
-def emptied(place: Path) -> None:
+def empty_folder(place: Path) -> None:
     """Make the folder *place* anew."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
@@ -126,7 +126,7 @@ def new_index(place: Path) -> Iterator[IO[bytes]]:
         os.fsync(index.fileno())
 
 
-def keep_in(place: Path, index: IO[bytes], entry: Entry, data: bytes) -> None:
+def keep_in(place: Path, index: IO[bytes], entry: CorpusEntry, data: bytes) -> None:
     """Write *data* into the new folder, and its line."""
     (place / f"{entry.sha}.bin").write_bytes(data)
     index.write(msgspec.json.encode(entry) + b"\n")
@@ -135,7 +135,7 @@ def keep_in(place: Path, index: IO[bytes], entry: Entry, data: bytes) -> None:
 def put_in_place(corpus: Corpus, why: str, before: int, damaged: int) -> Merged:
     """Swap the new folder for that of *corpus*, unless there is a reason not to, *why* or another."""
     root, target = corpus.root, corpus.target
-    place = beside(root, target, NEW)
+    place = sibling_folder(root, target, NEW)
     kept, _ = read_index(place / INDEX)
     why = why or checked(place, kept, corpus)
     if why:
@@ -153,10 +153,10 @@ def without_damaged(corpus: Corpus) -> int:
     return len(wrong)
 
 
-def write_merged(zygote: Zygote, place: Path, unrun: Collection[str] = ()) -> None:
+def write_merged(zygote: ForkServer, place: Path, unrun: Collection[str] = ()) -> None:
     """Run everything but *unrun* again, and write what is to be kept into *place*."""
     corpus, version = zygote.corpus, zygote.target.version
-    lines, covered = lines_of(zygote.target.packages, set()), Covered()
+    lines, covered = line_counter(zygote.target.packages, set()), Covered()
     with new_index(place) as index:
         for entry in sorted(corpus.entries.values(), key=lambda entry: (entry.size, entry.sha)):
             data = corpus.data(entry)
@@ -172,7 +172,7 @@ def write_merged(zygote: Zygote, place: Path, unrun: Collection[str] = ()) -> No
                 keep_in(place, index, again, data)
 
 
-def checked(place: Path, kept: Sequence[Entry], corpus: Corpus) -> str:
+def checked(place: Path, kept: Sequence[CorpusEntry], corpus: Corpus) -> str:
     """Why the folder *place* may not take the place of *corpus*; empty if it may."""
     if corpus.entries and not kept:
         return "nothing would be kept"
@@ -185,24 +185,26 @@ def checked(place: Path, kept: Sequence[Entry], corpus: Corpus) -> str:
     return Covered(kept).lost(old)
 
 
-def beside(root: Path, target: str, ending: str) -> Path:
+def sibling_folder(root: Path, target: str, ending: str) -> Path:
     """The folder beside that of *target*, which no campaign reads."""
-    return root / FOLDER / f".{folder_name(target)}{ending}"
+    return root / CORPUS_FOLDER / f".{target_folder(target)}{ending}"
 
 
 def swap(root: Path, target: str) -> None:
     """Put the new folder into the place of the old one; whoever is killed in between is helped by `recover`."""
-    place, old = root / FOLDER / folder_name(target), beside(root, target, OLD)
+    place, old = root / CORPUS_FOLDER / target_folder(target), sibling_folder(root, target, OLD)
     shutil.rmtree(old, ignore_errors=True)
     place.rename(old)
-    beside(root, target, NEW).rename(place)
+    sibling_folder(root, target, NEW).rename(place)
     shutil.rmtree(old)
 
 
-def recover(root: Path) -> None:
+def recover_corpora(root: Path) -> None:
     """Put back what a merge was killed over."""
     try:
-        found = [path for path in (root / FOLDER).iterdir() if path.name.startswith(".") and path.name.endswith(OLD)]
+        found = [
+            path for path in (root / CORPUS_FOLDER).iterdir() if path.name.startswith(".") and path.name.endswith(OLD)
+        ]
     except FileNotFoundError:
         return
     for old in found:
@@ -213,13 +215,13 @@ def recover(root: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Merge one target's corpus, and print what was done as JSON."""
-    from kafka_fuzz.campaign.fork_worker import prepared
+    from kafka_fuzz.campaign.fork_worker import open_fork_server
 
     parser = ArgumentParser(prog="python -m kafka_fuzz.campaign.merge")
     parser.add_argument("target")
     parser.add_argument("--dir", type=Path, required=True)
     given = parser.parse_args(arguments)
-    merged = merge(prepared(Round(given.target, given.dir), lambda _progress: None))
+    merged = merge_corpus(open_fork_server(RoundPlan(given.target, given.dir), lambda _progress: None))
     sys.stdout.buffer.write(msgspec.json.encode(merged))
     return 0
 

@@ -38,22 +38,22 @@ import msgspec
 from kafka_conformance.testees.known import everyone
 from kafka_conformance.testees.recipe import is_built
 from kafka_fuzz.campaign.known_findings import STATE
-from kafka_fuzz.findings import put
+from kafka_fuzz.findings import write_atomically
 from kafka_fuzz.mutate.entries import corpus_seeds
 from kafka_fuzz.targets.named import NAMES
 
 
-def testees_of(target: str) -> tuple[str, ...]:
+def testees_in(target: str) -> tuple[str, ...]:
     """The connect strings in *target*, in their order.
 
     >>> testees_of("differential:sarama,process:./mine --fast")
     ('sarama', 'process:./mine --fast')
     """
     named = target.partition(":")[2]
-    return tuple(filter(None, named.split(","))) if named else tuple(ready())
+    return tuple(filter(None, named.split(","))) if named else tuple(ready_testees())
 
 
-def not_asked(target: str, cannot_run: Mapping[str, str], executions: Mapping[str, int]) -> str:
+def unrun_testees(target: str, cannot_run: Mapping[str, str], executions: Mapping[str, int]) -> str:
     """Why testees that *target* names were asked nothing at all, by what is known of them; empty where none is named.
 
     >>> not_asked("differential:a,b,c", {"a": "it died", "b": "no jar"}, {"a": 9, "c": 9})
@@ -64,7 +64,7 @@ def not_asked(target: str, cannot_run: Mapping[str, str], executions: Mapping[st
     return "; ".join(f"{name} did not run: {why}" for name, why in cannot_run.items() if not executions.get(name))
 
 
-def ready() -> Iterator[str]:
+def ready_testees() -> Iterator[str]:
     """The known testees that can run here as they are, but for the reference."""
     for known in everyone():
         if known.name != "reference" and not known.missing() and (known.recipe is None or is_built(known.recipe)):
@@ -75,15 +75,15 @@ Engine = Literal["own", "atheris"]
 
 # `differential:A,B` and `encode:A,B` (or without names) and `broker:RELEASE`; every other name is a target in process.
 KINDS: Final = {
-    "differential": "kafka_fuzz.campaign.differential:run_round",
-    "encode": "kafka_fuzz.campaign.encoding:run_round",
-    "broker": "kafka_fuzz.broker_target:run_round",
+    "differential": "kafka_fuzz.campaign.differential:run_differential_round",
+    "encode": "kafka_fuzz.campaign.encoding:run_encode_round",
+    "broker": "kafka_fuzz.broker_target:run_broker_round",
 }
 OF_TESTEES: Final = ("differential", "encode")
-IN_PROCESS: Final = "kafka_fuzz.campaign.fork_worker:run_round"
+IN_PROCESS: Final = "kafka_fuzz.campaign.fork_worker:run_in_process_round"
 
 
-class Round(msgspec.Struct, frozen=True):
+class RoundPlan(msgspec.Struct, frozen=True):
     """What one round is asked to do.
 
     Attributes:
@@ -151,7 +151,7 @@ class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
         version: of the target.
         executions, cpu_seconds, lines, cells, corpus, buckets, finds, skipped: as in `Progress`, at the end.
         seconds: wall-clock.
-        finds_new: keys that this campaign had not seen before.
+        new_findings: keys that this campaign had not seen before.
         restarts: how often the target's process was started again.
         interrupted: whether the round was stopped before its time.
         failure: why the harness could not do its work; empty where it could.
@@ -174,7 +174,7 @@ class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
     buckets: int = 0
     finds: int = 0
     skipped: int = 0
-    finds_new: tuple[str, ...] = ()
+    new_findings: tuple[str, ...] = ()
     restarts: int = 0
     interrupted: bool = False
     failure: str = ""
@@ -182,33 +182,33 @@ class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
     campaign: int = 0
 
 
-def report_of(asked: Round, progress: Progress, **how: Any) -> RoundReport:
+def round_report(asked: RoundPlan, progress: Progress, **how: Any) -> RoundReport:
     """What *asked* came to at the end; *how* are the fields of the report that neither of them has."""
     known = {name: getattr(asked, name) for name in ("target", "number", "seed", "profile", "engine")}
     return RoundReport(**known, **msgspec.structs.asdict(progress), **how)
 
 
-Tell = Callable[[Progress], None]
-RunRound = Callable[[Round, Tell], RoundReport]
+OnProgress = Callable[[Progress], None]
+RunRound = Callable[[RoundPlan, OnProgress], RoundReport]
 
 
-def runner_of(target: str) -> RunRound:
+def round_runner(target: str) -> RunRound:
     """The function that runs rounds of *target*; ImportError or AttributeError where it cannot be had."""
     module, _, name = KINDS.get(target.partition(":")[0], IN_PROCESS).partition(":")
     found: RunRound = getattr(import_module(module), name)
     return found
 
 
-def found_by(target: str) -> tuple[str, ...]:
+def finding_targets(target: str) -> tuple[str, ...]:
     """The names that finds of *target* have: those of its testees, where it asks several."""
     if target.partition(":")[0] not in OF_TESTEES:
         return (target,)
     # MOVED
 
-    return testees_of(target)
+    return testees_in(target)
 
 
-def folder_name(target: str) -> str:
+def target_folder(target: str) -> str:
     """*target* as the name of a folder.
 
     >>> folder_name("differential:reference,aiokafka")
@@ -229,7 +229,7 @@ LEAST_ROUND: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CampaignPlan:
     """A campaign as it is asked for.
 
     Attributes:
@@ -261,7 +261,7 @@ class Plan:
         return max(min(ROUND_SECONDS, share / 2), LEAST_ROUND)
 
 
-class Memory(msgspec.Struct, frozen=True):
+class CampaignState(msgspec.Struct, frozen=True):
     """What the folder remembers.
 
     Attributes:
@@ -273,18 +273,18 @@ class Memory(msgspec.Struct, frozen=True):
     next_round: int = 0
 
 
-def remembered(directory: Path) -> Memory:
+def read_state(directory: Path) -> CampaignState:
     """What *directory* remembers, or the beginning."""
     try:
-        return msgspec.json.decode((directory / STATE / CAMPAIGN).read_bytes(), type=Memory)
+        return msgspec.json.decode((directory / STATE / CAMPAIGN).read_bytes(), type=CampaignState)
     except (FileNotFoundError, msgspec.MsgspecError):
         numbers = [report.number for report in read_log(directory)]
-        return Memory(next_round=max(numbers, default=-1) + 1)
+        return CampaignState(next_round=max(numbers, default=-1) + 1)
 
 
-def remember(directory: Path, memory: Memory) -> None:
+def write_state(directory: Path, memory: CampaignState) -> None:
     """Write it, all or nothing."""
-    put(directory / STATE / CAMPAIGN, msgspec.json.encode(memory))
+    write_atomically(directory / STATE / CAMPAIGN, msgspec.json.encode(memory))
 
 
 def log_round(directory: Path, report: RoundReport, campaign: int) -> RoundReport:
@@ -319,22 +319,22 @@ def unknown_targets(names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in (*NAMES, ALL) and name.partition(":")[0] not in KINDS]
 
 
-def expanded(names: Sequence[str]) -> tuple[str, ...]:
+def expand_targets(names: Sequence[str]) -> tuple[str, ...]:
     """*names*, each once, with everything that can run here in the place of `all`."""
-    return tuple(dict.fromkeys(each for name in names for each in (everything() if name == ALL else (name,))))
+    return tuple(dict.fromkeys(each for name in names for each in (all_targets() if name == ALL else (name,))))
 
 
-def everything() -> Iterator[str]:
+def all_targets() -> Iterator[str]:
     """The reference's promises, Python codecs that are installed, and the known testees that can run here."""
     for name in NAMES:
         if all(find_spec(package) for package in NEEDS.get(name, ())):
             yield name
-    if next(ready(), None) is not None:
+    if next(ready_testees(), None) is not None:
         yield from OF_TESTEES
 
 
 @contextmanager
-def alone(directory: Path) -> Iterator[None]:
+def campaign_lock(directory: Path) -> Iterator[None]:
     """Keep other campaigns out of *directory*; BlockingIOError if one is there."""
     (directory / STATE).mkdir(parents=True, exist_ok=True)
     with (directory / STATE / LOCK).open("wb") as file:

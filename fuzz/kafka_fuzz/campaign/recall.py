@@ -15,11 +15,11 @@ import msgspec
 
 from kafka_conformance.testees.connect import connect
 from kafka_corpus.vectors import corpus_hash, load_vectors
-from kafka_fuzz.campaign.known_findings import Shown
+from kafka_fuzz.campaign.known_findings import CorpusResult
 from kafka_fuzz.campaign.plan import RoundReport, read_log
-from kafka_fuzz.campaign.worker import as_it_is
+from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.compare import Differential
-from kafka_fuzz.findings import Find
+from kafka_fuzz.findings import FuzzFinding
 from kafka_fuzz.mutate.entries import DECODE, LONGEST
 
 
@@ -32,7 +32,7 @@ def cases() -> dict[bytes, str]:
     return found
 
 
-def ask(names: Sequence[str], tell: Callable[[str], None]) -> dict[str, Shown]:
+def run_corpus(names: Sequence[str], tell: Callable[[str], None]) -> dict[str, CorpusResult]:
     """What the corpus shows of the testees called *names*, side by side; who does not run is told of.
 
     Raises:
@@ -41,7 +41,7 @@ def ask(names: Sequence[str], tell: Callable[[str], None]) -> dict[str, Shown]:
     inputs, digest = cases(), corpus_hash()
     with Differential([connect(name) for name in names], patient=True) as session:
         found: dict[str, dict[str, str]] = {testee.judge.name: {} for testee in session.testees}
-        for judgement in session.run(map(as_it_is, inputs), lambda: True):
+        for judgement in session.run(map(unchanged_mutant, inputs), lambda: True):
             for outcome in judgement.outcomes:
                 # The first case, whoever answered first.
                 case = inputs[judgement.mutant.data]
@@ -52,7 +52,7 @@ def ask(names: Sequence[str], tell: Callable[[str], None]) -> dict[str, Shown]:
         tell(f"{name} did not run: {why}")
     # Who died on the way has not said everything.
     return {
-        name: Shown(versions[name], digest, dict(sorted(keys.items())))
+        name: CorpusResult(versions[name], digest, dict(sorted(keys.items())))
         for name, keys in sorted(found.items())
         if name not in session.cannot_run
     }
@@ -89,7 +89,7 @@ def lenient() -> frozenset[str]:
     return frozenset(case.id for case in load_vectors(ops=DECODE) if case.expect.verdict == "acceptable")
 
 
-def asked_in(directory: Path, shown: Mapping[str, Shown]) -> frozenset[str]:
+def campaign_testees(directory: Path, shown: Mapping[str, CorpusResult]) -> frozenset[str]:
     """Which of the testees in *shown* the campaign asked to read something, in that version, found or not."""
     reports = (report for report in read_log(directory) if report.executions and is_reading(report))
     told = {part for report in reports for part in report.version.split(", ")}
@@ -101,9 +101,9 @@ def is_reading(report: RoundReport) -> bool:
     return report.target.partition(":")[0] == "differential"
 
 
-def recalled(
-    finds: Collection[Find],
-    shown: Mapping[str, Shown],
+def measure_recall(
+    finds: Collection[FuzzFinding],
+    shown: Mapping[str, CorpusResult],
     passed_over: Collection[str] = (),
     asked: Collection[str] = (),
 ) -> list[Recall]:

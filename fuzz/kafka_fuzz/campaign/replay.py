@@ -25,9 +25,17 @@ from typing import IO, Final, get_args
 
 import msgspec
 
-from kafka_fuzz.campaign.known_findings import REPLAY_FILE, STATE, Canary, Known, Sung, read_known, read_sung
-from kafka_fuzz.campaign.plan import KINDS, Round, found_by
-from kafka_fuzz.findings import Asked, put
+from kafka_fuzz.campaign.known_findings import (
+    REPLAY_FILE,
+    STATE,
+    KnownFinding,
+    ReplayResult,
+    Reproducer,
+    read_known_findings,
+    read_replay_results,
+)
+from kafka_fuzz.campaign.plan import KINDS, RoundPlan, finding_targets
+from kafka_fuzz.findings import TargetMode, write_atomically
 from kafka_fuzz.targets.named import NAMES
 from kafka_fuzz.targets.outcome import Outcome
 
@@ -40,42 +48,42 @@ GRACE: Final = 10.0
 MOST_SAID: Final = 300
 
 
-def sing(directory: Path, known: Sequence[Known], targets: Sequence[str]) -> list[Sung]:
+def replay_known_findings(directory: Path, known: Sequence[KnownFinding], targets: Sequence[str]) -> list[ReplayResult]:
     """Ask the canaries of *targets*, and write what they said; of one that could not be asked, why."""
-    singers = {one for target in targets for one in singers_of(target)}
+    singers = {one for target in targets for one in replay_targets(target)}
     rules = [rule for rule in known if rule.canary is not None]
-    asked = sorted({singer_of(rule) for rule in rules} & singers)
-    ids = {rule.id for rule in known if singer_of(rule) in asked}
-    others = [sung for sung in read_sung(directory) if sung.id not in ids]
-    by_singer = {one: [rule for rule in rules if singer_of(rule) == one] for one in asked}
-    found = [sung for one in asked for sung in sung_by(directory, one, by_singer[one])]
+    asked = sorted({rule_target(rule) for rule in rules} & singers)
+    ids = {rule.id for rule in known if rule_target(rule) in asked}
+    others = [result for result in read_replay_results(directory) if result.id not in ids]
+    by_singer = {one: [rule for rule in rules if rule_target(rule) == one] for one in asked}
+    found = [result for one in asked for result in replay_rules(directory, one, by_singer[one])]
     (directory / STATE).mkdir(parents=True, exist_ok=True)
-    put(directory / STATE / REPLAY_FILE, msgspec.json.encode([*others, *found]))
+    write_atomically(directory / STATE / REPLAY_FILE, msgspec.json.encode([*others, *found]))
     return found
 
 
-Singer = tuple[str, Asked]
+ReplayTarget = tuple[str, TargetMode]
 
 
-def singers_of(target: str) -> list[Singer]:
+def replay_targets(target: str) -> list[ReplayTarget]:
     """Whose canaries say something about *target*."""
     kind = target.partition(":")[0]
-    asked: Asked = "encode" if kind == "encode" else "differential" if kind == "differential" else ""
-    return [(name, asked) for name in found_by(target)]
+    asked: TargetMode = "encode" if kind == "encode" else "differential" if kind == "differential" else ""
+    return [(name, asked) for name in finding_targets(target)]
 
 
-def singer(target: str, asked: Asked) -> Singer:
+def replay_target(target: str, asked: TargetMode) -> ReplayTarget:
     """Who has finds of *target*: what is neither a target in process nor a broker is a testee, whatever they say."""
     is_testee = not asked and target not in NAMES and target.partition(":")[0] not in KINDS
     return target, "differential" if is_testee else asked
 
 
-def singer_of(rule: Known) -> Singer:
+def rule_target(rule: KnownFinding) -> ReplayTarget:
     """Who is asked about the canary of *rule*."""
-    return singer(rule.target, rule.asked)
+    return replay_target(rule.target, rule.asked)
 
 
-def shows(rule: Known, key: str) -> bool:
+def confirms(rule: KnownFinding, key: str) -> bool:
     """Whether *key*, which the canary of *rule* gives, is the known find.
 
     Of bytes nobody knows the lie that made them: what keys have of it only tells nothing here.
@@ -83,24 +91,24 @@ def shows(rule: Known, key: str) -> bool:
     front, _, last = key.rpartition("|")
     fronts = (pattern.rpartition("|") for pattern in rule.keys)
     return bool(key) and (
-        rule.explains(key) or any(fnmatchcase(front, each) and _is_of_lie(end, last) for each, _, end in fronts)
+        rule.explains(key) or any(fnmatchcase(front, each) and _differs_by_fault(end, last) for each, _, end in fronts)
     )
 
 
-def _is_of_lie(end: str, last: str) -> bool:
+def _differs_by_fault(end: str, last: str) -> bool:
     """Whether *end* is what a key ends in that has, without its lie, *last*: the lie, or the codec that it is about."""
     return end.startswith("lie ") or (last in ("v2", "legacy") and end.startswith(f"{last} "))
 
 
-def sung_by(directory: Path, who: Singer, rules: Sequence[Known]) -> list[Sung]:
+def replay_rules(directory: Path, who: ReplayTarget, rules: Sequence[KnownFinding]) -> list[ReplayResult]:
     """What the canaries of one target say; one that hangs, or ends whoever asks, keeps no other from being asked."""
-    found: list[Sung] = []
+    found: list[ReplayResult] = []
     while len(found) < len(rules):
         found += _by_one(directory, who, rules, len(found))
     return found
 
 
-def _by_one(directory: Path, who: Singer, rules: Sequence[Known], first: int) -> list[Sung]:
+def _by_one(directory: Path, who: ReplayTarget, rules: Sequence[KnownFinding], first: int) -> list[ReplayResult]:
     """What one process says of those from *first* on, as far as it gets, and at least of one."""
     command = [sys.executable, "-m", "kafka_fuzz.campaign.replay", who[0], "--dir", str(directory), "--asked", who[1]]
     lines: SimpleQueue[bytes] = SimpleQueue()
@@ -114,7 +122,7 @@ def _by_one(directory: Path, who: Singer, rules: Sequence[Known], first: int) ->
         )
         threading.Thread(target=_read, args=(process.stdout, lines), daemon=True).start()
         try:
-            found = list(heard(lines, rules[first:], errors))
+            found = list(read_results(lines, rules[first:], errors))
             with suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE if len(found) == len(rules) - first else 0)
             return found
@@ -132,35 +140,35 @@ def _read(stream: IO[bytes], lines: SimpleQueue[bytes]) -> None:
     lines.put(b"")
 
 
-def heard(lines: SimpleQueue[bytes], rules: Sequence[Known], errors: IO[bytes]) -> Iterator[Sung]:
+def read_results(lines: SimpleQueue[bytes], rules: Sequence[KnownFinding], errors: IO[bytes]) -> Iterator[ReplayResult]:
     """What *lines* say of *rules*, up to the one over which their process ended, or does not end."""
     try:
         if not lines.get(timeout=START):
-            yield from (_not_sung(rule, _last_words(errors)) for rule in rules)
+            yield from (_not_replayed(rule, _last_words(errors)) for rule in rules)
             return
     except Empty:
-        yield from (_not_sung(rule, f"nothing could be asked in {START:.0f} s") for rule in rules)
+        yield from (_not_replayed(rule, f"nothing could be asked in {START:.0f} s") for rule in rules)
         return
     for rule in rules:
         try:
             line = lines.get(timeout=SECONDS)
         except Empty:
-            yield endless(rule)
+            yield replay_timeout(rule)
             return
-        yield msgspec.json.decode(line, type=Sung) if line else _not_sung(rule, _last_words(errors))
+        yield msgspec.json.decode(line, type=ReplayResult) if line else _not_replayed(rule, _last_words(errors))
         if not line:
             return
 
 
-def endless(rule: Known) -> Sung:
+def replay_timeout(rule: KnownFinding) -> ReplayResult:
     """A canary that did not come to its end: of a find that is a hang, that is an answer."""
     if any(pattern.startswith(f"{rule.target}|hang|") for pattern in rule.keys):
-        return Sung(rule.target, rule.id, Outcome(rule.target, "hang").key, gone=False)
-    return _not_sung(rule, f"it took more than {SECONDS:.0f} s")
+        return ReplayResult(rule.target, rule.id, Outcome(rule.target, "hang").key, gone=False)
+    return _not_replayed(rule, f"it took more than {SECONDS:.0f} s")
 
 
-def _not_sung(rule: Known, why: str) -> Sung:
-    return Sung(rule.target, rule.id, "", gone=False, why=why[:MOST_SAID])
+def _not_replayed(rule: KnownFinding, why: str) -> ReplayResult:
+    return ReplayResult(rule.target, rule.id, "", gone=False, why=why[:MOST_SAID])
 
 
 def _last_words(errors: IO[bytes]) -> str:
@@ -170,7 +178,7 @@ def _last_words(errors: IO[bytes]) -> str:
 
 
 @contextmanager
-def asking(who: Singer, directory: Path) -> Iterator[Callable[[Canary], Outcome]]:
+def open_replayer(who: ReplayTarget, directory: Path) -> Iterator[Callable[[Reproducer], Outcome]]:
     """What somebody does with a canary; raises whatever keeps them from running."""
     target, asked = who
     if asked == "encode":
@@ -182,34 +190,34 @@ def asking(who: Singer, directory: Path) -> Iterator[Callable[[Canary], Outcome]
         finally:
             writers.close()
     elif asked:
-        from kafka_fuzz.executors import Testees
+        from kafka_fuzz.executors import TesteeExecutor
 
-        testees = Testees((target,))
+        testees = TesteeExecutor((target,))
         try:
             yield lambda canary: testees.outcome(canary.mutant())
         finally:
             testees.close()
     elif target.partition(":")[0] == "broker":
-        from kafka_fuzz.broker.replay import singing
+        from kafka_fuzz.broker.replay import open_broker_replayer
 
-        with singing(target) as singer:
-            yield lambda canary: singer.outcome(canary.mutant(), canary.sent)
+        with open_broker_replayer(target) as replayer:
+            yield lambda canary: replayer.outcome(canary.mutant(), canary.sent)
     else:
-        from kafka_fuzz.campaign.fork_worker import prepared
+        from kafka_fuzz.campaign.fork_worker import open_fork_server
 
-        zygote = prepared(Round(target, directory), lambda _progress: None)
+        zygote = open_fork_server(RoundPlan(target, directory), lambda _progress: None)
         yield lambda canary: zygote.outcome_of(canary.mutant())
 
 
-def sung(rule: Known, ask: Callable[[Canary], Outcome]) -> Sung:
+def replay_rule(rule: KnownFinding, ask: Callable[[Reproducer], Outcome]) -> ReplayResult:
     """What the canary of *rule* says."""
     assert rule.canary is not None
     try:
         outcome = ask(rule.canary)
     except Exception as error:
-        return _not_sung(rule, f"{type(error).__name__}: {str(error).strip().rpartition(chr(10))[2]}")
-    key = outcome.key if outcome.is_find else ""
-    return Sung(rule.target, rule.id, key, gone=not shows(rule, key))
+        return _not_replayed(rule, f"{type(error).__name__}: {str(error).strip().rpartition(chr(10))[2]}")
+    key = outcome.key if outcome.is_finding else ""
+    return ReplayResult(rule.target, rule.id, key, gone=not confirms(rule, key))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -217,19 +225,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ArgumentParser(prog="python -m kafka_fuzz.campaign.replay")
     parser.add_argument("target")
     parser.add_argument("--dir", type=Path, required=True)
-    parser.add_argument("--asked", default="", choices=get_args(Asked), help="what of a testee, in its own process")
+    parser.add_argument(
+        "--asked", default="", choices=get_args(TargetMode), help="what of a testee, in its own process"
+    )
     parser.add_argument("--first", type=int, default=0, help="where to begin")
     given = parser.parse_args(arguments)
-    who: Singer = (given.target, given.asked)
-    rules = [rule for rule in read_known(given.dir) if rule.canary is not None and singer_of(rule) == who]
-    with asking(who, given.dir) as ask:
-        say(None)
+    who: ReplayTarget = (given.target, given.asked)
+    rules = [rule for rule in read_known_findings(given.dir) if rule.canary is not None and rule_target(rule) == who]
+    with open_replayer(who, given.dir) as ask:
+        write_line(None)
         for rule in rules[given.first :]:
-            say(sung(rule, ask))
+            write_line(replay_rule(rule, ask))
     return 0
 
 
-def say(what: Sung | None) -> None:
+def write_line(what: ReplayResult | None) -> None:
     """Write one line."""
     sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
     sys.stdout.buffer.flush()

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_fuzz.campaign.plan import Progress, Round, RoundReport, runner_of
+from kafka_fuzz.campaign.plan import Progress, RoundPlan, RoundReport, round_runner
 
 SECONDS_BETWEEN_LINES: Final = 0.5
 
 
-class Teller:
+class ProgressWriter:
     """Writes progress, but not more often than somebody can read it."""
 
     def __init__(self) -> None:
@@ -34,10 +34,10 @@ class Teller:
         now = time.monotonic()
         if now - self.last >= SECONDS_BETWEEN_LINES:
             self.last = now
-            say("progress", progress)
+            write_message("progress", progress)
 
 
-def say(name: str, what: Any) -> None:
+def write_message(name: str, what: Any) -> None:
     """Write one line."""
     sys.stdout.buffer.write(msgspec.json.encode({name: what}) + b"\n")
     sys.stdout.buffer.flush()
@@ -46,7 +46,7 @@ def say(name: str, what: Any) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the round; 0 unless the harness failed."""
     given = parsed(arguments)
-    asked = Round(
+    asked = RoundPlan(
         target=given.target,
         directory=given.dir,
         seed=given.seed,
@@ -58,14 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         executions=given.executions,
     )
     try:
-        report = runner_of(asked.target)(asked, Teller())
+        report = round_runner(asked.target)(asked, ProgressWriter())
     except Exception as error:
         traceback.print_exc()
         last = f"{type(error).__name__}: {error}"
         report = RoundReport(
             target=asked.target, number=asked.number, seed=asked.seed, profile=asked.profile, failure=last
         )
-    say("report", report)
+    write_message("report", report)
     return int(bool(report.failure))
 
 

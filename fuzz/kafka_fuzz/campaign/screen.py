@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from kafka_conformance.judge.verdict import SEVERITIES
-from kafka_fuzz.campaign.replay import singer, singers_of
+from kafka_fuzz.campaign.replay import replay_target, replay_targets
 from kafka_fuzz.targets.outcome import severity
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ SECONDS_BETWEEN_LOOKS: Final = 2.0
 COLUMNS: Final = ("target", "executions", "per CPU-s", "CPU-s", "lines", "cells", "corpus", "outcomes", "finds")
 
 
-class Counted:
+class FindingCounts:
     """Finds by target and severity, counted on the disk, but not at every look."""
 
     def __init__(self) -> None:
@@ -33,16 +33,16 @@ class Counted:
     def of(self, campaign: Campaign) -> dict[str, Counter[str]]:
         """The counts."""
         if time.monotonic() - self.at >= SECONDS_BETWEEN_LOOKS:
-            targets = {one: target for target in campaign.plan.targets for one in singers_of(target)}
+            targets = {one: target for target in campaign.plan.targets for one in replay_targets(target)}
             self.by = {}
             for find in campaign.finds():
-                target = targets[singer(find.outcome.target, find.asked)]
+                target = targets[replay_target(find.outcome.target, find.asked)]
                 self.by.setdefault(target, Counter())[severity(find.outcome.kind)] += 1
             self.at = time.monotonic()
         return self.by
 
 
-def told(counts: Counter[str]) -> str:
+def severity_summary(counts: Counter[str]) -> str:
     """Finds by severity, the worst first.
 
     >>> told(Counter(hang=2, crash=1))
@@ -56,7 +56,7 @@ def row(campaign: Campaign, target: str, counts: Counter[str]) -> tuple[str, ...
     progress = campaign.progress(target)
     speed = progress.executions / progress.cpu_seconds if progress.cpu_seconds else 0.0
     numbers = (progress.executions, speed, progress.cpu_seconds, progress.lines, progress.cells, progress.corpus)
-    return (target, *(f"{number:,.0f}" for number in (*numbers, progress.buckets)), told(counts))
+    return (target, *(f"{number:,.0f}" for number in (*numbers, progress.buckets)), severity_summary(counts))
 
 
 def table(campaign: Campaign, by: dict[str, Counter[str]]) -> Table:
@@ -79,7 +79,7 @@ def screen() -> Iterator[Callable[[Campaign], None]]:
         with live() as show:
             yield show
     else:
-        yield lines()
+        yield plain_screen()
 
 
 @contextmanager
@@ -88,14 +88,14 @@ def live() -> Iterator[Callable[[Campaign], None]]:
     from rich.console import Console
     from rich.live import Live
 
-    counted = Counted()
+    counted = FindingCounts()
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=4) as shown:
         yield lambda campaign: shown.update(table(campaign, counted.of(campaign)))
 
 
-def lines() -> Callable[[Campaign], None]:
+def plain_screen() -> Callable[[Campaign], None]:
     """In a pipe or a file."""
-    counted, last = Counted(), time.monotonic()
+    counted, last = FindingCounts(), time.monotonic()
 
     def show(campaign: Campaign) -> None:
         nonlocal last

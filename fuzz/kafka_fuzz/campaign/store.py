@@ -21,14 +21,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kafka_fuzz.campaign.plan import folder_name
+from kafka_fuzz.campaign.plan import target_folder
 from kafka_fuzz.mutate import Cell, Mutant, Profile, corpus_seeds, own_seeds
 
-FOLDER: Final = "corpus"
+CORPUS_FOLDER: Final = "corpus"
 INDEX: Final = "index.ndjson"
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class CorpusEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """An input, and what it was the first to do.
 
     Attributes:
@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str = ""
 
 
-DECODER: Final = msgspec.json.Decoder(Entry)
+DECODER: Final = msgspec.json.Decoder(CorpusEntry)
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Corpus:
 
     root: Path
     target: str
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, CorpusEntry] = field(default_factory=dict)
     lines: set[str] = field(default_factory=set)
     cells: set[Cell] = field(default_factory=set)
     buckets: set[str] = field(default_factory=set)
@@ -80,26 +80,26 @@ class Corpus:
             if f"{entry.sha}.bin" in there:
                 self._add(entry)
 
-    def refresh(self) -> list[Entry]:
+    def refresh(self) -> list[CorpusEntry]:
         """Read what others wrote into the index since; give what is new to us."""
         found = [entry for entry in self._unread() if entry.sha not in self.entries]
         for entry in found:
             self._add(entry)
         return found
 
-    def _unread(self) -> list[Entry]:
+    def _unread(self) -> list[CorpusEntry]:
         found, self._read_to = read_index(self.folder / INDEX, self._read_to)
         return found
 
     @property
     def folder(self) -> Path:
         """Where the inputs lie."""
-        return self.root / FOLDER / folder_name(self.target)
+        return self.root / CORPUS_FOLDER / target_folder(self.target)
 
-    def keep(self, mutant: Mutant, bucket: str, lines: Iterable[str] = (), version: str = "") -> Entry:
+    def keep(self, mutant: Mutant, bucket: str, lines: Iterable[str] = (), version: str = "") -> CorpusEntry:
         """Write *mutant*, then its line of the index; OSError where the disk does not take them."""
         sha = sha256(mutant.data).hexdigest()
-        entry = Entry(
+        entry = CorpusEntry(
             sha, len(mutant.data), mutant.profile, mutant.labels, mutant.cell, bucket, tuple(sorted(lines)), version
         )
         if sha not in self.entries:
@@ -108,7 +108,7 @@ class Corpus:
         self._add(entry)
         return entry
 
-    def data(self, entry: Entry) -> bytes:
+    def data(self, entry: CorpusEntry) -> bytes:
         """The bytes of *entry*."""
         return (self.folder / f"{entry.sha}.bin").read_bytes()
 
@@ -141,7 +141,7 @@ class Corpus:
                 os.write(self._index, b"\n")  # the disk was full, or the machine fell, in the middle of a line
         return self._index
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: CorpusEntry) -> None:
         old = self.entries.get(entry.sha)
         if old is None or entry.lines:
             self.entries[entry.sha] = entry
@@ -159,7 +159,7 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
-def read_index(path: Path, start: int = 0) -> tuple[list[Entry], int]:
+def read_index(path: Path, start: int = 0) -> tuple[list[CorpusEntry], int]:
     """The entries from the offset *start* on, and where the next ones will begin; what is no entry is left out."""
     try:
         with path.open("rb") as file:
@@ -201,7 +201,7 @@ class Pool:
     is_whole: bool = False
     is_blind: bool = False
 
-    def add(self, entries: list[Entry]) -> None:
+    def add(self, entries: list[CorpusEntry]) -> None:
         """More seeds."""
         self.seeds += [self.corpus.data(entry) for entry in entries if entry.size <= LONGEST]
 
@@ -212,27 +212,32 @@ class Pool:
         self.is_whole = True
         cases = () if self.is_blind else corpus_seeds()
         self.seeds += cases
-        self.untried += [*cases, *(path.read_bytes() for path in some(self.rng, of_others(self.corpus), MOST))]
+        self.untried += [
+            *cases,
+            *(path.read_bytes() for path in sample_most(self.rng, other_inputs(self.corpus), MOST)),
+        ]
         self.rng.shuffle(self.untried)
 
 
-def pool_of(corpus: Corpus, rng: Random, *, blind: bool = False) -> Pool:
+def open_pool(corpus: Corpus, rng: Random, *, blind: bool = False) -> Pool:
     """The pool of one round, as far as it can be had at once."""
     pool = Pool(corpus, rng, [*own_seeds()], is_blind=blind)
-    pool.add(some(rng, list(corpus.entries.values()), MOST))
+    pool.add(sample_most(rng, list(corpus.entries.values()), MOST))
     return pool
 
 
-def some(rng: Random, items: list[T], most: int) -> list[T]:
+def sample_most(rng: Random, items: list[T], most: int) -> list[T]:
     """At most *most* of *items*."""
     return items if len(items) <= most else rng.sample(items, most)
 
 
-def of_others(corpus: Corpus) -> list[Path]:
+def other_inputs(corpus: Corpus) -> list[Path]:
     """What other targets of the campaign have kept."""
     try:
-        own = folder_name(corpus.target)
-        folders = sorted(path for path in (corpus.root / FOLDER).iterdir() if path.name != own and path.name[0] != ".")
+        own = target_folder(corpus.target)
+        folders = sorted(
+            path for path in (corpus.root / CORPUS_FOLDER).iterdir() if path.name != own and path.name[0] != "."
+        )
     except FileNotFoundError:
         return []
     return [folder / name for folder in folders for name in names_in(folder)]

@@ -23,21 +23,27 @@ from typing import IO, Final, NamedTuple
 
 import msgspec
 
-from kafka_fuzz.campaign.known_findings import Known, News, Sung, news_of, read_known
-from kafka_fuzz.campaign.merge import recover
+from kafka_fuzz.campaign.known_findings import (
+    AlreadyKnown,
+    KnownFinding,
+    ReplayResult,
+    already_known,
+    read_known_findings,
+)
+from kafka_fuzz.campaign.merge import recover_corpora
 from kafka_fuzz.campaign.plan import (
-    Memory,
-    Plan,
+    CampaignPlan,
+    CampaignState,
     Progress,
-    Round,
+    RoundPlan,
     RoundReport,
     log_round,
-    remember,
-    remembered,
-    report_of,
+    read_state,
+    round_report,
+    write_state,
 )
-from kafka_fuzz.campaign.replay import sing, singer, singers_of
-from kafka_fuzz.findings import Find, read_all
+from kafka_fuzz.campaign.replay import replay_known_findings, replay_target, replay_targets
+from kafka_fuzz.findings import FuzzFinding, read_findings
 from kafka_fuzz.targets.outcome import severity
 
 # So much longer than its CPU-seconds may a round take by the clock, on a crowded machine.
@@ -48,24 +54,24 @@ GRACE: Final = 6.0
 MOST_ERRORS: Final = 4000
 
 
-class Said(msgspec.Struct, frozen=True):
+class RoundMessage(msgspec.Struct, frozen=True):
     """A line of a child's standard output: one of the two."""
 
     progress: Progress | None = None
     report: RoundReport | None = None
 
 
-class Heard(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """Something that a child said; None when it has said its last."""
 
-    child: Running
-    said: Said | None
+    child: RoundChild
+    said: RoundMessage | None
 
 
-class Running:
+class RoundChild:
     """A round in a process group of its own, so that an interrupt reaches only us."""
 
-    def __init__(self, asked: Round, heard: SimpleQueue[Heard]) -> None:
+    def __init__(self, asked: RoundPlan, heard: SimpleQueue[ReceivedMessage]) -> None:
         self.asked = asked
         self.progress = Progress()
         self.began = time.monotonic()
@@ -73,7 +79,7 @@ class Running:
         self.report: RoundReport | None = None
         self._errors = b""
         self._process = subprocess.Popen(
-            arguments(asked),
+            round_command(asked),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -86,7 +92,7 @@ class Running:
         for reader in self._readers:
             reader.start()
 
-    def take(self, said: Said) -> None:
+    def take(self, said: RoundMessage) -> None:
         """Remember what it said."""
         self.progress = said.progress or self.progress
         self.report = said.report or self.report
@@ -125,7 +131,7 @@ class Running:
         asked, progress = self.asked, self.progress
         killed = bool(self.stop_asked)
         last = self._errors.decode(errors="replace").strip().splitlines()[-1:] or [f"it ended with {code}"]
-        return report_of(
+        return round_report(
             asked,
             progress,
             seconds=round(time.monotonic() - self.began, 3),
@@ -133,18 +139,18 @@ class Running:
             failure="" if killed else last[0][:500],
         )
 
-    def _listen(self, stream: IO[bytes], heard: SimpleQueue[Heard]) -> None:
+    def _listen(self, stream: IO[bytes], heard: SimpleQueue[ReceivedMessage]) -> None:
         for line in stream:
             with suppress(msgspec.MsgspecError):
-                heard.put(Heard(self, msgspec.json.decode(line, type=Said)))
-        heard.put(Heard(self, None))
+                heard.put(ReceivedMessage(self, msgspec.json.decode(line, type=RoundMessage)))
+        heard.put(ReceivedMessage(self, None))
 
     def _collect(self, stream: IO[bytes]) -> None:
         for line in stream:
             self._errors = (self._errors + line)[-MOST_ERRORS:]
 
 
-def arguments(asked: Round) -> list[str]:
+def round_command(asked: RoundPlan) -> list[str]:
     """The command that runs a round."""
     return [
         *(sys.executable, "-m", "kafka_fuzz.campaign.round_process", asked.target, "--dir", str(asked.directory)),
@@ -156,13 +162,13 @@ def arguments(asked: Round) -> list[str]:
 
 TICK: Final = 0.25
 # A target of which so many rounds one after the other fail, and execute nothing, is not asked again.
-PATIENCE: Final = 2
+MAX_IDLE_ROUNDS: Final = 2
 # Nobody starts a round that has less than this left.
 LEAST: Final = 0.5
 
 
 @dataclass(slots=True)
-class Standing:
+class TargetState:
     """How one target stands in this campaign.
 
     Attributes:
@@ -215,36 +221,36 @@ class Campaign:
         interrupted: whether somebody stopped it.
     """
 
-    plan: Plan
+    plan: CampaignPlan
     show: Callable[[Campaign], None]
-    memory: Memory = field(init=False)
+    memory: CampaignState = field(init=False)
     first: int = field(init=False)
-    standings: dict[str, Standing] = field(init=False)
-    known: list[Known] = field(init=False)
+    standings: dict[str, TargetState] = field(init=False)
+    known: list[KnownFinding] = field(init=False)
     old: set[str] = field(init=False)
-    sung: list[Sung] = field(default_factory=list)
-    running: list[Running] = field(default_factory=list)
+    sung: list[ReplayResult] = field(default_factory=list)
+    running: list[RoundChild] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     interrupted: bool = False
-    _heard: SimpleQueue[Heard] = field(default_factory=SimpleQueue)
+    _heard: SimpleQueue[ReceivedMessage] = field(default_factory=SimpleQueue)
     _turns: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Read what the folder holds."""
         plan = self.plan
-        recover(plan.directory)
-        self.memory = remembered(plan.directory)
+        recover_corpora(plan.directory)
+        self.memory = read_state(plan.directory)
         if plan.seed is not None:
-            self.memory = Memory(plan.seed, self.memory.next_round)
+            self.memory = CampaignState(plan.seed, self.memory.next_round)
         self.first = self.memory.next_round
-        self.known = read_known(plan.directory)
-        self.standings = {name: Standing() for name in plan.targets}
-        self.old = {find.key for find in read_all(plan.directory)}
+        self.known = read_known_findings(plan.directory)
+        self.standings = {name: TargetState() for name in plan.targets}
+        self.old = {find.key for find in read_findings(plan.directory)}
 
     def run(self) -> None:
         """Until the time is over, somebody interrupts, or no target can be run."""
         try:
-            self.sung = sing(self.plan.directory, self.known, self.plan.targets)
+            self.sung = replay_known_findings(self.plan.directory, self.known, self.plan.targets)
             self.began = time.monotonic()
             while self._fill() or self.running:
                 self._listen()
@@ -276,17 +282,21 @@ class Campaign:
             skipped=standing.skipped + sum(each.skipped for each in now),
         )
 
-    def finds(self) -> list[Find]:
+    def finds(self) -> list[FuzzFinding]:
         """All finds of the campaign's targets, the worst first."""
         from kafka_conformance.judge.verdict import SEVERITIES
 
-        singers = {singer for target in self.plan.targets for singer in singers_of(target)}
-        found = [find for find in read_all(self.plan.directory) if singer(find.outcome.target, find.asked) in singers]
+        singers = {each for target in self.plan.targets for each in replay_targets(target)}
+        found = [
+            find
+            for find in read_findings(self.plan.directory)
+            if replay_target(find.outcome.target, find.asked) in singers
+        ]
         return sorted(found, key=lambda find: (SEVERITIES.index(severity(find.outcome.kind)), find.key))
 
-    def news(self) -> News:
+    def news(self) -> AlreadyKnown:
         """What is no news; a find that is gone would be."""
-        return news_of(self.plan.directory, [sung.id for sung in self.sung if sung.gone])
+        return already_known(self.plan.directory, [sung.id for sung in self.sung if sung.gone])
 
     def failures(self) -> dict[str, str]:
         """Targets that could not be run, and why."""
@@ -309,18 +319,20 @@ class Campaign:
 
     def _next_target(self) -> str | None:
         """The one that had the fewest rounds, of those that can be run."""
-        able = [name for name, standing in self.standings.items() if standing.in_a_row < PATIENCE]
+        able = [name for name, standing in self.standings.items() if standing.in_a_row < MAX_IDLE_ROUNDS]
         return min(able, key=lambda name: self._turns[name], default=None)
 
     def _start(self, target: str) -> None:
         number = self.memory.next_round
-        self.memory = Memory(self.memory.seed, number + 1)
-        remember(self.plan.directory, self.memory)  # before it starts: no number is used twice
+        self.memory = CampaignState(self.memory.seed, number + 1)
+        write_state(self.plan.directory, self.memory)  # before it starts: no number is used twice
         self._turns[target] += 1
         plan = self.plan
         seconds = max(min(plan.each(), self.left), LEAST)
-        asked = Round(target, plan.directory, self.memory.seed, number, seconds, plan.profile, plan.engine, plan.blind)
-        self.running.append(Running(asked, self._heard))
+        asked = RoundPlan(
+            target, plan.directory, self.memory.seed, number, seconds, plan.profile, plan.engine, plan.blind
+        )
+        self.running.append(RoundChild(asked, self._heard))
 
     def _listen(self) -> None:
         """Take what the children say for a moment."""
@@ -339,7 +351,7 @@ class Campaign:
                 child.stop()
             child.check()
 
-    def _ended(self, child: Running) -> None:
+    def _ended(self, child: RoundChild) -> None:
         self.running.remove(child)  # before anything can fail: who has said its last is not waited for
         report, standing = child.end(), self.standings[child.asked.target]
         standing.last = Progress(**{name: getattr(report, name) for name in Progress.__struct_fields__})

@@ -24,11 +24,11 @@ from typing import Final
 
 import msgspec
 
-from kafka_fuzz.campaign.coverage import Lines, lines_of
-from kafka_fuzz.campaign.known_findings import DEAR, UNKNOWN, Stepping
-from kafka_fuzz.campaign.plan import Progress, Round
+from kafka_fuzz.campaign.coverage import LineCounter, line_counter
+from kafka_fuzz.campaign.known_findings import EXPENSIVE, UNKNOWN, InputSkips
+from kafka_fuzz.campaign.plan import Progress, RoundPlan
 from kafka_fuzz.campaign.store import LONGEST, Corpus, Pool
-from kafka_fuzz.findings import FindStore
+from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.mutate import Cell, Deck, Mutant, Profile, draw_profile, mutate
 from kafka_fuzz.mutate.faults import LIES
 from kafka_fuzz.mutate.mutant import NO_LIE
@@ -46,7 +46,7 @@ SIZES: Final = struct.Struct("<II")
 START: Final = 4096
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True):
+class MutantMeta(msgspec.Struct, frozen=True, array_like=True):
     """What is known of a mutant besides its bytes."""
 
     profile: Profile
@@ -102,11 +102,11 @@ class BlackBox:
         at = START + number % SLOTS * SLOT
         head, data = SIZES.unpack_from(self._memory, at)
         at += SIZES.size
-        known = msgspec.msgpack.decode(self._memory[at : at + head], type=Known)
+        known = msgspec.msgpack.decode(self._memory[at : at + head], type=MutantMeta)
         return Mutant(self._memory[at + head : at + head + data], known.profile, known.labels, None, known.cell)
 
 
-class Loops:
+class EndlessFunctions:
     """Functions of a target whose loops were seen not to end."""
 
     def __init__(self, packages: tuple[str, ...]) -> None:
@@ -128,7 +128,7 @@ class Loops:
         return False
 
 
-class Loop:
+class LoopFinder:
     """The function that an input loops in: what stayed on the stack whenever one looked, so that it is always the same.
 
     It waits for no loop less than for another.
@@ -179,12 +179,12 @@ def module_of(frame: FrameType) -> str:
     return frame.f_globals.get("__name__") or ""
 
 
-def watched(target: Target, loops: Loops) -> Target:
+def skip_endless(target: Target, loops: EndlessFunctions) -> Target:
     """*target*, which does not wait for *loops*."""
     return replace(target, hopeless=loops.hopeless)
 
 
-def unhurried(target: Target, loop: Loop) -> Target:
+def unhurried(target: Target, loop: LoopFinder) -> Target:
     """*target*, which does the same however crowded the machine is."""
     return replace(target, hopeless=loop.look, measured=False)
 
@@ -226,18 +226,18 @@ class Worker:
         attempt: how often the process died in this round before.
     """
 
-    asked: Round
+    asked: RoundPlan
     target: Target
     corpus: Corpus
-    finds: FindStore
-    stepping: Stepping
-    loops: Loops
+    finds: FindingStore
+    stepping: InputSkips
+    loops: EndlessFunctions
     box: BlackBox
     pool: Pool
     attempt: int = 0
     deck: Deck = field(default_factory=Deck)
-    lines: Lines = field(init=False)
-    loop: Loop | None = None
+    lines: LineCounter = field(init=False)
+    loop: LoopFinder | None = None
     hard: float = field(init=False)
     pairs: set[tuple[Cell, str]] = field(default_factory=set)
     in_vain: int = 0
@@ -250,12 +250,12 @@ class Worker:
     def __post_init__(self) -> None:
         """Watch the loops, and the lines that nobody covered."""
         if self.asked.executions:
-            self.loop, self.hard = Loop(self.target.packages), HARD_SECONDS_COUNTED
+            self.loop, self.hard = LoopFinder(self.target.packages), HARD_SECONDS_COUNTED
             self.target = unhurried(self.target, self.loop)
         else:
             self.hard = hard_seconds(self.target.name)
-            self.target = watched(self.target, self.loops)
-        self.lines = lines_of(self.target.packages, self.corpus.lines)
+            self.target = skip_endless(self.target, self.loops)
+        self.lines = line_counter(self.target.packages, self.corpus.lines)
 
     def run(self, seconds: float) -> None:
         """Run inputs for so many CPU-seconds of this process, or until the process that started it is gone.
@@ -297,7 +297,7 @@ class Worker:
         if pair in self.pairs:
             self._found(mutant, outcome)
             return outcome
-        if outcome.kind not in DEAR and self._is_odd(pair, rng):
+        if outcome.kind not in EXPENSIVE and self._is_odd(pair, rng):
             again = self._watched(mutant)
             if again.key != outcome.key:  # a finding that does not show twice is a finding, too
                 self._found(mutant, outcome)
@@ -326,7 +326,7 @@ class Worker:
         self._found(mutant, outcome)
         self.pairs.add((mutant.cell, outcome.bucket))
         known = self.corpus
-        if outcome.kind in DEAR:
+        if outcome.kind in EXPENSIVE:
             return  # who replays the corpus should not have to wait; it is kept as a find
         if new or mutant.cell not in known.cells or outcome.bucket not in known.buckets:
             known.keep(mutant, outcome.bucket, new, self.target.version)
@@ -335,7 +335,7 @@ class Worker:
             self.tell()
 
     def _found(self, mutant: Mutant, outcome: Outcome) -> None:
-        if outcome.is_find:
+        if outcome.is_finding:
             self.stepping.learn(mutant, outcome)
             self.loops.learn(outcome)
             self.finds.add(outcome, mutant, version=self.target.version, seconds=self.spent)
@@ -350,7 +350,7 @@ class Worker:
 
     def _next(self, rng: Random) -> Mutant:
         if rng.random() < AS_THEY_ARE and self.pool.untried:
-            return as_it_is(self.pool.untried.pop())
+            return unchanged_mutant(self.pool.untried.pop())
         profile = self.asked.profile
         if profile == "mixed":
             profile = "model" if self.box.executions < ONE_OF_EACH else draw_profile(rng)
@@ -362,6 +362,6 @@ def hard_seconds(target: str) -> float:
     return HARD_SECONDS_COMPILED if target in COMPILED else HARD_SECONDS
 
 
-def as_it_is(data: bytes) -> Mutant:
+def unchanged_mutant(data: bytes) -> Mutant:
     """An input that nobody changed."""
     return Mutant(data, "bytes", UNKNOWN, None, cell_of(data, NO_LIE))

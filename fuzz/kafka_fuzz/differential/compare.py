@@ -27,14 +27,14 @@ from kafka_conformance.runner.requests import Question, unread
 from kafka_conformance.runner.run import tamed
 from kafka_conformance.testees.connect import CannotRun, Connection
 from kafka_conformance.testees.protocol import HelloReply
-from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed, Seen, Stopped
-from kafka_fuzz.differential.outcome_tuples import NOT_ASKED, Judge, Prepared, Vector, Vectors, Worth
+from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed, FeedStopped, MeasuredAnswer
+from kafka_fuzz.differential.outcome_tuples import NOT_RUN, Grade, Grader, OutcomeTuple, OutcomeTuples, Prepared
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import Cell
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, memory_told, time_told
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, memory_message, time_message
 
 # Batches that a testee may be behind.
-BEHIND: Final = 4
+MAX_QUEUED: Final = 4
 # How often a testee falls over one cause before it is stepped over, by what that costs.
 STEPS: Final[dict[OutcomeClass, int]] = {"hang": 1, "memory": 2, "amplification": 1, "crash": 4}
 # One of so many is asked nevertheless.
@@ -52,24 +52,24 @@ Batch = list[Prepared]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedBatch:
     """What one testee made of a batch: the worth of each answer, None where it was not asked."""
 
     number: int
     batch: Batch
     place: int
-    told: list[Worth | None]
+    told: list[Grade | None]
 
 
 @dataclass(slots=True)
-class Testee:
+class TesteeSession:
     """A testee, its thread's work, and what is known of it."""
 
     place: int
     feed: Feed
     hello: HelloReply
-    judge: Judge
-    todo: Queue[tuple[int, Batch] | None] = field(default_factory=lambda: Queue(BEHIND))
+    judge: Grader
+    todo: Queue[tuple[int, Batch] | None] = field(default_factory=lambda: Queue(MAX_QUEUED))
     fallen: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     stepped: Counter[str] = field(default_factory=Counter)
     skipped_batches: int = 0
@@ -83,25 +83,25 @@ class Testee:
         limited = len(self.hello.decode.magics) < 3 or len(self.hello.decode.compressions) < EVERYTHING
         if limited and unread(prepared.mutant.data, self.hello):
             return False
-        cause = cause_of(prepared)
+        cause = skip_cause(prepared)
         if self.fallen[cause] < 1.0:
             return True
         self.stepped[cause] += 1
         return self.stepped[cause] % SAMPLE == 0
 
-    def learn(self, prepared: Prepared, told: Worth) -> None:
+    def learn(self, prepared: Prepared, told: Grade) -> None:
         """Take note of what it fell over."""
         if told.kind in STEPS:
-            self.fallen[cause_of(prepared)] += 1.0 / STEPS[told.kind]
+            self.fallen[skip_cause(prepared)] += 1.0 / STEPS[told.kind]
 
 
-def cause_of(prepared: Prepared) -> str:
+def skip_cause(prepared: Prepared) -> str:
     """What a testee that falls over *prepared* is spared from then on."""
     return prepared.cause or " ".join(prepared.mutant.labels)
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class InputResult:
     """What is known of one input: its finds as soon as a testee has answered, its vector when all have.
 
     Attributes:
@@ -112,7 +112,7 @@ class Judgement:
     """
 
     mutant: Mutant
-    vector: Vector = ()
+    vector: OutcomeTuple = ()
     outcomes: tuple[Outcome, ...] = ()
     new: str = ""
 
@@ -136,12 +136,12 @@ class Differential:
         self._patient = patient
         self.posts = True
         self._number = 0
-        self.testees: list[Testee] = []
+        self.testees: list[TesteeSession] = []
         self.cannot_run: dict[str, str] = {}
         self.cells: set[Cell] = set()
-        self.vectors = Vectors(())
+        self.vectors = OutcomeTuples(())
         self.inputs = 0
-        self._done: Queue[Judged | BaseException] = Queue()
+        self._done: Queue[JudgedBatch | BaseException] = Queue()
         self._open: dict[int, _Open] = {}
         self._stopped = False
         self._threads: list[threading.Thread] = []
@@ -166,7 +166,7 @@ class Differential:
                 self.cannot_run[name] = str(error)
                 feed.close()
                 continue
-            self.testees.append(Testee(len(self.testees), feed, hello, Judge(name)))
+            self.testees.append(TesteeSession(len(self.testees), feed, hello, Grader(name)))
         if not self.testees:
             raise CannotRun("; ".join(self.cannot_run.values()) or "there is no testee")
         # Who cannot run has a place all the same, so that vectors of other sessions mean the same.
@@ -196,13 +196,13 @@ class Differential:
         """Of the testees."""
         return sum(testee.feed.cpu_seconds for testee in self.testees)
 
-    def run(self, mutants: Iterator[Mutant], go_on: Callable[[], bool]) -> Iterator[Judgement]:
+    def run(self, mutants: Iterator[Mutant], go_on: Callable[[], bool]) -> Iterator[InputResult]:
         """What became of each of *mutants*, batch by batch, until they end or *go_on* says no.
 
         Raises:
             CannotRun: no testee is left that can be started.
         """
-        while go_on() and (batch := batch_of(mutants)) and self._offer(self._number, batch):
+        while go_on() and (batch := prepare_batch(mutants)) and self._offer(self._number, batch):
             self._number += 1
             yield from self._heard(wait=False)
             while len(self._open) > MOST_OPEN:
@@ -247,7 +247,7 @@ class Differential:
             del self._open[number]
         return bool(opened.asked)
 
-    def _put(self, testee: Testee, number: int, batch: Batch) -> bool:
+    def _put(self, testee: TesteeSession, number: int, batch: Batch) -> bool:
         """Whether *testee* takes it; whoever is patient waits until it does, or ends."""
         while True:
             try:
@@ -257,7 +257,7 @@ class Differential:
                 if not self._patient or testee.ended:
                     return False
 
-    def _heard(self, *, wait: bool) -> Iterator[Judgement]:
+    def _heard(self, *, wait: bool) -> Iterator[InputResult]:
         """What testees have answered up to now, and the batches that are through with that."""
         while True:
             try:
@@ -276,25 +276,25 @@ class Differential:
                 if opened.answered == opened.asked:
                     yield from self._close(judged.number)
 
-    def _finds(self, judged: Judged) -> Iterator[Judgement]:
+    def _finds(self, judged: JudgedBatch) -> Iterator[InputResult]:
         judge, opened = self.testees[judged.place].judge, self._open.get(judged.number)
         for index, told in enumerate(judged.told):
-            if told is None or told.detail == NOT_ASKED:
+            if told is None or told.detail == NOT_RUN:
                 continue
             if opened is not None:
                 opened.classes[index][judge.name] = told.kind
             outcome = judge.outcome(judged.batch[index], told)
-            if outcome.is_find:
-                yield Judgement(judged.batch[index].mutant, outcomes=(outcome,))
+            if outcome.is_finding:
+                yield InputResult(judged.batch[index].mutant, outcomes=(outcome,))
 
-    def _close(self, number: int) -> Iterator[Judgement]:
+    def _close(self, number: int) -> Iterator[InputResult]:
         """The vectors of a batch, with gaps for those who are late."""
         opened = self._open.pop(number)
         for prepared, classes in zip(opened.batch, opened.classes, strict=True):
             vector = self.vectors.vector(classes)
-            yield Judgement(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
+            yield InputResult(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
 
-    def novelty(self, mutant: Mutant, vector: Vector) -> str:
+    def novelty(self, mutant: Mutant, vector: OutcomeTuple) -> str:
         """Why an input that was answered so is kept, `cell` or `vector`; empty where it is not."""
         new_vector = self.vectors.is_new(vector)
         if mutant.cell not in self.cells:
@@ -304,10 +304,10 @@ class Differential:
 
     # In the thread of a testee
 
-    def _work(self, testee: Testee) -> None:
+    def _work(self, testee: TesteeSession) -> None:
         try:
             self._feed(testee)
-        except Stopped:
+        except FeedStopped:
             pass
         except CannotRun as error:
             self.cannot_run[testee.judge.name] = str(error)
@@ -316,10 +316,10 @@ class Differential:
         finally:
             testee.ended = True
             for number, batch, _ in testee.out:
-                self._done.put(Judged(number, batch, testee.place, [None] * len(batch)))
+                self._done.put(JudgedBatch(number, batch, testee.place, [None] * len(batch)))
             self._drop(testee)
 
-    def _feed(self, testee: Testee) -> None:
+    def _feed(self, testee: TesteeSession) -> None:
         while not testee.ended:
             given = self._next(testee) if len(testee.out) < AHEAD else None
             if given is not None:
@@ -332,42 +332,44 @@ class Differential:
                 number, batch, asked = testee.out.popleft()
                 self._judge(testee, number, batch, asked, seen)
 
-    def _next(self, testee: Testee) -> tuple[int, Batch] | None:
+    def _next(self, testee: TesteeSession) -> tuple[int, Batch] | None:
         """The next batch, which is waited for only if there is nothing else to do."""
         try:
             return testee.todo.get(block=not testee.out)
         except Empty:
             return None
 
-    def _drop(self, testee: Testee) -> None:
+    def _drop(self, testee: TesteeSession) -> None:
         """Forget what it has not begun."""
         with suppress(Empty):
             while True:
                 if given := testee.todo.get_nowait():
-                    self._done.put(Judged(*given, testee.place, [None] * len(given[1])))
+                    self._done.put(JudgedBatch(*given, testee.place, [None] * len(given[1])))
 
-    def _judge(self, testee: Testee, number: int, batch: Batch, asked: list[int], seen: list[Seen]) -> None:
-        told: list[Worth | None] = [None] * len(batch)
+    def _judge(
+        self, testee: TesteeSession, number: int, batch: Batch, asked: list[int], seen: list[MeasuredAnswer]
+    ) -> None:
+        told: list[Grade | None] = [None] * len(batch)
         for index, each in zip(asked, seen, strict=True):
-            told[index] = judged = worth(testee.judge, batch[index], each)
+            told[index] = judged = grade_answer(testee.judge, batch[index], each)
             testee.learn(batch[index], judged)
-        self._done.put(Judged(number, batch, testee.place, told))
+        self._done.put(JudgedBatch(number, batch, testee.place, told))
 
 
-def worth(judge: Judge, prepared: Prepared, seen: Seen) -> Worth:
+def grade_answer(judge: Grader, prepared: Prepared, seen: MeasuredAnswer) -> Grade:
     """What *seen* is worth, what it cost included."""
     told, size = judge.told(prepared, seen.answer), len(prepared.mutant.data)
     if told.kind not in ("ok", "refused"):
         return told
     # To fill memory takes time as well.
     if seen.grown:
-        return Worth("amplification", "memory", memory_told(size, seen.grown))
+        return Grade("amplification", "memory", memory_message(size, seen.grown))
     if seen.seconds:
-        return Worth("amplification", "time", time_told(size, seen.seconds))
+        return Grade("amplification", "time", time_message(size, seen.seconds))
     return told
 
 
-def batch_of(mutants: Iterator[Mutant]) -> Batch:
+def prepare_batch(mutants: Iterator[Mutant]) -> Batch:
     """The next of *mutants*, with what is right about them; empty when they have ended."""
     batch: Batch = []
     for mutant in mutants:
@@ -377,14 +379,14 @@ def batch_of(mutants: Iterator[Mutant]) -> Batch:
     return batch
 
 
-class InTurn(Differential):
+class SequentialDifferential(Differential):
     """A session in which everybody is asked everything that it is not spared."""
 
     def __init__(self, connections: Sequence[Connection]) -> None:
         super().__init__(connections)
         self.posts = False
 
-    def __enter__(self) -> InTurn:
+    def __enter__(self) -> SequentialDifferential:
         """Start the testees.  Raises `CannotRun` where one does not start: a vector with a gap is another one."""
         super().__enter__()
         if self.cannot_run:
@@ -392,18 +394,18 @@ class InTurn(Differential):
             raise CannotRun("; ".join(self.cannot_run.values()))
         return self
 
-    def run(self, mutants: Iterator[Mutant], go_on: Callable[[], bool]) -> Iterator[Judgement]:
+    def run(self, mutants: Iterator[Mutant], go_on: Callable[[], bool]) -> Iterator[InputResult]:
         """See `Differential`; the vector of each input comes behind the finds of its batch."""
-        while go_on() and (batch := batch_of(mutants)):
+        while go_on() and (batch := prepare_batch(mutants)):
             self.inputs += len(batch)
             classes: list[dict[str, str]] = [{} for _ in batch]
             for testee in self.testees:
                 yield from self._asked(testee, batch, classes)
             for prepared, each in zip(batch, classes, strict=True):
                 vector = self.vectors.vector(each)
-                yield Judgement(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
+                yield InputResult(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
 
-    def _asked(self, testee: Testee, batch: Batch, classes: list[dict[str, str]]) -> Iterator[Judgement]:
+    def _asked(self, testee: TesteeSession, batch: Batch, classes: list[dict[str, str]]) -> Iterator[InputResult]:
         """What one testee makes of a batch: finds, and the class of each answer."""
         asked = [index for index, prepared in enumerate(batch) if testee.wants(prepared)]
         answers = testee.feed.ask([Question(batch[index].mutant.data) for index in asked])
@@ -412,9 +414,9 @@ class InTurn(Differential):
             prepared = batch[index]
             told = testee.judge.told(prepared, answered.observation)
             testee.learn(prepared, told)
-            if told.detail == NOT_ASKED:
+            if told.detail == NOT_RUN:
                 continue
             classes[index][testee.judge.name] = told.kind
             outcome = testee.judge.outcome(prepared, told)
-            if outcome.is_find:
-                yield Judgement(prepared.mutant, outcomes=(outcome,))
+            if outcome.is_finding:
+                yield InputResult(prepared.mutant, outcomes=(outcome,))

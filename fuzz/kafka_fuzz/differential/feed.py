@@ -28,7 +28,7 @@ from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.connect import Connection
 from kafka_conformance.testees.protocol import Answer, DecodeRequest, HelloReply, Reply
-from kafka_fuzz.targets.outcome import MOST_GROWTH, MOST_SECONDS, beyond
+from kafka_fuzz.targets.outcome import MOST_GROWTH, MOST_SECONDS, excess_cost
 
 # Inputs in a line; more are no faster.
 BATCH: Final = 256
@@ -39,7 +39,7 @@ IN_VAIN: Final = 2
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-class Seen(NamedTuple):
+class MeasuredAnswer(NamedTuple):
     """What a testee made of one input.
 
     Attributes:
@@ -83,7 +83,7 @@ def _bytes(kilobytes: str | None) -> int:
     return int(kilobytes.split()[0]) * 1024 if kilobytes else 0
 
 
-class Stopped(Exception):
+class FeedStopped(Exception):
     """Somebody stopped the feed while it was at work."""
 
 
@@ -121,7 +121,7 @@ class Feed(Sandbox):
 
     def _start(self) -> HelloReply:
         if self._stopped:
-            raise Stopped
+            raise FeedStopped
         return super()._start()
 
     @property
@@ -135,7 +135,7 @@ class Feed(Sandbox):
         self._posted.append((name, batch))
         self._send(name, batch)
 
-    def collect(self) -> list[Seen]:
+    def collect(self) -> list[MeasuredAnswer]:
         """What it made of the oldest batch, input by input, in their order.  Raises `CannotRun`, `Stopped`."""
         name, batch = self._posted.popleft()
         self.executions += len(batch)
@@ -143,7 +143,7 @@ class Feed(Sandbox):
         if answers is None:
             return self._singly(batch)
         seconds, grown = self._spent()
-        seen = [Seen(answer) for answer in answers]
+        seen = [MeasuredAnswer(answer) for answer in answers]
         if self._is_costly(seconds, grown):
             return self._measured(batch, seen)
         return seen
@@ -166,12 +166,12 @@ class Feed(Sandbox):
             return reply.many
         return None
 
-    def _singly(self, batch: Sequence[bytes]) -> list[Seen]:
+    def _singly(self, batch: Sequence[bytes]) -> list[MeasuredAnswer]:
         """Ask input by input, in a fresh process."""
         if self._takes_many:
             self._replace()
         answered = self.ask([Question(data) for data in batch])
-        seen = [Seen(each.observation) for each in answered]
+        seen = [MeasuredAnswer(each.observation) for each in answered]
         if self._posted and self._takes_many:
             self._replace()  # a reply that is late must not meet the questions that follow
         for name, later in self._posted:
@@ -201,23 +201,23 @@ class Feed(Sandbox):
             self._vain_growth // IN_VAIN
         )
 
-    def _measured(self, batch: Sequence[bytes], seen: list[Seen]) -> list[Seen]:
+    def _measured(self, batch: Sequence[bytes], seen: list[MeasuredAnswer]) -> list[MeasuredAnswer]:
         """*seen*, with the cost of those inputs that are guilty of it."""
         costs = zip(batch, self._costs(batch), strict=True)
-        costly = [index for index, (data, cost) in enumerate(costs) if any(beyond(len(data), *cost))]
+        costly = [index for index, (data, cost) in enumerate(costs) if any(excess_cost(len(data), *cost))]
         guilty = {}
         for index in costly:
             # Once more in a fresh process: what is compiled or collected at the time is nobody's guilt.
             self._replace()
             *_, cost = self._costs([*trivial_decodes(), batch[index]])
-            if any(too_much := beyond(len(batch[index]), *cost)):
+            if any(too_much := excess_cost(len(batch[index]), *cost)):
                 guilty[index] = too_much
         self._vain_seconds = 0 if guilty else self._vain_seconds + 1
         self._vain_growth = 0 if guilty else self._vain_growth + 1
         self._replace()
         for name, later in self._posted:
             self._send(name, later)
-        return [Seen(each.answer, *guilty.get(index, (0.0, 0))) for index, each in enumerate(seen)]
+        return [MeasuredAnswer(each.answer, *guilty.get(index, (0.0, 0))) for index, each in enumerate(seen)]
 
     def _costs(self, batch: Sequence[bytes]) -> Iterator[tuple[float, int]]:
         """CPU-seconds and growth for each of *batch*, asked alone."""

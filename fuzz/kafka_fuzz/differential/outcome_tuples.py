@@ -29,7 +29,7 @@ from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import NO_LIE, framed
 from kafka_fuzz.targets import outcome as signature
-from kafka_fuzz.targets.codecs import LIMITS, told_of
+from kafka_fuzz.targets.codecs import LIMITS, judged_result
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 from kafka_records import RecordFormatError
 from kafka_records.constants import COMPRESSIONS
@@ -211,7 +211,7 @@ def _word(value: str) -> str:
 
 
 # A testee that was not asked, or said that it does not do this.
-NOT_ASKED: Final = "-"
+NOT_RUN: Final = "-"
 # The entry in which two answers begin to differ, as the judge says it.
 ENTRY: Final = re.compile(r"batches\[(\d+)\]")
 
@@ -223,7 +223,7 @@ UNPACKED_OTHERWISE: Final = re.compile(r"length \w|(key|value) other")
 SAYS_CODEC: Final = re.compile(r"(?i)gzip|flate|zlib|snappy|\bs2\b|xerial|lz4|zstd")
 
 
-class Worth(NamedTuple):
+class Grade(NamedTuple):
     """What an answer is worth, as `targets.base.Told`, and which entry that is about."""
 
     kind: OutcomeClass
@@ -233,35 +233,35 @@ class Worth(NamedTuple):
     entry: int = 0
 
 
-OK: Final = Worth("ok")
-REFUSED: Final = Worth("refused")
-SKIPPED: Final = Worth("ok", NOT_ASKED)
+OK: Final = Grade("ok")
+REFUSED: Final = Grade("refused")
+SKIPPED: Final = Grade("ok", NOT_RUN)
 
-Vector = tuple[str, ...]
+OutcomeTuple = tuple[str, ...]
 """A class, or `NOT_ASKED`, for each testee in their order."""
 
 
-class Judge:
+class Grader:
     """What the answers of one testee are worth; remembers which fields it leaves out."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._masks: dict[object, Mask] = {}
 
-    def told(self, prepared: Prepared, answer: Answer | Observation) -> Worth:
+    def told(self, prepared: Prepared, answer: Answer | Observation) -> Grade:
         """The class of *answer*, at once where it is what most answers are, else by the judge of certification."""
         if isinstance(answer, Answer):
             return self._at_once(prepared, answer) or self._with_care(prepared, observe(answer))
         return _ending(answer) or self._with_care(prepared, answer)
 
-    def outcome(self, prepared: Prepared, told: Worth) -> Outcome:
+    def outcome(self, prepared: Prepared, told: Grade) -> Outcome:
         """*told* as a find keeps it, under a key that is one for each cause, whatever the input was."""
         where = _where(prepared, told)
         # What was said, or the function, tells it already; whatever the lie was.
         lie = "" if told.detail and told.kind in ("crash", "leaked_exception") else prepared.lie
         return Outcome(self.name, told.kind, told.detail, where, lie, told.why)
 
-    def _at_once(self, prepared: Prepared, answer: Answer) -> Worth | None:
+    def _at_once(self, prepared: Prepared, answer: Answer) -> Grade | None:
         batches, verdict = answer.batches, prepared.right.verdict
         if answer.error is UNSET:
             if batches is UNSET or verdict == "invalid":
@@ -285,12 +285,12 @@ class Judge:
         mask = self._masks[magic]
         return prepared.masked(mask) if any(mask) else prepared.wire
 
-    def _with_care(self, prepared: Prepared, seen: Observation) -> Worth:
+    def _with_care(self, prepared: Prepared, seen: Observation) -> Grade:
         if isinstance(seen, Skipped):
             return SKIPPED
         if isinstance(seen, Garbled):
-            return Worth("crash", *_sign(seen))
-        told = Worth(*told_of(prepared.mutant, prepared.right, seen))
+            return Grade("crash", *_sign(seen))
+        told = Grade(*judged_result(prepared.mutant, prepared.right, seen))
         error = getattr(seen, "error", None)
         if told.kind == "wrong_data":
             return _of_data(told, prepared)
@@ -306,11 +306,11 @@ class Judge:
                 codec = "packed" if SAYS_CODEC.search(said) else prepared.place(entry).partition(" ")[2]
             return told._replace(detail=signature.normal(said), function=codec, entry=entry)
         if error.kind == LEAKED:
-            return Worth("leaked_exception", signature.of_leak(error.message), error.message)
+            return Grade("leaked_exception", signature.of_leak(error.message), error.message)
         return told
 
 
-def _where(prepared: Prepared, told: Worth) -> str:
+def _where(prepared: Prepared, told: Grade) -> str:
     """What tells causes apart beside class and detail; empty where nothing but the lie does.
 
     A crash or a leaked exception says enough of itself.  For what a testee does with
@@ -334,11 +334,11 @@ def _where(prepared: Prepared, told: Worth) -> str:
     return told.function or prepared.rule or place
 
 
-def _of_data(told: Worth, prepared: Prepared) -> Worth:
+def _of_data(told: Grade, prepared: Prepared) -> Grade:
     """Other data, told apart by how they differ from the right ones."""
     if told.detail == "batches.length" and prepared.right.verdict == "invalid":
         # It took what is invalid, and stumbled over something else behind it.
-        return Worth("accepts_invalid", "error", told.why)
+        return Grade("accepts_invalid", "error", told.why)
     at = ENTRY.match(told.why)
     detail = f"{told.detail} {relation(told.why)}".strip()
     return told._replace(detail=detail, entry=int(at[1]) if at else 0)
@@ -350,14 +350,14 @@ def _left_out(batch: WireBatch) -> Mask:
     return names, frozenset(name for name in RECORD_FIELDS if record is not None and getattr(record, name) is UNSET)
 
 
-def _ending(seen: Observation) -> Worth | None:
+def _ending(seen: Observation) -> Grade | None:
     """What the sandbox had to say for the testee."""
     kinds: dict[type, OutcomeClass] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
     kind = kinds.get(type(seen))
     if kind is None:
         return None
     detail, why, function = _sign(seen)
-    return Worth(kind, detail, why, function)
+    return Grade(kind, detail, why, function)
 
 
 def _sign(seen: Observation) -> tuple[str, str, str]:
@@ -367,17 +367,17 @@ def _sign(seen: Observation) -> tuple[str, str, str]:
 
 
 @dataclass(slots=True)
-class Vectors:
+class OutcomeTuples:
     """The verdict vectors seen, of testees that are always in the same order."""
 
     names: tuple[str, ...]
-    seen: set[Vector] = field(default_factory=set)
+    seen: set[OutcomeTuple] = field(default_factory=set)
 
-    def vector(self, classes: Mapping[str, str]) -> Vector:
+    def vector(self, classes: Mapping[str, str]) -> OutcomeTuple:
         """The vector of *classes*; who is not named was not asked."""
-        return tuple(classes.get(name, NOT_ASKED) for name in self.names)
+        return tuple(classes.get(name, NOT_RUN) for name in self.names)
 
-    def written(self, vector: Vector) -> str:
+    def written(self, vector: OutcomeTuple) -> str:
         """*vector* with the names that it is about, as a later session reads it, whoever takes part by then.
 
         >>> Vectors(("a", "b")).written(("ok", "crash"))
@@ -389,10 +389,10 @@ class Vectors:
         """Take note of vectors of earlier sessions, by name: who was not there has a gap."""
         for each in written:
             vector = self._recalled(each)
-            if any(told != NOT_ASKED for told in vector):
+            if any(told != NOT_RUN for told in vector):
                 self.seen.add(vector)
 
-    def _recalled(self, written: str) -> Vector:
+    def _recalled(self, written: str) -> OutcomeTuple:
         """Without names, it is about ours if there are as many of them; what is about nobody here is empty."""
         if "=" not in written:
             plain = tuple(written.split(" "))
@@ -400,7 +400,7 @@ class Vectors:
         pairs = (pair.rpartition("=") for pair in written.split(","))
         return self.vector({name: told for name, _, told in pairs})
 
-    def is_new(self, vector: Vector) -> bool:
+    def is_new(self, vector: OutcomeTuple) -> bool:
         """Take note of *vector*; whether none was like it.
 
         One with gaps, where somebody was not asked, is new only if no other agrees
@@ -408,7 +408,7 @@ class Vectors:
         """
         if vector in self.seen:
             return False
-        asked = [index for index, told in enumerate(vector) if told != NOT_ASKED]
+        asked = [index for index, told in enumerate(vector) if told != NOT_RUN]
         told = [vector[index] for index in asked]
         new = bool(asked) and not (
             len(asked) < len(vector) and any([other[index] for index in asked] == told for other in self.seen)

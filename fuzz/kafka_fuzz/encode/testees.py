@@ -26,7 +26,7 @@ from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts
 from kafka_fuzz.shrink.worker import Done
 from kafka_fuzz.targets import outcome
-from kafka_fuzz.targets.codecs import NO_FINDS
+from kafka_fuzz.targets.codecs import TOLERATED
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 from kafka_records import Batch, RecordFormatError
 from kafka_records.constants import MAGIC_VALUE_V2
@@ -84,7 +84,7 @@ def outcome_of(testee: str, writing: Writing, seen: Observation) -> Outcome:
         why = getattr(seen, "stderr", "") or getattr(seen, "why", "")
         return Outcome(testee, ENDINGS[type(seen)], f"{WRITING} {detail}".strip(), function, writing.value, why)
     verdict = judge(writing.case, seen)
-    if verdict.outcome in NO_FINDS:
+    if verdict.outcome in TOLERATED:
         return Outcome(testee, "refused" if isinstance(seen, Refused) else "ok")
     kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # the judge's words are classes of ours
     field = outcome.normal(verdict.field).replace("[#]", "")
@@ -153,7 +153,7 @@ class Writers:
         except ValueError as error:
             raise NotShown(str(error)) from None
         ((outcome, wanted),) = self.verdicts([best])
-        if not outcome.is_find:
+        if not outcome.is_finding:
             raise NotShown("it shows nothing any more")
         began, runs, tried, complete = time.monotonic(), 1, {best}, True
         candidates = simpler(best)

@@ -141,7 +141,7 @@ def _say(what: str | Done) -> None:
 def worked(targets: Sequence[Target], task: Task) -> Done:
     """Reduce one input, each candidate in a process of its own where the input itself may kill."""
     outcome = forked(targets[0].name, runner(targets[0]))(task.data)
-    if not outcome.is_find:
+    if not outcome.is_finding:
         return Done(task.data, outcome, 1)
     runs = [run_of(target, "crash" if task.careful and outcome.kind != "hang" else outcome.kind) for target in targets]
     wanted = verdicts(runs[0], task.data, runs[1:])

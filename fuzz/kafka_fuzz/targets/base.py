@@ -17,12 +17,12 @@ from types import FrameType, TracebackType
 from typing import ClassVar, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, beyond, memory_told, time_told
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, excess_cost, memory_message, time_message
 
 # Whether it is known of a frame that the loop it is in does not end.
 Hopeless = Callable[[FrameType | None], bool]
 # How long such a loop is waited for: fifty times what a small input takes.
-PATIENCE: Final = 0.01
+ENDLESS_STEP: Final = 0.01
 # Functions that the interpreter calls by itself: what is raised in them goes nowhere.
 SWALLOWING: Final = frozenset({"__del__", "gc_callback"})
 
@@ -52,7 +52,7 @@ class guard:
 
     def __init__(self, seconds: float, hopeless: Hopeless | None = None) -> None:
         self.left = seconds
-        self.step = seconds if hopeless is None or seconds < PATIENCE else PATIENCE
+        self.step = seconds if hopeless is None or seconds < ENDLESS_STEP else ENDLESS_STEP
         self.hopeless = hopeless
 
     def call(self, function: Callable[[*Given], Result], *given: *Given) -> Result:
@@ -81,7 +81,7 @@ class guard:
         """Another step is over."""
         self.left -= self.step
         if frame is not None and frame.f_code.co_name in SWALLOWING:
-            signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE, self.step)  # again, as soon as it is over
+            signal.setitimer(signal.ITIMER_VIRTUAL, ENDLESS_STEP, self.step)  # again, as soon as it is over
         elif self.left <= self.step / 2 or (self.hopeless is not None and self.hopeless(frame)):
             raise TooLong
 
@@ -99,7 +99,7 @@ NOTHING: Final = 0.001
 SLOW: Final = ("hang", "amplification")
 
 
-class Told(NamedTuple):
+class TargetResult(NamedTuple):
     """What a target says of an input that it survived: the class, the field or type, and a line for people."""
 
     kind: OutcomeClass
@@ -130,7 +130,7 @@ class Target:
     name: str
     version: str
     packages: tuple[str, ...]
-    ask: Callable[[Mutant], Told]
+    ask: Callable[[Mutant], TargetResult]
     limit: float = LIMIT
     hopeless: Hopeless | None = None
     measured: bool = True
@@ -152,49 +152,49 @@ class Target:
         told = self._guarded(mutant)
         return Outcome(self.name, told.kind, told.detail, told.function, lie, told.why)
 
-    def _guarded(self, mutant: Mutant) -> Told:
+    def _guarded(self, mutant: Mutant) -> TargetResult:
         began = time.process_time()
         told = self._survived(mutant)
         seconds = time.process_time() - began
         if seconds < NOTHING or not self.measured or told.kind not in ("ok", "refused"):
             return told
         size = len(mutant.data)
-        slow, grown = beyond(size, seconds, (_peak() - Target.peak) * 1024)
+        slow, grown = excess_cost(size, seconds, (_peak() - Target.peak) * 1024)
         # Who takes memory takes time as well, and how much of it is the machine's affair: memory is looked at first.
-        if grown and (grown := beyond(size, 0.0, self._growth(mutant) * 1024)[1]):
-            return Told("amplification", "memory", memory_told(size, grown))
-        return Told("amplification", "time", time_told(size, slow)) if slow else told
+        if grown and (grown := excess_cost(size, 0.0, self._growth(mutant) * 1024)[1]):
+            return TargetResult("amplification", "memory", memory_message(size, grown))
+        return TargetResult("amplification", "time", time_message(size, slow)) if slow else told
 
     def _growth(self, mutant: Mutant) -> int:
         """What *mutant* adds to the peak of memory, in KiB, when it is run once more: who was it?"""
-        forget_peak()
+        reset_peak()
         before = _peak()
         self._survived(mutant)
         grown = _peak() - before
-        forget_peak()
+        reset_peak()
         return grown
 
-    def _survived(self, mutant: Mutant) -> Told:
+    def _survived(self, mutant: Mutant) -> TargetResult:
         try:
             return guard(self.limit, self.hopeless).call(self.ask, mutant)
         except TooLong as error:
-            return Told("hang", function=innermost(error.__traceback__, self.packages))
+            return TargetResult("hang", function=innermost(error.__traceback__, self.packages))
         except MemoryError as error:
-            return Told("memory", function=innermost(error.__traceback__, self.packages))
+            return TargetResult("memory", function=innermost(error.__traceback__, self.packages))
         except Exception as error:
             return leak(error, self.packages)
 
 
-def leak(error: BaseException, packages: tuple[str, ...], kind: OutcomeClass = "leaked_exception") -> Told:
+def leak(error: BaseException, packages: tuple[str, ...], kind: OutcomeClass = "leaked_exception") -> TargetResult:
     """An exception that nobody is told of."""
-    return Told(kind, type(error).__name__, str(error)[:200], innermost(error.__traceback__, packages))
+    return TargetResult(kind, type(error).__name__, str(error)[:200], innermost(error.__traceback__, packages))
 
 
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def forget_peak() -> None:
+def reset_peak() -> None:
     """Count the peak of memory from now on, so that one large input does not hide those behind it; Linux only."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")

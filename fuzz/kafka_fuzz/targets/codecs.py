@@ -17,7 +17,7 @@ from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import BATCH_FIELDS, WireBatch, WireRecord
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.targets.base import Target, Told, leak
+from kafka_fuzz.targets.base import Target, TargetResult, leak
 from kafka_fuzz.targets.outcome import OutcomeClass
 from kafka_records import Batch, Limits, Record, RecordFormatError
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 # Mutants are small; more than this out of one is a bomb, about which nobody has to agree.
 LIMITS: Final = Limits(max_output_bytes=16 * 1024 * 1024)
 # A judge's word for what a fuzzer does not stop for: adapters translate errors, and APIs show what they show.
-NO_FINDS: Final[dict[str, OutcomeClass]] = {"agree": "ok", "skipped": "ok", "lossy": "ok", "wrong_error": "refused"}
-OK: Final = Told("ok")
+TOLERATED: Final[dict[str, OutcomeClass]] = {"agree": "ok", "skipped": "ok", "lossy": "ok", "wrong_error": "refused"}
+OK: Final = TargetResult("ok")
 _fields: Final = attrgetter(*(name for name in BATCH_FIELDS if name != "records"))
 
 
@@ -46,7 +46,7 @@ def right_answer(mutant: Mutant) -> Expectation:
         return Expectation(verdict="invalid", batches=error.batches, why=error.rule or "")
 
 
-def holds(mutant: Mutant) -> bool:
+def reference_agrees(mutant: Mutant) -> bool:
     """Whether the reference answers as the lie in *mutant* says; true where no lie is known."""
     expected = mutant.expected
     if expected is None:
@@ -59,16 +59,16 @@ def holds(mutant: Mutant) -> bool:
     return expected.verdict != "invalid" and read == expected.batches
 
 
-def told_of(mutant: Mutant, expected: Expectation, observation: Observation) -> Told:
+def judged_result(mutant: Mutant, expected: Expectation, observation: Observation) -> TargetResult:
     """The judge's verdict, as an outcome."""
     if is_right(expected, observation):
         return OK
     case = Case(id="fuzz", title="", rules=(), area="fuzz", op="decode", input=mutant.data, expect=expected)
     verdict = judge(case, observation)
-    if verdict.outcome in NO_FINDS:
-        return Told(NO_FINDS[verdict.outcome])
+    if verdict.outcome in TOLERATED:
+        return TargetResult(TOLERATED[verdict.outcome])
     kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # the judge's words are classes of ours
-    return Told(kind, verdict.field and _without_indexes(verdict.field), verdict.why)
+    return TargetResult(kind, verdict.field and _without_indexes(verdict.field), verdict.why)
 
 
 def is_right(expected: Expectation, observation: Observation) -> bool:
@@ -115,7 +115,7 @@ def _without_indexes(path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Codec:
+class CodecTarget:
     """A testee in process.
 
     Attributes:
@@ -128,7 +128,7 @@ class Codec:
     packages: tuple[str, ...]
     documented: frozenset[str]
 
-    def ask(self, mutant: Mutant) -> Told:
+    def ask(self, mutant: Mutant) -> TargetResult:
         """Decode, and say what that is worth."""
         expected = right_answer(mutant)
         try:
@@ -138,12 +138,12 @@ class Codec:
             documented = self.is_documented(cause)
             if not documented and is_right_so_far(expected, error.batches):
                 return leak(cause, self.packages)
-            told = told_of(mutant, expected, Decoded(tuple(error.batches), Refusal(error.kind, str(error))))
+            told = judged_result(mutant, expected, Decoded(tuple(error.batches), Refusal(error.kind, str(error))))
             if documented:
                 return told
             kind = told.kind if told.kind in ("rejects_valid", "wrong_data") else "leaked_exception"
             return leak(cause, self.packages, kind)
-        return told_of(mutant, expected, observed)
+        return judged_result(mutant, expected, observed)
 
     def is_documented(self, error: BaseException) -> bool:
         """Whether its users are told of *error*."""
@@ -153,4 +153,4 @@ class Codec:
 def codec_target(name: str, module: str, packages: tuple[str, ...], documented: tuple[str, ...]) -> Target:
     """The testee *module* as a target; ImportError where what it needs is not installed."""
     testee = load(module)
-    return Target(name, testee.VERSION, packages, Codec(testee, packages, frozenset(documented)).ask)
+    return Target(name, testee.VERSION, packages, CodecTarget(testee, packages, frozenset(documented)).ask)

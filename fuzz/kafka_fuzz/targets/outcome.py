@@ -98,7 +98,7 @@ MOST_GROWTH: Final = 64 << 20
 SMALL: Final = 64 << 10
 
 
-def beyond(size: int, seconds: float, grown: int) -> tuple[float, int]:
+def excess_cost(size: int, seconds: float, grown: int) -> tuple[float, int]:
     """Of what an input of *size* bytes cost, in CPU-seconds and bytes, that which it may not; zeros for the rest.
 
     >>> beyond(20, 0.2, 100 << 20), beyond(1 << 20, 0.3, 100 << 20)
@@ -108,7 +108,7 @@ def beyond(size: int, seconds: float, grown: int) -> tuple[float, int]:
     return (seconds if seconds > MOST_SECONDS * times else 0.0, grown if grown > MOST_GROWTH * times else 0)
 
 
-def memory_told(size: int, grown: int) -> str:
+def memory_message(size: int, grown: int) -> str:
     """The line for people.
 
     >>> memory_told(64, 96 << 20)
@@ -117,7 +117,7 @@ def memory_told(size: int, grown: int) -> str:
     return f"{grown >> 20} MiB for {size:,} bytes, {grown / max(1, size):,.0f} for each"
 
 
-def time_told(size: int, seconds: float) -> str:
+def time_message(size: int, seconds: float) -> str:
     """The line for people.
 
     >>> time_told(100, 0.5)
@@ -174,7 +174,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""
 
     @property
-    def is_find(self) -> bool:
+    def is_finding(self) -> bool:
         """Whether somebody has to look at it."""
         return self.kind not in GOOD
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import kafka_records
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.targets.base import Target, Told
+from kafka_fuzz.targets.base import Target, TargetResult
 from kafka_fuzz.targets.codecs import LIMITS
 from kafka_records import Batch, LogState, RecordFormatError, TopicConfig
 from kafka_records.broker.releases import MINORS
@@ -31,17 +31,17 @@ CONFIGS: Final = tuple(
 )
 
 
-def round_trip(mutant: Mutant) -> Told:
+def round_trip_promise(mutant: Mutant) -> TargetResult:
     """What is read can be written, and is then read as the same; or writing is refused with our error."""
     try:
         batches = kafka_records.decode(mutant.data, limits=LIMITS)
         written = b"".join(map(kafka_records.encode, batches))
     except RecordFormatError:
-        return Told("refused")
+        return TargetResult("refused")
     again = kafka_records.decode(written, limits=LIMITS)
     if len(again) != len(batches) or not all(map(is_same, again, batches)):
-        return Told("wrong_data", "round trip", "what was written is read as something else")
-    return Told("ok")
+        return TargetResult("wrong_data", "round trip", "what was written is read as something else")
+    return TargetResult("ok")
 
 
 def is_same(written: Batch, read: Batch) -> bool:
@@ -59,15 +59,15 @@ def timeless(batch: Batch) -> Batch:
     return replace(batch, records=records, max_timestamp=NO_TIMESTAMP)
 
 
-def explained(mutant: Mutant) -> Told:
+def explain_promise(mutant: Mutant) -> TargetResult:
     """Every byte has exactly one field, whatever the bytes are."""
     found = kafka_records.explain(mutant.data)
     if any(b"".join(field.raw for field in section.fields) != section.data for section in found.sections):
-        return Told("wrong_data", "explain", "bytes without a field")
-    return Told("ok")
+        return TargetResult("wrong_data", "explain", "bytes without a field")
+    return TargetResult("ok")
 
 
-def appended(mutant: Mutant) -> Told:
+def append_promise(mutant: Mutant) -> TargetResult:
     """`append` answers every payload, in every release and with any settings."""
     rng = Random(len(mutant.data))
     release = rng.choice(RELEASES)
@@ -77,21 +77,21 @@ def appended(mutant: Mutant) -> Told:
         log, mutant.data, rng.choice(CONFIGS), release=release, api_version=version, now_ms=NOW
     )
     if result.stored and result.error_code:
-        return Told("wrong_data", "append", "bytes are stored with an error")
-    return Told("ok" if not result.error_code else "refused")
+        return TargetResult("wrong_data", "append", "bytes are stored with an error")
+    return TargetResult("ok" if not result.error_code else "refused")
 
 
-def converted(mutant: Mutant) -> Told:
+def convert_promise(mutant: Mutant) -> TargetResult:
     """`convert` gives bytes, or refuses with our error."""
     rng = Random(len(mutant.data))
     try:
         kafka_records.convert(mutant.data, rng.randrange(3), release=rng.choice(RELEASES))
     except RecordFormatError:
-        return Told("refused")
-    return Told("ok")
+        return TargetResult("refused")
+    return TargetResult("ok")
 
 
-def decompressed(mutant: Mutant) -> Told:
+def decompress_promise(mutant: Mutant) -> TargetResult:
     """Each decompressor gives no more than it may, or refuses with our error."""
     for codec in COMPRESSIONS:
         for magic in (0, 2):
@@ -100,16 +100,16 @@ def decompressed(mutant: Mutant) -> Told:
             except RecordFormatError:
                 continue
             if codec != "none" and len(out) > MOST_OUT:
-                return Told("memory", codec, f"{len(out)} bytes out of {len(mutant.data)}")
-    return Told("ok")
+                return TargetResult("memory", codec, f"{len(out)} bytes out of {len(mutant.data)}")
+    return TargetResult("ok")
 
 
-PROMISES: Final[dict[str, Callable[[Mutant], Told]]] = {
-    "roundtrip": round_trip,
-    "explain": explained,
-    "append": appended,
-    "convert": converted,
-    "decompress": decompressed,
+PROMISES: Final[dict[str, Callable[[Mutant], TargetResult]]] = {
+    "roundtrip": round_trip_promise,
+    "explain": explain_promise,
+    "append": append_promise,
+    "convert": convert_promise,
+    "decompress": decompress_promise,
 }
 
 

@@ -17,8 +17,8 @@ import msgspec
 
 from kafka_fuzz.broker.confirming import CONTEXT
 from kafka_fuzz.broker.replay import sent_as
-from kafka_fuzz.campaign.known_findings import DEAR, Canary, Known, News, read_list
-from kafka_fuzz.findings import folder_of
+from kafka_fuzz.campaign.known_findings import EXPENSIVE, AlreadyKnown, KnownFinding, Reproducer, read_known_list
+from kafka_fuzz.findings import finding_folder
 from kafka_fuzz.mutate.faults import LIES
 from kafka_fuzz.triage.deduplicate import Folded
 from kafka_fuzz.triage.draft import title
@@ -34,14 +34,14 @@ _BARE: Final = re.compile("[A-Za-z0-9_-]+")
 _UNSEEN: Final = re.compile("\\x7f")
 
 
-def accepted(find: Folded, reason: str, root: Path) -> Known:
+def accepted(find: Folded, reason: str, root: Path) -> KnownFinding:
     """The entry that makes *find* known; *root* is the campaign, which knows how a broker was asked."""
     outcome = find.outcome
     # The input as it is may be told by another key than with the lie that made it.
     keys = sorted({*find.keys, *([outcome.key] if not find.why_not else [])})
     is_read = find.asked != "encode"
-    dear = is_read and outcome.kind in DEAR and find.labels and find.labels[0] in LIES
-    return Known(
+    dear = is_read and outcome.kind in EXPENSIVE and find.labels and find.labels[0] in LIES
+    return KnownFinding(
         id=f"{title(find)} [{find.name[:6]}]",
         target=outcome.target,
         keys=tuple(map(escape, keys)),
@@ -52,35 +52,35 @@ def accepted(find: Folded, reason: str, root: Path) -> Known:
     )
 
 
-def canary_of(find: Folded, root: Path) -> Canary:
+def canary_of(find: Folded, root: Path) -> Reproducer:
     """Its input, and for a broker how that is sent."""
-    context = folder_of(root, find.key) / CONTEXT
-    return Canary(hex=find.data.hex(), sent=sent_as(context.read_bytes()) if context.exists() else None)
+    context = finding_folder(root, find.key) / CONTEXT
+    return Reproducer(hex=find.data.hex(), sent=sent_as(context.read_bytes()) if context.exists() else None)
 
 
-def merged(old: Iterable[Known], new: Iterable[Known]) -> list[Known]:
+def merged(old: Iterable[KnownFinding], new: Iterable[KnownFinding]) -> list[KnownFinding]:
     """Both lists as one, an entry for each id, by target and id."""
     by_id = {each.id: each for each in (*old, *new)}
     return sorted(by_id.values(), key=lambda each: (each.target, each.id))
 
 
-def open_finds(finds: Sequence[Folded], news: News) -> list[Folded]:
+def open_finds(finds: Sequence[Folded], news: AlreadyKnown) -> list[Folded]:
     """Those of *finds* that are there, and of which some key is still news."""
     return [find for find in finds if find.open and any(not news.why_not(key, find.version) for key in find.keys)]
 
 
-def listed(path: Path) -> list[Known]:
+def listed(path: Path) -> list[KnownFinding]:
     """The entries of that file; none where there is no file.  ValueError for one that is no list."""
-    return read_list(path) if path.exists() else []
+    return read_known_list(path) if path.exists() else []
 
 
-def text_of(known: Sequence[Known]) -> str:
+def text_of(known: Sequence[KnownFinding]) -> str:
     """The file with these entries."""
     return HEAD + "".join(f"\n[[known]]\n{''.join(_rows(each))}" for each in known)
 
 
-def _rows(known: Known) -> Iterator[str]:
-    defaults = msgspec.to_builtins(Known(id="", target="", keys=()))
+def _rows(known: KnownFinding) -> Iterator[str]:
+    defaults = msgspec.to_builtins(KnownFinding(id="", target="", keys=()))
     for name, value in msgspec.to_builtins(known).items():
         if name in ("id", "target", "keys") or value != defaults[name]:
             yield f"{name} = {toml(value)}\n"

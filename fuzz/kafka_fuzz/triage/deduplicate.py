@@ -20,7 +20,7 @@ import msgspec
 from kafka_conformance.judge.verdict import Severity, rank
 from kafka_corpus.case import Expectation
 from kafka_fuzz.campaign.plan import read_log
-from kafka_fuzz.findings import Asked, Find, input_of, name_of, put, read_all
+from kafka_fuzz.findings import FuzzFinding, TargetMode, finding_input, finding_name, read_findings, write_atomically
 from kafka_fuzz.shrink.tree import shape_of
 from kafka_fuzz.targets.outcome import Outcome, normal, severity
 
@@ -78,7 +78,7 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
     why_not: str = ""
     known_by: str = ""
     cause: str = ""
-    asked: Asked = ""
+    asked: TargetMode = ""
     verdicts: dict[str, str] = {}
     left_out: dict[str, str] = {}
     names: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
 class Smallest(msgspec.Struct, frozen=True):
     """A find with the smallest input that any campaign has for its key."""
 
-    find: Find
+    find: FuzzFinding
     data: bytes
 
     def beside(self, other: Smallest) -> Smallest:
@@ -118,9 +118,9 @@ def gathered(roots: Iterable[Path]) -> dict[str, Smallest]:
     """The finds of all campaigns by key, counts added up."""
     found: dict[str, Smallest] = {}
     for root in roots:
-        for find in read_all(root):
+        for find in read_findings(root):
             try:
-                data = input_of(root, find)
+                data = finding_input(root, find)
             except OSError:
                 continue  # a campaign was killed between two writes
             new, old = Smallest(find, data), found.get(find.key)
@@ -180,7 +180,7 @@ def _one(group: list[Folded], went_by: Collection[str]) -> Folded:
     states: list[State] = [each.state for each in group]
     return msgspec.structs.replace(
         first,
-        name=name_of(key),
+        name=finding_name(key),
         key=key,
         inputs=dict(sorted(pair for each in group for pair in each.inputs.items())),
         count=sum(each.count for each in group),
@@ -212,7 +212,7 @@ def last_keys(against: Path) -> Last:
         raise ValueError(f"{against} is neither a campaign nor a list of finds")
     listed = read_list(against) if against.is_file() else read(against)
     gone = frozenset(key for each in listed if not each.open for key in each.keys)
-    found = frozenset(find.key for find in read_all(against))
+    found = frozenset(find.key for find in read_findings(against))
     return Last(frozenset(key for each in listed if each.open for key in each.keys) | (found - gone), gone)
 
 
@@ -224,7 +224,7 @@ def last_night(root: Path) -> Path | None:
     """
     listed, previous = root / FOLDER / FILE, root / PREVIOUS
     if listed.is_file() and not previous.is_dir() and is_stale(root):
-        put(previous, listed.read_bytes())
+        write_atomically(previous, listed.read_bytes())
     return previous if previous.exists() else None
 
 
@@ -271,9 +271,9 @@ def write(root: Path, finds: Sequence[Folded]) -> Path:
     """Write the list, and how many rounds it is about: `last_night` keeps it when there are more."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    put(folder / FILE, b"".join(msgspec.json.encode(each) + b"\n" for each in finds))
+    write_atomically(folder / FILE, b"".join(msgspec.json.encode(each) + b"\n" for each in finds))
     for each in finds:
-        put(folder / f"{each.name}.bin", each.data)
-    put(folder / ROUNDS, msgspec.json.encode(_rounds(root)))
+        write_atomically(folder / f"{each.name}.bin", each.data)
+    write_atomically(folder / ROUNDS, msgspec.json.encode(_rounds(root)))
     (folder / UNDER_WAY).unlink(missing_ok=True)
     return folder / FILE

@@ -20,7 +20,7 @@ from kafka_conformance.runner.results import Line
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Expectation
 from kafka_fuzz.encode.testees import WRITING
-from kafka_fuzz.findings import put
+from kafka_fuzz.findings import write_atomically
 from kafka_fuzz.targets.codecs import LIMITS
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, severity
 from kafka_fuzz.triage.deduplicate import FOLDER, Folded, by_cause
@@ -218,8 +218,8 @@ def write_pages(root: Path, finds: list[Folded]) -> None:
     """A page for each find, and one that leads to them."""
     folder = root / FOLDER
     for find in finds:
-        put(folder / f"{find.name}.md", page(find).encode())
-    put(folder / "README.md", "\n".join(_contents(finds)).encode())
+        write_atomically(folder / f"{find.name}.md", page(find).encode())
+    write_atomically(folder / "README.md", "\n".join(_contents(finds)).encode())
 
 
 def _contents(finds: list[Folded]) -> Iterator[str]:

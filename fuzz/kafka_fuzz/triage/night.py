@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from kafka_conformance.judge.verdict import SEVERITIES
-from kafka_fuzz.campaign.known_findings import State, Sung, read_sung
+from kafka_fuzz.campaign.known_findings import ReplayResult, State, read_replay_results
 from kafka_fuzz.campaign.plan import RoundReport
-from kafka_fuzz.campaign.replay import singer, singers_of
+from kafka_fuzz.campaign.replay import replay_target, replay_targets
 from kafka_fuzz.campaign.store import INDEX, read_index
-from kafka_fuzz.findings import read_all
+from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate.model import reachable
 from kafka_fuzz.mutate.mutant import NO_LIE, Cell
 from kafka_fuzz.triage.deduplicate import Folded
@@ -62,7 +62,7 @@ class Night:
     cells: frozenset[Cell]
     finds: tuple[Folded, ...]
     reach: Mapping[str, Reach] = field(default_factory=dict)
-    canaries: tuple[Sung, ...] = ()
+    canaries: tuple[ReplayResult, ...] = ()
 
     @property
     def last(self) -> list[RoundReport]:
@@ -85,8 +85,8 @@ class Night:
 
     def found_in(self, target: str) -> list[Folded]:
         """Open finds of *target*, or of the testees that it asks."""
-        singers = set(singers_of(target))
-        return [find for find in self.open() if singer(find.outcome.target, find.asked) in singers]
+        singers = set(replay_targets(target))
+        return [find for find in self.open() if replay_target(find.outcome.target, find.asked) in singers]
 
     def reach_of(self, find: Folded) -> Reach | None:
         """How far *find* reaches by any of its keys, the furthest; None where nobody asked a broker."""
@@ -202,7 +202,7 @@ def read_night(root: Path, finds: list[Folded]) -> Night:
         except msgspec.MsgspecError:
             continue  # a campaign was killed while it wrote
     kept = {entry.cell for path in (root / "corpus").glob(f"*/{INDEX}") for entry in read_index(path)[0]}
-    there = list(read_all(root))
+    there = list(read_findings(root))
     kept |= {find.cell for find in there}
     reach = {find.key: measured for find in there if (measured := read_reach(root, find)) is not None}
-    return Night(tuple(rounds), frozenset(kept) & reachable(), tuple(finds), reach, tuple(read_sung(root)))
+    return Night(tuple(rounds), frozenset(kept) & reachable(), tuple(finds), reach, tuple(read_replay_results(root)))

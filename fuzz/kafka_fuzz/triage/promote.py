@@ -51,12 +51,12 @@ from kafka_corpus.evidence import clients
 from kafka_corpus.scenario import AddPartitions, InitProducerId, Produce, Scenario, Step, StepAnswer
 from kafka_corpus.vectors import input_of, load_vectors
 from kafka_corpus.wire import to_wire
-from kafka_fuzz.broker.confirming import CONTEXT, Context, kind_of
+from kafka_fuzz.broker.confirming import CONTEXT, Context, entry_format
 from kafka_fuzz.broker.lanes import LARGEST
 from kafka_fuzz.broker.payloads import is_batch
 from kafka_fuzz.broker.settings import ROOM
 from kafka_fuzz.encode.testees import batch_of, data_of
-from kafka_fuzz.findings import REFERENCE, folder_of, put
+from kafka_fuzz.findings import REFERENCE, finding_folder, write_atomically
 from kafka_fuzz.targets.reference import PROMISES
 from kafka_fuzz.triage.deduplicate import Folded
 from kafka_fuzz.triage.draft import VALID_RULE, NoCase, expectation, found_by, rule_of, slug
@@ -167,7 +167,7 @@ def _asked_broker(find: Folded, context: Context) -> Asked:
 def context_of(find: Folded, root: Path) -> Context:
     """How the broker was asked; NoCase where nobody kept that, or the broker did not live to answer."""
     try:
-        return msgspec.json.decode((folder_of(root, find.key) / CONTEXT).read_bytes(), type=Context)
+        return msgspec.json.decode((finding_folder(root, find.key) / CONTEXT).read_bytes(), type=Context)
     except (OSError, msgspec.MsgspecError):
         raise NoCase(
             f"{find.name}: there is no {CONTEXT} that says how the broker was asked, and what it answered: fuzz it"
@@ -248,7 +248,7 @@ def _payloads(asked: Asked, payload: bytes) -> list[bytes]:
 def is_as_sent(payload: bytes, answer: StepAnswer) -> bool:
     """Whether a broker stored *payload* without compressing it anew."""
     stored = answer.data
-    return not stored or stored[BATCH_V2.size :] == payload[BATCH_V2.size :] or kind_of(stored).endswith(" none")
+    return not stored or stored[BATCH_V2.size :] == payload[BATCH_V2.size :] or entry_format(stored).endswith(" none")
 
 
 MALFORMED: Final[Kind] = "malformed"
@@ -347,11 +347,11 @@ def written(files: Mapping[Path, bytes]) -> Iterator[None]:
     try:
         for path, content in files.items():
             path.parent.mkdir(exist_ok=True)
-            put(path, content)
+            write_atomically(path, content)
         yield
     except BaseException:
         for path, old in before.items():
-            path.unlink(missing_ok=True) if old is None else put(path, old)
+            path.unlink(missing_ok=True) if old is None else write_atomically(path, old)
         raise
 
 

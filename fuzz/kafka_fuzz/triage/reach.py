@@ -25,8 +25,8 @@ from kafka_conformance.dossiers.reach import played
 from kafka_conformance.testees.connect import CannotRun
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, LAST_OF_V1, Scenario, StepAnswer
-from kafka_fuzz.executors import NoTarget, Testees
-from kafka_fuzz.findings import Find, folder_of, input_of, name_of, put
+from kafka_fuzz.executors import NoTarget, TesteeExecutor
+from kafka_fuzz.findings import FuzzFinding, finding_folder, finding_input, finding_name, write_atomically
 from kafka_fuzz.mutate.mutant import framed
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
@@ -100,14 +100,14 @@ class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
 class Question(NamedTuple):
     """An input produced in one of the ways."""
 
-    find: Find
+    find: FuzzFinding
     data: bytes
     way: Way
 
     @property
     def id(self) -> str:
         """In the file of answers."""
-        return f"{name_of(self.find.key)} {self.way}"
+        return f"{finding_name(self.find.key)} {self.way}"
 
     def asked(self) -> Asked:
         """The scenario that a broker plays."""
@@ -137,7 +137,7 @@ def by_entries(data: bytes) -> Scenario:
     return Scenario(steps=steps, until=LAST_OF_V1 if is_old else "").bounded()
 
 
-def questions(find: Find, data: bytes) -> Iterator[Question]:
+def questions(find: FuzzFinding, data: bytes) -> Iterator[Question]:
     """The ways in which *data* can be produced; one, if they are the same."""
     yield Question(find, data, "whole")
     lone = len(framed(data)) == 1 and framed(data)[0][1] == len(data) and data.startswith(NO_OFFSET)
@@ -174,7 +174,7 @@ class Shown:
     """Asks targets in process, and testees, whether bytes show a find; a context manager, with which testees end."""
 
     def __init__(self) -> None:
-        self._testees: dict[str, Testees | None] = {}
+        self._testees: dict[str, TesteeExecutor | None] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Shown:
@@ -185,7 +185,7 @@ class Shown:
         """End the testees."""
         self._stack.close()
 
-    def by(self, find: Find, data: bytes, fetched: bytes) -> bool | None:
+    def by(self, find: FuzzFinding, data: bytes, fetched: bytes) -> bool | None:
         """Whether *fetched* shows the find that *data* shows; None where nobody can say so here."""
         if find.asked:
             return self._by_testee(find.outcome.target, data, fetched)
@@ -200,18 +200,18 @@ class Shown:
             (outcome, was), (_, now) = testees.verdicts([data, fetched])
         except CannotRun:
             return None
-        return was.bucket == now.bucket if outcome.is_find else None
+        return was.bucket == now.bucket if outcome.is_finding else None
 
-    def _started(self, name: str) -> Testees | None:
+    def _started(self, name: str) -> TesteeExecutor | None:
         if name not in self._testees:
             self._testees[name] = None
             with suppress(NoTarget):
-                testees = self._testees[name] = Testees((name,))
+                testees = self._testees[name] = TesteeExecutor((name,))
                 self._stack.callback(testees.close)
         return self._testees[name]
 
 
-def measure(root: Path, finds: Iterable[Find], release: str) -> dict[str, Reach]:
+def measure(root: Path, finds: Iterable[FuzzFinding], release: str) -> dict[str, Reach]:
     """Ask a broker of *release* about *finds*; their reach by key, on the disk when this returns.
 
     Raises:
@@ -222,7 +222,7 @@ def measure(root: Path, finds: Iterable[Find], release: str) -> dict[str, Reach]
         each
         for find in found.values()
         if not (is_sent(find) or is_written(find))
-        for each in questions(find, input_of(root, find))
+        for each in questions(find, finding_input(root, find))
     ]
     asked = {each.id: each.asked() for each in todo}
     able = [each for each in asked.values() if each.scenario.concerns(release)]
@@ -238,17 +238,17 @@ def measure(root: Path, finds: Iterable[Find], release: str) -> dict[str, Reach]
     return {key: keep(root, find, release, reached.get(key)) for key, find in found.items()}
 
 
-def is_sent(find: Find) -> bool:
+def is_sent(find: FuzzFinding) -> bool:
     """Whether it is about what a broker does with a payload: whoever sends that brings it about."""
     return find.outcome.target.startswith("broker:")
 
 
-def is_written(find: Find) -> bool:
+def is_written(find: FuzzFinding) -> bool:
     """Whether it is about what a testee writes, so that nobody has to put anything before it."""
     return find.asked == "encode"
 
 
-def keep(root: Path, find: Find, release: str, answer: Tried | None) -> Reach:
+def keep(root: Path, find: FuzzFinding, release: str, answer: Tried | None) -> Reach:
     """Write one more answer to the find's `reach.json`; those about another input are dropped."""
     old = read(root, find)
     releases = {} if old is None else dict(old.releases)
@@ -257,14 +257,14 @@ def keep(root: Path, find: Find, release: str, answer: Tried | None) -> Reach:
     made = Reach(
         find.sha256, {name: releases[name] for name in dossier.order(releases)}, is_sent(find), is_written(find)
     )
-    put(folder_of(root, find.key) / FILE, msgspec.json.encode(made))
+    write_atomically(finding_folder(root, find.key) / FILE, msgspec.json.encode(made))
     return made
 
 
-def read(root: Path, find: Find) -> Reach | None:
+def read(root: Path, find: FuzzFinding) -> Reach | None:
     """The reach of *find*, if it was measured with the input that it has now."""
     try:
-        found = msgspec.json.decode((folder_of(root, find.key) / FILE).read_bytes(), type=Reach)
+        found = msgspec.json.decode((finding_folder(root, find.key) / FILE).read_bytes(), type=Reach)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
     return found if found.sha256 == find.sha256 else None

@@ -17,7 +17,7 @@ from kafka_conformance.reports.formats import LEVELS, SCHEMA, code
 from kafka_conformance.reports.html import asset, environment, policy_hash, words
 from kafka_conformance.sanitize import indented, printable
 from kafka_conformance.version import installed_version
-from kafka_fuzz.findings import put
+from kafka_fuzz.findings import write_atomically
 from kafka_fuzz.targets.outcome import CLASSES, GOOD
 from kafka_fuzz.triage.deduplicate import FILE, FOLDER, Folded, by_cause, smallest
 from kafka_fuzz.triage.draft import facts, title
@@ -106,7 +106,7 @@ def write_all(night: Night, out: Path) -> list[Path]:
         "report.sarif": indented(sarif(night)),
     }
     for name, content in files.items():
-        put(out / name, content)
+        write_atomically(out / name, content)
     return [out / name for name in files]
 
 

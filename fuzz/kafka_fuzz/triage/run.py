@@ -17,10 +17,10 @@ from typing import Final
 
 import msgspec
 
-from kafka_fuzz.campaign.known_findings import News, news_of
-from kafka_fuzz.executors import Asked as Who
-from kafka_fuzz.executors import NoTarget, asking
-from kafka_fuzz.findings import Asked, name_of
+from kafka_fuzz.campaign.known_findings import AlreadyKnown, already_known
+from kafka_fuzz.executors import Executor as Who
+from kafka_fuzz.executors import NoTarget, open_executor
+from kafka_fuzz.findings import TargetMode, finding_name
 from kafka_fuzz.shrink import Budget, NotShown
 from kafka_fuzz.shrink.search import reference_verdict
 from kafka_fuzz.shrink.worker import Done
@@ -69,9 +69,9 @@ def triaged(
         finds = gathered([against]) | finds
     before = {key: each for each in (*read(roots[0]), *_under_way(roots[0])) for key in each.keys}
     last = last_keys(against) if against is not None else Last()
-    news = news_of(roots[0])
+    news = already_known(roots[0])
     work = _Work(roots[0], before, news, budget, every, tell)
-    by_target: dict[tuple[str, Asked], list[Smallest]] = {}
+    by_target: dict[tuple[str, TargetMode], list[Smallest]] = {}
     for each in finds.values():
         by_target.setdefault((each.find.outcome.target, each.find.asked), []).append(each)
     with ThreadPoolExecutor(jobs) as pool:
@@ -86,19 +86,19 @@ class _Work:
 
     root: Path
     before: dict[str, Folded]
-    news: News
+    news: AlreadyKnown
     budget: Budget
     every: bool
     tell: Callable[[str], None]
     lock: Lock = field(default_factory=Lock)
 
-    def of_target(self, who: tuple[str, Asked], some: Iterable[Smallest]) -> list[Folded]:
+    def of_target(self, who: tuple[str, TargetMode], some: Iterable[Smallest]) -> list[Folded]:
         """The finds of one, as small as they get."""
         target, asked = who
         todo = sorted(some, key=lambda one: one.find.key)
         done: list[Folded] = []
         try:
-            with asking(target, asked=asked) as there:
+            with open_executor(target, asked=asked) as there:
                 done.extend(self._each(target, asked, there, todo))
         except NoTarget as error:
             left = [each for each in todo if each.find.key not in {made.key for made in done}]
@@ -106,7 +106,7 @@ class _Work:
             done += [self._as_before(each) or _made(each, why_not=str(error)) for each in left]
         return done
 
-    def _each(self, target: str, asked: Asked, there: Who, some: Sequence[Smallest]) -> Iterator[Folded]:
+    def _each(self, target: str, asked: TargetMode, there: Who, some: Sequence[Smallest]) -> Iterator[Folded]:
         """Each of *some*, the cheapest first."""
         kept = {each.find.key: made for each in some if (made := self._still(there, each))}
         todo = [each for each in some if each.find.key not in kept]
@@ -204,7 +204,7 @@ def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", versio
     data, outcome = (done.data, done.outcome or find.outcome) if done else (each.data, find.outcome)
     right = _right(find.asked, data, outcome)
     return Folded(
-        name=name_of(find.key),
+        name=finding_name(find.key),
         key=find.key,
         inputs={find.key: find.sha256},
         state="new",
@@ -228,14 +228,14 @@ def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", versio
     )
 
 
-def _right(asked: Asked, data: bytes, outcome: Outcome) -> str:
+def _right(asked: TargetMode, data: bytes, outcome: Outcome) -> str:
     """The reference's verdict on *data*; on a batch that was to be written, as that on bytes is told."""
     if asked != "encode":
         return reference_verdict(data, exact=True)
     return f"malformed {outcome.function}" if outcome.kind == "accepts_invalid" else "ok"
 
 
-def _stated(each: Folded, last: Last, news: News) -> Folded:
+def _stated(each: Folded, last: Last, news: AlreadyKnown) -> Folded:
     reasons = (news.why_not(key, each.version) for key in (*each.keys, each.outcome.key))
     known_by = next(filter(None, reasons), "")
     was = bool(known_by) or any(key in last.open for key in each.keys)

@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_fuzz.campaign.plan import Round
+from kafka_fuzz.campaign.plan import RoundPlan
 from kafka_pipeline.jobs import merging
 from kafka_pipeline.jobs import merging as assembling
 from kafka_pipeline.jobs.rounds import ALIKE, SCHEMA, STORED, Shard
@@ -82,10 +82,10 @@ class Campaign:
         """The numbers of the shards of a round, those of all targets in turn."""
         return range(self.shards * len(self.targets))
 
-    def round_of(self, number: int, shard: int) -> Round:
+    def round_of(self, number: int, shard: int) -> RoundPlan:
         """What shard *shard* of round *number* asks of its child."""
         share, at = divmod(shard, len(self.targets))
-        return Round(
+        return RoundPlan(
             target=self.targets[at],
             directory=Path(),
             seed=self.seed,

@@ -24,22 +24,22 @@ import msgspec
 import pyarrow as pa
 
 from kafka_fuzz.campaign import known_findings, store
-from kafka_fuzz.campaign.known_findings import REPLAY_FILE, STATE, read_sung
+from kafka_fuzz.campaign.known_findings import REPLAY_FILE, STATE, read_replay_results
 from kafka_fuzz.campaign.plan import (
     LOG,
-    Memory,
+    CampaignState,
     Progress,
-    Round,
+    RoundPlan,
     RoundReport,
-    found_by,
+    finding_targets,
     read_log,
-    remember,
-    report_of,
-    testees_of,
+    round_report,
+    testees_in,
+    write_state,
 )
-from kafka_fuzz.campaign.replay import sing
-from kafka_fuzz.findings import FOLDER as FINDS
-from kafka_fuzz.findings import Find, put, write
+from kafka_fuzz.campaign.replay import replay_known_findings
+from kafka_fuzz.findings import FINDINGS_FOLDER as FINDS
+from kafka_fuzz.findings import FuzzFinding, write_atomically, write_finding
 from kafka_fuzz.mutate import Cell
 from kafka_pipeline.jobs.rounds import COUNTS, MILLISECONDS, PROGRESS, SCHEMA, fill, find_of
 from kafka_pipeline.spark import tables
@@ -121,14 +121,14 @@ class Reported(NamedTuple):
 
     number: int
     shard: int
-    asked: Round
+    asked: RoundPlan
     counts: dict[str, int]
 
 
 class Best(NamedTuple):
     """A find with its smallest input, and the round and shard that saw it first."""
 
-    find: Find
+    find: FuzzFinding
     data: bytes
     first: tuple[int, int]
 
@@ -177,29 +177,29 @@ class Assembled:
 
     def write(self, out: Path, text: str, seed: int, reports: Iterable[Reported]) -> None:
         """Write the folder; what an earlier attempt left of it goes."""
-        for name in (store.FOLDER, FINDS):
+        for name in (store.CORPUS_FOLDER, FINDS):
             shutil.rmtree(out / name, ignore_errors=True)
         (out / STATE).mkdir(exist_ok=True)
         fill(out, self.corpus)
         reports = list(reports)
         asked = {(told.number, told.shard): told.asked.target for told in reports}
         for best in self.finds:
-            write(out, with_names(best.find, asked.get(best.first, "")), best.data)
-        if text and not (out / known_findings.LIST_FILE).exists():
-            (out / known_findings.LIST_FILE).write_text(text, encoding="utf-8")
+            write_finding(out, with_names(best.find, asked.get(best.first, "")), best.data)
+        if text and not (out / known_findings.KNOWN_FILE).exists():
+            (out / known_findings.KNOWN_FILE).write_text(text, encoding="utf-8")
         lines = [self._report(each) for each in reports]
-        put(out / LOG, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-        remember(out, Memory(seed, max(line.number for line in lines) + 1))
+        write_atomically(out / LOG, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        write_state(out, CampaignState(seed, max(line.number for line in lines) + 1))
 
     def _report(self, told: Reported) -> RoundReport:
         asked = told.asked
-        names = set(found_by(asked.target))
+        names = set(finding_targets(asked.target))
         new = [best.find.key for best in self.finds if best.first == (told.number, told.shard)]
         counts = {name: told.counts[name] for name in COUNTS}
         seconds = told.counts[MILLISECONDS] / 1000
         progress = Progress(cpu_seconds=seconds, **{name: counts.pop(name) for name in PROGRESS})
         versions = ", ".join(self._versions(asked.target, names))
-        return report_of(asked, progress, version=versions, finds_new=tuple(new), **counts)
+        return round_report(asked, progress, version=versions, new_findings=tuple(new), **counts)
 
     def _versions(self, target: str, names: set[str]) -> list[str]:
         """What is known of the versions of *target*, or of the testees that it asks."""
@@ -209,10 +209,10 @@ class Assembled:
         return sorted({f"{find.outcome.target} {find.version}" for find in found if find.outcome.target in names})
 
 
-def with_names(find: Find, target: str) -> Find:
+def with_names(find: FuzzFinding, target: str) -> FuzzFinding:
     """*find* with those who were asked beside its testee in a round of *target*."""
     side_by_side = find.asked == "differential" and target
-    return msgspec.structs.replace(find, names=testees_of(target)) if side_by_side else find
+    return msgspec.structs.replace(find, names=testees_in(target)) if side_by_side else find
 
 
 def counts_in(out: Path) -> dict[tuple[str, int], dict[str, int]]:
@@ -230,9 +230,9 @@ def gone(out: Path, text: str, targets: Iterable[str]) -> tuple[str, ...]:
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         if text:
-            (out / known_findings.LIST_FILE).write_text(text, encoding="utf-8")
-        told = sing(out, known_findings.read_known(out), list(targets))
+            (out / known_findings.KNOWN_FILE).write_text(text, encoding="utf-8")
+        told = replay_known_findings(out, known_findings.read_known_findings(out), list(targets))
         # Which of its functions a loop was stopped in is never the same twice, and says nothing where all is as it was.
         same = [msgspec.structs.replace(each, key=each.key if each.gone else "") for each in told]
-        put(path, msgspec.json.encode(same))
-    return tuple(sorted(sung.id for sung in read_sung(out) if sung.gone))
+        write_atomically(path, msgspec.json.encode(same))
+    return tuple(sorted(sung.id for sung in read_replay_results(out) if sung.gone))

@@ -26,11 +26,11 @@ import pyarrow as pa
 from kafka_fuzz.campaign import known_findings
 from kafka_fuzz.campaign import known_findings as known
 from kafka_fuzz.campaign.differential import FALLEN, read_fallen
-from kafka_fuzz.campaign.known_findings import STATE, Sung
-from kafka_fuzz.campaign.plan import Round, RoundReport
-from kafka_fuzz.campaign.store import INDEX, Corpus, Entry, read_index
-from kafka_fuzz.campaign.supervisor import Said, arguments
-from kafka_fuzz.findings import Find, input_of, put, read_all
+from kafka_fuzz.campaign.known_findings import STATE, ReplayResult
+from kafka_fuzz.campaign.plan import RoundPlan, RoundReport
+from kafka_fuzz.campaign.store import INDEX, Corpus, CorpusEntry, read_index
+from kafka_fuzz.campaign.supervisor import RoundMessage, round_command
+from kafka_fuzz.findings import FuzzFinding, finding_input, read_findings, write_atomically
 from kafka_fuzz.mutate import Cell, Mutant
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_pipeline.jobs.sweep import lasting
@@ -78,7 +78,7 @@ def batch_of(rows: Iterable[Row], counts: bytes = b"{}") -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([_EMPTY | row for row in rows], schema=schema)
 
 
-def row_of_input(target: str, shard: int, entry: Entry, data: bytes) -> Row:
+def row_of_input(target: str, shard: int, entry: CorpusEntry, data: bytes) -> Row:
     """An input that was kept: its key is the outcome's, or the vector's."""
     return {
         "what": "inputs",
@@ -96,7 +96,7 @@ def row_of_input(target: str, shard: int, entry: Entry, data: bytes) -> Row:
     }
 
 
-def row_of_find(shard: int, find: Find, data: bytes) -> Row:
+def row_of_find(shard: int, find: FuzzFinding, data: bytes) -> Row:
     """A find: its target is the one that is to blame, which may be one of several that were asked."""
     outcome = find.outcome
     return {
@@ -131,10 +131,10 @@ def mutant_of(row: Mapping[str, Any]) -> Mutant:
     return Mutant(row["data"], row["profile"], tuple(row["labels"]), None, cell_of(row))
 
 
-def find_of(row: Mapping[str, Any]) -> Find:
+def find_of(row: Mapping[str, Any]) -> FuzzFinding:
     """The find of a row."""
     outcome = Outcome(row["target"], row["kind"], row["detail"], row["function"], row["told"], row["why"])
-    return Find(
+    return FuzzFinding(
         key=row["key"],
         outcome=outcome,
         sha256=row["sha256"],
@@ -177,7 +177,7 @@ class Shard:
         gone: of these, and of the package's, the ids of those that no longer are.
     """
 
-    asked: Round
+    asked: RoundPlan
     number: int
     before: Path
     known: str
@@ -197,26 +197,26 @@ class Shard:
             counts = {name: getattr(report, name) for name in COUNTS} | {MILLISECONDS: milliseconds}
             return batch_of(self._rows(asked, given), msgspec.json.encode(counts))
 
-    def _prepare(self, asked: Round) -> int:
+    def _prepare(self, asked: RoundPlan) -> int:
         """Write what the child begins with; how much of its index that is."""
         root = asked.directory
         (root / STATE).mkdir()
-        (root / known.LIST_FILE).write_text(self.known, encoding="utf-8")
-        put(
+        (root / known.KNOWN_FILE).write_text(self.known, encoding="utf-8")
+        write_atomically(
             root / STATE / known_findings.REPLAY_FILE,
-            msgspec.json.encode([Sung("", each, "", gone=True) for each in self.gone]),
+            msgspec.json.encode([ReplayResult("", each, "", gone=True) for each in self.gone]),
         )
         rows = [row for batch in read_batches(filter(Path.exists, [self.before])) for row in batch.to_pylist()]
         fill(root, rows)
         index = Corpus(root, asked.target).folder / INDEX
         return index.stat().st_size if index.exists() else 0
 
-    def _rows(self, asked: Round, given: int) -> Iterator[Row]:
+    def _rows(self, asked: RoundPlan, given: int) -> Iterator[Row]:
         corpus = Corpus(asked.directory, asked.target)
         for entry in read_index(corpus.folder / INDEX, given)[0]:
             yield row_of_input(asked.target, self.number, entry, corpus.data(entry))
-        for find in read_all(asked.directory):
-            yield row_of_find(self.number, find, input_of(asked.directory, find))
+        for find in read_findings(asked.directory):
+            yield row_of_find(self.number, find, finding_input(asked.directory, find))
         for testee, causes in sorted(read_fallen(asked.directory).items()):
             for cause in sorted(cause for cause, often in causes.items() if often >= 1.0):
                 yield row_of_fallen(testee, self.number, cause)
@@ -236,19 +236,19 @@ def fill(root: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         corpora[target].keep(mutant_of(row), row["key"], row["lines"], row["version"])
     for corpus in corpora.values():
         corpus.close()
-    put(root / STATE / FALLEN, msgspec.json.encode(fallen))
+    write_atomically(root / STATE / FALLEN, msgspec.json.encode(fallen))
 
 
-def ran(asked: Round) -> tuple[RoundReport, int]:
+def ran(asked: RoundPlan) -> tuple[RoundReport, int]:
     """What the child says at its end, and the CPU-milliseconds that it took, with all that it started."""
     before = spent()
     done = subprocess.run(
-        arguments(asked), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ | ENVIRONMENT
+        round_command(asked), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ | ENVIRONMENT
     )
     took = round((spent() - before) * 1000)
     last = done.stdout.splitlines()[-1:]
     try:
-        report = msgspec.json.decode(last[0], type=Said).report if last else None
+        report = msgspec.json.decode(last[0], type=RoundMessage).report if last else None
     except msgspec.MsgspecError:
         report = None
     if report is None or report.interrupted:

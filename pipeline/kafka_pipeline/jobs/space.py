@@ -33,7 +33,7 @@ from kafka_fuzz.mutate import PROFILES, Mutant, Profile, for_cell, mutate, own_s
 from kafka_fuzz.mutate.faults import LIES
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.mutate.mutant import NO_LIE, Cell
-from kafka_fuzz.targets.codecs import holds, right_answer
+from kafka_fuzz.targets.codecs import reference_agrees, right_answer
 from kafka_pipeline.spark.needs import Refused
 from kafka_records import Batch, Record
 
@@ -229,7 +229,7 @@ class Rows:
     def row(self, index: int) -> tuple[Any, ...]:
         """One row, its columns as in `COLUMNS`.  Raises `Wrong`."""
         mutant = self._space.case(index, self._rng)
-        if self._verify and index % self._verify == 0 and not holds(mutant):
+        if self._verify and index % self._verify == 0 and not reference_agrees(mutant):
             raise Wrong(f"the reference does not answer case {index} of seed {self._space.seed} as its lie says")
         right = right_answer(mutant)
         batches, outlines = self._outlines.of(right.batches)

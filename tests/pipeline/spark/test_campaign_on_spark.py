@@ -12,9 +12,9 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_fuzz.campaign.plan import read_log, remembered
+from kafka_fuzz.campaign.plan import read_log, read_state
 from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.findings import input_of, read_all
+from kafka_fuzz.findings import finding_input, read_findings
 from kafka_fuzz.mutate import Cell
 from kafka_pipeline.jobs.campaign import Campaign, campaign
 from kafka_pipeline.spark.shards import NotDone
@@ -90,19 +90,19 @@ def test_a_round_begins_with_what_the_one_before_learnt(fuzzed: Campaign) -> Non
 
 def test_the_folder_is_that_of_a_campaign(fuzzed: Campaign, tmp_path: Path) -> None:
     """Finds and corpora are where local campaigns have them; triage folds them, and a report is written."""
-    finds = {find.key: find for find in read_all(fuzzed.out)}
+    finds = {find.key: find for find in read_findings(fuzzed.out)}
     seen = rows_of(fuzzed.out / "rounds", "finds")
 
     assert set(finds) == {row["key"] for row in seen}
     for key, find in finds.items():
         own = [row for row in seen if row["key"] == key]
         assert find.count == sum(row["count"] for row in own)
-        assert find.size == min(row["size"] for row in own) == len(input_of(fuzzed.out, find))
-    assert {key for line in read_log(fuzzed.out) for key in line.finds_new} == set(finds)
+        assert find.size == min(row["size"] for row in own) == len(finding_input(fuzzed.out, find))
+    assert {key for line in read_log(fuzzed.out) for key in line.new_findings} == set(finds)
     for target in fuzzed.targets:
         wanted = {row["sha256"] for row in merged(fuzzed, 1) if row["target"] == target}
         assert set(Corpus(fuzzed.out, target).entries) == wanted
-    assert remembered(fuzzed.out).next_round == 4
+    assert read_state(fuzzed.out).next_round == 4
     cells = pq.read_table(fuzzed.out / "cells").to_pylist()
     assert sum(row["inputs"] for row in cells) == len(rows_of(fuzzed.out / "rounds", "inputs"))
 

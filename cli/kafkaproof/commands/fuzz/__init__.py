@@ -16,19 +16,25 @@ class LateFuzz(Late):
     # Name, where it is defined, and what `--help` says without importing it.
     table: ClassVar[dict[str, tuple[str, str]]] = {
         "run": ("kafkaproof.commands.fuzz.run:run", "Fuzz targets for a while, and say what is new."),
-        "merge": ("kafkaproof.commands.fuzz.engines:merge", "Of inputs that do the same, keep the smallest."),
+        "merge": ("kafkaproof.commands.fuzz.engines:merge_command", "Of inputs that do the same, keep the smallest."),
         "export": (
-            "kafkaproof.commands.fuzz.engines:export",
+            "kafkaproof.commands.fuzz.engines:export_command",
             "Write entry points for OSS-Fuzz, with seeds and dictionary.",
         ),
         "reach": ("kafkaproof.commands.fuzz.promote:reach", "Say who can bring a find about: producers, or a broker."),
-        "side": ("kafkaproof.commands.fuzz.engines:side", "Fuzz with Jazzer or Go's engine on the same corpus."),
+        "side": (
+            "kafkaproof.commands.fuzz.engines:engine_command",
+            "Fuzz with Jazzer or Go's engine on the same corpus.",
+        ),
         "bench": ("kafkaproof.commands.fuzz.bench:bench", "Compare the profiles: buckets, lines, executions."),
         "triage": ("kafkaproof.commands.fuzz.triage:triage", "Fold, reduce and draft what campaigns found."),
-        "corpus": ("kafkaproof.commands.fuzz.known:corpus", "Ask testees the corpus: what cases show is no news."),
+        "corpus": (
+            "kafkaproof.commands.fuzz.known:corpus_command",
+            "Ask testees the corpus: what cases show is no news.",
+        ),
         "recall": ("kafkaproof.commands.fuzz.known:recall", "Say how much of what the corpus shows was found."),
         "known": ("kafkaproof.commands.fuzz.known:known", "Accept finds as known, with the reason."),
-        "report": ("kafkaproof.commands.fuzz.triage:report", "Write a campaign as pages and files."),
+        "report": ("kafkaproof.commands.fuzz.triage:report_command", "Write a campaign as pages and files."),
         "promote": ("kafkaproof.commands.fuzz.promote:promote_command", "Make finds cases of the corpus."),
         "minimise": (
             "kafkaproof.commands.fuzz.minimise:minimise",

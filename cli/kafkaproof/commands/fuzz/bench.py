@@ -9,7 +9,7 @@ from typing import Final
 import click
 import msgspec
 from benchmarks import fuzz
-from benchmarks.fuzz_outcomes import Measured
+from benchmarks.fuzz_outcomes import OutcomeRepeat
 
 from kafka_brokers.interface import NoBroker
 from kafka_conformance.testees.connect import BadConnect, CannotRun
@@ -67,26 +67,26 @@ def bench(
     """
     match what:
         case "planted":
-            say_planted(repeats, most, as_json=as_json)
+            print_planted(repeats, most, as_json=as_json)
         case "crash":
-            say_crashes(repeats, as_json=as_json)
+            print_crashes(repeats, as_json=as_json)
         case "pipe":
             names = (fuzz.TESTEE,) if targets == fuzz.TARGETS else targets
             for name in names:
-                say_rates(lambda seed, name=name: fuzz.of_pipe(name, seconds, seed), repeats, as_json=as_json)  # type: ignore[misc]
+                print_rates(lambda seed, name=name: fuzz.pipe_rate(name, seconds, seed), repeats, as_json=as_json)  # type: ignore[misc]
         case "broker":
-            say_rates(lambda seed: fuzz.of_broker(fuzz.BROKER, seconds, seed), repeats, as_json=as_json)
+            print_rates(lambda seed: fuzz.broker_rate(fuzz.BROKER, seconds, seed), repeats, as_json=as_json)
         case _:
-            say(compared(repeats, seconds, targets, profiles, jobs), as_json=as_json)
+            print_outcomes(run_repeats(repeats, seconds, targets, profiles, jobs), as_json=as_json)
 
 
-def compared(
+def run_repeats(
     repeats: int, seconds: float, targets: tuple[str, ...], profiles: tuple[str, ...], jobs: int
-) -> list[Measured]:
+) -> list[OutcomeRepeat]:
     """Every repeat of every profile and target."""
-    made: list[Measured] = []
+    made: list[OutcomeRepeat] = []
     try:
-        for each in fuzz.outcomes(repeats, seconds, targets, profiles, jobs):
+        for each in fuzz.measure_outcomes(repeats, seconds, targets, profiles, jobs):
             made.append(each)
             click.echo(f"{len(made)} of {repeats * len(targets) * len(profiles)} repeats", err=True)
     except fuzz.CannotMeasure as error:
@@ -95,35 +95,35 @@ def compared(
     return made
 
 
-def say_planted(repeats: int, most: int, *, as_json: bool) -> None:
+def print_planted(repeats: int, most: int, *, as_json: bool) -> None:
     """One line for each planted bug as it is found, or everything as JSON."""
     made = []
     if not as_json:
         click.echo(fuzz.HEAD)
-    for one in fuzz.planted(repeats, most):
+    for one in fuzz.measure_planted(repeats, most):
         made.append(one)
         if not as_json:
-            click.echo(fuzz.line(one))
-    click.echo(msgspec.json.encode({"planted": made}) if as_json else fuzz.summary(made))
+            click.echo(fuzz.planted_line(one))
+    click.echo(msgspec.json.encode({"planted": made}) if as_json else fuzz.planted_summary(made))
 
 
-def say_crashes(repeats: int, *, as_json: bool) -> None:
+def print_crashes(repeats: int, *, as_json: bool) -> None:
     """The median, or everything as JSON."""
     found = list(fuzz.first_crashes(repeats))
-    click.echo(msgspec.json.encode({"first_crash": found}) if as_json else fuzz.told(found))
+    click.echo(msgspec.json.encode({"first_crash": found}) if as_json else fuzz.crash_summary(found))
 
 
-def say_rates(once: Callable[[int], fuzz.Rate], repeats: int, *, as_json: bool) -> None:
+def print_rates(once: Callable[[int], fuzz.Rate], repeats: int, *, as_json: bool) -> None:
     """The median, or everything as JSON; exit code 3 where nobody could be asked."""
     try:
-        made = list(fuzz.repeated(once, repeats))
+        made = list(fuzz.measure_rates(once, repeats))
     except (BadConnect, CannotRun, NoBroker, ValueError) as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
     click.echo(msgspec.json.encode({"rates": made}) if as_json else fuzz.report_rate(made))
 
 
-def say(made: Sequence[Measured], *, as_json: bool) -> None:
+def print_outcomes(made: Sequence[OutcomeRepeat], *, as_json: bool) -> None:
     """The medians as a table, or everything as JSON."""
     if as_json:
         click.echo(msgspec.json.encode({"repeats": made}))

@@ -11,35 +11,35 @@ import msgspec
 
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connect import CannotRun
-from kafka_fuzz.campaign.export import differing, write
-from kafka_fuzz.campaign.external_engines import TESTEES, run_side
-from kafka_fuzz.campaign.merge import Merged, merge_recorded, recover
-from kafka_fuzz.campaign.plan import KINDS, alone, folder_name
-from kafka_fuzz.campaign.store import FOLDER, INDEX
+from kafka_fuzz.campaign.export import differing_exports, write_export
+from kafka_fuzz.campaign.external_engines import ENGINES, run_engine
+from kafka_fuzz.campaign.merge import Merged, merge_recorded, recover_corpora
+from kafka_fuzz.campaign.plan import KINDS, campaign_lock, target_folder
+from kafka_fuzz.campaign.store import CORPUS_FOLDER, INDEX
 from kafka_fuzz.targets.named import NAMES
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafkaproof.commands.fuzz.run import campaign_option
 from kafkaproof.commands.output import say_json
 
 
-@click.command()
+@click.command("export")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--check", is_flag=True, help="Write nothing; say which files differ.")
 @click.option("--without-seeds", is_flag=True, help="Programs and build script only.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.pass_context
-def export(ctx: click.Context, directory: Path, *, check: bool, without_seeds: bool, as_json: bool) -> None:
+def export_command(ctx: click.Context, directory: Path, *, check: bool, without_seeds: bool, as_json: bool) -> None:
     """Write OSS-Fuzz style entry points into DIRECTORY, with seeds and dictionaries."""
     seeds = not without_seeds
     if check:
-        names = differing(directory, seeds=seeds)
+        names = differing_exports(directory, seeds=seeds)
         if as_json:
             say_json({"directory": str(directory), "differing": names})
         else:
             click.echo("\n".join(f"{name} differs" for name in names) or f"{directory} is up to date")
         ctx.exit(DISAGREEMENTS if names else 0)
     try:
-        count = write(directory, seeds=seeds)
+        count = write_export(directory, seeds=seeds)
     except OSError as error:
         raise click.UsageError(f"{directory}: {error.strerror}") from None
     if as_json:
@@ -48,21 +48,23 @@ def export(ctx: click.Context, directory: Path, *, check: bool, without_seeds: b
         click.echo(f"{count} files in {directory}")
 
 
-@click.command()
-@click.argument("engine", type=click.Choice(sorted(TESTEES)))
+@click.command("side")
+@click.argument("engine", type=click.Choice(sorted(ENGINES)))
 @click.option("--testee", help="Of the engine's language.  [default: the first]")
 @click.option("--seconds", type=click.FloatRange(min=1), default=60.0, show_default=True, help="By the clock.")
 @campaign_option("Of a campaign: its corpus goes in, new inputs and finds come out.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.pass_context
-def side(ctx: click.Context, engine: str, testee: str | None, seconds: float, directory: Path, as_json: bool) -> None:
+def engine_command(
+    ctx: click.Context, engine: str, testee: str | None, seconds: float, directory: Path, as_json: bool
+) -> None:
     """Fuzz a codec with the engine of its own language: go (go test -fuzz) or jazzer.
 
     Both see coverage inside the codec and know nothing of the format; they live
     from the campaign's corpus, and what they keep goes back into it.
     """
     try:
-        report = run_side(engine, testee or TESTEES[engine][0], seconds, directory.resolve())
+        report = run_engine(engine, testee or ENGINES[engine][0], seconds, directory.resolve())
     except CannotRun as error:
         click.echo(f"{error}{f'; {error.hint}' if error.hint else ''}", err=True)
         ctx.exit(CANNOT_RUN)
@@ -81,22 +83,22 @@ def side(ctx: click.Context, engine: str, testee: str | None, seconds: float, di
     ctx.exit(CANNOT_RUN if report.failure else DISAGREEMENTS if report.finds else OK)
 
 
-@click.command()
+@click.command("merge")
 @campaign_option("Of the campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.pass_context
-def merge(ctx: click.Context, directory: Path, *, as_json: bool) -> None:
+def merge_command(ctx: click.Context, directory: Path, *, as_json: bool) -> None:
     """Make corpora smaller, without losing a line, a cell or an outcome.
 
     Targets in process run their inputs again.  What testees and brokers were asked is kept or left out by what was
     noted when they answered.
     """
     try:
-        with alone(directory):
-            recover(directory)
-            names = [name for name in NAMES if (directory / FOLDER / folder_name(name)).is_dir()]
-            done = [merged(name, directory) for name in names]
-            done += [merged_as_noted(name, directory) for name in recorded(directory)]
+        with campaign_lock(directory):
+            recover_corpora(directory)
+            names = [name for name in NAMES if (directory / CORPUS_FOLDER / target_folder(name)).is_dir()]
+            done = [merge_target(name, directory) for name in names]
+            done += [merged_as_noted(name, directory) for name in recorded_corpora(directory)]
     except BlockingIOError:
         raise click.UsageError(f"a campaign runs in {directory}") from None
     if as_json:
@@ -111,9 +113,9 @@ def merge(ctx: click.Context, directory: Path, *, as_json: bool) -> None:
     ctx.exit(CANNOT_RUN if any(each.refused for each in done) else 0)
 
 
-def recorded(directory: Path) -> list[str]:
+def recorded_corpora(directory: Path) -> list[str]:
     """The corpora of testees and brokers, by their folders, which a campaign calls the same."""
-    indices = (directory / FOLDER).glob(f"*/{INDEX}")
+    indices = (directory / CORPUS_FOLDER).glob(f"*/{INDEX}")
     folders = sorted(path.parent.name for path in indices)
     return [name for name in folders if name[0] != "." and name.partition("+")[0] in KINDS]
 
@@ -126,7 +128,7 @@ def merged_as_noted(target: str, directory: Path) -> Merged:
         return Merged(target, 0, 0, str(error))
 
 
-def merged(target: str, directory: Path) -> Merged:
+def merge_target(target: str, directory: Path) -> Merged:
     """Merge one corpus, in a process of its own."""
     command = [sys.executable, "-m", "kafka_fuzz.campaign.merge", target, "--dir", str(directory)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)

@@ -12,21 +12,21 @@ import click
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connect import BadConnect, CannotRun
 from kafka_fuzz.campaign.known_findings import (
-    FILE,
-    LIST_FILE,
-    PACKAGED,
-    PACKAGED_LIST,
-    Known,
-    News,
-    gone_in,
-    read_list,
-    read_shown,
-    shown_in,
-    write_shown,
+    CORPUS_FILE,
+    KNOWN_FILE,
+    PACKAGED_CORPUS,
+    PACKAGED_KNOWN,
+    AlreadyKnown,
+    KnownFinding,
+    corpus_results,
+    gone_ids,
+    read_corpus_results,
+    read_known_list,
+    write_corpus_results,
 )
-from kafka_fuzz.campaign.plan import ready
-from kafka_fuzz.campaign.recall import Recall, ask, asked_in, lenient, recalled
-from kafka_fuzz.findings import put, read_all
+from kafka_fuzz.campaign.plan import ready_testees
+from kafka_fuzz.campaign.recall import Recall, campaign_testees, lenient, measure_recall, run_corpus
+from kafka_fuzz.findings import read_findings, write_atomically
 from kafka_fuzz.triage import accept
 from kafka_fuzz.triage.deduplicate import Folded, named, read
 from kafka_fuzz.triage.draft import title
@@ -40,7 +40,7 @@ from kafkaproof.commands.output import say_json
 @click.option("--dir", "directory", type=click.Path(path_type=Path), metavar="DIR", help="Write for one campaign.")
 @click.option("--check", is_flag=True, help="Write nothing; fail if the file says something else.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def corpus(testees: tuple[str, ...], directory: Path | None, check: bool, as_json: bool) -> NoReturn:
+def corpus_command(testees: tuple[str, ...], directory: Path | None, check: bool, as_json: bool) -> NoReturn:
     """Ask each TESTEE the decode cases of the corpus, and write down what they show.
 
     Without names, all known testees that can run here.  Writes the list that comes with the package, or with --dir
@@ -50,19 +50,19 @@ def corpus(testees: tuple[str, ...], directory: Path | None, check: bool, as_jso
 
     Exit codes: 0 it is written, 1 --check: it says something else, 2 usage, 3 nobody could be asked.
     """
-    path = PACKAGED if directory is None else directory / FILE
+    path = PACKAGED_CORPUS if directory is None else directory / CORPUS_FILE
     try:
-        shown = ask(testees or list(ready()), lambda line: click.echo(printable(line, 300), err=True))
+        shown = run_corpus(testees or list(ready_testees()), lambda line: click.echo(printable(line, 300), err=True))
     except (BadConnect, ValueError) as error:
         raise click.UsageError(str(error)) from error
     except CannotRun as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
-    old = read_shown(path)
+    old = read_corpus_results(path)
     changed = sorted(name for name, each in shown.items() if old.get(name) != each)
     if not check:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_shown(path, shown)
+        write_corpus_results(path, shown)
     if as_json:
         say_json(
             {"file": str(path), "changed": changed, "keys": {name: len(each.keys) for name, each in shown.items()}}
@@ -99,11 +99,13 @@ def known(
 
     Exit codes: 0 it is written, or nothing lacks; 1 --check: finds lack, or the file would change; 2 usage.
     """
-    path = file or directory / LIST_FILE
+    path = file or directory / KNOWN_FILE
     try:
         old = accept.listed(path)
         finds = read(directory)
-        lacking = accept.open_finds(finds, News((*read_list(PACKAGED_LIST), *old), shown_in(directory)))
+        lacking = accept.open_finds(
+            finds, AlreadyKnown((*read_known_list(PACKAGED_KNOWN), *old), corpus_results(directory))
+        )
         if check:
             _checked(path, old, lacking, as_json)
         chosen = lacking if every else [named(name, finds) for name in names]
@@ -111,16 +113,16 @@ def known(
             raise click.UsageError("--reason says why they are accepted")
         if not chosen and not drop_gone and not every:
             raise click.UsageError("name finds, or say --all")
-        kept = [each for each in old if not (drop_gone and each.id in gone_in(directory))]
+        kept = [each for each in old if not (drop_gone and each.id in gone_ids(directory))]
         new = accept.merged(kept, [accept.accepted(find, reason or "", directory) for find in chosen])
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    put(path, accept.text_of(new).encode())
+    write_atomically(path, accept.text_of(new).encode())
     _said(path, old, new, as_json)
     sys.exit(OK)
 
 
-def _checked(path: Path, old: list[Known], lacking: list[Folded], as_json: bool) -> NoReturn:
+def _checked(path: Path, old: list[KnownFinding], lacking: list[Folded], as_json: bool) -> NoReturn:
     same = not path.exists() or path.read_text(encoding="utf-8") == accept.text_of(accept.merged(old, ()))
     if as_json:
         say_json({"file": str(path), "as_written": same, "lacking": [find.name for find in lacking]})
@@ -132,7 +134,7 @@ def _checked(path: Path, old: list[Known], lacking: list[Folded], as_json: bool)
     sys.exit(OK if same and not lacking else DISAGREEMENTS)
 
 
-def _said(path: Path, old: list[Known], new: list[Known], as_json: bool) -> None:
+def _said(path: Path, old: list[KnownFinding], new: list[KnownFinding], as_json: bool) -> None:
     before, now = {each.id for each in old}, {each.id for each in new}
     if as_json:
         say_json(
@@ -155,18 +157,18 @@ def recall(directory: Path, missed: bool, as_json: bool) -> NoReturn:
     Exit codes: 0 it is told, 2 usage, 3 the campaign asked nobody that the corpus knows.
     """
     try:
-        shown = shown_in(directory)
-        found = recalled(list(read_all(directory)), shown, lenient(), asked_in(directory, shown))
+        shown = corpus_results(directory)
+        found = measure_recall(list(read_findings(directory)), shown, lenient(), campaign_testees(directory, shown))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
         say_json({"testees": found, "shown": sum(each.shown for each in found), "found": sum(e.found for e in found)})
     else:
-        click.echo("\n".join(printable(line, 300) for line in lines(found, missed=missed)))
+        click.echo("\n".join(printable(line, 300) for line in recall_lines(found, missed=missed)))
     sys.exit(OK if found else CANNOT_RUN)
 
 
-def lines(found: Sequence[Recall], *, missed: bool) -> list[str]:
+def recall_lines(found: Sequence[Recall], *, missed: bool) -> list[str]:
     """A line for each testee, what it lacks if asked for, and the sum."""
     told = []
     for each in found:

@@ -12,8 +12,8 @@ import msgspec
 
 from kafka_conformance.sanitize import printable
 from kafka_fuzz.encode.testees import batch_of
-from kafka_fuzz.executors import NoTarget, asking
-from kafka_fuzz.findings import FIND, FOLDER, INPUT, Asked, Find, put
+from kafka_fuzz.executors import NoTarget, open_executor
+from kafka_fuzz.findings import FINDING_FILE, FINDINGS_FOLDER, INPUT_FILE, FuzzFinding, TargetMode, write_atomically
 from kafka_fuzz.shrink import Budget, NotShown
 from kafka_fuzz.shrink.worker import Done
 from kafkaproof.cli import CANNOT_RUN, OK
@@ -22,33 +22,33 @@ from kafkaproof.commands.output import say_json
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class MinimiseInput:
     """An input: its bytes, the file that they are in, and the find that it shows, if it is one's."""
 
     data: bytes
     path: Path
-    find: Find | None
+    find: FuzzFinding | None
 
 
-def given_find(text: str, directory: Path) -> Given:
+def given_find(text: str, directory: Path) -> MinimiseInput:
     """The input that *text* names; a usage error where there is none, or more than one."""
     path = Path(text)
     if path.is_file():
-        return Given(path.read_bytes(), path, None)
-    return of_folder(path if (path / FIND).is_file() else _named(text, directory))
+        return MinimiseInput(path.read_bytes(), path, None)
+    return of_folder(path if (path / FINDING_FILE).is_file() else _named(text, directory))
 
 
-def of_folder(folder: Path) -> Given:
+def of_folder(folder: Path) -> MinimiseInput:
     """The find in *folder*; a usage error where it cannot be read."""
     try:
-        find = msgspec.json.decode((folder / FIND).read_bytes(), type=Find)
-        return Given((folder / INPUT).read_bytes(), folder / INPUT, find)
+        find = msgspec.json.decode((folder / FINDING_FILE).read_bytes(), type=FuzzFinding)
+        return MinimiseInput((folder / INPUT_FILE).read_bytes(), folder / INPUT_FILE, find)
     except (OSError, msgspec.MsgspecError) as error:
         raise click.UsageError(f"{folder} holds no find: {error}") from error
 
 
 def _named(text: str, directory: Path) -> Path:
-    folders = [path for path in sorted((directory / FOLDER).glob("*")) if path.name.startswith(text) and text]
+    folders = [path for path in sorted((directory / FINDINGS_FOLDER).glob("*")) if path.name.startswith(text) and text]
     if len(folders) != 1:
         many = f"{len(folders)} finds begin with" if folders else "there is no file, and no find,"
         raise click.UsageError(f"{many} {text!r} in {directory}")
@@ -84,18 +84,18 @@ def minimise(
     if asked is None:
         raise click.UsageError("--target says whom to ask about a file")
     try:
-        with asking(asked, others, asked=how(found, named=bool(target))) as who:
-            done = who.reduced(found.data, budget=Budget(seconds=seconds), company=company(found, target, others))
+        with open_executor(asked, others, asked=target_mode(found, named=bool(target))) as who:
+            done = who.reduced(found.data, budget=Budget(seconds=seconds), company=co_testees(found, target, others))
     except (NoTarget, NotShown) as error:
         click.echo(f"{asked}: {error}", err=True)
         sys.exit(CANNOT_RUN)
     path = out or _beside(found)
-    put(path, done.data)
-    _tell(done, found.data, path, as_json)
+    write_atomically(path, done.data)
+    _print_result(done, found.data, path, as_json)
     sys.exit(OK)
 
 
-def how(found: Given, *, named: bool) -> Asked:
+def target_mode(found: MinimiseInput, *, named: bool) -> TargetMode:
     """How who is asked is asked: a batch to be written can only be written; who is *named* may be a target."""
     try:
         batch_of(found.data)
@@ -104,18 +104,18 @@ def how(found: Given, *, named: bool) -> Asked:
     return "encode"
 
 
-def company(found: Given, target: str | None, others: tuple[str, ...]) -> list[str]:
+def co_testees(found: MinimiseInput, target: str | None, others: tuple[str, ...]) -> list[str]:
     """Who was asked beside the find's own target when it was found; nobody, where another one is asked."""
     if found.find is None or target is not None:
         return []
     return [name for name in found.find.names if name not in (found.find.outcome.target, *others)]
 
 
-def _beside(found: Given) -> Path:
+def _beside(found: MinimiseInput) -> Path:
     return found.path.with_name(MINIMAL) if found.find else found.path.with_name(f"{found.path.name}.min")
 
 
-def _tell(done: Done, data: bytes, path: Path, as_json: bool) -> None:
+def _print_result(done: Done, data: bytes, path: Path, as_json: bool) -> None:
     key = done.outcome.key if done.outcome else ""
     if as_json:
         say_json(

@@ -15,7 +15,7 @@ from kafka_corpus import evidence
 from kafka_corpus.cases.found import FOLDER
 from kafka_corpus.evidence import clients
 from kafka_corpus.vectors import load_vectors, package_root
-from kafka_fuzz.findings import Find, name_of, read_all
+from kafka_fuzz.findings import FuzzFinding, finding_name, read_findings
 from kafka_fuzz.triage import reach as reaching
 from kafka_fuzz.triage.deduplicate import named, read
 from kafka_fuzz.triage.promote import cases_of, compile_corpus, java_answers, question_of, written
@@ -38,21 +38,21 @@ def reach(names: tuple[str, ...], directory: Path, releases: str, as_json: bool)
 
     Exit codes: 0 all were asked, 2 usage, 3 a broker could not be started.
     """
-    finds = [find for find in read_all(directory) if not names or name_of(find.key).startswith(names)]
+    finds = [find for find in read_findings(directory) if not names or finding_name(find.key).startswith(names)]
     if names and not finds:
         raise click.UsageError(f"there are no such finds in {directory}")
     found: dict[str, reaching.Reach] = {}
     try:
-        for release in chosen(releases):
+        for release in chosen_releases(releases):
             found = reaching.measure(directory, finds, release)
     except NoBroker as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
-    say(finds, found, as_json=as_json)
+    print_reach(finds, found, as_json=as_json)
     sys.exit(OK)
 
 
-def chosen(text: str) -> list[str]:
+def chosen_releases(text: str) -> list[str]:
     """The releases in *text*; a usage error for one that is not known."""
     if text == "all":
         return [each.name for each in RELEASES]
@@ -62,13 +62,18 @@ def chosen(text: str) -> list[str]:
         raise click.UsageError(str(error)) from None
 
 
-def say(finds: list[Find], found: dict[str, reaching.Reach], *, as_json: bool) -> None:
+def print_reach(finds: list[FuzzFinding], found: dict[str, reaching.Reach], *, as_json: bool) -> None:
     """For people or for programs."""
     if as_json:
         say_json(
             {
                 "finds": [
-                    {"name": name_of(find.key), "key": find.key, "who": found[find.key].who, "reach": found[find.key]}
+                    {
+                        "name": finding_name(find.key),
+                        "key": find.key,
+                        "who": found[find.key].who,
+                        "reach": found[find.key],
+                    }
                     for find in finds
                 ]
             }
@@ -76,7 +81,7 @@ def say(finds: list[Find], found: dict[str, reaching.Reach], *, as_json: bool) -
         return
     for find in finds:
         told = found[find.key]
-        click.echo(printable(f"{name_of(find.key)}  {find.key}", 160))
+        click.echo(printable(f"{finding_name(find.key)}  {find.key}", 160))
         click.echo(f"    {told}")
         for release, tried in told.releases.items():
             click.echo(printable(f"      {release:9} {tried}", 160))
@@ -105,7 +110,7 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
     """
     try:
         found = read(directory)
-        files = cases_of([named(name, found) for name in names], _asked(), cases, directory)
+        files = cases_of([named(name, found) for name in names], _stored_questions(), cases, directory)
         ids = [f"found.{path.stem}" for path in files]
         with written(files):
             if not no_compile:
@@ -131,7 +136,7 @@ def _recorded(ids: list[str], root: Path) -> str:
     return recording.version
 
 
-def _asked() -> dict[bytes, str]:
+def _stored_questions() -> dict[bytes, str]:
     """Ids of the cases that there are, by what they ask."""
     stored = load_vectors()
     return {question_of(case.input): case.id for case in stored if case.op in OPS}

@@ -11,8 +11,16 @@ from typing import Any, Final
 import click
 
 from kafka_conformance.sanitize import printable
-from kafka_fuzz.campaign.plan import ALL, OF_TESTEES, Plan, Progress, alone, expanded, unknown_targets
-from kafka_fuzz.campaign.screen import screen, told
+from kafka_fuzz.campaign.plan import (
+    ALL,
+    OF_TESTEES,
+    CampaignPlan,
+    Progress,
+    campaign_lock,
+    expand_targets,
+    unknown_targets,
+)
+from kafka_fuzz.campaign.screen import screen, severity_summary
 from kafka_fuzz.campaign.supervisor import Campaign
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.targets.outcome import severity
@@ -66,7 +74,7 @@ def run(
     of their commas, several targets are best put in by several names with +,
     as in --targets reference+differential:reference,aiokafka.
     """
-    names = tuple(split(targets))
+    names = tuple(split_targets(targets))
     wrong = unknown_targets(names)
     if wrong or not names:
         raise click.UsageError(f"there is no target {', '.join(map(repr, wrong)) or 'named'}")
@@ -75,13 +83,15 @@ def run(
     if engine == "atheris" and find_spec("atheris") is None:
         raise click.UsageError("atheris is not installed: pip install 'kafkaproof[fuzz]'; --engine own needs nothing")
     spent = seconds or (minutes or 1.0) * 60
-    plan = Plan(expanded(names), directory.resolve(), spent, jobs, seed, profile, engine, round_seconds, blind)
-    campaign = ran(plan)
-    say(campaign, as_json=as_json)
-    ctx.exit(exit_code(campaign))
+    plan = CampaignPlan(
+        expand_targets(names), directory.resolve(), spent, jobs, seed, profile, engine, round_seconds, blind
+    )
+    campaign = run_campaign(plan)
+    print_campaign(campaign, as_json=as_json)
+    ctx.exit(campaign_exit_code(campaign))
 
 
-def split(text: str) -> list[str]:
+def split_targets(text: str) -> list[str]:
     """The names in *text*: with + between them, or commas where no name holds any.
 
     >>> split("reference,kafka-python"), split("reference+differential:a,b"), split("differential:a,b")
@@ -97,10 +107,10 @@ def split(text: str) -> list[str]:
     return [name for name in names if name]
 
 
-def ran(plan: Plan) -> Campaign:
+def run_campaign(plan: CampaignPlan) -> Campaign:
     """The campaign, when it is over."""
     try:
-        with alone(plan.directory), screen() as show:
+        with campaign_lock(plan.directory), screen() as show:
             campaign = Campaign(plan, show)
             campaign.run()
             return campaign
@@ -123,7 +133,7 @@ class NotTaken(click.ClickException):
         super().__init__(f"{error.filename or directory}: {error.strerror or error}")
 
 
-def exit_code(campaign: Campaign) -> int:
+def campaign_exit_code(campaign: Campaign) -> int:
     """By the worst that happened."""
     if campaign.interrupted:
         return INTERRUPTED
@@ -133,13 +143,13 @@ def exit_code(campaign: Campaign) -> int:
     return DISAGREEMENTS if any(not news.why_not(find.key, find.version) for find in campaign.finds()) else OK
 
 
-def say(campaign: Campaign, *, as_json: bool) -> None:
+def print_campaign(campaign: Campaign, *, as_json: bool) -> None:
     """What it came to, for people or for programs."""
     if as_json:
-        say_json(document(campaign))
+        say_json(campaign_document(campaign))
         return
     for target in campaign.plan.targets:
-        click.echo(line_of(target, campaign.progress(target)))
+        click.echo(target_line(target, campaign.progress(target)))
     for sung in campaign.sung:
         if sung.gone:
             click.echo(printable(f"  gone: {sung.id}; its canary shows {sung.key or 'no find'}", 300))
@@ -154,12 +164,12 @@ def say(campaign: Campaign, *, as_json: bool) -> None:
         click.echo(f"  and {len(shown) - MOST_SHOWN} more")
     counts: Counter[str] = Counter(severity(find.outcome.kind) for find in shown)
     known = len(campaign.finds()) - len(shown)
-    click.echo(f"{told(counts) or 'no finds'}; {known} known  ·  {campaign.plan.directory}")
+    click.echo(f"{severity_summary(counts) or 'no finds'}; {known} known  ·  {campaign.plan.directory}")
     for target, why in campaign.failures().items():
         click.echo(printable(f"{target} could not be run: {why}", 1000), err=True)
 
 
-def line_of(target: str, progress: Progress) -> str:
+def target_line(target: str, progress: Progress) -> str:
     """One target's numbers."""
     speed = progress.executions / progress.cpu_seconds if progress.cpu_seconds else 0.0
     return (
@@ -168,7 +178,7 @@ def line_of(target: str, progress: Progress) -> str:
     )
 
 
-def document(campaign: Campaign) -> dict[str, Any]:
+def campaign_document(campaign: Campaign) -> dict[str, Any]:
     """Everything, for programs."""
     news = campaign.news()
     return {

@@ -55,7 +55,7 @@ def triage(
             budget=Budget(RUNS, seconds),
             every=every,
             jobs=jobs,
-            tell=progress(quiet=as_json),
+            tell=progress_printer(quiet=as_json),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -64,11 +64,11 @@ def triage(
     if as_json:
         say_json({"file": str(path), "finds": [document(find) for find in finds]})
     else:
-        tell(finds, roots[0] / FOLDER, every=every)
+        print_causes(finds, roots[0] / FOLDER, every=every)
     sys.exit(DISAGREEMENTS if any(find.state == "new" for find in finds) else OK)
 
 
-def progress(*, quiet: bool) -> Callable[[str], None]:
+def progress_printer(*, quiet: bool) -> Callable[[str], None]:
     """Where lines on what is done go: to the standard error, each find on a terminal only, none if *quiet*."""
 
     def told(line: str) -> None:
@@ -78,7 +78,7 @@ def progress(*, quiet: bool) -> Callable[[str], None]:
     return told
 
 
-def tell(finds: list[Folded], folder: Path, *, every: bool) -> None:
+def print_causes(finds: list[Folded], folder: Path, *, every: bool) -> None:
     """A line for each cause, with its smallest find, and how many of which state."""
     for (target, cause), some in by_cause(finds).items():
         open_ = [find for find in some if every or find.state != "known"]
@@ -103,7 +103,7 @@ JOBS: Final = 2
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where it is written.")
 @click.option("--against", type=click.Path(path_type=Path, exists=True), metavar="OLD", help="Last night's campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def report(directory: Path, out: Path, against: Path | None, as_json: bool) -> NoReturn:
+def report_command(directory: Path, out: Path, against: Path | None, as_json: bool) -> NoReturn:
     """Write what the campaign in DIR came to: HTML, Markdown, JSON lines, JUnit and SARIF.
 
     Does triage first, if that was not done since the last round, or --against says with what to compare; what was
@@ -120,7 +120,12 @@ def report(directory: Path, out: Path, against: Path | None, as_json: bool) -> N
         if against is not None or is_stale(directory):
             old = against or last_night(directory)
             found = triaged(
-                [directory], old, budget=Budget(RUNS, 10.0), every=False, jobs=JOBS, tell=progress(quiet=as_json)
+                [directory],
+                old,
+                budget=Budget(RUNS, 10.0),
+                every=False,
+                jobs=JOBS,
+                tell=progress_printer(quiet=as_json),
             )
             write(directory, found)
             write_pages(directory, found)

@@ -9,9 +9,9 @@ from typing import Final
 import click
 
 from kafka_conformance.testees import connect
-from kafka_fuzz.campaign.known_findings import news_of, read_list
+from kafka_fuzz.campaign.known_findings import already_known, read_known_list
 from kafka_fuzz.campaign.plan import OF_TESTEES
-from kafka_fuzz.findings import read_all
+from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.shrink import Budget
 from kafka_fuzz.targets.named import NAMES
@@ -20,8 +20,8 @@ from kafka_fuzz.triage.draft import document, write_pages
 from kafka_fuzz.triage.run import triaged
 from kafka_pipeline.jobs.space import MOST_SEED
 from kafkaproof.cli import DISAGREEMENTS, OK
-from kafkaproof.commands.fuzz.run import split
-from kafkaproof.commands.fuzz.triage import RUNS, tell
+from kafkaproof.commands.fuzz.run import split_targets
+from kafkaproof.commands.fuzz.triage import RUNS, print_causes
 from kafkaproof.commands.output import say_json
 from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
 
@@ -109,17 +109,17 @@ def campaign(
         say_json({"out": str(out), "sha256": manifest.sha256, **manifest.counts, "triage": finds})
     else:
         if triages:
-            tell(found, asked.out / FOLDER, every=False)
+            print_causes(found, asked.out / FOLDER, every=False)
         told = ", ".join(f"{count:,} {name}" for name, count in manifest.counts.items())
         click.echo(f"{told}  ·  sha256 {manifest.sha256}")
-    news = news_of(asked.out)
-    new = any(not news.why_not(find.key, find.version) for find in read_all(asked.out))
+    news = already_known(asked.out)
+    new = any(not news.why_not(find.key, find.version) for find in read_findings(asked.out))
     ctx.exit(DISAGREEMENTS if new else OK)
 
 
 def names_of(text: str) -> tuple[str, ...]:
     """The targets in *text*; a usage error where one cannot be asked from an executor."""
-    names = tuple(dict.fromkeys(split(text)))
+    names = tuple(dict.fromkeys(split_targets(text)))
     for name in names:
         kind, _, testees = name.partition(":")
         if name not in NAMES and not (kind in OF_TESTEES and testees):
@@ -139,7 +139,7 @@ def listed(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        read_list(path)
+        read_known_list(path)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     return path.read_text(encoding="utf-8")
