@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any, Final, Protocol
 
-__all__ = ["Lines", "lines_of"]
+__all__ = ["LineCounter", "line_counter"]
 
 LocalTrace = Callable[[FrameType, str, Any], Any]
 UNSEEN: Final[Any] = object()
