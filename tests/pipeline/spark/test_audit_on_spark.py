@@ -17,8 +17,8 @@ pytest.importorskip("numba")
 from tests.pipeline.spark.commands import finished, kafkaproof
 
 from kafka_pipeline.audit.job import Audit, audit
-from kafka_pipeline.audit.local import tasks_of
 from kafka_pipeline.audit.joining import joined
+from kafka_pipeline.audit.local import tasks_of
 from kafka_pipeline.audit.stretch import judge
 from kafka_pipeline.segments.listing import find
 
