@@ -20,7 +20,7 @@ from kafka_brokers.wire import BrokerError, Client, Closed, TopicPartition, tabl
 from kafka_brokers.wire.client import PAUSE
 from kafka_records import Batch, Record, encode
 from kafka_records.constants import MAGIC_VALUE_V0, MAGIC_VALUE_V2, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 # Bytes: what segment.bytes cannot be less than since 4.0 (KIP-1030), and what leaves room for a filler below
 # message.max.bytes of earlier releases, whose cleaners end at a larger message (KAFKA-6834).
@@ -175,7 +175,7 @@ def _one_record(magic: int, value: bytes, now_ms: int) -> bytes:
 
 def without_fillers(data: bytes) -> bytes:
     """*data* without the fillers in it."""
-    found = [data[start:end] for start, end in entries(data)]
+    found = [data[start:end] for start, end in split_entries(data)]
     tail = data[sum(map(len, found)) :]
     return b"".join(entry for entry in found if not is_filler(entry)) + tail
 

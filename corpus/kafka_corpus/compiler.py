@@ -92,7 +92,7 @@ def _line(case: Case, old: VectorLine | None, root: Path, *, reuse: bool) -> Vec
     content, libraries = content_hash(case), compressed_bytes.unusual()
     if old is not None and not old.retired:
         if content != old.sha256 and compressed_bytes.made_elsewhere(old.libraries):
-            case = compressed_bytes.kept(case, area_files.case_of(old, root))
+            case = compressed_bytes.with_old_bytes(case, area_files.case_of(old, root))
             content = content_hash(case)
         if content == old.sha256:
             libraries = old.libraries
@@ -117,7 +117,7 @@ def _files(lines: Sequence[VectorLine], root: Path, areas: Collection[str] | Non
     vectors = area_files.by_area(line for line in lines if held(line, areas))
     live = {line.id: line.sha256 for line in lines if not line.retired}
     recorded = evidence.by_area(evidence.pruned(evidence.load(root, areas), live))
-    return vectors | recorded | ({SCHEMA: schema.text()} if areas is None else {})
+    return vectors | recorded | ({SCHEMA: schema.schema_text()} if areas is None else {})
 
 
 SCHEMA: Final = f"schema/{schema.FILE}"

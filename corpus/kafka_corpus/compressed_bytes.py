@@ -17,9 +17,9 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
+from kafka_corpus.answer_diff import difference, same_above_compression
 from kafka_corpus.answers import ask_reference, data_difference
 from kafka_corpus.case import Case
-from kafka_corpus.played import difference, same_above_compression
 from kafka_corpus.scenario import Produce, Scenario, Step
 from kafka_corpus.vector_format import content_hash
 
@@ -55,7 +55,7 @@ def all_of(lines: Iterable[dict[str, str]]) -> dict[str, list[str]]:
     return {codec: sorted(versions) for codec, versions in found.items()}
 
 
-def kept(case: Case, old: Case) -> Case:
+def with_old_bytes(case: Case, old: Case) -> Case:
     """*case* with the bytes of *old*, if the two differ in nothing but how they are compressed."""
     expect = replace(case.expect, data=old.expect.data, answers=old.expect.answers)
     candidate = replace(case, input=old.input, expect=expect)

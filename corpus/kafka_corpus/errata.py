@@ -29,7 +29,7 @@ CODES: Final = {
 }
 
 
-def page(cases: Sequence[Case]) -> str:
+def errata_page(cases: Sequence[Case]) -> str:
     """The page, in Markdown; *cases* have their evidence."""
     listed = "\n".join(f"- seed {seed.number}: {seed.title}" for seed in seeds())
     parts = [INTRODUCTION.format(count=len(errata()), seeds=listed)]

@@ -31,7 +31,7 @@ def exported(*, with_inputs: bool = False) -> Iterator[tuple[str, bytes]]:
     package, cases = package_root(), load_vectors()
     vectors = vector_files(cases)
     described = manifest_of(cases, vectors, package)
-    yield "README.md", page(described).encode()
+    yield "README.md", export_page(described).encode()
     yield "LICENSE", (package / "pages" / "LICENSE").read_bytes()
     yield manifest.FILE, manifest.text(described)
     yield schema.FILE, (package / "schema" / schema.FILE).read_bytes()
@@ -62,7 +62,7 @@ def input_path(case: Case) -> str:
     return f"{INPUTS}/{case.area}/{name}.bin"
 
 
-def page(described: Manifest) -> str:
+def export_page(described: Manifest) -> str:
     """The README, with this corpus's numbers in it."""
     text = (package_root() / "pages" / "README.md").read_text(encoding="utf-8")
     state = " (unreleased: ids may still change)" if described.unreleased else ""

@@ -8,7 +8,7 @@ from kafka_corpus.authoring.build import put
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 from kafka_records.message import decode_message
 
 CODEC_BITS: Final = 0x07
@@ -18,7 +18,7 @@ MAX_PAYLOAD: Final = 256 * 1024 * 1024
 
 def masked(data: bytes) -> bytes:
     """*data* above compression: payloads opened, and no length or checksum over them."""
-    return b"".join(_masked_entry(data[start:end]) for start, end in entries(data))
+    return b"".join(_masked_entry(data[start:end]) for start, end in split_entries(data))
 
 
 def _masked_entry(entry: bytes) -> bytes:

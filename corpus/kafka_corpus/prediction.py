@@ -24,9 +24,9 @@ from kafka_corpus.scenario import (
     FindOffset,
     InitProducerId,
     Produce,
+    ReadSegments,
     Restart,
     Scenario,
-    Segment,
     Step,
     StepAnswer,
     producer_id,
@@ -48,7 +48,7 @@ from kafka_records import (
 )
 from kafka_records.broker.errors import INVALID_TXN_STATE
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
-from kafka_records.compaction import Segment as SegmentFile
+from kafka_records.compaction import Segment
 from kafka_records.transactions.marker import BUMPS_EPOCH
 
 # ProduceResponse: what newer versions say more.
@@ -141,13 +141,13 @@ def newest_predicted(scenario: Scenario) -> tuple[StepAnswer, ...] | None:
     return predict(scenario, scenario.until or NEWEST_RELEASE)
 
 
-def payload_of(step: Produce) -> bytes:
+def step_payload(step: Produce) -> bytes:
     """The bytes that the step produces, before a producer's id is put into them."""
     if step.data is not UNSET:
         return step.data
     if step.recipe is UNSET:
         raise ValueError("a payload is given as data or as a recipe")
-    made = recipes.build(Recipe(step.recipe.name, step.recipe.args))
+    made = recipes.build_recipe(Recipe(step.recipe.name, step.recipe.args))
     assert isinstance(made, bytes)
     return made
 
@@ -162,7 +162,7 @@ def _produce(partition: _Partition, step: Produce) -> StepAnswer:
     if step.is_null() or elsewhere or step.acks not in (-1, 0, 1) or not partition.is_first_leader:
         raise Unpredicted("more than a payload")
     does, version = behaviour(partition.release), version_of(step, partition.release)
-    payload = payload_of(step)
+    payload = step_payload(step)
     if version < does.produce[0] or len(payload) > LARGEST_REQUEST:
         return StepAnswer(closed=True)
     producer = _producer(partition, step.producer) if step.producer else None
@@ -286,7 +286,7 @@ def _find_offset(partition: _Partition, step: FindOffset) -> StepAnswer:
     return StepAnswer(base_offset=last_stable_offset(partition.stored, end) if is_committed else end)
 
 
-def _segment(partition: _Partition, _: Segment) -> StepAnswer:
+def _segment(partition: _Partition, _: ReadSegments) -> StepAnswer:
     return StepAnswer(data=partition.stored)
 
 
@@ -341,7 +341,7 @@ def _clean_round(partition: _Partition, end: int) -> bool:
         first_dirty_offset=partition.first_dirty_offset,
         first_uncleanable_offset=end,
         high_watermark=partition.log.log_end_offset,
-        segments=[SegmentFile(base, NOW + at) for at, base in enumerate(partition.segments)],
+        segments=[Segment(base, NOW + at) for at, base in enumerate(partition.segments)],
     )
     config = CleanerConfig.of(partition.settings)
     result = compact(partition.stored, config, given, release=partition.release, now_ms=NOW)
@@ -358,7 +358,7 @@ _PREDICTIONS: Final[dict[type[Step], Callable[[_Partition, Any], StepAnswer]]] =
     EndTransaction: _end_transaction,
     Fetch: _fetch,
     FindOffset: _find_offset,
-    Segment: _segment,
+    ReadSegments: _segment,
     Restart: _restart,
     Edit: _edit,
     Clean: _clean,

@@ -17,7 +17,15 @@ import snappy
 import zstandard
 
 from kafka_corpus.authoring.batches import PLAIN, batch_of, bytes_of, compressed, payload_of, some_records
-from kafka_corpus.authoring.build import TIMESTAMP, flip, overlong, raw_batch, raw_header, raw_message, raw_record
+from kafka_corpus.authoring.build import (
+    TIMESTAMP,
+    flip,
+    overlong_varint,
+    raw_batch,
+    raw_header,
+    raw_message,
+    raw_record,
+)
 from kafka_corpus.authoring.frames import (
     LZ4_END_MARK,
     XERIAL_HEADER,
@@ -46,7 +54,7 @@ ZSTD_RUN = 128 * 1024  # the most that one block may give
 LZ4_RUN = 4 * MIB
 
 
-def build(recipe: Recipe) -> bytes:
+def build_recipe(recipe: Recipe) -> bytes:
     """The bytes that *recipe* stands for."""
     return RECIPES[recipe.name](**recipe.args)
 
@@ -83,9 +91,9 @@ def crc32_of_zeros(size: int) -> int:
     """CRC-32 of *size* zeros, a power of two, by squaring the step over one zero byte."""
     step = [zero_byte(1 << bit) for bit in range(32)]
     while size > 1:
-        step = [times(step, column) for column in step]
+        step = [multiply(step, column) for column in step]
         size //= 2
-    return times(step, 0xFFFFFFFF) ^ 0xFFFFFFFF
+    return multiply(step, 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
 def zero_byte(state: int) -> int:
@@ -95,7 +103,7 @@ def zero_byte(state: int) -> int:
     return state
 
 
-def times(matrix: list[int], vector: int) -> int:
+def multiply(matrix: list[int], vector: int) -> int:
     """A matrix of bits, by columns, times a vector of bits."""
     product = 0
     for bit in range(32):
@@ -249,8 +257,8 @@ def plain_batch(size: int, **fields: int) -> bytes:
     head = raw_record(value=b"")
     # Five bytes for each of the two lengths are always enough, and overlong ones are read alike.
     value_size = size - BATCH_V2.size - len(head) - 8
-    body = head[1:-2] + overlong(value_size, 5) + b"-" * value_size + head[-1:]
-    return raw_batch(overlong(len(body), 5) + body, **fields)
+    body = head[1:-2] + overlong_varint(value_size, 5) + b"-" * value_size + head[-1:]
+    return raw_batch(overlong_varint(len(body), 5) + body, **fields)
 
 
 RECIPES: Final[dict[str, Callable[..., bytes]]] = {

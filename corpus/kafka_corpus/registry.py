@@ -34,7 +34,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegisteredCase:
     """A case function as registered, with its parameters by name."""
 
     function: Callable[..., Draft]
@@ -45,7 +45,7 @@ class Entry:
     supersedes: str | None
 
 
-_registry: dict[str, Entry] = {}
+_registry: dict[str, RegisteredCase] = {}
 
 
 def case(
@@ -73,7 +73,7 @@ def case(
             raise ValueError(f"there is a case {base} already")
         if not rules or not inspect.getdoc(function):
             raise ValueError(f"the case {base} needs a rule and a docstring")
-        _registry[base] = Entry(function, rules, named, tuple(refs), since, supersedes)
+        _registry[base] = RegisteredCase(function, rules, named, tuple(refs), since, supersedes)
         return function
 
     return register
@@ -83,20 +83,20 @@ def registered(areas: Collection[str] | None = None) -> Iterator[Case]:
     """Every case that was registered, or those of *areas*, built."""
     for base, entry in _registry.items():
         if areas is None or base.partition(".")[0] in areas:
-            yield from build_entry(base, entry)
+            yield from build_registered(base, entry)
 
 
-def build_entry(base: str, entry: Entry) -> Iterator[Case]:
+def build_registered(base: str, entry: RegisteredCase) -> Iterator[Case]:
     """The cases of one function, one for each parameter."""
     make = partial(build_case, entry=entry, area=base.partition(".")[0])
     if entry.each is None:
-        yield make(base, draft=entry.function(), title=title_of(entry.function))
+        yield make(base, draft=entry.function(), title=case_title(entry.function))
         return
     for name, value in entry.each.items():
-        yield make(f"{base}[{name}]", draft=entry.function(value), title=f"{title_of(entry.function)} [{name}]")
+        yield make(f"{base}[{name}]", draft=entry.function(value), title=f"{case_title(entry.function)} [{name}]")
 
 
-def build_case(id_: str, *, entry: Entry, area: str, draft: Draft, title: str) -> Case:
+def build_case(id_: str, *, entry: RegisteredCase, area: str, draft: Draft, title: str) -> Case:
     """A draft with everything that its registration says about it."""
     return Case(
         id=id_,
@@ -113,7 +113,7 @@ def build_case(id_: str, *, entry: Entry, area: str, draft: Draft, title: str) -
     )
 
 
-def title_of(function: Callable[..., Draft]) -> str:
+def case_title(function: Callable[..., Draft]) -> str:
     """The first sentence of the docstring, on one line."""
     text = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
     return text.partition(". ")[0].rstrip(".")
@@ -124,7 +124,7 @@ def valid(data: bytes | Recipe, *batches: Batch, compare: Compare = "exact") -> 
     return Draft("decode", data, Expectation(verdict="valid", batches=batches, compare=compare))
 
 
-def committed(
+def reads_committed(
     data: bytes, *batches: Batch, aborted: Iterable[tuple[int, int]] = (), seen: Iterable[int], why: str = ""
 ) -> Draft:
     """*data* has to decode to *batches*, of which one that reads committed data sees the records at the offsets *seen*.
@@ -150,12 +150,12 @@ def acceptable(data: bytes | Recipe, *batches: Batch, kinds: tuple[Kind, ...] = 
     return Draft("decode", data, Expectation(verdict="acceptable", batches=batches, kinds=kinds, why=why))
 
 
-def writes(batch: Batch, data: bytes, *, compare: Compare = "exact") -> Draft:
+def must_write(batch: Batch, data: bytes, *, compare: Compare = "exact") -> Draft:
     """*batch* has to be written as *data*."""
     return Draft("encode", batch, Expectation(verdict="valid", data=data, compare=compare))
 
 
-def refuses(batch: Batch, *kinds: Kind) -> Draft:
+def must_refuse(batch: Batch, *kinds: Kind) -> Draft:
     """A writer has to refuse *batch*."""
     return Draft("encode", batch, Expectation(verdict="invalid", kinds=kinds))
 
@@ -169,7 +169,7 @@ def may_write(batch: Batch, data: bytes, *, why: str, compare: Compare = "exact"
     return Draft("encode", batch, Expectation(verdict="acceptable", data=data, compare=compare, why=why))
 
 
-def refused(error_code: int, **more: Any) -> StepAnswer:
+def error_answer(error_code: int, **more: Any) -> StepAnswer:
     """A broker's answer to a payload that it does not take."""
     return StepAnswer(error_code=error_code, **more)
 

@@ -126,7 +126,7 @@ class Edit(msgspec.Struct, frozen=True, tag_field="do", tag="edit", omit_default
     fatal: Annotated[bool, Meta(description="the broker may not start again; then the answer is `ended`")] = False
 
 
-class Segment(msgspec.Struct, frozen=True, tag_field="do", tag="segment"):
+class ReadSegments(msgspec.Struct, frozen=True, tag_field="do", tag="segment"):
     """Read the segment files from the disk, end to end."""
 
 
@@ -144,7 +144,7 @@ Step = (
     | Clean
     | Restart
     | Edit
-    | Segment
+    | ReadSegments
     | Dump
 )
 
@@ -182,7 +182,7 @@ Op = Literal["append", "fetch", "convert", "segment", "compact"]
 FIRST_FETCH_OF_V2: Final = 4
 _OPS: Final[tuple[tuple[Op, tuple[type, ...]], ...]] = (
     ("compact", (Clean,)),
-    ("segment", (Segment, Dump, Edit, Restart)),
+    ("segment", (ReadSegments, Dump, Edit, Restart)),
 )
 _FETCHING: Final = (Fetch, FindOffset, InitProducerId, EndTransaction)
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.prediction import payload_of
+from kafka_corpus.prediction import step_payload
 from kafka_corpus.scenario import Produce, Scenario
 from kafka_corpus.vector_format import input_of
 from kafka_corpus.wire import to_wire
@@ -136,6 +136,6 @@ def as_json(value: Any) -> str:
 def raw_bytes(case: Case) -> bytes:
     """The bytes to decode, or to produce; of an encode case those that are right, if there are any."""
     if isinstance(case.input, Scenario):
-        return b"".join(payload_of(step) for step in case.input.produces() if not step.is_null())
+        return b"".join(step_payload(step) for step in case.input.produces() if not step.is_null())
     given = input_of(case)
     return given if isinstance(given, bytes) else case.expect.data or b""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka_corpus import evidence
+from kafka_corpus.answer_diff import scenario_of
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import Evidence, brokers, clients
-from kafka_corpus.played import scenario_of
 from kafka_corpus.scenario import release_number
 from kafka_corpus.vectors import area_files, load_vectors
 

@@ -28,7 +28,7 @@ except ImportError as error:
     text = 'kafka_corpus.strategies needs Hypothesis: pip install "kafkaproof[strategies]"'
     raise ImportError(text, name=error.name) from error
 
-from kafka_corpus.authoring.faults import LIES
+from kafka_corpus.authoring.faults import FAULTS
 from kafka_records import Batch, Header, Record, encode, encode_control
 from kafka_records.constants import COMPRESSIONS, INT32_MAX, INT64_MAX, NO_TIMESTAMP, Compression, TimestampType
 from kafka_records.control import ControlRecord
@@ -113,7 +113,7 @@ def batches(
     codec = draw(st.sampled_from(LEGACY_COMPRESSIONS)) if compression is None else compression
     content = draw(records(magic=magic, base_offset=base, max_size=1 if codec == "none" else MAX_RECORDS))
     kind: TimestampType = "none" if magic == 0 else draw(st.sampled_from(("create", "append")))
-    content, latest = stamped(content, kind, draw(timestamps()))
+    content, latest = with_timestamps(content, kind, draw(timestamps()))
     return Batch(
         magic=magic,
         base_offset=base,
@@ -136,7 +136,7 @@ def record_batches(draw: st.DrawFn, *, compression: Compression | None, base_off
         codec = draw(st.sampled_from(COMPRESSIONS)) if compression is None else compression
     content = draw(contents(shape, base_offset))
     kind: TimestampType = draw(st.sampled_from(("create", "create", "append")))
-    content, latest = stamped(content, kind, draw(timestamps()))
+    content, latest = with_timestamps(content, kind, draw(timestamps()))
     batch = Batch(
         magic=2,
         base_offset=base_offset,
@@ -173,7 +173,7 @@ def markers(draw: st.DrawFn, offset: int = 0) -> Record:
     return encode_control(control, offset=offset, timestamp=draw(timestamps()))
 
 
-def stamped(content: Sequence[Record], kind: TimestampType, now: int) -> tuple[tuple[Record, ...], int]:
+def with_timestamps(content: Sequence[Record], kind: TimestampType, now: int) -> tuple[tuple[Record, ...], int]:
     """*content* with the timestamps that *kind* asks for, and the largest of them."""
     if kind == "append":
         return tuple(record._replace(timestamp=now) for record in content), now
@@ -230,18 +230,18 @@ def nearly_valid(draw: st.DrawFn, *, magic: int | None = None, label: str | None
 
     `@given(nearly_valid())` gives `(b"...", "record_count_too_high")`.
     """
-    told = [LIES[label]] if label else list(LIES.values())
+    told = [FAULTS[label]] if label else list(FAULTS.values())
     if magic is None:
         magic = draw(st.sampled_from([each for each in MAGICS if any(each in lie.magics for lie in told)]))
-    label = label or draw(st.sampled_from([name for name, lie in LIES.items() if magic in lie.magics]))
-    lie = LIES[label]
+    label = label or draw(st.sampled_from([name for name, lie in FAULTS.items() if magic in lie.magics]))
+    lie = FAULTS[label]
     codec: Compression | None = "none" if lie.plain else None
     batch = draw(batches(magic=magic, compression=codec).filter(lambda made: bool(made.records)))
     return lie.tell(encode(batch), draw(st.integers(0, 2**16))), label
 
 
 __all__ = [
-    "LIES",
+    "FAULTS",
     "batches",
     "encoded",
     "headers",

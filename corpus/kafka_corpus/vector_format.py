@@ -250,9 +250,9 @@ def input_of(case: Case) -> bytes | Batch:
     if not isinstance(case.input, Recipe):
         return case.input
     # Few need it, and it imports every codec.
-    from kafka_corpus.recipes import build
+    from kafka_corpus.recipes import build_recipe
 
-    return build(case.input)
+    return build_recipe(case.input)
 
 
 def matches(pattern: str, id_: str) -> bool:

@@ -20,7 +20,7 @@ WIDTHS: Final = {"i8": ("b", 1), "i16": ("h", 2), "i32": ("i", 4), "u32": ("I", 
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FixedField:
     """A fixed field: name, offset and width in bytes, type as `i32`."""
 
     name: str
@@ -33,7 +33,7 @@ class Field:
 class Layout:
     """Fixed fields that lie end to end."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[FixedField, ...]
     struct: Struct
 
     @property
@@ -41,7 +41,7 @@ class Layout:
         """Bytes from the first field to the end of the last."""
         return self.struct.size
 
-    def field(self, name: str) -> Field:
+    def field(self, name: str) -> FixedField:
         """The field called *name*; KeyError if there is none."""
         return {field.name: field for field in self.fields}[name]
 
@@ -54,7 +54,7 @@ def layout(**types: str) -> Layout:
     """Lay fields of these *types* end to end, in the order given."""
     widths = [WIDTHS[type_][1] for type_ in types.values()]
     offsets = accumulate(widths, initial=0)
-    fields = tuple(map(Field, types, offsets, widths, types.values()))
+    fields = tuple(map(FixedField, types, offsets, widths, types.values()))
     return Layout(fields, Struct(">" + "".join(WIDTHS[type_][0] for type_ in types.values())))
 
 

@@ -38,7 +38,7 @@ def decode(data: bytes, *, limits: Limits = DEFAULT) -> tuple[Batch, ...]:
     room = budget(data, limits)
     at = 0
     try:
-        for start, end in entries(data):
+        for start, end in split_entries(data):
             at = start
             read = decode_batch if data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2 else decode_entry
             batch, room = read(data[start:end], room)
@@ -50,7 +50,7 @@ def decode(data: bytes, *, limits: Limits = DEFAULT) -> tuple[Batch, ...]:
     return tuple(batches)
 
 
-def entries(data: bytes) -> Iterator[tuple[int, int]]:
+def split_entries(data: bytes) -> Iterator[tuple[int, int]]:
     """Where each complete entry starts and ends.
 
     Raises:

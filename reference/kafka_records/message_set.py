@@ -151,7 +151,7 @@ def base_offset_of(messages: list[Inner], wrapper: Message) -> int:
 
 def encode_entry(batch: Batch) -> bytes:
     """Write a v0/v1 batch: each record a message, or all of them in one wrapper (LEG-24, NST-11)."""
-    check_writable(batch)
+    check_writable_messages(batch)
     attributes = bits.attributes_of(batch)
     if batch.compression == "none":
         return b"".join(encode_inner(batch, attributes, record, index, 0) for index, record in enumerate(batch.records))
@@ -185,7 +185,7 @@ def is_found_again(batch: Batch) -> bool:
     return not batch.records or (batch.base_offset >= 0 and batch.last_offset == batch.records[-1].offset)
 
 
-def check_writable(batch: Batch) -> None:
+def check_writable_messages(batch: Batch) -> None:
     """Refuse what MemoryRecordsBuilder refuses below v2 (LEG-15, LEG-22, LEG-27, OFF-07)."""
     for refused, rule, path, message in (
         (batch.compression == "zstd", "LEG-15", "compression", "v0 and v1 know no zstd"),
@@ -209,10 +209,10 @@ def check_writable(batch: Batch) -> None:
     ):
         if refused:
             raise RecordFormatError("malformed", message, path=path, rule=rule)
-    check_records(batch)
+    check_message_records(batch)
 
 
-def check_records(batch: Batch) -> None:
+def check_message_records(batch: Batch) -> None:
     """Offsets rise, timestamps are not below -1, and there are no headers."""
     previous: int | None = None
     for index, record in enumerate(batch.records):

@@ -88,14 +88,14 @@ def decode_headers(body: bytes, at: int, room: int) -> tuple[tuple[Header, ...],
     headers = []
     for index in range(count):
         try:
-            header, at = decode_header(body, at)
+            header, at = decode_record_header(body, at)
         except RecordFormatError as error:
             raise error.inside(f"headers[{index}]") from None
         headers.append(header)
     return tuple(headers), at
 
 
-def decode_header(body: bytes, at: int) -> tuple[Header, int]:
+def decode_record_header(body: bytes, at: int) -> tuple[Header, int]:
     """Read one header: a key that may be empty but not null, and a nullable value."""
     key, after_key = decode_nullable(body, at, "key_length")
     if key is None:

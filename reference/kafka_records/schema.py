@@ -27,13 +27,13 @@ def decode_struct(data: bytes, at: int, schema: Schema) -> tuple[dict[str, Any],
     fields: dict[str, Any] = {}
     for name, type_ in schema:
         try:
-            fields[name], at = decode_value(data, at, type_)
+            fields[name], at = decode_schema_value(data, at, type_)
         except RecordFormatError as error:
             raise error.inside(name) from None
     return fields, skip_tagged_fields(data, at)
 
 
-def decode_value(data: bytes, at: int, type_: Any) -> tuple[Any, int]:
+def decode_schema_value(data: bytes, at: int, type_: Any) -> tuple[Any, int]:
     """Read one value of any type of a schema."""
     match type_:
         case tuple():

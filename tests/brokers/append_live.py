@@ -13,7 +13,7 @@ from kafka_records import AppendResult, LogState, Producing, RecordFormatError, 
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, BATCH_V2, MAGIC_OFFSET
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 from kafka_records.message import decode_message
 
 PARTITIONS = 40
@@ -96,7 +96,7 @@ class Partitions:
 
 def above_compression(data: bytes) -> tuple[object, ...]:
     """Entries as they are, those compressed as their header without length and CRC and what unpacks from them."""
-    return tuple(opened(data[start:end]) for start, end in entries(data))
+    return tuple(opened(data[start:end]) for start, end in split_entries(data))
 
 
 def opened(entry: bytes) -> object:

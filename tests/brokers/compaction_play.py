@@ -25,7 +25,7 @@ from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD
 from kafka_records.conversion.files import file_entries, last_offset_of
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, BATCH_V2, MAGIC_OFFSET
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 from kafka_records.message import decode_message
 
 WHEN = 1_700_000_000_000
@@ -222,7 +222,7 @@ def describe(data: bytes) -> Sequence[Batch]:
 
 def above_compression(data: bytes) -> list[object]:
     """Each entry; of a compressed one its fields and what it decompresses to."""
-    return [_above(data[start:end]) for start, end in entries(data)]
+    return [_above(data[start:end]) for start, end in split_entries(data)]
 
 
 def _above(entry: bytes) -> object:

@@ -22,7 +22,7 @@ from kafka_brokers.wire import Client
 from kafka_brokers.wire.transactions import Producer, add_partitions, init_producer_id
 from kafka_corpus.authoring.build import raw_batch, raw_record
 from kafka_corpus.case import Recipe
-from kafka_corpus.recipes import build
+from kafka_corpus.recipes import build_recipe
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Producing
 from kafka_records.broker.releases import behaviour
@@ -128,7 +128,7 @@ def corpus() -> Iterable[Named]:
     for case in load_vectors():
         if case.op != "decode" or case.id.startswith(UNSTEADY):
             continue
-        data = build(case.input) if isinstance(case.input, Recipe) else case.input
+        data = build_recipe(case.input) if isinstance(case.input, Recipe) else case.input
         if isinstance(data, bytes) and len(data) <= LARGEST:
             yield case.id, data
             if len(data) >= 8 and any(data[:8]):

@@ -13,7 +13,7 @@ from kafka_brokers.releases import NEWEST
 from kafka_brokers.scenarios import recorder as asking
 from kafka_brokers.scenarios.recorder import Asked, Recorder, Recording
 from kafka_corpus import evidence
-from kafka_corpus.played import difference
+from kafka_corpus.answer_diff import difference
 from kafka_corpus.vectors import load_vectors, package_root
 from kafkaproof.commands.broker_answers import CONFIG
 

@@ -9,7 +9,7 @@ from kafka_conformance.testees.protocol import Answer
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import put
 from kafka_corpus.case import Case
-from kafka_corpus.registry import Draft, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, error_answer, produced, scene, stored
 from kafka_corpus.scenario import NOW, Fetch, Made, Produce, Scenario, StepAnswer
 
 BATCH = bytes_of(batch_of(*some_records(2)))
@@ -23,7 +23,7 @@ def case_of(draft: Draft) -> Case:
 
 
 TAKES = case_of(produced(BATCH, TAKEN))
-REFUSES = case_of(produced(BATCH, refused(87, record_errors=(0,))))
+REFUSES = case_of(produced(BATCH, error_answer(87, record_errors=(0,))))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_for_whom() -> None:
 
 def test_heavy() -> None:
     """A payload that is made when it is asked takes long."""
-    made = case_of(scene((Produce(recipe=Made("x", {})), refused(10))))
+    made = case_of(scene((Produce(recipe=Made("x", {})), error_answer(10))))
     assert is_heavy(made)
     assert not is_heavy(TAKES)
 

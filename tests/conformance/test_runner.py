@@ -21,7 +21,7 @@ from kafka_conformance.runner.run import Interrupted, Run, run
 from kafka_conformance.testees.connect import CannotRun, Connection, connect
 from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case, Expectation, Recipe
-from kafka_corpus.registry import produced, refused
+from kafka_corpus.registry import error_answer, produced
 from kafka_corpus.vectors import load_vectors
 
 Script = Callable[..., Connection]
@@ -117,7 +117,7 @@ def test_what_is_not_announced_is_not_asked(script: Script, tmp_path: Path, name
 
 def test_what_brokers_are_asked_is_not_asked_of_codecs(script: Script, tmp_path: Path) -> None:
     """A payload for a broker is left out, unless the testee announces that it can append."""
-    draft = produced(b"", refused(87))
+    draft = produced(b"", error_answer(87))
     payload = replace(cases(1)[0], id="a.payload", op=draft.op, input=draft.input, expect=draft.expect)
     done = run(plan(script(REPLY), [*cases(1), payload], tmp_path))
 

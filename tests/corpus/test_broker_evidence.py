@@ -12,7 +12,7 @@ from kafka_corpus.case import Case
 from kafka_corpus.check import check, directions
 from kafka_corpus.evidence import Answers, CaseEvidence, brokers
 from kafka_corpus.evidence.recorded import broker_answer
-from kafka_corpus.registry import Draft, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, error_answer, produced, scene, stored
 from kafka_corpus.scenario import FindOffset, StepAnswer
 from kafka_corpus.vector_format import BriefStep, BrokerAnswer, content_hash, to_vector
 
@@ -35,7 +35,7 @@ def case_of(name: str, draft: Draft) -> Case:
 
 
 CASES = [
-    case_of("refused", produced(put(BATCH, "base_offset", 1), refused(87))),
+    case_of("refused", produced(put(BATCH, "base_offset", 1), error_answer(87))),
     case_of("taken", produced(BATCH, stored(TAKEN.data))),
 ]
 CONTENT = {case.id: content_hash(case) for case in CASES}
@@ -140,7 +140,7 @@ def test_brief_evidence_of_codec_cases() -> None:
 def test_ways_of_checking() -> None:
     """A payload that is stored is fetched back, so it shows rules of both kinds; one that is refused does not."""
     assert [list(directions(case)) for case in CASES] == [["produce"], ["produce", "fetch"]]
-    old = case_of("old", produced(raw_message(1), refused(2), api_version=2))
+    old = case_of("old", produced(raw_message(1), error_answer(2), api_version=2))
     assert list(directions(old)) == ["produce"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_corpus.cases import all_cases
-from kafka_corpus.registry import Draft, Entry, build_entry, case, invalid
+from kafka_corpus.registry import Draft, RegisteredCase, build_registered, case, invalid
 
 
 def broken(size: int = 17) -> Draft:
@@ -17,8 +17,8 @@ def broken(size: int = 17) -> Draft:
 
 def test_id_and_title() -> None:
     """The id is that of module and function, the title the docstring's first sentence on one line."""
-    entry = Entry(broken, ("FRM-05",), None, ("KAFKA-1",), "1.0", None)
-    (made,) = build_entry("area.broken", entry)
+    entry = RegisteredCase(broken, ("FRM-05",), None, ("KAFKA-1",), "1.0", None)
+    (made,) = build_registered("area.broken", entry)
     assert (made.id, made.area, made.op) == ("area.broken", "area", "decode")
     assert made.title == "Zeros have no magic and no size"
     assert (made.rules, made.refs, made.since) == (("FRM-05",), ("KAFKA-1",), "1.0")
@@ -26,8 +26,8 @@ def test_id_and_title() -> None:
 
 def test_parameters_make_cases() -> None:
     """Each parameter makes a case with its name in brackets, in id and title."""
-    entry = Entry(broken, ("FRM-05",), {"short": 17, "long": 99}, (), "1.0", None)
-    made = list(build_entry("area.broken", entry))
+    entry = RegisteredCase(broken, ("FRM-05",), {"short": 17, "long": 99}, (), "1.0", None)
+    made = list(build_registered("area.broken", entry))
     assert [(each.id, each.title[-7:]) for each in made] == [
         ("area.broken[short]", "[short]"),
         ("area.broken[long]", " [long]"),

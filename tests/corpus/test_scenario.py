@@ -4,13 +4,13 @@ import gzip
 
 import pytest
 
+from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
 from kafka_corpus.authoring.batches import payload_of as records_of
 from kafka_corpus.authoring.build import put, raw_message, reseal
 from kafka_corpus.case import Case, Expectation
-from kafka_corpus.played import difference, scenario_of
-from kafka_corpus.prediction import payload_of, predict, version_of
-from kafka_corpus.registry import produced, refused, scene, stored
+from kafka_corpus.prediction import predict, step_payload, version_of
+from kafka_corpus.registry import error_answer, produced, scene, stored
 from kafka_corpus.scenario import (
     NOW,
     AddPartitions,
@@ -23,9 +23,9 @@ from kafka_corpus.scenario import (
     InitProducerId,
     Made,
     Produce,
+    ReadSegments,
     Restart,
     Scenario,
-    Segment,
     Step,
     StepAnswer,
     op_of,
@@ -55,11 +55,11 @@ def answers(*steps: Step, release: str = "4.4.0", **config: str) -> tuple[StepAn
         ((Produce(data=BATCH), FindOffset(-1)), "fetch"),
         ((InitProducerId("a"), EndTransaction("a", True)), "fetch"),
         ((Produce(data=BATCH), Fetch(api_version=3)), "convert"),
-        ((Produce(data=BATCH), Segment()), "segment"),
+        ((Produce(data=BATCH), ReadSegments()), "segment"),
         ((Produce(data=BATCH), Restart(), Fetch()), "segment"),
         ((Produce(data=BATCH), Edit(at=0)), "segment"),
         ((Produce(data=BATCH), Dump()), "segment"),
-        ((Produce(data=BATCH), Clean(), Segment()), "compact"),
+        ((Produce(data=BATCH), Clean(), ReadSegments()), "compact"),
     ],
 )
 def test_operation(steps: tuple[Step, ...], op: str) -> None:
@@ -69,8 +69,8 @@ def test_operation(steps: tuple[Step, ...], op: str) -> None:
 
 def test_releases() -> None:
     """Payloads in v2 are for releases since 0.11, those before for releases that still take them."""
-    new = produced(BATCH, refused(87)).input
-    old = produced(MESSAGE, refused(2), api_version=2).input
+    new = produced(BATCH, error_answer(87)).input
+    old = produced(MESSAGE, error_answer(2), api_version=2).input
     assert isinstance(new, Scenario)
     assert isinstance(old, Scenario)
     assert [new.concerns(release) for release in ("0.10.2.2", "0.11.0.3", "4.4.0")] == [False, True, True]
@@ -79,7 +79,7 @@ def test_releases() -> None:
 
 def test_verdict() -> None:
     """A scenario is invalid if the broker refuses something in it."""
-    assert produced(BATCH, refused(87)).expect.verdict == "invalid"
+    assert produced(BATCH, error_answer(87)).expect.verdict == "invalid"
     assert produced(BATCH, stored(STORED)).expect.verdict == "valid"
 
 
@@ -96,7 +96,7 @@ def test_vector() -> None:
         Clean(),
         Restart(True),
         Edit(at=5, data=b"x", cut=True),
-        Segment(),
+        ReadSegments(),
         Dump(),
     )
     draft = scene(*((step, StepAnswer(data=b"\x01", beside=3)) for step in steps), config={"a": "b"}, since="1.1.1")
@@ -111,9 +111,9 @@ def test_vector() -> None:
 
 def test_payload() -> None:
     """A payload is given, or made by a recipe."""
-    assert payload_of(Produce(data=b"x")) == b"x"
+    assert step_payload(Produce(data=b"x")) == b"x"
     with pytest.raises(ValueError, match="data or as a recipe"):
-        payload_of(Produce())
+        step_payload(Produce())
 
 
 def test_version() -> None:
@@ -205,7 +205,7 @@ def test_disk() -> None:
     """A segment holds what was stored; an edit that breaks a checksum ends the log there."""
     produce = Produce(data=BATCH)
     second = put(STORED, "base_offset", 3)
-    steps = (produce, produce, Segment(), Edit(at=len(STORED) + 70, data=b"?"), Segment(), FindOffset(-1))
+    steps = (produce, produce, ReadSegments(), Edit(at=len(STORED) + 70, data=b"?"), ReadSegments(), FindOffset(-1))
     _, _, before, edited, after, end = answers(*steps)
     assert before.data == STORED + second
     assert (edited.data, after.data, end.base_offset) == (STORED, STORED, 3)

@@ -54,7 +54,7 @@ def test_encoded_logs(data: bytes) -> None:
     decode(data)
 
 
-@pytest.mark.parametrize("label", sorted(strategies.LIES))
+@pytest.mark.parametrize("label", sorted(strategies.FAULTS))
 def test_lies_are_refused(label: str) -> None:
     """The reference refuses each lie that `nearly_valid` tells, with a kind that fits."""
 
@@ -65,7 +65,7 @@ def test_lies_are_refused(label: str) -> None:
         assert told == label
         with pytest.raises(RecordFormatError) as caught:
             decode(data)
-        assert caught.value.kind in strategies.LIES[label].kinds
+        assert caught.value.kind in strategies.FAULTS[label].kinds
 
     refuse()
 
@@ -74,7 +74,7 @@ def test_lies_are_refused(label: str) -> None:
 @given(strategies.nearly_valid())
 def test_a_lie_has_a_label(lie: tuple[bytes, str]) -> None:
     """What is told without asking for a lie is one of those that there are."""
-    assert lie[1] in strategies.LIES
+    assert lie[1] in strategies.FAULTS
 
 
 SHAPES: dict[str, Callable[[Batch], bool]] = {

@@ -17,7 +17,7 @@ from kafka_corpus.vectors import content_hash, corpus_hash_of, line_of, matches,
 @pytest.fixture(scope="module")
 def validator() -> jsonschema.Draft202012Validator:
     """The schema of a line, itself checked."""
-    document = schema.build()
+    document = schema.build_schema()
     jsonschema.Draft202012Validator.check_schema(document)
     return jsonschema.Draft202012Validator(document)
 

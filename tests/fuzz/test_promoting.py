@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 import kafkaproof.commands.fuzz.promote as command
 from kafka_corpus import compiler
+from kafka_corpus.answer_diff import difference
 from kafka_corpus.authoring.build import raw_batch, raw_record, signed
 from kafka_corpus.case import Case, Expectation, Op, Question
 from kafka_corpus.cases import found as found_cases
-from kafka_corpus.played import difference
 from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import NOW, Produce, Scenario, StepAnswer
 from kafka_fuzz.broker.confirming import CONTEXT, Context

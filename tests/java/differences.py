@@ -26,7 +26,7 @@ from kafka_records import Batch, RecordFormatError, decode, encode
 from kafka_records.attributes import COMPRESSION_CODEC_MASK
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, Compression
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 LIST = Path(__file__).with_name("differences.toml")
 HEADER_KEY = "header_key_is_text"
@@ -114,7 +114,7 @@ def differences(data: bytes, reference: Answer, java: Answer) -> set[str]:
     found = {HEADER_KEY} if as_java_can[:at] != list(reference.batches[:at]) else set()
     if at == len(reference.batches) == len(java.batches) and (reference.error is None) == (java.error is None):
         return found
-    start, end = list(entries(data))[at]
+    start, end = list(split_entries(data))[at]
     fits = (known.id for known in known_differences() if is_about(known, data[start:end], reference, java, at))
     return found | {next(fits, UNKNOWN)}
 

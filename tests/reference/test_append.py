@@ -12,7 +12,7 @@ from kafka_records import AppendResult, LogState, RecordFormatError, TopicConfig
 from kafka_records.broker.releases import CHANGES, MINORS, behaviour
 from kafka_records.constants import INT32_MAX, INT64_MAX
 from kafka_records.layout import BATCH_V2, ENTRY
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 CASES = REQUEST + PARTITION + RECORDS + TIMES + OUTLINES + CODECS + MESSAGES
 LOG = LogState(log_end_offset=100, leader_epoch=7)
@@ -49,7 +49,7 @@ def test_what_is_stored_is_where_the_offsets_say(case: Produce, release: str) ->
     if not result.stored or case.name in LEFT_AS_THEY_ARE:
         return
     assert result.base_offset == LOG.log_end_offset
-    starts = [start for start, _ in entries(result.stored)]
+    starts = [start for start, _ in split_entries(result.stored)]
     offset, size = ENTRY.struct.unpack_from(result.stored, starts[-1])
     if result.stored[16] == 2:
         header = BATCH_V2.struct.unpack_from(result.stored)

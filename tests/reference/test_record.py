@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_corpus.authoring.build import TIMESTAMP, overlong, raw_batch, raw_header, raw_record
+from kafka_corpus.authoring.build import TIMESTAMP, overlong_varint, raw_batch, raw_header, raw_record
 from kafka_records import Batch, Header, Record, RecordFormatError, decode
 from kafka_records.varint import encode_varint
 
@@ -61,18 +61,19 @@ def test_negative_lengths_are_null() -> None:
 
 def test_overlong_varints_are_taken_in_every_field() -> None:
     """Five bytes for an int32 and ten for an int64 are as good as one (VAR-05)."""
-    headers = raw_header(b"k", b"v", key_length=overlong(1, 5), value_length=overlong(1, 5))
+    headers = raw_header(b"k", b"v", key_length=overlong_varint(1, 5), value_length=overlong_varint(1, 5))
     plain = raw_record(
-        timestamp_delta=overlong(5, 10),
-        offset_delta=overlong(1, 5),
-        key_length=overlong(3, 5),
+        timestamp_delta=overlong_varint(5, 10),
+        offset_delta=overlong_varint(1, 5),
+        key_length=overlong_varint(3, 5),
         key=b"key",
-        value_length=overlong(5, 5),
-        header_count=overlong(1, 5),
+        value_length=overlong_varint(5, 5),
+        header_count=overlong_varint(1, 5),
         headers=headers,
     )
     stretched = (
-        overlong(len(plain) - len(encode_varint(len(plain) - 1)), 5) + plain[len(encode_varint(len(plain) - 1)) :]
+        overlong_varint(len(plain) - len(encode_varint(len(plain) - 1)), 5)
+        + plain[len(encode_varint(len(plain) - 1)) :]
     )
     expected = Record(1, TIMESTAMP + 5, b"key", b"value", (Header(b"k", b"v"),))
     assert one(plain) == expected

@@ -157,7 +157,7 @@ def errata_command() -> None:
     from kafka_corpus import errata
     from kafka_corpus.vectors import load_vectors
 
-    click.echo(errata.page(load_vectors()), nl=False)
+    click.echo(errata.errata_page(load_vectors()), nl=False)
 
 
 def silence_lines(silent: Mapping[str, int]) -> list[str]:

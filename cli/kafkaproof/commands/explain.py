@@ -98,7 +98,7 @@ def from_hex(text: str) -> bytes:
 def from_case(case_id: str) -> tuple[str, bytes]:
     """The input of a case; what should be written, if that is asked; what a scenario produces, end to end."""
     # No other way in needs the corpus.
-    from kafka_corpus.prediction import payload_of
+    from kafka_corpus.prediction import step_payload
     from kafka_corpus.scenario import Scenario
     from kafka_corpus.vectors import input_of, load_vectors
 
@@ -109,7 +109,7 @@ def from_case(case_id: str) -> tuple[str, bytes]:
         raise Misuse(f"no case {printable(case_id)} in the corpus{hint}")
     case = cases[case_id]
     if isinstance(case.input, Scenario):
-        payloads = b"".join(payload_of(step) for step in case.input.produces() if not step.is_null())
+        payloads = b"".join(step_payload(step) for step in case.input.produces() if not step.is_null())
         return f"{case.id}: {case.title} (what is produced)", payloads
     source = input_of(case)
     data = source if isinstance(source, bytes) else written(case_id, source, case.expect.data)

@@ -31,7 +31,7 @@ from kafka_brokers.wire.schema import INT16, Api, Message, byte_string
 from kafka_records import Batch, Record, RecordFormatError, encode
 from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 # Key and value of the record that ends a case.
 END: Final = b"kafkaproof: end of case"
@@ -97,7 +97,7 @@ def _framed(data: bytes) -> Iterator[tuple[int, int]]:
     """Start and last offset of each whole entry; what is no entry and no beginning of one is never over."""
     behind = 0
     try:
-        for start, end in entries(data):
+        for start, end in split_entries(data):
             behind = end
             yield start, _last_offset(data, start)
     except RecordFormatError:

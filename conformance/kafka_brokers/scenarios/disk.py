@@ -20,10 +20,10 @@ from kafka_brokers.scenarios.normalize import Normal
 from kafka_brokers.scenarios.runner import CannotPlay, Stage
 from kafka_brokers.wire import Client, TopicPartition
 from kafka_corpus.evidence import Disk
-from kafka_corpus.scenario import Clean, Dump, Edit, Restart, Scenario, Segment, StepAnswer
+from kafka_corpus.scenario import Clean, Dump, Edit, ReadSegments, Restart, Scenario, StepAnswer
 from kafka_records import RecordFormatError
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 # What DumpLogSegments says of batches, messages and records begins with one of these.
 SAID_OF_ENTRIES: Final = ("baseOffset:", "offset:", "| offset:")
@@ -43,7 +43,7 @@ def _owned(stage: Stage) -> None:
         raise CannotPlay("the broker's disk cannot be seen")
 
 
-def segment(stage: Stage, _: Segment) -> StepAnswer:
+def segment(stage: Stage, _: ReadSegments) -> StepAnswer:
     """The bytes on the disk, without the fillers of cleaning."""
     _owned(stage)
     found = cleaning.read_segments(stage.broker, stage.partition)
@@ -69,7 +69,7 @@ def clean(stage: Stage, _: Clean) -> StepAnswer:
     except NoBroker as error:
         raise CannotPlay(str(error)) from error
     stage.added()
-    return replace(segment(stage, Segment()), silent=silent)
+    return replace(segment(stage, ReadSegments()), silent=silent)
 
 
 def restart(stage: Stage, step: Restart) -> StepAnswer:
@@ -96,7 +96,7 @@ def edit(stage: Stage, step: Edit) -> StepAnswer:
         _heal(stage, before)
         return StepAnswer(ended=True)
     connect_again(stage, stage.broker.client())
-    return segment(stage, Segment())
+    return segment(stage, ReadSegments())
 
 
 def _heal(stage: Stage, files: Mapping[Path, bytes]) -> None:
@@ -128,7 +128,7 @@ def together(stages: Mapping[Stage, Restart | Edit]) -> None:
     client = broker.client()
     for stage, step in stages.items():
         connect_again(stage, client)
-        stage.answers.append(segment(stage, Segment()) if isinstance(step, Edit) else StepAnswer())
+        stage.answers.append(segment(stage, ReadSegments()) if isinstance(step, Edit) else StepAnswer())
 
 
 def dump(stage: Stage, _: Dump) -> StepAnswer:
@@ -147,7 +147,7 @@ def connect_again(stage: Stage, client: Client) -> None:
 
 
 ON_DISK: Final[Mapping[type, Callable[[Stage, Any], StepAnswer]]] = {
-    Segment: segment,
+    ReadSegments: segment,
     Clean: clean,
     Restart: restart,
     Edit: edit,
@@ -252,7 +252,7 @@ def difference(said: Sequence[Said], segment: bytes) -> str:
 
 def headers(segment: bytes) -> Iterator[Said]:
     """What the headers of the entries in *segment* say, in the tool's words; every checksum is right."""
-    for start, end in entries(segment):
+    for start, end in split_entries(segment):
         magic = segment[start + MAGIC_OFFSET]
         common = {"position": str(start), "magic": str(magic), "isvalid": "true"}
         yield common | (_batch(segment, start, end) if magic == 2 else _message(segment, start))

@@ -20,7 +20,7 @@ from kafka_records.layout import (
     MESSAGE_V1,
     Layout,
 )
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 # Milliseconds by which the broker's clock may be behind ours, or ahead.
 TOLERANCE: Final = 2_000
@@ -60,7 +60,7 @@ class Normal:
         """The entries in *data*; what is behind the last whole one stays as it is."""
         done, end = [], 0
         try:
-            for start, end in entries(data):
+            for start, end in split_entries(data):
                 done.append(self._entry(data[start:end]))
         except RecordFormatError:
             end = sum(map(len, done))
@@ -112,7 +112,7 @@ def now_of(produced: Produced, stored: bytes) -> int:
     if produced.log_append_time >= 0:
         return produced.log_append_time
     try:
-        times = (time_of(stored[start:end]) for start, end in entries(stored))
+        times = (time_of(stored[start:end]) for start, end in split_entries(stored))
         return next((time for time in times if time), now_ms())
     except RecordFormatError:
         return now_ms()

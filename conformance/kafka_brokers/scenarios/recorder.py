@@ -19,9 +19,9 @@ from kafka_brokers.progress import Progress
 from kafka_brokers.scenarios.disk import ON_DISK, Stored, look, settings, together
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh, Patience, Stage
 from kafka_brokers.wire import BrokerError, Client, WireError
+from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import Answers, Disk, Evidence, brokers
-from kafka_corpus.played import difference, scenario_of
 from kafka_corpus.scenario import (
     Edit,
     EndTransaction,

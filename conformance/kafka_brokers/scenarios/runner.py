@@ -25,7 +25,7 @@ from kafka_brokers.wire.transactions import (
     once_verified,
 )
 from kafka_corpus.authoring.build import signed
-from kafka_corpus.prediction import payload_of
+from kafka_corpus.prediction import step_payload
 from kafka_corpus.scenario import (
     ISOLATION,
     Aborted,
@@ -42,7 +42,7 @@ from kafka_corpus.scenario import (
 )
 from kafka_records import RecordFormatError
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 # At a time; one more topic is a request of some ten milliseconds, or a Java process on old releases.
 AT_ONCE: Final = 64
@@ -183,7 +183,7 @@ class Stage:
 
     def _exchanged(self, step: Produce, where: TopicPartition) -> Exchanged:
         """The answers to the request of a step; None where there is none to it."""
-        payloads = {where: self._signed(step, payload_of(step))}
+        payloads = {where: self._signed(step, step_payload(step))}
         if step.beside is not UNSET:
             payloads[self._beside[0]] = step.beside
         version = min(step.api_version, self.client.newest(tables.PRODUCE))
@@ -312,6 +312,6 @@ def _end_of(records: bytes, end: int) -> int:
 def _whole(records: bytes) -> Iterator[tuple[int, int]]:
     """The entries of *records*, up to the first that is none: a broker may store anything."""
     try:
-        yield from entries(records)
+        yield from split_entries(records)
     except RecordFormatError:
         return

@@ -19,7 +19,7 @@ from kafka_brokers.releases import RELEASES
 from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_corpus import evidence
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.played import scenario_of
+from kafka_corpus.answer_diff import scenario_of
 from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Made, Produce, Scenario, StepAnswer
 from kafka_corpus.vectors import content_hash, input_of, package_root

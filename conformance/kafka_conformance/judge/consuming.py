@@ -18,7 +18,7 @@ from kafka_corpus.wire import WireRecord, to_wire
 from kafka_records import Batch, RecordFormatError
 from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 UNFOLLOWABLE: Final = "its offsets do not go up from 0: a consumer leaves such records out, or stays where it is"
 IN_CONTROL: Final = "it is about what is in a control batch, and a consumer need not look there"
@@ -58,7 +58,7 @@ def _control_is_broken(case: Case) -> bool:
 
 def _are_control(data: bytes, first: int) -> Iterator[bool]:
     try:
-        for start, _ in list(entries(data))[first:]:
+        for start, _ in list(split_entries(data))[first:]:
             low = data[start + _ATTRIBUTES.offset + _ATTRIBUTES.width - 1]
             yield data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2 and bool(low & _CONTROL_BIT)
     except (RecordFormatError, IndexError):

@@ -51,8 +51,8 @@ from kafka_conformance.judge.observation import (
     how_it_ended,
 )
 from kafka_conformance.testees.protocol import LEAKED, Refusal
+from kafka_corpus.answer_diff import difference
 from kafka_corpus.case import Case, Compare, Expectation
-from kafka_corpus.played import difference
 from kafka_corpus.scenario import StepAnswer
 from kafka_corpus.wire import to_wire
 from kafka_records import RecordFormatError, decode

@@ -28,7 +28,7 @@ from kafka_records import Batch, Explanation, RecordFormatError, explain
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, NO_PRODUCER_ID, RECORD_BATCH_OVERHEAD
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 from kafka_records.message import decode_message
 
 
@@ -249,7 +249,7 @@ def _first_byte(right: bytes, data: bytes, path: str) -> Difference | None:
 
 
 def _attributes(right: bytes, data: bytes) -> Difference | None:
-    pairs = zip(entries(right), entries(data), strict=False)
+    pairs = zip(split_entries(right), split_entries(data), strict=False)
     for index, ((start, end), (at, stop)) in enumerate(pairs):
         want, have = _attributes_of(right[start:end]), _attributes_of(data[at:stop])
         if want != have:
@@ -266,7 +266,7 @@ def _attributes_of(entry: bytes) -> int:
 
 def _opened(data: bytes) -> bytes:
     """What lies above compression in every entry, end to end."""
-    return b"".join(_payload(data[start:end]) for start, end in entries(data))
+    return b"".join(_payload(data[start:end]) for start, end in split_entries(data))
 
 
 def _payload(entry: bytes) -> bytes:

@@ -26,7 +26,7 @@ from kafka_conformance.reports.explain import Mark, locate, rows_of, summary, wh
 from kafka_conformance.runner.results import Line
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.prediction import payload_of
+from kafka_corpus.prediction import step_payload
 from kafka_corpus.scenario import Produce, Scenario
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Explanation, encode, explain
@@ -171,7 +171,7 @@ def _played(scenario: Scenario) -> Iterator[dict[str, Any]]:
     yield {"title": "Played to brokers", "text": releases + config}
     for number, step in enumerate(scenario.steps, 1):
         if isinstance(step, Produce) and not step.is_null():
-            yield explained(f"Step {number}: this is produced", payload_of(step))
+            yield explained(f"Step {number}: this is produced", step_payload(step))
         else:
             yield {"title": f"Step {number}", "text": as_json(step)}
 

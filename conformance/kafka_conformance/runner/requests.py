@@ -32,7 +32,7 @@ from kafka_conformance.process.time_limits import family_of
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.protocol import AppendRequest, Capability, DecodeRequest, HelloReply, Misfit, Reply
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.prediction import payload_of, version_of
+from kafka_corpus.prediction import step_payload, version_of
 from kafka_corpus.scenario import NEWEST_RELEASE, NOW, Scenario
 from kafka_corpus.vectors import input_of, matches
 from kafka_corpus.wire import WireBatch, to_wire
@@ -307,7 +307,7 @@ def append_request(scenario: Scenario) -> AppendRequest:
     release = scenario.until or NEWEST_RELEASE
     return AppendRequest(
         id="",
-        data=payload_of(step),
+        data=step_payload(step),
         release=release,
         api_version=version_of(step, release),
         log_end_offset=0,

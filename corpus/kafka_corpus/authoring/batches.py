@@ -38,7 +38,7 @@ def payload_of(records: Sequence[Record], *, base_offset: int = 0, base_timestam
     )
 
 
-def attributes_of(batch: Batch) -> int:
+def header_attributes(batch: Batch) -> int:
     """The attribute bits that say what *batch* says."""
     return (
         codec_id(batch.compression)
@@ -61,7 +61,7 @@ def batch_of(*records: Record, **fields: object) -> Batch:
     return Batch(**(known | fields))  # type: ignore[arg-type]  # the names are Batch's, the caller's tests say so
 
 
-def base_timestamp_of(batch: Batch) -> int:
+def header_base_timestamp(batch: Batch) -> int:
     """What stands in the header: the horizon, the first record's time, or -1 (A07)."""
     if batch.delete_horizon is not None:
         return batch.delete_horizon
@@ -70,13 +70,13 @@ def base_timestamp_of(batch: Batch) -> int:
 
 def bytes_of(batch: Batch, *, packed: bytes | None = None, base_timestamp: int | None = None, **fields: int) -> bytes:
     """The bytes of *batch*; *packed* replaces its (compressed) records, *fields* change its header."""
-    base = base_timestamp_of(batch) if base_timestamp is None else base_timestamp
+    base = header_base_timestamp(batch) if base_timestamp is None else base_timestamp
     payload = payload_of(batch.records, base_offset=batch.base_offset, base_timestamp=base)
     header = {
         "base_offset": batch.base_offset,
         "last_offset_delta": batch.last_offset - batch.base_offset,
         "partition_leader_epoch": batch.partition_leader_epoch,
-        "attributes": attributes_of(batch),
+        "attributes": header_attributes(batch),
         "base_timestamp": base,
         "max_timestamp": batch.max_timestamp,
         "producer_id": batch.producer_id,

@@ -14,7 +14,7 @@ from kafka_records import Batch, Header, Record
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.layout import BATCH_V2, MESSAGE_V0, MESSAGE_V1, Layout
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 from kafka_records.primitives import encode_nullable_int32
 from kafka_records.varint import encode_varint, encode_varlong
 
@@ -133,7 +133,7 @@ def reseal(batch: bytes) -> bytes:
 
 def signed(payload: bytes, producer_id: int, producer_epoch: int) -> bytes:
     """The v2 batches of *payload* as that producer sends them: id and epoch in each, the CRC made right."""
-    batches = (payload[start:end] for start, end in entries(payload))
+    batches = (payload[start:end] for start, end in split_entries(payload))
     return b"".join(
         reseal(put(put(batch, "producer_id", producer_id), "producer_epoch", producer_epoch)) for batch in batches
     )
@@ -157,7 +157,7 @@ def flip(data: bytes, at: int, mask: int = 0x01) -> bytes:
     return data[:at] + bytes((data[at] ^ mask,)) + data[at + 1 :]
 
 
-def overlong(value: int, size: int) -> bytes:
+def overlong_varint(value: int, size: int) -> bytes:
     """The zig-zag form of *value* stretched to *size* bytes with empty groups."""
     short = encode_varlong(value)
     padding = size - len(short)

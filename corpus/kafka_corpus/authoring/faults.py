@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_corpus.authoring.build import flip, overlong, put, reseal, reseal_message
+from kafka_corpus.authoring.build import flip, overlong_varint, put, reseal, reseal_message
 from kafka_records import Kind
 from kafka_records.constants import LOG_OVERHEAD
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1, Layout
@@ -24,7 +24,7 @@ ATTRIBUTES_V2: Final = BATCH_V2.field("attributes").offset + 1  # the byte that 
 
 
 @dataclass(frozen=True, slots=True)
-class Lie:
+class EntryFault:
     """One lie.
 
     Attributes:
@@ -40,14 +40,14 @@ class Lie:
     plain: bool = False
 
 
-def sealed(data: bytes) -> bytes:
+def with_right_checksum(data: bytes) -> bytes:
     """*data* with the checksum that its bytes ask for, whatever its magic."""
     return reseal(data) if data[MAGIC_OFFSET] == 2 else reseal_message(data)
 
 
 def resized(data: bytes) -> bytes:
     """*data* with the length that it has, and the checksum."""
-    return sealed(put(data, "message_size", len(data) - LOG_OVERHEAD, layout=MESSAGE_V0))
+    return with_right_checksum(put(data, "message_size", len(data) - LOG_OVERHEAD, layout=MESSAGE_V0))
 
 
 def a_bit_of_the_body(data: bytes, choice: int) -> bytes:
@@ -71,7 +71,7 @@ def an_unknown_codec(data: bytes, choice: int) -> bytes:
     """One of the three codec ids that nobody has."""
     at = ATTRIBUTES_V2 if data[MAGIC_OFFSET] == 2 else ATTRIBUTES_OFFSET_LEGACY
     attributes = data[at] & ~CODEC_BITS | UNKNOWN_CODECS[choice % 3]
-    return sealed(data[:at] + bytes((attributes,)) + data[at + 1 :])
+    return with_right_checksum(data[:at] + bytes((attributes,)) + data[at + 1 :])
 
 
 def more_records(data: bytes, choice: int) -> bytes:
@@ -123,35 +123,35 @@ def a_negative_record(data: bytes, choice: int) -> bytes:
 def an_endless_varint(data: bytes, choice: int) -> bytes:
     """The first record's length takes six bytes or more."""
     length, start = decode_varint(data, BATCH_V2.size, "length")
-    return resized(data[: BATCH_V2.size] + overlong(length, 6 + choice % 4) + data[start:])
+    return resized(data[: BATCH_V2.size] + overlong_varint(length, 6 + choice % 4) + data[start:])
 
 
 def a_long_key(data: bytes, choice: int) -> bytes:
     """The key claims more bytes than the message has."""
-    layout = layout_of(data)
+    layout = legacy_layout(data)
     left = len(data) - layout.size
     claimed = (left + choice).to_bytes(4, "big")
-    return sealed(data[: layout.size] + claimed + data[layout.size + 4 :])
+    return with_right_checksum(data[: layout.size] + claimed + data[layout.size + 4 :])
 
 
-def layout_of(data: bytes) -> Layout:
+def legacy_layout(data: bytes) -> Layout:
     """The layout of a v0 or v1 message."""
     return MESSAGE_V0 if data[MAGIC_OFFSET] == 0 else MESSAGE_V1
 
 
 STRUCTURE: Final[tuple[Kind, ...]] = ("malformed", "truncated")
-LIES: Final[dict[str, Lie]] = {
-    "flipped_bit": Lie(a_bit_of_the_body, ("corrupt",), (0, 1, 2)),
-    "size_too_small": Lie(a_size_that_none_has, STRUCTURE, (0, 1, 2)),
-    "unknown_magic": Lie(an_unknown_magic, ("unsupported_magic",), (0, 1, 2)),
-    "unknown_compression": Lie(an_unknown_codec, ("unsupported_compression",), (0, 1, 2)),
-    "record_count_too_high": Lie(more_records, ("truncated", "malformed"), (2,)),
-    "record_count_too_low": Lie(fewer_records, STRUCTURE, (2,), plain=True),
-    "record_count_negative": Lie(a_negative_count, STRUCTURE, (2,)),
-    "trailing_byte": Lie(a_byte_too_many, STRUCTURE, (2,), plain=True),
-    "records_cut_short": Lie(a_byte_too_few, ("truncated", "malformed"), (2,), plain=True),
-    "record_length_too_small": Lie(a_short_record, STRUCTURE, (2,), plain=True),
-    "record_length_negative": Lie(a_negative_record, STRUCTURE, (2,), plain=True),
-    "varint_too_long": Lie(an_endless_varint, STRUCTURE, (2,), plain=True),
-    "key_longer_than_message": Lie(a_long_key, ("truncated", "malformed"), (0, 1), plain=True),
+FAULTS: Final[dict[str, EntryFault]] = {
+    "flipped_bit": EntryFault(a_bit_of_the_body, ("corrupt",), (0, 1, 2)),
+    "size_too_small": EntryFault(a_size_that_none_has, STRUCTURE, (0, 1, 2)),
+    "unknown_magic": EntryFault(an_unknown_magic, ("unsupported_magic",), (0, 1, 2)),
+    "unknown_compression": EntryFault(an_unknown_codec, ("unsupported_compression",), (0, 1, 2)),
+    "record_count_too_high": EntryFault(more_records, ("truncated", "malformed"), (2,)),
+    "record_count_too_low": EntryFault(fewer_records, STRUCTURE, (2,), plain=True),
+    "record_count_negative": EntryFault(a_negative_count, STRUCTURE, (2,)),
+    "trailing_byte": EntryFault(a_byte_too_many, STRUCTURE, (2,), plain=True),
+    "records_cut_short": EntryFault(a_byte_too_few, ("truncated", "malformed"), (2,), plain=True),
+    "record_length_too_small": EntryFault(a_short_record, STRUCTURE, (2,), plain=True),
+    "record_length_negative": EntryFault(a_negative_record, STRUCTURE, (2,), plain=True),
+    "varint_too_long": EntryFault(an_endless_varint, STRUCTURE, (2,), plain=True),
+    "key_longer_than_message": EntryFault(a_long_key, ("truncated", "malformed"), (0, 1), plain=True),
 }

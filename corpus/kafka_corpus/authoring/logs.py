@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
 from kafka_corpus.authoring.build import TIMESTAMP, put
-from kafka_corpus.authoring.steps import Played, takes
+from kafka_corpus.authoring.steps import AnsweredStep, takes
 from kafka_corpus.registry import stored
-from kafka_corpus.scenario import NOW, Clean, Edit, Fetch, FindOffset, Segment, StepAnswer
+from kafka_corpus.scenario import NOW, Clean, Edit, Fetch, FindOffset, ReadSegments, StepAnswer
 from kafka_records import Record
 from kafka_records.constants import Compression
 
@@ -32,38 +32,38 @@ def lies(*records: Record, **fields: Any) -> bytes:
     return bytes_of(batch_of(*records, **({"partition_leader_epoch": 0} | fields)))
 
 
-def appends(*records: Record, **fields: Any) -> Played:
+def appends(*records: Record, **fields: Any) -> AnsweredStep:
     """A batch is produced, and stored where the offsets of its *records* say."""
     batch = bytes_of(batch_of(*records, **fields))
     return takes(put(batch, "base_offset", 0), records[0].offset)
 
 
-def cleans(*left: bytes) -> Played:
+def cleans(*left: bytes) -> AnsweredStep:
     """The cleaner goes over the log, and leaves these batches."""
     return Clean(), StepAnswer(data=b"".join(left))
 
 
-def shunned(*left: bytes) -> Played:
+def shunned(*left: bytes) -> AnsweredStep:
     """The cleaner keeps away from the log, in which these batches are."""
     return Clean(), StepAnswer(data=b"".join(left), silent=True)
 
 
-def planted(*entries: bytes, left: bytes | None = None) -> Played:
+def planted(*entries: bytes, left: bytes | None = None) -> AnsweredStep:
     """The whole log is replaced by *entries* while the broker is down; recovery keeps them all, unless *left* says."""
     data = b"".join(entries)
     return Edit(at=0, data=data, cut=True), StepAnswer(data=data if left is None else left)
 
 
-def holds(*entries: bytes) -> Played:
+def holds(*entries: bytes) -> AnsweredStep:
     """The segments hold these entries."""
-    return Segment(), StepAnswer(data=b"".join(entries))
+    return ReadSegments(), StepAnswer(data=b"".join(entries))
 
 
-def ends_at(offset: int) -> Played:
+def ends_at(offset: int) -> AnsweredStep:
     """The log ends at *offset*."""
     return FindOffset(LATEST), StepAnswer(base_offset=offset)
 
 
-def serves(data: bytes, end: int, offset: int = 0) -> Played:
+def serves(data: bytes, end: int, offset: int = 0) -> AnsweredStep:
     """A fetch from *offset* brings *data* of a log that ends at *end*."""
     return Fetch(offset=offset), stored(data, base_offset=-1, high_watermark=end, last_stable_offset=end)

@@ -37,7 +37,7 @@ def numbered(magic: int, *offsets: int) -> list[Record]:
     ]
 
 
-def message_of(
+def message_bytes(
     record: Record, magic: int, *, base: int = 0, attributes: int = 0, timestamp: int | None = None
 ) -> bytes:
     """*record* as one message, its offset counted from *base*."""
@@ -53,7 +53,7 @@ def message_of(
 
 def set_of(records: Iterable[Record], magic: int, *, base: int = 0, attributes: int = 0) -> bytes:
     """*records* as messages end to end."""
-    return b"".join(message_of(record, magic, base=base, attributes=attributes) for record in records)
+    return b"".join(message_bytes(record, magic, base=base, attributes=attributes) for record in records)
 
 
 def wrap(

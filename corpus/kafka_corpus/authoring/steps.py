@@ -13,7 +13,7 @@ from typing import Any, Final
 from kafka_corpus.authoring.batches import APPEND, around, batch_of, bytes_of, compressed, some_records
 from kafka_corpus.authoring.build import packed, put, raw_batch, raw_record, reseal
 from kafka_corpus.authoring.messages import numbered
-from kafka_corpus.registry import Draft, produced, refused, stored
+from kafka_corpus.registry import Draft, error_answer, produced, stored
 from kafka_corpus.scenario import (
     NOW,
     Aborted,
@@ -61,7 +61,7 @@ def keeping(**values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {f"kept-{name}": {"path": KEPT, axis: value} for name, value in named.items()}
 
 
-def kept(data: bytes, **fields: int) -> bytes:
+def kept_batch(data: bytes, **fields: int) -> bytes:
     """A v2 batch in place: leader epoch 0, and *fields* set with the CRC made right (RWR-01, RWR-02)."""
     data = put(data, "partition_leader_epoch", 0)
     for name, value in fields.items():
@@ -69,7 +69,7 @@ def kept(data: bytes, **fields: int) -> bytes:
     return reseal(data) if fields else data
 
 
-def rebuilt(*records: Record, codec: Compression = "none", **fields: object) -> bytes:
+def rebuilt_batch(*records: Record, codec: Compression = "none", **fields: object) -> bytes:
     """*records* in a batch of the broker's own (RWR-05); *fields* are those of `Batch`."""
     return bytes_of(batch_of(*records, **{"compression": codec, "partition_leader_epoch": 0, **fields}))
 
@@ -82,7 +82,7 @@ def since_of(codec: Compression) -> str:
 def taken(codec: Compression, packed: bytes, path: str, *records: Record) -> Draft:
     """*packed* holds *records* (two, unless given): a broker keeps it, or builds the records anew."""
     data, batch = compressed(codec, packed, *records)
-    answer = stored(kept(data) if path == KEPT else rebuilt(*batch.records))
+    answer = stored(kept_batch(data) if path == KEPT else rebuilt_batch(*batch.records))
     return produced(data, answer, config=compression(path), since=since_of(codec))
 
 
@@ -91,19 +91,19 @@ def not_taken(
 ) -> Draft:
     """*packed* should hold *records* (two, unless given), and a broker refuses it."""
     data, _ = compressed(codec, packed, *records)
-    return produced(data, refused(code), config=compression(path), since=since_of(codec))
+    return produced(data, error_answer(code), config=compression(path), since=since_of(codec))
 
 
 def converted(codec: Compression, packed: bytes, magic: int) -> Draft:
     """A wrapper around *packed*, which holds `packed.plain_of`: its messages become one v2 batch (CNV-02)."""
     data, _ = around(packed, magic, codec)
-    answer = stored(rebuilt(*numbered(magic, 0, 1), codec=codec))
+    answer = stored(rebuilt_batch(*numbered(magic, 0, 1), codec=codec))
     return produced(data, answer, api_version=OLD_VERSION, compare="masked")
 
 
 def not_converted(codec: Compression, packed: bytes, magic: int, *, code: int = UNKNOWN_SERVER_ERROR) -> Draft:
     """A wrapper around *packed*, which a broker refuses."""
-    return produced(around(packed, magic, codec)[0], refused(code), api_version=OLD_VERSION)
+    return produced(around(packed, magic, codec)[0], error_answer(code), api_version=OLD_VERSION)
 
 
 # The second byte of the attributes, and the bits of it that brokers know.
@@ -113,13 +113,13 @@ KNOWN_BITS = 0x7F
 
 def stamped(batch: bytes) -> bytes:
     """*batch* on a LogAppendTime topic: the type and the time in the header, the CRC made right (RWR-02)."""
-    return kept(batch, attributes=batch[LOW_BYTE] & KNOWN_BITS | APPEND, max_timestamp=NOW)
+    return kept_batch(batch, attributes=batch[LOW_BYTE] & KNOWN_BITS | APPEND, max_timestamp=NOW)
 
 
 def written(*records: Record, codec: Compression = "none") -> bytes:
     """A batch that the broker writes itself: the records numbered from 0, nothing of the old header."""
     placed = (record._replace(offset=at) for at, record in enumerate(records))
-    return rebuilt(*placed, codec=codec)
+    return rebuilt_batch(*placed, codec=codec)
 
 
 def enclosed(codec: Compression, payload: bytes, *, record_count: int = 1, attributes: int = 0, **fields: int) -> bytes:
@@ -140,10 +140,10 @@ def offered(codecs: Mapping[str, Compression], payloads: Mapping[str, bytes]) ->
 PRODUCER_ID = 77
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 
-Played = tuple[Step, StepAnswer]
+AnsweredStep = tuple[Step, StepAnswer]
 
 
-def sent(count: int = 1, codec: Compression = "none", **fields: Any) -> bytes:
+def producer_batch(count: int = 1, codec: Compression = "none", **fields: Any) -> bytes:
     """A batch of so many records from a producer; *fields* are those of `Batch`."""
     return bytes_of(batch_of(*some_records(count), compression=codec, **fields))
 
@@ -153,7 +153,7 @@ def numbered_from(
 ) -> bytes:
     """A batch of an idempotent producer, its first record at *sequence*."""
     known = {"producer_id": PRODUCER_ID, "producer_epoch": epoch, "base_sequence": sequence}
-    return sent(count, codec, **(known | fields))
+    return producer_batch(count, codec, **(known | fields))
 
 
 def with_deltas(deltas: Sequence[int], codec: Compression = "none", **fields: int) -> bytes:
@@ -181,23 +181,23 @@ def number_in(batch: bytes, field: str) -> int:
     return int.from_bytes(batch[where.offset : where.offset + where.width], "big", signed=True)
 
 
-def takes(batch: bytes, base_offset: int = 0, **fields: Any) -> Played:
+def takes(batch: bytes, base_offset: int = 0, **fields: Any) -> AnsweredStep:
     """*batch* is produced, and stored as it is; *fields* are those of `Produce`."""
     return Produce(data=batch, **fields), stored(assigned(batch, base_offset), base_offset=base_offset)
 
 
-def times(batch: bytes, base_offset: int = 0) -> Played:
+def times(batch: bytes, base_offset: int = 0) -> AnsweredStep:
     """*batch* is produced to a LogAppendTime topic, which puts its time into the header (RWR-02)."""
     data = assigned(batch, base_offset, appended=True)
     return Produce(data=batch), stored(data, base_offset=base_offset, log_append_time=NOW)
 
 
-def refuses(batch: bytes, error_code: int, **more: Any) -> Played:
+def refuses(batch: bytes, error_code: int, **more: Any) -> AnsweredStep:
     """*batch* is produced, and refused."""
-    return Produce(data=batch), refused(error_code, **more)
+    return Produce(data=batch), error_answer(error_code, **more)
 
 
-def repeats(batch: bytes, base_offset: int = 0, *, timestamp: int | None = None) -> Played:
+def repeats(batch: bytes, base_offset: int = 0, *, timestamp: int | None = None) -> AnsweredStep:
     """*batch* is one that the broker has: its old offset is answered, and nothing is stored.
 
     The time is the max timestamp of the first copy, whatever the topic's timestamp type (TIM-23).
@@ -211,7 +211,7 @@ def fetched(data: bytes, end: int, *, stable: int | None = None, **more: Any) ->
     return StepAnswer(data=data, high_watermark=end, last_stable_offset=end if stable is None else stable, **more)
 
 
-def fetches(data: bytes, end: int, offset: int = 0, **fields: Any) -> Played:
+def fetches(data: bytes, end: int, offset: int = 0, **fields: Any) -> AnsweredStep:
     """A fetch from *offset* brings *data*; *fields* are those of `Fetch`."""
     return Fetch(offset=offset, **fields), fetched(data, end)
 
@@ -234,45 +234,45 @@ def marker_at(offset: int, type_: int, *, epoch: int = 1, who: int = 0, **fields
     return bytes_of(batch_of(Record(offset, NOW, key, bytes(6)), **(known | fields)))
 
 
-def named(alias: str = "a", *, transactional: bool = True) -> Played:
+def named(alias: str = "a", *, transactional: bool = True) -> AnsweredStep:
     """A producer gets its id, or its next epoch."""
     return InitProducerId(alias, transactional), StepAnswer()
 
 
-def begun(alias: str = "a") -> tuple[Played, Played]:
+def begun(alias: str = "a") -> tuple[AnsweredStep, AnsweredStep]:
     """A producer gets its id and adds the partition to its transaction."""
     return named(alias), added(alias)
 
 
-def added(alias: str = "a") -> Played:
+def added(alias: str = "a") -> AnsweredStep:
     """The partition is added to the producer's transaction."""
     return AddPartitions(alias), StepAnswer()
 
 
-def writes(batch: bytes, base_offset: int = 0, *, alias: str = "a", **fields: Any) -> Played:
+def writes(batch: bytes, base_offset: int = 0, *, alias: str = "a", **fields: Any) -> AnsweredStep:
     """A batch of the producer's transaction is stored as it is; *fields* are those of `Produce`."""
     return takes(batch, base_offset, **({"producer": alias, "transactional": True} | fields))
 
 
-def fails(batch: bytes, error_code: int, *, alias: str = "a", answer: Any = None, **fields: Any) -> Played:
+def fails(batch: bytes, error_code: int, *, alias: str = "a", answer: Any = None, **fields: Any) -> AnsweredStep:
     """A batch of the producer's transaction is refused; *fields* are those of `Produce`."""
     known: dict[str, Any] = {"producer": alias, "transactional": True}
-    return Produce(data=batch, **(known | fields)), refused(error_code, **(answer or {}))
+    return Produce(data=batch, **(known | fields)), error_answer(error_code, **(answer or {}))
 
 
-def ended(marker: bytes, *, alias: str = "a", commit: bool) -> Played:
+def ends(marker: bytes, *, alias: str = "a", commit: bool) -> AnsweredStep:
     """The transaction ends, and the partition gets its marker."""
     return EndTransaction(alias, commit), StepAnswer(data=marker)
 
 
-def committed(offset: int, *, alias: str = "a", **fields: Any) -> Played:
+def commits(offset: int, *, alias: str = "a", **fields: Any) -> AnsweredStep:
     """The transaction is committed; *fields* are those of `marker_at`."""
-    return ended(marker_at(offset, COMMIT, **fields), alias=alias, commit=True)
+    return ends(marker_at(offset, COMMIT, **fields), alias=alias, commit=True)
 
 
-def aborted(offset: int, *, alias: str = "a", **fields: Any) -> Played:
+def aborts(offset: int, *, alias: str = "a", **fields: Any) -> AnsweredStep:
     """The transaction is aborted; *fields* are those of `marker_at`."""
-    return ended(marker_at(offset, ABORT, **fields), alias=alias, commit=False)
+    return ends(marker_at(offset, ABORT, **fields), alias=alias, commit=False)
 
 
 def listed(first_offset: int, who: int = 0) -> Aborted:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from kafka_corpus.case import Compare
-from kafka_corpus.registry import Draft, case, invalid, refuses, scene, valid, writes
+from kafka_corpus.registry import Draft, case, invalid, must_refuse, must_write, scene, valid
 from kafka_corpus.scenario import Produce, Scenario, Step, StepAnswer
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_records import Kind
@@ -22,7 +22,7 @@ from kafka_records import Kind
 FOLDER: Final = Path(__file__).parent.parent / "found"
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class BrokerRun(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a payload was asked of a broker with, and what that answered.
 
     Attributes:
@@ -77,7 +77,7 @@ class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     refs: tuple[str, ...] = ()
     since: str = "1.0"
     op: Literal["decode", "encode", "append"] = "decode"
-    asked: Asked | None = None
+    asked: BrokerRun | None = None
 
     def draft(self) -> Draft:
         """The case."""
@@ -88,7 +88,7 @@ class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         if self.op == "encode":
             (batch,) = batches
             compare: Compare = "exact" if batch.compression == "none" else "masked"
-            return refuses(batch, *self.refused) if self.refused else writes(batch, data, compare=compare)
+            return must_refuse(batch, *self.refused) if self.refused else must_write(batch, data, compare=compare)
         return invalid(data, *self.refused, before=batches) if self.refused else valid(data, *batches)
 
 

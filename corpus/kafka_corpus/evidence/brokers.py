@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import (
     FOLDER,
@@ -28,7 +29,6 @@ from kafka_corpus.evidence import (
     load,
     pruned,
 )
-from kafka_corpus.played import difference, scenario_of
 from kafka_corpus.prediction import predict, silence
 from kafka_corpus.scenario import Scenario, release_number
 from kafka_corpus.vector_format import matches

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import UNSET
 
 from kafka_corpus import evidence, line_files
+from kafka_corpus.answer_diff import difference
 from kafka_corpus.evidence import Answers, CaseEvidence
-from kafka_corpus.played import difference
 from kafka_corpus.scenario import StepAnswer
 from kafka_corpus.vector_format import BriefStep, BrokerAnswer, Expect
 

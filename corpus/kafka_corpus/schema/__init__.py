@@ -12,7 +12,7 @@ FILE: Final = "vector.schema.json"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
-def build() -> dict[str, Any]:
+def build_schema() -> dict[str, Any]:
     """The schema of one line."""
     models = [Vector, Answer, BrokerAnswer]
     (vector, answer, broker), definitions = msgspec.json.schema_components(models, ref_template="#/$defs/{name}")
@@ -32,6 +32,6 @@ def build() -> dict[str, Any]:
     }
 
 
-def text() -> bytes:
+def schema_text() -> bytes:
     """The schema as the file holds it."""
-    return msgspec.json.format(msgspec.json.encode(build()), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(build_schema()), indent=2) + b"\n"

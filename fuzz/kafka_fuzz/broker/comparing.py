@@ -16,7 +16,7 @@ from kafka_corpus.masking import masked
 from kafka_records import AppendResult, RecordFormatError
 from kafka_records.constants import MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1, Layout
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 # What answers say from these versions of the request on.
 FIRST_WITH_TIME = 2
@@ -88,7 +88,7 @@ def cut(data: bytes) -> list[bytes]:
     """The whole entries of *data*, as far as they go."""
     found: list[bytes] = []
     try:
-        found.extend(data[start:end] for start, end in entries(data))
+        found.extend(data[start:end] for start, end in split_entries(data))
     except RecordFormatError:
         pass
     return found

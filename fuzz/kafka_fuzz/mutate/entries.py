@@ -32,7 +32,7 @@ from kafka_records.layout import (
     RECORD_V2,
     Layout,
 )
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 from kafka_records.message import Message
 from kafka_records.primitives import wrap_int64
 from kafka_records.varint import decode_varint, decode_varlong
@@ -95,7 +95,7 @@ def parts_of(seed: bytes) -> tuple[Part, ...]:
     """The entries of *seed*, those that are whole."""
     found: list[Part] = []
     try:
-        for start, end in entries(seed):
+        for start, end in split_entries(seed):
             part = part_of(seed[start:end])
             if part is not None:
                 found.append(part)

@@ -26,18 +26,18 @@ from kafka_records.layout import (
     MESSAGE_V0,
     MESSAGE_V1,
     WIDTHS,
-    Field,
+    FixedField,
     Layout,
 )
 from kafka_records.message import Message
 from kafka_records.varint import encode_varint, encode_varlong
 
 
-def _struct(fields: tuple[Field, ...]) -> Struct:
+def _struct(fields: tuple[FixedField, ...]) -> Struct:
     return Struct(">" + "".join(WIDTHS[field.type][0] for field in fields))
 
 
-def _checked(layout: Layout, start: int) -> tuple[Field, ...]:
+def _checked(layout: Layout, start: int) -> tuple[FixedField, ...]:
     return tuple(field for field in layout.fields if field.offset >= start)
 
 

@@ -15,7 +15,7 @@ from kafka_corpus.case import Expectation as Expected
 from kafka_records import RecordFormatError
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1, Layout
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 
 # Where the changed bytes lie: in an entry itself, in its records or inner
 # messages as they stand, in what a codec packed, or in the codec's own framing.
@@ -80,7 +80,7 @@ def framed(data: bytes) -> list[tuple[int, int]]:
     """Where the first entries of *data* lie."""
     spans: list[tuple[int, int]] = []
     try:
-        for span in entries(data):
+        for span in split_entries(data):
             spans.append(span)
             if len(spans) == MOST_ENTRIES:
                 break

@@ -15,7 +15,7 @@ from kafka_fuzz.mutate.entries import layout_of
 from kafka_fuzz.mutate.fixup import INT32, NULL
 from kafka_fuzz.shrink.tree import Entry, Item, Log, Record, odd_entries, opened, render_entry, shape_of
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2
-from kafka_records.layout import HEADER_V2, MESSAGE_BODY, RECORD_V2, WIDTHS, Field
+from kafka_records.layout import HEADER_V2, MESSAGE_BODY, RECORD_V2, WIDTHS, FixedField
 from kafka_records.varint import decode_varint, encode_varint
 
 # Indexes that lead from the log through entries to an item.
@@ -211,16 +211,16 @@ def _heads(entry: Entry) -> Iterator[bytes]:
     yield from (_with_field(entry.head, field, value) for field, value in plain.items())
 
 
-def _struct(field: Field) -> Struct:
+def _struct(field: FixedField) -> Struct:
     return Struct(">" + WIDTHS[field.type][0])
 
 
-def _value(head: bytes, field: Field) -> int:
+def _value(head: bytes, field: FixedField) -> int:
     value: int = _struct(field).unpack_from(head, field.offset)[0]
     return value
 
 
-def _with_field(head: bytes, field: Field, value: int) -> bytes:
+def _with_field(head: bytes, field: FixedField, value: int) -> bytes:
     return head[: field.offset] + _struct(field).pack(value) + head[field.offset + field.width :]
 
 

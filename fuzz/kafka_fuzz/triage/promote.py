@@ -46,7 +46,7 @@ from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.authoring.build import signed
 from kafka_corpus.case import Case, Expectation
-from kafka_corpus.cases.found import FOLDER, Asked, Found, stored, text_of
+from kafka_corpus.cases.found import FOLDER, BrokerRun, Found, stored, text_of
 from kafka_corpus.evidence import clients
 from kafka_corpus.scenario import AddPartitions, InitProducerId, Produce, Scenario, Step, StepAnswer
 from kafka_corpus.vectors import input_of, load_vectors
@@ -153,9 +153,9 @@ def as_produced(find: Folded, root: Path) -> Found:
     )  # fmt: skip
 
 
-def _asked_broker(find: Folded, context: Context) -> Asked:
+def _asked_broker(find: Folded, context: Context) -> BrokerRun:
     """What is done to a broker, without its answers."""
-    return Asked(
+    return BrokerRun(
         context.release,
         {ROOM: LARGEST, **context.settings},
         Produce(api_version=context.api_version, **_of_sender(find, context, find.data)),
@@ -211,7 +211,7 @@ def _of_sender(find: Folded, context: Context, payload: bytes) -> dict[str, Any]
     return {"producer": ALIAS, "epochs_back": epoch - theirs, "transactional": True}
 
 
-def _answered_again(find: Folded, asked: Asked, root: Path) -> tuple[StepAnswer, ...]:
+def _answered_again(find: Folded, asked: BrokerRun, root: Path) -> tuple[StepAnswer, ...]:
     """What a broker answers to all of it."""
     if _clock_decides(find, asked):
         raise NoCase(f"{find.name}: in some years a broker answers something else: write it with times of its own")
@@ -226,7 +226,7 @@ def _answered_again(find: Folded, asked: Asked, root: Path) -> tuple[StepAnswer,
     return line.steps
 
 
-def _clock_decides(find: Folded, asked: Asked) -> bool:
+def _clock_decides(find: Folded, asked: BrokerRun) -> bool:
     """Whether the payload is answered otherwise in some years."""
     if not any(name.endswith(DECIDING) for name in asked.settings):
         return False
@@ -240,7 +240,7 @@ def _clock_decides(find: Folded, asked: Asked) -> bool:
     return len(codes) > 1
 
 
-def _payloads(asked: Asked, payload: bytes) -> list[bytes]:
+def _payloads(asked: BrokerRun, payload: bytes) -> list[bytes]:
     """What each step produces; nothing where it does not."""
     return [getattr(step, "data", b"") for step in asked.before] + [payload]
 

@@ -1,13 +1,7 @@
 """What the log cleaner makes of a log, and recovery of a segment: `compact`, `recover`, and their values."""
 
 from kafka_records.compaction.compact import compact
-from kafka_records.compaction.model import (
-    CleanerConfig,
-    CompactResult,
-    Fate,
-    Round,
-    Segment,
-)
+from kafka_records.compaction.model import CleanerConfig, CompactResult, Fate, Round, Segment
 from kafka_records.compaction.recover import RecoverResult, recover
 
 __all__ = [

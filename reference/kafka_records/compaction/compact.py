@@ -16,7 +16,7 @@ from kafka_records.compaction.filter import filtered
 from kafka_records.compaction.model import CleanerConfig, CompactResult, Fate, Round
 from kafka_records.compaction.producers import producers_of
 from kafka_records.compaction.releases import Cleaning, cleaning
-from kafka_records.compaction.retention import Task
+from kafka_records.compaction.retention import CleaningTask
 from kafka_records.compaction.transactions import Transactions
 from kafka_records.constants import RECORD_BATCH_OVERHEAD
 from kafka_records.conversion.files import last_offset_of
@@ -58,7 +58,7 @@ def _cleaned(data: bytes, config: CleanerConfig, given: Round, rules: Cleaning, 
     end = _end(log, given)
     cleanable = [entry for entry in log if last_offset_of(entry) < end]
     aborted = _aborted(data) if given.aborted is None else given.aborted
-    task = Task(
+    task = CleaningTask(
         config=config,
         given=given,
         now_ms=now_ms,

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from kafka_records.broker.entries import Entry
 from kafka_records.compaction.entries import Read, delete_horizon
 from kafka_records.compaction.model import Fate, Outcome
-from kafka_records.compaction.retention import Task, discards, keeps_empty, reason_to_drop
+from kafka_records.compaction.retention import CleaningTask, discards, keeps_empty, reason_to_drop
 from kafka_records.compaction.rewrite import emptied, retained
 from kafka_records.conversion.files import last_offset_of
 
 
-def filtered(entry: Entry, task: Task, *, can_discard: bool) -> tuple[bytes, Fate]:
+def filtered(entry: Entry, task: CleaningTask, *, can_discard: bool) -> tuple[bytes, Fate]:
     """The bytes that take the place of *entry*, perhaps none, and why.
 
     Raises:
@@ -36,7 +36,7 @@ def filtered(entry: Entry, task: Task, *, can_discard: bool) -> tuple[bytes, Fat
 
 
 def _with_records(
-    entry: Entry, kept: Sequence[Read], task: Task, *, whole: bool, empty_marker: bool
+    entry: Entry, kept: Sequence[Read], task: CleaningTask, *, whole: bool, empty_marker: bool
 ) -> tuple[bytes, Outcome, str]:
     """A batch of which something stays: its bytes, how they came about, and the rule."""
     horizon = delete_horizon(entry)

@@ -19,7 +19,7 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class CleaningTask:
     """A round of cleaning that is running.
 
     Attributes:
@@ -44,7 +44,7 @@ class Task:
         return records_in(entry, self.rules.does, self.config.largest_body(self.rules.does))
 
 
-def discards(entry: Entry, task: Task, *, can_discard: bool) -> bool:
+def discards(entry: Entry, task: CleaningTask, *, can_discard: bool) -> bool:
     """Cleaner's `discardBatchRecords`: whether all records go.
 
     Args:
@@ -60,14 +60,14 @@ def discards(entry: Entry, task: Task, *, can_discard: bool) -> bool:
     return horizon is not None and horizon <= task.now_ms
 
 
-def keeps_empty(entry: Entry, task: Task) -> str:
+def keeps_empty(entry: Entry, task: CleaningTask) -> str:
     """The rule by which a batch stays even without records; empty if there is none."""
     if is_last_of_producer(entry, task.producers, task.rules):
         return "CLN-14"
     return "CLN-16" if wrap_int64(last_offset_of(entry) + 1) == task.keeps_end else ""
 
 
-def reason_to_drop(entry: Entry, read: Read, task: Task) -> str:
+def reason_to_drop(entry: Entry, read: Read, task: CleaningTask) -> str:
     """Cleaner#shouldRetainRecord: the rule by which a record goes; empty if it stays."""
     record = read.record
     if record.offset >= task.end or (entry.is_control and task.rules.spares_markers):
@@ -81,7 +81,7 @@ def reason_to_drop(entry: Entry, read: Read, task: Task) -> str:
     return ""
 
 
-def _keeps_tombstones(entry: Entry, task: Task) -> bool:
+def _keeps_tombstones(entry: Entry, task: CleaningTask) -> bool:
     """CLN-10; without delete horizons, in v0 and v1 and before 3.1, it goes by the segment's time."""
     if not entry.is_v2 or not task.rules.delete_horizon:
         return keeps_deletes(entry, task)
@@ -89,7 +89,7 @@ def _keeps_tombstones(entry: Entry, task: Task) -> bool:
     return horizon is None or task.now_ms < horizon
 
 
-def keeps_deletes(entry: Entry, task: Task) -> bool:
+def keeps_deletes(entry: Entry, task: CleaningTask) -> bool:
     """CLN-21: whether the segment of *entry* is younger than the last clean one was delete.retention.ms ago."""
     segments = task.given.segments or (Segment(0, task.now_ms),)
     clean = [each for each in segments if each.base_offset < task.given.first_dirty_offset]

@@ -31,7 +31,7 @@ def decompress(data: bytes, most: int) -> bytes:
     output = Output(most)
     at = header_end(data, 0)
     while True:
-        at = inflate(data, at, output)
+        at = inflate_member(data, at, output)
         if len(data) - at <= SMALLEST_REST:
             return bytes(output.data)
         try:
@@ -64,7 +64,7 @@ def header_end(data: bytes, at: int) -> int:
     return end
 
 
-def inflate(data: bytes, at: int, output: Output) -> int:
+def inflate_member(data: bytes, at: int, output: Output) -> int:
     """Add one member's output; return where its trailer starts, verified (GZP-04, GZP-05)."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     crc = size = 0

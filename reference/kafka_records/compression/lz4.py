@@ -27,7 +27,7 @@ END_MARK = bytes(4)
 
 def decompress(data: bytes, most: int, *, check_header: bool) -> bytes:
     """The output of the first frame."""
-    flags, block_size, at = read_header(data, check_header=check_header)
+    flags, block_size, at = read_lz4_header(data, check_header=check_header)
     output = Output(most)
     while True:
         if at + 4 > len(data):
@@ -45,7 +45,7 @@ def decompress(data: bytes, most: int, *, check_header: bool) -> bytes:
         at = after
 
 
-def read_header(data: bytes, *, check_header: bool) -> tuple[int, int, int]:
+def read_lz4_header(data: bytes, *, check_header: bool) -> tuple[int, int, int]:
     """FLG, the largest block and the end of the frame header, all checked (LZ4-01 to LZ4-05)."""
     if len(data) < 7:
         raise refused("the lz4 frame header is cut short", len(data), "LZ4-18")
@@ -86,10 +86,10 @@ def read_block(data: bytes, at: int, size: int, block_size: int, flags: int) -> 
         after += 4
         if data[after - 4 : after] != xxhash.xxh32_intdigest(block).to_bytes(4, "little"):
             raise refused("the lz4 block checksum does not match", start + size, "LZ4-10")
-    return block if stored else inflate(block, start, block_size), after
+    return block if stored else inflate_lz4_block(block, start, block_size), after
 
 
-def inflate(block: bytes, at: int, block_size: int) -> bytes:
+def inflate_lz4_block(block: bytes, at: int, block_size: int) -> bytes:
     """The output of one compressed block, at most *block_size* bytes."""
     try:
         return bytes(lz4.block.decompress(block, uncompressed_size=block_size))

@@ -35,7 +35,7 @@ def decompress(data: bytes, most: int) -> bytes:
         raise refused("an empty snappy stream", 0, "CMP-08")
     # SNP-03: only the first header's magic is looked at, not its versions.
     if len(data) < HEADER.size or not data.startswith(MAGIC):
-        output.add(inflate(data, 0, output, "SNP-02"), 0)
+        output.add(inflate_raw_block(data, 0, output, "SNP-02"), 0)
         return bytes(output.data)
     add_blocks(data, HEADER.size, output)
     return bytes(output.data)
@@ -82,11 +82,11 @@ def add_block(data: bytes, at: int, output: Output) -> int:
         raise refused(f"a snappy block of {size} bytes", at, "SNP-06")
     if start + size > len(data):
         raise refused(f"a snappy block of {size} bytes, {len(data) - start} are left", at, "SNP-08")
-    output.add(inflate(data[start : start + size], start, output, "SNP-07"), start)
+    output.add(inflate_raw_block(data[start : start + size], start, output, "SNP-07"), start)
     return start + size
 
 
-def inflate(block: bytes, at: int, output: Output, rule: str) -> bytes:
+def inflate_raw_block(block: bytes, at: int, output: Output, rule: str) -> bytes:
     """The output of one raw block, whose claimed length is checked before it is believed."""
     try:
         claimed, _ = decode_unsigned(block, 0, 5, "uncompressed_length")

@@ -60,7 +60,7 @@ def skippable_end(data: bytes, at: int) -> int:
 
 def add_frame(data: bytes, at: int, output: Output) -> int:
     """Add the output of the frame at *at*; return where the frame ends."""
-    frame = read_header(data, at)
+    frame = read_frame_header(data, at)
     bound, end = blocks_end(data, frame.end, frame.block_size)
     end += 4 if frame.checksum else 0
     if end > len(data):
@@ -73,7 +73,7 @@ def add_frame(data: bytes, at: int, output: Output) -> int:
     # One byte more than there is room for tells "full" from "too much".
     cap = min(bound, output.room + 1)
     try:
-        output.add(inflate(data[at:end], cap), at)
+        output.add(inflate_frame(data[at:end], cap), at)
     except zstandard.ZstdError as error:
         if cap < bound and any(sign in str(error) for sign in FULL):
             raise over_limit(output.most, at) from None
@@ -81,7 +81,7 @@ def add_frame(data: bytes, at: int, output: Output) -> int:
     return end
 
 
-def read_header(data: bytes, at: int, most_window: int = MAX_WINDOW_SIZE) -> Frame:
+def read_frame_header(data: bytes, at: int, most_window: int = MAX_WINDOW_SIZE) -> Frame:
     """What the frame header at *at* says (ZST-06, ZST-08, ZST-09); no window may be larger than *most_window*."""
     descriptor = data[at + 4] if at + 4 < len(data) else 0
     single_segment = bool(descriptor & 0x20)
@@ -127,7 +127,7 @@ def blocks_end(data: bytes, at: int, block_size: int) -> tuple[int, int]:
             return bound, at
 
 
-def inflate(frame: bytes, cap: int) -> bytes:
+def inflate_frame(frame: bytes, cap: int) -> bytes:
     """The output of one whole frame, at most *cap* bytes."""
     decompressor = zstandard.ZstdDecompressor()
     if cap == 0 or zstandard.frame_content_size(frame) == 0:

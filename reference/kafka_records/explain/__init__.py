@@ -28,7 +28,7 @@ def explain(data: bytes, *, limits: Limits = DEFAULT) -> Explanation:
     data = bytes(data)
     batches, error = attempt(data, limits)
     pen = Pen(data, Ink(budget(data, limits)))
-    section = pen.section(title_of(data), None, lambda pen: write_log(pen, batches))
+    section = pen.section(input_title(data), None, lambda pen: write_log(pen, batches))
     records = sum(len(batch.records) for batch in batches)
     return Explanation(section=section, error=error, batches=len(batches), records=records)
 
@@ -42,6 +42,6 @@ def attempt(data: bytes, limits: Limits) -> tuple[tuple[Batch, ...], RecordForma
         return error.batches, error.with_traceback(None)
 
 
-def title_of(data: bytes) -> str:
+def input_title(data: bytes) -> str:
     """The whole input in one line."""
     return f"input of {size(len(data))}" if data else f"an empty input: {number(0, 'batch')}, and no error"

@@ -26,11 +26,11 @@ def write_batch(pen: Pen, length: int) -> None:
         if len(values) < len(BATCH_V2.fields):
             message = f"a batch of {size(length)}, its header takes {RECORD_BATCH_OVERHEAD}"
             raise RecordFormatError("malformed", message, rule="HDR-05")
-        draft.title = title_of(values, length)
+        draft.title = batch_title(values, length)
         write_payload(pen, values)
 
 
-def title_of(values: Values, length: int) -> str:
+def batch_title(values: Values, length: int) -> str:
     """The batch in one line."""
     attributes = values["attributes"]
     traits = [

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kafka_records.explain.model import Group
 from kafka_records.explain.pen import Pen
 from kafka_records.explain.words import Words
-from kafka_records.layout import Field, Layout
+from kafka_records.layout import FixedField, Layout
 
 Values = dict[str, int]
 Say = Callable[[str, int, Values], Words]
@@ -34,10 +34,10 @@ GROUPS: dict[str, Group] = {
 
 def read_values(pen: Pen, layout: Layout) -> Values:
     """The values of those fields of *layout* that are all there, by name."""
-    return {field.name: read(pen, field) for field in layout.fields if field.offset + field.width <= pen.left}
+    return {field.name: read_field(pen, field) for field in layout.fields if field.offset + field.width <= pen.left}
 
 
-def read(pen: Pen, field: Field) -> int:
+def read_field(pen: Pen, field: FixedField) -> int:
     """The value of a field of the layout that starts at the pen's next byte."""
     at = pen.at + field.offset
     return int.from_bytes(pen.data[at : at + field.width], "big", signed=not field.type.startswith("u"))

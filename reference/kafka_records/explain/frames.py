@@ -69,7 +69,7 @@ def write_member(packed: Packed) -> None:
     packed.bulk("optional", gzip.header_end(packed.data, at), options(packed.data[at + 3]), "GZP-06")
     start = packed.at
     try:
-        end = gzip.inflate(packed.data, start, Output(packed.pen.ink.room))
+        end = gzip.inflate_member(packed.data, start, Output(packed.pen.ink.room))
     except RecordFormatError as error:
         # GZP-04: the data is fine, the trailer is not.
         packed.bulk("deflate", error.offset if error.offset > start else len(packed.data), "compressed data")
@@ -106,7 +106,7 @@ def write_snappy(packed: Packed) -> None:
     while packed.pen.left >= snappy.INT32.size:
         at = packed.at
         if not packed.data.startswith(snappy.MAGIC[: snappy.INT32.size], at):
-            given = write_block(packed) > 0 or given
+            given = write_snappy_block(packed) > 0 or given
             continue
         end = snappy.repeated_header_end(packed.data, at)  # SNP-04: or it refuses
         if not snappy.is_half_a_header(packed.data, at):
@@ -127,7 +127,7 @@ def write_xerial_header(packed: Packed) -> None:
     packed.say("xerial_compatible", 4, str(compatible), "lowest version to read it", "SNP-03")
 
 
-def write_block(packed: Packed) -> int:
+def write_snappy_block(packed: Packed) -> int:
     """Write a length and the raw block behind it; give the length of its output."""
     (length,) = snappy.INT32.unpack_from(packed.data, packed.at)
     packed.say("block_length", 4, str(length), "big-endian", "SNP-05")

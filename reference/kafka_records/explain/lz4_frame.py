@@ -16,14 +16,14 @@ FLAGS = (
 def write_lz4(packed: Packed, *, check_header: bool) -> None:
     """Write the one frame; what follows it is never looked at (LZ4-14)."""
     if packed.data.startswith(lz4.MAGIC):
-        write_header(packed, check_header=check_header)
-    flags, block_size, _ = lz4.read_header(packed.data, check_header=check_header)
-    while write_block(packed, flags, block_size):
+        write_lz4_header(packed, check_header=check_header)
+    flags, block_size, _ = lz4.read_lz4_header(packed.data, check_header=check_header)
+    while write_lz4_block(packed, flags, block_size):
         pass
     packed.pen.rest("ignored: behind the end of the frame", rule="LZ4-14")
 
 
-def write_header(packed: Packed, *, check_header: bool) -> None:
+def write_lz4_header(packed: Packed, *, check_header: bool) -> None:
     """Write magic, FLG, BD, content size and header checksum, as many as there are."""
     packed.say("magic", 4, "0x184d2204", "an LZ4 frame, little-endian", "LZ4-01")
     flags, descriptor = (*packed.data[4:6], 0, 0)[:2]
@@ -55,7 +55,7 @@ def say_checksum(packed: Packed, check_header: bool) -> str:
     return f"header checksum, not looked at in v0: {how}"
 
 
-def write_block(packed: Packed, flags: int, block_size: int) -> bool:
+def write_lz4_block(packed: Packed, flags: int, block_size: int) -> bool:
     """Write a block, or the end of the frame; tell whether there is more."""
     at = packed.at
     word = int.from_bytes(packed.data[at : at + 4], "little")

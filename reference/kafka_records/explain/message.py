@@ -26,8 +26,8 @@ def write_entry(pen: Pen, length: int, batch: Batch | None) -> None:
     """Write a top-level message; *batch* is what `decode` made of it, if it did."""
     header = Header(pen.data[pen.at : pen.at + length], pen.at, None)
     with pen.part("batch", f"message · {size(length)}", length) as draft:
-        values = write_header(pen, header)
-        draft.title = title_of(values, length)
+        values = write_message_header(pen, header)
+        draft.title = message_title(values, length)
         if values["attributes"] & bits.COMPRESSION_CODEC_MASK:
             write_wrapper(pen, values, batch)
         else:
@@ -75,12 +75,12 @@ class Header(NamedTuple):
         return f"{timestamp(ms)}, but the wrapper's LogAppendTime holds: {timestamp(self.record.timestamp)}"
 
 
-def write_header(pen: Pen, header: Header) -> Values:
+def write_message_header(pen: Pen, header: Header) -> Values:
     """Write the fixed fields of the message in hand; framing lets none pass that lacks one (FRM-05)."""
     return write_fixed(pen, layout_of(header.data[MAGIC_OFFSET]), header.say)
 
 
-def title_of(values: Values, length: int) -> str:
+def message_title(values: Values, length: int) -> str:
     """A message in one line."""
     codec = values["attributes"] & bits.COMPRESSION_CODEC_MASK
     what = f"wrapper v{values['magic']}" if codec else f"message v{values['magic']}"
@@ -146,7 +146,7 @@ def write_message(pen: Pen, length: int, index: int, record: Record | None) -> N
     """Write one inner message."""
     header = Header(pen.data[pen.at : pen.at + length], pen.at, record)
     with pen.part(f"records[{index}]", f"inner message {index} · {size(length)}", length) as draft:
-        write_header(pen, header)
+        write_message_header(pen, header)
         draft.title = f"inner message {index} · {size(length)}"
         if record is not None:
             draft.title = f"inner message {index} · offset {record.offset} · {size(length)}"

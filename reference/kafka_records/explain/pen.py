@@ -39,7 +39,7 @@ class Ink:
 
 
 @dataclass(slots=True)
-class Draft:
+class OpenPart:
     """A part that is being written; its title may become known last."""
 
     path: str
@@ -70,7 +70,7 @@ class Pen:
         self.ink = ink
         self.at = 0
         self.end = len(data)
-        self.draft = Draft(path, 0, "")
+        self.draft = OpenPart(path, 0, "")
 
     @property
     def left(self) -> int:
@@ -93,7 +93,7 @@ class Pen:
         self.end = self.at + length
 
     @contextmanager
-    def part(self, name: str, title: str, length: int | None = None) -> Iterator[Draft]:
+    def part(self, name: str, title: str, length: int | None = None) -> Iterator[OpenPart]:
         """Write a part in the body of the `with`: of *length* bytes, or as long as the body makes it.
 
         A body that raises RecordFormatError cannot read on; the bytes that are
@@ -101,7 +101,7 @@ class Pen:
         """
         self.ink.pay(FIELD_COST)
         outer, outer_end = self.draft, self.end
-        self.draft = Draft(self.path(name), self.at, title)
+        self.draft = OpenPart(self.path(name), self.at, title)
         if length is not None:
             self.end = min(self.at + length, self.end)
         try:

@@ -52,11 +52,11 @@ def write_record(pen: Pen, index: int, around: Surroundings) -> None:
 
 def write_nullable(pen: Pen, name: str) -> None:
     """Write a length and the bytes that it claims; a negative one claims none."""
-    length = write_length(pen, name)
+    length = write_varint_length(pen, name)
     pen.content(name, max(length, 0), content, "key" if name == "key" else "value")
 
 
-def write_length(pen: Pen, name: str) -> int:
+def write_varint_length(pen: Pen, name: str) -> int:
     """Write the length of a key or value."""
     rule = "REC-10" if name == "key" else "REC-11"
     return pen.varint(f"{name}_length", lambda value: length_of(name, value), "length", rule)
@@ -70,10 +70,10 @@ def write_headers(pen: Pen) -> None:
         raise RecordFormatError("malformed", message, rule="REC-14" if count < 0 else "REC-15")
     for index in range(count):
         if pen.left:
-            write_header(pen, index)
+            write_record_header(pen, index)
 
 
-def write_header(pen: Pen, index: int) -> None:
+def write_record_header(pen: Pen, index: int) -> None:
     """Write one header; a broken one leaves the rest of its record unread."""
     with pen.part(f"headers[{index}]", f"header {index}") as draft:
         length = pen.varint("key_length", lambda value: length_of("key", value), "length", "REC-18")
@@ -94,6 +94,6 @@ def say_header_key(key: bytes) -> Words:
 
 def write_control_content(pen: Pen) -> str:
     """Write key and value of a control record; give the name of its type."""
-    type_ = write_control_key(pen, write_length(pen, "key"))
-    write_control_value(pen, type_, write_length(pen, "value"))
+    type_ = write_control_key(pen, write_varint_length(pen, "key"))
+    write_control_value(pen, type_, write_varint_length(pen, "value"))
     return type_ if isinstance(type_, str) else f"unknown type {type_}"

@@ -31,16 +31,16 @@ def write_skippable(packed: Packed) -> None:
 
 def write_frame(packed: Packed) -> None:
     """Write a frame's header, its blocks and its checksum."""
-    frame = zstd.read_header(packed.data, packed.at)
-    write_header(packed, frame)
+    frame = zstd.read_frame_header(packed.data, packed.at)
+    write_zstd_header(packed, frame)
     last = False
     while not last:
-        last = write_block(packed)
+        last = write_zstd_block(packed)
     if frame.checksum:
         packed.number("content_checksum", 4, "low half of the output's xxHash-64", "ZST-05")
 
 
-def write_header(packed: Packed, frame: zstd.Frame) -> None:
+def write_zstd_header(packed: Packed, frame: zstd.Frame) -> None:
     """Write what comes before the blocks; it is all there and allowed."""
     descriptor = packed.data[packed.at + 4]
     single = bool(descriptor & 0x20)
@@ -60,7 +60,7 @@ def write_header(packed: Packed, frame: zstd.Frame) -> None:
         packed.say("content_size", frame.end - packed.at, str(frame.content_size), f"{content} of output", "ZST-06")
 
 
-def write_block(packed: Packed) -> bool:
+def write_zstd_block(packed: Packed) -> bool:
     """Write a block; tell whether it is the last."""
     at = packed.at
     header = int.from_bytes(packed.data[at : at + 3], "little")

@@ -13,7 +13,7 @@ from kafka_records.constants import MAGIC_VALUE_V2, NO_PRODUCER_ID
 from kafka_records.control import decode_key
 from kafka_records.errors import RecordFormatError
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, BATCH_V2, ENTRY, MAGIC_OFFSET
-from kafka_records.log import entries
+from kafka_records.log import split_entries
 from kafka_records.message_set import decode_entry
 from kafka_records.model import DEFAULT, Batch, Record
 from kafka_records.primitives import wrap_int64
@@ -56,7 +56,7 @@ def consume(fetched: bytes, *, fetch_offset: int = 0, aborted: Iterable[Aborted]
     position = next_offset = fetch_offset
     start = 0
     try:
-        for start, end in entries(fetched):
+        for start, end in split_entries(fetched):
             data = fetched[start:end]
             batch = _read(data, position, left_out)
             if batch is not None:

@@ -57,7 +57,7 @@ def recovered_index(stored: bytes) -> tuple[IndexEntry, ...]:
     return offset_index(entry.data for entry in file_entries(stored))
 
 
-def read(
+def read_segment(
     stored: bytes, offset: int, most: int, end: int, index: Sequence[IndexEntry], *, whole_first: bool
 ) -> Slice | None:
     """LogSegment#read: from the batch that holds *offset*, or the next one, on (OFF-12, SEG-02).

@@ -18,7 +18,7 @@ from kafka_records.broker.releases import Behaviour, behaviour
 from kafka_records.constants import MAGIC_VALUE_V0, MAGIC_VALUE_V1
 from kafka_records.conversion.sending import Closed
 from kafka_records.conversion.served import served
-from kafka_records.fetching.segment import IndexEntry, Slice, position_of, read, recovered_index, upper_bound
+from kafka_records.fetching.segment import IndexEntry, Slice, position_of, read_segment, recovered_index, upper_bound
 from kafka_records.transactions.index import AbortIndex
 
 OFFSET_OUT_OF_RANGE: Final = 1
@@ -214,7 +214,7 @@ def _read(fetch: _Fetch) -> _Read:
         return _Read(b"", () if fetch.committed else None)
     end = position_of(fetch.stored, fetch.visible)
     whole_first = fetch.is_first and not fetch.limited
-    piece = read(fetch.stored, fetch.offset, fetch.most, end, fetch.offset_index, whole_first=whole_first)
+    piece = read_segment(fetch.stored, fetch.offset, fetch.most, end, fetch.offset_index, whole_first=whole_first)
     if piece is None or (piece.incomplete and not fetch.limited):
         # Nothing is left behind the offset; or less than a batch, which would help nobody (KIP-74).
         return _Read(b"", None)

@@ -99,7 +99,7 @@ def _changes(stored: bytes) -> Iterator[_Change]:
             continue
         if batch.is_control:
             if batch.number("record_count"):  # TXN-18
-                yield _Change(batch.producer_id, batch.number("base_offset"), marker_of(batch))
+                yield _Change(batch.producer_id, batch.number("base_offset"), transaction_end(batch))
         elif batch.is_transactional:
             yield _Change(batch.producer_id, batch.number("base_offset"), None)
 
@@ -111,7 +111,7 @@ def _entries(stored: bytes) -> Iterator[Entry]:
         raise RecordFormatError("malformed", "a size that cannot be", path="log", rule=thrown.rule) from None
 
 
-def marker_of(batch: Entry) -> str:
+def transaction_end(batch: Entry) -> str:
     """What the first record of a control batch says: "commit" or "abort" (TXN-17, TXN-20)."""
     (decoded,) = decode(batch.data)
     first = decoded.records[0]

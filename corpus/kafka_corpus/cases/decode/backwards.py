@@ -21,7 +21,7 @@ from kafka_corpus.authoring.build import (
     sealed,
 )
 from kafka_corpus.authoring.frames import codec_id
-from kafka_corpus.authoring.messages import message_of, numbered, record_of, single_batch, wrap
+from kafka_corpus.authoring.messages import message_bytes, numbered, record_of, single_batch, wrap
 from kafka_corpus.registry import Draft, case, invalid, valid
 from kafka_records import Batch, Kind
 from kafka_records.constants import LOG_OVERHEAD, Compression
@@ -57,15 +57,15 @@ def batch_at_the_one_before(codec: Compression) -> Draft:
 @case("FRM-05", each=MAGICS)
 def message_at_itself(magic: int) -> Draft:
     """A message size of -12 leads back to the message itself."""
-    return invalid(put(message_of(record_of(magic), magic), "message_size", -12, layout=MESSAGE_V0), *BAD_SIZE)
+    return invalid(put(message_bytes(record_of(magic), magic), "message_size", -12, layout=MESSAGE_V0), *BAD_SIZE)
 
 
 @case("FRM-05", each=MAGICS)
 def message_at_the_one_before(magic: int) -> Draft:
     """A message size that leads back to the message before it, which is read."""
     first, second = numbered(magic, 0, 1)
-    start = message_of(first, magic)
-    back = put(message_of(second, magic), "message_size", -LOG_OVERHEAD - len(start), layout=MESSAGE_V0)
+    start = message_bytes(first, magic)
+    back = put(message_bytes(second, magic), "message_size", -LOG_OVERHEAD - len(start), layout=MESSAGE_V0)
     return invalid(start + back, *BAD_SIZE, before=(single_batch(first, magic),))
 
 
@@ -79,15 +79,15 @@ def inner_message_at_itself(shape: dict[str, Any]) -> Draft:
 def inner_message_at_the_one_before(shape: dict[str, Any]) -> Draft:
     """An inner size that leads back to the inner message before it."""
     magic = shape["magic"]
-    before = len(message_of(numbered(magic, 0)[0], magic))
+    before = len(message_bytes(numbered(magic, 0)[0], magic))
     return invalid(inner_back(magic, shape["codec"], -LOG_OVERHEAD - before), *BAD_SIZE)
 
 
 def inner_back(magic: int, codec: Compression, size: int) -> bytes:
     """A wrapper around two messages, the second of which says that it has *size*."""
     first, second = numbered(magic, 0, 1)
-    back = put(message_of(second, magic), "message_size", size, layout=MESSAGE_V0)
-    return wrap(message_of(first, magic) + back, magic, codec, offset=1)
+    back = put(message_bytes(second, magic), "message_size", size, layout=MESSAGE_V0)
+    return wrap(message_bytes(first, magic) + back, magic, codec, offset=1)
 
 
 @case("LEG-09", each=MAGICS)
@@ -99,7 +99,7 @@ def value_at_the_start_of_its_message(magic: int) -> Draft:
 @case("LEG-09", each=MAGICS)
 def value_at_the_message_before(magic: int) -> Draft:
     """A negative value length means null, also the one that leads back to the start of the message before."""
-    first = message_of(record_of(magic, 0, b"key"), magic)
+    first = message_bytes(record_of(magic, 0, b"key"), magic)
     data, batch = message_back(magic, len(first))
     return valid(first + data, single_batch(record_of(magic, 0, b"key"), magic), batch)
 

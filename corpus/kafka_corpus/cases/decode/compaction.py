@@ -12,8 +12,8 @@ from typing import Any
 from kafka_corpus.authoring.batches import batch_of, bytes_of, compressed, payload_of, plain_of, some_records
 from kafka_corpus.authoring.build import TIMESTAMP, grid, raw_batch
 from kafka_corpus.authoring.frames import pack
-from kafka_corpus.authoring.messages import message_of, numbered, record_of, single_batch, wrapped
-from kafka_corpus.registry import Draft, acceptable, case, invalid, valid, writes
+from kafka_corpus.authoring.messages import message_bytes, numbered, record_of, single_batch, wrapped
+from kafka_corpus.registry import Draft, acceptable, case, invalid, must_write, valid
 from kafka_records import Batch, Record
 from kafka_records.constants import Compression
 
@@ -58,7 +58,7 @@ def retained_records(shape: dict[str, Any]) -> Draft:
 def write_retained_records(shape: dict[str, Any]) -> Draft:
     """A batch with gaps is written with its whole offset range, and the count of what is there."""
     batch = left_of(shape["left"], base=2000, compression=shape["codec"], **PRODUCER)
-    return writes(batch, bytes_of(batch), compare="exact" if shape["codec"] == "none" else "masked")
+    return must_write(batch, bytes_of(batch), compare="exact" if shape["codec"] == "none" else "masked")
 
 
 @case("CLN-02", "CLN-03", "PID-17", each={"idempotent": {}, "transactional": {"transactional": True}})
@@ -117,7 +117,7 @@ def write_tombstone_with_horizon(codec: Compression) -> Draft:
     batch = batch_of(
         Record(91, TIMESTAMP, b"key", None), compression=codec, delete_horizon=HORIZON, last_offset=95, **PRODUCER
     )
-    return writes(batch, bytes_of(batch), compare="exact" if codec == "none" else "masked")
+    return must_write(batch, bytes_of(batch), compare="exact" if codec == "none" else "masked")
 
 
 @case("CLN-09", "TIM-18", each={"zero": 0, "past": TIMESTAMP - 1, "far": 2**62})
@@ -171,7 +171,7 @@ def empty_batch(fields: dict[str, Any]) -> Draft:
 def write_empty_batch(fields: dict[str, Any]) -> Draft:
     """A batch without records is written as 61 bytes, with a base timestamp of -1."""
     batch = empty(110, 113, **fields)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("CLN-15", "OFF-11", refs=("https://github.com/segmentio/kafka-go/pull/813",), each={"one": 1, "three": 3})
@@ -217,7 +217,7 @@ def magics_after_cleaning(codec: Compression) -> Draft:
     """Cleaning keeps the magic of each batch, so that one log holds all three, with gaps."""
     old, new = record_of(0, 2, b"old"), record_of(1, 7, b"new", None)
     batch = left_of((1, 5), base=20, compression=codec)
-    data = message_of(old, 0) + message_of(new, 1) + bytes_of(batch)
+    data = message_bytes(old, 0) + message_bytes(new, 1) + bytes_of(batch)
     return valid(data, single_batch(old, 0), single_batch(new, 1), batch)
 
 
@@ -292,7 +292,7 @@ def magics_in_one_segment(magics: tuple[int, ...]) -> Draft:
         else:
             record = record_of(magic, offset, b"k", b"v%d" % magic)
             batches.append(single_batch(record, magic))
-            data += message_of(record, magic)
+            data += message_bytes(record, magic)
     return valid(data, *batches)
 
 

@@ -20,10 +20,10 @@ from kafka_corpus.authoring.batches import (
 )
 from kafka_corpus.authoring.build import TIMESTAMP, flip, grid, put, raw_batch, raw_record
 from kafka_corpus.authoring.frames import codec_id, pack
-from kafka_corpus.authoring.messages import message_of
+from kafka_corpus.authoring.messages import message_bytes
 from kafka_corpus.case import Recipe
 from kafka_corpus.recipes import uniform_batch
-from kafka_corpus.registry import Draft, acceptable, case, invalid, valid, writes
+from kafka_corpus.registry import Draft, acceptable, case, invalid, must_write, valid
 from kafka_records import Header, Kind, Record
 from kafka_records.constants import Compression
 
@@ -58,7 +58,7 @@ def read(shape: dict[str, Any]) -> Draft:
 def write(shape: dict[str, Any]) -> Draft:
     """Only the bytes behind the record count are compressed; the header stays clear."""
     batch = batch_of(*shape["records"], compression=shape["codec"])
-    return writes(batch, bytes_of(batch), compare="masked")
+    return must_write(batch, bytes_of(batch), compare="masked")
 
 
 @case("CMP-01", "TIM-02", each=CODECS)
@@ -176,8 +176,8 @@ def wrapper_without_codec_bits(codec: Compression) -> Draft:
     data, batch = around(packed, 1, codec)
     record = Record(1, TIMESTAMP + 1, None, packed)
     plain = replace(batch, compression="none", base_offset=1, records=(record,))
-    assert len(data) == len(message_of(record, 1))
-    return valid(message_of(record, 1), plain)
+    assert len(data) == len(message_bytes(record, 1))
+    return valid(message_bytes(record, 1), plain)
 
 
 @case("CMP-08", each=CODECS)

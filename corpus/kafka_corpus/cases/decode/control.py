@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of, payload_of
 from kafka_corpus.authoring.build import TIMESTAMP, grid, raw_batch
-from kafka_corpus.registry import Draft, acceptable, case, invalid, may_write, refuses, valid, writes
+from kafka_corpus.registry import Draft, acceptable, case, invalid, may_write, must_refuse, must_write, valid
 from kafka_records import Batch, Header, Record
 from kafka_records.constants import Compression
 
@@ -80,7 +80,7 @@ def write_marker(golden: tuple[str, int]) -> Draft:
     text, type_ = golden
     data = bytes.fromhex(text)
     assert len(data) == 78
-    return writes(marked(marker(type_)), data)
+    return must_write(marked(marker(type_)), data)
 
 
 EPOCHS = {"zero": 0, "one": 1, "largest": 2**31 - 1, "minus-1": -1}
@@ -97,7 +97,7 @@ def coordinator_epochs(shape: dict[str, Any]) -> Draft:
 def write_coordinator_epochs(epoch: int) -> Draft:
     """Any coordinator epoch is written into six bytes."""
     batch = marked(marker(value=bytes(2) + epoch.to_bytes(4, "big", signed=True), offset=9))
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("TXN-13", each={"longer": VALUE + b"more", "version-1": b"\x00\x01" + VALUE[2:] + bytes(8)})
@@ -194,7 +194,7 @@ def marker_attributes(shape: dict[str, Any]) -> Draft:
 def write_marker_attributes(attributes: dict[str, Any]) -> Draft:
     """The attributes of a marker are written from what the batch says."""
     batch = marked(marker(offset=5), **attributes)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("TXN-16", each={"minus-1": -1, "zero": 0, "seventeen": 17})
@@ -207,13 +207,13 @@ def base_sequence_of_a_marker(sequence: int) -> Draft:
 def write_base_sequence_of_a_marker(sequence: int) -> Draft:
     """A control batch may be written with a producer id and without a sequence."""
     batch = marked(marker(offset=7), base_sequence=sequence)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("TXN-16", "PID-04")
 def write_marker_without_a_producer() -> Draft:
     """A transactional control batch cannot be written without a producer id."""
-    return refuses(marked(marker(), producer_id=-1, producer_epoch=-1), "malformed")
+    return must_refuse(marked(marker(), producer_id=-1, producer_epoch=-1), "malformed")
 
 
 @case("TXN-17", refs=["A15"], each={"two": 2, "five": 5})
@@ -234,7 +234,7 @@ def empty_control_batch(fields: dict[str, Any]) -> Draft:
 def write_empty_control_batch() -> Draft:
     """A control batch without records is written as its header alone."""
     batch = batch_of(base_offset=6, last_offset=6, max_timestamp=TIMESTAMP, **MARKER)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("TXN-19", each={"with-value": VALUE, "without": None})
@@ -298,4 +298,4 @@ def bytes_behind_a_marker() -> Draft:
 def write_with_another_leader_epoch(type_: int) -> Draft:
     """A marker is written with the leader epoch that its batch has."""
     batch = replace(marked(marker(type_, offset=20)), partition_leader_epoch=12)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))

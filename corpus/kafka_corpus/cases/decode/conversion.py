@@ -9,7 +9,7 @@ from kafka_corpus.authoring.batches import batch_of, bytes_of, payload_of
 from kafka_corpus.authoring.build import TIMESTAMP, grid
 from kafka_corpus.authoring.frames import lz4_block, lz4_frame, pack
 from kafka_corpus.authoring.messages import (
-    message_of,
+    message_bytes,
     numbered,
     record_of,
     seal,
@@ -18,7 +18,7 @@ from kafka_corpus.authoring.messages import (
     wrapped,
     wrapper_batch,
 )
-from kafka_corpus.registry import Draft, acceptable, case, refuses, valid, writes
+from kafka_corpus.registry import Draft, acceptable, case, must_refuse, must_write, valid
 from kafka_records import Batch, Record
 from kafka_records.constants import Compression
 
@@ -43,7 +43,7 @@ PADDINGS = {"12": 12, "13": 13, "17": 17, "18": 18, "60": 60, "61": 61, "73": 73
 def padding_behind_messages(shape: dict[str, Any]) -> Draft:
     """Padding behind converted messages is a partial message at offset -1, and no error."""
     record = record_of(shape["magic"], 5, b"key")
-    return valid(message_of(record, shape["magic"]) + padding(shape["size"]), single_batch(record, shape["magic"]))
+    return valid(message_bytes(record, shape["magic"]) + padding(shape["size"]), single_batch(record, shape["magic"]))
 
 
 @case("CNV-12", "CNV-13", each=PADDINGS)
@@ -102,21 +102,21 @@ def down_converted_from_the_middle() -> Draft:
 def converted_and_unconverted() -> Draft:
     """Batches that are old enough are copied, so a response mixes v0 and v1."""
     old, new = record_of(0, 1, b"copied"), record_of(1, 2, b"converted")
-    return valid(message_of(old, 0) + message_of(new, 1), single_batch(old, 0), single_batch(new, 1))
+    return valid(message_bytes(old, 0) + message_bytes(new, 1), single_batch(old, 0), single_batch(new, 1))
 
 
 @case("CNV-17", "LZ4-06", refs=("KAFKA-3160",), each={"one": 1, "twenty": 20})
 def lz4_converted_to_v0(count: int) -> Draft:
     """lz4 is written for v0 with the header checksum over magic and descriptor."""
     data, batch = wrapped(numbered(0, *range(300, 300 + count)), 0, "lz4")
-    return writes(batch, data, compare="masked")
+    return must_write(batch, data, compare="masked")
 
 
 @case("CNV-17", "LZ4-07", refs=("KAFKA-3160",), each={"one": 1, "twenty": 20})
 def lz4_converted_to_v1(count: int) -> Draft:
     """lz4 is written for v1 with the right header checksum."""
     data, batch = wrapped(numbered(1, *range(310, 310 + count)), 1, "lz4")
-    return writes(batch, data, compare="masked")
+    return must_write(batch, data, compare="masked")
 
 
 @case("CNV-17", "LZ4-06")
@@ -142,7 +142,7 @@ def up_converted_from_v0(codec: Compression) -> Draft:
 def write_up_converted_from_v0(codec: Compression) -> Draft:
     """Records without a time are written with a base and newest timestamp of -1."""
     batch = batch_of(*(record._replace(offset=record.offset + 9) for record in V0_IN_V2), compression=codec)
-    return writes(batch, bytes_of(batch), compare="exact" if codec == "none" else "masked")
+    return must_write(batch, bytes_of(batch), compare="exact" if codec == "none" else "masked")
 
 
 @case("CNV-05", "TIM-02", each={"none": "none", **CODECS})
@@ -171,15 +171,15 @@ def write_for_an_old_broker(shape: dict[str, Any]) -> Draft:
     data, batch = wrapped(records, magic, codec)
     if codec == "none":
         batch = replace(batch, base_offset=500)
-        return writes(batch, set_of(records, magic))
-    return writes(batch, data, compare="masked")
+        return must_write(batch, set_of(records, magic))
+    return must_write(batch, data, compare="masked")
 
 
 @case("CNV-14", "LEG-15", each=MAGICS)
 def zstd_cannot_be_down_converted(magic: int) -> Draft:
     """A zstd batch cannot be written below v2; its records have to be compressed anew."""
     batch: Batch = wrapper_batch(numbered(magic, 510, 511, 512), magic, "zstd")
-    return refuses(batch, "malformed", "unsupported_compression")
+    return must_refuse(batch, "malformed", "unsupported_compression")
 
 
 @case("CNV-19", "LEG-21")
@@ -187,4 +187,4 @@ def timestamp_that_cannot_be_converted() -> Draft:
     """A v1 timestamp below -1 can be read by some, but written by none."""
     record = record_of(1, 520, b"key", timestamp=-5)
     why = "Kafka's reader does not look, its writer refuses, so that converting such a message fails"
-    return acceptable(message_of(record, 1), single_batch(record, 1), kinds=("malformed",), why=why)
+    return acceptable(message_bytes(record, 1), single_batch(record, 1), kinds=("malformed",), why=why)

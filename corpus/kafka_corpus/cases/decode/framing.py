@@ -24,7 +24,7 @@ from kafka_corpus.authoring.build import (
     reseal_message,
     sealed,
 )
-from kafka_corpus.registry import Draft, case, invalid, valid, writes
+from kafka_corpus.registry import Draft, case, invalid, must_write, valid
 from kafka_records import Batch, Kind
 from kafka_records.layout import ENTRY, MESSAGE_V0
 
@@ -65,7 +65,7 @@ def entry_takes_its_size_and_twelve(magic: int) -> Draft:
 @case("FRM-01", each=MAGICS)
 def writer_puts_offset_and_size_first(magic: int) -> Draft:
     """A writer puts an int64 offset and an int32 size in front of every entry."""
-    return writes(decoded(magic, 2**40 + 5), entry(magic, 2**40 + 5))
+    return must_write(decoded(magic, 2**40 + 5), entry(magic, 2**40 + 5))
 
 
 @case("FRM-02")
@@ -109,7 +109,7 @@ def array_count_in_front(magic: int) -> Draft:
 @case("FRM-02", each=MAGICS)
 def writer_puts_no_count_in_front(magic: int) -> Draft:
     """A writer starts with the entry itself, and no array count stands before it."""
-    return writes(decoded(magic, 0, b"count"), entry(magic, 0, b"count"))
+    return must_write(decoded(magic, 0, b"count"), entry(magic, 0, b"count"))
 
 
 @case("FRM-03", each={"0": 0, "0x00000001": 1, "0x00010000": 0x10000, "0x01010101": 0x01010101, "INT32_MIN": -(2**31)})

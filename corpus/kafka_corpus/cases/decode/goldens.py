@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kafka_corpus.authoring.build import TIMESTAMP, expected, raw_batch, raw_message, raw_record, raw_records, record
 from kafka_corpus.golden import GOLDEN_RECORDS
-from kafka_corpus.registry import Draft, case, invalid, valid, writes
+from kafka_corpus.registry import Draft, case, invalid, must_write, valid
 from kafka_records import Batch
 from kafka_records.constants import Compression
 
@@ -56,7 +56,7 @@ def v1_message_of_the_blog() -> Draft:
 @case("SIZ-13", "LEG-01", "LEG-02", each=SEED_MESSAGES, refs=["seed 004:62-94"])
 def message_of_the_blog_is_written(row: tuple[int, bytes, Batch]) -> Draft:
     """A writer gives a message of seed 004 the size and CRC that are printed there."""
-    return writes(row[2], row[1])
+    return must_write(row[2], row[1])
 
 
 def stored(*records: Any, **fields: Any) -> Batch:
@@ -112,7 +112,7 @@ def batch_of_the_blog(row: tuple[int, bytes, Batch]) -> Draft:
 @case("SIZ-13", "CRC-01", each=SEED_BATCHES, refs=["seed 004:174-182"])
 def batch_of_the_blog_is_written(row: tuple[int, bytes, Batch]) -> Draft:
     """A writer gives a batch of seed 004 the size and CRC that are printed there."""
-    return writes(row[2], row[1])
+    return must_write(row[2], row[1])
 
 
 @case("FRM-02", "HDR-03", refs=["seed 004:172-182"])
@@ -132,7 +132,7 @@ def large_v2_batch_of_the_blog() -> Draft:
     """A record of 16384 B takes 16456 B in v2: 61 + 11 + 16384, which seed 004 adds up to 17086 (A36)."""
     data = raw_batch(raw_record(value=SIXTEEN_KIB))
     assert len(data) == 16456
-    return writes(expected(record(SIXTEEN_KIB)), data)
+    return must_write(expected(record(SIXTEEN_KIB)), data)
 
 
 @case("SIZ-13", refs=["seed 004:184"])
@@ -140,7 +140,7 @@ def large_v1_message_of_the_blog() -> Draft:
     """A record of 16384 B takes 16418 B in v1: 12 + 22 + 16384."""
     data = raw_message(1, value=SIXTEEN_KIB)
     assert len(data) == 16418
-    return writes(expected(record(SIXTEEN_KIB), magic=1), data)
+    return must_write(expected(record(SIXTEEN_KIB), magic=1), data)
 
 
 @case("SIZ-13", each={"v0 takes 320 B": (0, 320), "v1 takes 400 B": (1, 400)}, refs=["seed 004:180-182"])
@@ -197,7 +197,7 @@ def written_by_java(row: tuple[str, Batch]) -> Draft:
 @case(*JAVA_RULES, each=JAVA)
 def written_as_by_java(row: tuple[str, Batch]) -> Draft:
     """A writer gives the very bytes that kafka-clients 3.9.0 gave."""
-    return writes(row[1], bytes.fromhex(row[0]))
+    return must_write(row[1], bytes.fromhex(row[0]))
 
 
 JAVA_MESSAGES: Final = {
@@ -255,4 +255,4 @@ def batch_compressed_by_java(row: tuple[Compression, str]) -> Draft:
     """What Java writes with snappy and lz4 can be written again: header and payload byte for byte."""
     codec, text = row
     batch = expected(*GOLDEN_RECORDS, compression=codec, max_timestamp=TIMESTAMP + 5)
-    return writes(batch, bytes.fromhex(text), compare="masked")
+    return must_write(batch, bytes.fromhex(text), compare="masked")

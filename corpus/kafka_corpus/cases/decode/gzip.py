@@ -26,7 +26,7 @@ from kafka_corpus.authoring.batches import (
 from kafka_corpus.authoring.build import TIMESTAMP, flip, grid
 from kafka_corpus.authoring.frames import Bits, deflate, deflate_stored, gzip_header, gzip_member, gzip_trailer
 from kafka_corpus.golden import DEFLATE, GOLDEN_RECORDS
-from kafka_corpus.registry import Draft, acceptable, case, invalid, valid, writes
+from kafka_corpus.registry import Draft, acceptable, case, invalid, must_write, valid
 
 FNAME, FEXTRA, FCOMMENT, FHCRC, FTEXT = 0x08, 0x04, 0x10, 0x02, 0x01
 JUNK = {
@@ -299,7 +299,7 @@ def stored_block_longer_than_the_stream() -> Draft:
 def write() -> Draft:
     """A gzip batch is written with a clear header and its records in one member."""
     batch = batch_of(*some_records(3), compression="gzip")
-    return writes(batch, bytes_of(batch), compare="masked")
+    return must_write(batch, bytes_of(batch), compare="masked")
 
 
 @case("GZP-09")
@@ -307,7 +307,7 @@ def write_at_any_level() -> Draft:
     """Any level will do when writing: stored blocks are as right as the best compression."""
     batch = batch_of(*some_records(4), compression="gzip")
     plain = payload_of(batch.records)
-    return writes(batch, bytes_of(batch, packed=gzip_member(plain, body=deflate_stored(plain))), compare="masked")
+    return must_write(batch, bytes_of(batch, packed=gzip_member(plain, body=deflate_stored(plain))), compare="masked")
 
 
 @case("GZP-08", "TIM-06")
@@ -315,4 +315,4 @@ def write_large() -> Draft:
     """A payload larger than a deflate window is written whole."""
     record = some_records(1)[0]._replace(timestamp=TIMESTAMP, value=b"gzip window " * 3000)
     batch = batch_of(record, compression="gzip")
-    return writes(batch, bytes_of(batch), compare="masked")
+    return must_write(batch, bytes_of(batch), compare="masked")

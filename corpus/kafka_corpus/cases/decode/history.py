@@ -23,7 +23,7 @@ from kafka_corpus.authoring.frames import (
 )
 from kafka_corpus.authoring.messages import (
     APPEND_BIT,
-    message_of,
+    message_bytes,
     numbered,
     record_of,
     seal,
@@ -364,14 +364,14 @@ def partial_compressed_batch_not_opened() -> Draft:
 def three_bytes_of_another_message() -> Draft:
     """Three bytes of another message at the end of a fetch are no message."""
     record = record_of(0, 12, b"key")
-    return valid(message_of(record, 0) + bytes(3), single_batch(record, 0))
+    return valid(message_bytes(record, 0) + bytes(3), single_batch(record, 0))
 
 
 @case("NST-06", refs=(f"{GITHUB}/dpkp/kafka-python/issues/672", f"{GITHUB}/dpkp/kafka-python/issues/710"))
 def partial_message_inside_a_wrapper() -> Draft:
     """A message that is cut short inside a wrapper crashed clients that expect none there."""
     records = numbered(0, 70, 71)
-    inner = set_of(records, 0) + message_of(record_of(0, 72), 0)[:15]
+    inner = set_of(records, 0) + message_bytes(record_of(0, 72), 0)[:15]
     why = "DataLogInputStream takes the end of the data for the end of the set, a stricter reader need not"
     packed = xerial(inner)
     batch = wrapper_batch(records, 0, "snappy")

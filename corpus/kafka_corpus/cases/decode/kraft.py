@@ -14,7 +14,7 @@ from kafka_corpus.authoring.batches import batch_of, bytes_of, payload_of
 from kafka_corpus.authoring.build import TIMESTAMP, flip, raw_batch, raw_message
 from kafka_corpus.authoring.messages import record_of, single_batch
 from kafka_corpus.cases.decode.control import key_of
-from kafka_corpus.registry import Draft, acceptable, case, invalid, may_write, valid, writes
+from kafka_corpus.registry import Draft, acceptable, case, invalid, may_write, must_write, valid
 from kafka_records import Batch, Header, Record
 
 EPOCH = 5
@@ -135,7 +135,7 @@ def write_golden(vector: tuple[int, str]) -> Draft:
     """A KRaft control batch is written with attributes 20, no producer, and the leader's epoch."""
     type_, written = vector
     data = bytes.fromhex(written)
-    return writes(control((type_, data[61 + 10 : -1])), data)
+    return must_write(control((type_, data[61 + 10 : -1])), data)
 
 
 @case("KRF-02", "KRF-09", each=LEADER_CHANGES)
@@ -148,7 +148,7 @@ def leader_changes(value: bytes) -> Draft:
 def write_leader_changes(value: bytes) -> Draft:
     """A leader change is written as it is."""
     batch = control((2, value), base=31)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("KRF-03", each={"leader-change": LEADER_CHANGES["one-voter"]})
@@ -196,7 +196,7 @@ def snapshot_headers(timestamp: int) -> Draft:
 def write_snapshot_headers(timestamp: int) -> Draft:
     """A snapshot header is written as it is."""
     batch = control((3, bytes(2) + timestamp.to_bytes(8, "big", signed=True) + b"\x00"), base=41)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("KRF-06", each={"epoch-5": EPOCH, "epoch-0": 0})
@@ -209,7 +209,7 @@ def snapshot_footers(epoch: int) -> Draft:
 def write_snapshot_footer() -> Draft:
     """A snapshot footer is written as three bytes."""
     batch = control((4, bytes(3)), base=51)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("KRF-07", each=VERSIONS)
@@ -222,7 +222,7 @@ def kraft_versions(version: int) -> Draft:
 def write_kraft_versions(version: int) -> Draft:
     """A KRaft version record is written as it is."""
     batch = control((5, bytes(2) + version.to_bytes(2, "big") + b"\x00"), base=61)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("KRF-08", "KRF-09", refs=("KIP-853",), each=VOTERS)
@@ -235,7 +235,7 @@ def voter_sets(value: bytes) -> Draft:
 def write_voter_sets(value: bytes) -> Draft:
     """A voter set is written as it is."""
     batch = control((6, value), base=71)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 START_OF_EPOCH = ((2, LEADER_CHANGES["three-voters"]), (5, bytes.fromhex("0000000100")), (6, VOTERS["three"]))
@@ -252,7 +252,7 @@ def several_control_records(records: tuple[tuple[int, bytes], ...]) -> Draft:
 def write_several_control_records() -> Draft:
     """Several control records are written into one batch."""
     batch = control(*START_OF_EPOCH, base=81)
-    return writes(batch, bytes_of(batch))
+    return must_write(batch, bytes_of(batch))
 
 
 @case("KRF-11", each={"no-value": (2, None), "empty-value": (4, b""), "marker": (1, bytes(6)), "unknown": (7, b"?")})
@@ -326,7 +326,7 @@ def crc_of_a_metadata_batch() -> Draft:
 def write_metadata_batch(codec: str) -> Draft:
     """A metadata batch has one time, the append time as CreateTime, no producer and the leader's epoch."""
     batch = metadata(RECORD, RECORD._replace(offset=101, value=b"\x01\x0d\x00more"), compression=codec)
-    return writes(batch, bytes_of(batch), compare="exact" if codec == "none" else "masked")
+    return must_write(batch, bytes_of(batch), compare="exact" if codec == "none" else "masked")
 
 
 @case("KRF-18", "KRF-12", each={"one": 1, "fifty": 50})

@@ -11,7 +11,7 @@ from typing import Any
 from kafka_corpus.authoring.build import TIMESTAMP, grid
 from kafka_corpus.authoring.messages import (
     APPEND_BIT,
-    message_of,
+    message_bytes,
     numbered,
     record_of,
     set_of,
@@ -58,7 +58,7 @@ def both(shape: dict[str, Any]) -> tuple[int, int, Record, bool]:
 def message(shape: dict[str, Any]) -> Draft:
     """An uncompressed message is read with its key, value, offset, timestamp and timestamp type."""
     magic, attributes, record, append = both(shape)
-    return valid(message_of(record, magic, attributes=attributes), single_batch(record, magic, append=append))
+    return valid(message_bytes(record, magic, attributes=attributes), single_batch(record, magic, append=append))
 
 
 @case("NST-01", "LEG-13", "CMP-03", each=WRAPPED)
@@ -66,7 +66,7 @@ def wrapper(shape: dict[str, Any]) -> Draft:
     """A message inside a wrapper is read like one outside, whatever its key and value are."""
     magic, attributes, record, append = both(shape)
     codec = shape["codec"]
-    inner = message_of(record, magic, base=42 if magic else 0, attributes=attributes)
+    inner = message_bytes(record, magic, base=42 if magic else 0, attributes=attributes)
     data = wrap(inner, magic, codec, offset=42, timestamp=TIMESTAMP + 42, attributes=attributes)
     return valid(data, wrapper_batch([record], magic, codec, append=append, timestamp=TIMESTAMP + 42))
 
@@ -118,7 +118,7 @@ def wrapper_between_messages(shape: dict[str, Any]) -> Draft:
     magic = shape["magic"]
     first, last = record_of(magic, 0, b"first"), record_of(magic, 4, b"last")
     middle, batch = wrapped(numbered(magic, 1, 2, 3), magic, shape["codec"])
-    data = message_of(first, magic) + middle + message_of(last, magic)
+    data = message_bytes(first, magic) + middle + message_bytes(last, magic)
     return valid(data, single_batch(first, magic), batch, single_batch(last, magic))
 
 
@@ -128,7 +128,7 @@ def magics_in_one_log(codec: Compression) -> Draft:
     old, new = record_of(0, 0, b"old"), record_of(1, 3, b"new")
     wrapper0, batch0 = wrapped(numbered(0, 1, 2), 0, codec)
     wrapper1, batch1 = wrapped(numbered(1, 4, 5), 1, codec)
-    data = message_of(old, 0) + wrapper0 + message_of(new, 1) + wrapper1
+    data = message_bytes(old, 0) + wrapper0 + message_bytes(new, 1) + wrapper1
     return valid(data, single_batch(old, 0), batch0, single_batch(new, 1), batch1)
 
 

@@ -12,7 +12,7 @@ from kafka_corpus.authoring.build import TIMESTAMP, flip, grid, put, raw_batch, 
 from kafka_corpus.authoring.frames import codec_id
 from kafka_corpus.authoring.messages import (
     APPEND_BIT,
-    message_of,
+    message_bytes,
     numbered,
     record_of,
     seal,
@@ -174,7 +174,9 @@ def inner_append_bit_is_ignored(codec: Compression) -> Draft:
 @case("NST-21", "NST-20", each=CODECS)
 def inner_create_bit_is_ignored(codec: Compression) -> Draft:
     """Inner messages that say CreateTime get LogAppendTime all the same when the wrapper says so."""
-    inner = [message_of(r, 1, base=10, attributes=APPEND_BIT * (i % 2)) for i, r in enumerate(numbered(1, 10, 11, 12))]
+    inner = [
+        message_bytes(r, 1, base=10, attributes=APPEND_BIT * (i % 2)) for i, r in enumerate(numbered(1, 10, 11, 12))
+    ]
     data = wrap(b"".join(inner), 1, codec, offset=12, timestamp=LAT, attributes=APPEND_BIT)
     records = [record._replace(timestamp=LAT) for record in numbered(1, 10, 11, 12)]
     return valid(data, wrapper_batch(records, 1, codec, append=True, timestamp=LAT))
@@ -210,7 +212,7 @@ def v1_messages_in_a_v0_wrapper(codec: Compression) -> Draft:
 def magics_mixed_in_a_v1_wrapper(magics: tuple[int, int]) -> Draft:
     """v0 and v1 messages in one LogAppendTime wrapper: only those of v1 get its time."""
     records = [numbered(magic, 30, 31)[index] for index, magic in enumerate(magics)]
-    inner = b"".join(message_of(record, magic, base=30) for record, magic in zip(records, magics, strict=True))
+    inner = b"".join(message_bytes(record, magic, base=30) for record, magic in zip(records, magics, strict=True))
     data = wrap(inner, 1, "gzip", offset=31, timestamp=LAT, attributes=APPEND_BIT)
     read = [r._replace(timestamp=LAT if magic else -1) for r, magic in zip(records, magics, strict=True)]
     why = "brokers refuse mixed sets, Java readers take them"
@@ -230,7 +232,7 @@ def nested_compression(shape: dict[str, Any]) -> Draft:
 def codec_bits_on_a_plain_inner_message(magic: int) -> Draft:
     """Codec bits on an inner message are refused, whatever its value is."""
     first, second = numbered(magic, 0, 1)
-    inner = message_of(first, magic) + message_of(second, magic, attributes=1)
+    inner = message_bytes(first, magic) + message_bytes(second, magic, attributes=1)
     return invalid(wrap(inner, magic, "gzip", offset=1), "malformed", "unsupported_compression", "decompression")
 
 
@@ -281,7 +283,7 @@ def inner_tail_cut_short(shape: dict[str, Any]) -> Draft:
     """A last inner message that is cut short is dropped, and the offsets are resolved without it."""
     magic = shape["magic"]
     first, second, third = numbered(magic, 0, 1, 2)
-    inner = set_of([first, second], magic) + message_of(third, magic)[: shape["tail"]]
+    inner = set_of([first, second], magic) + message_bytes(third, magic)[: shape["tail"]]
     data = wrap(inner, magic, "gzip", offset=1, timestamp=TIMESTAMP + 1)
     why = "DataLogInputStream takes the end of the data for the end of the set, a stricter reader need not"
     batch = wrapper_batch([first, second], magic, "gzip", timestamp=TIMESTAMP + 1)
@@ -293,8 +295,10 @@ def inner_size_below_smallest(shape: dict[str, Any]) -> Draft:
     """An inner size below 14 cannot be."""
     magic = shape["magic"]
     first, second = numbered(magic, 0, 1)
-    bad = put(message_of(second, magic), "message_size", shape["size"], layout=MESSAGE_V0)
-    return invalid(wrap(message_of(first, magic) + bad, magic, "gzip", offset=1), "malformed", "corrupt", "truncated")
+    bad = put(message_bytes(second, magic), "message_size", shape["size"], layout=MESSAGE_V0)
+    return invalid(
+        wrap(message_bytes(first, magic) + bad, magic, "gzip", offset=1), "malformed", "corrupt", "truncated"
+    )
 
 
 @case("NST-07", each={"11": 11, "12": 12, "100": 100})
@@ -315,7 +319,7 @@ def inner_crc_wrong(shape: dict[str, Any]) -> Draft:
 
     Java's iterator leaves inner CRCs alone, but its consumer and the brokers ask for them.
     """
-    messages = [message_of(record, 1) for record in numbered(1, 0, 1, 2)]
+    messages = [message_bytes(record, 1) for record in numbered(1, 0, 1, 2)]
     messages[shape["bad"]] = flip(messages[shape["bad"]], 12)
     return invalid(wrap(b"".join(messages), 1, shape["codec"], offset=2), "corrupt")
 
@@ -348,7 +352,7 @@ def first_offset_lies_inside(codec: Compression) -> Draft:
 def only_inner_message_cut_short(shape: dict[str, Any]) -> Draft:
     """A wrapper whose only message is cut short holds no message, and is refused."""
     magic = shape["magic"]
-    inner = message_of(record_of(magic, 0, b"key", b"a value to cut"), magic)[: shape["tail"]]
+    inner = message_bytes(record_of(magic, 0, b"key", b"a value to cut"), magic)[: shape["tail"]]
     return invalid(wrap(inner, magic, "snappy"), *STRUCTURE)
 
 
@@ -375,7 +379,7 @@ def codec_bits_without_a_set(codec: Compression) -> Draft:
 @case("LEG-03", "NST-07", each={"14": 14, "21": 21})
 def inner_v1_message_too_short_for_its_fields(size: int) -> Draft:
     """An inner v1 message of 14 to 21 bytes has no room for its fields."""
-    inner = put(message_of(record_of(1), 1), "message_size", size, layout=MESSAGE_V0)[: 12 + size]
+    inner = put(message_bytes(record_of(1), 1), "message_size", size, layout=MESSAGE_V0)[: 12 + size]
     return invalid(wrap(inner, 1, "gzip"), "truncated", "malformed", "corrupt")
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
 from kafka_corpus.authoring.build import TIMESTAMP
-from kafka_corpus.registry import Draft, case, committed
+from kafka_corpus.registry import Draft, case, reads_committed
 from kafka_records import Batch, Record
 from kafka_records.constants import Compression
 
@@ -48,7 +48,7 @@ def marker(offset: int, type_: int, producer: int = ONE, *, version: int = 0) ->
 
 def fetch(*batches: Batch, aborted: tuple[tuple[int, int], ...], seen: tuple[int, ...]) -> Draft:
     """What is fetched, who aborted, and the offsets that are committed."""
-    return committed(b"".join(map(bytes_of, batches)), *batches, aborted=aborted, seen=seen)
+    return reads_committed(b"".join(map(bytes_of, batches)), *batches, aborted=aborted, seen=seen)
 
 
 @case("TXN-23", "TXN-22", each=CODECS)

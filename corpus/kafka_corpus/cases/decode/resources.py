@@ -23,7 +23,7 @@ from kafka_corpus.authoring.frames import (
     uvarint,
     xerial_chunk,
 )
-from kafka_corpus.authoring.messages import message_of, numbered, record_of, seal, set_of, single_batches, wrap
+from kafka_corpus.authoring.messages import message_bytes, numbered, record_of, seal, set_of, single_batches, wrap
 from kafka_corpus.case import Recipe
 from kafka_corpus.recipes import long_batch
 from kafka_corpus.registry import Draft, acceptable, case, invalid, valid
@@ -213,7 +213,9 @@ def inner_size_claims(shape: dict[str, Any]) -> Draft:
 
     Kafka's DataLogInputStream allocates what the size says before it reads.
     """
-    inner = put(message_of(record_of(shape["magic"]), shape["magic"]), "message_size", shape["size"], layout=MESSAGE_V0)
+    inner = put(
+        message_bytes(record_of(shape["magic"]), shape["magic"]), "message_size", shape["size"], layout=MESSAGE_V0
+    )
     return invalid(wrap(inner, shape["magic"], shape["codec"]), *STRUCTURE)
 
 

@@ -35,7 +35,7 @@ from kafka_corpus.authoring.frames import (
 )
 from kafka_corpus.authoring.messages import record_of, wrapper_batch
 from kafka_corpus.golden import GOLDEN_RECORDS, SNAPPY
-from kafka_corpus.registry import Draft, acceptable, case, invalid, valid, writes
+from kafka_corpus.registry import Draft, acceptable, case, invalid, must_write, valid
 
 SPLITS = {
     "record-boundary": (len(PLAIN) // 2,),
@@ -323,4 +323,4 @@ def write(size: int) -> Draft:
     plain = payload_of([record])
     packed = xerial(*(plain[at : at + 32768] for at in range(0, len(plain), 32768)))
     batch = batch_of(record, compression="snappy")
-    return writes(batch, bytes_of(batch, packed=packed), compare="masked")
+    return must_write(batch, bytes_of(batch, packed=packed), compare="masked")

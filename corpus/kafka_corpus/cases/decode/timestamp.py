@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafka_corpus.authoring.build import TIMESTAMP, expected, grid, packed, raw_batch, raw_record, record, sealed
-from kafka_corpus.registry import STRICT_WRITER, Draft, acceptable, case, may_write, valid, writes
+from kafka_corpus.registry import STRICT_WRITER, Draft, acceptable, case, may_write, must_write, valid
 from kafka_records import Batch
 from kafka_records.constants import COMPRESSIONS, Compression
 
@@ -160,7 +160,7 @@ def writer_of_negative_deltas(row: dict[str, Any]) -> Draft:
     """A writer counts the deltas from the delete horizon, downwards."""
     codec = row["codec"]
     batch = with_horizon(TIMESTAMP, TIMESTAMP + 4, horizon=TIMESTAMP + row["distance"], compression=codec)
-    return writes(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
+    return must_write(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
 
 
 @case("TIM-20", each=CODECS)
@@ -183,21 +183,21 @@ def writer_refuses_a_negative_timestamp(timestamps: tuple[int, ...]) -> Draft:
 def writer_takes_the_first_as_base(timestamps: tuple[int, ...]) -> Draft:
     """A writer takes the first record's timestamp as base, even -1, and not the lowest."""
     batch = times(*timestamps)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("TIM-07", each={name: ORDERS[name] for name in ("rising", "mixed", "none", "a year apart")})
 def writer_takes_the_largest_as_max(timestamps: tuple[int, ...]) -> Draft:
     """A writer puts the largest timestamp of the records into the header, wherever it stands."""
     batch = times(*timestamps)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("TIM-21", each={"earlier max": TIMESTAMP, "-1": -1, "0": 0})
 def writer_of_an_empty_batch(max_timestamp: int) -> Draft:
     """An empty batch is written with base timestamp -1, and keeps the max timestamp that it had."""
     batch = expected(base_offset=20, last_offset=24, max_timestamp=max_timestamp)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("TIM-22")

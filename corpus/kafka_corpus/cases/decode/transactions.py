@@ -9,7 +9,7 @@ from kafka_corpus.authoring.batches import batch_of, bytes_of
 from kafka_corpus.authoring.build import TIMESTAMP, grid, raw_message
 from kafka_corpus.authoring.messages import record_of, single_batch
 from kafka_corpus.cases.decode.control import marker
-from kafka_corpus.registry import Draft, acceptable, case, invalid, refuses, valid, writes
+from kafka_corpus.registry import Draft, acceptable, case, invalid, must_refuse, must_write, valid
 from kafka_records import Batch, Record
 from kafka_records.constants import Compression
 
@@ -71,7 +71,7 @@ def transactional(shape: dict[str, Any]) -> Draft:
 def write_transactional(shape: dict[str, Any]) -> Draft:
     """A transactional batch is written with bit 4 and its producer."""
     batch = data(7, 8, compression=shape["codec"], **shape["producer"])
-    return writes(batch, bytes_of(batch), compare="exact" if shape["codec"] == "none" else "masked")
+    return must_write(batch, bytes_of(batch), compare="exact" if shape["codec"] == "none" else "masked")
 
 
 @case("TXN-01", "PID-04", each=SENTINELS)
@@ -85,7 +85,7 @@ def transactional_without(fields: dict[str, Any]) -> Draft:
 @case("TXN-01", "PID-04", each=SENTINELS)
 def write_transactional_without(fields: dict[str, Any]) -> Draft:
     """A transactional batch cannot be written without producer, epoch or sequence."""
-    return refuses(data(5, **fields), "malformed")
+    return must_refuse(data(5, **fields), "malformed")
 
 
 @case("TXN-01", "ATT-04", each={"create": {}, "append": {"timestamp_type": "append"}})

@@ -16,7 +16,7 @@ from kafka_corpus.authoring.build import (
     reseal,
     sealed,
 )
-from kafka_corpus.registry import Draft, case, invalid, refuses, valid, writes
+from kafka_corpus.registry import Draft, case, invalid, must_refuse, must_write, valid
 from kafka_records import Batch, Kind
 from kafka_records.constants import COMPRESSIONS, Compression
 
@@ -68,7 +68,7 @@ def codec_bits_of_another_codec(change: tuple[Compression, int]) -> Draft:
 def writer_names_the_codec(codec: Compression) -> Draft:
     """A writer puts the codec into bits 0 to 2."""
     batch = expected(record(key=b"codec"), compression=codec)
-    return writes(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
+    return must_write(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
 
 
 UNKNOWN: Final = grid(
@@ -178,41 +178,41 @@ def high_byte_beside_flags() -> Draft:
 def writer_leaves_the_high_byte_zero(codec: Compression) -> Draft:
     """A writer sets known bits only, whatever the codec and the flags; the high byte is 0."""
     batch = flagged("append time", "transactional", codec=codec)
-    return writes(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
+    return must_write(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
 
 
 @case("ATT-03")
 def writer_sets_the_timestamp_type() -> Draft:
     """A writer sets bit 3 for LogAppendTime, and the max timestamp is the append time."""
     batch = flagged("append time")
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("ATT-04")
 def writer_sets_the_transactional_bit() -> Draft:
     """A writer sets bit 4 for a transactional batch."""
     batch = flagged("transactional")
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("ATT-05")
 def writer_sets_the_control_bit() -> Draft:
     """A writer sets bit 5 for a control batch."""
     batch = flagged("control")
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("ATT-06")
 def writer_sets_the_delete_horizon_bit() -> Draft:
     """A writer sets bit 6 for a delete horizon, and puts the horizon into the base timestamp."""
     batch = flagged("delete horizon")
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("ATT-14")
 def writer_needs_a_timestamp_type() -> Draft:
     """A writer refuses a v2 batch without a timestamp type."""
-    return refuses(expected(record(), timestamp_type="none"))
+    return must_refuse(expected(record(), timestamp_type="none"))
 
 
 RECORD_ATTRIBUTES: Final = {f"bit {bit}": 1 << bit for bit in range(8)} | {"0x7f": 0x7F, "0xff": 0xFF}
@@ -234,4 +234,4 @@ def record_attributes_of_compressed(codec: Compression) -> Draft:
 def writer_leaves_record_attributes_zero() -> Draft:
     """A writer puts 0 into the attributes byte of a record, also in a batch with flags."""
     batch = flagged("append time", "transactional", "delete horizon")
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))

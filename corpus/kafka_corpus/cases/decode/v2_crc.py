@@ -24,7 +24,7 @@ from kafka_corpus.authoring.build import (
     reseal,
     sealed,
 )
-from kafka_corpus.registry import Draft, case, invalid, valid, writes
+from kafka_corpus.registry import Draft, case, invalid, must_write, valid
 from kafka_records import Kind
 from kafka_records.constants import COMPRESSIONS, Compression
 from kafka_records.layout import BATCH_V2, MESSAGE_V0
@@ -64,7 +64,7 @@ def edge_of_the_covered_bytes(at: int) -> Draft:
 @case("CRC-01", each=tuple(COMPRESSIONS))
 def writer_covers_attributes_to_the_end(codec: Compression) -> Draft:
     """A writer computes the CRC from the attributes to the last byte of the records."""
-    return writes(BATCHES[codec], SEALED[codec], compare="exact" if codec == "none" else "masked")
+    return must_write(BATCHES[codec], SEALED[codec], compare="exact" if codec == "none" else "masked")
 
 
 UNCOVERED: Final[dict[str, dict[str, int]]] = {
@@ -107,7 +107,7 @@ def crc_over_the_compressed_records(codec: Compression) -> Draft:
 def writer_covers_the_compressed_records(codec: Compression) -> Draft:
     """A writer compresses first, and computes the CRC over what came out."""
     batch = expected(record(b"x" * 300), compression=codec)
-    return writes(batch, sealed(batch), compare="masked")
+    return must_write(batch, sealed(batch), compare="masked")
 
 
 def reversed_bits(value: int) -> int:
@@ -179,7 +179,7 @@ def crc_is_unsigned(shape: tuple[int, int, int]) -> Draft:
 def writer_stores_the_crc_unsigned(shape: tuple[int, int, int]) -> Draft:
     """A writer stores all 32 bits of the CRC, big-endian."""
     batch = expected(record(with_crc_like(shape), key=None))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("CRC-05", each={"none": "none", "gzip": "gzip"})
@@ -187,7 +187,7 @@ def writer_computes_the_crc_last(codec: Compression) -> Draft:
     """A producer computes the CRC when every other field is in place, producer state included."""
     state = {"producer_id": 12, "producer_epoch": 1, "base_sequence": 77}
     batch = expected(*RECORDS, compression=codec, **state)
-    return writes(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
+    return must_write(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
 
 
 @case("CRC-07", each={f"byte {at}": 17 + at for at in range(4)})
@@ -249,7 +249,7 @@ def writer_covers_the_rewritten_timestamp(attributes: int) -> Draft:
     """Whoever gives a v1 message another timestamp or timestamp type computes its CRC-32 again."""
     kind = "append" if attributes else "create"
     batch = expected(record(timestamp=1234567890123), magic=1, timestamp_type=kind, max_timestamp=1234567890123)
-    return writes(batch, raw_message(1, timestamp=1234567890123, attributes=attributes))
+    return must_write(batch, raw_message(1, timestamp=1234567890123, attributes=attributes))
 
 
 @case("CRC-07", "CMP-04")

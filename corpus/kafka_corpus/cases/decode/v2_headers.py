@@ -18,7 +18,7 @@ from kafka_corpus.authoring.build import (
     record,
     sealed,
 )
-from kafka_corpus.registry import Draft, case, invalid, may_write, valid, writes
+from kafka_corpus.registry import Draft, case, invalid, may_write, must_write, valid
 from kafka_records import Kind
 from kafka_records.constants import COMPRESSIONS, Compression
 from kafka_records.varint import encode_varint
@@ -65,14 +65,14 @@ def compressed_headers_are_read(codec: Compression) -> Draft:
 def headers_are_written(headers: Headers) -> Draft:
     """A writer puts the headers down in the order given, behind their count."""
     batch = expected(record(key=b"key", headers=headers))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("REC-01", refs=["A03"])
 def count_of_zero_is_written() -> Draft:
     """A record without headers ends in a count of 0, which three of the five seeds leave out."""
     batch = expected(record(b"no headers"))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 def lying(count: int, headers: Headers = TWO) -> bytes:
@@ -265,7 +265,7 @@ def key_is_utf_8(key: str) -> Draft:
 def key_is_written_as_utf_8(key: str) -> Draft:
     """A writer puts the UTF-8 of a header key down, and its length in bytes."""
     batch = expected(record(headers=((key.encode(), b"value"),)))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 # What objects and classes of some languages have by these names; a map that is made of one may lose the header.
@@ -284,7 +284,7 @@ def key_is_a_name_of_the_language(key: str) -> Draft:
 def key_that_is_a_name_is_written(key: str) -> Draft:
     """A writer takes a header key that means something in its language."""
     batch = expected(record(b"named", headers=((key.encode(), b"value"), (b"next", b"1"))))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("REC-23")
@@ -315,7 +315,7 @@ def keys_may_repeat(headers: Headers) -> Draft:
 def repeated_keys_are_written(headers: Headers) -> Draft:
     """A writer keeps repeated header keys and their order."""
     batch = expected(record(b"repeated", headers=headers))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("REC-24")
@@ -325,7 +325,7 @@ def surrogate_is_written_as_question_mark() -> Draft:
     Java's own writer gets this batch wrong: it sizes the surrogate as three bytes.
     """
     batch = expected(record(headers=((b"?", None),)))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("REC-24", "REC-22")

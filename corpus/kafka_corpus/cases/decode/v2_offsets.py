@@ -16,7 +16,17 @@ from kafka_corpus.authoring.build import (
     reseal,
     sealed,
 )
-from kafka_corpus.registry import STRICT_WRITER, Draft, acceptable, case, invalid, may_write, refuses, valid, writes
+from kafka_corpus.registry import (
+    STRICT_WRITER,
+    Draft,
+    acceptable,
+    case,
+    invalid,
+    may_write,
+    must_refuse,
+    must_write,
+    valid,
+)
 from kafka_records import Batch
 from kafka_records.constants import COMPRESSIONS, Compression
 
@@ -136,7 +146,7 @@ def sequence_wraps_inside_a_batch(row: dict[str, Any]) -> Draft:
 def writer_lets_the_sequence_wrap(sequence: int) -> Draft:
     """A writer writes a base sequence as it is, even where the sequences of its records wrap."""
     batch = at(0, 1, 2, 3, base_sequence=sequence, **STATE)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("PID-11", each={"-1 stays": (-1, 5), "wraps": (INT32_MAX - 2, 5), "negative delta": (3, -1)})
@@ -161,28 +171,28 @@ def sequences_count_offsets() -> Draft:
 def writer_continues_the_sequence(sequence: int) -> Draft:
     """A producer's batches of three records carry the base sequences 0, 3 and 6."""
     batch = at(0, 1, 2, base_sequence=sequence, producer_id=2**40, producer_epoch=0)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("PID-01", each=CODECS)
 def writer_without_idempotence(codec: Compression) -> Draft:
     """A producer that is not idempotent writes -1 as id, epoch and sequence."""
     batch = at(7, 8, compression=codec)
-    return writes(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
+    return must_write(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
 
 
 @case("HDR-22")
 def writer_of_an_unowned_batch() -> Draft:
     """The three producer fields of a batch without a producer are all ones on the wire."""
     batch = expected(record(b"unowned"))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("HDR-07", each={"none": -1, "broker": 12})
 def writer_of_the_leader_epoch(epoch: int) -> Draft:
     """A writer puts down the leader epoch that it is given: -1 for a producer, its own for a broker."""
     batch = at(0, 1, 2, 3, 4, partition_leader_epoch=epoch)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 REFUSED_STATES: Final[dict[str, dict[str, Any]]] = {
@@ -198,7 +208,7 @@ REFUSED_STATES: Final[dict[str, dict[str, Any]]] = {
 @case("PID-04", each=REFUSED_STATES)
 def writer_refuses_half_a_producer(fields: dict[str, Any]) -> Draft:
     """A writer refuses a producer id without an epoch or sequence, and a transactional batch without an id."""
-    return refuses(expected(record(bytes(6), key=bytes(4)), **fields))
+    return must_refuse(expected(record(bytes(6), key=bytes(4)), **fields))
 
 
 @case("PID-04", "TXN-16")
@@ -206,14 +216,14 @@ def control_batch_needs_no_sequence() -> Draft:
     """A control batch with a producer and sequence -1 is written."""
     marker = record(bytes.fromhex("000000000003"), key=bytes(4))
     batch = expected(marker, control=True, transactional=True, producer_id=5, producer_epoch=0)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("OFF-02", each={"1": 1, "2": 2, "64": 64, "65": 65, "100": 100})
 def writer_counts_from_zero(count: int) -> Draft:
     """A producer starts at offset 0 and gives its records the deltas 0, 1, 2 and so on."""
     batch = at(*range(count))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("OFF-07", each={"equal": (3, 3), "backwards": (4, 3), "third goes back": (0, 5, 4)})
@@ -227,27 +237,27 @@ def writer_refuses_offsets_that_do_not_grow(offsets: tuple[int, ...]) -> Draft:
 def writer_leaves_gaps(offsets: tuple[int, ...]) -> Draft:
     """A writer takes offsets with gaps, as a cleaner has them."""
     batch = at(*offsets)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("OFF-08", each={"2**31": 2**31, "2**40": 2**40})
 def writer_refuses_a_delta_beyond_int32(offset: int) -> Draft:
     """A writer refuses a record more than 2^31 - 1 above the base offset."""
-    return refuses(at(0, offset))
+    return must_refuse(at(0, offset))
 
 
 @case("OFF-08")
 def writer_takes_the_largest_delta() -> Draft:
     """A writer takes a record that lies exactly 2^31 - 1 above the base offset."""
     batch = at(0, INT32_MAX)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("OFF-09", each={"-1": 4, "-5": 0})
 def writer_starts_below_the_base_offset(offset: int) -> Draft:
     """The Java builder takes a first record below the base offset, and writes negative deltas."""
     batch = at(offset, base_offset=5)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("CON-05", each=CODECS)

@@ -20,7 +20,7 @@ from kafka_corpus.authoring.build import (
     reseal,
     sealed,
 )
-from kafka_corpus.registry import Draft, case, invalid, valid, writes
+from kafka_corpus.registry import Draft, case, invalid, must_write, valid
 from kafka_records import Kind, Record
 from kafka_records.constants import COMPRESSIONS, Compression
 from kafka_records.varint import encode_varint
@@ -57,7 +57,7 @@ def writer_puts_every_field_in_order(codec: Compression) -> Draft:
     """A writer puts the fields of a record down in the order of the format."""
     later = RECORD._replace(offset=3, timestamp=RECORD.timestamp + 7)
     batch = expected(RECORD, later, last_offset=3, max_timestamp=later.timestamp, compression=codec)
-    return writes(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
+    return must_write(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
 
 
 SIZES: Final = {"6, the least": 0, "63": 57, "64": 58, "8191": 8184, "8192": 8185}
@@ -74,7 +74,7 @@ def length_leaves_itself_out(size: int) -> Draft:
 def writer_leaves_the_length_out(size: int) -> Draft:
     """A writer counts a record's length from the attributes to the end of the headers."""
     batch = expected(record(b"w" * size), record(b"next", offset=1))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 POSITIONS: Final = {"single": (b"", b""), "first of two": (b"", AFTER), "last of two": (AFTER, b"")}
@@ -215,7 +215,7 @@ def null_is_not_empty(row: dict[str, Any]) -> Draft:
 def writer_tells_null_from_empty(row: dict[str, Any]) -> Draft:
     """A writer writes length -1 for null and 0 for empty."""
     batch = expected(record(row["value"], key=row["key"], offset=1), base_offset=1)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 FIELDS: Final = {"key": "key_length", "value": "value_length"}
@@ -279,7 +279,7 @@ def padded_to_a_multiple_of_eight() -> Draft:
 def writer_sizes_a_record(size: int) -> Draft:
     """An encoded record takes its length and the one to three bytes of the length itself."""
     batch = expected(record(b"s" * size))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("REC-27", each=CODECS)

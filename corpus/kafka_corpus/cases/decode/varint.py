@@ -12,14 +12,14 @@ from kafka_corpus.authoring.build import (
     TIMESTAMP,
     expected,
     grid,
-    overlong,
+    overlong_varint,
     packed,
     raw_batch,
     raw_record,
     record,
     sealed,
 )
-from kafka_corpus.registry import Draft, acceptable, case, invalid, valid, writes
+from kafka_corpus.registry import Draft, acceptable, case, invalid, must_write, valid
 from kafka_records import Batch, Kind, Record
 from kafka_records.constants import COMPRESSIONS, Compression
 from kafka_records.varint import encode_varint, encode_varlong
@@ -133,7 +133,7 @@ def length_at_the_edge_of_a_size(row: dict[str, Any]) -> Draft:
 def writer_of_a_length_at_the_edge(row: dict[str, Any]) -> Draft:
     """A writer uses the zig-zag form for lengths too."""
     batch = sized(**row)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 WRITTEN_DELTAS: Final = {name: value for name, value in OFFSET_BANDS.items() if value > 0}
@@ -142,27 +142,27 @@ WRITTEN_DELTAS: Final = {name: value for name, value in OFFSET_BANDS.items() if 
 @case("VAR-04", each=WRITTEN_DELTAS)
 def writer_of_an_offset_delta(delta: int) -> Draft:
     """A writer uses the shortest form of an offset delta."""
-    return writes(deltas(0, delta), sealed(deltas(0, delta)))
+    return must_write(deltas(0, delta), sealed(deltas(0, delta)))
 
 
 @case("VAR-01", each={name: value for name, value in OFFSET_BANDS.items() if value < 0})
 def writer_of_a_negative_offset_delta(delta: int) -> Draft:
     """A writer that starts below the base offset uses the shortest form of a negative delta."""
-    return writes(deltas(delta), sealed(deltas(delta)))
+    return must_write(deltas(delta), sealed(deltas(delta)))
 
 
 @case("VAR-02", each={name: value for name, value in VARLONG_BANDS.items() if value > 0})
 def writer_of_a_timestamp_delta(delta: int) -> Draft:
     """A writer uses the shortest form of a timestamp delta, up to 10 bytes."""
     batch = shifted(delta)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("VAR-12", each={"63": 63, "64": 64, "8191": 8191, "8192": 8192, "1048575": 1048575, "1048576": 1048576})
 def writer_sizes_a_varint(delta: int) -> Draft:
     """A value takes one byte up to 63, two up to 8191, three up to 1048575, and then four."""
     batch = deltas(delta)
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 OVERLONG: Final = {
@@ -176,13 +176,13 @@ OVERLONG: Final = {
 def overlong_form(row: tuple[str, int]) -> Draft:
     """A number in more bytes than it needs is read like the shortest form."""
     field, size = row
-    return valid(batch_of(spelled(field, overlong(VALUES[field], size))), plain())
+    return valid(batch_of(spelled(field, overlong_varint(VALUES[field], size))), plain())
 
 
 @case("VAR-05", each=FIELDS)
 def longest_form_in_a_compressed_record(field: str) -> Draft:
     """The longest form is read in compressed records too."""
-    form = overlong(VALUES[field], 10 if field == "timestamp_delta" else 5)
+    form = overlong_varint(VALUES[field], 10 if field == "timestamp_delta" else 5)
     return valid(batch_of(spelled(field, form), "gzip"), plain(compression="gzip"))
 
 
@@ -194,14 +194,14 @@ def overlong_null(row: tuple[str, int]) -> Draft:
     """A length of -1 in more bytes than it needs still means null."""
     field, size = row
     null: dict[str, Any] = {field.removesuffix("_length"): None}
-    data = raw_batch(raw_record(**{"key": KEY, "value": VALUE, **null, field: overlong(-1, size)}))
+    data = raw_batch(raw_record(**{"key": KEY, "value": VALUE, **null, field: overlong_varint(-1, size)}))
     return valid(data, expected(record(**{"key": KEY, "value": VALUE, **null})))
 
 
 @case("VAR-06", each=grid(codec=CODECS, field={field: field for field in VARINTS[1:]}))
 def fifth_byte_continues(row: dict[str, Any]) -> Draft:
     """A varint whose fifth byte asks for a sixth is too long, though the sixth is there."""
-    form = overlong(VALUES[row["field"]], 6)
+    form = overlong_varint(VALUES[row["field"]], 6)
     return invalid(batch_of(spelled(row["field"], form), row["codec"]), *STRUCTURE)
 
 
@@ -235,13 +235,13 @@ def too_long_record_length(codec: Compression) -> Draft:
 
     In an uncompressed batch an undeclared IllegalArgumentException escapes from Kafka.
     """
-    return invalid(batch_of(spelled("length", overlong(VALUES["length"], 6)), codec), *STRUCTURE)
+    return invalid(batch_of(spelled("length", overlong_varint(VALUES["length"], 6)), codec), *STRUCTURE)
 
 
 @case("VAR-10", each=CODECS)
 def too_long_length_of_the_second(codec: Compression) -> Draft:
     """The second record's length takes six bytes."""
-    payload = spelled() + spelled("length", overlong(VALUES["length"], 6))
+    payload = spelled() + spelled("length", overlong_varint(VALUES["length"], 6))
     return invalid(packed(codec, payload, record_count=2), *STRUCTURE)
 
 
@@ -250,7 +250,7 @@ DROPPED_WHY: Final = "Kafka's shift lets the bits fall off; the number does not 
 
 def high_bits(field: str, bits: int) -> bytes:
     """The longest form of a field's value, with *bits* added to its last byte."""
-    form = overlong(VALUES[field], 10 if field == "timestamp_delta" else 5)
+    form = overlong_varint(VALUES[field], 10 if field == "timestamp_delta" else 5)
     return form[:-1] + bytes((form[-1] | bits,))
 
 
@@ -270,14 +270,14 @@ def high_bits_of_the_tenth_byte(row: dict[str, Any]) -> Draft:
 @case("VAR-08", each=tuple(COMPRESSIONS))
 def tenth_byte_continues(codec: Compression) -> Draft:
     """A varlong whose tenth byte asks for an eleventh is too long, though the eleventh is there."""
-    return invalid(batch_of(spelled("timestamp_delta", overlong(3, 11)), codec), *STRUCTURE)
+    return invalid(batch_of(spelled("timestamp_delta", overlong_varint(3, 11)), codec), *STRUCTURE)
 
 
 @case("VAR-02", each={"6 bytes": 6, "10 bytes": 10}, refs=["A01"])
 def timestamp_delta_is_no_varint(size: int) -> Draft:
     """A timestamp delta may take more than five bytes: it is a varlong, not the varint of seeds 001 and 003."""
     base = expected(record(timestamp=0), record(b"later", offset=1, timestamp=2**36), max_timestamp=2**36)
-    payload = raw_record() + raw_record(timestamp_delta=overlong(2**36, size), offset_delta=1, value=b"later")
+    payload = raw_record() + raw_record(timestamp_delta=overlong_varint(2**36, size), offset_delta=1, value=b"later")
     return valid(raw_batch(payload, record_count=2, base_timestamp=0, max_timestamp=2**36), base)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kafka_corpus.authoring.build import TIMESTAMP, grid, put
 from kafka_corpus.authoring.frames import pack
-from kafka_corpus.authoring.messages import message_of, numbered, seal, set_of, wrap, wrapper_batch
+from kafka_corpus.authoring.messages import message_bytes, numbered, seal, set_of, wrap, wrapper_batch
 from kafka_corpus.registry import Draft, acceptable, case, invalid
 from kafka_records import Kind
 from kafka_records.constants import Compression
@@ -41,7 +41,7 @@ def size_of_the_last_inner_message_too_large(shape: dict[str, Any]) -> Draft:
     """A last inner message that is all there, but for a size that reaches beyond the set, is partial and dropped."""
     magic, codec = shape["magic"], shape["codec"]
     first, second, third = numbered(magic, 0, 1, 2)
-    last = message_of(third, magic)
+    last = message_bytes(third, magic)
     last = put(last, "message_size", len(last) - 12 + shape["size"], layout=MESSAGE_V0)
     data = wrap(set_of([first, second], magic) + last, magic, codec, offset=1, timestamp=TIMESTAMP + 1)
     why = "DataLogInputStream takes the end of the data for the end of the set, a stricter reader need not"
@@ -54,6 +54,6 @@ def size_of_the_only_inner_message_too_large(shape: dict[str, Any]) -> Draft:
     """An only inner message with a size that reaches beyond the set leaves a wrapper without messages."""
     magic = shape["magic"]
     (only,) = numbered(magic, 0)
-    message = message_of(only, magic)
+    message = message_bytes(only, magic)
     bad = put(message, "message_size", len(message) - 12 + shape["size"], layout=MESSAGE_V0)
     return invalid(wrap(bad, magic, "gzip"), "malformed", "truncated", "corrupt")

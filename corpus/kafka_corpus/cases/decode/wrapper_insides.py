@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafka_corpus.authoring.build import TIMESTAMP, grid, put, raw_message, reseal_message
-from kafka_corpus.authoring.messages import message_of, numbered, set_of, wrap, wrapper_batch
+from kafka_corpus.authoring.messages import message_bytes, numbered, set_of, wrap, wrapper_batch
 from kafka_corpus.registry import Draft, acceptable, case
 from kafka_records import Kind, Record
 from kafka_records.constants import INT64_MAX, Compression
@@ -38,7 +38,7 @@ def unknown_magic(shape: dict[str, Any]) -> Draft:
     and librdkafka what is behind.
     """
     records = numbered(1, 0, 1, 2)
-    messages = [message_of(record, 1) for record in records]
+    messages = [message_bytes(record, 1) for record in records]
     there = shape["place"]
     messages[there] = reseal_message(put(messages[there], "magic", shape["magic"], layout=MESSAGE_V0))
     data = wrap(b"".join(messages), 1, "gzip", offset=OFFSET + 2, timestamp=TIMESTAMP + 2)

@@ -27,7 +27,7 @@ from kafka_corpus.authoring.frames import (
     zstd_header,
 )
 from kafka_corpus.golden import GOLDEN_RECORDS, ZSTD, ZSTD_BLOCKS
-from kafka_corpus.registry import Draft, acceptable, case, invalid, valid, writes
+from kafka_corpus.registry import Draft, acceptable, case, invalid, must_write, valid
 
 # Bits of the frame header descriptor; the upper two say how wide the content size is.
 SINGLE_SEGMENT, UNUSED, RESERVED, CHECKSUM = 0x20, 0x10, 0x08, 0x04
@@ -375,7 +375,7 @@ def only_empty_frames() -> Draft:
 def write() -> Draft:
     """A zstd batch is written with a clear header and its records in one frame."""
     batch = batch_of(*some_records(3), compression="zstd")
-    return writes(batch, bytes_of(batch), compare="masked")
+    return must_write(batch, bytes_of(batch), compare="masked")
 
 
 @case("ZST-11")
@@ -383,4 +383,4 @@ def write_at_any_level() -> Draft:
     """Any level will do when writing: raw blocks are as right as level 22."""
     batch = batch_of(*some_records(4), compression="zstd")
     packed = zstd_frame(zstd_block(payload_of(batch.records), last=True), end=b"")
-    return writes(batch, bytes_of(batch, packed=packed), compare="masked")
+    return must_write(batch, bytes_of(batch, packed=packed), compare="masked")

@@ -12,7 +12,7 @@ from kafka_corpus.authoring.build import TIMESTAMP, grid
 from kafka_corpus.authoring.frames import gzip_header, gzip_member, lz4_block, lz4_frame
 from kafka_corpus.authoring.messages import (
     APPEND_BIT,
-    message_of,
+    message_bytes,
     numbered,
     record_of,
     seal,
@@ -22,7 +22,7 @@ from kafka_corpus.authoring.messages import (
     wrapped,
     wrapper_batch,
 )
-from kafka_corpus.registry import STRICT_WRITER, Draft, case, may_write, refuses, writes
+from kafka_corpus.registry import STRICT_WRITER, Draft, case, may_write, must_refuse, must_write
 from kafka_records import Batch, Header, Record
 from kafka_records.constants import Compression
 
@@ -53,7 +53,7 @@ def shaped(shape: dict[str, Any]) -> tuple[int, int, Record, bool]:
 def message(shape: dict[str, Any]) -> Draft:
     """An uncompressed record is written as one message, to the byte."""
     magic, attributes, record, append = shaped(shape)
-    return writes(single_batch(record, magic, append=append), message_of(record, magic, attributes=attributes))
+    return must_write(single_batch(record, magic, append=append), message_bytes(record, magic, attributes=attributes))
 
 
 @case(
@@ -68,31 +68,31 @@ def wrapper(shape: dict[str, Any]) -> Draft:
     """A compressed record is written as a message in a wrapper with a null key."""
     magic, attributes, record, append = shaped(shape)
     codec = shape["codec"]
-    inner = message_of(record, magic, base=42 if magic else 0, attributes=attributes)
+    inner = message_bytes(record, magic, base=42 if magic else 0, attributes=attributes)
     data = wrap(inner, magic, codec, offset=42, timestamp=TIMESTAMP + 42, attributes=attributes)
     batch = wrapper_batch([record], magic, codec, append=append, timestamp=TIMESTAMP + 42)
-    return writes(batch, data, compare="masked")
+    return must_write(batch, data, compare="masked")
 
 
 @case("LEG-24", "LEG-06", each=grid(magic=MAGICS, offsets=OFFSETS))
 def several_messages(shape: dict[str, Any]) -> Draft:
     """Uncompressed records are written as messages end to end, each with its absolute offset."""
     records = numbered(shape["magic"], *shape["offsets"])
-    return writes(plain_batch(records, shape["magic"]), set_of(records, shape["magic"]))
+    return must_write(plain_batch(records, shape["magic"]), set_of(records, shape["magic"]))
 
 
 @case("NST-11", each=grid(codec=CODECS, offsets=OFFSETS))
 def relative_offsets(shape: dict[str, Any]) -> Draft:
     """v1 inner offsets are written from the base up, and the wrapper carries the last offset."""
     data, batch = wrapped(numbered(1, *shape["offsets"]), 1, shape["codec"])
-    return writes(batch, data, compare="masked")
+    return must_write(batch, data, compare="masked")
 
 
 @case("NST-14", each=grid(codec=CODECS, offsets=OFFSETS))
 def absolute_offsets(shape: dict[str, Any]) -> Draft:
     """v0 inner offsets are written as they are, and the wrapper carries the last of them."""
     data, batch = wrapped(numbered(0, *shape["offsets"]), 0, shape["codec"])
-    return writes(batch, data, compare="masked")
+    return must_write(batch, data, compare="masked")
 
 
 @case("NST-22", "NST-20", each=CODECS)
@@ -101,7 +101,7 @@ def append_time_inside(codec: Compression) -> Draft:
     records = [record._replace(timestamp=LAT) for record in numbered(1, 10, 11)]
     inner = set_of(records, 1, base=10, attributes=APPEND_BIT)
     data = wrap(inner, 1, codec, offset=11, timestamp=LAT, attributes=APPEND_BIT)
-    return writes(wrapper_batch(records, 1, codec, append=True, timestamp=LAT), data, compare="masked")
+    return must_write(wrapper_batch(records, 1, codec, append=True, timestamp=LAT), data, compare="masked")
 
 
 @case("NST-22", "LEG-18")
@@ -109,7 +109,7 @@ def append_time_of_plain_messages() -> Draft:
     """LogAppendTime is written into every uncompressed message, whatever time its record had."""
     records = numbered(1, 10, 11)
     data = set_of([record._replace(timestamp=LAT) for record in records], 1, attributes=APPEND_BIT)
-    return writes(plain_batch(records, 1, timestamp_type="append", max_timestamp=LAT), data)
+    return must_write(plain_batch(records, 1, timestamp_type="append", max_timestamp=LAT), data)
 
 
 @case("LEG-17", "LEG-18")
@@ -117,30 +117,30 @@ def no_append_bit_in_v0() -> Draft:
     """Bit 3 is never written in v0, although a batch may ask for LogAppendTime."""
     record = record_of(0, 3, b"key")
     why = "LegacyRecord#computeAttributes leaves it out; a writer may as well refuse what v0 cannot say"
-    return may_write(replace(single_batch(record, 0), timestamp_type="append"), message_of(record, 0), why=why)
+    return may_write(replace(single_batch(record, 0), timestamp_type="append"), message_bytes(record, 0), why=why)
 
 
 @case("LEG-17", "CNV-09")
 def timestamp_left_out_of_v0() -> Draft:
     """v0 has no room for a timestamp, so that of the record is left out."""
     record = record_of(0, 3, b"key")._replace(timestamp=TIMESTAMP)
-    return writes(replace(single_batch(record, 0), max_timestamp=TIMESTAMP), message_of(record, 0))
+    return must_write(replace(single_batch(record, 0), max_timestamp=TIMESTAMP), message_bytes(record, 0))
 
 
 @case("LEG-04", "LEG-07")
 def crc_above_int32() -> Draft:
     """A CRC with its top bit set is written as an unsigned number."""
     records = (record_of(1, 0, None, b"value %d" % number) for number in range(2000))
-    record = next(record for record in records if message_of(record, 1)[12] >= 0xC0)
-    return writes(single_batch(record, 1), message_of(record, 1))
+    record = next(record for record in records if message_bytes(record, 1)[12] >= 0xC0)
+    return must_write(single_batch(record, 1), message_bytes(record, 1))
 
 
 @case("LEG-07", "LEG-04", each={"first-byte": 12, "last-byte": 15})
 def crc_with_a_zero_byte(at: int) -> Draft:
     """A CRC with a zero byte in it is still written with four bytes."""
     records = (record_of(0, 0, None, b"value %d" % number) for number in range(5000))
-    record = next(record for record in records if message_of(record, 0)[at] == 0)
-    return writes(single_batch(record, 0), message_of(record, 0))
+    record = next(record for record in records if message_bytes(record, 0)[at] == 0)
+    return must_write(single_batch(record, 0), message_bytes(record, 0))
 
 
 @case("LEG-05", "LEG-04", each={"v0-large": (0, 20_000), "v1-large": (1, 33_000)})
@@ -148,27 +148,27 @@ def crc_of_a_large_value(shape: tuple[int, int]) -> Draft:
     """The CRC covers a large value to its end."""
     magic, size = shape
     record = record_of(magic, 0, None, b"-" * size)
-    return writes(single_batch(record, magic), message_of(record, magic))
+    return must_write(single_batch(record, magic), message_bytes(record, magic))
 
 
 @case("LEG-14", "CNV-17", "LZ4-06", refs=("KAFKA-3160",))
 def lz4_in_v0() -> Draft:
     """lz4 may be written in v0, with the header checksum that v0 is known for."""
     data, batch = wrapped(numbered(0, 4, 5), 0, "lz4")
-    return writes(batch, data, compare="masked")
+    return must_write(batch, data, compare="masked")
 
 
 @case("LEG-15", "TXN-07", each=MAGICS)
 def zstd(magic: int) -> Draft:
     """zstd cannot be written below v2."""
     _, batch = wrapped(numbered(magic, 0, 1), magic, "zstd")
-    return refuses(batch, "malformed", "unsupported_compression")
+    return must_refuse(batch, "malformed", "unsupported_compression")
 
 
 @case("LEG-18")
 def v1_without_timestamp_type() -> Draft:
     """v1 cannot be written without a timestamp type."""
-    return refuses(replace(single_batch(record_of(1), 1), timestamp_type="none"), "malformed")
+    return must_refuse(replace(single_batch(record_of(1), 1), timestamp_type="none"), "malformed")
 
 
 TOO_EARLY = {"minus-2": -2, "minus-a-second": -1000, "least": -(2**63)}
@@ -178,7 +178,7 @@ TOO_EARLY = {"minus-2": -2, "minus-a-second": -1000, "least": -(2**63)}
 def timestamp_below_none(timestamp: int) -> Draft:
     """Kafka's writer refuses a v1 timestamp below -1."""
     record = record_of(1, timestamp=timestamp)
-    return may_write(single_batch(record, 1), message_of(record, 1), why=STRICT_WRITER)
+    return may_write(single_batch(record, 1), message_bytes(record, 1), why=STRICT_WRITER)
 
 
 @case("LEG-21", "TIM-04", each=CODECS)
@@ -193,57 +193,59 @@ def timestamp_none(shape: dict[str, Any]) -> Draft:
     """A timestamp of -1 is written as it is."""
     record, codec = record_of(1, 3, b"key", timestamp=-1), shape["codec"]
     if codec == "none":
-        return writes(single_batch(record, 1), message_of(record, 1))
+        return must_write(single_batch(record, 1), message_bytes(record, 1))
     data, batch = wrapped([record], 1, codec)
-    return writes(batch, data, compare="masked")
+    return must_write(batch, data, compare="masked")
 
 
 @case("LEG-22", each=grid(magic=MAGICS, codec={"none": "none", **CODECS}))
 def headers(shape: dict[str, Any]) -> Draft:
     """Record headers cannot be written below v2; leaving them out would lose data."""
     record = record_of(shape["magic"], 0, b"key")._replace(headers=(Header(b"h", b"1"),))
-    return refuses(wrapper_batch([record], shape["magic"], shape["codec"]), "malformed")
+    return must_refuse(wrapper_batch([record], shape["magic"], shape["codec"]), "malformed")
 
 
 @case("LEG-22")
 def header_of_the_second_record() -> Draft:
     """One header on one of several records is enough to be refused."""
     first, second = numbered(1, 0, 1)
-    return refuses(plain_batch([first, second._replace(headers=(Header(b"", None),))], 1), "malformed")
+    return must_refuse(plain_batch([first, second._replace(headers=(Header(b"", None),))], 1), "malformed")
 
 
 @case("LEG-27", "TXN-07", each=MAGICS)
 def transactional(magic: int) -> Draft:
     """A transactional batch cannot be written below v2."""
     batch = replace(single_batch(record_of(magic), magic), transactional=True, producer_id=1, producer_epoch=0)
-    return refuses(replace(batch, base_sequence=0), "malformed")
+    return must_refuse(replace(batch, base_sequence=0), "malformed")
 
 
 @case("TXN-07", "LEG-27", each=CODECS)
 def transactional_wrapper(codec: Compression) -> Draft:
     """A compressed transactional batch cannot be written below v2."""
     _, batch = wrapped(numbered(1, 0, 1), 1, codec)
-    return refuses(replace(batch, transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), "malformed")
+    return must_refuse(
+        replace(batch, transactional=True, producer_id=1, producer_epoch=0, base_sequence=0), "malformed"
+    )
 
 
 @case("LEG-27", each=MAGICS)
 def control(magic: int) -> Draft:
     """A control batch cannot be written below v2."""
     record = record_of(magic, 0, bytes(4), bytes(6))
-    return refuses(replace(single_batch(record, magic), control=True), "malformed")
+    return must_refuse(replace(single_batch(record, magic), control=True), "malformed")
 
 
 @case("LEG-27", each=grid(magic=MAGICS, producer={"zero": 0, "large": 2**62, "below-none": -2}))
 def idempotent(shape: dict[str, Any]) -> Draft:
     """A batch with a producer id cannot be written below v2."""
     batch = single_batch(record_of(shape["magic"]), shape["magic"])
-    return refuses(replace(batch, producer_id=shape["producer"], producer_epoch=0, base_sequence=0), "malformed")
+    return must_refuse(replace(batch, producer_id=shape["producer"], producer_epoch=0, base_sequence=0), "malformed")
 
 
 @case("LEG-27", "TIM-18", each=MAGICS)
 def delete_horizon(magic: int) -> Draft:
     """A delete horizon cannot be written below v2."""
-    return refuses(replace(single_batch(record_of(magic), magic), delete_horizon=TIMESTAMP), "malformed")
+    return must_refuse(replace(single_batch(record_of(magic), magic), delete_horizon=TIMESTAMP), "malformed")
 
 
 FALLING = {"equal": (5, 5), "falling": (6, 5), "falling-at-the-end": (5, 6, 7, 6)}
@@ -254,7 +256,7 @@ def offsets_that_do_not_rise(shape: dict[str, Any]) -> Draft:
     """Kafka's writer refuses offsets that do not rise from record to record."""
     records, magic, codec = numbered(shape["magic"], *shape["offsets"]), shape["magic"], shape["codec"]
     if codec == "none":
-        data = b"".join(message_of(record, magic) for record in records)
+        data = b"".join(message_bytes(record, magic) for record in records)
         return may_write(wrapper_batch(records, magic, codec), data, why=STRICT_WRITER)
     data, batch = wrapped(records, magic, codec)
     return may_write(batch, data, why=STRICT_WRITER, compare="masked")
@@ -270,7 +272,7 @@ def no_records(magic: int) -> Draft:
 @case("FRM-08", each={"three": 3, "minus-1": -1, "127": 127})
 def unknown_magic(magic: int) -> Draft:
     """There is no magic but 0, 1 and 2."""
-    return refuses(replace(single_batch(record_of(1), 1), magic=magic), "unsupported_magic", "malformed")
+    return must_refuse(replace(single_batch(record_of(1), 1), magic=magic), "unsupported_magic", "malformed")
 
 
 @case("CNV-20", "CNV-11", refs=("KIP-98",), each=BOTH)
@@ -281,7 +283,7 @@ def down_converted(shape: dict[str, Any]) -> Draft:
         record_of(magic, 50 + n, b"k%d" % n, None if n == 1 else b"v", timestamp=TIMESTAMP - n) for n in range(3)
     ]
     data, batch = wrapped(records, magic, codec)
-    return writes(batch, data, compare="masked")
+    return must_write(batch, data, compare="masked")
 
 
 @case("GZP-09", "NST-01")
@@ -290,14 +292,14 @@ def gzip_level_is_free() -> Draft:
     records = numbered(1, 60, 61)
     packed = gzip_member(set_of(records, 1, base=60), header=gzip_header(xfl=2))
     data = seal(packed, 1, "gzip", offset=61, timestamp=TIMESTAMP + 1)
-    return writes(wrapper_batch(records, 1, "gzip", timestamp=TIMESTAMP + 1), data, compare="masked")
+    return must_write(wrapper_batch(records, 1, "gzip", timestamp=TIMESTAMP + 1), data, compare="masked")
 
 
 @case("LZ4-16", "NST-01", each={"one-block": 40_000, "two-blocks": 70_000})
 def lz4_blocks(size: int) -> Draft:
     """An lz4 wrapper is written in independent blocks of at most 64 KiB."""
     record = record_of(1, 70, None, b"-" * size)
-    inner = message_of(record, 1, base=70)
+    inner = message_bytes(record, 1, base=70)
     packed = lz4_frame(*(lz4_block(inner[at : at + 65536]) for at in range(0, len(inner), 65536)))
     data = seal(packed, 1, "lz4", offset=70)
-    return writes(wrapper_batch([record], 1, "lz4"), data, compare="masked")
+    return must_write(wrapper_batch([record], 1, "lz4"), data, compare="masked")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_corpus.authoring.build import TIMESTAMP, expected, raw_batch, raw_message, raw_record, record, sealed
-from kafka_corpus.registry import Draft, case, valid, writes
+from kafka_corpus.registry import Draft, case, must_write, valid
 from kafka_records import Batch
 
 V0: Final = expected(record(None, timestamp=-1), magic=0, timestamp_type="none", max_timestamp=-1)
@@ -24,7 +24,7 @@ def smallest_is_written(row: tuple[int, bytes, Batch]) -> Draft:
     """The smallest encodings take 26 B in v0, 34 B in v1, and 61 or 68 B in v2."""
     size, data, batch = row
     assert len(data) == size
-    return writes(batch, data)
+    return must_write(batch, data)
 
 
 @case("SIZ-13", each={name: SMALLEST[name] for name in list(SMALLEST)[1:3]})
@@ -43,14 +43,14 @@ def close_to_the_upper_bound() -> Draft:
     batch = expected(record(b"", timestamp=0), later, last_offset=2**31 - 1, max_timestamp=2**63 - 1)
     payload = raw_record(value=b"") + raw_record(timestamp_delta=2**63 - 1, offset_delta=2**31 - 1, value=b"x" * 100)
     header = {"base_timestamp": 0, "max_timestamp": 2**63 - 1, "last_offset_delta": 2**31 - 1}
-    return writes(batch, raw_batch(payload, record_count=2, **header))
+    return must_write(batch, raw_batch(payload, record_count=2, **header))
 
 
 @case("SIZ-11")
 def count_of_many_records() -> Draft:
     """The count of a thousand records is an int32 of its own, so that a batch may have up to 2^31 - 1."""
     batch = expected(*(record(None, offset=at, timestamp=TIMESTAMP) for at in range(1000)))
-    return writes(batch, sealed(batch))
+    return must_write(batch, sealed(batch))
 
 
 @case("SIZ-13", each={"null": None, "empty": b""})
@@ -59,4 +59,4 @@ def null_and_empty_take_one_byte(key: bytes | None) -> Draft:
     batch = expected(record(b"sized", key=key))
     data = sealed(batch)
     assert len(data) == 73
-    return writes(batch, data)
+    return must_write(batch, data)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kafka_corpus.authoring.build import TIMESTAMP, expected, grid, record, sealed
 from kafka_corpus.authoring.shapes import BYTES, CODECS, COUNTS, HEADERS, MANY_HEADERS, pairwise, shaped
-from kafka_corpus.registry import Draft, case, may_write, refuses, writes
+from kafka_corpus.registry import Draft, case, may_write, must_refuse, must_write
 from kafka_records import Batch
 from kafka_records.constants import COMPRESSIONS, Compression
 
@@ -30,7 +30,7 @@ DATA: Final = (record(b"first", key=b"key"), record(b"second", offset=1, timesta
 
 def is_written(batch: Batch) -> Draft:
     """*batch* is written field by field; compressed records are compared as plain ones."""
-    return writes(batch, sealed(batch), compare="exact" if batch.compression == "none" else "masked")
+    return must_write(batch, sealed(batch), compare="exact" if batch.compression == "none" else "masked")
 
 
 def created(row: Mapping[str, Any], **fields: Any) -> Batch:
@@ -111,7 +111,7 @@ TOO_LARGE: Final[dict[str, dict[str, int]]] = {
 @case("HDR-02", each=TOO_LARGE)
 def value_beyond_its_width(fields: dict[str, int]) -> Draft:
     """A writer refuses a value that does not fit its field, and does not cut it off."""
-    return refuses(expected(record(), **fields))
+    return must_refuse(expected(record(), **fields))
 
 
 @case("HDR-03", each=tuple(COMPRESSIONS))
@@ -146,7 +146,7 @@ def empty_batch(fields: dict[str, Any]) -> Draft:
 @case("CLN-15", "HDR-19", each=tuple(COMPRESSIONS[1:]))
 def empty_batch_with_a_codec(codec: Compression) -> Draft:
     """An empty batch is never compressed: Kafka's writer clears the codec, so asking for one is an error."""
-    return refuses(expected(base_offset=100, last_offset=109, compression=codec))
+    return must_refuse(expected(base_offset=100, last_offset=109, compression=codec))
 
 
 COMPACTED: Final = {"first gone": ((12, 13), 10, 13), "last gone": ((10,), 10, 13), "both gone": ((11, 12), 10, 13)}

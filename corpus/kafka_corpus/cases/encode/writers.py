@@ -13,7 +13,7 @@ from kafka_corpus.authoring.batches import bytes_of, payload_of
 from kafka_corpus.authoring.build import TIMESTAMP, expected, grid, record, sealed
 from kafka_corpus.authoring.frames import LZ4_END_MARK, lz4_data, lz4_header
 from kafka_corpus.authoring.messages import single_batch
-from kafka_corpus.registry import Draft, case, writes
+from kafka_corpus.registry import Draft, case, must_write
 from kafka_records import Batch, Record, encode
 
 CODECS: Final = {"none": "none", "gzip": "gzip"}
@@ -23,7 +23,7 @@ PRODUCER: Final[dict[str, Any]] = {"producer_id": 4000, "producer_epoch": 3}
 
 def is_written(batch: Batch) -> Draft:
     """*batch* is written field by field; compressed records are compared as plain ones."""
-    return writes(batch, sealed(batch), compare="exact" if batch.compression == "none" else "masked")
+    return must_write(batch, sealed(batch), compare="exact" if batch.compression == "none" else "masked")
 
 
 def timed(timestamps: tuple[int, ...], **fields: Any) -> Batch:
@@ -106,7 +106,7 @@ def time_zero_is_a_time(timestamps: tuple[int, ...]) -> Draft:
 def time_zero_of_a_message(timestamp: int) -> Draft:
     """A v1 message too has a time of 0, or none, as it is asked for."""
     batch = single_batch(Record(0, timestamp, b"key", b"value"), 1)
-    return writes(batch, encode(batch))
+    return must_write(batch, encode(batch))
 
 
 YEARS: Final = {
@@ -213,4 +213,4 @@ def values_larger_than_a_block(row: Mapping[str, Any]) -> Draft:
     plain = payload_of(batch.records)
     blocks = (lz4_data(plain[at : at + LZ4_BLOCK], stored=True) for at in range(0, len(plain), LZ4_BLOCK))
     frame = lz4_header() + b"".join(blocks) + LZ4_END_MARK
-    return writes(batch, bytes_of(batch, packed=frame), compare="masked")
+    return must_write(batch, bytes_of(batch, packed=frame), compare="masked")

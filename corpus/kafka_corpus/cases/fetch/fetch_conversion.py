@@ -8,9 +8,9 @@ from kafka_corpus.authoring.batches import batch_of, bytes_of, payload_of, some_
 from kafka_corpus.authoring.build import TIMESTAMP, grid, raw_message
 from kafka_corpus.authoring.frames import pack
 from kafka_corpus.authoring.messages import numbered, record_of, set_of, wrap, wrapped
-from kafka_corpus.authoring.steps import APPEND_TIME, fetches, sent
+from kafka_corpus.authoring.steps import APPEND_TIME, fetches, producer_batch
 from kafka_corpus.case import Compare
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import LAST_OF_V1, NOW, Fetch, Produce, StepAnswer
 from kafka_records import Header, Record
 from kafka_records.broker.errors import UNKNOWN_SERVER_ERROR
@@ -126,7 +126,7 @@ def into_the_codec_of_the_topic(shape: dict[str, Any]) -> Draft:
 @case("CNV-19", each={"-2": -2, "least": -(2**63)})
 def time_below_minus_1(timestamp: int) -> Draft:
     """A v1 message with a time below -1 cannot become v2, and nobody expected that."""
-    return produced(raw_message(1, timestamp=timestamp), refused(UNKNOWN_SERVER_ERROR), api_version=OLD)
+    return produced(raw_message(1, timestamp=timestamp), error_answer(UNKNOWN_SERVER_ERROR), api_version=OLD)
 
 
 @case("CNV-19")
@@ -141,7 +141,7 @@ def time_of_minus_1() -> Draft:
 def time_below_minus_1_in_a_wrapper() -> Draft:
     """A v1 message with a time below -1 cannot become v2 if it was compressed, either."""
     inner = raw_message(1, timestamp=-2)
-    return produced(wrap(inner, 1, "gzip", timestamp=-2), refused(UNKNOWN_SERVER_ERROR), api_version=OLD)
+    return produced(wrap(inner, 1, "gzip", timestamp=-2), error_answer(UNKNOWN_SERVER_ERROR), api_version=OLD)
 
 
 @case("CNV-01", each=FORMATS, refs=["A34"])
@@ -195,7 +195,7 @@ OLD_FORMAT = {"message.format.version": "0.10.0"}
 def v2_into_an_older_format() -> Draft:
     """Before Kafka 3.0 a topic of an older message format made v1 of v2 when it was produced."""
     answer = stored(set_of(some_records(2), 1))
-    return produced(sent(2), answer, config=OLD_FORMAT, until=LAST_WITH_OLD_FORMATS)
+    return produced(producer_batch(2), answer, config=OLD_FORMAT, until=LAST_WITH_OLD_FORMATS)
 
 
 @case("CNV-01", "CNV-08", each={"none": "none", "gzip": "gzip"})
@@ -203,4 +203,4 @@ def headers_into_an_older_format(codec: Compression) -> Draft:
     """Headers are not dropped when v2 is produced to a topic of an older message format: its writer refuses them."""
     record = Record(0, TIMESTAMP, b"key", b"value", (Header(b"h", b"1"),))
     batch = bytes_of(batch_of(record, compression=codec))
-    return produced(batch, refused(UNKNOWN_SERVER_ERROR), config=OLD_FORMAT, until=LAST_WITH_OLD_FORMATS)
+    return produced(batch, error_answer(UNKNOWN_SERVER_ERROR), config=OLD_FORMAT, until=LAST_WITH_OLD_FORMATS)

@@ -11,14 +11,14 @@ from kafka_corpus.authoring.messages import APPEND_BIT, record_of, seal, set_of,
 from kafka_corpus.authoring.steps import (
     APPEND_TIME,
     FIRST_OF_ZSTD,
-    Played,
-    aborted,
+    AnsweredStep,
+    aborts,
     assigned,
     begun,
     data,
     fetches,
     numbered_from,
-    sent,
+    producer_batch,
     takes,
     times,
     writes,
@@ -44,12 +44,12 @@ def filled(converted: bytes, size: int) -> bytes:
     return (converted + overflow)[:size]
 
 
-def old_fetch(version: int, answer: bytes, end: int, offset: int = 0) -> Played:
+def old_fetch(version: int, answer: bytes, end: int, offset: int = 0) -> AnsweredStep:
     """A fetch in an old version; no stable offset is answered to it."""
     return Fetch(offset=offset, api_version=version), StepAnswer(data=answer, high_watermark=end)
 
 
-def down(*played: Played, config: dict[str, str] | None = None, masked: bool = False, since: str = "") -> Draft:
+def down(*played: AnsweredStep, config: dict[str, str] | None = None, masked: bool = False, since: str = "") -> Draft:
     """A scenario for the releases that still convert downwards."""
     return scene(*played, config=config, since=since, until=LAST_OF_V1, compare="masked" if masked else "exact")
 
@@ -63,7 +63,7 @@ def converted(magic: int, *records: Record) -> bytes:
 def versions(asked: tuple[int, int]) -> Draft:
     """Fetch 0 and 1 get v0, fetch 2 and 3 get v1: a message for each record of an uncompressed batch."""
     version, magic = asked
-    batch = sent(3)
+    batch = producer_batch(3)
     records = converted(magic, *some_records(3))
     return down(takes(batch), old_fetch(version, filled(records, max(len(batch), len(records))), 3))
 
@@ -71,8 +71,8 @@ def versions(asked: tuple[int, int]) -> Draft:
 @case("CNV-07", each={"4": 4, "9": 9})
 def version_of_v2(version: int) -> Draft:
     """From version 4 on a fetch gets what is stored."""
-    answer = StepAnswer(data=assigned(sent(3)), high_watermark=3, last_stable_offset=3)
-    return scene(takes(sent(3)), (Fetch(api_version=version), answer))
+    answer = StepAnswer(data=assigned(producer_batch(3)), high_watermark=3, last_stable_offset=3)
+    return scene(takes(producer_batch(3)), (Fetch(api_version=version), answer))
 
 
 HEADED = [record._replace(headers=(Header(b"key", b"a longer value"),) * 4) for record in some_records(2)]
@@ -102,7 +102,7 @@ def markers_are_dropped(asked: tuple[int, int]) -> Draft:
     version, magic = asked
     records = converted(magic, *some_records(2))
     size = len(data(0, 2)) + 78
-    return down(*begun(), writes(data(0, 2)), aborted(2, epoch=0), old_fetch(version, filled(records, size), 3))
+    return down(*begun(), writes(data(0, 2)), aborts(2, epoch=0), old_fetch(version, filled(records, size), 3))
 
 
 @case("CNV-13", "CNV-08", each=NEWEST)
@@ -110,21 +110,21 @@ def nothing_but_a_marker(asked: tuple[int, int]) -> Draft:
     """If nothing is left to be sent, the answer is the head of an entry of 12 bytes that claims 61."""
     version, _ = asked
     answer = old_fetch(version, filled(b"", 12), 2, 1)
-    return down(*begun(), writes(data(0)), aborted(1, epoch=0), answer)
+    return down(*begun(), writes(data(0)), aborts(1, epoch=0), answer)
 
 
 @case("CNV-13", each=NEWEST)
 def nothing_at_all(asked: tuple[int, int]) -> Draft:
     """At the end of the log there is nothing to be converted, and nothing is sent."""
     version, _ = asked
-    return down(takes(sent()), old_fetch(version, b"", 1, 1))
+    return down(takes(producer_batch()), old_fetch(version, b"", 1, 1))
 
 
 @case("CNV-09", "TIM-13", each=NEWEST)
 def append_time(asked: tuple[int, int]) -> Draft:
     """A v1 message gets the broker's time and bit 3; a v0 message has neither."""
     version, magic = asked
-    batch = sent(2)
+    batch = producer_batch(2)
     records = [record._replace(timestamp=NOW) for record in some_records(2)]
     messages = set_of(records, magic, attributes=APPEND_BIT if magic else 0)
     answer = old_fetch(version, filled(messages, max(len(batch), len(messages))), 2)
@@ -135,7 +135,7 @@ def append_time(asked: tuple[int, int]) -> Draft:
 def from_inside_an_uncompressed_batch(shape: dict[str, Any]) -> Draft:
     """Of an uncompressed batch the records before the offset that was asked for are left out."""
     (version, magic), offset = shape["asked"], shape["offset"]
-    batch = sent(3)
+    batch = producer_batch(3)
     records = converted(magic, *some_records(3)[offset:])
     return down(takes(batch), old_fetch(version, filled(records, len(batch)), 3, offset))
 
@@ -153,8 +153,8 @@ def wrapper(magic: int, codec: Compression, *records: Record) -> bytes:
 def compressed_batch(shape: dict[str, Any]) -> Draft:
     """A compressed batch becomes a wrapper of the same codec, with the offset of its last record."""
     (version, magic), codec = shape["asked"], shape["codec"]
-    batch = sent(3, codec)
-    first = takes(sent(2)), takes(batch, 2)
+    batch = producer_batch(3, codec)
+    first = takes(producer_batch(2)), takes(batch, 2)
     records = [record._replace(offset=record.offset + 2) for record in some_records(3)]
     return down(*first, old_fetch(version, wrapper(magic, codec, *records), 5, 2), masked=True)
 
@@ -164,7 +164,7 @@ def from_inside_a_compressed_batch(shape: dict[str, Any]) -> Draft:
     """Of a compressed batch all records are converted, those before the offset that was asked for as well."""
     (version, magic), codec = shape["asked"], shape["codec"]
     answer = old_fetch(version, wrapper(magic, codec, *some_records(3)), 3, 2)
-    return down(takes(sent(3, codec)), answer, masked=True)
+    return down(takes(producer_batch(3, codec)), answer, masked=True)
 
 
 @case("CNV-12", each=NEWEST)
@@ -184,8 +184,8 @@ def first_batch_is_whole(max_bytes: int) -> Draft:
     """The messages of the first batch are sent whole, however small the limit of the fetch is."""
     records = converted(1, *some_records(3))
     step = Fetch(api_version=3, max_bytes=max_bytes), StepAnswer(data=records, high_watermark=6)
-    assert len(records) > len(sent(3))
-    return down(takes(sent(3)), takes(sent(3), 3), step)
+    assert len(records) > len(producer_batch(3))
+    return down(takes(producer_batch(3)), takes(producer_batch(3), 3), step)
 
 
 @case("CNV-14", "LEG-15", each=VERSIONS, refs=["A43"])
@@ -193,14 +193,14 @@ def zstd_first(asked: tuple[int, int]) -> Draft:
     """A fetch below version 4 that begins with a zstd batch is refused."""
     version, _ = asked
     refusal = Fetch(api_version=version), StepAnswer(error_code=UNSUPPORTED_COMPRESSION_TYPE)
-    return down(takes(sent(2, "zstd")), refusal, since=FIRST_OF_ZSTD)
+    return down(takes(producer_batch(2, "zstd")), refusal, since=FIRST_OF_ZSTD)
 
 
 @case("CNV-14", "CNV-12", each=NEWEST)
 def zstd_behind_others(asked: tuple[int, int]) -> Draft:
     """A zstd batch behind others is filled over, and the client asks for it next."""
     version, magic = asked
-    batch, last = sent(), sent(2, "zstd")
+    batch, last = producer_batch(), producer_batch(2, "zstd")
     records = converted(magic, *some_records(1))
     answer = old_fetch(version, filled(records, len(batch) + len(last)), 3)
     return down(takes(batch), takes(last, 1), answer, since=FIRST_OF_ZSTD)
@@ -209,7 +209,7 @@ def zstd_behind_others(asked: tuple[int, int]) -> Draft:
 @case("CNV-14", "CNV-12")
 def zstd_takes_others_with_it() -> Draft:
     """Batches between the first and a zstd batch are converted together with it, and so they are not sent either."""
-    batch, last = sent(), sent(2, "zstd")
+    batch, last = producer_batch(), producer_batch(2, "zstd")
     records = converted(1, *some_records(1))
     answer = old_fetch(3, filled(records, 2 * len(batch) + len(last)), 4)
     return down(takes(batch), takes(batch, 1), takes(last, 2), answer, since=FIRST_OF_ZSTD)
@@ -228,8 +228,8 @@ def zstd_topic_refuses_fetches(version: int) -> Draft:
 @case("CNV-15", "RWR-05")
 def zstd_topic_serves_the_tenth_version() -> Draft:
     """From version 10 on a fetch from such a topic gets its batches."""
-    batch = sent(2)
-    answer = assigned(sent(2, "zstd"))
+    batch = producer_batch(2)
+    answer = assigned(producer_batch(2, "zstd"))
     step = Produce(data=batch), stored(answer)
     return scene(step, fetches(answer, 2, api_version=10), config=ZSTD, since=FIRST_OF_ZSTD, compare="masked")
 
@@ -237,14 +237,14 @@ def zstd_topic_serves_the_tenth_version() -> Draft:
 @case("CNV-15", each={"4": 4, "9": 9})
 def zstd_batch_on_another_topic(version: int) -> Draft:
     """A topic that leaves the codec to the producer serves zstd to fetches from version 4 on."""
-    batch = sent(2, "zstd")
+    batch = producer_batch(2, "zstd")
     return scene(takes(batch), fetches(assigned(batch), 2, api_version=version), since=FIRST_OF_ZSTD)
 
 
 @case("CNV-15")
 def zstd_topic_serves_everyone_again() -> Draft:
     """Since Kafka 4.0 a topic of compression.type=zstd serves the oldest fetch that there is."""
-    batch = sent(2, "zstd")
+    batch = producer_batch(2, "zstd")
     return scene(takes(batch), fetches(assigned(batch), 2, api_version=4), config=ZSTD, since="4.0.2")
 
 
@@ -253,14 +253,16 @@ def conversion_forbidden(asked: tuple[int, int]) -> Draft:
     """A topic may forbid conversion downwards, and then refuses old fetches."""
     version, _ = asked
     refusal = Fetch(api_version=version), StepAnswer(error_code=UNSUPPORTED_VERSION)
-    return down(takes(sent()), refusal, config={"message.downconversion.enable": "false"}, since="2.0.1")
+    return down(takes(producer_batch()), refusal, config={"message.downconversion.enable": "false"}, since="2.0.1")
 
 
 @case("CNV-16")
 def newer_fetch_where_conversion_is_forbidden() -> Draft:
     """Where conversion is forbidden, fetches that need none are served."""
     config = {"message.downconversion.enable": "false"}
-    return down(takes(sent()), fetches(assigned(sent()), 1, api_version=4), config=config, since="2.0.1")
+    return down(
+        takes(producer_batch()), fetches(assigned(producer_batch()), 1, api_version=4), config=config, since="2.0.1"
+    )
 
 
 @case("CNV-17", "LZ4-06", "LZ4-07", each=NEWEST, refs=["A10", "A44", "KAFKA-3160"])

@@ -6,7 +6,16 @@ from typing import Any
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
 from kafka_corpus.authoring.build import TIMESTAMP, grid
-from kafka_corpus.authoring.steps import assigned, fetched, fetches, numbered_from, sent, since_of, takes, with_deltas
+from kafka_corpus.authoring.steps import (
+    assigned,
+    fetched,
+    fetches,
+    numbered_from,
+    producer_batch,
+    since_of,
+    takes,
+    with_deltas,
+)
 from kafka_corpus.registry import Draft, case, scene
 from kafka_corpus.scenario import Clean, Fetch, FindOffset, StepAnswer
 from kafka_records import Record
@@ -23,7 +32,7 @@ FIRST_WITH_NEWEST_TIME = "3.0.2"
 @case("OFF-03", "OFF-14", each=CODECS)
 def base_offsets(codec: Compression) -> Draft:
     """Batches are fetched with the base offsets that the broker gave to them, one behind the other."""
-    batches = sent(3, codec), sent(1), sent(2, codec)
+    batches = producer_batch(3, codec), producer_batch(1), producer_batch(2, codec)
     log = b"".join(assigned(batch, at) for batch, at in zip(batches, (0, 3, 4), strict=True))
     return scene(
         *(takes(batch, at) for batch, at in zip(batches, (0, 3, 4), strict=True)),
@@ -35,31 +44,35 @@ def base_offsets(codec: Compression) -> Draft:
 @case("OFF-12", each=grid(offset={"first": 3, "middle": 4, "last": 5}, codec=TWO_CODECS))
 def from_inside_a_batch(shape: dict[str, Any]) -> Draft:
     """A fetch from inside a batch brings all of it, with records before the offset that was asked for."""
-    batch = sent(3, shape["codec"])
-    log = assigned(batch, 3) + assigned(sent(), 6)
-    return scene(takes(sent(3)), takes(batch, 3), takes(sent(), 6), fetches(log, 7, shape["offset"]))
+    batch = producer_batch(3, shape["codec"])
+    log = assigned(batch, 3) + assigned(producer_batch(), 6)
+    return scene(
+        takes(producer_batch(3)), takes(batch, 3), takes(producer_batch(), 6), fetches(log, 7, shape["offset"])
+    )
 
 
-@case("OFF-12", "SIZ-08", each={"1 byte": 1, "less than a batch": 60, "a batch": len(sent(3))}, refs=["A25"])
+@case("OFF-12", "SIZ-08", each={"1 byte": 1, "less than a batch": 60, "a batch": len(producer_batch(3))}, refs=["A25"])
 def small_limits(max_bytes: int) -> Draft:
     """However small the limit of a fetch is, the first batch is whole; only what follows may be cut."""
     step = Fetch(offset=4, max_bytes=max_bytes)
-    answer = fetched(assigned(sent(3), 3), 9)
-    return scene(takes(sent(3)), takes(sent(3), 3), takes(sent(3), 6), (step, answer))
+    answer = fetched(assigned(producer_batch(3), 3), 9)
+    return scene(takes(producer_batch(3)), takes(producer_batch(3), 3), takes(producer_batch(3), 6), (step, answer))
 
 
 @case("OFF-12", "SIZ-08", "FRM-07", refs=["A25"])
 def batch_cut_by_the_limit() -> Draft:
     """The second batch of a fetch is cut where the limit is."""
-    limit = len(sent(3)) + 30
-    log = assigned(sent(3)) + assigned(sent(3), 3)
-    return scene(takes(sent(3)), takes(sent(3), 3), (Fetch(max_bytes=limit), fetched(log[:limit], 6)))
+    limit = len(producer_batch(3)) + 30
+    log = assigned(producer_batch(3)) + assigned(producer_batch(3), 3)
+    return scene(
+        takes(producer_batch(3)), takes(producer_batch(3), 3), (Fetch(max_bytes=limit), fetched(log[:limit], 6))
+    )
 
 
 @case("OFF-12", each={"end": 3, "empty": 0})
 def at_the_end(offset: int) -> Draft:
     """A fetch from the end of the log brings nothing, and no error."""
-    steps = [takes(sent(3))] if offset else []
+    steps = [takes(producer_batch(3))] if offset else []
     return scene(*steps, fetches(b"", offset, offset))
 
 
@@ -67,13 +80,13 @@ def at_the_end(offset: int) -> Draft:
 def out_of_range(offset: int) -> Draft:
     """There is nothing to fetch behind the end of the log, nor before its start."""
     answer = StepAnswer(error_code=OUT_OF_RANGE)
-    return scene(takes(sent(3)), (Fetch(offset=offset), answer))
+    return scene(takes(producer_batch(3)), (Fetch(offset=offset), answer))
 
 
 @case("OFF-14", "PID-07")
 def order_of_producers() -> Draft:
     """Batches of several producers are fetched in the order in which they were appended."""
-    batches = [numbered_from(0, 2), numbered_from(0, 2, producer_id=5), numbered_from(2, 2), sent(2)]
+    batches = [numbered_from(0, 2), numbered_from(0, 2, producer_id=5), numbered_from(2, 2), producer_batch(2)]
     log = b"".join(assigned(batch, 2 * at) for at, batch in enumerate(batches))
     return scene(*(takes(batch, 2 * at) for at, batch in enumerate(batches)), fetches(log, 8))
 
@@ -126,7 +139,7 @@ def offset_of_the_newest_record(shape: dict[str, Any]) -> Draft:
     times, codec = shape["times"], shape["codec"]
     found = 2 + times.index(max(times))
     asked = FindOffset(NEWEST_TIME), StepAnswer(base_offset=found)
-    return scene(takes(sent(2)), takes(timed(times, codec), 2), asked, since=FIRST_WITH_NEWEST_TIME)
+    return scene(takes(producer_batch(2)), takes(timed(times, codec), 2), asked, since=FIRST_WITH_NEWEST_TIME)
 
 
 @case("OFF-17", each={"last": 2, "first": 0, "before": -5, "behind": 9})
@@ -142,4 +155,6 @@ def first_record_so_late(time: int) -> Draft:
 def start_and_end(asked: tuple[int, int]) -> Draft:
     """A log that only grew starts at offset 0 and ends behind its last record."""
     time, found = asked
-    return scene(takes(sent(3)), takes(sent(2), 3), (FindOffset(time), StepAnswer(base_offset=found)))
+    return scene(
+        takes(producer_batch(3)), takes(producer_batch(2), 3), (FindOffset(time), StepAnswer(base_offset=found))
+    )

@@ -9,18 +9,18 @@ from kafka_corpus.authoring.steps import (
     ABORT,
     APPEND_TIME,
     COMMIT,
-    aborted,
+    aborts,
     added,
     assigned,
     begun,
-    committed,
+    commits,
     data,
-    ended,
+    ends,
     fetched,
     fetches,
     listed,
     marker_at,
-    sent,
+    producer_batch,
     takes,
     writes,
 )
@@ -38,7 +38,7 @@ def marker(type_: int) -> Draft:
     """The marker of a transaction is a batch of 78 bytes behind its data; the next data comes behind it."""
     batch = marker_at(2, type_)
     assert len(batch) == 78
-    return scene(*begun(), writes(data(0, 2)), ended(batch, commit=type_ == COMMIT), takes(sent(), 3))
+    return scene(*begun(), writes(data(0, 2)), ends(batch, commit=type_ == COMMIT), takes(producer_batch(), 3))
 
 
 @case("TXN-15", each=grid(type_=ENDS, codec={"gzip": "gzip", "lz4": "lz4"}))
@@ -49,7 +49,7 @@ def marker_on_a_compressed_topic(shape: dict[str, Any]) -> Draft:
     return scene(
         *begun(),
         (step, stored(assigned(data(0, 2, codec)))),
-        ended(marker_at(2, type_), commit=type_ == COMMIT),
+        ends(marker_at(2, type_), commit=type_ == COMMIT),
         config={"compression.type": codec},
         compare="masked",
     )
@@ -64,7 +64,7 @@ def marker_on_an_append_time_topic(type_: int) -> Draft:
     return scene(
         *begun(),
         (step, stored(assigned(data(0, 2), appended=True), log_append_time=NOW)),
-        ended(batch, commit=type_ == COMMIT),
+        ends(batch, commit=type_ == COMMIT),
         config=APPEND_TIME,
     )
 
@@ -72,27 +72,27 @@ def marker_on_an_append_time_topic(type_: int) -> Draft:
 @case("TXN-14", "OFF-15", each=ENDS)
 def marker_of_a_transaction_without_data(type_: int) -> Draft:
     """A partition that was added to a transaction gets its marker, though nothing was written to it."""
-    return scene(*begun(), ended(marker_at(0, type_), commit=type_ == COMMIT), takes(sent(), 1))
+    return scene(*begun(), ends(marker_at(0, type_), commit=type_ == COMMIT), takes(producer_batch(), 1))
 
 
 @case("OFF-15", "OFF-13", "TXN-14")
 def offsets_of_markers() -> Draft:
     """Every marker takes an offset, so that the offsets of the data have gaps."""
     log = (
-        assigned(sent())
+        assigned(producer_batch())
         + assigned(data(0), 1)
         + marker_at(2, ABORT)
         + assigned(data(0, epoch=1), 3)
         + marker_at(4, COMMIT, epoch=2)
     )
     return scene(
-        takes(sent()),
+        takes(producer_batch()),
         *begun(),
         writes(data(0), 1),
-        aborted(2),
+        aborts(2),
         added(),
         writes(data(0, epoch=1), 3),
-        committed(4, epoch=2),
+        commits(4, epoch=2),
         fetches(log, 5),
     )
 
@@ -100,9 +100,9 @@ def offsets_of_markers() -> Draft:
 @case("OFF-13", "OFF-12", each={"first": 0, "second": 1, "marker": 2, "behind": 3, "end": 4})
 def fetch_beside_a_marker(offset: int) -> Draft:
     """A fetch from any offset begins with the batch that has it, data or marker."""
-    batches = {0: assigned(data(0, 2)), 2: marker_at(2, COMMIT), 3: assigned(sent(), 3)}
+    batches = {0: assigned(data(0, 2)), 2: marker_at(2, COMMIT), 3: assigned(producer_batch(), 3)}
     found = b"".join(batch for at, batch in batches.items() if at >= (offset if offset > 1 else 0))
-    return scene(*begun(), writes(data(0, 2)), committed(2), takes(sent(), 3), fetches(found, 4, offset))
+    return scene(*begun(), writes(data(0, 2)), commits(2), takes(producer_batch(), 3), fetches(found, 4, offset))
 
 
 def read(data_: bytes, end: int, stable: int, *first_offsets: int, offset: int = 0) -> tuple[Fetch, StepAnswer]:
@@ -115,13 +115,13 @@ def read(data_: bytes, end: int, stable: int, *first_offsets: int, offset: int =
 def open_transaction(codec: Compression) -> Draft:
     """Under read_committed a fetch ends before the first open transaction, under read_uncommitted it does not."""
     batch = assigned(data(0, 2, codec), 1)
-    behind = assigned(sent(), 3)
-    before = assigned(sent())
+    behind = assigned(producer_batch(), 3)
+    before = assigned(producer_batch())
     return scene(
-        takes(sent()),
+        takes(producer_batch()),
         *begun(),
         writes(data(0, 2, codec), 1),
-        takes(sent(), 3),
+        takes(producer_batch(), 3),
         read(before, 4, 1),
         (Fetch(), fetched(before + batch + behind, 4, stable=1)),
     )
@@ -136,34 +136,34 @@ def nothing_behind_the_stable_offset() -> Draft:
 @case("TXN-23", each=CODECS)
 def aborted_transaction(codec: Compression) -> Draft:
     """An aborted transaction is fetched under read_committed too, with its first offset in the list of the aborted."""
-    log = assigned(sent(2)) + assigned(data(0, 2, codec), 2) + marker_at(4, ABORT)
-    return scene(takes(sent(2)), *begun(), writes(data(0, 2, codec), 2), aborted(4), read(log, 5, 5, 2))
+    log = assigned(producer_batch(2)) + assigned(data(0, 2, codec), 2) + marker_at(4, ABORT)
+    return scene(takes(producer_batch(2)), *begun(), writes(data(0, 2, codec), 2), aborts(4), read(log, 5, 5, 2))
 
 
 @case("TXN-23", each=CODECS)
 def committed_transaction(codec: Compression) -> Draft:
     """A committed transaction is in no list."""
     log = assigned(data(0, 2, codec)) + marker_at(2, COMMIT)
-    return scene(*begun(), writes(data(0, 2, codec)), committed(2), read(log, 3, 3))
+    return scene(*begun(), writes(data(0, 2, codec)), commits(2), read(log, 3, 3))
 
 
 @case("TXN-23")
 def aborted_transaction_under_read_uncommitted() -> Draft:
     """Under read_uncommitted nothing is said about aborted transactions."""
     log = assigned(data(0)) + marker_at(1, ABORT)
-    return scene(*begun(), writes(data(0)), aborted(1), fetches(log, 2))
+    return scene(*begun(), writes(data(0)), aborts(1), fetches(log, 2))
 
 
 @case("TXN-23", each={"its first": 0, "its second batch": 1, "its marker": 2})
 def fetch_inside_an_aborted_transaction(offset: int) -> Draft:
     """A fetch from inside an aborted transaction still lists it, with a first offset before what was asked for."""
-    batches = [assigned(data(0)), assigned(data(1), 1), marker_at(2, ABORT), assigned(sent(), 3)]
+    batches = [assigned(data(0)), assigned(data(1), 1), marker_at(2, ABORT), assigned(producer_batch(), 3)]
     return scene(
         *begun(),
         writes(data(0)),
         writes(data(1), 1),
-        aborted(2),
-        takes(sent(), 3),
+        aborts(2),
+        takes(producer_batch(), 3),
         read(b"".join(batches[offset:]), 4, 4, 0, offset=offset),
     )
 
@@ -171,7 +171,13 @@ def fetch_inside_an_aborted_transaction(offset: int) -> Draft:
 @case("TXN-23")
 def fetch_behind_an_aborted_transaction() -> Draft:
     """A fetch from behind the marker lists the transaction no more."""
-    return scene(*begun(), writes(data(0)), aborted(1), takes(sent(), 2), read(assigned(sent(), 2), 3, 3, offset=2))
+    return scene(
+        *begun(),
+        writes(data(0)),
+        aborts(1),
+        takes(producer_batch(), 2),
+        read(assigned(producer_batch(), 2), 3, 3, offset=2),
+    )
 
 
 @case("TXN-23")
@@ -188,13 +194,13 @@ def aborted_and_committed_by_turns() -> Draft:
     return scene(
         *begun(),
         writes(data(0)),
-        aborted(1),
+        aborts(1),
         added(),
         writes(data(0, epoch=1), 2),
-        committed(3, epoch=2),
+        commits(3, epoch=2),
         added(),
         writes(data(0, epoch=2), 4),
-        aborted(5, epoch=3),
+        aborts(5, epoch=3),
         read(log, 6, 6, 0, 4),
     )
 
@@ -212,9 +218,9 @@ def transactions_that_overlap() -> Draft:
         writes(first),
         writes(second, 1, alias="b"),
         writes(third, 2),
-        aborted(3, alias="b", who=1),
+        aborts(3, alias="b", who=1),
         read(b"", 4, 0),
-        committed(4),
+        commits(4),
         (Fetch(isolation=COMMITTED), listed_second),
     )
 
@@ -224,13 +230,13 @@ def end_of_the_log(isolation: Isolation) -> Draft:
     """Under read_committed the end of the log is where the first open transaction begins."""
     end = 3 if isolation == "read_uncommitted" else 1
     asked = FindOffset(-1, isolation), StepAnswer(base_offset=end)
-    return scene(takes(sent()), *begun(), writes(data(0, 2), 1), asked)
+    return scene(takes(producer_batch()), *begun(), writes(data(0, 2), 1), asked)
 
 
 @case("TXN-23", "TXN-14")
 def transaction_without_data_is_not_listed() -> Draft:
     """An aborted transaction that wrote nothing to the partition is not listed, though its marker is there."""
-    return scene(*begun(), aborted(0), read(marker_at(0, ABORT), 1, 1))
+    return scene(*begun(), aborts(0), read(marker_at(0, ABORT), 1, 1))
 
 
 @case("TXN-18", "CLN-15", each=ENDS)
@@ -241,7 +247,7 @@ def empty_control_batch(type_: int) -> Draft:
     left = reseal(put(left, "base_timestamp", -1))
     return scene(
         *begun(),
-        ended(marked, commit=type_ == COMMIT),
+        ends(marked, commit=type_ == COMMIT),
         (Clean(), StepAnswer(data=marker_at(0, type_, delete_horizon=NOW))),
         (Clean(), StepAnswer(data=left)),
         config={"delete.retention.ms": "0"},

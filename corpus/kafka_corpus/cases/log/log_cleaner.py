@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
-from kafka_corpus.authoring.build import grid, overlong, raw_batch, raw_header, raw_record, record
+from kafka_corpus.authoring.build import grid, overlong_varint, raw_batch, raw_header, raw_record, record
 from kafka_corpus.authoring.frames import codec_id, deflate_stored, gzip_member
 from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, appends, cleans, keyed, lies, serves
 from kafka_corpus.authoring.shapes import CODECS as ALL_CODECS
@@ -16,7 +16,7 @@ from kafka_records.constants import Compression
 from kafka_records.varint import encode_varint
 
 PRODUCER = {"producer_id": 77, "producer_epoch": 3, "base_sequence": 0}
-ODD = raw_record(length=overlong(14, 3), attributes=0x7F, key=b"key")
+ODD = raw_record(length=overlong_varint(14, 3), attributes=0x7F, key=b"key")
 ENCLOSED = {
     "none": raw_batch(ODD),
     "gzip": raw_batch(gzip_member(ODD, body=deflate_stored(ODD[:5], ODD[5:])), attributes=codec_id("gzip")),
@@ -122,10 +122,10 @@ def _packed(codec: Compression, plain: bytes) -> bytes:
 def rewritten_varints() -> Draft:
     """Varints that are longer than they have to be come out of the cleaner as short as they can be."""
     long = raw_record(
-        length=overlong(21, 5),
-        timestamp_delta=overlong(0, 4),
-        offset_delta=overlong(1, 2),
-        key_length=overlong(3, 4),
+        length=overlong_varint(21, 5),
+        timestamp_delta=overlong_varint(0, 4),
+        offset_delta=overlong_varint(1, 2),
+        key_length=overlong_varint(3, 4),
         key=b"key",
     )
     first = raw_batch(raw_record(key=b"old") + long, record_count=2)

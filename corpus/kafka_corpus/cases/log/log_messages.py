@@ -23,7 +23,7 @@ from kafka_corpus.authoring.logs import (
     planted,
     shunned,
 )
-from kafka_corpus.authoring.messages import message_of, set_of, wrap
+from kafka_corpus.authoring.messages import message_bytes, set_of, wrap
 from kafka_corpus.registry import Draft, case, scene, stored
 from kafka_corpus.scenario import FIRST_OF_V2, NOW, Edit, Produce, Restart, StepAnswer
 from kafka_records import Record
@@ -75,8 +75,8 @@ def old_log(magic: int) -> tuple[Record, ...]:
 def stored_messages(magic: int) -> Draft:
     """Messages that are stored in an old format stay in it, and what is left of them is left byte for byte."""
     records = old_log(magic)
-    sent = b"".join(message_of(record._replace(offset=0), magic) for record in records)
-    lying = [message_of(record, magic) for record in records]
+    sent = b"".join(message_bytes(record._replace(offset=0), magic) for record in records)
+    lying = [message_bytes(record, magic) for record in records]
     without = [lying[at] for at in (1, 3, 4)]
     return scene(
         (Produce(data=sent, api_version=2), stored(b"".join(lying))),
@@ -94,10 +94,10 @@ def stored_wrapper(row: dict[str, Any]) -> Draft:
     magic, codec = row["magic"], row["codec"]
     records = old_log(magic)
     newer = dated(magic, keyed(5, b"c", b"newer"))
-    last = message_of(newer[0], magic)
+    last = message_bytes(newer[0], magic)
     return scene(
         (Produce(data=wrapped(magic, codec, *records), api_version=2), stored(wrapped(magic, codec, *records))),
-        (Produce(data=message_of(newer[0], magic, base=5), api_version=2), stored(last, base_offset=5)),
+        (Produce(data=message_bytes(newer[0], magic, base=5), api_version=2), stored(last, base_offset=5)),
         cleans(wrapped(magic, codec, *records[1:4]), last),
         config=asking_for(magic),
         since="0.10.2.2",
@@ -112,7 +112,7 @@ def messages_become_batches(magic: int) -> Draft:
     records = old_log(magic)
     b, gone, a, c = records[1:]
     return scene(
-        planted(*(message_of(record, magic) for record in records)),
+        planted(*(message_bytes(record, magic) for record in records)),
         cleans(lies_anew(b), lies_anew(gone, delete_horizon=IN_A_DAY), lies_anew(a), lies_anew(c)),
         config=COMPACTED,
         since=FIRST_OF_V2,
@@ -144,7 +144,7 @@ def old_tombstones_go() -> Draft:
     """The tombstone of a message that became a batch goes like any other, when its horizon is reached."""
     a, gone, b = keyed(0, b"a"), keyed(1, b"gone", None), keyed(2, b"b")
     return scene(
-        planted(*(message_of(record, 1) for record in (a, gone, b))),
+        planted(*(message_bytes(record, 1) for record in (a, gone, b))),
         cleans(lies_anew(a), lies_anew(gone, delete_horizon=NOW), lies_anew(b)),
         cleans(lies_anew(a), lies_anew(b)),
         config=AT_ONCE,

@@ -10,7 +10,7 @@ from kafka_corpus.authoring.steps import (
     ABORT,
     APPEND_TIME,
     PRODUCER_ID,
-    aborted,
+    aborts,
     assigned,
     begun,
     data,
@@ -145,7 +145,7 @@ def aborted_transactions_after_a_restart(clean: bool) -> Draft:
     return scene(
         *begun(),
         writes(data(0, 2)),
-        aborted(2),
+        aborts(2),
         (Restart(clean=clean), StepAnswer()),
         (
             Fetch(isolation="read_committed"),

@@ -10,12 +10,12 @@ from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, IN_A_DAY, ap
 from kafka_corpus.authoring.steps import (
     ABORT,
     COMMIT,
-    aborted,
+    aborts,
     assigned,
     begun,
-    committed,
+    commits,
     data,
-    ended,
+    ends,
     marker_at,
     named,
     writes,
@@ -41,7 +41,7 @@ def aborted_transaction(codec: Compression) -> Draft:
     return scene(
         *begun(),
         writes(data(0, 2, codec)),
-        aborted(2),
+        aborts(2),
         appends(other),
         cleans(marker_at(2, ABORT), lies(other)),
         cleans(marker_at(2, ABORT, delete_horizon=NOW), lies(other)),
@@ -58,7 +58,7 @@ def aborted_data_replaces_nothing() -> Draft:
         appends(*first),
         *begun(),
         writes(data(0, 2), 2),
-        aborted(4),
+        aborts(4),
         cleans(lies(*first), marker_at(4, ABORT)),
         config=COMPACTED,
     )
@@ -73,8 +73,8 @@ def aborted_data_between_other_data() -> Draft:
         *begun("b"),
         writes(mine, 0, alias="a"),
         writes(theirs, 1, alias="b"),
-        aborted(3, alias="a"),
-        committed(4, alias="b", who=1),
+        aborts(3, alias="a"),
+        commits(4, alias="b", who=1),
         appends(keyed(5, b"key 9")),
         cleans(assigned(theirs, 1), marker_at(3, ABORT), marker_at(4, COMMIT, who=1), lies(keyed(5, b"key 9"))),
         config=COMPACTED,
@@ -92,7 +92,7 @@ def committed_transaction(codec: Compression) -> Draft:
     return scene(
         *begun(),
         writes(data(0, 2, codec)),
-        committed(2),
+        commits(2),
         appends(newer),
         cleans(left, marker, lies(newer)),
         appends(newest),
@@ -112,7 +112,7 @@ def marker_without_data(row: dict[str, Any]) -> Draft:
     assert waiting[22] == 0x70
     return scene(
         *begun(),
-        ended(marker_at(0, type_), commit=type_ == COMMIT),
+        ends(marker_at(0, type_), commit=type_ == COMMIT),
         cleans(waiting),
         cleans(waiting if config == COMPACTED else without_record(0)),
         config=config,
@@ -126,11 +126,11 @@ def marker_of_a_producer_that_goes_on(type_: int) -> Draft:
     last = marker_at(3, COMMIT, epoch=3)
     return scene(
         *begun(),
-        ended(marker_at(0, type_), commit=type_ == COMMIT),
+        ends(marker_at(0, type_), commit=type_ == COMMIT),
         named(),
         joined(),
         writes(later, 1),
-        committed(3, epoch=3),
+        commits(3, epoch=3),
         cleans(marker_at(0, type_, delete_horizon=NOW), assigned(later, 1), last),
         cleans(assigned(later, 1), last),
         config=AT_ONCE,
@@ -148,7 +148,7 @@ def record_under_the_key_of_a_marker(type_: int) -> Draft:
         appends(first),
         *begun(),
         writes(kept, 1),
-        ended(marker_at(3, type_), commit=type_ == COMMIT),
+        ends(marker_at(3, type_), commit=type_ == COMMIT),
         cleans(lies(first), *shown, marker_at(3, type_)),
         appends(keyed(5, key)),
         cleans(
@@ -184,7 +184,7 @@ def transaction_that_ends_after_all() -> Draft:
         *begun(),
         writes(data(0, 2), 2),
         shunned(*log),
-        aborted(5),
+        aborts(5),
         cleans(lies(newer), marker_at(5, ABORT, delete_horizon=IN_A_DAY)),
         config=COMPACTED,
     )

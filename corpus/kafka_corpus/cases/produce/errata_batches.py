@@ -19,9 +19,9 @@ from kafka_corpus.authoring.build import (
     reseal,
 )
 from kafka_corpus.authoring.frames import pack
-from kafka_corpus.authoring.steps import assigned, fetches, number_in, refuses, sent, since_of, takes
+from kafka_corpus.authoring.steps import assigned, fetches, number_in, producer_batch, refuses, since_of, takes
 from kafka_corpus.case import Recipe
-from kafka_corpus.registry import Draft, acceptable, case, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, acceptable, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import FindOffset, StepAnswer
 from kafka_records import Record
 from kafka_records.broker.errors import (
@@ -42,7 +42,7 @@ WITHOUT_COUNT = BATCH_V2.field("record_count").offset
 
 def without_count(codec: Compression, payload: bytes) -> bytes:
     """A batch whose *payload* follows the base sequence."""
-    whole = sent(2, codec)
+    whole = producer_batch(2, codec)
     batch = whole[:WITHOUT_COUNT] + payload
     return reseal(put(batch, "batch_length", len(batch) - 12))
 
@@ -51,7 +51,7 @@ def without_count(codec: Compression, payload: bytes) -> bytes:
 def header_without_a_count(codec: Compression) -> Draft:
     """The header is 61 bytes long: where 57 are sent, the first bytes of the records are taken for their count."""
     payload = pack(codec, payload_of(some_records(2)))
-    return scene(refuses(without_count(codec, payload), INVALID_RECORD), takes(sent(2, codec)))
+    return scene(refuses(without_count(codec, payload), INVALID_RECORD), takes(producer_batch(2, codec)))
 
 
 @case("HDR-04", "CMP-01", each={"gzip": "gzip", "snappy": "snappy", "lz4": "lz4"}, refs=["A09"])
@@ -64,7 +64,7 @@ def count_compressed_with_the_records(codec: Compression) -> Draft:
 @case("ATT-01", "ZST-01", each={"codec": "zstd"}, refs=["A04"])
 def zstd_is_a_codec(codec: Compression) -> Draft:
     """Codec 4 of a v2 batch is zstd."""
-    batch = sent(4, codec)
+    batch = producer_batch(4, codec)
     assert number_in(batch, "attributes") == 4
     return scene(takes(batch), fetches(assigned(batch), 4), since=since_of(codec))
 
@@ -72,8 +72,8 @@ def zstd_is_a_codec(codec: Compression) -> Draft:
 @case("PRD-06", "CMP-02", each={"3": 3, "6": 6}, refs=["A43"])
 def zstd_before_version_7(api_version: int) -> Draft:
     """A broker that has zstd does not take it in a request from before."""
-    refusal = refused(UNSUPPORTED_COMPRESSION_TYPE)
-    return produced(sent(4, "zstd"), refusal, api_version=api_version, since=since_of("zstd"))
+    refusal = error_answer(UNSUPPORTED_COMPRESSION_TYPE)
+    return produced(producer_batch(4, "zstd"), refusal, api_version=api_version, since=since_of("zstd"))
 
 
 @case("HDR-01", "TIM-06", each={"above all": 100, "below all": -100}, refs=["A06", "A07"])
@@ -101,7 +101,7 @@ def crc_is_unsigned(high: bool) -> Draft:
 @case("HDR-07", each=grid(epoch={"7": 7, "largest": INT32_MAX, "-2": -2}, codec=CODECS), refs=["A17"])
 def leader_epoch_of_the_producer(shape: dict[str, Any]) -> Draft:
     """The broker writes its own leader epoch over what the producer sent, with a CRC that need not change."""
-    batch = sent(2, shape["codec"])
+    batch = producer_batch(2, shape["codec"])
     return scene(takes(put(batch, "partition_leader_epoch", shape["epoch"])), fetches(assigned(batch), 2))
 
 
@@ -109,7 +109,7 @@ def leader_epoch_of_the_producer(shape: dict[str, Any]) -> Draft:
 def uncompressed_topic(codec: Compression) -> Draft:
     """A topic of compression.type=uncompressed stores the records of compressed batches uncompressed."""
     config = {"compression.type": "uncompressed"}
-    return produced(sent(4, codec), stored(assigned(sent(4))), config=config)
+    return produced(producer_batch(4, codec), stored(assigned(producer_batch(4))), config=config)
 
 
 DEFAULT_LIMIT = 1_048_588
@@ -119,13 +119,13 @@ DEFAULT_LIMIT = 1_048_588
 def default_limit(size: int) -> Draft:
     """By default a batch of 1048588 bytes is looked at, here to find its CRC wrong, and one more is too large."""
     code = CORRUPT_MESSAGE if size == DEFAULT_LIMIT else MESSAGE_TOO_LARGE
-    return produced(Recipe("plain_batch", {"size": size, "crc": 24}), refused(code), since="2.8.2")
+    return produced(Recipe("plain_batch", {"size": size, "crc": 24}), error_answer(code), since="2.8.2")
 
 
 @case("SIZ-01", "SIZ-03", each=grid(room={"at the limit": 0, "below": -1}, codec=CODECS), refs=["A24"])
 def limit_on_batches(shape: dict[str, Any]) -> Draft:
     """The limit is on batches as they are sent, and not on records."""
-    batch = sent(6, shape["codec"])
+    batch = producer_batch(6, shape["codec"])
     config = {"max.message.bytes": str(len(batch) + shape["room"])}
     return scene(refuses(batch, MESSAGE_TOO_LARGE) if shape["room"] else takes(batch), config=config)
 
@@ -133,7 +133,7 @@ def limit_on_batches(shape: dict[str, Any]) -> Draft:
 @case("CRC-07", each=CODECS, refs=["A27"])
 def corrupt_batch_is_code_2(codec: Compression) -> Draft:
     """A broker calls a CRC that does not match CORRUPT_MESSAGE, where Java's consumer throws a KafkaException."""
-    batch = sent(5, codec)
+    batch = producer_batch(5, codec)
     return scene(refuses(flip(batch, len(batch) - 1), CORRUPT_MESSAGE))
 
 
@@ -194,14 +194,14 @@ def attributes_of_a_record_rewritten(attributes: int) -> Draft:
 def append_time_from_a_producer(codec: Compression) -> Draft:
     """On a LogAppendTime topic a producer must leave the time to the broker."""
     config = {"message.timestamp.type": "LogAppendTime"}
-    batch = sent(2, codec, timestamp_type="append")
-    return produced(batch, refused(INVALID_TIMESTAMP, record_errors=(0, 1)), config=config)
+    batch = producer_batch(2, codec, timestamp_type="append")
+    return produced(batch, error_answer(INVALID_TIMESTAMP, record_errors=(0, 1)), config=config)
 
 
 @case("TIM-14", each=CODECS, refs=["A32"])
 def append_time_on_a_create_time_topic(codec: Compression) -> Draft:
     """On a CreateTime topic the producer's bit is taken away, though it made its max timestamp that of all records."""
-    batch = sent(2, codec, timestamp_type="append")
+    batch = producer_batch(2, codec, timestamp_type="append")
     return produced(batch, stored(assigned(reseal(put(batch, "attributes", number_in(batch, "attributes") & ~8)))))
 
 
@@ -212,7 +212,7 @@ def append_time_on_a_create_time_topic(codec: Compression) -> Draft:
 )
 def max_timestamp_of_a_producer(shape: dict[str, Any]) -> Draft:
     """Whatever max timestamp a producer sends, the broker stores the true one."""
-    batch = sent(3, shape["codec"])
+    batch = producer_batch(3, shape["codec"])
     return produced(reseal(put(batch, "max_timestamp", shape["claim"])), stored(assigned(batch)))
 
 
@@ -221,4 +221,4 @@ def base_offset_without_a_record() -> Draft:
     """Neither the base offset nor the last one need be that of a record."""
     first, last = Record(3, TIMESTAMP, b"k", b"first"), Record(4, TIMESTAMP, b"k", b"last")
     batch = bytes_of(replace(batch_of(first, last), base_offset=0, last_offset=1))
-    return scene(takes(batch), fetches(assigned(batch), 2), takes(sent(), 2))
+    return scene(takes(batch), fetches(assigned(batch), 2), takes(producer_batch(), 2))

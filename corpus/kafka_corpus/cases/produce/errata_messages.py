@@ -8,7 +8,7 @@ from zlib import crc32
 from kafka_corpus.authoring.batches import batch_of, bytes_of
 from kafka_corpus.authoring.build import grid, put, raw_message, reseal_message
 from kafka_corpus.authoring.messages import APPEND_BIT, numbered, record_of, set_of, wrap
-from kafka_corpus.registry import Draft, case, produced, refused, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, stored
 from kafka_records import Record
 from kafka_records.broker.errors import CORRUPT_MESSAGE, INVALID_RECORD, UNKNOWN_SERVER_ERROR
 from kafka_records.constants import Compression
@@ -36,7 +36,7 @@ def lz4_in_v0(count: int) -> Draft:
 def zstd_below_v2(magic: int) -> Draft:
     """Codec 4 is refused in v0 and v1."""
     data = wrap(set_of(numbered(magic, 0, 1, 2, 3), magic), magic, "zstd", offset=3)
-    return produced(data, refused(INVALID_RECORD), api_version=OLD)
+    return produced(data, error_answer(INVALID_RECORD), api_version=OLD)
 
 
 def with_crc(magic: int, *, high: bool) -> bytes:
@@ -81,14 +81,14 @@ def short_v1(size: int) -> bytes:
 @case("LEG-03", "FRM-05", "PRD-14", each={"14": 14, "18": 18, "21": 21}, refs=["A38"])
 def v1_below_its_minimum(size: int) -> Draft:
     """A v1 message of 14 to 21 bytes passes the test of its size, and cannot be read."""
-    return produced(short_v1(size), refused(UNKNOWN_SERVER_ERROR), api_version=OLD)
+    return produced(short_v1(size), error_answer(UNKNOWN_SERVER_ERROR), api_version=OLD)
 
 
 @case("FRM-05", each={"0": 0, "13": 13}, refs=["A38"])
 def v1_below_the_common_minimum(size: int) -> Draft:
     """A v1 message that says it has fewer than 14 bytes is corrupt."""
     data = put(raw_message(1, b"short"), "message_size", size, layout=MESSAGE_V0)
-    return produced(data, refused(CORRUPT_MESSAGE), api_version=OLD)
+    return produced(data, error_answer(CORRUPT_MESSAGE), api_version=OLD)
 
 
 def of_0_7(magic: int, payload: bytes) -> bytes:
@@ -100,7 +100,7 @@ def of_0_7(magic: int, payload: bytes) -> bytes:
 @case("LEG-01", "FRM-08", each=MAGICS, refs=["A40"])
 def message_of_0_7(magic: int) -> Draft:
     """Magic 0 and 1 stood for another layout in Kafka 0.7, which no later broker takes."""
-    return produced(of_0_7(magic, b"a message of 0.7"), refused(CORRUPT_MESSAGE), api_version=OLD)
+    return produced(of_0_7(magic, b"a message of 0.7"), error_answer(CORRUPT_MESSAGE), api_version=OLD)
 
 
 @case("NST-08", "NST-09", "NST-10", each=grid(offset={"0": 0, "last": 4, "beyond": 1000}, codec=CODECS), refs=["A42"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kafka_corpus.authoring.batches import CONTROL, HORIZON, TRANSACTIONAL, batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import TIMESTAMP, raw_batch, raw_record, record
-from kafka_corpus.authoring.steps import enclosed, kept, since_of, stamped, written
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.authoring.steps import enclosed, kept_batch, since_of, stamped, written
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import NOW, Fetch, Produce
 from kafka_records.broker.errors import (
     INVALID_RECORD,
@@ -31,34 +31,34 @@ def signed(bits: int) -> int:
 @case("ATT-02", each={f"{codec}": codec for codec in ("5", "6", "7")})
 def unknown_codec_is_an_unknown_error(codec: str) -> Draft:
     """Codecs 5 to 7 are an IllegalArgumentException of Java's, whatever the records look like."""
-    return produced(raw_batch(raw_record(), attributes=int(codec)), refused(UNKNOWN_SERVER_ERROR))
+    return produced(raw_batch(raw_record(), attributes=int(codec)), error_answer(UNKNOWN_SERVER_ERROR))
 
 
 @case("ATT-02", each={"5": 5, "6": 6})
 def unknown_codec_refuses_one_partition(codec: int) -> Draft:
     """An unknown codec is that partition's error: another in the same request is stored."""
     data = raw_batch(raw_record(), attributes=codec)
-    return scene((Produce(data=data, beside=PLAIN), refused(UNKNOWN_SERVER_ERROR, beside=NONE)))
+    return scene((Produce(data=data, beside=PLAIN), error_answer(UNKNOWN_SERVER_ERROR, beside=NONE)))
 
 
 @case("ATT-05", "TXN-08", each=CODECS)
 def control_batch_of_a_client_is_refused(codec: Compression) -> Draft:
     """A client's batch must not have bit 5."""
-    return produced(enclosed(codec, raw_record(key=b"key"), attributes=CONTROL), refused(INVALID_RECORD))
+    return produced(enclosed(codec, raw_record(key=b"key"), attributes=CONTROL), error_answer(INVALID_RECORD))
 
 
 @case("ATT-05", "TXN-08", each=CODECS)
 def end_marker_of_a_client_is_refused(codec: Compression) -> Draft:
     """A client's batch must not have bit 5, though the record in it be a right end-transaction marker."""
     data = enclosed(codec, COMMIT, attributes=CONTROL, producer_id=1, producer_epoch=0, base_sequence=0)
-    return produced(data, refused(INVALID_RECORD))
+    return produced(data, error_answer(INVALID_RECORD))
 
 
 @case("ATT-05", "TXN-02")
 def transactional_control_batch_is_not_authorised() -> Draft:
     """Bits 4 and 5 together ask for a transactional id first, which the request does not name."""
     data = enclosed("none", COMMIT, attributes=CONTROL | TRANSACTIONAL)
-    return produced(data, refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    return produced(data, error_answer(TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
 
 @case(
@@ -71,7 +71,7 @@ def transactional_control_batch_is_not_authorised() -> Draft:
 )
 def unused_bits_are_stored(payload: bytes) -> Draft:
     """Bits 7 to 15 are accepted in any state, and stored as they came."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case("ATT-09", "RWR-02", each=CODECS)
@@ -79,7 +79,7 @@ def unused_bits_vanish_with_a_new_maximum(codec: Compression) -> Draft:
     """Where the max timestamp is wrong, the header is written anew and unknown bits are gone."""
     sent = enclosed(codec, raw_record(), attributes=UNKNOWN, max_timestamp=TIMESTAMP + 5)
     right = enclosed(codec, raw_record())
-    return produced(sent, stored(kept(right)))
+    return produced(sent, stored(kept_batch(right)))
 
 
 @case("ATT-09", "TIM-07", each=CODECS)
@@ -110,8 +110,8 @@ def delete_horizon_of_a_client_is_stored(codec: Compression) -> Draft:
     """No check keeps a client from setting bit 6; it is stored, and readers get it."""
     batch = enclosed(codec, raw_record(key=b"key"), attributes=HORIZON)
     return scene(
-        (Produce(data=batch), stored(kept(batch))),
-        (Fetch(), stored(kept(batch), base_offset=-1, high_watermark=1, last_stable_offset=1)),
+        (Produce(data=batch), stored(kept_batch(batch))),
+        (Fetch(), stored(kept_batch(batch), base_offset=-1, high_watermark=1, last_stable_offset=1)),
     )
 
 
@@ -120,7 +120,7 @@ def delete_horizon_outlives_a_new_maximum(codec: Compression) -> Draft:
     """Bit 6 is one that brokers know: it stays where the header is written anew, and bit 7 does not (KIP-534)."""
     sent = enclosed(codec, raw_record(), attributes=HORIZON | 0x80, max_timestamp=TIMESTAMP + 5)
     right = enclosed(codec, raw_record(), attributes=HORIZON)
-    return produced(sent, stored(kept(right)))
+    return produced(sent, stored(kept_batch(right)))
 
 
 @case("ATT-06", "ATT-11", "RWR-05")
@@ -135,14 +135,14 @@ def delete_horizon_is_lost_on_decompression() -> Draft:
 def transactional_batch_needs_no_producer(codec: Compression) -> Draft:
     """Bit 4 without a producer id is stored if the request names a transactional id."""
     batch = enclosed(codec, raw_record(), attributes=TRANSACTIONAL)
-    return scene((Produce(data=batch, transactional=True), stored(kept(batch))))
+    return scene((Produce(data=batch, transactional=True), stored(kept_batch(batch))))
 
 
 @case("ATT-12", "TXN-02", each=CODECS)
 def transactional_batch_needs_a_transactional_id(codec: Compression) -> Draft:
     """Bit 4 in a request that names no transactional id is not authorised."""
     batch = enclosed(codec, raw_record(), attributes=TRANSACTIONAL)
-    return produced(batch, refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    return produced(batch, error_answer(TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
 
 @case(
@@ -153,7 +153,7 @@ def attributes_of_a_record_are_stored(given: tuple[Compression, int]) -> Draft:
     """The attributes of a record are not looked at, and are stored as they came."""
     codec, bits = given
     batch = enclosed(codec, raw_record(attributes=bits))
-    return produced(batch, stored(kept(batch)))
+    return produced(batch, stored(kept_batch(batch)))
 
 
 @case("ATT-15", "RWR-05")

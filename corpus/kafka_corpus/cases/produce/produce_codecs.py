@@ -10,9 +10,9 @@ from typing import Any
 from kafka_corpus.authoring.batches import PLAIN, batch_of, bytes_of, compressed, payload_of, some_records
 from kafka_corpus.authoring.build import grid, raw_batch, raw_record
 from kafka_corpus.authoring.frames import codec_id, pack
-from kafka_corpus.authoring.steps import KEPT, PATHS, REBUILT, compression, kept, not_taken, since_of
+from kafka_corpus.authoring.steps import KEPT, PATHS, REBUILT, compression, kept_batch, not_taken, since_of
 from kafka_corpus.cases.decode.compression import CODECS
-from kafka_corpus.registry import Draft, case, produced, refused, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, stored
 from kafka_records.broker.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR
 from kafka_records.constants import Compression
 
@@ -23,13 +23,13 @@ ALL: dict[str, Compression] = {"none": "none", **CODECS}
 def all_codecs(codec: Compression) -> Draft:
     """A broker takes all five codecs."""
     data = bytes_of(batch_of(*some_records(), compression=codec))
-    return produced(data, stored(kept(data)), since=since_of(codec))
+    return produced(data, stored(kept_batch(data)), since=since_of(codec))
 
 
 @case("CMP-02", "ATT-02", each={"5": 5, "7": 7})
 def codec_that_nobody_knows(id_: int) -> Draft:
     """A codec id that no release knows is an unknown error."""
-    return produced(raw_batch(PLAIN, attributes=id_, record_count=2), refused(UNKNOWN_SERVER_ERROR))
+    return produced(raw_batch(PLAIN, attributes=id_, record_count=2), error_answer(UNKNOWN_SERVER_ERROR))
 
 
 @case("CMP-04", each=grid(path=PATHS, codec=CODECS))
@@ -75,7 +75,7 @@ def another_codec(pair: tuple[Compression, Compression]) -> Draft:
 @case("CMP-07", each=CODECS)
 def compressed_without_codec_bits(codec: Compression) -> Draft:
     """Without codec bits compressed bytes are read as records, and are invalid ones."""
-    return produced(raw_batch(pack(codec, PLAIN), record_count=2), refused(INVALID_RECORD))
+    return produced(raw_batch(pack(codec, PLAIN), record_count=2), error_answer(INVALID_RECORD))
 
 
 @case("CMP-08", each=CODECS)
@@ -103,7 +103,7 @@ def last_key_missing(codec: Compression) -> Draft:
     """A broker that keeps the bytes of a compacted topic looks for the key of every record."""
     records = (*some_records(2), some_records(3)[2]._replace(key=None))
     data, _ = compressed(codec, pack(codec, payload_of(records)), *records)
-    answer = refused(INVALID_RECORD, record_errors=(2,))
+    answer = error_answer(INVALID_RECORD, record_errors=(2,))
     return produced(data, answer, config={"cleanup.policy": "compact"}, since=since_of(codec))
 
 
@@ -123,7 +123,7 @@ def decompressed_size_is_not_measured(claim: tuple[Compression, int]) -> Draft:
     codec, size = claim
     data = bytes_of(batch_of(some_records(1)[0]._replace(value=b"-" * size), compression=codec))
     assert len(data) <= int(LIMIT)
-    return produced(data, stored(kept(data)), config={"max.message.bytes": LIMIT}, since=since_of(codec))
+    return produced(data, stored(kept_batch(data)), config={"max.message.bytes": LIMIT}, since=since_of(codec))
 
 
 @case("CMP-10", "SIZ-04", each=INFLATED)
@@ -132,11 +132,11 @@ def decompressed_size_is_measured_when_stored(claim: tuple[Compression, int]) ->
     codec, size = claim
     data = bytes_of(batch_of(some_records(1)[0]._replace(value=b"-" * size), compression=codec))
     config = {"max.message.bytes": LIMIT, **compression(REBUILT)}
-    return produced(data, refused(MESSAGE_TOO_LARGE), config=config, since=since_of(codec))
+    return produced(data, error_answer(MESSAGE_TOO_LARGE), config=config, since=since_of(codec))
 
 
 @case("CMP-09", "HDR-12", each=CODECS)
 def fewer_records_than_counted(codec: Compression) -> Draft:
     """The count in the header is compared with the records in the frame, even where the bytes are kept."""
     data = raw_batch(pack(codec, PLAIN), attributes=codec_id(codec), record_count=3)
-    return produced(data, refused(INVALID_RECORD), since=since_of(codec))
+    return produced(data, error_answer(INVALID_RECORD), since=since_of(codec))

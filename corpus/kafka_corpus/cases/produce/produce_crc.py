@@ -8,8 +8,8 @@ from zlib import crc32
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import TIMESTAMP, flip, grid, put, raw_batch, raw_record, record, reseal
 from kafka_corpus.authoring.shapes import CODECS
-from kafka_corpus.authoring.steps import enclosed, kept, since_of, stamped, written
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.authoring.steps import enclosed, kept_batch, since_of, stamped, written
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import NOW, Fetch, Produce
 from kafka_records.broker.errors import (
     CORRUPT_MESSAGE,
@@ -41,7 +41,7 @@ COVERED: Final = [field for field in BATCH_V2.fields if field.offset >= COVERED_
 )
 def each_field_behind_the_checksum_is_covered(payload: bytes) -> Draft:
     """A bit turned over in any field from the attributes on makes the checksum wrong."""
-    return produced(payload, refused(CORRUPT_MESSAGE))
+    return produced(payload, error_answer(CORRUPT_MESSAGE))
 
 
 @case(
@@ -55,7 +55,7 @@ def each_field_behind_the_checksum_is_covered(payload: bytes) -> Draft:
 )
 def first_and_last_bytes_are_covered(payload: bytes) -> Draft:
     """The checksum is over byte 21 to the end of the batch."""
-    return produced(payload, refused(CORRUPT_MESSAGE))
+    return produced(payload, error_answer(CORRUPT_MESSAGE))
 
 
 @case(
@@ -75,14 +75,14 @@ def first_and_last_bytes_are_covered(payload: bytes) -> Draft:
 )
 def another_checksum_is_corrupt(payload: bytes) -> Draft:
     """A producer has to compute the CRC-32C, and nothing else passes."""
-    return produced(payload, refused(CORRUPT_MESSAGE))
+    return produced(payload, error_answer(CORRUPT_MESSAGE))
 
 
 @case("CRC-05", each=CODECS)
 def right_checksum_is_accepted(codec: Compression) -> Draft:
     """A batch whose producer computed the CRC-32C over its compressed bytes is stored."""
     batch = bytes_of(batch_of(*some_records(3), compression=codec))
-    return produced(batch, stored(kept(batch)), since=since_of(codec))
+    return produced(batch, stored(kept_batch(batch)), since=since_of(codec))
 
 
 @case("CRC-06", "CMP-01", each=["gzip", "lz4", "snappy", "zstd"])
@@ -90,30 +90,30 @@ def checksum_is_looked_at_before_the_codec(codec: Compression) -> Draft:
     """A wrong checksum is what decides where the compressed bytes are none."""
     attributes = list(CODECS).index(codec)
     batch = raw_batch(b"not compressed", attributes=attributes)
-    return produced(flip(batch, len(batch) - 1), refused(CORRUPT_MESSAGE), since=since_of(codec))
+    return produced(flip(batch, len(batch) - 1), error_answer(CORRUPT_MESSAGE), since=since_of(codec))
 
 
 @case("CRC-06", each={"codec 5": {"attributes": 5}, "control": {"attributes": 32}, "count 0": {"record_count": 0}})
 def checksum_is_looked_at_before_the_header(fields: dict[str, int]) -> Draft:
     """A wrong checksum is what decides where the header asks for what cannot be."""
     batch = raw_batch(raw_record(), **{"last_offset_delta": 0, "record_count": 1} | fields)
-    return produced(flip(batch, len(batch) - 1), refused(CORRUPT_MESSAGE))
+    return produced(flip(batch, len(batch) - 1), error_answer(CORRUPT_MESSAGE))
 
 
 @case("CRC-06", "CRC-07", each=BATCHES)
 def wrong_checksum_refuses_one_partition(batch: bytes) -> Draft:
     """A wrong checksum is that partition's error: another in the same request is stored."""
     data = flip(batch, len(batch) - 1)
-    return scene((Produce(data=data, beside=batch), refused(CORRUPT_MESSAGE, beside=NONE)))
+    return scene((Produce(data=data, beside=batch), error_answer(CORRUPT_MESSAGE, beside=NONE)))
 
 
 @case("CRC-07", "CRC-06")
 def wrong_checksum_leaves_the_log_as_it_was() -> Draft:
     """Nothing is stored of a corrupt batch, and the next one gets the next offset."""
     return scene(
-        (Produce(data=PLAIN), stored(kept(PLAIN))),
-        (Produce(data=flip(PLAIN, 61)), refused(CORRUPT_MESSAGE)),
-        (Produce(data=PLAIN), stored(kept(PLAIN, base_offset=2), base_offset=2)),
+        (Produce(data=PLAIN), stored(kept_batch(PLAIN))),
+        (Produce(data=flip(PLAIN, 61)), error_answer(CORRUPT_MESSAGE)),
+        (Produce(data=PLAIN), stored(kept_batch(PLAIN, base_offset=2), base_offset=2)),
     )
 
 
@@ -138,17 +138,17 @@ ORDERED: Final[dict[str, tuple[tuple[str, ...], int]]] = {
 def checks_come_in_their_order(given: tuple[tuple[str, ...], int]) -> Draft:
     """The base offset is checked first, then the size, then the checksum: the first that is wrong decides."""
     faults, code = given
-    return produced(spoiled(*faults), refused(code), config={"max.message.bytes": "100"})
+    return produced(spoiled(*faults), error_answer(code), config={"max.message.bytes": "100"})
 
 
 @case("CRC-10", "CRC-11", "RWR-01", each=CODECS)
 def bytes_behind_the_checksum_are_the_producers(codec: Compression) -> Draft:
     """Where nothing has to be changed, bytes 17 and on are those that were sent, at any offset."""
     batch = bytes_of(batch_of(*some_records(2), compression=codec))
-    second = kept(batch, base_offset=2)
+    second = kept_batch(batch, base_offset=2)
     assert second[17:] == batch[17:]
     return scene(
-        (Produce(data=batch), stored(kept(batch))),
+        (Produce(data=batch), stored(kept_batch(batch))),
         (Produce(data=batch), stored(second, base_offset=2)),
         (Fetch(offset=2), stored(second, base_offset=-1, high_watermark=4, last_stable_offset=4)),
         since=since_of(codec),
@@ -167,7 +167,7 @@ def new_maximum_makes_a_new_checksum(given: dict[str, Any]) -> Draft:
     """Where the max timestamp is not that of the records, the broker sets it, and computes the checksum again."""
     batch = enclosed(given["codec"], raw_record())
     sent = reseal(put(batch, "max_timestamp", given["maximum"]))
-    return produced(sent, stored(kept(batch)))
+    return produced(sent, stored(kept_batch(batch)))
 
 
 @case("CRC-10", "RWR-02", each=CODECS)
@@ -189,12 +189,12 @@ def rebuilt_batch_has_a_new_checksum(codec: Compression) -> Draft:
 def offset_and_epoch_are_outside_the_checksum(batch: bytes) -> Draft:
     """The broker sets base offset and leader epoch, and a reader finds the producer's checksum right."""
     sent = put(batch, "partition_leader_epoch", 12345)
-    second = kept(batch, base_offset=2)
+    second = kept_batch(batch, base_offset=2)
     assert checksum_v2(second) == checksum_v2(sent)
     return scene(
-        (Produce(data=sent), stored(kept(batch))),
+        (Produce(data=sent), stored(kept_batch(batch))),
         (Produce(data=sent), stored(second, base_offset=2)),
-        (Fetch(offset=1), stored(kept(batch) + second, base_offset=-1, high_watermark=4, last_stable_offset=4)),
+        (Fetch(offset=1), stored(kept_batch(batch) + second, base_offset=-1, high_watermark=4, last_stable_offset=4)),
     )
 
 
@@ -214,4 +214,4 @@ UNDECODABLE: Final[dict[str, tuple[bytes, int]]] = {
 def right_checksum_of_no_records(given: tuple[bytes, int]) -> Draft:
     """A right checksum says nothing of the records: what is wrong with them is found when they are read."""
     payload, code = given
-    return produced(payload, refused(code))
+    return produced(payload, error_answer(code))

@@ -6,7 +6,7 @@ from typing import Final
 
 from kafka_corpus.authoring.batches import HORIZON, batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import TIMESTAMP, flip, put, raw_batch, raw_record, record, reseal
-from kafka_corpus.authoring.steps import enclosed, kept
+from kafka_corpus.authoring.steps import enclosed, kept_batch
 from kafka_corpus.registry import Draft, case, scene, stored
 from kafka_corpus.scenario import Clean, Edit, Fetch, Produce, StepAnswer
 from kafka_records.constants import Compression
@@ -16,7 +16,7 @@ UNKNOWN: Final = -0x7E80  # 0x8180: bits 7, 8 and 15
 PAIR: Final = bytes_of(batch_of(*some_records(2)))
 SIZE: Final = len(PAIR)
 # Three batches of two records, as they lie on the disk.
-LOG: Final = [kept(PAIR, base_offset=offset) for offset in (0, 2, 4)]
+LOG: Final = [kept_batch(PAIR, base_offset=offset) for offset in (0, 2, 4)]
 WRITTEN: Final = [(Produce(data=PAIR), stored(data, base_offset=2 * at)) for at, data in enumerate(LOG)]
 
 
@@ -58,10 +58,10 @@ def emptied_batch_takes_61_bytes(codec: Compression) -> Draft:
     first = enclosed(codec, raw_record(key=b"key"), **producer)
     second = enclosed(codec, raw_record(key=b"key", value=b"newer"))
     empty = raw_batch(b"", record_count=0, last_offset_delta=0, base_timestamp=-1, partition_leader_epoch=0, **producer)
-    remains = empty + kept(second, base_offset=1)
+    remains = empty + kept_batch(second, base_offset=1)
     return scene(
-        (Produce(data=first), stored(kept(first))),
-        (Produce(data=second), stored(kept(second, base_offset=1), base_offset=1)),
+        (Produce(data=first), stored(kept_batch(first))),
+        (Produce(data=second), stored(kept_batch(second, base_offset=1), base_offset=1)),
         (Clean(), StepAnswer(data=remains)),
     )
 
@@ -69,8 +69,8 @@ def emptied_batch_takes_61_bytes(codec: Compression) -> Draft:
 def cleaned(first: bytes, second: bytes, remains: bytes, *, base_offset: int) -> Draft:
     """Two batches are produced, the second at *base_offset*, and the cleaner leaves *remains*."""
     return scene(
-        (Produce(data=first), stored(kept(first))),
-        (Produce(data=second), stored(kept(second, base_offset=base_offset), base_offset=base_offset)),
+        (Produce(data=first), stored(kept_batch(first))),
+        (Produce(data=second), stored(kept_batch(second, base_offset=base_offset), base_offset=base_offset)),
         (Clean(), StepAnswer(data=remains)),
     )
 
@@ -81,7 +81,7 @@ def unused_bits_are_lost_in_cleaning() -> Draft:
     first = reseal(put(PAIR, "attributes", UNKNOWN))
     newer = raw_batch(raw_record(key=b"key 0", value=b"newer"))
     dropped = bytes_of(batch_of(some_records(2)[1], base_offset=0, last_offset=1, partition_leader_epoch=0))
-    return cleaned(first, newer, dropped + kept(newer, base_offset=2), base_offset=2)
+    return cleaned(first, newer, dropped + kept_batch(newer, base_offset=2), base_offset=2)
 
 
 @case("ATT-10")
@@ -89,7 +89,7 @@ def unused_bits_stay_in_a_copied_batch() -> Draft:
     """A batch of which the cleaner drops nothing is copied whole, with all its bits."""
     first = reseal(put(PAIR, "attributes", UNKNOWN))
     other = raw_batch(raw_record(key=b"other"))
-    return cleaned(first, other, kept(first) + kept(other, base_offset=2), base_offset=2)
+    return cleaned(first, other, kept_batch(first) + kept_batch(other, base_offset=2), base_offset=2)
 
 
 @case("ATT-15", "ATT-10")
@@ -100,7 +100,7 @@ def attributes_of_a_record_become_zero_in_cleaning() -> Draft:
     newer = raw_batch(raw_record(key=b"old", value=b"newer"))
     kept_record = record(key=b"key", offset=1)
     dropped = bytes_of(batch_of(kept_record, base_offset=0, last_offset=1, partition_leader_epoch=0))
-    return cleaned(first, newer, dropped + kept(newer, base_offset=2), base_offset=2)
+    return cleaned(first, newer, dropped + kept_batch(newer, base_offset=2), base_offset=2)
 
 
 @case("ATT-11", "ATT-06")
@@ -108,4 +108,4 @@ def delete_horizon_of_a_client_is_trusted() -> Draft:
     """A tombstone in a batch that a client gave a delete horizon in the past is gone when the cleaner first sees it."""
     tombstone = raw_batch(raw_record(key=b"key", value=None), attributes=HORIZON, base_timestamp=TIMESTAMP)
     other = raw_batch(raw_record(key=b"other"))
-    return cleaned(tombstone, other, kept(other, base_offset=1), base_offset=1)
+    return cleaned(tombstone, other, kept_batch(other, base_offset=1), base_offset=1)

@@ -11,8 +11,8 @@ from kafka_corpus.authoring.steps import KEPT, PATHS, converted, keeping, not_co
 from kafka_corpus.case import Recipe
 from kafka_corpus.cases.decode.gzip import FHCRC, JUNK, OPTIONAL, UNFINISHED, with_flags
 from kafka_corpus.golden import DEFLATE
-from kafka_corpus.recipes import build
-from kafka_corpus.registry import Draft, case, produced, refused
+from kafka_corpus.recipes import build_recipe
+from kafka_corpus.registry import Draft, case, error_answer, produced
 from kafka_records.broker.errors import INVALID_RECORD, UNKNOWN_SERVER_ERROR
 
 NO_GZIP = {
@@ -70,7 +70,7 @@ def more_in_a_second_member(path: str) -> Draft:
 @case("GZP-02")
 def members_that_fill_a_buffer() -> Draft:
     """Four hundred empty members before the data are taken, though a gzip buffer ends among them."""
-    data = build(Recipe("many_frames", {"codec": "gzip", "count": 408}))
+    data = build_recipe(Recipe("many_frames", {"codec": "gzip", "count": 408}))
     return taken("gzip", data[61:], KEPT)
 
 
@@ -169,4 +169,4 @@ def stored_block_longer_than_the_stream(path: str) -> Draft:
 @case("GZP-02")
 def stack_of_empty_members() -> Draft:
     """Forty thousand empty members exhaust the stack of the broker's thread, which lives on."""
-    return produced(Recipe("many_frames", {"codec": "gzip", "count": 40_000}), refused(UNKNOWN_SERVER_ERROR))
+    return produced(Recipe("many_frames", {"codec": "gzip", "count": 40_000}), error_answer(UNKNOWN_SERVER_ERROR))

@@ -15,7 +15,7 @@ from kafka_corpus.authoring.steps import (
     REBUILT,
     converted,
     keeping,
-    kept,
+    kept_batch,
     not_converted,
     not_taken,
     taken,
@@ -333,7 +333,7 @@ def block_of_no_output_in_a_timestamp() -> Draft:
     """A byte 0xFF that nobody sent becomes part of a timestamp delta, and the max timestamp is corrected by it."""
     # ff 02 is the delta -192, so that the first record is the newest.
     data, _ = compressed("lz4", interrupted(HALF + 2))
-    return produced(data, stored(kept(data, max_timestamp=TIMESTAMP)))
+    return produced(data, stored(kept_batch(data, max_timestamp=TIMESTAMP)))
 
 
 @case("LZ4-15", each={"before-a-length": HALF, "before-attributes": HALF + 1})

@@ -12,9 +12,9 @@ from typing import Any, Final
 from zlib import crc32
 
 from kafka_corpus.authoring.build import flip, grid, raw_message, reseal_message
-from kafka_corpus.authoring.messages import APPEND_BIT, message_of, numbered, record_of, seal, set_of, wrap, wrapped
+from kafka_corpus.authoring.messages import APPEND_BIT, message_bytes, numbered, record_of, seal, set_of, wrap, wrapped
 from kafka_corpus.authoring.steps import stamped, written
-from kafka_corpus.registry import Draft, case, produced, refused, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, stored
 from kafka_corpus.scenario import NOW, StepAnswer
 from kafka_records import Record
 from kafka_records.broker.errors import (
@@ -66,7 +66,7 @@ def short_message(size: int, magic: int = 1) -> bytes:
 @case("LEG-03", each={str(size): size for size in (14, 17, 18, 21)})
 def v1_message_below_22_bytes_is_an_unknown_error(size: int) -> Draft:
     """A v1 message of 14 to 21 bytes passes framing and checksum; then its key or value is read past its end."""
-    return sent(short_message(size), refused(UNKNOWN_SERVER_ERROR))
+    return sent(short_message(size), error_answer(UNKNOWN_SERVER_ERROR))
 
 
 @case("LEG-03", "LEG-02")
@@ -84,7 +84,7 @@ def v0_messages_of_14_bytes_are_stored() -> Draft:
 @case("LEG-03", "LEG-26", each={"14": 14, "18": 18})
 def v1_message_below_22_bytes_has_no_key_to_look_at(size: int) -> Draft:
     """Such a message is an unknown error on a compacted topic too, which wants to see its key."""
-    return sent(short_message(size), refused(UNKNOWN_SERVER_ERROR), cleanup_policy="compact")
+    return sent(short_message(size), error_answer(UNKNOWN_SERVER_ERROR), cleanup_policy="compact")
 
 
 @case(
@@ -98,7 +98,7 @@ def v1_message_below_22_bytes_has_no_key_to_look_at(size: int) -> Draft:
 )
 def changed_message_is_corrupt(payload: bytes) -> Draft:
     """A bit turned over anywhere from the magic on makes the checksum wrong."""
-    return sent(payload, refused(CORRUPT_MESSAGE))
+    return sent(payload, error_answer(CORRUPT_MESSAGE))
 
 
 # What a checksum might be and is not.
@@ -114,14 +114,14 @@ def another_checksum_of_a_message_is_corrupt(given: dict[str, Any]) -> Draft:
     """A message's checksum is the CRC-32 from the magic to the end, and nothing else passes."""
     magic = given["magic"]
     crc = given["sum"](raw_message(magic, b"key"))
-    return sent(raw_message(magic, b"key", crc=crc), refused(CORRUPT_MESSAGE))
+    return sent(raw_message(magic, b"key", crc=crc), error_answer(CORRUPT_MESSAGE))
 
 
 @case("LEG-04", "LEG-06", each=MAGICS)
 def offset_of_a_message_is_outside_the_checksum(magic: int) -> Draft:
     """The offset that a producer writes is not looked at, and not covered."""
     record = record_of(magic, key=b"key")
-    return sent(message_of(record._replace(offset=77), magic), becomes(record))
+    return sent(message_bytes(record._replace(offset=77), magic), becomes(record))
 
 
 # Keys and values
@@ -162,7 +162,7 @@ BEYOND: Final = {
 @case("LEG-11", each=grid(magic=MAGICS, beyond=BEYOND))
 def key_or_value_beyond_the_message_is_an_unknown_error(given: dict[str, Any]) -> Draft:
     """A key or value that runs past its message is an exception of Java's, not a corrupt record."""
-    return sent(raw_message(given["magic"], body=given["beyond"]), refused(UNKNOWN_SERVER_ERROR))
+    return sent(raw_message(given["magic"], body=given["beyond"]), error_answer(UNKNOWN_SERVER_ERROR))
 
 
 @case("LEG-12", "CNV-01", each=grid(magic=MAGICS, slack={"1 byte": b"\x00", "a message": raw_message(1)}))
@@ -177,7 +177,7 @@ def slack_behind_the_value_is_lost(given: dict[str, Any]) -> Draft:
 def slack_is_covered_by_the_checksum() -> Draft:
     """The checksum runs to the end of the message, over what is behind the value."""
     message = raw_message(1, b"key", tail=b"slack")
-    return sent(flip(message, len(message) - 1), refused(CORRUPT_MESSAGE))
+    return sent(flip(message, len(message) - 1), error_answer(CORRUPT_MESSAGE))
 
 
 # Attributes
@@ -197,13 +197,13 @@ def zstd_in_messages_is_refused(given: dict[str, Any]) -> Draft:
     """zstd is no codec of v0 and v1, whatever the value is."""
     magic, value = given["magic"], given["value"]
     whole = wrap(set_of(numbered(magic, 0), magic), magic, "zstd")
-    return sent(whole if value is None else seal(value or None, magic, "zstd"), refused(INVALID_RECORD))
+    return sent(whole if value is None else seal(value or None, magic, "zstd"), error_answer(INVALID_RECORD))
 
 
 @case("LEG-16", each=grid(magic=MAGICS, codec={"5": 5, "6": 6, "7": 7}))
 def unknown_codec_of_a_message_is_an_unknown_error(given: dict[str, int]) -> Draft:
     """Codecs 5 to 7 are an IllegalArgumentException of Java's."""
-    return sent(raw_message(given["magic"], attributes=given["codec"]), refused(UNKNOWN_SERVER_ERROR))
+    return sent(raw_message(given["magic"], attributes=given["codec"]), error_answer(UNKNOWN_SERVER_ERROR))
 
 
 @case("LEG-17")
@@ -229,7 +229,7 @@ def append_bit_of_v1_is_taken_on_create_time() -> Draft:
 def append_bit_of_v1_is_refused_on_append_time() -> Draft:
     """A LogAppendTime topic refuses a v1 message with bit 3."""
     payload = raw_message(1, attributes=APPEND_BIT)
-    return sent(payload, refused(INVALID_TIMESTAMP), message_timestamp_type="LogAppendTime")
+    return sent(payload, error_answer(INVALID_TIMESTAMP), message_timestamp_type="LogAppendTime")
 
 
 @case("LEG-20", each=grid(magic=MAGICS, bits={"0x70": 0x70, "0x80": -0x80, "0xf0": -0x10}))
@@ -254,7 +254,7 @@ def high_attribute_bits_of_a_wrapper_vanish(magic: int) -> Draft:
 @case("LEG-21", "CNV-19", each={"-2": -2, "lowest": INT64_MIN})
 def timestamp_below_minus_one_is_an_unknown_error(timestamp: int) -> Draft:
     """A v1 timestamp below -1 is refused by the writer of the new batch."""
-    return sent(raw_message(1, b"key", timestamp=timestamp), refused(UNKNOWN_SERVER_ERROR))
+    return sent(raw_message(1, b"key", timestamp=timestamp), error_answer(UNKNOWN_SERVER_ERROR))
 
 
 @case("LEG-21", each={"-1": -1, "0": 0})
@@ -283,9 +283,9 @@ def offsets_of_messages_are_not_looked_at(magic: int) -> Draft:
 @case("LEG-24", "LEG-04", each={"first": 0, "last": 2})
 def one_corrupt_message_refuses_all(which: int) -> Draft:
     """If one of the messages is corrupt, none is stored."""
-    each = [message_of(record, 1) for record in numbered(1, 0, 1, 2)]
+    each = [message_bytes(record, 1) for record in numbered(1, 0, 1, 2)]
     each[which] = flip(each[which], len(each[which]) - 1)
-    return sent(b"".join(each), refused(CORRUPT_MESSAGE))
+    return sent(b"".join(each), error_answer(CORRUPT_MESSAGE))
 
 
 @case(
@@ -298,19 +298,19 @@ def one_corrupt_message_refuses_all(which: int) -> Draft:
 )
 def messages_of_two_magics_are_refused(payload: bytes) -> Draft:
     """All messages for one partition must have the same magic."""
-    return sent(payload, refused(INVALID_RECORD))
+    return sent(payload, error_answer(INVALID_RECORD))
 
 
 @case("LEG-26", each=MAGICS)
 def message_without_key_is_refused_on_a_compacted_topic(magic: int) -> Draft:
     """A compacted topic refuses a null key."""
-    return sent(raw_message(magic), refused(INVALID_RECORD), cleanup_policy="compact")
+    return sent(raw_message(magic), error_answer(INVALID_RECORD), cleanup_policy="compact")
 
 
 @case("LEG-26", "LEG-08")
 def negative_key_length_is_refused_on_a_compacted_topic() -> Draft:
     """A compacted topic refuses a key length of -2 as it does a null key."""
-    return sent(raw_message(1, body=body(-2, b"", 5, b"value")), refused(INVALID_RECORD), cleanup_policy="compact")
+    return sent(raw_message(1, body=body(-2, b"", 5, b"value")), error_answer(INVALID_RECORD), cleanup_policy="compact")
 
 
 @case("LEG-26", each=MAGICS)
@@ -323,11 +323,11 @@ def message_with_an_empty_key_is_taken_on_a_compacted_topic(magic: int) -> Draft
 def one_message_without_key_refuses_all(keys: Iterable[bytes | None]) -> Draft:
     """If one of the messages has no key, none is stored."""
     payload = b"".join(raw_message(1, key) for key in keys)
-    return sent(payload, refused(INVALID_RECORD), cleanup_policy="compact")
+    return sent(payload, error_answer(INVALID_RECORD), cleanup_policy="compact")
 
 
 @case("LEG-26", each=MAGICS)
 def wrapped_message_without_key_is_refused_on_a_compacted_topic(magic: int) -> Draft:
     """A compacted topic refuses a null key within a wrapper, whatever the wrapper's own key is."""
     data = wrap(raw_message(magic), magic, "gzip", key=b"key")
-    return sent(data, refused(INVALID_RECORD), cleanup_policy="compact")
+    return sent(data, error_answer(INVALID_RECORD), cleanup_policy="compact")

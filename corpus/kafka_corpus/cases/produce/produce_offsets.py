@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_corpus.authoring.build import grid, put
-from kafka_corpus.authoring.steps import assigned, fetches, sent, since_of, takes, with_deltas
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.authoring.steps import assigned, fetches, producer_batch, since_of, takes, with_deltas
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import NOW, Produce
 from kafka_records.broker.errors import INVALID_RECORD, UNKNOWN_SERVER_ERROR
 from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN, Compression
 
-BATCH = sent(3)
+BATCH = producer_batch(3)
 CODECS: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
 
 
 @case("HDR-06", "OFF-01")
 def base_offset_of_a_producer_is_zero() -> Draft:
     """A producer's batch has base offset 0, and any other is refused."""
-    return produced(put(BATCH, "base_offset", 1), refused(INVALID_RECORD))
+    return produced(put(BATCH, "base_offset", 1), error_answer(INVALID_RECORD))
 
 
 FAR = {"-1": -1, "the last": 3, "least": INT64_MIN, "largest": INT64_MAX - 2}
@@ -27,7 +27,7 @@ FAR = {"-1": -1, "the last": 3, "least": INT64_MIN, "largest": INT64_MAX - 2}
 @case("HDR-06", "OFF-01", each=FAR)
 def base_offset_of_any_other_kind(offset: int) -> Draft:
     """No base offset other than 0 is taken, not even the one that the log is at or a negative one."""
-    return scene(takes(BATCH), (Produce(data=put(BATCH, "base_offset", offset)), refused(INVALID_RECORD)))
+    return scene(takes(BATCH), (Produce(data=put(BATCH, "base_offset", offset)), error_answer(INVALID_RECORD)))
 
 
 @case("OFF-01", "RWR-01")
@@ -43,7 +43,12 @@ def offsets_go_on() -> Draft:
 @case("OFF-03", "RWR-01", each=CODECS, refs=["A39"])
 def base_offset_of_a_compressed_batch(codec: Compression) -> Draft:
     """The base offset of a compressed batch is put into its header, and the records stay packed as they were."""
-    return scene(takes(sent(5)), takes(sent(2, codec), 5), takes(sent(1, codec), 7), since=since_of(codec))
+    return scene(
+        takes(producer_batch(5)),
+        takes(producer_batch(2, codec), 5),
+        takes(producer_batch(1, codec), 7),
+        since=since_of(codec),
+    )
 
 
 DELTAS = {
@@ -84,7 +89,7 @@ def deltas_are_fetched_as_sent(deltas: tuple[int, ...]) -> Draft:
 def deltas_in_a_compressed_batch(shape: dict[str, Any]) -> Draft:
     """A compressed batch whose deltas do not count from 0 would be built anew, which the broker cannot do."""
     codec = shape["codec"]
-    return produced(with_deltas(shape["deltas"], codec), refused(UNKNOWN_SERVER_ERROR), since=since_of(codec))
+    return produced(with_deltas(shape["deltas"], codec), error_answer(UNKNOWN_SERVER_ERROR), since=since_of(codec))
 
 
 @case("OFF-05", "RWR-01", each=CODECS)

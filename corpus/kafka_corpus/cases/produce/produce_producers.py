@@ -12,13 +12,13 @@ from kafka_corpus.authoring.steps import (
     assigned,
     fetches,
     numbered_from,
+    producer_batch,
     refuses,
     repeats,
-    sent,
     takes,
     times,
 )
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import NOW, Produce, Restart, StepAnswer
 from kafka_records.broker.errors import (
     INVALID_PRODUCER_EPOCH,
@@ -47,27 +47,27 @@ NOBODY: dict[str, dict[str, int]] = {
 @case("PID-02", "PID-01", each=grid(fields=NOBODY, codec=CODECS))
 def without_a_producer_id(shape: dict[str, Any]) -> Draft:
     """Without a producer id of 0 or above, epoch and sequence mean nothing: twice the same is stored twice."""
-    batch = sent(2, shape["codec"], **shape["fields"])
+    batch = producer_batch(2, shape["codec"], **shape["fields"])
     return scene(takes(batch), takes(batch, 2))
 
 
 @case("PID-02", each=NOBODY)
 def without_a_producer_id_fetched(fields: dict[str, int]) -> Draft:
     """Epoch and sequence that mean nothing are fetched as they were sent."""
-    batch = sent(2, "gzip", **fields)
+    batch = producer_batch(2, "gzip", **fields)
     return scene(takes(batch), fetches(assigned(batch), 2))
 
 
 @case("PID-03", each=grid(sequence={"-1": -1, "-2": -2, "least": -(2**31)}, codec=CODECS))
 def without_a_sequence(shape: dict[str, Any]) -> Draft:
     """A batch with a producer id and a negative base sequence is refused."""
-    return produced(numbered_from(shape["sequence"], 2, shape["codec"]), refused(INVALID_RECORD))
+    return produced(numbered_from(shape["sequence"], 2, shape["codec"]), error_answer(INVALID_RECORD))
 
 
 @case("PID-03", "PID-20", each={"0": 0, "largest": INT64_MAX})
 def without_a_sequence_for_any_id(producer_id: int) -> Draft:
     """The least and the largest producer id need a base sequence as well."""
-    return produced(numbered_from(-1, producer_id=producer_id), refused(INVALID_RECORD))
+    return produced(numbered_from(-1, producer_id=producer_id), error_answer(INVALID_RECORD))
 
 
 @case("PID-05", each=CODECS)
@@ -80,7 +80,7 @@ def epoch_minus_1(codec: Compression) -> Draft:
 def epoch_below_minus_1(shape: dict[str, Any]) -> Draft:
     """An epoch below -1 is older than that of a producer that nobody knows."""
     batch = numbered_from(0, 1, shape["codec"], epoch=shape["epoch"])
-    return produced(batch, refused(INVALID_PRODUCER_EPOCH))
+    return produced(batch, error_answer(INVALID_PRODUCER_EPOCH))
 
 
 @case("PID-05", "PID-09")
@@ -106,7 +106,7 @@ def epoch_minus_1_and_then_a_true_one() -> Draft:
 def epoch_minus_1_built_anew() -> Draft:
     """A batch with epoch -1 cannot be built anew: the writer does not take what the validator took."""
     batch = numbered_from(0, epoch=-1)
-    return produced(batch, refused(UNKNOWN_SERVER_ERROR), config={"compression.type": "gzip"})
+    return produced(batch, error_answer(UNKNOWN_SERVER_ERROR), config={"compression.type": "gzip"})
 
 
 LIMITS: dict[str, dict[str, int]] = {
@@ -188,13 +188,15 @@ def producers_do_not_fence_one_another() -> Draft:
 def idempotent_data_below_v2(codec: Compression) -> Draft:
     """A topic of an older message format takes no batches of idempotent producers."""
     config = {"message.format.version": "0.10.0"}
-    return produced(numbered_from(0, 2, codec), refused(UNSUPPORTED_FOR_MESSAGE_FORMAT), config=config, until="2.8.2")
+    return produced(
+        numbered_from(0, 2, codec), error_answer(UNSUPPORTED_FOR_MESSAGE_FORMAT), config=config, until="2.8.2"
+    )
 
 
 @case("PID-18")
 def idempotent_data_without_a_producer_id_below_v2() -> Draft:
     """Where there is no producer id, an epoch and a sequence are no hindrance to an older message format."""
-    batch = sent(1, producer_epoch=3, base_sequence=9)
+    batch = producer_batch(1, producer_epoch=3, base_sequence=9)
     config = {"message.format.version": "0.10.0"}
     return produced(batch, stored(set_of([record_of(1, 0, b"key 0", b"value 0")], 1)), config=config, until="2.8.2")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from kafka_corpus.authoring.build import raw_header, raw_headers, raw_record, record
-from kafka_corpus.authoring.steps import enclosed, kept, offered, since_of, written
-from kafka_corpus.registry import Draft, case, produced, refused, stored
+from kafka_corpus.authoring.steps import enclosed, kept_batch, offered, since_of, written
+from kafka_corpus.registry import Draft, case, error_answer, produced, stored
 from kafka_records.broker.errors import INVALID_RECORD
 from kafka_records.constants import INT32_MAX, Compression
 from kafka_records.varint import encode_varint
@@ -40,13 +40,13 @@ def in_a_rewrite(record_bytes: bytes, headers: Iterable[tuple[bytes, bytes | Non
 @case("REC-14", each=offered(CODECS, {name: counting(count) for name, count in NEGATIVE.items()}))
 def negative_header_count_is_refused(payload: bytes) -> Draft:
     """A header count below 0 is refused."""
-    return produced(payload, refused(INVALID_RECORD))
+    return produced(payload, error_answer(INVALID_RECORD))
 
 
 @case("REC-14", "RWR-05", each=NEGATIVE)
 def negative_header_count_is_refused_in_a_rewrite(count: int) -> Draft:
     """A header count below 0 is refused where the batch is decompressed to be written anew."""
-    return produced(enclosed("gzip", counting(count)), refused(INVALID_RECORD), config=UNCOMPRESSED)
+    return produced(enclosed("gzip", counting(count)), error_answer(INVALID_RECORD), config=UNCOMPRESSED)
 
 
 @case(
@@ -55,40 +55,40 @@ def negative_header_count_is_refused_in_a_rewrite(count: int) -> Draft:
 )
 def header_count_above_the_headers_is_refused(payload: bytes) -> Draft:
     """A header count above the headers that are there is refused."""
-    return produced(payload, refused(INVALID_RECORD))
+    return produced(payload, error_answer(INVALID_RECORD))
 
 
 @case("REC-15", each=COMPRESSED)
 def header_count_takes_in_the_next_record(codec: Compression) -> Draft:
     """In a compressed batch a second header is looked for in the next record, until the data runs out."""
     batch = enclosed(codec, counting(2, ONE) + raw_record(offset_delta=1), record_count=2)
-    return produced(batch, refused(INVALID_RECORD), since=since_of(codec))
+    return produced(batch, error_answer(INVALID_RECORD), since=since_of(codec))
 
 
 @case("REC-16", each=offered(CODECS, {"no count": raw_record(header_count=b"")}))
 def missing_header_count_is_refused(payload: bytes) -> Draft:
     """A record that ends behind its value is refused."""
-    return produced(payload, refused(INVALID_RECORD))
+    return produced(payload, error_answer(INVALID_RECORD))
 
 
 @case("REC-16", "REC-06")
 def header_count_is_taken_from_the_next_record() -> Draft:
     """In a compressed batch the next record's length is taken for the missing header count: nothing fits then."""
     payload = raw_record(header_count=b"") + raw_record(offset_delta=1)
-    return produced(enclosed("gzip", payload, record_count=2), refused(INVALID_RECORD))
+    return produced(enclosed("gzip", payload, record_count=2), error_answer(INVALID_RECORD))
 
 
 @case("REC-17", each=offered(CODECS, {"0 of 1": counting(0, ONE), "1 of 2": counting(1, ONE, ONE)}))
 def header_count_below_the_headers_is_refused(payload: bytes) -> Draft:
     """A header count below the headers that are there is refused."""
-    return produced(payload, refused(INVALID_RECORD))
+    return produced(payload, error_answer(INVALID_RECORD))
 
 
 @case("REC-17", each=CODECS)
 def header_left_over_before_another_record_is_refused(codec: Compression) -> Draft:
     """A header that is not counted is taken for the next record, or counts against the length of its own."""
     payload = counting(0, ONE) + raw_record(offset_delta=1)
-    return produced(enclosed(codec, payload, record_count=2), refused(INVALID_RECORD))
+    return produced(enclosed(codec, payload, record_count=2), error_answer(INVALID_RECORD))
 
 
 @case(
@@ -103,13 +103,15 @@ def header_left_over_before_another_record_is_refused(codec: Compression) -> Dra
 )
 def null_header_key_is_refused(payload: bytes) -> Draft:
     """There are no null header keys: a length below 0 is refused."""
-    return produced(payload, refused(INVALID_RECORD))
+    return produced(payload, error_answer(INVALID_RECORD))
 
 
 @case("REC-18", "RWR-05")
 def null_header_key_is_refused_in_a_rewrite() -> Draft:
     """A null header key is refused where the batch is decompressed to be written anew."""
-    return produced(enclosed("gzip", counting(1, raw_header(None, b"1"))), refused(INVALID_RECORD), config=UNCOMPRESSED)
+    return produced(
+        enclosed("gzip", counting(1, raw_header(None, b"1"))), error_answer(INVALID_RECORD), config=UNCOMPRESSED
+    )
 
 
 @case(
@@ -125,7 +127,7 @@ def null_header_key_is_refused_in_a_rewrite() -> Draft:
 )
 def header_beyond_the_record_is_refused(payload: bytes) -> Draft:
     """A header's key or value must not run past the record."""
-    return produced(payload, refused(INVALID_RECORD))
+    return produced(payload, error_answer(INVALID_RECORD))
 
 
 @case(
@@ -134,7 +136,7 @@ def header_beyond_the_record_is_refused(payload: bytes) -> Draft:
 )
 def empty_header_key_is_stored(payload: bytes) -> Draft:
     """A header key may be empty."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case("REC-19", "RWR-05")
@@ -156,7 +158,7 @@ def empty_header_key_stays_in_a_rewrite() -> Draft:
 )
 def negative_header_value_length_is_stored(payload: bytes) -> Draft:
     """Any header value length below 0 is accepted, and stored as it came."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case("REC-20", "RWR-05", each=NEGATIVE)
@@ -179,7 +181,7 @@ NOT_UTF8: Final[dict[str, tuple[bytes, bytes]]] = {
 @case("REC-21", each=offered(CODECS, {name: having((key, b"1")) for name, (key, _) in NOT_UTF8.items()}))
 def header_key_that_is_not_utf8_is_stored(payload: bytes) -> Draft:
     """A header key of any bytes is accepted, and stored as it came."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case("REC-22", "REC-21", "RWR-05", each=NOT_UTF8)
@@ -214,7 +216,7 @@ REPEATED: Final = {
 @case("REC-23", each=offered(CODECS, {name: having(*headers) for name, headers in REPEATED.items()}))
 def repeated_header_keys_are_stored(payload: bytes) -> Draft:
     """A header key may occur more than once, and may hold NUL."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case("REC-23", "RWR-05", each=REPEATED)

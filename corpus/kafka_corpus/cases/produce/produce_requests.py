@@ -6,8 +6,8 @@ from typing import Any
 
 from kafka_corpus.authoring.batches import LEGACY, TRANSACTIONAL, batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import flip, grid, packed, put, raw_batch, raw_message, raw_record
-from kafka_corpus.authoring.steps import KEPT, OLD_VERSION, REBUILT, compression, fetched, kept, takes
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.authoring.steps import KEPT, OLD_VERSION, REBUILT, compression, fetched, kept_batch, takes
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import Fetch, InitProducerId, Produce, StepAnswer
 from kafka_records import Record
 from kafka_records.broker.errors import (
@@ -69,14 +69,14 @@ ORDER: dict[str, tuple[bytes, int, dict[str, str]]] = {
 def first_fault_decides(fault: tuple[bytes, int, dict[str, str]]) -> Draft:
     """Of two faults the one that is looked for first is answered."""
     payload, code, config = fault
-    return produced(payload, refused(code), config=config)
+    return produced(payload, error_answer(code), config=config)
 
 
 @case("PRD-01", "PRD-06")
 def batch_rules_before_base_offset() -> Draft:
     """What the request's version asks of batches comes before the base offset."""
     payload = packed("zstd", NO_KEY, base_offset=1)
-    return produced(payload, refused(UNSUPPORTED_COMPRESSION_TYPE), api_version=6, since="2.1.0")
+    return produced(payload, error_answer(UNSUPPORTED_COMPRESSION_TYPE), api_version=6, since="2.1.0")
 
 
 @case("PRD-01", "SIZ-04")
@@ -84,7 +84,7 @@ def records_before_size_again() -> Draft:
     """A record at fault comes before the size of what would be stored."""
     data = packed("gzip", raw_record(value=b"-" * 2000))
     config = {**COMPACTED, **compression(REBUILT), "max.message.bytes": "1000"}
-    return produced(data, refused(INVALID_RECORD, record_errors=(0,)), config=config)
+    return produced(data, error_answer(INVALID_RECORD, record_errors=(0,)), config=config)
 
 
 BIG = packed("zstd", raw_record(value=b"-" * (1024 * 1024 + 100)))
@@ -94,7 +94,7 @@ BIG = packed("zstd", raw_record(value=b"-" * (1024 * 1024 + 100)))
 def size_again_before_segment() -> Draft:
     """The size of what would be stored is compared with max.message.bytes first, then with the segment's."""
     config = {**SEGMENT, **compression(REBUILT), "max.message.bytes": "1000"}
-    return produced(BIG, refused(MESSAGE_TOO_LARGE), config=config, since="2.1.0")
+    return produced(BIG, error_answer(MESSAGE_TOO_LARGE), config=config, since="2.1.0")
 
 
 @case("PRD-01", "SIZ-06", "PID-14")
@@ -104,7 +104,7 @@ def segment_before_producer() -> Draft:
         "zstd", raw_record(value=b"-" * (1024 * 1024 + 100)), producer_id=5, producer_epoch=-2, base_sequence=0
     )
     config = {**SEGMENT, **compression(REBUILT), "max.message.bytes": "2000000"}
-    return produced(data, refused(RECORD_LIST_TOO_LARGE), config=config, since="2.1.0")
+    return produced(data, error_answer(RECORD_LIST_TOO_LARGE), config=config, since="2.1.0")
 
 
 @case("PRD-01", "CRC-09", each={"timestamp": {"message.timestamp.before.max.ms": "1000"}, "key": COMPACTED})
@@ -112,7 +112,7 @@ def structure_before_records(config: dict[str, str]) -> Draft:
     """A structure that cannot be read ends the append before faults of earlier records are answered."""
     since = "" if config == COMPACTED else "3.6.0"
     data = raw_batch(NO_KEY + LONG, record_count=2)
-    return produced(data, refused(UNKNOWN_SERVER_ERROR), config=config, since=since)
+    return produced(data, error_answer(UNKNOWN_SERVER_ERROR), config=config, since=since)
 
 
 FRAMING: dict[str, tuple[bytes, int]] = {
@@ -126,14 +126,14 @@ FRAMING: dict[str, tuple[bytes, int]] = {
 def framing_fails_all(fault: tuple[bytes, int]) -> Draft:
     """A framing error in the first batch of a partition fails the other partition of the request too."""
     payload, code = fault
-    return scene((Produce(data=payload, beside=BATCH), refused(code, beside=code)))
+    return scene((Produce(data=payload, beside=BATCH), error_answer(code, beside=code)))
 
 
 @case("PRD-02", each=FRAMING)
 def framing_beside_fails_all(fault: tuple[bytes, int]) -> Draft:
     """A sound batch is not stored if there is a framing error in another partition of the request."""
     payload, code = fault
-    return scene((Produce(data=BATCH, beside=payload), refused(code, beside=code)), (Fetch(), fetched(b"", 0)))
+    return scene((Produce(data=BATCH, beside=payload), error_answer(code, beside=code)), (Fetch(), fetched(b"", 0)))
 
 
 OWN: dict[str, tuple[bytes, int]] = {
@@ -150,39 +150,39 @@ OWN: dict[str, tuple[bytes, int]] = {
 def own_fault(fault: tuple[bytes, int]) -> Draft:
     """Any other fault is that of its own partition; the one beside it takes its batch."""
     payload, code = fault
-    return scene((Produce(data=payload, beside=BATCH), refused(code, beside=NONE)))
+    return scene((Produce(data=payload, beside=BATCH), error_answer(code, beside=NONE)))
 
 
 @case("PRD-03", each={"crc": OWN["crc"], "two-batches": OWN["two-batches"]})
 def fault_beside(fault: tuple[bytes, int]) -> Draft:
     """A sound batch is stored although that beside it is refused."""
     payload, code = fault
-    return scene((Produce(data=BATCH, beside=payload), stored(kept(BATCH), beside=code)))
+    return scene((Produce(data=BATCH, beside=payload), stored(kept_batch(BATCH), beside=code)))
 
 
 @case("PRD-04", each=grid(version={"3": 3, "newest": 99}, payload={"two": BATCH * 2, "none": b"", "half": BATCH[:50]}))
 def not_one_batch(shape: dict[str, Any]) -> Draft:
     """From Produce version 3 on there has to be one complete batch: no two, none, or half of one."""
-    return produced(shape["payload"], refused(INVALID_RECORD), api_version=shape["version"])
+    return produced(shape["payload"], error_answer(INVALID_RECORD), api_version=shape["version"])
 
 
 @case("PRD-04", each={"one-byte": 1, "half-a-batch": 50})
 def one_batch_and_a_part(size: int) -> Draft:
     """Part of a second batch does not count, and is not stored."""
-    return produced(BATCH + BATCH[:size], stored(kept(BATCH)), api_version=3)
+    return produced(BATCH + BATCH[:size], stored(kept_batch(BATCH)), api_version=3)
 
 
 @case("PRD-05", each=grid(magic=LEGACY, version={"3": 3, "newest": 99}))
 def older_magic(shape: dict[str, Any]) -> Draft:
     """From Produce version 3 on messages of magic 0 and 1 are refused."""
-    return produced(raw_message(shape["magic"]), refused(INVALID_RECORD), api_version=shape["version"])
+    return produced(raw_message(shape["magic"]), error_answer(INVALID_RECORD), api_version=shape["version"])
 
 
 @case("PRD-07", each=CODECS)
 def batch_in_an_old_request(codec: Compression) -> Draft:
     """Produce version 2 takes a v2 batch."""
     data = bytes_of(batch_of(*some_records(4), compression=codec))
-    return produced(data, stored(kept(data)), api_version=OLD_VERSION, since="0.11.0.3")
+    return produced(data, stored(kept_batch(data)), api_version=OLD_VERSION, since="0.11.0.3")
 
 
 @case("PRD-07", each=LEGACY)
@@ -195,7 +195,7 @@ def nothing_in_an_old_request(version: int) -> Draft:
 def batches_in_an_old_request(codec: Compression) -> Draft:
     """Produce version 2 does not take two v2 batches at once."""
     data = bytes_of(batch_of(*some_records(), compression=codec))
-    return produced(data * 2, refused(INVALID_RECORD), api_version=OLD_VERSION, since="0.11.0.3")
+    return produced(data * 2, error_answer(INVALID_RECORD), api_version=OLD_VERSION, since="0.11.0.3")
 
 
 @case("PRD-09", each={"0": 0, "2": 2})
@@ -216,7 +216,7 @@ def oldest_request_of_kafka_4() -> Draft:
     """Produce version 3 and Fetch version 4 are the oldest that Kafka 4 has."""
     return scene(
         takes(BATCH, api_version=3),
-        (Fetch(api_version=4), fetched(kept(BATCH), 2)),
+        (Fetch(api_version=4), fetched(kept_batch(BATCH), 2)),
         since=FIRST_WITHOUT_OLD,
     )
 
@@ -226,7 +226,7 @@ def one_bad_record(codec: Compression) -> Draft:
     """One bad record in a batch keeps all of it out; the next batch gets the offset."""
     bad, good = keyed(b"a", None, b"c", codec=codec), keyed(b"a", b"b", codec=codec)
     return scene(
-        (Produce(data=bad), refused(INVALID_RECORD, record_errors=(1,))),
+        (Produce(data=bad), error_answer(INVALID_RECORD, record_errors=(1,))),
         (Fetch(), fetched(b"", 0)),
         takes(good),
         config=COMPACTED,
@@ -238,7 +238,7 @@ def one_bad_timestamp(codec: Compression) -> Draft:
     """One timestamp out of range keeps the whole batch out."""
     records = [Record(0, -1, b"key", b""), Record(1, 5, b"key", b""), Record(2, -1, b"key", b"")]
     data = bytes_of(batch_of(*records, compression=codec))
-    answer = refused(INVALID_TIMESTAMP, record_errors=(1,))
+    answer = error_answer(INVALID_TIMESTAMP, record_errors=(1,))
     return produced(data, answer, config={"message.timestamp.before.max.ms": "1000"}, since="3.6.0")
 
 
@@ -246,7 +246,7 @@ def one_bad_timestamp(codec: Compression) -> Draft:
 def bad_records_are_listed(shape: dict[str, Any]) -> Draft:
     """The answer lists all bad records by their place in the batch, however many there are."""
     data = keyed(None, b"a", None, None, b"b", None, None, codec=shape["codec"])
-    answer = refused(INVALID_RECORD, record_errors=(0, 2, 3, 5, 6))
+    answer = error_answer(INVALID_RECORD, record_errors=(0, 2, 3, 5, 6))
     return produced(data, answer, config={**COMPACTED, **compression(shape["path"])})
 
 
@@ -254,7 +254,7 @@ def bad_records_are_listed(shape: dict[str, Any]) -> Draft:
 def bad_records_by_version(version: int) -> Draft:
     """The list of bad records came with Produce version 8."""
     listed = (1,) if version > LAST_WITHOUT_ERRORS else ()
-    answer = refused(INVALID_RECORD, record_errors=listed)
+    answer = error_answer(INVALID_RECORD, record_errors=listed)
     return produced(keyed(b"a", None), answer, api_version=version, config=COMPACTED)
 
 
@@ -270,7 +270,7 @@ STRUCTURES = {
 @case("PRD-12", each=STRUCTURES)
 def structure_has_no_index(data: bytes) -> Draft:
     """What is wrong with the structure of a batch is answered without the indexes of records."""
-    return produced(data, refused(INVALID_RECORD, record_errors=()))
+    return produced(data, error_answer(INVALID_RECORD, record_errors=()))
 
 
 ESCAPING = {
@@ -283,7 +283,7 @@ ESCAPING = {
 @case("PRD-14", each=ESCAPING)
 def any_other_exception(data: bytes) -> Draft:
     """An exception that Kafka did not foresee is an unknown error, and the next batch finds the broker well."""
-    return scene((Produce(data=data), refused(UNKNOWN_SERVER_ERROR)), takes(BATCH))
+    return scene((Produce(data=data), error_answer(UNKNOWN_SERVER_ERROR)), takes(BATCH))
 
 
 UNWELCOME = {
@@ -304,19 +304,19 @@ def error_without_acks(data: bytes) -> Draft:
 def success_without_acks(codec: Compression) -> Draft:
     """With acks=0 success is silent, and the batch is in the log."""
     data = bytes_of(batch_of(*some_records(5), compression=codec))
-    return scene((Produce(data=data, acks=0), StepAnswer(data=kept(data))))
+    return scene((Produce(data=data, acks=0), StepAnswer(data=kept_batch(data))))
 
 
 @case("PRD-16", each={"2": 2, "minus-2": -2, "largest": 32767, "smallest": -32768})
 def acks_of_no_kind(acks: int) -> Draft:
     """Acks other than -1, 0 and 1 are refused, and nothing is stored."""
-    return scene((Produce(data=BATCH, acks=acks), refused(INVALID_REQUIRED_ACKS)), (Fetch(), fetched(b"", 0)))
+    return scene((Produce(data=BATCH, acks=acks), error_answer(INVALID_REQUIRED_ACKS)), (Fetch(), fetched(b"", 0)))
 
 
 @case("PRD-16")
 def acks_of_the_leader() -> Draft:
     """With acks=1 a batch is stored like with acks=-1."""
-    return scene((Produce(data=BATCH, acks=1), stored(kept(BATCH))))
+    return scene((Produce(data=BATCH, acks=1), stored(kept_batch(BATCH))))
 
 
 POLICIES = {"compact": COMPACTED, "compact-and-delete": {"cleanup.policy": "compact,delete"}}
@@ -325,7 +325,7 @@ POLICIES = {"compact": COMPACTED, "compact-and-delete": {"cleanup.policy": "comp
 @case("PRD-17", each=grid(codec=CODECS, policy=POLICIES))
 def no_key(shape: dict[str, Any]) -> Draft:
     """Every record of a compacted topic needs a key."""
-    answer = refused(INVALID_RECORD, record_errors=(0, 1))
+    answer = error_answer(INVALID_RECORD, record_errors=(0, 1))
     return produced(keyed(None, None, codec=shape["codec"]), answer, config=shape["policy"])
 
 
@@ -333,14 +333,14 @@ def no_key(shape: dict[str, Any]) -> Draft:
 def empty_key(codec: Compression) -> Draft:
     """An empty key is a key."""
     data = keyed(b"", b"", codec=codec)
-    return produced(data, stored(kept(data)), config=COMPACTED)
+    return produced(data, stored(kept_batch(data)), config=COMPACTED)
 
 
 @case("PRD-17", each=CODECS)
 def no_key_on_an_ordinary_topic(codec: Compression) -> Draft:
     """A topic that is not compacted takes records without keys."""
     data = keyed(None, None, codec=codec)
-    return produced(data, stored(kept(data)))
+    return produced(data, stored(kept_batch(data)))
 
 
 @case("PRD-18", each=CODECS)
@@ -348,11 +348,11 @@ def partition_named_twice(codec: Compression) -> Draft:
     """Of two payloads for one partition in a request the last one is stored, and the other is lost without a word."""
     first, last = batch_of(*some_records(1), compression=codec), batch_of(*some_records(2), compression=codec)
     step = Produce(data=bytes_of(first), again=bytes_of(last))
-    return scene((step, stored(kept(bytes_of(last)))))
+    return scene((step, stored(kept_batch(bytes_of(last)))))
 
 
 @case("PRD-19")
 def internal_topic() -> Draft:
     """Nobody but brokers may write to a topic of Kafka's own."""
     step = Produce(data=bytes_of(batch_of(*some_records(1))), topic="__transaction_state")
-    return scene((InitProducerId("a"), StepAnswer()), (step, refused(INVALID_TOPIC_EXCEPTION)))
+    return scene((InitProducerId("a"), StepAnswer()), (step, error_answer(INVALID_TOPIC_EXCEPTION)))

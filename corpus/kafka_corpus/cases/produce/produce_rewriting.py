@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_corpus.authoring.batches import HORIZON, PLAIN, batch_of, bytes_of, payload_of, some_records
-from kafka_corpus.authoring.build import TIMESTAMP, grid, overlong, packed, put, raw_batch, raw_header, raw_record
+from kafka_corpus.authoring.build import (
+    TIMESTAMP,
+    grid,
+    overlong_varint,
+    packed,
+    put,
+    raw_batch,
+    raw_header,
+    raw_record,
+)
 from kafka_corpus.authoring.frames import (
     XERIAL_HEADER,
     codec_id,
@@ -24,16 +33,16 @@ from kafka_corpus.authoring.steps import (
     OLD_VERSION,
     PATHS,
     REBUILT,
-    aborted,
+    aborts,
     assigned,
     begun,
-    committed,
+    commits,
     compression,
     data,
     fetches,
-    kept,
+    kept_batch,
     numbered_from,
-    rebuilt,
+    rebuilt_batch,
     since_of,
     takes,
     writes,
@@ -41,7 +50,7 @@ from kafka_corpus.authoring.steps import (
 from kafka_corpus.cases.decode.compression import CODECS
 from kafka_corpus.cases.decode.lz4 import frame as lz4_frame
 from kafka_corpus.golden import GOLDEN_RECORDS
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import Produce, producer_id
 from kafka_records import Header, Record
 from kafka_records.broker.errors import INVALID_RECORD
@@ -64,14 +73,14 @@ def longwinded(at: int) -> bytes:
     body = b"".join(
         (
             b"\x7f",  # record attributes, which mean nothing
-            overlong(at, 3),  # timestamp delta
-            overlong(at, 5),  # offset delta
-            overlong(5, 2) + b"key %d" % at,
-            overlong(7, 4) + b"value %d" % at,
-            overlong(0, 2),
+            overlong_varint(at, 3),  # timestamp delta
+            overlong_varint(at, 5),  # offset delta
+            overlong_varint(5, 2) + b"key %d" % at,
+            overlong_varint(7, 4) + b"value %d" % at,
+            overlong_varint(0, 2),
         )
     )
-    return overlong(len(body), 3) + body
+    return overlong_varint(len(body), 3) + body
 
 
 LONGWINDED = longwinded(0) + longwinded(1)
@@ -88,7 +97,7 @@ def which_path(shape: dict[str, Any]) -> Draft:
     topic, source = shape["topic"], shape["codec"]
     target = target_of(topic, source)
     sent = enclosed(source, LONGWINDED, record_count=2, max_timestamp=TIMESTAMP + 1)
-    answer = stored(kept(sent) if source == target else rebuilt(*some_records(), codec=target))
+    answer = stored(kept_batch(sent) if source == target else rebuilt_batch(*some_records(), codec=target))
     masked = source != target != "none"
     since = since_of(source) or since_of(target)
     return produced(sent, answer, config=compression(topic), since=since, compare="masked" if masked else "exact")
@@ -113,7 +122,7 @@ def attributes_written_anew(codec: Compression) -> Draft:
     """Where the max timestamp is corrected, attributes are written anew: unknown bits vanish, the horizon stays."""
     attributes = UNKNOWN_BITS | HORIZON
     sent = enclosed(codec, PLAIN, record_count=2, attributes=attributes, max_timestamp=5)
-    answer = stored(kept(sent, attributes=codec_id(codec) | HORIZON, max_timestamp=TIMESTAMP + 1))
+    answer = stored(kept_batch(sent, attributes=codec_id(codec) | HORIZON, max_timestamp=TIMESTAMP + 1))
     return produced(sent, answer, since=since_of(codec))
 
 
@@ -121,14 +130,14 @@ def attributes_written_anew(codec: Compression) -> Draft:
 def nothing_to_correct() -> Draft:
     """Where max timestamp and type are right, the CRC stays as it was sent, even one over unknown bits."""
     sent = raw_batch(PLAIN, record_count=2, attributes=0x0180, max_timestamp=TIMESTAMP + 1)
-    return produced(sent, stored(kept(sent)))
+    return produced(sent, stored(kept_batch(sent)))
 
 
 @case("RWR-04", "RWR-11", each=CODECS)
 def decompressed(codec: Compression) -> Draft:
     """A topic of compression.type "uncompressed" stores compressed batches without compression, header for header."""
     sent = numbered_from(0, 3, codec)
-    answer = rebuilt(*some_records(3), producer_id=77, producer_epoch=0, base_sequence=0)
+    answer = rebuilt_batch(*some_records(3), producer_id=77, producer_epoch=0, base_sequence=0)
     return produced(sent, stored(answer), config=compression(REBUILT), since=since_of(codec))
 
 
@@ -136,7 +145,7 @@ def decompressed(codec: Compression) -> Draft:
 def wrapper_decompressed() -> Draft:
     """A v1 wrapper on a topic without compression becomes one plain batch."""
     records = numbered(1, 0, 1, 2)
-    answer = stored(rebuilt(*records))
+    answer = stored(rebuilt_batch(*records))
     return produced(wrapped(records, 1, "gzip")[0], answer, config=compression(REBUILT), api_version=OLD_VERSION)
 
 
@@ -152,7 +161,7 @@ def fresh_header(codecs: tuple[Compression, Compression]) -> Draft:
     )
     records = [Record(at, TIMESTAMP + delta, b"key %d" % at, b"value") for at, delta in enumerate([100, 50, 150])]
     sent = enclosed(source, payload, record_count=3, max_timestamp=5, attributes=HORIZON)
-    answer = stored(rebuilt(*records, codec=target))
+    answer = stored(rebuilt_batch(*records, codec=target))
     config = compression(REBUILT if target == "none" else target)
     return produced(sent, answer, config=config, compare="exact" if target == "none" else "masked")
 
@@ -161,7 +170,7 @@ def fresh_header(codecs: tuple[Compression, Compression]) -> Draft:
 def rebuilt_at_a_later_offset() -> Draft:
     """A batch built anew behind another gets the next offset, its deltas from 0 again."""
     sent = enclosed("gzip", PLAIN, record_count=2, max_timestamp=TIMESTAMP + 1)
-    first = rebuilt(*some_records())
+    first = rebuilt_batch(*some_records())
     second = put(first, "base_offset", 2)
     return scene(
         (Produce(data=sent), stored(first)),
@@ -176,7 +185,7 @@ def producer_survives(codecs: tuple[Compression, Compression]) -> Draft:
     """A rebuild keeps producer id, epoch and sequence."""
     source, target = codecs
     sent = numbered_from(0, 2, source, epoch=3)
-    answer = stored(rebuilt(*some_records(), codec=target, producer_id=77, producer_epoch=3, base_sequence=0))
+    answer = stored(rebuilt_batch(*some_records(), codec=target, producer_id=77, producer_epoch=3, base_sequence=0))
     config = compression(REBUILT if target == "none" else target)
     return produced(sent, answer, config=config, compare="exact" if target == "none" else "masked")
 
@@ -186,10 +195,10 @@ def transaction_survives(commit: bool) -> Draft:
     """A rebuild keeps the transactional bit, so that what the transaction wrote can be committed or aborted."""
     fields: dict[str, Any] = {"producer_id": producer_id(0), "producer_epoch": 0, "base_sequence": 0}
     written = Produce(data=data(0, 2, "gzip"), producer="a", transactional=True, api_version=11)
-    end = committed(2) if commit else aborted(2)
+    end = commits(2) if commit else aborts(2)
     return scene(
         *begun(),
-        (written, stored(rebuilt(*some_records(), transactional=True, **fields))),
+        (written, stored(rebuilt_batch(*some_records(), transactional=True, **fields))),
         end,
         config=compression(REBUILT),
     )
@@ -199,7 +208,7 @@ def transaction_survives(commit: bool) -> Draft:
 def bits_dropped(attributes: int) -> Draft:
     """A rebuild drops the bits that nobody knows and that of the delete horizon."""
     sent = enclosed("gzip", PLAIN, record_count=2, attributes=attributes)
-    return produced(sent, stored(rebuilt(*some_records())), config=compression(REBUILT))
+    return produced(sent, stored(rebuilt_batch(*some_records())), config=compression(REBUILT))
 
 
 @case("RWR-06", "RWR-01", each=PATHS)
@@ -208,7 +217,7 @@ def record_attributes(path: str) -> Draft:
     first = some_records(1)[0]._replace(key=None)
     payload = raw_record(attributes=0xFF, value=first.value)
     sent = enclosed("gzip", payload)
-    return produced(sent, stored(kept(sent) if path == KEPT else rebuilt(first)), config=compression(path))
+    return produced(sent, stored(kept_batch(sent) if path == KEPT else rebuilt_batch(first)), config=compression(path))
 
 
 NULLS = {
@@ -227,7 +236,7 @@ READ_AS = {
 def nulls(shape: dict[str, Any]) -> Draft:
     """A null of another negative length is kept with the bytes, and written as -1 in a rebuild."""
     sent = enclosed("gzip", NULLS[shape["null"]])
-    answer = kept(sent) if shape["path"] == KEPT else rebuilt(READ_AS[shape["null"]])
+    answer = kept_batch(sent) if shape["path"] == KEPT else rebuilt_batch(READ_AS[shape["null"]])
     return produced(sent, stored(answer), config=compression(shape["path"]))
 
 
@@ -239,7 +248,7 @@ def record_length_kept(shape: dict[str, Any]) -> Draft:
     """A wrong record length goes unnoticed where the bytes are kept."""
     record = raw_record()
     sent = enclosed(shape["codec"], encode_varint(len(record) - 1 + shape["difference"]) + record[1:])
-    return produced(sent, stored(kept(sent)))
+    return produced(sent, stored(kept_batch(sent)))
 
 
 @case("RWR-08", each=grid(difference=LENGTHS, codec={"gzip": "gzip", "lz4": "lz4"}))
@@ -247,7 +256,7 @@ def record_length_rebuilt(shape: dict[str, Any]) -> Draft:
     """A wrong record length is an invalid record where the batch is built anew."""
     record = raw_record()
     sent = enclosed(shape["codec"], encode_varint(len(record) - 1 + shape["difference"]) + record[1:])
-    return produced(sent, refused(INVALID_RECORD), config=compression(REBUILT))
+    return produced(sent, error_answer(INVALID_RECORD), config=compression(REBUILT))
 
 
 LEVELS: dict[str, tuple[Compression, bytes, dict[str, str]]] = {
@@ -268,7 +277,7 @@ def another_level(level: tuple[Compression, bytes, dict[str, str]]) -> Draft:
     sent = raw_batch(payload, attributes=codec_id(codec), record_count=2, max_timestamp=TIMESTAMP + 1)
     # Levels are settings of topics since Kafka 3.8 (KIP-390).
     since = "3.8.0" if config else since_of(codec)
-    return produced(sent, stored(kept(sent)), config={**compression(codec), **config}, since=since)
+    return produced(sent, stored(kept_batch(sent)), config={**compression(codec), **config}, since=since)
 
 
 @case("RWR-13", "TXN-13", each=CODECS)
@@ -278,7 +287,7 @@ def markers_stay_uncompressed(codec: Compression) -> Draft:
     return scene(
         *begun(),
         writes(data(0, 2, codec), api_version=11),
-        committed(2),
+        commits(2),
         config=compression(codec),
         since=since_of(codec),
     )

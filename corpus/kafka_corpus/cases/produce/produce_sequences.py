@@ -9,7 +9,7 @@ from kafka_corpus.authoring.build import TIMESTAMP, flip, grid, put, reseal
 from kafka_corpus.authoring.steps import (
     APPEND_TIME,
     PRODUCER_ID,
-    Played,
+    AnsweredStep,
     assigned,
     numbered_from,
     refuses,
@@ -91,7 +91,7 @@ def sequences_never_wrap_to_a_negative() -> Draft:
     return scene(takes(numbered_from(INT32_MAX)), refuses(numbered_from(-(2**31)), INVALID_RECORD))
 
 
-def window(number: int, codec: Compression = "none") -> list[tuple[bytes, Played]]:
+def window(number: int, codec: Compression = "none") -> list[tuple[bytes, AnsweredStep]]:
     """So many batches of two records, one after the other, and what is answered to each."""
     batches = [numbered_from(2 * at, 2, codec) for at in range(number)]
     return [(batch, takes(batch, 2 * at)) for at, batch in enumerate(batches)]

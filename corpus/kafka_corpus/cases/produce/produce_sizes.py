@@ -7,9 +7,18 @@ from typing import Any
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import grid, raw_message
 from kafka_corpus.authoring.messages import numbered, set_of
-from kafka_corpus.authoring.steps import OLD_VERSION, REBUILT, assigned, compression, fetched, kept, rebuilt, takes
+from kafka_corpus.authoring.steps import (
+    OLD_VERSION,
+    REBUILT,
+    assigned,
+    compression,
+    fetched,
+    kept_batch,
+    rebuilt_batch,
+    takes,
+)
 from kafka_corpus.case import Recipe
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import Fetch, Produce, StepAnswer
 from kafka_records import Record
 from kafka_records.broker.errors import (
@@ -44,14 +53,14 @@ def sent(codec: Compression = "none", count: int = 2) -> bytes:
 def as_large_as_allowed(codec: Compression) -> Draft:
     """A batch of exactly max.message.bytes, its first twelve bytes counted, is stored."""
     data = sent(codec)
-    return produced(data, stored(kept(data)), config=limit(len(data)))
+    return produced(data, stored(kept_batch(data)), config=limit(len(data)))
 
 
 @case("SIZ-01", each=CODECS)
 def one_byte_larger(codec: Compression) -> Draft:
     """A batch of one byte more than max.message.bytes is too large."""
     data = sent(codec)
-    return produced(data, refused(MESSAGE_TOO_LARGE), config=limit(len(data) - 1))
+    return produced(data, error_answer(MESSAGE_TOO_LARGE), config=limit(len(data) - 1))
 
 
 @case("SIZ-01", "SIZ-04", each={"at-the-limit": 0, "above": 1})
@@ -59,10 +68,10 @@ def message_of_v1(more: int) -> Draft:
     """A v1 message is measured with offset and size, before it becomes a batch."""
     data = raw_message(1, None, b"-" * 500)
     record = Record(0, numbered(1, 0)[0].timestamp, None, b"-" * 500)
-    assert len(rebuilt(record)) > len(data)
+    assert len(rebuilt_batch(record)) > len(data)
     # A batch is larger than a message, so the limit is for what comes out.
-    config = limit(len(rebuilt(record)) - more)
-    answer = refused(MESSAGE_TOO_LARGE) if more else stored(rebuilt(record))
+    config = limit(len(rebuilt_batch(record)) - more)
+    answer = error_answer(MESSAGE_TOO_LARGE) if more else stored(rebuilt_batch(record))
     return produced(data, answer, config=config, api_version=OLD_VERSION)
 
 
@@ -70,7 +79,7 @@ def message_of_v1(more: int) -> Draft:
 def tail_is_not_measured() -> Draft:
     """The start of a second batch behind the first is neither measured nor stored."""
     data = sent()
-    return produced(data + data[:11], stored(kept(data)), config=limit(len(data)))
+    return produced(data + data[:11], stored(kept_batch(data)), config=limit(len(data)))
 
 
 DEFAULT, OLD_DEFAULT = 1_048_588, 1_000_012
@@ -80,14 +89,14 @@ DEFAULT, OLD_DEFAULT = 1_048_588, 1_000_012
 def default_limit(more: int) -> Draft:
     """The default limit is 1048588: a corrupt batch of that size is corrupt, one of a byte more is too large."""
     payload = Recipe("plain_batch", {"size": DEFAULT + more, "crc": 0})
-    return produced(payload, refused(MESSAGE_TOO_LARGE if more else CORRUPT_MESSAGE), since="2.5.0")
+    return produced(payload, error_answer(MESSAGE_TOO_LARGE if more else CORRUPT_MESSAGE), since="2.5.0")
 
 
 @case("SIZ-02", "PRD-01", each={"at-the-limit": 0, "above": 1})
 def default_limit_before_kafka_2_5(more: int) -> Draft:
     """Up to Kafka 2.4 the default limit was 1000012."""
     payload = Recipe("plain_batch", {"size": OLD_DEFAULT + more, "crc": 0})
-    return produced(payload, refused(MESSAGE_TOO_LARGE if more else CORRUPT_MESSAGE), until="2.4.1")
+    return produced(payload, error_answer(MESSAGE_TOO_LARGE if more else CORRUPT_MESSAGE), until="2.4.1")
 
 
 @case("SIZ-03", each=CODECS)
@@ -95,7 +104,7 @@ def limit_is_for_batches(codec: Compression) -> Draft:
     """Records that are each within the limit are too large together."""
     data = sent(codec, 9)
     assert len(sent(codec, 1)) < len(data) - 1
-    return produced(data, refused(MESSAGE_TOO_LARGE), config=limit(len(data) - 1))
+    return produced(data, error_answer(MESSAGE_TOO_LARGE), config=limit(len(data) - 1))
 
 
 @case("SIZ-03")
@@ -110,8 +119,8 @@ def measured_again_when_decompressed(more: int) -> Draft:
     """What is decompressed is measured again."""
     record = some_records(1)[0]._replace(value=b"-" * 1000)
     data = bytes_of(batch_of(record, compression="gzip"))
-    config = {**limit(len(rebuilt(record)) - more), **compression(REBUILT)}
-    return produced(data, refused(MESSAGE_TOO_LARGE) if more else stored(rebuilt(record)), config=config)
+    config = {**limit(len(rebuilt_batch(record)) - more), **compression(REBUILT)}
+    return produced(data, error_answer(MESSAGE_TOO_LARGE) if more else stored(rebuilt_batch(record)), config=config)
 
 
 @case("SIZ-04")
@@ -119,8 +128,8 @@ def measured_again_when_compressed() -> Draft:
     """Records that compression makes larger are measured again, in the form in which they would be stored."""
     record = some_records(1)[0]
     data = bytes_of(batch_of(record))
-    assert len(rebuilt(record, codec="snappy")) > len(data)
-    return produced(data, refused(MESSAGE_TOO_LARGE), config={**limit(len(data)), **compression("snappy")})
+    assert len(rebuilt_batch(record, codec="snappy")) > len(data)
+    return produced(data, error_answer(MESSAGE_TOO_LARGE), config={**limit(len(data)), **compression("snappy")})
 
 
 @case("SIZ-04", "SIZ-01")
@@ -128,14 +137,14 @@ def measured_before_it_is_compressed() -> Draft:
     """Records that would be small enough once compressed are too large as they were sent."""
     record = some_records(1)[0]._replace(value=b"-" * 1000)
     config = {**limit(500), **compression("gzip")}
-    return produced(bytes_of(batch_of(record)), refused(MESSAGE_TOO_LARGE), config=config)
+    return produced(bytes_of(batch_of(record)), error_answer(MESSAGE_TOO_LARGE), config=config)
 
 
 @case("SIZ-06", each=grid(codec=CODECS, more={"at-the-limit": 0, "above": 1}))
 def as_large_as_a_segment(shape: dict[str, Any]) -> Draft:
     """What is appended may be as large as a segment and no larger."""
     data = sent(shape["codec"])
-    answer = refused(RECORD_LIST_TOO_LARGE) if shape["more"] else stored(kept(data))
+    answer = error_answer(RECORD_LIST_TOO_LARGE) if shape["more"] else stored(kept_batch(data))
     config = {SEGMENT: str(len(data) - shape["more"])}
     return produced(data, answer, config=config, until=LAST_OF_SMALL_SEGMENTS)
 
@@ -145,7 +154,7 @@ def as_large_as_a_segment_of_a_mib(more: int) -> Draft:
     """A batch as large as the smallest segment gets as far as its producer's epoch; one of a byte more does not."""
     payload = Recipe("plain_batch", {"size": MIB + more, **WRONG_EPOCH})
     return produced(
-        payload, refused(RECORD_LIST_TOO_LARGE if more else INVALID_PRODUCER_EPOCH), config=SMALLEST_SEGMENT
+        payload, error_answer(RECORD_LIST_TOO_LARGE if more else INVALID_PRODUCER_EPOCH), config=SMALLEST_SEGMENT
     )
 
 
@@ -153,8 +162,8 @@ def as_large_as_a_segment_of_a_mib(more: int) -> Draft:
 def messages_larger_than_a_segment_together() -> Draft:
     """v1 messages count together: what they become is larger than a segment, and none is stored."""
     records = numbered(1, *range(9))
-    config = {SEGMENT: str(len(rebuilt(*records)) - 1)}
-    return produced(set_of(records, 1), refused(RECORD_LIST_TOO_LARGE), config=config, api_version=OLD_VERSION)
+    config = {SEGMENT: str(len(rebuilt_batch(*records)) - 1)}
+    return produced(set_of(records, 1), error_answer(RECORD_LIST_TOO_LARGE), config=config, api_version=OLD_VERSION)
 
 
 @case("SIZ-06")
@@ -185,7 +194,7 @@ def request_too_large() -> Draft:
 def request_as_large_as_allowed() -> Draft:
     """A request of a little less than 100 MiB is read, and its batch too large for the topic."""
     payload = Recipe("plain_batch", {"size": LARGEST_REQUEST - 1024, "crc": 0})
-    return produced(payload, refused(MESSAGE_TOO_LARGE))
+    return produced(payload, error_answer(MESSAGE_TOO_LARGE))
 
 
 def fetch_of_two(codec: Compression, max_bytes: int, data: bytes) -> Draft:

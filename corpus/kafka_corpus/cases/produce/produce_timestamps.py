@@ -12,13 +12,13 @@ from kafka_corpus.authoring.steps import (
     assigned,
     compression,
     fetches,
-    kept,
+    kept_batch,
     numbered_from,
-    rebuilt,
+    rebuilt_batch,
     repeats,
     takes,
 )
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import NOW, Clean, Fetch, FindOffset, Produce, StepAnswer
 from kafka_records import Record
 from kafka_records.broker.errors import INVALID_RECORD, INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR
@@ -66,14 +66,14 @@ WRAPPING = raw_record(timestamp_delta=TIMESTAMP - 2**63, key=b"key 0")
 def sum_that_wraps(codec: Compression) -> Draft:
     """Base and delta that wrap round 64 bits to an ordinary time are kept, the max timestamp being what comes out."""
     data = packed(codec, WRAPPING, base_timestamp=INT64_MIN, max_timestamp=TIMESTAMP)
-    return produced(data, stored(kept(data)))
+    return produced(data, stored(kept_batch(data)))
 
 
 @case("TIM-01", "RWR-05")
 def sum_that_wraps_rebuilt() -> Draft:
     """A timestamp that came out of a wrapped sum is the new base timestamp when the batch is built anew."""
     data = packed("gzip", WRAPPING, base_timestamp=INT64_MIN, max_timestamp=TIMESTAMP)
-    return produced(data, stored(rebuilt(*records_at(TIMESTAMP))), config=compression(REBUILT))
+    return produced(data, stored(rebuilt_batch(*records_at(TIMESTAMP))), config=compression(REBUILT))
 
 
 @case("TIM-03", each=grid(codec=CODECS, config={"no-limits": {}, "limits": {BEFORE: "1000", AFTER: "1000"}}))
@@ -81,13 +81,13 @@ def no_timestamp(shape: dict[str, Any]) -> Draft:
     """A timestamp of -1 means there is none, and no limit is for it."""
     data = timed(-1, -1, codec=shape["codec"])
     since = LIMITS_SPLIT if shape["config"] else ""
-    return produced(data, stored(kept(data)), config=shape["config"], since=since)
+    return produced(data, stored(kept_batch(data)), config=shape["config"], since=since)
 
 
 @case("TIM-03", "TIM-10")
 def no_timestamp_among_others() -> Draft:
     """A record without a timestamp is exempt from the limits, and its neighbours are not."""
-    answer = refused(INVALID_TIMESTAMP, record_errors=(1,))
+    answer = error_answer(INVALID_TIMESTAMP, record_errors=(1,))
     return limited(timed(-1, TIMESTAMP), answer, {BEFORE: "1000"})
 
 
@@ -95,21 +95,21 @@ def no_timestamp_among_others() -> Draft:
 def timestamp_below_minus_1(shape: dict[str, Any]) -> Draft:
     """Timestamps below -1 are kept, under a max timestamp of -1."""
     data = timed(shape["stamp"], shape["stamp"] - 5, codec=shape["codec"])
-    return produced(data, stored(kept(data, max_timestamp=-1)))
+    return produced(data, stored(kept_batch(data, max_timestamp=-1)))
 
 
 @case("TIM-05", "TIM-08")
 def timestamp_below_minus_1_among_others() -> Draft:
     """One timestamp below -1 among others changes nothing."""
     data = timed(TIMESTAMP, -2)
-    return produced(data, stored(kept(data)))
+    return produced(data, stored(kept_batch(data)))
 
 
 @case("TIM-05", "RWR-09", each={"from-none": ("none", "gzip"), "from-gzip": ("gzip", "uncompressed")})
 def timestamp_below_minus_1_rebuilt(codecs: tuple[Compression, str]) -> Draft:
     """A timestamp below -1 is an unknown error where the batch has to be built anew, even behind a good one."""
     source, target = codecs
-    answer = refused(UNKNOWN_SERVER_ERROR)
+    answer = error_answer(UNKNOWN_SERVER_ERROR)
     return produced(timed(TIMESTAMP, -2, codec=source), answer, config=compression(target))
 
 
@@ -120,14 +120,14 @@ MAXIMA = {"too-low": TIMESTAMP - 1, "too-high": INT64_MAX, "none": -1, "below": 
 def max_timestamp_wrong(shape: dict[str, Any]) -> Draft:
     """A max timestamp that is not the largest of the records' is overwritten, and the CRC made right."""
     data = timed(TIMESTAMP + 5, TIMESTAMP, codec=shape["codec"], max_timestamp=shape["maximum"])
-    return produced(data, stored(kept(data, max_timestamp=TIMESTAMP + 5)))
+    return produced(data, stored(kept_batch(data, max_timestamp=TIMESTAMP + 5)))
 
 
 @case("TIM-08")
 def max_timestamp_fetched_back() -> Draft:
     """What is fetched has the max timestamp that the broker found, and it is searched by that."""
     data = timed(TIMESTAMP, TIMESTAMP + 5, max_timestamp=INT64_MAX)
-    mended = kept(data, max_timestamp=TIMESTAMP + 5)
+    mended = kept_batch(data, max_timestamp=TIMESTAMP + 5)
     found = FindOffset(TIMESTAMP + 5), StepAnswer(base_offset=1)
     beyond = FindOffset(TIMESTAMP + 6), StepAnswer()
     return scene((Produce(data=data), stored(mended)), fetches(mended, 2), found, beyond)
@@ -137,14 +137,14 @@ def max_timestamp_fetched_back() -> Draft:
 def max_timestamp_of_no_timestamps(codec: Compression) -> Draft:
     """Where all timestamps are below -1, the stored max timestamp is -1, whatever was claimed."""
     data = timed(-3, -2, codec=codec, max_timestamp=TIMESTAMP)
-    return produced(data, stored(kept(data, max_timestamp=-1)))
+    return produced(data, stored(kept_batch(data, max_timestamp=-1)))
 
 
 @case("TIM-10", each=grid(codec=CODECS, path={"kept": {}, "rebuilt": compression("lz4")}))
 def too_long_ago(shape: dict[str, Any]) -> Draft:
     """Records before the limit are refused, and listed."""
     data = timed(TIMESTAMP, TIMESTAMP + 1, codec=shape["codec"])
-    answer = refused(INVALID_TIMESTAMP, record_errors=(0, 1))
+    answer = error_answer(INVALID_TIMESTAMP, record_errors=(0, 1))
     return limited(data, answer, {BEFORE: "1000", **shape["path"]})
 
 
@@ -152,14 +152,14 @@ def too_long_ago(shape: dict[str, Any]) -> Draft:
 def not_too_long_ago() -> Draft:
     """Records within the limit are stored."""
     data = timed(TIMESTAMP, TIMESTAMP + 1)
-    return limited(data, stored(kept(data)), {BEFORE: CENTURY})
+    return limited(data, stored(kept_batch(data)), {BEFORE: CENTURY})
 
 
 @case("TIM-10", each=CODECS)
 def too_far_ahead(codec: Compression) -> Draft:
     """Records behind the limit for the future are refused, and the one that is not is not listed."""
     data = timed(TIMESTAMP, YEAR_2100, codec=codec)
-    answer = refused(INVALID_TIMESTAMP, record_errors=(1,))
+    answer = error_answer(INVALID_TIMESTAMP, record_errors=(1,))
     return limited(data, answer, {AFTER: "1000"})
 
 
@@ -167,13 +167,13 @@ def too_far_ahead(codec: Compression) -> Draft:
 def not_too_far_ahead() -> Draft:
     """A record of the year 2100 is stored where the limit is a century."""
     data = timed(YEAR_2100)
-    return limited(data, stored(kept(data)), {AFTER: CENTURY})
+    return limited(data, stored(kept_batch(data)), {AFTER: CENTURY})
 
 
 @case("TIM-10", each={"smallest": INT64_MIN, "largest": INT64_MAX})
 def ends_of_time(stamp: int) -> Draft:
     """The smallest and the largest timestamp are beyond any limit, though the differences wrap."""
-    answer = refused(INVALID_TIMESTAMP, record_errors=(0,))
+    answer = error_answer(INVALID_TIMESTAMP, record_errors=(0,))
     return limited(timed(stamp), answer, {BEFORE: CENTURY, AFTER: CENTURY})
 
 
@@ -182,27 +182,27 @@ def max_timestamp_is_no_record() -> Draft:
     """The limits are for records: a max timestamp beyond them is only corrected."""
     data = timed(TIMESTAMP, max_timestamp=INT64_MAX)
     config = {BEFORE: CENTURY, AFTER: "1000"}
-    return limited(data, stored(kept(data, max_timestamp=TIMESTAMP)), config)
+    return limited(data, stored(kept_batch(data, max_timestamp=TIMESTAMP)), config)
 
 
 @case("TIM-11", each={"1970": 0, "2001": 10**12})
 def past_by_default(stamp: int) -> Draft:
     """By default no time is too long ago."""
     data = timed(stamp)
-    return produced(data, stored(kept(data)))
+    return produced(data, stored(kept_batch(data)))
 
 
 @case("TIM-11")
 def future_by_default() -> Draft:
     """Since Kafka 4.0 a timestamp may lie an hour ahead by default, and no century."""
-    return produced(timed(YEAR_2100), refused(INVALID_TIMESTAMP, record_errors=(0,)))
+    return produced(timed(YEAR_2100), error_answer(INVALID_TIMESTAMP, record_errors=(0,)))
 
 
 @case("TIM-11", each=CODECS)
 def future_by_default_before_kafka_4(codec: Compression) -> Draft:
     """Up to Kafka 3.9 no time is too far ahead by default."""
     data = timed(YEAR_2100, INT64_MAX - 1, codec=codec)
-    return produced(data, stored(kept(data)), until="3.9.2")
+    return produced(data, stored(kept_batch(data)), until="3.9.2")
 
 
 @case("TIM-17", "PRD-17", each=grid(codec=CODECS, order={"first": (0, 1), "last": (1, 0)}))
@@ -212,7 +212,7 @@ def invalid_timestamp_outranks(shape: dict[str, Any]) -> Draft:
     chosen = [good[at]._replace(offset=place) for place, at in enumerate(shape["order"])]
     data = packed(shape["codec"], raw_records(chosen), record_count=2)
     config = {BEFORE: "1000", "cleanup.policy": "compact"}
-    return limited(data, refused(INVALID_TIMESTAMP, record_errors=(0, 1)), config)
+    return limited(data, error_answer(INVALID_TIMESTAMP, record_errors=(0, 1)), config)
 
 
 @case("TIM-17", "PRD-17")
@@ -221,7 +221,7 @@ def missing_key_alone() -> Draft:
     records = [Record(0, -1, None, b"no key"), Record(1, -1, b"key", b"no time")]
     data = raw_batch(raw_records(records, base_timestamp=-1), base_timestamp=-1, max_timestamp=-1, record_count=2)
     config = {BEFORE: "1000", "cleanup.policy": "compact"}
-    return limited(data, refused(INVALID_RECORD, record_errors=(0,)), config)
+    return limited(data, error_answer(INVALID_RECORD, record_errors=(0,)), config)
 
 
 HORIZON_AT = TIMESTAMP + 86_400_000
@@ -240,13 +240,13 @@ def horizon_of_a_producer(codec: Compression) -> Draft:
     data = with_horizon(codec)
     found = FindOffset(TIMESTAMP + 1), StepAnswer(base_offset=1)
     beyond = FindOffset(TIMESTAMP + 3), StepAnswer()
-    return scene((Produce(data=data), stored(kept(data))), fetches(kept(data), 3), found, beyond)
+    return scene((Produce(data=data), stored(kept_batch(data))), fetches(kept_batch(data), 3), found, beyond)
 
 
 @case("TIM-18", "TIM-19", "RWR-06")
 def horizon_rebuilt() -> Draft:
     """A batch that is built anew loses bit 6, and its records keep their times above a new base."""
-    answer = stored(rebuilt(*some_records(3)))
+    answer = stored(rebuilt_batch(*some_records(3)))
     return produced(with_horizon("gzip"), answer, config=compression(REBUILT))
 
 
@@ -261,7 +261,7 @@ def append_time_of_a_duplicate(codec: Compression) -> Draft:
 def append_time_of_a_duplicate_that_claims() -> Draft:
     """It is the max timestamp that the broker found, not what the first or the second copy claims."""
     batch = reseal(put(numbered_from(0, 2), "max_timestamp", TIMESTAMP + 999))
-    first = Produce(data=batch), stored(kept(batch, max_timestamp=TIMESTAMP + 1))
+    first = Produce(data=batch), stored(kept_batch(batch, max_timestamp=TIMESTAMP + 1))
     return scene(first, repeats(batch, timestamp=TIMESTAMP + 1))
 
 
@@ -269,7 +269,7 @@ def append_time_of_a_duplicate_that_claims() -> Draft:
 def difference_counts(codec: Compression) -> Draft:
     """Up to Kafka 3.9 message.timestamp.difference.max.ms is the limit in both directions."""
     data = timed(TIMESTAMP, YEAR_2100, codec=codec)
-    answer = refused(INVALID_TIMESTAMP, record_errors=(0, 1))
+    answer = error_answer(INVALID_TIMESTAMP, record_errors=(0, 1))
     return produced(data, answer, config={DIFFERENCE: "1000"}, until=LAST_OF_DIFFERENCE)
 
 
@@ -277,7 +277,7 @@ def difference_counts(codec: Compression) -> Draft:
 def difference_is_outdone() -> Draft:
     """message.timestamp.before.max.ms outdoes the difference for the past, and only there."""
     data = timed(TIMESTAMP, YEAR_2100)
-    answer = refused(INVALID_TIMESTAMP, record_errors=(1,))
+    answer = error_answer(INVALID_TIMESTAMP, record_errors=(1,))
     config = {DIFFERENCE: "1000", BEFORE: CENTURY}
     return produced(data, answer, config=config, since=LIMITS_SPLIT, until=LAST_OF_DIFFERENCE)
 
@@ -289,10 +289,10 @@ ROLLING = {"segment.ms": "1000", "segment.jitter.ms": "0"}
 def segment_rolls_by_time(later: int) -> Draft:
     """A segment rolls when records are later than its first by more than segment.ms; a fetch reads one segment."""
     first, second = timed(TIMESTAMP), timed(TIMESTAMP + later)
-    stored_second = put(kept(second), "base_offset", 1)
-    both = kept(first) if later > 1000 else kept(first) + stored_second
+    stored_second = put(kept_batch(second), "base_offset", 1)
+    both = kept_batch(first) if later > 1000 else kept_batch(first) + stored_second
     return scene(
-        (Produce(data=first), stored(kept(first))),
+        (Produce(data=first), stored(kept_batch(first))),
         (Produce(data=second), stored(stored_second, base_offset=1)),
         (Fetch(), StepAnswer(data=both, high_watermark=2, last_stable_offset=2)),
         config=ROLLING,
@@ -303,11 +303,11 @@ def segment_rolls_by_time(later: int) -> Draft:
 def segment_rolls_by_max_timestamp() -> Draft:
     """What counts is the largest timestamp of the batch that arrives, corrected by the broker."""
     first, second = timed(TIMESTAMP), timed(TIMESTAMP, max_timestamp=TIMESTAMP + 5000)
-    stored_second = put(kept(second, max_timestamp=TIMESTAMP), "base_offset", 1)
+    stored_second = put(kept_batch(second, max_timestamp=TIMESTAMP), "base_offset", 1)
     return scene(
-        (Produce(data=first), stored(kept(first))),
+        (Produce(data=first), stored(kept_batch(first))),
         (Produce(data=second), stored(stored_second, base_offset=1)),
-        fetches(kept(first) + stored_second, 2),
+        fetches(kept_batch(first) + stored_second, 2),
         config=ROLLING,
     )
 

@@ -10,21 +10,21 @@ from kafka_corpus.authoring.steps import (
     COMMIT,
     GENERIC,
     VERIFIED,
-    aborted,
+    aborts,
     added,
     begun,
-    committed,
+    commits,
     data,
     fails,
     marker_at,
     named,
     numbered_from,
+    producer_batch,
     refuses,
-    sent,
     takes,
     writes,
 )
-from kafka_corpus.registry import Draft, case, refused, scene, stored
+from kafka_corpus.registry import Draft, case, error_answer, scene, stored
 from kafka_corpus.scenario import FIRST_OF_V2, LAST_OF_V1, Produce
 from kafka_records.broker.errors import (
     INVALID_PRODUCER_EPOCH,
@@ -49,37 +49,37 @@ LAST_WITH_OLD_FORMATS = "2.8.2"
 @case("TXN-02", each=CODECS)
 def without_a_transactional_id(codec: Compression) -> Draft:
     """A request with a transactional batch and no transactional id is refused as a whole."""
-    step = Produce(data=numbered_from(0, 2, codec, transactional=True), beside=sent())
+    step = Produce(data=numbered_from(0, 2, codec, transactional=True), beside=producer_batch())
     code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return scene((step, refused(code, beside=code)))
+    return scene((step, error_answer(code, beside=code)))
 
 
 @case("TXN-02", "TXN-03")
 def transactional_data_for_another_partition() -> Draft:
     """A transactional batch for one partition makes the whole request transactional."""
-    step = Produce(data=sent(), beside=numbered_from(0, transactional=True))
+    step = Produce(data=producer_batch(), beside=numbered_from(0, transactional=True))
     code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return scene((step, refused(code, beside=code)))
+    return scene((step, error_answer(code, beside=code)))
 
 
 @case("TXN-02", "ATT-04", each=CODECS)
 def transactional_without_producer_id(codec: Compression) -> Draft:
     """The transactional bit alone asks for a transactional id, though the batch has no producer id."""
-    batch = sent(1, codec, transactional=True, **NO_ID)
+    batch = producer_batch(1, codec, transactional=True, **NO_ID)
     return scene(refuses(batch, TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
 
 @case("TXN-02", "TXN-05", "TXN-01", each=CODECS)
 def transactional_bit_without_a_transaction(codec: Compression) -> Draft:
     """With a transactional id a batch with bit 4 and no producer id is taken, and belongs to no transaction."""
-    batch = sent(1, codec, transactional=True, **NO_ID)
-    return scene(takes(batch, transactional=True), takes(sent(), 1))
+    batch = producer_batch(1, codec, transactional=True, **NO_ID)
+    return scene(takes(batch, transactional=True), takes(producer_batch(), 1))
 
 
 @case("TXN-03", "PRD-04", each={"plain first": False, "transactional first": True})
 def judged_by_the_first_batch(transactional_first: bool) -> Draft:
     """Whether a request is transactional is judged by its first batch, before a second one is found to be too many."""
-    batches = [sent(), numbered_from(0, transactional=True)]
+    batches = [producer_batch(), numbered_from(0, transactional=True)]
     payload = b"".join(reversed(batches) if transactional_first else batches)
     code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED if transactional_first else INVALID_RECORD
     return scene(refuses(payload, code))
@@ -91,8 +91,8 @@ def transactional_data_behind_other_data() -> Draft:
 
     Before Kafka 2.4 both were stored.
     """
-    payload = sent() + numbered_from(0, transactional=True)
-    step = Produce(data=payload, api_version=2), refused(INVALID_RECORD)
+    payload = producer_batch() + numbered_from(0, transactional=True)
+    step = Produce(data=payload, api_version=2), error_answer(INVALID_RECORD)
     return scene(step, since=FIRST_OF_V2, until=LAST_OF_V1)
 
 
@@ -102,7 +102,7 @@ def two_producers_in_one_request(codec: Compression) -> Draft:
     beside = numbered_from(0, transactional=True)
     step = Produce(data=data(0, 1, codec), producer="a", transactional=True, beside=beside)
     code = INVALID_PRODUCER_ID_MAPPING
-    return scene(*begun(), (step, refused(code, beside=code)))
+    return scene(*begun(), (step, error_answer(code, beside=code)))
 
 
 @case("TXN-04")
@@ -132,7 +132,7 @@ def partition_not_added(shape: dict[str, Any]) -> Draft:
 def partition_added_by_itself(codec: Compression) -> Draft:
     """Since version 12 the broker adds the partition to the transaction, which can then be ended."""
     return scene(
-        named(), writes(data(0, 2, codec), api_version=ADDING), writes(data(2), 2, api_version=ADDING), committed(3)
+        named(), writes(data(0, 2, codec), api_version=ADDING), writes(data(2), 2, api_version=ADDING), commits(3)
     )
 
 
@@ -167,7 +167,7 @@ def epoch_of_an_earlier_instance(api_version: int) -> Draft:
 def epoch_of_the_transaction_before() -> Draft:
     """Since Kafka 4.0 each transaction has an epoch of its own, and the next one starts at sequence 0."""
     stale = fails(data(1), INVALID_PRODUCER_EPOCH, epochs_back=1)
-    return scene(named(), writes(data(0)), committed(1), stale, writes(data(0, epoch=1), 2), committed(3, epoch=2))
+    return scene(named(), writes(data(0)), commits(1), stale, writes(data(0, epoch=1), 2), commits(3, epoch=2))
 
 
 @case("TXN-05", each=NOT_ADDED)
@@ -175,7 +175,7 @@ def transaction_that_has_ended(asked: tuple[int, int]) -> Draft:
     """Once a transaction has ended, the partition has to be added to the next one."""
     api_version, error_code = asked
     late = fails(data(0, epoch=1), error_code, api_version=api_version)
-    return scene(*begun(), writes(data(0)), committed(1), late)
+    return scene(*begun(), writes(data(0)), commits(1), late)
 
 
 @case("TXN-06", each=CODECS)
@@ -189,14 +189,19 @@ def plain_data_in_a_transaction(codec: Compression) -> Draft:
 def plain_data_after_a_transaction() -> Draft:
     """Once its transaction has ended, a producer's batch without the transactional bit is taken."""
     plain = writes(data(0, transactional=False, epoch=1), 2, transactional=False)
-    return scene(*begun(), writes(data(0)), aborted(1), plain)
+    return scene(*begun(), writes(data(0)), aborts(1), plain)
 
 
 @case("TXN-06")
 def plain_data_of_others_in_a_transaction() -> Draft:
     """An open transaction keeps no other producer from writing, with a producer id or without."""
     return scene(
-        *begun(), writes(data(0)), takes(numbered_from(0), 1), takes(sent(), 2), writes(data(1), 3), committed(4)
+        *begun(),
+        writes(data(0)),
+        takes(numbered_from(0), 1),
+        takes(producer_batch(), 2),
+        writes(data(1), 3),
+        commits(4),
     )
 
 
@@ -223,8 +228,8 @@ PLAIN_CONTROL: dict[str, bytes] = {
     "marker": control(transactional=False, producer_id=77),
     "no producer": control(transactional=False, **NO_ID),
     "with a sequence": control(transactional=False, producer_id=77, base_sequence=0),
-    "no control record": reseal(put(sent(2), "attributes", 0x20)),
-    "compressed": sent(1, "gzip", control=True),
+    "no control record": reseal(put(producer_batch(2), "attributes", 0x20)),
+    "compressed": producer_batch(1, "gzip", control=True),
 }
 
 
@@ -277,7 +282,7 @@ def abort_after_a_marker_of_a_client() -> Draft:
     return scene(
         *begun(),
         fails(control(base_sequence=-1, epoch=0), INVALID_RECORD),
-        aborted(0),
+        aborts(0),
         added(),
         writes(data(0, epoch=1), 1),
     )
@@ -288,4 +293,4 @@ def broken_batch_of_the_transaction_before(codec: Compression) -> Draft:
     """The coordinator fences an older epoch before its records are counted; a broker that asks nobody counts first."""
     broken = reseal(put(data(1, 2, codec), "record_count", 9))
     stale = fails(broken, INVALID_PRODUCER_EPOCH, epochs_back=1)
-    return scene(named(), writes(data(0)), committed(1), stale, writes(data(0, epoch=1), 2))
+    return scene(named(), writes(data(0)), commits(1), stale, writes(data(0, epoch=1), 2))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_corpus.authoring.build import overlong, raw_header, raw_record
+from kafka_corpus.authoring.build import overlong_varint, raw_header, raw_record
 from kafka_corpus.authoring.messages import record_of
-from kafka_corpus.authoring.steps import enclosed, kept, offered, since_of, written
-from kafka_corpus.registry import Draft, case, produced, refused, stored
+from kafka_corpus.authoring.steps import enclosed, kept_batch, offered, since_of, written
+from kafka_corpus.registry import Draft, case, error_answer, produced, stored
 from kafka_records import Header
 from kafka_records.broker.errors import INVALID_RECORD, UNKNOWN_SERVER_ERROR
 from kafka_records.constants import Compression
@@ -56,12 +56,12 @@ def longest(field: str) -> int:
 
 def too_long(field: str) -> bytes:
     """One byte more than there may be, the last one with nothing in it."""
-    return overlong(SAYS[field], longest(field) + 1)
+    return overlong_varint(SAYS[field], longest(field) + 1)
 
 
 def surplus(field: str, bits: int) -> bytes:
     """The longest form, *bits* set in its last byte that stand for more than the type holds."""
-    form = overlong(SAYS[field], longest(field))
+    form = overlong_varint(SAYS[field], longest(field))
     return form[:-1] + bytes((form[-1] | bits,))
 
 
@@ -71,19 +71,22 @@ OF_32_BITS: Final = [field for field in SAYS if field != VARLONG]
 
 @case(
     "VAR-05",
-    each=offered(CODECS, {f"{field}": with_varint(field, overlong(SAYS[field], longest(field))) for field in SAYS}),
+    each=offered(
+        CODECS, {f"{field}": with_varint(field, overlong_varint(SAYS[field], longest(field))) for field in SAYS}
+    ),
 )
 def longest_form_is_accepted(payload: bytes) -> Draft:
     """A varint of 5 bytes, or a varlong of 10, that could be shorter is accepted and stored as it came."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case(
-    "VAR-05", each=offered(CODECS, {f"{size} bytes": with_varint(VARLONG, overlong(0, size)) for size in (2, 5, 6, 9)})
+    "VAR-05",
+    each=offered(CODECS, {f"{size} bytes": with_varint(VARLONG, overlong_varint(0, size)) for size in (2, 5, 6, 9)}),
 )
 def longer_form_of_a_varlong_is_accepted(payload: bytes) -> Draft:
     """A varlong of 2 to 9 bytes that could be one is accepted."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case("VAR-05", "RWR-05")
@@ -91,7 +94,7 @@ def longest_forms_become_short_in_a_rewrite() -> Draft:
     """Where the broker writes the records anew, every varint takes its shortest form."""
     stretched = record_with(
         length=None,  # type: ignore[arg-type]  # the right one
-        **{field: overlong(SAYS[field], longest(field)) for field in IN_BODY},
+        **{field: overlong_varint(SAYS[field], longest(field)) for field in IN_BODY},
     )
     whole = record_of(2, key=KEY, value=VALUE)._replace(headers=(Header(NAME, CONTENT),))
     return produced(enclosed("gzip", stretched), stored(written(whole)), config={"compression.type": "uncompressed"})
@@ -100,20 +103,20 @@ def longest_forms_become_short_in_a_rewrite() -> Draft:
 @case("VAR-06", "VAR-09", each=offered(CODECS, {field: with_varint(field, too_long(field)) for field in IN_BODY}))
 def too_long_a_form_in_a_body_is_refused(payload: bytes) -> Draft:
     """A sixth byte of a varint in a record's body, or an eleventh of a varlong, makes an invalid record."""
-    return produced(payload, refused(INVALID_RECORD))
+    return produced(payload, error_answer(INVALID_RECORD))
 
 
 @case("VAR-06", "VAR-10")
 def too_long_a_length_is_an_unknown_error() -> Draft:
     """In an uncompressed batch a record length of six bytes is an IllegalArgumentException of Java's."""
-    return produced(enclosed("none", with_varint("length", too_long("length"))), refused(UNKNOWN_SERVER_ERROR))
+    return produced(enclosed("none", with_varint("length", too_long("length"))), error_answer(UNKNOWN_SERVER_ERROR))
 
 
 @case("VAR-06", "VAR-10", each=["gzip", "lz4", "snappy", "zstd"])
 def too_long_a_length_in_a_compressed_batch_is_refused(codec: Compression) -> Draft:
     """In a compressed batch a record length of six bytes makes an invalid record."""
     return produced(
-        enclosed(codec, with_varint("length", too_long("length"))), refused(INVALID_RECORD), since=since_of(codec)
+        enclosed(codec, with_varint("length", too_long("length"))), error_answer(INVALID_RECORD), since=since_of(codec)
     )
 
 
@@ -121,13 +124,13 @@ def too_long_a_length_in_a_compressed_batch_is_refused(codec: Compression) -> Dr
 def endless_length_is_an_unknown_error(before: bytes) -> Draft:
     """A record length whose bytes all go on is an IllegalArgumentException of Java's, in any record of the batch."""
     payload = before + b"\xff" * 5 + raw_record(offset_delta=1 if before else 0)
-    return produced(enclosed("none", payload, record_count=2 if before else 1), refused(UNKNOWN_SERVER_ERROR))
+    return produced(enclosed("none", payload, record_count=2 if before else 1), error_answer(UNKNOWN_SERVER_ERROR))
 
 
 @case("VAR-09", each=offered(CODECS, {"header count": raw_record(header_count=b"\x80")}))
 def unfinished_varint_at_the_end_is_refused(payload: bytes) -> Draft:
     """A varint that says that it goes on, where the record ends, makes an invalid record."""
-    return produced(payload, refused(INVALID_RECORD))
+    return produced(payload, error_answer(INVALID_RECORD))
 
 
 @case(
@@ -139,7 +142,7 @@ def unfinished_varint_at_the_end_is_refused(payload: bytes) -> Draft:
 )
 def surplus_bits_of_a_varint_are_dropped(payload: bytes) -> Draft:
     """Bits of the fifth byte that stand for values of 2^32 and above mean nothing."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case(
@@ -150,7 +153,7 @@ def surplus_bits_of_a_varint_are_dropped(payload: bytes) -> Draft:
 )
 def each_surplus_bit_of_a_varint_is_dropped(payload: bytes) -> Draft:
     """Each of the bits 4 to 6 of the fifth byte means nothing."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case(
@@ -162,7 +165,7 @@ def each_surplus_bit_of_a_varint_is_dropped(payload: bytes) -> Draft:
 )
 def surplus_bits_of_a_varlong_are_dropped(payload: bytes) -> Draft:
     """Bits of the tenth byte that exceed 64 mean nothing."""
-    return produced(payload, stored(kept(payload)))
+    return produced(payload, stored(kept_batch(payload)))
 
 
 @case(
@@ -170,9 +173,12 @@ def surplus_bits_of_a_varlong_are_dropped(payload: bytes) -> Draft:
     "VAR-09",
     each=offered(
         CODECS,
-        {"11 bytes": with_varint(VARLONG, b"\xff" * 10 + b"\x01"), "12 bytes": with_varint(VARLONG, overlong(0, 12))},
+        {
+            "11 bytes": with_varint(VARLONG, b"\xff" * 10 + b"\x01"),
+            "12 bytes": with_varint(VARLONG, overlong_varint(0, 12)),
+        },
     ),
 )
 def eleven_bytes_of_a_varlong_are_refused(payload: bytes) -> Draft:
     """A varlong has ten bytes at most, whatever is in them."""
-    return produced(payload, refused(INVALID_RECORD))
+    return produced(payload, error_answer(INVALID_RECORD))

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import TIMESTAMP, flip, grid, raw_message
-from kafka_corpus.authoring.messages import message_of, numbered, seal, set_of, wrap, wrapped
+from kafka_corpus.authoring.messages import message_bytes, numbered, seal, set_of, wrap, wrapped
 from kafka_corpus.authoring.steps import written
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import Fetch, Produce
 from kafka_records import Record
 from kafka_records.broker.errors import CORRUPT_MESSAGE, INVALID_RECORD, UNKNOWN_SERVER_ERROR
@@ -39,7 +39,7 @@ def takes(payload: bytes, *records: Record, codec: Compression = "gzip") -> Draf
 
 def refuses(payload: bytes, code: int, config: dict[str, str] | None = None) -> Draft:
     """*payload* is refused with *code*."""
-    return produced(payload, refused(code), api_version=LAST_OF_V1, config=config)
+    return produced(payload, error_answer(code), api_version=LAST_OF_V1, config=config)
 
 
 @case("NST-02", each=grid(magic=MAGICS, key={"empty": b"", "key": b"key"}))
@@ -187,7 +187,7 @@ def inner_message_of_another_magic_is_refused(given: tuple[int, int]) -> Draft:
     """Inner messages must have the wrapper's magic."""
     inner, outer = given
     payload = wrap(raw_message(inner), outer, "gzip")
-    return produced(payload, refused(INVALID_RECORD), api_version=LAST_OF_V1)
+    return produced(payload, error_answer(INVALID_RECORD), api_version=LAST_OF_V1)
 
 
 @case("NST-15")
@@ -229,7 +229,7 @@ def corrupt_inner_message_is_refused(given: tuple[int, Compression]) -> Draft:
 @case("NST-17", each={"first": 0, "last": 2})
 def one_corrupt_inner_message_refuses_all(which: int) -> Draft:
     """The checksum of every inner message is verified."""
-    each = [message_of(record, 1) for record in THREE]
+    each = [message_bytes(record, 1) for record in THREE]
     each[which] = flip(each[which], len(each[which]) - 1)
     return refuses(wrap(b"".join(each), 1, "gzip", offset=2), CORRUPT_MESSAGE)
 

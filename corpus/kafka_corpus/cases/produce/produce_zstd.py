@@ -21,7 +21,7 @@ from kafka_corpus.authoring.steps import (
     OLD_VERSION,
     PATHS,
     keeping,
-    kept,
+    kept_batch,
     not_converted,
     not_taken,
     taken,
@@ -46,7 +46,7 @@ from kafka_corpus.cases.decode.zstd import (
     sized,
 )
 from kafka_corpus.golden import ZSTD, ZSTD_BLOCKS
-from kafka_corpus.registry import Draft, case, produced, refused, scene, stored
+from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import Fetch, Produce, StepAnswer
 from kafka_records.broker.errors import INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE
 
@@ -56,21 +56,21 @@ BATCH, _ = compressed("zstd", FRAME)
 @case("ZST-01", "PRD-06", each={"produce-3": 3, "produce-6": 6})
 def produce_before_7(version: int) -> Draft:
     """Produce versions 3 to 6 refuse zstd."""
-    answer = refused(UNSUPPORTED_COMPRESSION_TYPE)
+    answer = error_answer(UNSUPPORTED_COMPRESSION_TYPE)
     return produced(BATCH, answer, api_version=version, since=FIRST_OF_ZSTD)
 
 
 @case("ZST-01", "PRD-06")
 def produce_7() -> Draft:
     """Produce version 7 takes zstd."""
-    return produced(BATCH, stored(kept(BATCH)), api_version=7, since=FIRST_OF_ZSTD)
+    return produced(BATCH, stored(kept_batch(BATCH)), api_version=7, since=FIRST_OF_ZSTD)
 
 
 @case("ZST-01", each={"fetch-4": 4, "fetch-9": 9})
 def fetch_before_10(version: int) -> Draft:
     """Fetch versions before 10 do not get zstd batches of a topic that asks for zstd."""
     return scene(
-        (Produce(data=BATCH), stored(kept(BATCH))),
+        (Produce(data=BATCH), stored(kept_batch(BATCH))),
         (Fetch(api_version=version), StepAnswer(error_code=UNSUPPORTED_COMPRESSION_TYPE)),
         config={"compression.type": "zstd"},
         since=FIRST_OF_ZSTD,
@@ -82,8 +82,8 @@ def fetch_before_10(version: int) -> Draft:
 def fetch_4_since_kafka_4() -> Draft:
     """Kafka 4 gives zstd batches to every fetch that it knows."""
     return scene(
-        (Produce(data=BATCH), stored(kept(BATCH))),
-        (Fetch(api_version=4), StepAnswer(data=kept(BATCH), high_watermark=2, last_stable_offset=2)),
+        (Produce(data=BATCH), stored(kept_batch(BATCH))),
+        (Fetch(api_version=4), StepAnswer(data=kept_batch(BATCH), high_watermark=2, last_stable_offset=2)),
         config={"compression.type": "zstd"},
         since="4.0.0",
     )
@@ -93,8 +93,8 @@ def fetch_4_since_kafka_4() -> Draft:
 def fetch_10() -> Draft:
     """Fetch version 10 gets zstd batches."""
     return scene(
-        (Produce(data=BATCH), stored(kept(BATCH))),
-        (Fetch(api_version=10), StepAnswer(data=kept(BATCH), high_watermark=2, last_stable_offset=2)),
+        (Produce(data=BATCH), stored(kept_batch(BATCH))),
+        (Fetch(api_version=10), StepAnswer(data=kept_batch(BATCH), high_watermark=2, last_stable_offset=2)),
         config={"compression.type": "zstd"},
         since=FIRST_OF_ZSTD,
     )
@@ -281,4 +281,4 @@ def reserved_bit() -> Draft:
 @case("ZST-01", "PRD-07")
 def produce_2() -> Draft:
     """Produce version 2 does not look for zstd, and takes it."""
-    return produced(BATCH, stored(kept(BATCH)), api_version=OLD_VERSION, since=FIRST_OF_ZSTD)
+    return produced(BATCH, stored(kept_batch(BATCH)), api_version=OLD_VERSION, since=FIRST_OF_ZSTD)

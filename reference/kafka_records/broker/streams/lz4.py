@@ -5,7 +5,7 @@ from __future__ import annotations
 import xxhash
 
 from kafka_records.broker.errors import Thrown
-from kafka_records.compression.lz4 import BLOCK_CHECKSUM, CONTENT_CHECKSUM, STORED, inflate, read_header
+from kafka_records.compression.lz4 import BLOCK_CHECKSUM, CONTENT_CHECKSUM, STORED, inflate_lz4_block, read_lz4_header
 from kafka_records.errors import RecordFormatError
 
 INT32_SIZE = 4
@@ -16,7 +16,7 @@ class Lz4Source:
 
     def __init__(self, data: bytes, *, check_header: bool) -> None:
         """Read the frame header.  Raises `RecordFormatError`."""
-        self._flags, self._block_size, self._at = read_header(data, check_header=check_header)
+        self._flags, self._block_size, self._at = read_lz4_header(data, check_header=check_header)
         self._data = data
         self._block = memoryview(b"")  # read piece by piece without being copied each time
         self._finished = False
@@ -61,6 +61,6 @@ class Lz4Source:
 
     def _inflate(self, packed: bytes) -> bytes:
         try:
-            return inflate(packed, self._at, self._block_size)
+            return inflate_lz4_block(packed, self._at, self._block_size)
         except RecordFormatError as error:
             raise Thrown("IOException", error.rule) from None

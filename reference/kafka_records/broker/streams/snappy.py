@@ -9,7 +9,7 @@ from kafka_records.compression.snappy import (
     INT32,
     MAGIC,
     MAX_CHUNK_SIZE,
-    inflate,
+    inflate_raw_block,
     is_half_a_header,
     repeated_header_end,
 )
@@ -87,4 +87,4 @@ class SnappySource:
 
 
 def _inflate(block: bytes, rule: str) -> bytes:
-    return inflate(block, 0, Output(DEFAULT.max_output_bytes), rule)
+    return inflate_raw_block(block, 0, Output(DEFAULT.max_output_bytes), rule)

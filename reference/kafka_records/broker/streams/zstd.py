@@ -22,8 +22,8 @@ from kafka_records.compression.zstd import (
     MAX_WINDOW_LOG,
     SKIPPABLE,
     Frame,
-    inflate,
-    read_header,
+    inflate_frame,
+    read_frame_header,
     skippable_end,
     window_size,
 )
@@ -91,14 +91,14 @@ class ZstdSource:
         if not data.startswith(MAGIC, start):
             return None
         try:
-            frame = read_header(data, start, LARGEST_WINDOW)
+            frame = read_frame_header(data, start, LARGEST_WINDOW)
             end = self._whole_end(frame)
         except (EOFError, RecordFormatError):
             return None
         if frame.content_size is None or frame.content_size > size or end > self._buffered():
             return None
         try:
-            content = inflate(data[start:end], frame.content_size)
+            content = inflate_frame(data[start:end], frame.content_size)
         except zstandard.ZstdError:
             raise Thrown("IOException", "ZST-05") from None
         self._at = self._frame_end = end
@@ -154,7 +154,7 @@ class ZstdSource:
             return
         if not data.startswith(MAGIC, start):
             raise EOFError if self._may_begin(data[start:]) else Thrown("IOException", "ZST-04")
-        frame = read_header(data, start)
+        frame = read_frame_header(data, start)
         inflater = zstandard.ZstdDecompressor().decompressobj()
         yield inflater.decompress(data[start : frame.end])
         self._at, last = frame.end, False
