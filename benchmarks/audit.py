@@ -35,7 +35,7 @@ from typing import Any, Final
 from benchmarks.decode import DIFFERENT, SHAPES, Shape, batch_of
 from kafka_brokers import jars
 from kafka_brokers.releases import NEWEST, find_release
-from kafka_conformance.process.cpu_time import cpu_of, family
+from kafka_conformance.process.cpu_time import cpu_of, process_tree
 from kafka_pipeline.audit.stretch import judge
 from kafka_pipeline.segments.splits import Stretch
 from kafka_records import encode
@@ -78,7 +78,7 @@ class Spent:
 
     def __init__(self, command: Sequence[str], ends: Sequence[int] = (0,)) -> None:
         inherit()
-        self._before = frozenset(family(os.getpid()))
+        self._before = frozenset(process_tree(os.getpid()))
         self._cpu: dict[int, float] = {}
         self.memory = 0.0
         start, over = time.monotonic(), threading.Event()
@@ -99,7 +99,7 @@ class Spent:
             raise SystemExit(f"{command[0]} ended with {process.returncode}: {said.decode(errors='replace')[-500:]}")
 
     def _below(self) -> set[int]:
-        return set(family(os.getpid())) - self._before
+        return set(process_tree(os.getpid())) - self._before
 
     def _watch(self, over: threading.Event) -> None:
         while not over.wait(LOOK):

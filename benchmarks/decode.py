@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 from benchmarks.decode_peers import PEERS
 from kafka_conformance.testees import recipe as built
 from kafka_conformance.testees.connect import CannotRun
-from kafka_conformance.testees.known import JAVA, find
-from kafka_conformance.testees.recipe import BuildError, Recipe, ToolchainMissing
+from kafka_conformance.testees.known import JAVA, find_testee
+from kafka_conformance.testees.recipe import BuildError, BuildRecipe, ToolchainMissing
 from kafka_records import Batch, Header, Record, encode
 from kafka_records.constants import MAGIC_VALUE_V2, Compression
 from kafka_records.layout import ENTRY
@@ -141,17 +141,17 @@ def peer_command(name: str, path: Path, *, encode: bool) -> list[str]:
         built.ToolchainMissing: there is nothing here to build it with.
         built.BuildError: it does not build.
     """
-    known = find(NAMES[name])
+    known = find_testee(NAMES[name])
     assert known
     assert known.recipe
     if name == "java":
-        libraries = f"{built.build(known.recipe)}/lib/*"
+        libraries = f"{built.build_testee(known.recipe)}/lib/*"
         java = ["java", "-Xmx2g", "-XX:+UseSerialGC", "-cp", libraries]
         return [*java, str(ASSETS / "JavaPeer.java"), str(path), str(WARM_SECONDS), "encode" if encode else "decode"]
-    return [str(built.build(peer_of(known.recipe)) / "testee"), str(path)]
+    return [str(built.build_testee(peer_of(known.recipe)) / "testee"), str(path)]
 
 
-def peer_of(recipe: Recipe) -> Recipe:
+def peer_of(recipe: BuildRecipe) -> BuildRecipe:
     """How a peer is built: with the libraries of a testee, and another main program."""
     project = f"{recipe.name}-peer"
     if recipe.language == "go":

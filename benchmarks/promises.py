@@ -25,8 +25,8 @@ from typing import Any
 
 from kafka_conformance.runner.requests import is_heavy
 from kafka_conformance.runner.results import Results
-from kafka_conformance.runner.run import Run, run
-from kafka_conformance.testees.connect import Connection, connect
+from kafka_conformance.runner.run import RunPlan, run
+from kafka_conformance.testees.connect import ConnectionSpec, connect
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Header, Record, decode, encode
@@ -157,7 +157,7 @@ class Taken:
     crashes: int = 0
 
 
-def one_run(connection: Connection, jobs: int, *, whole: bool = False) -> Taken:
+def one_run(connection: ConnectionSpec, jobs: int, *, whole: bool = False) -> Taken:
     """A run over all decode cases with stored inputs; over all cases if it is to be *whole*."""
     cases = load_vectors() if whole else stored_inputs()
     wall, cpu, own = time.perf_counter(), _cpu(), time.process_time()
@@ -170,10 +170,12 @@ def stored_inputs() -> list[Case]:
     return [case for case in load_vectors() if case.op == "decode" and not is_heavy(case)]
 
 
-def results_of(connection: Connection, cases: Sequence[Case], jobs: int) -> Results:
+def results_of(connection: ConnectionSpec, cases: Sequence[Case], jobs: int) -> Results:
     """Of a run that leaves nothing behind."""
     with tempfile.TemporaryDirectory() as folder:
-        return run(Run(connection=connection, cases=cases, corpus="", path=Path(folder) / "result.ndjson", jobs=jobs))
+        return run(
+            RunPlan(connection=connection, cases=cases, corpus="", path=Path(folder) / "result.ndjson", jobs=jobs)
+        )
 
 
 def _cpu() -> float:
@@ -224,12 +226,12 @@ def crash_figures(pairs: Sequence[tuple[Taken, Taken]]) -> dict[str, Any]:
     }
 
 
-def standing(sound: str) -> Connection:
+def standing(sound: str) -> ConnectionSpec:
     """The testee *sound* as it is."""
     return replace(connect("reference"), name=sound, nest=False) if sound == PROGRAM else connect(sound)
 
 
-def falling(sound: str) -> Connection:
+def falling(sound: str) -> ConnectionSpec:
     """The testee *sound*, made to end over one question in ten."""
     if sound in ("reference", PROGRAM):
         return replace(connect("miniature:crashes-on-a-tenth"), nest=sound != PROGRAM)

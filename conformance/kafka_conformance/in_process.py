@@ -39,17 +39,17 @@ from kafka_conformance.judge.observation import (
     Observation,
     Refused,
     Skipped,
-    summary,
+    observation_summary,
 )
 from kafka_conformance.judge.verdict import Verdict, judge
 from kafka_conformance.reports import summary as report
 from kafka_conformance.reports.summary import Report
-from kafka_conformance.reports.terminal import alike
+from kafka_conformance.reports.terminal import alike_findings
 from kafka_conformance.runner import results
-from kafka_conformance.runner.deviations import Deviation, load
-from kafka_conformance.runner.requests import beyond, is_heavy, select
-from kafka_conformance.runner.results import Header, Line
-from kafka_conformance.runner.smoke import golden
+from kafka_conformance.runner.deviations import Deviation, load_deviations
+from kafka_conformance.runner.requests import is_heavy, select, unsupported
+from kafka_conformance.runner.results import ResultHeader, ResultLine
+from kafka_conformance.runner.smoke import sample_case
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import PROTOCOL, Capability, HelloReply, Refusal
@@ -65,12 +65,12 @@ SOON: Final = 0.001
 STATM: Final = Path("/proc/self/statm")
 
 
-class Late(BaseException):
+class TimeUp(BaseException):
     """The time is up; not an `Exception`, so that a codec does not take it for its own."""
 
 
 @contextmanager
-def limited(seconds: float | None, memory: int | None) -> Iterator[None]:
+def resource_limits(seconds: float | None, memory: int | None) -> Iterator[None]:
     """Run the block under limits: *seconds*, and bytes of *memory* on top of what is taken now; None is no limit."""
     with ExitStack() as stack:
         if memory is not None and sys.platform == "linux":
@@ -91,7 +91,7 @@ def _has_alarm(seconds: float) -> bool:
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
     def late(*_: object) -> NoReturn:
-        raise Late
+        raise TimeUp
 
     before = signal.signal(signal.SIGALRM, late)
     began = time.monotonic()
@@ -133,7 +133,7 @@ PANIC: Final = "PanicException"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Codec:
+class CodecFunctions:
     """The functions, and what they can be asked.
 
     Attributes:
@@ -175,7 +175,7 @@ class Codec:
 
     def check_shape(self) -> None:
         """Raise `TypeError` if `decode` gives something that is no batch, even for the plainest input."""
-        plainest = golden(2)
+        plainest = sample_case(2)
         seen = self.observe(plainest) if self.does(plainest) else None
         if isinstance(seen, Garbled):
             raise TypeError(seen.why)
@@ -185,7 +185,7 @@ class Codec:
         given = input_of(case)
         batches: list[WireBatch] = []
         try:
-            with limited(self.seconds, self.memory):
+            with resource_limits(self.seconds, self.memory):
                 if isinstance(given, Batch):
                     return Encoded(bytes(self._encode(given)))
                 for batch in self._decode(given):
@@ -217,7 +217,7 @@ class Codec:
             case Exception():
                 told = f"{type(raised).__name__}: {raised}"
                 return _refused(self._kind(raised, case), told, batches)
-            case Late():
+            case TimeUp():
                 return Hung(self.seconds or 0.0)
         if isinstance(raised, SystemExit) or type(raised).__name__ == PANIC:
             return Crashed(stderr=printable(f"{type(raised).__name__}: {raised}"))
@@ -316,23 +316,23 @@ def check_codec(
     """
     if decode is None and encode is None:
         raise TypeError("check_codec needs decode, encode or both")
-    codec = Codec(
+    codec = CodecFunctions(
         decode=decode, encode=encode, name=name, version=version, magics=tuple(magics), errors=errors,
         compressions=tuple(compressions), seconds=seconds, memory=memory,
     )  # fmt: skip
     codec.check_shape()
     patterns = [only] if isinstance(only, str) else list(only)
-    declared = load(Path(deviations)) if isinstance(deviations, str | Path) else tuple(deviations)
-    cases = [case for case in chosen(patterns, heavy=heavy) if codec.does(case)]
+    declared = load_deviations(Path(deviations)) if isinstance(deviations, str | Path) else tuple(deviations)
+    cases = [case for case in select_cases(patterns, heavy=heavy) if codec.does(case)]
     if not cases:
         raise ValueError(f"no case is selected by {', '.join(patterns)}; kafkaproof corpus list shows them")
     made = _report(codec, cases, patterns, declared, result)
     if raises and (made.fresh or made.applied.stale):
-        raise AssertionError(told(made))
+        raise AssertionError(failure_text(made))
     return made
 
 
-def chosen(only: Sequence[str], *, ops: Collection[str] = CODEC_OPS, heavy: bool = False) -> list[Case]:
+def select_cases(only: Sequence[str], *, ops: Collection[str] = CODEC_OPS, heavy: bool = False) -> list[Case]:
     """The cases that *only* selects, those for brokers left out and heavy ones if they are not wanted."""
     cases = select(_loaded(tuple(cast(Collection[Op], ops))), only)
     return cases if heavy else [case for case in cases if not is_heavy(case)]
@@ -345,28 +345,32 @@ def _loaded(ops: tuple[Op, ...]) -> Sequence[Case]:
 
 
 def _report(
-    codec: Codec, cases: Sequence[Case], only: Sequence[str], declared: Sequence[Deviation], path: str | Path | None
+    codec: CodecFunctions,
+    cases: Sequence[Case],
+    only: Sequence[str],
+    declared: Sequence[Deviation],
+    path: str | Path | None,
 ) -> Report:
     testee = msgspec.to_builtins(codec.hello()) | {"connect": IN_PROCESS}
     settings = {"seconds": codec.seconds, "memory": codec.memory}
     # What runs here is never the whole corpus as a testee is asked it.
-    header = Header(
+    header = ResultHeader(
         testee=testee, corpus=corpus_hash(), cases=len(cases), only=list(only) or [IN_PROCESS], settings=settings
     )
     with TemporaryDirectory() as folder:
         where = Path(path) if path else Path(folder) / results.FILE
-        keeping.check_covers(where, header.only, len(cases), whole=[IN_PROCESS], hint="name another file")
+        keeping.check_covers_result(where, header.only, len(cases), whole=[IN_PROCESS], hint="name another file")
         _write(where, header, codec, cases)
-        return report.make(results.read(where), cases, declared, where)
+        return report.make(results.read_results(where), cases, declared, where)
 
 
-def _write(path: Path, header: Header, codec: Codec, cases: Sequence[Case]) -> None:
-    writer = results.Writer(path, header)
+def _write(path: Path, header: ResultHeader, codec: CodecFunctions, cases: Sequence[Case]) -> None:
+    writer = results.ResultWriter(path, header)
     began = time.monotonic()
     try:
         lines = []
         for case in cases:
-            lines.append(ask(codec, case)[0])
+            lines.append(judge_case(codec, case)[0])
             writer.write(lines[-1:])
         counts = results.Results(header, tuple(lines), None).counts()
         writer.finish(counts=counts, seconds=round(time.monotonic() - began, 3), waited=0.0, starts=0, strays=0)
@@ -374,16 +378,16 @@ def _write(path: Path, header: Header, codec: Codec, cases: Sequence[Case]) -> N
         writer.close()
 
 
-def ask(codec: Codec, case: Case) -> tuple[Line, Verdict]:
+def judge_case(codec: CodecFunctions, case: Case) -> tuple[ResultLine, Verdict]:
     """Put *case* to *codec*: the line of the result, and the verdict."""
     began = time.monotonic()
-    observation = beyond(case, codec.hello()) or codec.observe(case)
+    observation = unsupported(case, codec.hello()) or codec.observe(case)
     spent = 0.0 if isinstance(observation, Skipped) else time.monotonic() - began
     verdict = judge(case, observation)
-    return results.line_for(case, verdict, summary(observation), spent, 0), verdict
+    return results.result_line(case, verdict, observation_summary(observation), spent, 0), verdict
 
 
-def told(made: Report) -> str:
+def failure_text(made: Report) -> str:
     """What is wrong, worst first, as the message of an assertion."""
     testee, counts = made.results.header.testee, made.results.counts()
     known = len(made.findings) - len(made.fresh)
@@ -394,7 +398,7 @@ def told(made: Report) -> str:
 
 
 def _findings(made: Report) -> Iterator[str]:
-    groups = alike(made.fresh)
+    groups = alike_findings(made.fresh)
     for first, others in groups[:MOST_FINDINGS]:
         more = f"  and {len(others):,} alike" if others else ""
         yield f"  {first.line.outcome:<15}  {first.line.case}  {first.line.rules[0]}  {first.line.why}{more}"
@@ -407,7 +411,7 @@ def _findings(made: Report) -> Iterator[str]:
         yield f"look at one with: kafkaproof explain --case '{groups[0][0].line.case}'"
 
 
-def told_of_case(case: Case, verdict: Verdict) -> str:
+def case_failure_text(case: Case, verdict: Verdict) -> str:
     """One finding, with its rule in words, as the message of a failed test."""
     lines = [f"{verdict.outcome}: {verdict.why}", f"  case   {case.id}", f"         {case.title}"]
     lines += [f"  rule   {rule(case.rules[0]).id}: {rule(case.rules[0]).statement}"] if case.rules else []

@@ -24,12 +24,12 @@ class WouldReplace(Unusable):
     """A result of more is where one of less would be written."""
 
 
-def directory(folder: Path | None, *, part: bool) -> Path:
+def result_directory(folder: Path | None, *, part: bool) -> Path:
     """Where results go: *folder*, or what is usual for a whole run or a *part* of one."""
     return folder or Path(PART if part else WHOLE)
 
 
-def check_covers(
+def check_covers_result(
     path: Path,
     only: Sequence[str],
     cases: int,
@@ -42,7 +42,7 @@ def check_covers(
     A result of all cases has nothing, or *whole*, for `only`; *hint* says how to write elsewhere.
     """
     try:
-        old = results.read_header(path)
+        old = results.read_result_header(path)
     except Unusable:
         return  # there is none
     if old.only != list(only) and set(old.only) <= set(whole) and cases < old.cases:

@@ -78,10 +78,10 @@ class _State:
     def deviations(self, file: str) -> tuple[Deviation, ...]:
         """The entries of *file*, read once."""
         if file and file not in self.declared:
-            from kafka_conformance.runner.deviations import BadDeviations, load
+            from kafka_conformance.runner.deviations import BadDeviations, load_deviations
 
             try:
-                self.declared[file] = load(Path(file))
+                self.declared[file] = load_deviations(Path(file))
             except BadDeviations as error:
                 raise pytest.UsageError(f"kafkaproof: {error}") from error
         return self.declared.get(file, ())
@@ -114,15 +114,15 @@ def _marked(node: pytest.Item | pytest.Function) -> dict[str, Any]:
 
 
 def _cases(config: pytest.Config, marked: dict[str, Any]) -> list[Case]:
-    from kafka_conformance.in_process import Codec, chosen
-    from kafka_conformance.runner.requests import beyond
+    from kafka_conformance.in_process import CodecFunctions, select_cases
+    from kafka_conformance.runner.requests import unsupported
 
     only = _words(config.getoption("kafkaproof_only") or marked.get("only") or config.getini("kafkaproof_only"))
     given: dict[str, Any] = {name: tuple(marked[name]) for name in ("magics", "compressions") if name in marked}
-    hello = Codec(decode=lambda _: (), encode=lambda _: b"", **given).hello()
+    hello = CodecFunctions(decode=lambda _: (), encode=lambda _: b"", **given).hello()
     op = marked.get("op", "decode")
-    cases = chosen(only, ops={op}, heavy=bool(marked.get("heavy")))
-    return [case for case in cases if beyond(case, hello) is None]
+    cases = select_cases(only, ops={op}, heavy=bool(marked.get("heavy")))
+    return [case for case in cases if unsupported(case, hello) is None]
 
 
 def _words(given: str | Sequence[str]) -> list[str]:
@@ -159,18 +159,18 @@ class CaseUnderTest:
 
     def _check(self, op: str, **functions: Any) -> None:
         __tracebackhide__ = True
-        from kafka_conformance.in_process import Codec, ask
+        from kafka_conformance.in_process import CodecFunctions, judge_case
 
         if self.case.op != op:
             pytest.fail(f"this is a case to {self.case.op}: mark the test with kafkaproof(op={op!r})", pytrace=False)
-        _, verdict = ask(Codec(**functions), self.case)
+        _, verdict = judge_case(CodecFunctions(**functions), self.case)
         _settle(self.item, self.case, verdict, self.file)
 
 
 def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str) -> None:
     """Pass, fail, skip or expectedly fail, as the verdict and the known deviations say."""
     __tracebackhide__ = True
-    from kafka_conformance.in_process import told_of_case
+    from kafka_conformance.in_process import case_failure_text
     from kafka_corpus.vectors import matches
 
     item.user_properties.append((PROPERTY, f"{verdict.outcome} {file}"))
@@ -182,24 +182,24 @@ def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str) -> None:
     for entry in item.config.stash[STATE].deviations(file):
         if entry.severity == verdict.outcome and matches(entry.case, case.id):
             pytest.xfail(f"{entry.severity}: {entry.reason}")
-    pytest.fail(told_of_case(case, verdict), pytrace=False)
+    pytest.fail(case_failure_text(case, verdict), pytrace=False)
 
 
 # The testee
 
 
-class Testee(pytest.Collector):
+class TesteeCollector(pytest.Collector):
     """What the cases of `--kafkaproof` are collected under."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """A test for each case that the testee can be asked."""
-        from kafka_conformance.in_process import chosen
-        from kafka_conformance.runner.requests import beyond
+        from kafka_conformance.in_process import select_cases
+        from kafka_conformance.runner.requests import unsupported
 
         only = _words(_setting(self.config, "kafkaproof_only"))
         hello = _sandbox(self.config).hello()
-        for case in chosen(only, heavy=True):
-            if beyond(case, hello) is None:
+        for case in select_cases(only, heavy=True):
+            if unsupported(case, hello) is None:
                 yield TesteeCase.from_parent(self, name=case.id, case=case)
 
 
@@ -213,9 +213,9 @@ class TesteeCase(pytest.Item):
     def runtest(self) -> None:
         """Ask, and judge the answer."""
         from kafka_conformance.judge.verdict import judge
-        from kafka_conformance.runner.requests import question
+        from kafka_conformance.runner.requests import request_for
 
-        (answered,) = _sandbox(self.config).ask([question(self.case)])
+        (answered,) = _sandbox(self.config).ask([request_for(self.case)])
         file = _setting(self.config, "kafkaproof_deviations")
         path = str(self.config.rootpath / file) if file else ""
         _settle(self, self.case, judge(self.case, answered.observation), path)
@@ -254,7 +254,7 @@ def _sandbox(config: pytest.Config) -> Sandbox:
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add the cases of the testee; before others deselect, so that -k is about them too."""
     if _setting(config, "kafkaproof"):
-        items.extend(Testee.from_parent(session, name="kafkaproof", nodeid="kafkaproof").collect())
+        items.extend(TesteeCollector.from_parent(session, name="kafkaproof", nodeid="kafkaproof").collect())
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -57,6 +57,6 @@ def tail(text: bytes, limit: int = MAX_TEXT) -> str:
     return f"…{joined[1 - limit :]}" if why is None else f"{joined[: limit - 1]}…"
 
 
-def indented(document: Any, spaces: int = 2) -> bytes:
+def indented_json(document: Any, spaces: int = 2) -> bytes:
     """*document* as indented JSON, which ends with a new line."""
     return msgspec.json.format(msgspec.json.encode(document), indent=spaces) + b"\n"

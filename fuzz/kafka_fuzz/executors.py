@@ -23,7 +23,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kafka_conformance.runner.run import tamed
+from kafka_conformance.runner.run import sanitize_hello
 from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
 from kafka_fuzz.differential.compare import grade_answer
 from kafka_fuzz.differential.feed import BATCH, Feed
@@ -236,7 +236,7 @@ class TesteeExecutor:
         try:
             for spec in specs:
                 self.feeds.append(Feed(connect(spec)))
-            hellos = [tamed(feed.open()) for feed in self.feeds]
+            hellos = [sanitize_hello(feed.open()) for feed in self.feeds]
         except (CannotRun, ValueError) as error:
             self.close()
             raise NoTarget(str(error)) from error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_conformance.testees.known import Known
+from kafka_conformance.testees.known import KnownTestee
 
-COLUMNAR: Final = Known(
+COLUMNAR: Final = KnownTestee(
     name="columnar",
     about="kafka_pipeline.columnar, record batches as Arrow columns",
     module="kafka_pipeline.columnar.testee",

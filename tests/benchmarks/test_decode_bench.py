@@ -16,7 +16,7 @@ from benchmarks.decode import peer_command as command
 from benchmarks.decode_peers import aiokafka, columnar, columnar_checksum, encoding, kafka_python
 
 from kafka_conformance.testees.connect import CannotRun
-from kafka_conformance.testees.known import find
+from kafka_conformance.testees.known import find_testee
 from kafka_conformance.testees.recipe import ToolchainMissing
 from kafka_pipeline.columnar import read
 from kafka_pipeline.columnar.jit import FOLDER
@@ -91,7 +91,7 @@ def run(*arguments: str) -> dict[str, float]:
 @pytest.mark.parametrize(("name", "more"), [*((name, ()) for name in NAMES), ("java", ("--encode",))])
 def test_peers_in_other_languages(name: str, more: tuple[str, ...], tmp_path: Path) -> None:
     """A peer that can be built reads, or writes, the same; the command fails where it does not."""
-    known = find(NAMES[name])
+    known = find_testee(NAMES[name])
     if known is None or known.recipe is None:
         pytest.skip("the sources of testees are not here")
     try:

@@ -14,12 +14,12 @@ from click.testing import CliRunner
 
 from kafka_conformance.keeping import PART, WHOLE
 from kafka_conformance.runner import results
-from kafka_conformance.runner.requests import concerns
-from kafka_conformance.testees.connect import Connection
+from kafka_conformance.runner.requests import is_relevant
+from kafka_conformance.testees.connect import ConnectionSpec
 from kafka_corpus.vectors import load_vectors
 from kafkaproof.cli import kafkaproof as group
 
-Script = Callable[..., Connection]
+Script = Callable[..., ConnectionSpec]
 
 # Small areas that show what is needed here.
 AREA = "v1_message"
@@ -50,7 +50,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def test_a_part_agrees(kafkaproof: Command, tmp_path: Path) -> None:
     """The reference agrees with itself on a part of the corpus: exit code 0, and a result on disk."""
     done = kafkaproof("certify", "reference", "--only", AREA)
-    read = results.read(tmp_path / RESULT / "reference" / results.FILE)
+    read = results.read_results(tmp_path / RESULT / "reference" / results.FILE)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no findings" in done.stdout
@@ -63,12 +63,12 @@ def test_a_part_agrees(kafkaproof: Command, tmp_path: Path) -> None:
 def test_all_agree(kafkaproof: Command, tmp_path: Path) -> None:
     """The reference agrees with itself on all that a testee can be asked: exit code 0, certified, a result on disk."""
     done = kafkaproof("certify", "reference")
-    read = results.read(tmp_path / WHOLE / "reference" / results.FILE)
+    read = results.read_results(tmp_path / WHOLE / "reference" / results.FILE)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CERTIFIED" in done.stdout
     assert "NOT CERTIFIED" not in done.stdout
-    asked = [case.id for case in load_vectors() if concerns(case, append=True)]
+    asked = [case.id for case in load_vectors() if is_relevant(case, append=True)]
     assert (read.complete, sorted(line.case for line in read.lines)) == (True, asked)
     assert len(asked) > 4000
 
@@ -217,7 +217,7 @@ def test_interrupted(sent: signal.Signals, script: Script, kafkaproof: Command, 
     wait_for_lines(found[0], 20, child)
     child.send_signal(sent)
     stdout, stderr = child.communicate(timeout=20)
-    earned = results.read(found[0])
+    earned = results.read_results(found[0])
     done = kafkaproof(*asked, "--resume")
 
     assert child.returncode == 130
@@ -225,8 +225,8 @@ def test_interrupted(sent: signal.Signals, script: Script, kafkaproof: Command, 
     assert "--resume" in stderr
     assert 19 <= len(earned.lines) < earned.header.cases
     assert done.returncode == 1  # skipped everything: nothing agrees
-    assert results.read(found[0]).complete
-    assert results.read(found[0]).lines[: len(earned.lines)] == earned.lines
+    assert results.read_results(found[0]).complete
+    assert results.read_results(found[0]).lines[: len(earned.lines)] == earned.lines
 
 
 @pytest.mark.slow
@@ -238,7 +238,7 @@ def test_an_incomplete_result_is_not_overwritten(kafkaproof: Command, tmp_path: 
     done = kafkaproof("certify", "reference", "--only", AREA)
 
     assert "--resume would have gone on" in done.stderr
-    assert len(results.read(path.with_name(f"incomplete-{results.FILE}")).lines) == 4
+    assert len(results.read_results(path.with_name(f"incomplete-{results.FILE}")).lines) == 4
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance.runner.sandbox import MAX_SECONDS, Sandbox
-from kafka_conformance.testees.connect import Connection, connect
+from kafka_conformance.testees.connect import ConnectionSpec, connect
 from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe
 from kafka_records import Batch, Header, Kind, Record, decode, encode
 from kafka_records.checksum import checksum_v2
@@ -37,7 +37,7 @@ for line in sys.stdin:
 {body}
 """
 
-Script = Callable[..., Connection]
+Script = Callable[..., ConnectionSpec]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -50,7 +50,7 @@ def interrupts_are_heard() -> None:
 def script(tmp_path: Path) -> Script:
     """Make a testee from the body of its loop, which sees `id`, `data` and `request`."""
 
-    def make(body: str, *, hello: str = "", setup: str = "") -> Connection:
+    def make(body: str, *, hello: str = "", setup: str = "") -> ConnectionSpec:
         path = tmp_path / "testee.py"
         indented = "".join(f"        {line}\n" for line in body.strip("\n").splitlines())
         path.write_text(SCRIPT.format(body=indented, hello=hello, setup=setup), encoding="utf-8")
@@ -67,7 +67,7 @@ def sandbox() -> Iterator[Callable[..., Sandbox]]:
     """
     made: list[Sandbox] = []
 
-    def make(connection: Connection, seconds: float = MAX_SECONDS) -> Sandbox:
+    def make(connection: ConnectionSpec, seconds: float = MAX_SECONDS) -> Sandbox:
         made.append(Sandbox(connection, seconds))
         return made[-1]
 

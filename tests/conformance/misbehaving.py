@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from kafka_conformance.judge.observation import Decoded
-from kafka_conformance.runner.sandbox import Question, Sandbox
-from kafka_conformance.testees.connect import Connection
+from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.testees.connect import ConnectionSpec
 
-Script = Callable[..., Connection]
+Script = Callable[..., ConnectionSpec]
 Make = Callable[..., Sandbox]
 
 # Seconds, for tests of what hangs.
 SHORT = 0.4
-FINE = Question(b"fine")
-BAD = Question(b"bad")
+FINE = CaseRequest(b"fine")
+BAD = CaseRequest(b"bad")
 ANSWERED = Decoded(())
 REPLY = "reply(id=id, batches=[])"
 

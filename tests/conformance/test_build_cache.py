@@ -34,7 +34,7 @@ cp toy.sh $1
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> recipe.Recipe:
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> recipe.BuildRecipe:
     """A recipe in a folder of its own, and an empty cache."""
     folder = tmp_path / "testees" / "toy"
     folder.mkdir(parents=True)
@@ -43,7 +43,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> recipe.Recipe:
     (folder / "toy.sh").write_text("exit 0\n")
     monkeypatch.setenv(recipe.SOURCES_VARIABLE, str(tmp_path / "testees"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return recipe.read(folder / "testee.toml")[0]
+    return recipe.read_recipes(folder / "testee.toml")[0]
 
 
 @contextmanager
@@ -80,9 +80,9 @@ def test_two_first_uses_make_one_build(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "built\n"
 
 
-def test_a_killed_build_is_never_used(toy: recipe.Recipe, tmp_path: Path) -> None:
+def test_a_killed_build_is_never_used(toy: recipe.BuildRecipe, tmp_path: Path) -> None:
     """After the builder was killed, the next one waits until the compiler has ended, and then builds from the start."""
-    half = built.place(toy, built.default_directory()) / "half"
+    half = built.build_directory(toy, built.default_directory()) / "half"
     with building() as first:
         assert first_line(first).startswith("building toy 1.0 (shell) into ")
         while not half.exists():  # the compiler has begun
@@ -101,7 +101,7 @@ def test_a_killed_build_is_never_used(toy: recipe.Recipe, tmp_path: Path) -> Non
 
 
 def test_a_build_of_another_toolchain_is_not_used(
-    toy: recipe.Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: recipe.BuildRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name of a build changes with the version that its compiler reports."""
     path = tmp_path / "testees" / "toy" / "testee.toml"
@@ -114,7 +114,7 @@ def test_a_build_of_another_toolchain_is_not_used(
         compiler.write_text(f"#!/bin/sh\necho go version {version}\n")
         compiler.chmod(0o755)
         built._version_of.cache_clear()
-        names.append(built.place(recipe.read(path)[0], tmp_path).name)
+        names.append(built.build_directory(recipe.read_recipes(path)[0], tmp_path).name)
     built._version_of.cache_clear()
 
     assert toy.programs == ("sh",)

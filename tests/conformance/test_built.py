@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_conformance.judge.observation import Decoded
-from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
 from kafka_conformance.runner.smoke import passed, smoke
 from kafka_conformance.testees import recipe
 from kafka_conformance.testees import recipe as built
 from kafka_conformance.testees.connect import VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, connect
-from kafka_conformance.testees.known import everyone, find
+from kafka_conformance.testees.known import find_testee, known_testees
 from kafka_conformance.testees.recipe import BuildError, ToolchainMissing, first_error
 from kafka_records import Batch, Record, encode
 from kafkaproof.commands.testees import testees as command
@@ -38,8 +38,8 @@ environment = {{ PLACE = "{{build}}/x" }}
 TESTEE = """
 import sys
 from kafka_conformance.testees import serve
-from kafka_conformance.testees.interface import load
-serve.serve(load("kafka_conformance.testees.reference"), sys.stdin.buffer, sys.stdout.buffer)
+from kafka_conformance.testees.interface import load_testee
+serve.serve(load_testee("kafka_conformance.testees.reference"), sys.stdin.buffer, sys.stdout.buffer)
 """
 
 
@@ -56,15 +56,15 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def toy(folder: Path) -> recipe.Recipe:
+def toy(folder: Path) -> recipe.BuildRecipe:
     """The toy's recipe, read anew."""
-    return recipe.read(folder / "testees" / "toy" / "testee.toml")[0]
+    return recipe.read_recipes(folder / "testees" / "toy" / "testee.toml")[0]
 
 
 def test_a_known_name_is_built_and_answers(toys: Path) -> None:
     """A testee with a recipe is built when it is first connected to, and answers as any other."""
     sandbox = Sandbox(connect("toy"))
-    answer = next(sandbox.ask([Question(b"")])).observation
+    answer = next(sandbox.ask([CaseRequest(b"")])).observation
     sandbox.close()
     connect("toy")
 
@@ -84,11 +84,11 @@ def test_variants_share_a_build(toys: Path) -> None:
 
 def test_changed_sources_are_built_anew(toys: Path) -> None:
     """A build is never used after its sources have changed."""
-    before = built.build(toy(toys))
+    before = built.build_testee(toy(toys))
     (toys / "testees" / "toy" / "testee.py").write_text(TESTEE + "# changed\n")
 
     assert not built.is_built(toy(toys))
-    assert built.build(toy(toys)) != before
+    assert built.build_testee(toy(toys)) != before
 
 
 def test_what_testees_share_is_built_into_each(toys: Path) -> None:
@@ -100,17 +100,17 @@ def test_what_testees_share_is_built_into_each(toys: Path) -> None:
     path.write_text(
         path.read_text().replace('sources = ["testee.py"]', 'sources = ["testee.py", "../common/shared.py"]')
     )
-    before = built.build(toy(toys))
+    before = built.build_testee(toy(toys))
     shared.write_text("second = 2\n")
 
     assert (before / "shared.py").read_text() == "first = 1\n"
     assert not built.is_built(toy(toys))
-    assert (built.build(toy(toys)) / "shared.py").read_text() == "second = 2\n"
+    assert (built.build_testee(toy(toys)) / "shared.py").read_text() == "second = 2\n"
 
 
 def test_a_version_has_a_build_of_its_own(toys: Path) -> None:
     """NAME@VERSION runs the commands for another version first, those for older ones too, in its own place."""
-    pinned, asked, old = (built.build(toy(toys).at(version)) for version in ("1.0", "1.1", "0.8"))
+    pinned, asked, old = (built.build_testee(toy(toys).at(version)) for version in ("1.0", "1.1", "0.8"))
 
     assert not (pinned / "asked").exists()
     assert (asked / "asked").read_text() == "1.1\n"
@@ -124,12 +124,12 @@ def test_what_is_no_version(toys: Path, name: str) -> None:
     """A version goes into command lines, so it has to look like one; what has no releases has no versions."""
     assert toys.is_dir()
     with pytest.raises(BadConnect):
-        find(name)
+        find_testee(name)
 
 
 def test_python_testees_have_versions_too() -> None:
     """Another release of a Python codec is installed into a folder of its own, with the same adapter."""
-    known = find("aiokafka-pure@0.11.0")
+    known = find_testee("aiokafka-pure@0.11.0")
 
     assert known is not None
     assert known.module == "kafka_conformance.testees.aiokafka_"
@@ -146,7 +146,7 @@ def test_half_a_build_is_none(toys: Path) -> None:
     path.write_text(text.replace("cp * {build}", "echo main.go:1:2: undefined: x >&2; exit 1"))
 
     with pytest.raises(BuildError, match=r"^sh did not build toy 1\.0: main\.go:1:2: undefined: x$"):
-        built.build(toy(toys))
+        built.build_testee(toy(toys))
     assert not built.is_built(toy(toys))
 
 
@@ -157,14 +157,14 @@ def test_a_missing_toolchain_is_told(toys: Path) -> None:
     recipe._read_all.cache_clear()
 
     with pytest.raises(ToolchainMissing, match=r"^no-such-compiler is not installed or not on the path$"):
-        built.build(toy(toys))
+        built.build_testee(toy(toys))
     with pytest.raises(CannotRun, match=r"^toy cannot run: no-such-compiler is not installed or not on the path$"):
         connect("toy")
 
 
 def test_build_command(toys: Path) -> None:
     """The command builds once and prints what it did; a testee that was named and is left out is no success."""
-    place = built.place(toy(toys), built.default_directory())
+    place = built.build_directory(toy(toys), built.default_directory())
     first = CliRunner().invoke(command, ["build", "toy"])
     again = CliRunner().invoke(command, ["build", "--all", "--json"])
     ready = CliRunner().invoke(command, ["build", "toy", "kafka-python"])
@@ -226,7 +226,7 @@ def test_the_cache_cannot_be_written(toys: Path, monkeypatch: pytest.MonkeyPatch
     (toys / "count").write_text("a file, no folder")
 
     with pytest.raises(BuildError, match=r"^toy 1\.0 cannot be built in .*below"):
-        built.build(toy(toys))
+        built.build_testee(toy(toys))
 
 
 @pytest.mark.parametrize("arguments", [["build"], ["build", "--all", "toy"], ["build", "nobody"]])
@@ -252,7 +252,7 @@ def test_a_recipe_that_cannot_be_used(toys: Path, broken: str) -> None:
     path.write_text(broken)
 
     with pytest.raises(recipe.RecipeError, match=r"testee\.toml"):
-        recipe.read(path)
+        recipe.read_recipes(path)
 
 
 def test_errors_of_tools() -> None:
@@ -266,23 +266,23 @@ def test_errors_of_tools() -> None:
 
 
 @pytest.fixture
-def shipped(monkeypatch: pytest.MonkeyPatch) -> tuple[recipe.Recipe, ...]:
+def shipped(monkeypatch: pytest.MonkeyPatch) -> tuple[recipe.BuildRecipe, ...]:
     """The recipes of the project, in the package or in a checkout beside it."""
     monkeypatch.delenv(recipe.SOURCES_VARIABLE, raising=False)
     return recipe.recipes()
 
 
-def test_recipes_are_whole(shipped: tuple[recipe.Recipe, ...]) -> None:
+def test_recipes_are_whole(shipped: tuple[recipe.BuildRecipe, ...]) -> None:
     """Every recipe of the project names sources that are there, has a README, and a name that is its own."""
     assert {"java-kafka-clients", "franz-go", "sarama", "kafka-go"} <= {each.name for each in shipped}
-    assert len({known.name for known in everyone()}) == len(everyone())
+    assert len({known.name for known in known_testees()}) == len(known_testees())
     for each in shipped:
         assert [name for name in (*each.sources, "README.md") if not (each.folder / name).exists()] == [], each.name
         # Without commands for other versions, the version has to be in those for all.
         assert each.versioned or any("{version}" in word for line in each.build for word in line), each.name
 
 
-def test_another_release_starts_from_what_is_there(shipped: tuple[recipe.Recipe, ...], tmp_path: Path) -> None:
+def test_another_release_starts_from_what_is_there(shipped: tuple[recipe.BuildRecipe, ...], tmp_path: Path) -> None:
     """What a recipe takes away before it asks for another release is among its sources, where they are copied to."""
     taken = []
     for each in shipped:
@@ -303,13 +303,13 @@ def test_another_release_is_built_and_asked(name: str, version: str) -> None:
     sandbox = Sandbox(connect(f"{name}@{version}"))
     try:
         assert sandbox.hello().version == version
-        (answered,) = sandbox.ask([Question(log)])
+        (answered,) = sandbox.ask([CaseRequest(log)])
     finally:
         sandbox.close()
     assert isinstance(answered.observation, Decoded)
 
 
-def test_virtual_machines_get_their_memory(shipped: tuple[recipe.Recipe, ...], toys: Path) -> None:
+def test_virtual_machines_get_their_memory(shipped: tuple[recipe.BuildRecipe, ...], toys: Path) -> None:
     """A testee that runs on a JVM gets more address space than one that does not."""
     assert shipped
     java = toys / "testees" / "toy" / "java"
@@ -322,7 +322,7 @@ def test_virtual_machines_get_their_memory(shipped: tuple[recipe.Recipe, ...], t
     assert connect("toy").memory == VIRTUAL_MACHINE_MEMORY
 
 
-NAMES = [each.name for path in sorted(SOURCES.glob("*/testee.toml")) for each in recipe.read(path)]
+NAMES = [each.name for path in sorted(SOURCES.glob("*/testee.toml")) for each in recipe.read_recipes(path)]
 
 
 # What a codec gets wrong in every batch shows in `smoke` too: kio cuts its timestamps to seconds.
@@ -332,7 +332,7 @@ UNSOUND = {"kio": ["decodes a batch of magic 2", "two of magic 2 and a partial o
 @pytest.mark.testees
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_real_ones_are_sound(shipped: tuple[recipe.Recipe, ...], name: str) -> None:
+def test_real_ones_are_sound(shipped: tuple[recipe.BuildRecipe, ...], name: str) -> None:
     """Every testee whose toolchain is here builds, calls itself what we call it, and is sound."""
     chosen = next(each for each in shipped if each.name == name)
     if missing := chosen.missing():

@@ -8,23 +8,23 @@ from kafka_conformance.judge.observation import Observation
 from kafka_conformance.judge.verdict import OUTCOMES, Outcome, judge
 from kafka_conformance.reports import summary
 from kafka_conformance.reports.summary import MAX_SKIPPED, NULLS, certify, null_scores, score
-from kafka_conformance.runner.results import Footer, Header, Line, Results, line_for
+from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results, result_line
 from kafka_corpus.case import Case
 
 
-def line(outcome: Outcome, expected: str = "valid", area: str = "a", name: str = "x") -> Line:
+def line(outcome: Outcome, expected: str = "valid", area: str = "a", name: str = "x") -> ResultLine:
     """A line with this outcome."""
-    return Line(case=f"{area}.{name}", outcome=outcome, area=area, op="decode", expected=expected, rules=())
+    return ResultLine(case=f"{area}.{name}", outcome=outcome, area=area, op="decode", expected=expected, rules=())
 
 
-def results(lines: list[Line], only: tuple[str, ...] = (), *, complete: bool = True) -> Results:
+def results(lines: list[ResultLine], only: tuple[str, ...] = (), *, complete: bool = True) -> Results:
     """A result with these lines."""
-    header = Header(testee={}, corpus="", cases=len(lines), only=list(only), settings={})
-    footer = Footer(counts={}, seconds=0, waited=0, starts=1, strays=0, sha256="") if complete else None
+    header = ResultHeader(testee={}, corpus="", cases=len(lines), only=list(only), settings={})
+    footer = ResultFooter(counts={}, seconds=0, waited=0, starts=1, strays=0, sha256="") if complete else None
     return Results(header, tuple(lines), footer)
 
 
-def run_of(valid: str, invalid: str) -> list[Line]:
+def run_of(valid: str, invalid: str) -> list[ResultLine]:
     """Lines by their outcomes: `a` agree, `h` half a credit, `x` nothing, `s` skipped."""
     names: dict[str, Outcome] = {"a": "agree", "h": "lossy", "x": "wrong_data", "s": "skipped"}
     lines = [line(names[char], "valid", name=f"v{at}") for at, char in enumerate(valid)]
@@ -93,9 +93,9 @@ def test_null_testees_score_nothing(name: str, corpus: list[Case]) -> None:
     assert null_scores(corpus)[name] == 0.0
 
 
-def null_lines(cases: list[Case], answer: Callable[[Case], Observation]) -> list[Line]:
+def null_lines(cases: list[Case], answer: Callable[[Case], Observation]) -> list[ResultLine]:
     """The lines of a testee that answers with *answer*."""
-    return [line_for(case, judge(case, answer(case)), {}, 0.0, 0) for case in cases]
+    return [result_line(case, judge(case, answer(case)), {}, 0.0, 0) for case in cases]
 
 
 @pytest.mark.parametrize("name", NULLS)

@@ -8,10 +8,10 @@ import pytest
 from msgspec import UNSET
 
 from kafka_brokers.fake_broker.server import Tape
-from kafka_conformance.judge.consuming import compared
-from kafka_conformance.judge.observation import Consumed, Observation, observe
+from kafka_conformance.judge.consuming import compare_consumed
+from kafka_conformance.judge.observation import ConsumedRecords, Observation, observe
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
 from kafka_conformance.testees import confluent_kafka_ as adapter
 from kafka_conformance.testees.connect import connect
 from kafka_conformance.testees.interface import CodecError, NotDone
@@ -58,8 +58,8 @@ def test_it_reads_what_the_reference_writes(magic: int, compression: str) -> Non
     data = encode(given(magic, compression))
     observed = consume(data)
 
-    assert isinstance(observed, Consumed)
-    assert compared(case(data), observed).differences == []
+    assert isinstance(observed, ConsumedRecords)
+    assert compare_consumed(case(data), observed).differences == []
     assert observed.next_offset == decode(data)[-1].last_offset + 1
 
 
@@ -76,16 +76,16 @@ def test_the_reference_reads_what_it_writes(magic: int, compression: str) -> Non
 @pytest.mark.parametrize(("parted", "works"), [(adapter.TRIES - 1, True), (adapter.TRIES, False)])
 def test_a_batch_that_leaves_in_parts_is_sent_again(parted: int, works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowded machine parts a batch once or twice; who always does so is told."""
-    send = adapter.Writer._send
+    send = adapter.ProducerWriter._send
     sent: list[int] = []
 
-    def part(writer: adapter.Writer, producer: object, wanted: Batch) -> None:
+    def part(writer: adapter.ProducerWriter, producer: object, wanted: Batch) -> None:
         parts = [replace(wanted, records=(each,)) for each in wanted.records] if len(sent) < parted else [wanted]
         sent.append(len(parts))
         for each in parts:
             send(writer, producer, each)
 
-    monkeypatch.setattr(adapter.Writer, "_send", part)
+    monkeypatch.setattr(adapter.ProducerWriter, "_send", part)
     with nullcontext() if works else pytest.raises(CodecError, match="2 requests for one batch"):
         read = decode(adapter.encode(to_wire(given(2, "none"))))
         assert tuple(record for each in read for record in each.records) == RECORDS
@@ -98,10 +98,10 @@ def test_checksums_are_compared_on_request_only(name: str, *, refused: bool) -> 
     data = bytearray(encode(given(2, "none")))
     data[-2] ^= 1
     sandbox = Sandbox(connect(name))
-    observed = next(sandbox.ask([Question(bytes(data))])).observation
+    observed = next(sandbox.ask([CaseRequest(bytes(data))])).observation
     sandbox.close()
 
-    assert isinstance(observed, Consumed)
+    assert isinstance(observed, ConsumedRecords)
     assert (observed.error is not None and observed.error.kind == "corrupt") is refused
 
 
@@ -112,7 +112,7 @@ def test_an_error_does_not_reach_the_next_case() -> None:
     broken[16] = 7
     refused = consume(bytes(broken))
 
-    assert isinstance(refused, Consumed)
+    assert isinstance(refused, ConsumedRecords)
     assert refused.error is not None
     assert refused.error.kind == "unsupported_magic"
     assert judge(case(data), consume(data)).outcome == "agree"
@@ -134,10 +134,10 @@ def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPat
 
     read_by_tape = Tape.read
     monkeypatch.setattr(Tape, "read", read)
-    observed = observe(adapter.Reader().read(bytes(data)))
+    observed = observe(adapter.ConsumerReader().read(bytes(data)))
 
     assert len(served) == 2
-    assert isinstance(observed, Consumed)
+    assert isinstance(observed, ConsumedRecords)
     assert observed.error is not None
     assert observed.error.kind == "corrupt"
 

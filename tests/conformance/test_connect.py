@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from kafka_conformance.judge.observation import Consumed, Decoded
-from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.judge.observation import ConsumedRecords, Decoded
+from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
 from kafka_conformance.testees.connect import (
     DEFAULT_MEMORY,
     NODE_MEMORY,
     VIRTUAL_MACHINE_MEMORY,
     BadConnect,
     CannotRun,
-    check,
+    check_connect,
     connect,
 )
-from kafka_conformance.testees.known import JAVA, KNOWN, Known, everyone
+from kafka_conformance.testees.known import JAVA, KNOWN, KnownTestee, known_testees
 
 # What takes an extra of its own is asked where that is installed.
 EXTRAS = {"columnar": pytest.mark.columnar}
@@ -30,12 +30,12 @@ def test_known_testees_say_hello(name: str) -> None:
     """Every known Python testee starts, and calls itself what we call it."""
     sandbox = Sandbox(connect(name))
     hello = sandbox.hello()
-    answer = next(sandbox.ask([Question(b"")])).observation
+    answer = next(sandbox.ask([CaseRequest(b"")])).observation
     sandbox.close()
 
     assert hello.name == name
     assert hello.many
-    assert answer == (Consumed((), next_offset=0) if hello.consumer else Decoded(()))
+    assert answer == (ConsumedRecords((), next_offset=0) if hello.consumer else Decoded(()))
 
 
 def test_direct_is_served_by_this_interpreter() -> None:
@@ -91,7 +91,7 @@ def test_far_names_are_not_suggested() -> None:
 def test_checking_a_string_looks_for_nothing() -> None:
     """A string can be right though what it names is not here."""
     for text in ("process:./nobody", "container:nobody", "direct:nobody", "miniature:nobody", JAVA):
-        check(text)
+        check_connect(text)
 
 
 def test_what_is_not_installed_cannot_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_is_not_installed_cannot_run(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(CannotRun, match="mvn, javac, java are not installed or not on the path"):
         connect(JAVA)
 
-    unknown = Known(name="x", about="", module="", packages=("no_such_package",))
+    unknown = KnownTestee(name="x", about="", module="", packages=("no_such_package",))
     assert unknown.missing() == ("no_such_package",)
     assert unknown.reason(unknown.missing()) == "no_such_package is not installed"
 
@@ -110,8 +110,8 @@ def test_what_is_not_installed_cannot_run(monkeypatch: pytest.MonkeyPatch, tmp_p
 DISTRIBUTIONS = {"kafka": "kafka-python", "zlib_ng": "zlib-ng", "confluent_kafka": "confluent-kafka"}
 
 
-@pytest.mark.parametrize("known", [each for each in everyone() if each.module], ids=lambda known: known.name)
-def test_the_hint_names_the_right_extras(known: Known) -> None:
+@pytest.mark.parametrize("known", [each for each in known_testees() if each.module], ids=lambda known: known.name)
+def test_the_hint_names_the_right_extras(known: KnownTestee) -> None:
     """What `pip install` with the extras of a testee brings are all packages that it needs."""
     assert known.installation() == f"pip install 'kafkaproof[{known.extras}]'"
     brought = {
@@ -161,7 +161,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_container_is_run_without_network_and_ended_by_name(engine: Path) -> None:
     """A container gets our limits and no network; when it hangs, it is ended by the name that we gave."""
     sandbox = Sandbox(connect("container:kafka_fuzz.planted_bugs.testees.mute"), seconds=0.3)
-    next(sandbox.ask([Question(b"")]))
+    next(sandbox.ask([CaseRequest(b"")]))
     sandbox.close()
     run, kill = (engine / "log").read_text().splitlines()[:2]
 
@@ -174,7 +174,7 @@ def test_container_answers(engine: Path) -> None:
     """A container is talked to like any process."""
     assert engine.is_dir()
     sandbox = Sandbox(connect("container:kafka_conformance.testees.reference"))
-    answer = next(sandbox.ask([Question(b"")])).observation
+    answer = next(sandbox.ask([CaseRequest(b"")])).observation
     sandbox.close()
 
     assert answer == Decoded(())

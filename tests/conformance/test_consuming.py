@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from kafka_conformance.judge.consuming import IN_CONTROL, UNFOLLOWABLE
-from kafka_conformance.judge.observation import Consumed, Skipped
+from kafka_conformance.judge.observation import ConsumedRecords, Skipped
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.runner.requests import beyond
+from kafka_conformance.runner.requests import unsupported
 from kafka_conformance.testees.protocol import HelloReply, Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireRecord, to_wire
@@ -44,40 +44,40 @@ UNTOLD = Refusal(message="bad")
 @pytest.mark.parametrize(
     ("asked", "consumed", "outcome", "field"),
     [
-        (VALID, Consumed(BOTH, 3), "agree", ""),
-        (VALID, Consumed(BOTH), "agree", ""),
-        (VALID, Consumed(BOTH[:1], 3), "wrong_data", "records.length"),
-        (VALID, Consumed((*BOTH, BOTH[1]), 3), "wrong_data", "records.length"),
-        (VALID, Consumed(OTHER, 3), "wrong_data", "records[1].value"),
-        (VALID, Consumed(BOTH, 7), "wrong_data", "next_offset"),
-        (VALID, Consumed(BOTH, 2, stalled=True), "hang", "next_offset"),
-        (VALID, Consumed((), 0, stalled=True), "hang", "next_offset"),
-        (VALID, Consumed(OTHER, 2, stalled=True), "wrong_data", "records[1].value"),
-        (VALID, Consumed(BOTH[:1], error=REFUSED), "rejects_valid", "error"),
-        (VALID, Consumed(BOTH, error=UNTOLD), "rejects_valid", "error"),
-        (VALID, Consumed(OTHER, error=REFUSED), "wrong_data", "records[1].value"),
+        (VALID, ConsumedRecords(BOTH, 3), "agree", ""),
+        (VALID, ConsumedRecords(BOTH), "agree", ""),
+        (VALID, ConsumedRecords(BOTH[:1], 3), "wrong_data", "records.length"),
+        (VALID, ConsumedRecords((*BOTH, BOTH[1]), 3), "wrong_data", "records.length"),
+        (VALID, ConsumedRecords(OTHER, 3), "wrong_data", "records[1].value"),
+        (VALID, ConsumedRecords(BOTH, 7), "wrong_data", "next_offset"),
+        (VALID, ConsumedRecords(BOTH, 2, stalled=True), "hang", "next_offset"),
+        (VALID, ConsumedRecords((), 0, stalled=True), "hang", "next_offset"),
+        (VALID, ConsumedRecords(OTHER, 2, stalled=True), "wrong_data", "records[1].value"),
+        (VALID, ConsumedRecords(BOTH[:1], error=REFUSED), "rejects_valid", "error"),
+        (VALID, ConsumedRecords(BOTH, error=UNTOLD), "rejects_valid", "error"),
+        (VALID, ConsumedRecords(OTHER, error=REFUSED), "wrong_data", "records[1].value"),
         # What a batch without records, and control batches, are to a consumer: only its position tells.
-        (case("valid", MARKER), Consumed((), 1), "agree", ""),
-        (case("valid", MARKER), Consumed(records(MARKER), 1), "wrong_data", "records.length"),
-        (case("valid", EMPTY), Consumed((), 0, stalled=True), "hang", "next_offset"),
-        (case("valid"), Consumed((), 0), "agree", ""),
-        (case("valid"), Consumed((), error=UNTOLD), "rejects_valid", "error"),
+        (case("valid", MARKER), ConsumedRecords((), 1), "agree", ""),
+        (case("valid", MARKER), ConsumedRecords(records(MARKER), 1), "wrong_data", "records.length"),
+        (case("valid", EMPTY), ConsumedRecords((), 0, stalled=True), "hang", "next_offset"),
+        (case("valid"), ConsumedRecords((), 0), "agree", ""),
+        (case("valid"), ConsumedRecords((), error=UNTOLD), "rejects_valid", "error"),
         # KIP-74: a response with a part of a batch and nothing else is none that a broker sends.
-        (case("valid", data=encode(FIRST)[:-1]), Consumed((), error=UNTOLD), "agree", ""),
-        (case("valid", data=encode(FIRST)[:-1]), Consumed(BOTH[:1], error=UNTOLD), "rejects_valid", "error"),
-        (INVALID, Consumed(BOTH[:1], error=REFUSED), "agree", ""),
-        (INVALID, Consumed((), error=REFUSED), "agree", ""),
-        (INVALID, Consumed(BOTH[:1], error=UNTOLD), "agree", ""),
-        (INVALID, Consumed((), error=Refusal("limit")), "wrong_error", "error.kind"),
-        (INVALID, Consumed(BOTH, error=REFUSED), "agree", ""),
-        (INVALID, Consumed(OTHER[1:], error=REFUSED), "wrong_data", "records[0].offset"),
-        (INVALID, Consumed(BOTH[:1], 3), "accepts_invalid", "error"),
-        (INVALID, Consumed((), 0, stalled=True), "hang", "next_offset"),
-        (case("acceptable", FIRST, kinds=("malformed",), why="they differ"), Consumed(BOTH[:1], 1), "agree", ""),
+        (case("valid", data=encode(FIRST)[:-1]), ConsumedRecords((), error=UNTOLD), "agree", ""),
+        (case("valid", data=encode(FIRST)[:-1]), ConsumedRecords(BOTH[:1], error=UNTOLD), "rejects_valid", "error"),
+        (INVALID, ConsumedRecords(BOTH[:1], error=REFUSED), "agree", ""),
+        (INVALID, ConsumedRecords((), error=REFUSED), "agree", ""),
+        (INVALID, ConsumedRecords(BOTH[:1], error=UNTOLD), "agree", ""),
+        (INVALID, ConsumedRecords((), error=Refusal("limit")), "wrong_error", "error.kind"),
+        (INVALID, ConsumedRecords(BOTH, error=REFUSED), "agree", ""),
+        (INVALID, ConsumedRecords(OTHER[1:], error=REFUSED), "wrong_data", "records[0].offset"),
+        (INVALID, ConsumedRecords(BOTH[:1], 3), "accepts_invalid", "error"),
+        (INVALID, ConsumedRecords((), 0, stalled=True), "hang", "next_offset"),
+        (case("acceptable", FIRST, kinds=("malformed",), why="they differ"), ConsumedRecords(BOTH[:1], 1), "agree", ""),
     ],
     ids=str,
 )  # fmt: skip
-def test_verdicts(asked: Case, consumed: Consumed, outcome: str, field: str) -> None:
+def test_verdicts(asked: Case, consumed: ConsumedRecords, outcome: str, field: str) -> None:
     """Each thing that a consumer may do gets the outcome that the contract says."""
     verdict = judge(asked, consumed)
 
@@ -86,8 +86,8 @@ def test_verdicts(asked: Case, consumed: Consumed, outcome: str, field: str) -> 
 
 def test_what_a_consumer_does_not_tell_is_left_out() -> None:
     """Fields of batches count as not exposed, and so does an error of no kind."""
-    assert {"base_offset", "producer_id"} <= set(judge(VALID, Consumed(BOTH, 3)).left_out)
-    assert "error.kind" in judge(INVALID, Consumed((), error=UNTOLD)).left_out
+    assert {"base_offset", "producer_id"} <= set(judge(VALID, ConsumedRecords(BOTH, 3)).left_out)
+    assert "error.kind" in judge(INVALID, ConsumedRecords((), error=UNTOLD)).left_out
 
 
 HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)
@@ -110,5 +110,5 @@ HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)
 )
 def test_what_a_consumer_is_not_asked(asked: Case, reason: str) -> None:
     """Offsets that do not go up, and what is in control batches, are left to decoders."""
-    assert beyond(asked, HELLO) == (Skipped(reason, by_runner=True) if reason else None)
-    assert beyond(asked, msgspec.structs.replace(HELLO, consumer=False)) is None
+    assert unsupported(asked, HELLO) == (Skipped(reason, by_runner=True) if reason else None)
+    assert unsupported(asked, msgspec.structs.replace(HELLO, consumer=False)) is None

@@ -13,13 +13,23 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafka_conformance.cross import results
-from kafka_conformance.cross.results import WROTE, Header, Matrix, Read, Results, Written, document, faults, matrix
-from kafka_conformance.cross.run import USUAL, Run, run, wishes
+from kafka_conformance.cross.results import (
+    WROTE,
+    CrossHeader,
+    CrossResults,
+    Matrix,
+    ReadLine,
+    WrittenLine,
+    cross_matrix,
+    matrix_document,
+    matrix_findings,
+)
+from kafka_conformance.cross.run import USUAL, CrossRunPlan, encode_requests, run
 from kafka_conformance.reports import cross
 from kafka_conformance.runner.requests import select
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.testees.connect import connect
-from kafka_conformance.testees.known import everyone
+from kafka_conformance.testees.known import known_testees
 from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import kafkaproof
 
@@ -28,11 +38,11 @@ WRONG = ("miniature:writes_seconds", "miniature:swaps_key_and_value", "reference
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m|`[x](http://x.example)\"'&"
 
 
-def crossed(folder: Path, *testees: str, only: Sequence[str] = FEW, resume: bool = False) -> Results:
+def crossed(folder: Path, *testees: str, only: Sequence[str] = FEW, resume: bool = False) -> CrossResults:
     """A run without a broker."""
-    plan = Run(
+    plan = CrossRunPlan(
         connections={name: connect(name) for name in testees},
-        cases=wishes(only),
+        cases=encode_requests(only),
         corpus=corpus_hash(),
         path=folder / results.FILE,
         jobs=2,
@@ -42,21 +52,21 @@ def crossed(folder: Path, *testees: str, only: Sequence[str] = FEW, resume: bool
 
 
 @pytest.fixture(scope="module")
-def codecs(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def codecs(tmp_path_factory: pytest.TempPathFactory) -> CrossResults:
     """kafka-python, aiokafka and the reference, each with each."""
     return crossed(tmp_path_factory.mktemp("codecs"), "kafka-python", "aiokafka", "reference")
 
 
 @pytest.fixture(scope="module")
-def wrong(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> CrossResults:
     """A writer that is wrong, a reader that is wrong, and the reference."""
     return crossed(tmp_path_factory.mktemp("wrong"), *WRONG)
 
 
 @pytest.mark.slow
-def test_real_codecs_read_what_they_write(codecs: Results) -> None:
+def test_real_codecs_read_what_they_write(codecs: CrossResults) -> None:
     """What three codecs write of these batches, all three read as it was wished."""
-    made = matrix(codecs)
+    made = cross_matrix(codecs)
     cells = [cell for cell in made.cells.values() if cell.column != WROTE]
 
     assert codecs.complete
@@ -76,7 +86,7 @@ def test_everyone_who_can_run_here(tmp_path: Path) -> None:
 
     assert done.exit_code == 1, done.output
     assert said["complete"]
-    assert there | set(said["absent"]) == {known.name for known in everyone()}
+    assert there | set(said["absent"]) == {known.name for known in known_testees()}
     assert {cell["column"] for cell in said["cells"]} >= there - {"reference"}
     assert ("kafkajs", "producer") in {
         (cell["producer"], blame) for cell in said["cells"] for blame in cell["blames"]
@@ -84,9 +94,9 @@ def test_everyone_who_can_run_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_writer_is_blamed_in_every_column(wrong: Results) -> None:
+def test_a_wrong_writer_is_blamed_in_every_column(wrong: CrossResults) -> None:
     """A producer that rounds its timestamps is at fault with every consumer that reads them."""
-    made = matrix(wrong)
+    made = cross_matrix(wrong)
     cell = made.cells["miniature:writes_seconds", "reference"]
 
     assert made.cells["miniature:writes_seconds", WROTE].worst == "wrong_data"
@@ -95,18 +105,18 @@ def test_a_wrong_writer_is_blamed_in_every_column(wrong: Results) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_reader_is_blamed_in_its_column(wrong: Results) -> None:
+def test_a_wrong_reader_is_blamed_in_its_column(wrong: CrossResults) -> None:
     """A consumer that swaps key and value is at fault with a producer that is right."""
-    made = matrix(wrong)
+    made = cross_matrix(wrong)
 
     assert set(made.cells["reference", "miniature:swaps_key_and_value"].blames) == {"consumer"}
     assert set(made.cells["miniature:writes_seconds", "miniature:swaps_key_and_value"].blames) >= {"consumer"}
     assert made.cells["reference", "reference"].failures == []
-    assert {fault.testee for fault in faults(made)} == set(WRONG[:2])
+    assert {fault.testee for fault in matrix_findings(made)} == set(WRONG[:2])
 
 
 @pytest.mark.slow
-def test_equal_bytes_are_asked_once(codecs: Results) -> None:
+def test_equal_bytes_are_asked_once(codecs: CrossResults) -> None:
     """A consumer has one line for each different byte string of a batch, whoever wrote it."""
     written = {(line.batch, line.sha256) for line in codecs.written.values() if line.sha256}
     read = [key for key in codecs.read if key[0] == "reference"]
@@ -121,12 +131,12 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     path = tmp_path / results.FILE
     lines = path.read_bytes().splitlines(keepends=True)
     # A line that nobody would say, so that it can be told from one that was asked for again.
-    kept = results.read(path).written["reference", whole.header.batches[0]]
+    kept = results.read_cross_results(path).written["reference", whole.header.batches[0]]
     marked = [line.replace(b'"outcome"', b'"why":"kept","outcome"', 1) for line in lines if _is_of(line, kept)]
     others = [line for line in lines[1:-30] if not _is_of(line, kept)]
     path.write_bytes(b"".join([lines[0], *marked, *others]) + b'{"kind":"rea')
 
-    assert not results.read(path).complete
+    assert not results.read_cross_results(path).complete
     again = crossed(tmp_path, "kafka-python", "reference", resume=True)
     assert again.complete
     assert (again.written.keys(), again.read.keys()) == (whole.written.keys(), whole.read.keys())
@@ -136,7 +146,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
         crossed(tmp_path, "kafka-python", resume=True)
 
 
-def _is_of(line: bytes, written: Written) -> bool:
+def _is_of(line: bytes, written: WrittenLine) -> bool:
     """Whether *line* is that of *written*."""
     said = json.loads(line)
     return (said.get("producer"), said.get("batch")) == (written.producer, written.batch)
@@ -152,7 +162,7 @@ def test_what_is_no_result(text: str, tmp_path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
     with pytest.raises(Unusable, match="not the result of a cross run"):
-        results.read(path)
+        results.read_cross_results(path)
 
 
 @pytest.mark.slow
@@ -163,13 +173,13 @@ def test_a_changed_result(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"agree"', b'"lossy"', 1))
 
     with pytest.raises(Unusable, match="footer"):
-        results.read(path)
+        results.read_cross_results(path)
 
 
 @pytest.mark.slow
 def test_usual_batches_are_many_and_can_be_read_back() -> None:
     """Each pattern of the usual batches names some, and all of them are valid."""
-    everything = wishes(["*"])
+    everything = encode_requests(["*"])
     cases = select(everything, USUAL)
 
     assert 250 < len(cases) < len(everything)
@@ -227,7 +237,7 @@ def test_one_that_does_not_start(tmp_path: Path) -> None:
     assert "did not say hello" in done.output
 
 
-def hostile() -> Results:
+def hostile() -> CrossResults:
     """A run in which everything that a testee says tries to be more than text."""
     said = {
         "label": HOSTILE,
@@ -236,8 +246,8 @@ def hostile() -> Results:
         "encode": {"magics": [2]},
         "decode": {"magics": [2]},
     }
-    header = Header(testees=[said], absent={HOSTILE: HOSTILE}, corpus="c" * 64, batches=["a.b"], broker="4.4.0")
-    written = Written(
+    header = CrossHeader(testees=[said], absent={HOSTILE: HOSTILE}, corpus="c" * 64, batches=["a.b"], broker="4.4.0")
+    written = WrittenLine(
         producer=HOSTILE,
         batch="a.b",
         outcome="wrong_data",
@@ -247,7 +257,7 @@ def hostile() -> Results:
         data=b"<b>",
         sha256="0" * 16,
     )
-    read = Read(
+    read = ReadLine(
         consumer=HOSTILE,
         batch="a.b",
         outcome="wrong_data",
@@ -256,19 +266,19 @@ def hostile() -> Results:
         why=HOSTILE,
         sha256="0" * 16,
     )
-    return Results(header, {(HOSTILE, "a.b"): written}, {}, {(HOSTILE, "a.b", "0" * 16): read}, None)
+    return CrossResults(header, {(HOSTILE, "a.b"): written}, {}, {(HOSTILE, "a.b", "0" * 16): read}, None)
 
 
 def hostile_matrix() -> Matrix:
     """The same as a matrix."""
-    return matrix(hostile())
+    return cross_matrix(hostile())
 
 
 @pytest.mark.slow
 def test_json_has_all_failures() -> None:
     """The document has each failure with its batch, its blame and its bytes' hash."""
     made = hostile()
-    cells = document(matrix(made), made)["cells"]
+    cells = matrix_document(cross_matrix(made), made)["cells"]
 
     assert [cell["failures"][0]["blame"] for cell in cells if cell["failures"]] == ["producer", "consumer"]
 
@@ -276,14 +286,14 @@ def test_json_has_all_failures() -> None:
 @pytest.mark.slow
 def test_the_page_escapes_what_testees_say() -> None:
     """Nothing that a testee says becomes markup; the policy names the one script and the one style."""
-    text = cross.page(hostile_matrix())
+    text = cross.cross_page(hostile_matrix())
 
     assert "<img" not in text
     assert text.count("<script>") == 1
     assert "\x1b" not in text
     assert "onerror=alert(1)&gt;" in text
     assert "default-src 'none'" in text
-    assert "http://x.example)" not in cross.summary(hostile_matrix()).replace("&#", "")
+    assert "http://x.example)" not in cross.cross_summary(hostile_matrix()).replace("&#", "")
 
 
 def packed_in(text: str, id_: str) -> Any:
@@ -293,9 +303,9 @@ def packed_in(text: str, id_: str) -> Any:
 
 
 @pytest.mark.slow
-def test_the_page_has_every_cell(wrong: Results) -> None:
+def test_the_page_has_every_cell(wrong: CrossResults) -> None:
     """Each failing cell of the matrix leads to a section, and each section to the batches that failed in it."""
-    text = cross.page(matrix(wrong))
+    text = cross.cross_page(cross_matrix(wrong))
     links = set(re.findall(r'href="#(c-[^"]+)"', text))
     places = set(re.findall(r'id="(c-[^"]+)"', text))
     batches = {unquote(link) for link in re.findall(r'href="#/batch/([^"]+)"', text)}
@@ -308,9 +318,9 @@ def test_the_page_has_every_cell(wrong: Results) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_explains_what_was_written(wrong: Results) -> None:
+def test_the_page_explains_what_was_written(wrong: CrossResults) -> None:
     """Each batch that failed has the bytes of whoever failed, with the meaning of each, and where it failed."""
-    text = cross.page(matrix(wrong))
+    text = cross.cross_page(cross_matrix(wrong))
     index, details = packed_in(text, "index"), packed_in(text, "chunk-0")
 
     assert [batch["id"] for batch in index["batches"][: len(details)]] == [detail["id"] for detail in details]
@@ -322,7 +332,7 @@ def test_the_page_explains_what_was_written(wrong: Results) -> None:
 
 
 @pytest.mark.slow
-def test_report_takes_it_along(wrong: Results, tmp_path: Path) -> None:
+def test_report_takes_it_along(wrong: CrossResults, tmp_path: Path) -> None:
     """`kafkaproof report` writes the page of a cross run, alone or beside those of codecs."""
     source, out = tmp_path / "source", tmp_path / "out"
     crossed(source / "cross", "reference", only=FEW[:1])

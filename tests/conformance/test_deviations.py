@@ -6,13 +6,19 @@ import msgspec
 import pytest
 
 from kafka_conformance.judge.verdict import Outcome
-from kafka_conformance.runner.deviations import BadDeviations, Deviation, apply, draft, load
-from kafka_conformance.runner.results import Line
+from kafka_conformance.runner.deviations import (
+    BadDeviations,
+    Deviation,
+    apply_deviations,
+    draft_deviations,
+    load_deviations,
+)
+from kafka_conformance.runner.results import ResultLine
 
 
-def line(case: str, outcome: Outcome) -> Line:
+def line(case: str, outcome: Outcome) -> ResultLine:
     """A line of this case with this outcome."""
-    return Line(case=case, outcome=outcome, area="a", op="decode", expected="valid", rules=())
+    return ResultLine(case=case, outcome=outcome, area="a", op="decode", expected="valid", rules=())
 
 
 LINES = (line("a.one[lz4]", "wrong_data"), line("a.one[gzip]", "wrong_data"), line("a.two", "agree"))
@@ -38,7 +44,7 @@ def declared(case: str, severity: str = "wrong_data") -> Deviation:
 )
 def test_what_an_entry_covers(entry: Deviation, known: tuple[str, ...], stale: bool) -> None:
     """An entry covers findings of its severity; it is stale if none of its cases that ran shows it."""
-    applied = apply([entry], LINES)
+    applied = apply_deviations([entry], LINES)
 
     assert applied.known == set(known)
     assert applied.stale == ((entry,) if stale else ())
@@ -52,7 +58,7 @@ def test_file_is_read(tmp_path: Path) -> None:
         '[[deviation]]\ncase = "b.*"\nseverity = "crash"\nreason = "old"\n'
     )
 
-    assert load(path) == (
+    assert load_deviations(path) == (
         Deviation(case="a.one", severity="lossy", reason="text", issue="https://example.org/1"),
         Deviation(case="b.*", severity="crash", reason="old"),
     )
@@ -77,13 +83,13 @@ def test_a_file_that_says_something_else_is_refused(text: str, tmp_path: Path) -
     path.write_text(text)
 
     with pytest.raises(BadDeviations, match=r"known\.toml"):
-        load(path)
+        load_deviations(path)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     """A file that is not there is an error."""
     with pytest.raises(BadDeviations):
-        load(tmp_path / "none.toml")
+        load_deviations(tmp_path / "none.toml")
 
 
 MIXED = (
@@ -100,18 +106,20 @@ MIXED = (
 def test_a_draft_declares_all_findings(tmp_path: Path) -> None:
     """What is drafted from a run covers all of its findings, whatever a testee said, and nothing in it is stale."""
     path = tmp_path / "deviations.toml"
-    path.write_text(draft(MIXED), encoding="utf-8")
-    entries = load(path)
+    path.write_text(draft_deviations(MIXED), encoding="utf-8")
+    entries = load_deviations(path)
     assert [entry.case for entry in entries] == ["a.one", "a.part[x]", "a.three"]
-    assert apply(entries, MIXED).known == {each.case for each in MIXED if each.outcome not in ("agree", "skipped")}
-    assert apply(entries, MIXED).stale == ()
+    assert apply_deviations(entries, MIXED).known == {
+        each.case for each in MIXED if each.outcome not in ("agree", "skipped")
+    }
+    assert apply_deviations(entries, MIXED).stale == ()
 
 
 def test_a_draft_keeps_what_is_known(tmp_path: Path) -> None:
     """Entries that were there stay as they are, and only what they do not cover is added."""
     known = Deviation(case="a.one*", severity="wrong_data", reason="old", issue="https://example.org/1")
     path = tmp_path / "deviations.toml"
-    path.write_text(draft(MIXED, [known]), encoding="utf-8")
-    first, *others = load(path)
+    path.write_text(draft_deviations(MIXED, [known]), encoding="utf-8")
+    first, *others = load_deviations(path)
     assert first == known
     assert {entry.case for entry in others} == {"a.part[x]", "a.three"}

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from kafka_conformance.dossiers import folder, pages, reach, reproduce
 from kafka_conformance.dossiers import folder as disclosure
-from kafka_conformance.dossiers.causes import SENSITIVE, Group, catalogue, cause_of, grouped, steady
+from kafka_conformance.dossiers.causes import SENSITIVE, CauseGroup, catalogue, cause_of, grouped, steady
 from kafka_conformance.dossiers.reproduce import Reproducer, programs, reproducer
 from kafka_conformance.judge.verdict import SEVERITIES, Verdict
-from kafka_conformance.runner.results import Header, Line, Writer, line_for
-from kafka_conformance.runner.results import read as read_result
+from kafka_conformance.runner.results import ResultHeader, ResultLine, ResultWriter, result_line
+from kafka_conformance.runner.results import read_results as read_result
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 from kafka_records.rules import GROUPS, rule
@@ -39,9 +39,9 @@ def cases() -> Mapping[str, Case]:
     return {case.id: case for case in load_vectors(ops=("decode", "encode"))}
 
 
-def line(case: Case, outcome: str, why: str = "expected corrupt, got 1 batch", field: str = "error") -> Line:
+def line(case: Case, outcome: str, why: str = "expected corrupt, got 1 batch", field: str = "error") -> ResultLine:
     """A finding of *case*."""
-    return line_for(case, Verdict(outcome, field, why), {}, 0.001, 0)  # type: ignore[arg-type]  # a name of the list
+    return result_line(case, Verdict(outcome, field, why), {}, 0.001, 0)  # type: ignore[arg-type]  # a name of the list
 
 
 @pytest.fixture
@@ -51,7 +51,9 @@ def found(tmp_path: Path, cases: Mapping[str, Case]) -> Callable[..., Path]:
     def write(*findings: tuple[str, str], version: str = "3.0.12") -> Path:
         testee = {"name": "kafka-python", "version": version, "language": "python", "connect": "kafka-python"}
         path = tmp_path / "result.ndjson"
-        writer = Writer(path, Header(testee=testee, corpus="0" * 64, cases=len(findings), only=[], settings={}))
+        writer = ResultWriter(
+            path, ResultHeader(testee=testee, corpus="0" * 64, cases=len(findings), only=[], settings={})
+        )
         writer.write(line(cases[case], outcome) for case, outcome in findings)
         writer.finish(counts={}, seconds=0.0, waited=0.0, starts=1, strays=0)
         return path
@@ -59,7 +61,7 @@ def found(tmp_path: Path, cases: Mapping[str, Case]) -> Callable[..., Path]:
     return write
 
 
-def groups(path: Path, cases: Mapping[str, Case]) -> list[Group]:
+def groups(path: Path, cases: Mapping[str, Case]) -> list[CauseGroup]:
     """The groups of a result file."""
     return grouped(read_result(path), cases)
 
@@ -127,9 +129,9 @@ def test_reach_is_what_brokers_answered(cases: Mapping[str, Case]) -> None:
 
     assert "4.4.0" in stored.stored()
     assert not stored.predicted
-    assert reach.who(cases[STORED], stored) == "producers"
+    assert reach.input_origin(cases[STORED], stored) == "producers"
     assert refused.answers["4.4.0"].error_code == 87
-    assert reach.who(cases[OVERLONG], refused) == "hostile"
+    assert reach.input_origin(cases[OVERLONG], refused) == "hostile"
 
 
 @pytest.mark.parametrize("field", ["records.length", "records[0].offset", "records[0].timestamp", "records[0].key"])
@@ -142,13 +144,15 @@ def test_aborted_records_have_one_cause(field: str, cases: Mapping[str, Case]) -
 def test_who_ends_a_transaction(cases: Mapping[str, Case]) -> None:
     """Any producer can have one aborted; a marker of a newer version, or what was cleaned, comes from a broker."""
     names = ("two_producers", "marker_with_a_newer_key", "nothing_but_what_was_cleaned[one]")
-    found = [reach.who(case, reach.reach_of(case)) for case in (cases[f"read_committed.{name}"] for name in names)]
+    found = [
+        reach.input_origin(case, reach.reach_of(case)) for case in (cases[f"read_committed.{name}"] for name in names)
+    ]
     assert found == ["producers", "brokers", "brokers"]
 
 
 def test_inputs_that_are_made_were_measured(cases: Mapping[str, Case]) -> None:
     """What has no recorded answer was asked of every release that it concerns, and is of these very cases."""
-    kept = reach.measured()
+    kept = reach.load_reach()
     assert kept
     for case in (case for case in cases.values() if case.op == "decode" and case.id in kept):
         assert list(reach.unmeasured([case], "4.4.0")) == []
@@ -168,8 +172,8 @@ def test_a_broker_may_place_a_batch(cases: Mapping[str, Case]) -> None:
 def test_more_answers_are_kept_beside_those_before(tmp_path: Path, cases: Mapping[str, Case]) -> None:
     """A measurement adds a release to a case; releases stay in order, and the file is read back."""
     id_ = "resources.flood_of_headers[large]"
-    kept = reach.with_answers("0.11.0.3", {id_: (cases[id_], reach.Told(error_code=2))})
-    reach.write(kept, tmp_path / "reach.ndjson")
+    kept = reach.merge_reach("0.11.0.3", {id_: (cases[id_], reach.ReachResult(error_code=2))})
+    reach.write_reach(kept, tmp_path / "reach.ndjson")
     again = [json.loads(row) for row in (tmp_path / "reach.ndjson").read_bytes().splitlines()]
 
     entry = next(row for row in again if row["case"] == id_)
@@ -181,7 +185,7 @@ def test_more_answers_are_kept_beside_those_before(tmp_path: Path, cases: Mappin
 def test_what_maintainers_do_not_know_is_a_summary(found: Callable[..., Path], cases: Mapping[str, Case]) -> None:
     """A page about memory has bytes and reproducer only when it may be whole."""
     (group,) = groups(found((CLAIM, "memory")), cases)
-    withheld, whole = (pages.page(group, "undisclosed", whole=whole) for whole in (False, True))
+    withheld, whole = (pages.dossier_page(group, "undisclosed", whole=whole) for whole in (False, True))
 
     assert CLAIM in withheld
     assert "undisclosed" in withheld
@@ -244,11 +248,11 @@ def test_json_has_every_group(found: Callable[..., Path]) -> None:
 
 def test_what_a_testee_says_stays_code(cases: Mapping[str, Case]) -> None:
     """Backticks, line ends and pipes of an error message do not get out of their place."""
-    told = pages.told(line(cases[CRC], "rejects_valid", "a`b\n# head | <script>"))
+    told = pages.observation_text(line(cases[CRC], "rejects_valid", "a`b\n# head | <script>"))
 
     assert told.count("`") == 2
     assert "\n" not in told
-    assert pages.cell(told).count("\\|") == 1
+    assert pages.table_cell(told).count("\\|") == 1
 
 
 @pytest.mark.parametrize("id_", [CRC, "resources.flood_of_headers[small]", "resources.many_pieces[gzip]"])
@@ -300,7 +304,7 @@ def test_the_folder_is_whole() -> None:
     known = written_findings()
     assert len(known) >= 10
     for one in known:
-        place = DOSSIERS / folder.folder_of(one)
+        place = DOSSIERS / folder.dossier_folder(one)
         assert {path.name for path in place.glob("*.md")} == {each.file for each in one.dossiers}
         assert all(f"({place.name}/{each.file})" in index for each in one.dossiers)
 
@@ -327,10 +331,10 @@ def test_every_reach_is_a_whole_phrase() -> None:
 
 def test_the_folder_withholds_what_maintainers_do_not_know() -> None:
     """Pages of sensitive dossiers that are not open hold no reproducer and no bytes; their states are listed."""
-    states = disclosure.load(DOSSIERS)
+    states = disclosure.load_states(DOSSIERS)
     sensitive = [(one, each) for one in written_findings() for each in one.dossiers if each.sensitive]
     assert sensitive
     for one, each in sensitive:
         assert each.id in states
-        text = (DOSSIERS / folder.folder_of(one) / each.file).read_text(encoding="utf-8")
-        assert ("## Reproducer" in text) == disclosure.is_open(states, each.id)
+        text = (DOSSIERS / folder.dossier_folder(one) / each.file).read_text(encoding="utf-8")
+        assert ("## Reproducer" in text) == disclosure.is_state_open(states, each.id)

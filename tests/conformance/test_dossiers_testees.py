@@ -13,8 +13,8 @@ from kafka_conformance.dossiers.causes import SENSITIVE, cause_of
 from kafka_conformance.dossiers.reproduce import reproducer
 from kafka_conformance.judge.verdict import Verdict
 from kafka_conformance.reports.collection import cases_by_id
-from kafka_conformance.runner.results import FILE, line_for
-from kafka_conformance.testees.known import find
+from kafka_conformance.runner.results import FILE, result_line
+from kafka_conformance.testees.known import find_testee
 from kafka_records import Batch, encode
 from kafkaproof.commands.certify import certify
 
@@ -37,7 +37,7 @@ def kept(path: Path) -> folder.Findings:
 
 def asked(one: folder.Findings, where: Path, ids: list[str]) -> Path:
     """The result of asking the testee these cases only, in the release that the dossiers are about."""
-    known = find(one.testee)
+    known = find_testee(one.testee)
     assert known is not None
     if missing := known.missing():
         pytest.skip(f"{one.testee} takes {', '.join(missing)}")
@@ -59,7 +59,7 @@ def alike(outcome: str, *, heavy: bool) -> str:
 
 def changed_among(one: folder.Findings, where: Path, written: dict[str, str]) -> dict[str, str]:
     """What came out of *written* cases with another outcome than is written."""
-    ((done, _),) = folder.read([asked(one, where, sorted(written))])
+    ((done, _),) = folder.read_groups([asked(one, where, sorted(written))])
     now = {line.case: line for line in done.lines}
     return {
         case: now[case].outcome
@@ -98,24 +98,24 @@ RIGHT = "writers.timestamps_with_more_digits[none-"
 RIGHT_BYTES = "nothing is wrong"
 
 
-def shown(testee: str, op: str, where: Path) -> causes.Group:
+def shown(testee: str, op: str, where: Path) -> causes.CauseGroup:
     """A dossier of *testee* about *op* whose program does no harm; if there is none, of a case that it gets right."""
     one = kept(next(path for path in FOUND.values() if kept(path).testee == testee))
     harmless = [each for each in one.dossiers if each.outcome not in SENSITIVE and CASES[each.case].op == op]
     if not harmless:
         return agreeing(one, op)
     plain = next((each for each in harmless if each.outcome in ("accepts_invalid", "rejects_valid")), harmless[0])
-    ((_, groups),) = folder.read([asked(one, where, [plain.case])])
+    ((_, groups),) = folder.read_groups([asked(one, where, [plain.case])])
     (group,) = groups
     return group
 
 
-def agreeing(one: folder.Findings, op: str) -> causes.Group:
+def agreeing(one: folder.Findings, op: str) -> causes.CauseGroup:
     """What a dossier about a case that *one*'s testee gets right would be."""
     case = next(case for id_, case in CASES.items() if id_.startswith(RIGHT) and case.op == op)
-    line = line_for(case, Verdict("lossy", "", RIGHT_BYTES), {}, 0.0, 0)
-    who = causes.Testee(one.testee, one.version, one.language)
-    return causes.Group(who, cause_of(line), (line,), case)
+    line = result_line(case, Verdict("lossy", "", RIGHT_BYTES), {}, 0.0, 0)
+    who = causes.ReleasedTestee(one.testee, one.version, one.language)
+    return causes.CauseGroup(who, cause_of(line), (line,), case)
 
 
 @pytest.fixture(scope="module")

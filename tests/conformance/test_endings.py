@@ -12,7 +12,7 @@ from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Mak
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung
 from kafka_conformance.process.child import GRACE
 from kafka_conformance.runner.requests import PROVEN
-from kafka_conformance.runner.sandbox import Question
+from kafka_conformance.runner.sandbox import CaseRequest
 from kafka_conformance.testees.connect import MIB
 
 THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
@@ -48,7 +48,7 @@ def test_a_death_that_was_not_its_own_is_never_believed(script: Script, sandbox:
     after = f"if data == b'after':\n    if not os.path.exists({str(tmp_path / 'x')!r}):\n"
     after += f"        open({str(tmp_path / 'x')!r}, 'w').close(); os._exit(1)\n"
     made = sandbox(script(after + misbehaving("os._exit(1)")))
-    seemed = list(made.ask([FINE, Question(b"after"), FINE]))
+    seemed = list(made.ask([FINE, CaseRequest(b"after"), FINE]))
     for _ in range(PROVEN):
         list(made.ask([FINE, BAD, FINE]))
     before = made.tally.starts
@@ -144,7 +144,7 @@ def test_who_has_begun_to_answer_is_not_to_blame(
     """Half a reply, and then nothing, is the doing of the question behind: the first is asked again, alone."""
     made = sandbox(script(LONG.format(what=what) + REPLY, setup=SLOW_PIPE), SHORT)
     first = [type(answer.observation) for answer in made.ask([BAD, FINE] * times)]
-    then = [type(answer.observation) for answer in made.ask([Question(b"long"), BAD, FINE])]
+    then = [type(answer.observation) for answer in made.ask([CaseRequest(b"long"), BAD, FINE])]
 
     assert first == [kind, Decoded] * times
     assert then == [Decoded, kind, Decoded]

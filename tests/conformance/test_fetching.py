@@ -10,10 +10,10 @@ import pytest
 from msgspec import UNSET
 
 from kafka_brokers.fake_broker import END
-from kafka_conformance.judge.observation import Consumed, Crashed, Exceeded, Observation, Skipped
-from kafka_conformance.process.fetch_client import BadLine, parse
-from kafka_conformance.runner.sandbox import Question, Sandbox
-from kafka_conformance.testees.connect import BadConnect, CannotRun, check, connect
+from kafka_conformance.judge.observation import ConsumedRecords, Crashed, Exceeded, Observation, Skipped
+from kafka_conformance.process.fetch_client import BadLine, parse_printed_line
+from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.testees.connect import BadConnect, CannotRun, check_connect, connect
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.wire import WireRecord
 from kafka_records import Batch, Header, Record, encode
@@ -53,7 +53,7 @@ def asked(consumer: Path) -> Iterator[Sandbox]:
 
 def ask(sandbox: Sandbox, data: bytes) -> Observation:
     """What the testee does with *data*."""
-    return next(sandbox.ask([Question(data)])).observation
+    return next(sandbox.ask([CaseRequest(data)])).observation
 
 
 def once(script: str, *words: str) -> Sandbox:
@@ -72,7 +72,7 @@ def test_a_consumer_says_who_it_is(asked: Sandbox) -> None:
 
 def test_a_consumer_delivers_records_and_asks_for_what_is_next(asked: Sandbox) -> None:
     """The position is behind the batch, not behind its last record."""
-    assert ask(asked, DATA) == Consumed(DELIVERED, next_offset=5)
+    assert ask(asked, DATA) == ConsumedRecords(DELIVERED, next_offset=5)
 
 
 def test_control_records_are_not_delivered(asked: Sandbox) -> None:
@@ -83,18 +83,18 @@ def test_control_records_are_not_delivered(asked: Sandbox) -> None:
         transactional=True, control=True, records=(marker,),
     )  # fmt: skip
 
-    assert ask(asked, encode(batch)) == Consumed((), next_offset=1)
+    assert ask(asked, encode(batch)) == ConsumedRecords((), next_offset=1)
 
 
 def test_what_a_consumer_raises_is_its_refusal(asked: Sandbox) -> None:
     """A checksum that does not match comes as an error of no kind, since the client told text only."""
     observed = ask(asked, DATA[:-1] + b"\xff")
 
-    assert isinstance(observed, Consumed)
+    assert isinstance(observed, ConsumedRecords)
     assert observed.error is not None
     assert (observed.error.kind, observed.records) == ("", ())
     assert "crc check" in observed.error.message
-    assert ask(asked, DATA) == Consumed(DELIVERED, next_offset=5)
+    assert ask(asked, DATA) == ConsumedRecords(DELIVERED, next_offset=5)
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_a_command_with_a_topic_is_run_for_each_case(consumer: Path) -> None:
     sandbox = once(script, "{bootstrap}", f"'{END.decode()}'", str(consumer))
     try:
         assert sandbox.hello().name == "kafka-python"
-        assert ask(sandbox, DATA) == Consumed(DELIVERED, next_offset=5)
+        assert ask(sandbox, DATA) == ConsumedRecords(DELIVERED, next_offset=5)
     finally:
         sandbox.close()
 
@@ -119,14 +119,14 @@ def test_a_command_with_a_topic_is_run_for_each_case(consumer: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        (PRINTS.format('{"offset":0,"value":"dg=="}\n'), Consumed((WireRecord(offset=0, value=b"v"),))),
-        (PRINTS.format('{"error":"no"}\n'), Consumed((), error=Refusal(message="no"))),
+        (PRINTS.format('{"offset":0,"value":"dg=="}\n'), ConsumedRecords((WireRecord(offset=0, value=b"v"),))),
+        (PRINTS.format('{"error":"no"}\n'), ConsumedRecords((), error=Refusal(message="no"))),
         (PRINTS.format('{"offset":3}\n{"error":{"kind":"corrupt","message":"no"}}\n'),
-         Consumed((WireRecord(offset=3),), error=Refusal("corrupt", "no"))),
+         ConsumedRecords((WireRecord(offset=3),), error=Refusal("corrupt", "no"))),
         (PRINTS.format('{"skipped":"no zstd"}\n'), Skipped("no zstd")),
-        ("import sys; sys.exit('it is broken')", Consumed((), error=Refusal(message="it is broken"))),
-        ("import sys; sys.exit(3)", Consumed((), error=Refusal(message="exit code 3"))),
-        (PRINTS.format(END_LINE) + "; sys.stdout.flush(); import time; time.sleep(600)", Consumed(())),
+        ("import sys; sys.exit('it is broken')", ConsumedRecords((), error=Refusal(message="it is broken"))),
+        ("import sys; sys.exit(3)", ConsumedRecords((), error=Refusal(message="exit code 3"))),
+        (PRINTS.format(END_LINE) + "; sys.stdout.flush(); import time; time.sleep(600)", ConsumedRecords(())),
     ],
     ids=["record", "error", "kind", "skipped", "message", "code", "end"],
 )  # fmt: skip
@@ -177,7 +177,7 @@ def test_the_environment_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> No
     finally:
         sandbox.close()
 
-    assert observed == Consumed((), error=Refusal(message="/theirs"))
+    assert observed == ConsumedRecords((), error=Refusal(message="/theirs"))
     assert os.environ["PYTHONPATH"] == "/theirs"
 
 
@@ -187,7 +187,7 @@ def test_bad_commands_are_told_at_once() -> None:
         connect("fetch:no-such-program {topic}")
     for text in ("fetch:", "fetch: ", "fetch:'unbalanced"):
         with pytest.raises(BadConnect):
-            check(text)
+            check_connect(text)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_line_is_a_record(line: bytes, expected: WireRecord) -> None:
 
 def wire(line: bytes) -> WireRecord:
     """The record that *line* is."""
-    found = parse(line)
+    found = parse_printed_line(line)
     assert found is not None
     return found.wire()
 
@@ -216,7 +216,7 @@ def wire(line: bytes) -> WireRecord:
 @pytest.mark.parametrize("line", [b"", b"INFO starting", b"[1]", b"{not json", b"\xff{}"], ids=str)
 def test_other_lines_are_passed_over(line: bytes) -> None:
     """What is no JSON object is somebody's log."""
-    assert parse(line) is None
+    assert parse_printed_line(line) is None
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.conformance.test_starting import end
 
-from kafka_conformance.process.spawn_server import forked
-from kafka_conformance.process.starting import FEW, Hatched, Process, Starter, program_in
+from kafka_conformance.process.spawn_server import fork_child
+from kafka_conformance.process.starting import FEW, Process, SpawnedProcess, Starter, program_in
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connect import Connection
+from kafka_conformance.testees.connect import ConnectionSpec
 
 HELLO = protocol.request_line(protocol.HelloRequest())
 TURNS = FEW + 5
@@ -41,7 +41,7 @@ def made(tmp_path: Path) -> Made:
         script = tmp_path / "program.py"
         script.write_text(PROGRAM.format(loaded=str(tmp_path / "loaded"), first=first, reading=reading))
         command = argv or (str(script), "one", "-two")
-        starter = Starter(Connection(name="program", argv=(sys.executable, *command)))
+        starter = Starter(ConnectionSpec(name="program", argv=(sys.executable, *command)))
         starter.join()
         return starter
 
@@ -134,7 +134,7 @@ def test_a_fall_is_its_own(made: Made) -> None:
         os.write(process.stdin.fileno(), b"fall\n")
 
     assert [end(process) for process in processes] == [7 if at % 2 == 0 else 3 for at in range(TURNS)]
-    assert isinstance(processes[-1], Hatched)
+    assert isinstance(processes[-1], SpawnedProcess)
     starter.leave()
 
 
@@ -143,7 +143,7 @@ def test_a_fork_without_pipes_says_so(capfd: pytest.CaptureFixture[str]) -> None
     pipe, other = os.pipe()
     os.close(pipe)
     os.close(other)
-    pid = forked(lambda: os._exit(0))([pipe, pipe, pipe], [])
+    pid = fork_child(lambda: os._exit(0))([pipe, pipe, pipe], [])
 
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
     assert "did not get its pipes" in capfd.readouterr().err

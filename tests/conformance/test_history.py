@@ -2,19 +2,19 @@
 
 from kafka_conformance.judge.verdict import Outcome
 from kafka_conformance.reports.html import history_page
-from kafka_conformance.runner.history import document, history, told
-from kafka_conformance.runner.results import Header, Line, Results
+from kafka_conformance.runner.history import history, history_document, history_lines
+from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 from kafka_conformance.testees import published
-from kafka_conformance.testees.known import find
+from kafka_conformance.testees.known import find_testee
 
 
 def results(**outcomes: Outcome) -> Results:
     """A run of so many cases."""
     lines = tuple(
-        Line(case=f"a.{name}", outcome=outcome, area="a", op="decode", expected="valid", rules=("X",))
+        ResultLine(case=f"a.{name}", outcome=outcome, area="a", op="decode", expected="valid", rules=("X",))
         for name, outcome in outcomes.items()
     )
-    header = Header(testee={"name": "t"}, corpus="c", cases=len(lines), only=[], settings={})
+    header = ResultHeader(testee={"name": "t"}, corpus="c", cases=len(lines), only=[], settings={})
     return Results(header, lines, None)
 
 
@@ -36,7 +36,7 @@ def test_when_findings_come_and_go() -> None:
         "a.came": "since 2.0",
     }
     assert made.findings[0].severity == "wrong_data"
-    assert document(made)["findings"][1] == {
+    assert history_document(made)["findings"][1] == {
         "case": "a.went", "severity": "hang", "since": "1.0", "gone": "2.0",
         "releases": {"1.0": "hang", "1.1": "hang", "2.0": "agree"},
     }  # fmt: skip
@@ -56,22 +56,22 @@ def test_a_finding_that_changes() -> None:
         "a.worse": "in all 3, lossy before 2.0, now crash",
         "a.limit": "in all 3",
     }
-    assert "    crash  a.eased" in told(made)
-    assert "    hang  a.limit" not in told(made)
+    assert "    crash  a.eased" in history_lines(made)
+    assert "    hang  a.limit" not in history_lines(made)
 
 
 def test_a_release_that_was_not_run_is_named() -> None:
     """The reason is told on the console and, escaped, on the page."""
     made = history("t", RUNS[:1], {"0.9": "<b>does not build</b>"})
 
-    assert list(told(made))[-1] == "  not run: 0.9: <b>does not build</b>"
+    assert list(history_lines(made))[-1] == "  not run: 0.9: <b>does not build</b>"
     assert "&lt;b&gt;does not build" in history_page(made)
     assert "<b>does not build" not in history_page(made)
 
 
 def test_where_releases_are_published() -> None:
     """A recipe's commands for another version say which tool fetches it, and under what name."""
-    known = {name: find(name) for name in ("franz-go", "kafkajs", "rskafka") if _is_known(name)}
+    known = {name: find_testee(name) for name in ("franz-go", "kafkajs", "rskafka") if _is_known(name)}
 
     for name, source in {"franz-go": ("go", "github.com/twmb/franz-go"), "kafkajs": ("npm", "kafkajs")}.items():
         if (found := known.get(name)) and found.recipe:
@@ -81,6 +81,6 @@ def test_where_releases_are_published() -> None:
 
 
 def _is_known(name: str) -> bool:
-    from kafka_conformance.testees.known import everyone
+    from kafka_conformance.testees.known import known_testees
 
-    return name in {known.name for known in everyone()}
+    return name in {known.name for known in known_testees()}

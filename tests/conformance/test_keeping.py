@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from kafka_conformance import check_codec
 from kafka_conformance.cross import results as cross_results
 from kafka_conformance.dossiers.folder import FINDINGS
-from kafka_conformance.keeping import PART, WHOLE, WouldReplace, check_covers
-from kafka_conformance.reports.collection import command, folder_name
+from kafka_conformance.keeping import PART, WHOLE, WouldReplace, check_covers_result
+from kafka_conformance.reports.collection import certify_command, folder_name
 from kafka_conformance.runner import results
-from kafka_conformance.runner.results import Header
+from kafka_conformance.runner.results import ResultHeader
 from kafka_corpus.vectors import corpus_hash
 from kafka_records import decode
 from kafkaproof.cli import kafkaproof
@@ -26,16 +26,18 @@ ALL = 3721
 BROKER = "127.0.0.1:9"
 
 
-def header(connect: str = "reference", only: tuple[str, ...] = (), cases: int = ALL, **more: Any) -> Header:
+def header(connect: str = "reference", only: tuple[str, ...] = (), cases: int = ALL, **more: Any) -> ResultHeader:
     """The header of a result, of all cases unless *only* says which."""
     testee = {"name": connect, "version": "1", "connect": connect} | more
-    return Header(testee=testee, corpus=corpus_hash(), cases=cases, only=list(only), settings={"against": "4.4.0"})
+    return ResultHeader(
+        testee=testee, corpus=corpus_hash(), cases=cases, only=list(only), settings={"against": "4.4.0"}
+    )
 
 
-def written(path: Path, of: Header) -> bytes:
+def written(path: Path, of: ResultHeader) -> bytes:
     """A complete result in *path*: its bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = results.Writer(path, of)
+    writer = results.ResultWriter(path, of)
     writer.finish(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0)
     writer.close()
     return path.read_bytes()
@@ -65,13 +67,13 @@ def test_only_a_part_of_all_is_refused(
 ) -> None:
     """A result of all cases is not replaced by one of fewer; a part replaces another, and all replace all."""
     path = tmp_path / results.FILE
-    check_covers(path, only, cases, whole=["whole"])
+    check_covers_result(path, only, cases, whole=["whole"])
     written(path, header(only=there))
     if refused:
         with pytest.raises(WouldReplace, match="the result of all 3,721 cases"):
-            check_covers(path, only, cases, whole=["whole"])
+            check_covers_result(path, only, cases, whole=["whole"])
     else:
-        check_covers(path, only, cases, whole=["whole"])
+        check_covers_result(path, only, cases, whole=["whole"])
 
 
 @pytest.mark.parametrize(
@@ -101,14 +103,14 @@ def test_the_command_of_a_page_works_and_does_no_harm(run: Callable[..., Result]
     """What pages print to ask a case again leaves the full result as it is, and answers."""
     path = tmp_path / WHOLE / "reference" / results.FILE
     full = written(path, header())
-    program, *arguments = shlex.split(f"{command(header())} --only 'v1_message.*'")
+    program, *arguments = shlex.split(f"{certify_command(header())} --only 'v1_message.*'")
     assert program == "kafkaproof"
     for _ in range(2):
         done = run(*arguments)
         assert done.exit_code == 0, done.output
 
     assert path.read_bytes() == full
-    part = results.read(tmp_path / PART / "reference" / results.FILE)
+    part = results.read_results(tmp_path / PART / "reference" / results.FILE)
     assert part.complete
     assert part.header.only == ["v1_message.*"]
 
@@ -122,9 +124,9 @@ def test_the_command_of_a_page_works_and_does_no_harm(run: Callable[..., Result]
         (header("in-process"), ""),
     ],
 )
-def test_commands_that_ask_again(of: Header, printed: str) -> None:
+def test_commands_that_ask_again(of: ResultHeader, printed: str) -> None:
     """The command is whole and quoted, that for brokers where it is one; what ran in a test has none."""
-    assert command(of) == printed
+    assert certify_command(of) == printed
 
 
 CROSSED = ("cross", "reference", "--broker", "none", "--only", "writers.timestamps_with_more_digits")
@@ -133,10 +135,10 @@ CROSSED = ("cross", "reference", "--broker", "none", "--only", "writers.timestam
 def test_a_whole_cross_run_is_not_replaced(run: Callable[..., Result], tmp_path: Path) -> None:
     """Neither where it is by default nor in a directory that is named; a part replaces a part."""
     batches = [f"b.{number}" for number in range(900)]
-    of = cross_results.Header(testees=[{"label": name} for name in "ab"], corpus="c", batches=batches)
+    of = cross_results.CrossHeader(testees=[{"label": name} for name in "ab"], corpus="c", batches=batches)
     paths = [folder / cross_results.FILE for folder in (tmp_path / WHOLE / "cross", tmp_path / "out")]
     for path in paths:
-        writer = cross_results.Writer(path, of)
+        writer = cross_results.CrossWriter(path, of)
         writer.finish(1.0)
         writer.close()
     full = paths[0].read_bytes()
@@ -148,7 +150,7 @@ def test_a_whole_cross_run_is_not_replaced(run: Callable[..., Result], tmp_path:
         done = run(*CROSSED)
         assert done.exit_code == 0, done.output
     assert [path.read_bytes() for path in paths] == [full, full]
-    assert cross_results.read(tmp_path / PART / "cross" / cross_results.FILE).header.part
+    assert cross_results.read_cross_results(tmp_path / PART / "cross" / cross_results.FILE).header.part
 
 
 def test_reports_keep_the_full_result(run: Callable[..., Result], tmp_path: Path) -> None:
@@ -204,8 +206,8 @@ def test_a_complete_result_is_kept_until_another_is(tmp_path: Path) -> None:
     path = tmp_path / results.FILE
     full = written(path, header())
     for _ in range(2):  # the second begins over what the first has left
-        results.Writer(path, header()).close()
-        assert not results.read(path).complete
-        assert results.previous(path).read_bytes() == full
+        results.ResultWriter(path, header()).close()
+        assert not results.read_results(path).complete
+        assert results.previous_result(path).read_bytes() == full
     assert hashlib.sha256(written(path, header())).hexdigest() == hashlib.sha256(full).hexdigest()
     assert [each.name for each in tmp_path.iterdir()] == [results.FILE]

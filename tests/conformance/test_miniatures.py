@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance.reports import summary
-from kafka_conformance.runner.run import Run, run
+from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.testees.connect import connect
-from kafka_conformance.testees.interface import load
+from kafka_conformance.testees.interface import load_testee
 from kafka_corpus.case import Case
 from kafka_fuzz.planted_bugs.testees import MINIATURES, NULL_TESTEES
 
@@ -17,7 +17,7 @@ NULLS = NULL_TESTEES
 def certified(name: str, cases: list[Case], folder: Path) -> summary.Report:
     """The report on a miniature."""
     path = folder / "result.ndjson"
-    return summary.make(run(Run(connection=connect(name), cases=cases, corpus="small", path=path)), cases, (), path)
+    return summary.make(run(RunPlan(connection=connect(name), cases=cases, corpus="small", path=path)), cases, (), path)
 
 
 def test_there_are_enough() -> None:
@@ -68,23 +68,23 @@ def test_stray_lines_are_counted(corpus: list[Case], tmp_path: Path) -> None:
 
 def test_reached_as_direct_too() -> None:
     """A miniature can be named by its place, like any Python testee."""
-    assert load("kafka_fuzz.planted_bugs.testees.swaps_key_and_value") is MINIATURES["swaps_key_and_value"]
+    assert load_testee("kafka_fuzz.planted_bugs.testees.swaps_key_and_value") is MINIATURES["swaps_key_and_value"]
 
 
 def test_an_unknown_one_is_an_error() -> None:
     """A name that is no miniature says which there are."""
     with pytest.raises(AttributeError, match="swaps_key_and_value"):
-        load("kafka_fuzz.planted_bugs.testees.swaps_everything")
+        load_testee("kafka_fuzz.planted_bugs.testees.swaps_everything")
 
 
 @pytest.mark.parametrize("name", ["kafka_conformance.sanitize", "json"])
 def test_a_module_that_is_no_testee_is_an_error(name: str) -> None:
     """A module without the six names cannot be served."""
     with pytest.raises(AttributeError, match="no testee"):
-        load(name)
+        load_testee(name)
 
 
 def test_what_an_adapter_misses_is_not_hidden() -> None:
     """An import that fails is not taken for a missing attribute."""
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
-        load("no_such_package.testee")
+        load_testee("no_such_package.testee")

@@ -10,9 +10,9 @@ from tests.conformance.misbehaving import REPLY
 from kafka_conformance.process import time_limits
 from kafka_conformance.process.cpu_time import MOST_BETWEEN, Usage, Watch
 from kafka_conformance.runner.sandbox import Sandbox
-from kafka_conformance.testees.connect import Connection
+from kafka_conformance.testees.connect import ConnectionSpec
 
-Script = Callable[..., Connection]
+Script = Callable[..., ConnectionSpec]
 Make = Callable[..., Sandbox]
 
 MIB = 1 << 20
@@ -45,15 +45,16 @@ FAST = seen(memory=600 * MIB, more=500 * MIB, early=520 * MIB)
 )
 def test_seconds_by_what_it_does(watch: Watch, seconds: float, known: float, heavy: float) -> None:
     """Who sleeps has the least time, who takes memory more than who spins; the more it holds, the sooner it is over."""
-    assert time_limits.plain(0.5, MEMORY).of(watch) == seconds
-    assert time_limits.plain(0.5, MEMORY, known=True).of(watch) == known
-    assert time_limits.heavy(0.5, MEMORY).of(watch) == heavy
+    assert time_limits.plain_limit(0.5, MEMORY).of(watch) == seconds
+    assert time_limits.plain_limit(0.5, MEMORY, known=True).of(watch) == known
+    assert time_limits.heavy_limit(0.5, MEMORY).of(watch) == heavy
 
 
 def test_a_known_hang_over_a_heavy_question_has_less_time() -> None:
     """Whatever it does, three seconds; who holds very much has two."""
     limits = [
-        time_limits.heavy(0.5, MEMORY, known=True).of(watch) for watch in (ASLEEP, SPINS, GROWS, MUCH, CLOSE, FAST)
+        time_limits.heavy_limit(0.5, MEMORY, known=True).of(watch)
+        for watch in (ASLEEP, SPINS, GROWS, MUCH, CLOSE, FAST)
     ]
 
     assert limits == [3.0] * 5 + [2.0]
@@ -61,10 +62,10 @@ def test_a_known_hang_over_a_heavy_question_has_less_time() -> None:
 
 def test_a_slow_testee_has_more_time() -> None:
     """All limits of a question as stored grow with what trivial ones take; a heavy one has no less than that."""
-    assert time_limits.plain(2.0, MEMORY).of(SPINS) == 3.0
-    assert time_limits.heavy(20.0, MEMORY).of(ASLEEP) == 20.0
-    assert time_limits.heavy(20.0, MEMORY, known=True).of(ASLEEP) == 20.0
-    assert time_limits.Limit(3.0).of(GROWS) == 3.0
+    assert time_limits.plain_limit(2.0, MEMORY).of(SPINS) == 3.0
+    assert time_limits.heavy_limit(20.0, MEMORY).of(ASLEEP) == 20.0
+    assert time_limits.heavy_limit(20.0, MEMORY, known=True).of(ASLEEP) == 20.0
+    assert time_limits.TimeLimit(3.0).of(GROWS) == 3.0
 
 
 def test_a_pause_of_the_whole_machine_is_no_time_of_the_testee(script: Script, sandbox: Make) -> None:
@@ -108,14 +109,14 @@ def test_an_answer_that_came_while_nobody_read_is_in_time(script: Script, sandbo
     child.flush()
     select.select([child._stdout], [], [])
 
-    assert child.read_line(time_limits.Limit(0.0)) == b'{"id": "1", "batches": []}'
+    assert child.read_line(time_limits.TimeLimit(0.0)) == b'{"id": "1", "batches": []}'
 
 
 def test_whose_work_counts() -> None:
     """All threads work with heavy inputs and in known hangs."""
-    assert time_limits.heavy(0.5, MEMORY).together
-    assert time_limits.plain(0.5, MEMORY, known=True).together
-    assert not time_limits.plain(0.5, MEMORY).together
+    assert time_limits.heavy_limit(0.5, MEMORY).together
+    assert time_limits.plain_limit(0.5, MEMORY, known=True).together
+    assert not time_limits.plain_limit(0.5, MEMORY).together
 
 
 @pytest.mark.parametrize(("more", "spent"), [(0, 2.0), (time_limits.MORE, 5.0)])
@@ -126,4 +127,4 @@ def test_who_takes_memory_pays_for_all_threads(more: int, spent: float) -> None:
     watch._first = Usage(seconds=0.0, queued=9.0, memory=0, runnable=True, threads={})
     watch._last = Usage(seconds=5.0, queued=18.0, memory=0, runnable=True, threads={"1": 2.0, "2": 1.5, "3": 1.5})
 
-    assert time_limits.plain(0.5, MEMORY).spent(watch) == spent
+    assert time_limits.plain_limit(0.5, MEMORY).spent(watch) == spent

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kafka_conformance.judge.observation import Appended, Played, observe, summary
+from kafka_conformance.judge.observation import Appended, ScenarioAnswers, observation_summary, observe
 from kafka_conformance.judge.verdict import Verdict, judge
-from kafka_conformance.runner.requests import append_request, concerns, is_heavy, question
-from kafka_conformance.testees.protocol import Answer
+from kafka_conformance.runner.requests import append_request, is_heavy, is_relevant, request_for
+from kafka_conformance.testees.protocol import CodecAnswer
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import put
 from kafka_corpus.case import Case
@@ -44,18 +44,18 @@ REFUSES = case_of(produced(BATCH, error_answer(87, record_errors=(0,))))
 )
 def test_outcomes(case: Case, answer: StepAnswer, outcome: str) -> None:
     """Each way of being wrong has its severity."""
-    assert judge(case, Played((answer,))).outcome == outcome
+    assert judge(case, ScenarioAnswers((answer,))).outcome == outcome
 
 
 def test_which_step() -> None:
     """The first step that differs is named, with the field."""
     case = case_of(scene((Produce(data=BATCH), TAKEN), (Fetch(), StepAnswer(data=STORED, high_watermark=2))))
     given = (TAKEN, StepAnswer(data=STORED, high_watermark=3))
-    assert judge(case, Played(given)) == Verdict(
+    assert judge(case, ScenarioAnswers(given)) == Verdict(
         "wrong_data", "answers[1].high_watermark", "high_watermark is 3, expected 2"
     )
-    assert judge(case, Played((TAKEN,))).outcome == "crash"
-    assert judge(case, Played((StepAnswer(ended=True),))).why == "the broker ended at step 1"
+    assert judge(case, ScenarioAnswers((TAKEN,))).outcome == "crash"
+    assert judge(case, ScenarioAnswers((StepAnswer(ended=True),))).why == "the broker ended at step 1"
 
 
 def test_append_of_a_testee() -> None:
@@ -68,10 +68,15 @@ def test_append_of_a_testee() -> None:
 
 def test_reply() -> None:
     """A reply with an error code is an append; without the offset and bytes it is a refusal."""
-    assert observe(Answer(error_code=0, base_offset=0, stored=b"x")) == Appended(0, 0, b"x")
-    assert observe(Answer(error_code=87)) == Appended(87, -1, b"")
-    assert summary(Appended(0, 3, b"xy")) == {"kind": "appended", "error_code": 0, "base_offset": 3, "bytes": 2}
-    assert summary(Played((TAKEN,))) == {"kind": "played", "error_codes": [0]}
+    assert observe(CodecAnswer(error_code=0, base_offset=0, stored=b"x")) == Appended(0, 0, b"x")
+    assert observe(CodecAnswer(error_code=87)) == Appended(87, -1, b"")
+    assert observation_summary(Appended(0, 3, b"xy")) == {
+        "kind": "appended",
+        "error_code": 0,
+        "base_offset": 3,
+        "bytes": 2,
+    }
+    assert observation_summary(ScenarioAnswers((TAKEN,))) == {"kind": "played", "error_codes": [0]}
 
 
 def test_request() -> None:
@@ -81,14 +86,14 @@ def test_request() -> None:
     request = append_request(case.input)
     asked = (request.data, request.release, request.api_version, request.config, request.now_ms)
     assert asked == (BATCH, "2.8.2", 9, {"a": "b"}, NOW)
-    assert question(case).subject == request
+    assert request_for(case).subject == request
 
 
 def test_for_whom() -> None:
     """Only a testee that announces `append` gets payloads, and only those that stand alone."""
     two = case_of(scene((Produce(data=BATCH), TAKEN), (Produce(data=BATCH), TAKEN)))
-    assert [concerns(case, append=True) for case in (TAKES, two)] == [True, False]
-    assert not concerns(TAKES, append=False)
+    assert [is_relevant(case, append=True) for case in (TAKES, two)] == [True, False]
+    assert not is_relevant(TAKES, append=False)
 
 
 def test_heavy() -> None:

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from kafka_conformance.judge.observation import Decoded, Encoded, Garbled, Refused, Skipped, observe
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees import protocol as schema
-from kafka_conformance.testees.protocol import Misfit, Reply, Stray
+from kafka_conformance.testees.protocol import CodecReply, Misfit, Stray
 from kafka_conformance.testees.protocol_schema import main as write_schema
 from kafka_corpus.case import Case
 from kafka_corpus.wire import to_wire
@@ -43,12 +43,12 @@ REPLIES = (
 
 def valid_line(line: str) -> bool:
     """Whether the stored schema takes *line*."""
-    return bool(Draft202012Validator(json.loads(schema.stored())).is_valid(json.loads(line)))
+    return bool(Draft202012Validator(json.loads(schema.stored_schema())).is_valid(json.loads(line)))
 
 
 def test_schema_is_current() -> None:
     """The schema in the package is what the models say, and `--check` agrees."""
-    assert schema.stored() == schema.text()
+    assert schema.stored_schema() == schema.schema_text()
     assert write_schema(["--check"]) == 0
 
 
@@ -61,7 +61,7 @@ def test_schema_check_fails_on_drift(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_schema_is_a_schema() -> None:
     """The file is valid JSON Schema."""
-    Draft202012Validator.check_schema(json.loads(schema.stored()))
+    Draft202012Validator.check_schema(json.loads(schema.stored_schema()))
 
 
 @pytest.mark.parametrize("line", [*REQUESTS, HELLO, *REPLIES])
@@ -110,14 +110,14 @@ def test_replies_are_observed(line: str, kind: type) -> None:
     """Each form of reply is the observation that it says."""
     reply = protocol.parse_reply(line.encode())
 
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, CodecReply)
     assert isinstance(observe(reply), kind)
 
 
 def test_encoded_is_observed() -> None:
     """A reply with data is Encoded, one with nothing is Garbled."""
-    assert observe(Reply(id="8", data=b"\0")) == Encoded(b"\0")
-    assert isinstance(observe(Reply(id="8")), Garbled)
+    assert observe(CodecReply(id="8", data=b"\0")) == Encoded(b"\0")
+    assert isinstance(observe(CodecReply(id="8")), Garbled)
 
 
 @pytest.mark.parametrize("line", [b"DEBUG", b"", b"[1]", b'{"no":"id"}', b"{" * 10_000, b'"x"', b"\xff"])
@@ -148,7 +148,7 @@ def test_print_without_newline_is_cut_off() -> None:
     """What stands before the reply on its line is ignored."""
     reply = protocol.parse_reply(b'loading...{"id":"7","batches":[]}')
 
-    assert reply == Reply(id="7", batches=[])
+    assert reply == CodecReply(id="7", batches=[])
 
 
 def test_null_is_left_out() -> None:
@@ -156,7 +156,7 @@ def test_null_is_left_out() -> None:
     line = b'{"id":"7","error":null,"batches":[{"magic":2,"records":[{"timestamp":null,"key":null,"value":null}]}]}'
     reply = protocol.parse_reply(line)
 
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, CodecReply)
     assert isinstance(reply.batches, list)
     assert isinstance(reply.batches[0].records, list)
     first = reply.batches[0].records[0]
@@ -167,14 +167,14 @@ def test_unknown_error_kind_is_a_refusal() -> None:
     """An error of a kind that we do not know is still an error."""
     reply = protocol.parse_reply(b'{"id":"7","error":{"kind":"nasty","message":"\\u001b"}}')
 
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, CodecReply)
     assert observe(reply) == Refused(protocol.Refusal("nasty", r"\x1b"))
 
 
 @given(st.binary())
 def test_parsing_never_raises(line: bytes) -> None:
     """Whatever bytes stand on a line, reading it gives a value."""
-    assert isinstance(protocol.parse_reply(line), Reply | Misfit | Stray)
+    assert isinstance(protocol.parse_reply(line), CodecReply | Misfit | Stray)
     assert isinstance(protocol.parse_hello(line), protocol.HelloReply | Stray)
 
 
@@ -187,14 +187,14 @@ def test_parsing_json_never_raises(document: object) -> None:
     """Whatever JSON stands behind an id, reading it gives a value."""
     line = json.dumps({"id": "7", "batches": document}).encode()
 
-    assert isinstance(protocol.parse_reply(line), Reply | Misfit)
+    assert isinstance(protocol.parse_reply(line), CodecReply | Misfit)
 
 
 def test_batches_survive_the_protocol(corpus: list[Case]) -> None:
     """The expected batches of every case come back from a reply line as they were."""
     for case in corpus:
         batches = list(map(to_wire, case.expect.batches))
-        reply = protocol.parse_reply(protocol.reply_line(Reply(id="1", batches=batches)))
+        reply = protocol.parse_reply(protocol.reply_line(CodecReply(id="1", batches=batches)))
 
-        assert isinstance(reply, Reply)
+        assert isinstance(reply, CodecReply)
         assert reply.batches == batches

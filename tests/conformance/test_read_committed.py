@@ -8,10 +8,10 @@ import pytest
 
 from kafka_conformance.judge.observation import observe
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.runner.requests import concerns, groups, question
-from kafka_conformance.runner.run import concerned
+from kafka_conformance.runner.requests import group_cases, is_relevant, request_for
+from kafka_conformance.runner.run import relevant_cases
 from kafka_conformance.testees import aiokafka_, interface, kafka_python, reference, serve
-from kafka_conformance.testees.protocol import Answer, DecodeRequest, HelloReply
+from kafka_conformance.testees.protocol import CodecAnswer, DecodeRequest, HelloReply
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import line_of, load_vectors, parse_line
 from kafka_records.fetching import committed
@@ -53,25 +53,25 @@ def test_there_is_something_to_leave_out_and_something_to_keep() -> None:
 
 def test_only_those_who_announce_it_are_told() -> None:
     """`aborted` goes to who announces `committed`; others are asked to decode the bytes."""
-    asked = question(ABORTED, committed=True).subject
+    asked = request_for(ABORTED, committed=True).subject
     assert isinstance(asked, DecodeRequest)
     assert (asked.data, asked.aborted) == (ABORTED.input, list(told(ABORTED)))
-    assert question(ABORTED).subject == ABORTED.input
-    assert question(PLAIN, committed=True).subject == PLAIN.input
+    assert request_for(ABORTED).subject == ABORTED.input
+    assert request_for(PLAIN, committed=True).subject == PLAIN.input
 
 
 def test_a_consumer_that_cannot_be_told_is_not_asked() -> None:
     """Such cases do not concern a consumer that does not announce it: it would be right to deliver all."""
-    assert not concerns(ABORTED, append=False, deaf=True)
-    assert concerns(PLAIN, append=False, deaf=True)
-    assert concerned([ABORTED, PLAIN], said(consumer=True)) == [PLAIN]
-    assert concerned([ABORTED, PLAIN], said(consumer=True, committed=True)) == [ABORTED, PLAIN]
-    assert concerned([ABORTED, PLAIN], said()) == [ABORTED, PLAIN]
+    assert not is_relevant(ABORTED, append=False, deaf=True)
+    assert is_relevant(PLAIN, append=False, deaf=True)
+    assert relevant_cases([ABORTED, PLAIN], said(consumer=True)) == [PLAIN]
+    assert relevant_cases([ABORTED, PLAIN], said(consumer=True, committed=True)) == [ABORTED, PLAIN]
+    assert relevant_cases([ABORTED, PLAIN], said()) == [ABORTED, PLAIN]
 
 
 def test_such_cases_are_asked_apart_from_others() -> None:
     """A group has cases with aborted transactions, or cases without."""
-    for group in groups([PLAIN, ABORTED, replace(PLAIN, id="other"), *CASES], 32):
+    for group in group_cases([PLAIN, ABORTED, replace(PLAIN, id="other"), *CASES], 32):
         assert len({case.aborted is None for case in group}) == 1
 
 
@@ -86,7 +86,7 @@ def test_records_of_an_aborted_transaction_are_wrong_data() -> None:
     """Whoever delivers them gives other data than is committed; so does who leaves out the rest."""
     everything = reference.committed(bytes(ABORTED.input), ())  # type: ignore[arg-type]  # these are bytes
     assert judge(ABORTED, observe(everything)).outcome == "wrong_data"
-    assert judge(ABORTED, observe(Answer(records=[]))).outcome == "wrong_data"
+    assert judge(ABORTED, observe(CodecAnswer(records=[]))).outcome == "wrong_data"
 
 
 def test_nothing_counts_as_left_out_where_records_are_asked_for() -> None:
@@ -98,7 +98,7 @@ def test_a_decoder_is_right_to_give_all_batches() -> None:
     """To who reads batches the case is one like all others."""
     assert isinstance(ABORTED.input, bytes)
     batches = serve.decode_answer(reference, ABORTED.input).batches
-    assert judge(ABORTED, observe(Answer(batches=batches))).outcome == "agree"
+    assert judge(ABORTED, observe(CodecAnswer(batches=batches))).outcome == "agree"
 
 
 @pytest.mark.parametrize("codec", [kafka_python, aiokafka_], ids=["kafka-python", "aiokafka"])

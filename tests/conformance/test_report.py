@@ -15,18 +15,18 @@ from kafka_conformance.reports import formats, summary, terminal
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import results
 from kafka_conformance.runner.deviations import Deviation
-from kafka_conformance.runner.results import Footer, Header, Line
+from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine
 from kafka_corpus.case import Case
 
 TESTEE = {"name": "\x1b[31mred", "version": "1", "language": "go", "runtime": "go1", "connect": "process:./t --x"}
 EVIL = "\x1b[2Jexpected [bold]this[/bold]\nand that"
 
 
-def line(name: str, outcome: Outcome, field: str = "", **more: object) -> Line:
+def line(name: str, outcome: Outcome, field: str = "", **more: object) -> ResultLine:
     """A line of the area that *name* starts with."""
     area = name.partition(".")[0]
     plain = {"op": "decode", "expected": "valid", "rules": ("CRC-02",), "why": EVIL if outcome != "agree" else ""}
-    return Line(case=name, outcome=outcome, area=area, field=field, **{**plain, **more})  # type: ignore[arg-type]
+    return ResultLine(case=name, outcome=outcome, area=area, field=field, **{**plain, **more})  # type: ignore[arg-type]
 
 
 LINES = [
@@ -41,10 +41,12 @@ LINES = [
 ]
 
 
-def make(lines: list[Line], cases: list[Case], *declared: Deviation, complete: bool = True, only: str = "") -> Report:
+def make(
+    lines: list[ResultLine], cases: list[Case], *declared: Deviation, complete: bool = True, only: str = ""
+) -> Report:
     """The report on *lines*."""
-    header = Header(testee=TESTEE, corpus="c0ffee", cases=len(lines), only=[only] if only else [], settings={})
-    footer = Footer(
+    header = ResultHeader(testee=TESTEE, corpus="c0ffee", cases=len(lines), only=[only] if only else [], settings={})
+    footer = ResultFooter(
         counts={},
         seconds=2,
         waited=0.7,
@@ -62,7 +64,7 @@ def make(lines: list[Line], cases: list[Case], *declared: Deviation, complete: b
 def plain(made: Report, most: int = 20) -> str:
     """The report as it goes into a pipe."""
     file = io.StringIO()
-    terminal.show(made, terminal.console(file), most)
+    terminal.show_result(made, terminal.console(file), most)
     return file.getvalue()
 
 
@@ -103,7 +105,9 @@ def test_when_a_run_agrees(
 
 def test_document_is_complete(corpus: list[Case]) -> None:
     """The JSON document has counts of every outcome, scores, findings and times."""
-    document = json.loads(msgspec.json.encode(summary.document(make(LINES, corpus, known("a.wrong[1]", "wrong_data")))))
+    document = json.loads(
+        msgspec.json.encode(summary.report_document(make(LINES, corpus, known("a.wrong[1]", "wrong_data"))))
+    )
 
     assert list(document["counts"]) == list(OUTCOMES)
     assert sum(document["counts"].values()) == document["cases"] == len(LINES)
@@ -175,7 +179,7 @@ def test_a_narrow_terminal_gets_two_lines_for_a_finding(corpus: list[Case]) -> N
     name = f"a.{'long_name_' * 8}[parameter]"
     for width in (70, 200):
         file = io.StringIO()
-        terminal.show(make([line(name, "crash")], corpus), Console(file=file, force_terminal=True, width=width))
+        terminal.show_result(make([line(name, "crash")], corpus), Console(file=file, force_terminal=True, width=width))
 
         assert file.getvalue().count(name) == 3
 
@@ -193,7 +197,9 @@ def test_minor_findings_are_told_beside_a_certificate(corpus: list[Case]) -> Non
 def test_a_terminal_gets_colours(corpus: list[Case]) -> None:
     """On a terminal there are colours, and still nothing that the testee sent."""
     file = io.StringIO()
-    terminal.show(make(LINES, corpus), Console(file=file, force_terminal=True, width=100, color_system="standard"))
+    terminal.show_result(
+        make(LINES, corpus), Console(file=file, force_terminal=True, width=100, color_system="standard")
+    )
 
     assert "\x1b[" in file.getvalue()
     assert "\x1b[2J" not in file.getvalue()

@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance.runner import results
-from kafka_conformance.runner.requests import beyond
+from kafka_conformance.runner.requests import unsupported
 from kafka_conformance.runner.results import Unusable
-from kafka_conformance.runner.run import Interrupted, Run, run
-from kafka_conformance.testees.connect import CannotRun, Connection, connect
+from kafka_conformance.runner.run import Interrupted, RunPlan, run
+from kafka_conformance.testees.connect import CannotRun, ConnectionSpec, connect
 from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case, Expectation, Recipe
 from kafka_corpus.registry import error_answer, produced
 from kafka_corpus.vectors import load_vectors
 
-Script = Callable[..., Connection]
+Script = Callable[..., ConnectionSpec]
 
 REPLY = "reply(id=id, batches=[])"
 SLOW = "time.sleep(0.02)\n" + REPLY
@@ -39,9 +39,9 @@ def cases(count: int) -> list[Case]:
     ]
 
 
-def plan(connection: Connection, asked: Sequence[Case], folder: Path, **more: object) -> Run:
+def plan(connection: ConnectionSpec, asked: Sequence[Case], folder: Path, **more: object) -> RunPlan:
     """A run with its result in *folder*."""
-    return Run(connection=connection, cases=asked, corpus="c", path=folder / "result.ndjson", **more)  # type: ignore[arg-type]
+    return RunPlan(connection=connection, cases=asked, corpus="c", path=folder / "result.ndjson", **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -72,7 +72,7 @@ def test_every_case_is_in_the_result(jobs: int, script: Script, tmp_path: Path) 
 def test_recipes_are_asked_of_those_who_announce_them(recipe: Recipe, asked: bool) -> None:
     """What is made from a recipe is not asked of a codec that announces neither its magic nor its compression."""
     able = HelloReply(protocol=1, name="c", version="1", decode=Capability([2], ["none", "gzip"]))
-    assert (beyond(replace(cases(1)[0], input=recipe), able) is None) == asked
+    assert (unsupported(replace(cases(1)[0], input=recipe), able) is None) == asked
 
 
 def test_the_footer_seals_the_file(script: Script, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_footer_seals_the_file(script: Script, tmp_path: Path) -> None:
     assert done.footer.sha256 == sha256(before).hexdigest()
     path.write_bytes(path.read_bytes().replace(b'"agree"', b'"lossy"', 1))
     with pytest.raises(Unusable, match="footer"):
-        results.read(path)
+        results.read_results(path)
 
 
 def test_progress_is_told(script: Script, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_an_incomplete_result_is_resumed(torn: bytes, script: Script, tmp_path: 
     cut_after(tmp_path / "result.ndjson", 25, torn)
     asked.unlink()
 
-    incomplete = results.read(tmp_path / "result.ndjson")
+    incomplete = results.read_results(tmp_path / "result.ndjson")
     done = run(plan(script(count), cases(40), tmp_path, resume=True))
 
     assert (incomplete.complete, len(incomplete.lines)) == (False, 25)
@@ -194,9 +194,9 @@ def test_what_is_no_result_is_refused(text: str, tmp_path: Path) -> None:
     path.write_text(text)
 
     with pytest.raises(Unusable):
-        results.read(path)
+        results.read_results(path)
     with pytest.raises(Unusable):
-        results.read(tmp_path / "none")
+        results.read_results(tmp_path / "none")
 
 
 RUNNER = """
@@ -233,7 +233,7 @@ def test_kill_9_loses_nothing(script: Script, tmp_path: Path, gone: Callable[[in
         time.sleep(0.01)
     killed.kill()
     killed.wait()
-    earned = results.read(path)
+    earned = results.read_results(path)
     started = list(map(int, pids.read_text().split()))
 
     done = run(plan(replace(connection), cases(200), tmp_path, resume=True, jobs=2))
@@ -259,7 +259,7 @@ def test_an_interrupt_keeps_what_was_earned(script: Script, tmp_path: Path) -> N
     with pytest.raises(Interrupted, match="of 400 cases"):
         run(plan(script(SLOW), cases(400), tmp_path, jobs=2))
     thread.join()
-    earned = results.read(path)
+    earned = results.read_results(path)
 
     assert not earned.complete
     assert 19 <= len(earned.lines) < 400
@@ -269,19 +269,19 @@ def test_an_interrupt_keeps_what_was_earned(script: Script, tmp_path: Path) -> N
 def test_recipes_are_heavy(script: Script, tmp_path: Path) -> None:
     """An input made from a recipe is asked alone, and may take longer than the others."""
     recipe = Recipe("zeros", {})
-    from kafka_conformance.runner.requests import groups
+    from kafka_conformance.runner.requests import group_cases
 
-    made = list(groups([*cases(3), replace(cases(1)[0], id="many.big", input=recipe)], 32))
+    made = list(group_cases([*cases(3), replace(cases(1)[0], id="many.big", input=recipe)], 32))
 
     assert [[case.id for case in group] for group in made] == [["many.big"], [case.id for case in cases(3)]]
 
 
 def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> None:
     """Cases that differ in nothing but the codec are a family; else those of a function are, if they claim no sizes."""
-    from kafka_conformance.runner.requests import question
+    from kafka_conformance.runner.requests import request_for
 
     def family(id_: str, area: str) -> str:
-        return question(replace(next(iter(named.values())), id=id_, area=area)).family
+        return request_for(replace(next(iter(named.values())), id=id_, area=area)).family
 
     assert family("gzip.cut[v1-one]", "gzip") == family("gzip.cut[v2-two]", "gzip") == "gzip.cut"
     assert family("v2.count[gzip-10000]", "v2") == "v2.count[10000]"
@@ -296,9 +296,9 @@ def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> No
 
 def test_kin_are_cases_of_the_corpus(named: dict[str, Case]) -> None:
     """Every name that stands for kin is that of a case, or of a function that makes cases."""
-    from kafka_conformance.process.time_limits import KIN
+    from kafka_conformance.process.time_limits import TIMEOUT_GROUPS
 
     ids = {case.id for case in load_vectors()}
     known = ids | {id_.partition("[")[0] for id_ in ids}
 
-    assert [name for names in KIN.values() for name in names if name not in known] == []
+    assert [name for names in TIMEOUT_GROUPS.values() for name in names if name not in known] == []

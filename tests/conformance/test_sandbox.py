@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Make, Script, misbehaving
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
-from kafka_conformance.runner.sandbox import NOT_ASKED, Question
+from kafka_conformance.runner.sandbox import NOT_ASKED, CaseRequest
 from kafka_conformance.testees.connect import CannotRun
 from kafka_conformance.testees.protocol import MAX_LINE
 
@@ -121,7 +121,7 @@ def test_a_line_without_end_is_cut(script: Script, sandbox: Make) -> None:
 def test_printing_without_reading_does_not_block(script: Script, sandbox: Make) -> None:
     """A testee that writes a megabyte before it reads on meets a runner that reads while it writes."""
     made = sandbox(script("for _ in range(100): print('y' * 10_000)\n" + REPLY), seconds=10)
-    answers = list(made.ask([Question(b"z" * 20_000)] * 16))
+    answers = list(made.ask([CaseRequest(b"z" * 20_000)] * 16))
 
     assert [answer.observation for answer in answers] == [ANSWERED] * 16
 
@@ -203,7 +203,7 @@ def test_the_guilty_case_is_found(what: str, kind: type, hello: str, script: Scr
     made = sandbox(
         script(f"if data == b'bad':\n    {what}; continue\n{last}{many}{REPLY}" if hello else body, hello=hello), SHORT
     )
-    questions = [FINE, FINE, BAD, FINE, FINE, BAD, FINE, Question(b"last")]
+    questions = [FINE, FINE, BAD, FINE, FINE, BAD, FINE, CaseRequest(b"last")]
     observations = [answer.observation for answer in made.ask(questions)]
 
     assert [type(observation) for observation in observations] == [
@@ -216,7 +216,7 @@ def test_many_are_one_line(script: Script, sandbox: Make) -> None:
     answer = "if data == b'last': reply(id=id, many=[dict(batches=[])] * len(request['many']))"
     made = sandbox(script(answer, hello="many=True"))
 
-    assert [each.observation for each in made.ask([FINE] * 9 + [Question(b"last")])] == [ANSWERED] * 10
+    assert [each.observation for each in made.ask([FINE] * 9 + [CaseRequest(b"last")])] == [ANSWERED] * 10
 
 
 def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> None:
@@ -244,7 +244,7 @@ def test_lines_that_a_testee_loses_are_no_hangs(script: Script, sandbox: Make) -
     made = sandbox(script("time.sleep(0.05)\nos.read(0, 65536) if select.select([0], [], [], 0)[0] else None\n" + REPLY,
                           setup="import select\nsys.stdin = open(0, buffering=1)"), SHORT)  # fmt: skip
 
-    assert [answer.observation for answer in made.ask([Question(b"x" * 9000)] * 6)] == [ANSWERED] * 6
+    assert [answer.observation for answer in made.ask([CaseRequest(b"x" * 9000)] * 6)] == [ANSWERED] * 6
     assert made.tally.starts == 2
 
 

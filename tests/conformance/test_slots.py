@@ -5,22 +5,22 @@ import time
 from collections.abc import Callable
 
 from kafka_conformance.judge.observation import Decoded
-from kafka_conformance.process.cpu_permits import Slots, Turn
-from kafka_conformance.runner.sandbox import Question, Sandbox
-from kafka_conformance.testees.connect import Connection
+from kafka_conformance.process.cpu_permits import CpuPermit, CpuPermits
+from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.testees.connect import ConnectionSpec
 
-Script = Callable[..., Connection]
+Script = Callable[..., ConnectionSpec]
 Make = Callable[..., Sandbox]
 
 
 def test_the_lowest_rank_goes_first() -> None:
     """A place that becomes free goes to the lowest rank, and who gives its own up for others keeps it if it is that."""
-    slots, stop, order = Slots(1), threading.Event(), []
-    first = Turn(slots, (0, 0), stop)
+    slots, stop, order = CpuPermits(1), threading.Event(), []
+    first = CpuPermit(slots, (0, 0), stop)
     assert first.take()
-    waiting = [Turn(slots, (rank, 0), stop) for rank in (3, 2)]
+    waiting = [CpuPermit(slots, (rank, 0), stop) for rank in (3, 2)]
 
-    def wait(turn: Turn, rank: int) -> None:
+    def wait(turn: CpuPermit, rank: int) -> None:
         turn.take()
         order.append(rank)
         turn.give()
@@ -41,11 +41,11 @@ def test_the_lowest_rank_goes_first() -> None:
 
 def test_who_waits_is_sent_away() -> None:
     """Those who wait under a stop get no place once it is called; the place is for the others."""
-    slots, stop = Slots(1), threading.Event()
-    held = Turn(slots, (0,), threading.Event())
+    slots, stop = CpuPermits(1), threading.Event()
+    held = CpuPermit(slots, (0,), threading.Event())
     assert held.take()
     got: list[bool] = []
-    thread = threading.Thread(target=lambda: got.append(Turn(slots, (1,), stop).take()))
+    thread = threading.Thread(target=lambda: got.append(CpuPermit(slots, (1,), stop).take()))
     thread.start()
     while not slots._line:
         threading.Event().wait(0.001)
@@ -54,13 +54,13 @@ def test_who_waits_is_sent_away() -> None:
     held.give()
 
     assert got == [False]
-    assert Turn(slots, (2,), threading.Event()).take()
+    assert CpuPermit(slots, (2,), threading.Event()).take()
 
 
 def test_standing_in_line_for_a_place_is_no_time_of_the_testee(script: Script, sandbox: Make) -> None:
     """What a testee took is told without the time in which its worker waited to go on."""
-    slots, stop = Slots(1), threading.Event()
-    turn = Turn(slots, (1,), stop)
+    slots, stop = CpuPermits(1), threading.Event()
+    turn = CpuPermit(slots, (1,), stop)
     made = sandbox(script("time.sleep(0.3)\n" + "reply(id=id, batches=[])")).another(turn)
     turn.take()
     made.hello()
@@ -77,7 +77,7 @@ def test_standing_in_line_for_a_place_is_no_time_of_the_testee(script: Script, s
     thread.start()
     made.seconds = 5
     began = time.monotonic()
-    answer = next(made.ask([Question(b"fine")]))
+    answer = next(made.ask([CaseRequest(b"fine")]))
     thread.join()
     made.close()
 

@@ -5,15 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from kafka_conformance.runner import smoke as module
-from kafka_conformance.runner.smoke import Check, passed, schema_problem, smoke
-from kafka_conformance.testees.connect import Connection, connect
+from kafka_conformance.runner.smoke import SmokeCheck, passed, schema_problem, smoke
+from kafka_conformance.testees.connect import ConnectionSpec, connect
 
-Script = Callable[..., Connection]
+Script = Callable[..., ConnectionSpec]
 
 SCHEMA = "every line fits the JSON Schema"
 
 
-def checks(connection: Connection) -> dict[str, Check]:
+def checks(connection: ConnectionSpec) -> dict[str, SmokeCheck]:
     """The checks by name."""
     return {check.name: check for check in smoke(connection)}
 

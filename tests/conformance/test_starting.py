@@ -12,9 +12,17 @@ import pytest
 
 from kafka_conformance.process import spawn_server
 from kafka_conformance.process.cpu_time import usage
-from kafka_conformance.process.starting import FEW, SPARES, Hatched, Nest, Process, Started, Starter
+from kafka_conformance.process.starting import (
+    FEW,
+    SPARES,
+    CommandProcess,
+    Process,
+    ServerProcess,
+    SpawnedProcess,
+    Starter,
+)
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connect import MIB, Connection, connect
+from kafka_conformance.testees.connect import MIB, ConnectionSpec, connect
 from kafka_records import Batch, Record, encode
 
 CONNECTION = connect("miniature:crashes-on-a-tenth")
@@ -30,18 +38,20 @@ def starter() -> Iterator[Starter]:
 
 
 @pytest.fixture(scope="module")
-def nest() -> Iterator[Nest]:
+def nest() -> Iterator[ServerProcess]:
     """A nest with the testee loaded."""
-    made = Nest(CONNECTION)
+    made = ServerProcess(CONNECTION)
     yield made
     made.close()
 
 
 @pytest.fixture
-def commands() -> Iterator[Nest]:
+def commands() -> Iterator[ServerProcess]:
     """A nest that starts a command, which says what it got."""
     program = "import os, sys; print(os.getpid(), os.getsid(0), sorted(os.listdir('/proc/self/fd')), flush=True)"
-    made = Nest(Connection(name="says", argv=(sys.executable, "-S", "-c", f"{program}; sys.exit(len(input()))")))
+    made = ServerProcess(
+        ConnectionSpec(name="says", argv=(sys.executable, "-S", "-c", f"{program}; sys.exit(len(input()))"))
+    )
     yield made
     made.close()
 
@@ -57,13 +67,13 @@ def end(process: Process, number: int = 0) -> int:
     return code
 
 
-def says(process: Hatched, line: bytes) -> bytes:
+def says(process: SpawnedProcess, line: bytes) -> bytes:
     """Its reply to one line."""
     os.write(process.stdin.fileno(), line)
     return os.read(process.stdout.fileno(), 1 << 16)
 
 
-def hatched(nest: Nest) -> Hatched:
+def hatched(nest: ServerProcess) -> SpawnedProcess:
     """A child that has come so far as to answer, and leads its group."""
     child = nest.hatch()
     child.settle()
@@ -71,7 +81,7 @@ def hatched(nest: Nest) -> Hatched:
     return child
 
 
-def test_hatched_children_serve(nest: Nest) -> None:
+def test_hatched_children_serve(nest: ServerProcess) -> None:
     """Each child is a process of its own in a group of its own, and speaks the protocol over its own pipes."""
     first, second = nest.hatch(), nest.hatch()
     for child in (first, second):
@@ -85,7 +95,7 @@ def test_hatched_children_serve(nest: Nest) -> None:
     assert [end(child) for child in (first, second)] == [0, 0]
 
 
-def test_how_a_hatched_child_ended_is_known(nest: Nest) -> None:
+def test_how_a_hatched_child_ended_is_known(nest: ServerProcess) -> None:
     """A signal is told below 0; the id of an ended child stays taken until it is reaped."""
     child = hatched(nest)
     assert not child.ended()
@@ -98,7 +108,7 @@ def test_how_a_hatched_child_ended_is_known(nest: Nest) -> None:
     assert child.ended()
 
 
-def test_one_child_outlives_another(nest: Nest) -> None:
+def test_one_child_outlives_another(nest: ServerProcess) -> None:
     """The end of one child, and its reaping, are nothing to the others."""
     first, second = hatched(nest), hatched(nest)
     end(first, signal.SIGKILL)
@@ -108,7 +118,7 @@ def test_one_child_outlives_another(nest: Nest) -> None:
     assert end(second) == 0
 
 
-def test_a_nest_of_commands(commands: Nest) -> None:
+def test_a_nest_of_commands(commands: ServerProcess) -> None:
     """A command is started in a session of its own with three pipes and nothing else, as often as it takes."""
     for length in (1, 2):
         child = commands.hatch()
@@ -121,7 +131,7 @@ def test_a_nest_of_commands(commands: Nest) -> None:
 
 def test_a_command_that_is_not_there_is_not_hatched() -> None:
     """What cannot be started is an error of the start."""
-    nest = Nest(Connection(name="none", argv=("/no/such/program",)))
+    nest = ServerProcess(ConnectionSpec(name="none", argv=("/no/such/program",)))
     child = nest.hatch()
 
     with pytest.raises(OSError, match="is gone, or does not answer"):
@@ -132,7 +142,7 @@ def test_a_command_that_is_not_there_is_not_hatched() -> None:
 def test_limits_hold_for_what_a_nest_starts() -> None:
     """A command has no more address space when it is started from a nest."""
     show = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[0], flush=True); input()"
-    nest = Nest(Connection(name="limits", argv=(sys.executable, "-S", "-c", show), memory=200 * MIB))
+    nest = ServerProcess(ConnectionSpec(name="limits", argv=(sys.executable, "-S", "-c", show), memory=200 * MIB))
     child = nest.hatch()
     child.settle()
 
@@ -144,15 +154,15 @@ def test_limits_hold_for_what_a_nest_starts() -> None:
 def test_the_first_start_forks_nothing(starter: Starter) -> None:
     """A testee that never falls is started once, as a command; from the second start on it is forked."""
     first, second = starter.start("1"), starter.start("2")
-    assert isinstance(first, Hatched)
-    assert isinstance(second, Hatched)
+    assert isinstance(first, SpawnedProcess)
+    assert isinstance(second, SpawnedProcess)
     assert [process.known for process in (first, second)] == [False, True]
     assert [end(process) for process in (first, second)] == [0, 0]
 
 
 def test_a_command_has_spares_after_a_few_starts() -> None:
     """A command that falls again and again is there before it is wanted, and has been asked for its hello."""
-    starter = Starter(Connection(name="echo", argv=("/bin/cat",)))
+    starter = Starter(ConnectionSpec(name="echo", argv=("/bin/cat",)))
     starter.join()
     started = [starter.start(str(number)) for number in range(FEW)]
     assert not starter._spares
@@ -160,7 +170,7 @@ def test_a_command_has_spares_after_a_few_starts() -> None:
     spares = list(starter._spares)
     hello = protocol.request_line(protocol.HelloRequest())
 
-    assert all(isinstance(process, Hatched) for process in started)
+    assert all(isinstance(process, SpawnedProcess) for process in started)
     assert all(os.read(process.stdout.fileno(), 99) == hello for process in started)
     assert [end(process) for process in started] == [0] * (FEW + 2)
     assert len(spares) == SPARES
@@ -177,7 +187,7 @@ def test_a_nest_that_is_gone_is_done_without(starter: Starter) -> None:
     starter._nest._popen.wait()
     processes.append(starter.start("3"))
 
-    assert isinstance(processes[-1], Started)
+    assert isinstance(processes[-1], CommandProcess)
     assert [end(process, signal.SIGKILL) for process in processes] == [-signal.SIGKILL] * 3
 
 
@@ -200,11 +210,11 @@ def test_last_words_are_brief_whoever_starts_us(monkeypatch: pytest.MonkeyPatch)
     """Rust prints no stack, even if our own environment asks for one: what it said would be cut off."""
     monkeypatch.setenv("RUST_BACKTRACE", "full")
     show = "import os; print(os.environ['RUST_BACKTRACE'], os.environ['OWN'], flush=True); input()"
-    connection = Connection(name="shows", argv=(sys.executable, "-S", "-c", show), environment=(("OWN", "1"),))
-    nest = Nest(connection)
+    connection = ConnectionSpec(name="shows", argv=(sys.executable, "-S", "-c", show), environment=(("OWN", "1"),))
+    nest = ServerProcess(connection)
     child = nest.hatch()
     child.settle()
-    for process in (Started(connection, "1"), child):
+    for process in (CommandProcess(connection, "1"), child):
         assert process.stdout.readline() == b"0 1\n"
         end(process, signal.SIGKILL)
     nest.close()
@@ -216,10 +226,10 @@ GONE_MS = 10_000
 # Has a testee started so often, says its process id, and waits to be killed.
 RUNNER = """
 import os, sys
-from kafka_conformance.testees.connect import Connection, connect
+from kafka_conformance.testees.connect import ConnectionSpec, connect
 from kafka_conformance.process.starting import Starter
 kind, starts = sys.argv[1:]
-spins = Connection(name="spins", argv=(sys.executable, "-S", "-c", "while True: pass"))
+spins = ConnectionSpec(name="spins", argv=(sys.executable, "-S", "-c", "while True: pass"))
 starter = Starter(spins if kind == "command" else connect("miniature:hangs-on-lz4"))
 starter.join()
 for number in range(int(starts)):
@@ -274,7 +284,7 @@ def test_the_server_holds_no_pipe_of_a_child_that_it_reports() -> None:
                 pass
         except BlockingIOError:
             os.set_blocking(full, True)
-        socket.send_fds(ours, [spawn_server.HATCH], [given, out, err, full])
+        socket.send_fds(ours, [spawn_server.SPAWN], [given, out, err, full])
         for pipe in (given, out, err, full):
             os.close(pipe)
 

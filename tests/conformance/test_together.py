@@ -8,11 +8,11 @@ import pytest
 
 from kafka_brokers import progress
 from kafka_conformance.runner.results import Results
-from kafka_conformance.runner.run import Interrupted, Run, Together
-from kafka_conformance.testees.connect import CannotRun, Connection, connect
+from kafka_conformance.runner.run import Interrupted, ParallelRuns, RunPlan
+from kafka_conformance.testees.connect import CannotRun, ConnectionSpec, connect
 from kafka_corpus.case import Case, Expectation
 
-Script = Callable[..., Connection]
+Script = Callable[..., ConnectionSpec]
 
 REPLY = "reply(id=id, batches=[])"
 AGREE = Expectation(verdict="valid")
@@ -22,16 +22,16 @@ CASES = [
 ]
 
 
-def plan(connection: Connection, path: Path) -> Run:
+def plan(connection: ConnectionSpec, path: Path) -> RunPlan:
     """A run over all cases."""
-    return Run(connection=connection, cases=CASES, corpus="c", path=path)
+    return RunPlan(connection=connection, cases=CASES, corpus="c", path=path)
 
 
 def test_each_ends_in_its_own_way(script: Script, tmp_path: Path) -> None:
     """What one cannot do is its own outcome; the others' results are whole."""
     plans = [plan(script(REPLY), tmp_path / "a"), plan(connect("process:/bin/false"), tmp_path / "b")]
     plans.append(plan(script(REPLY), tmp_path / "c"))
-    outcomes = dict(Together(plans, 2).outcomes())
+    outcomes = dict(ParallelRuns(plans, 2).outcomes())
 
     assert isinstance(outcomes[1], CannotRun)
     for outcome in (outcomes[0], outcomes[2]):
@@ -44,7 +44,7 @@ def test_the_slowest_goes_first(script: Script, tmp_path: Path) -> None:
     """Virtual machines have the first places, then what is loaded into Python; outcomes keep the places of the runs."""
     fast = script(REPLY)
     kinds = (fast, replace(fast, nest=True), replace(fast, memory=4 * fast.memory), fast)
-    together = Together([plan(each, tmp_path / str(at)) for at, each in enumerate(kinds)], 2)
+    together = ParallelRuns([plan(each, tmp_path / str(at)) for at, each in enumerate(kinds)], 2)
 
     assert [each.rank for each in together._plans] == [2, 1, 0, 3]
     assert [each.connection for each in together._plans] == list(kinds)
@@ -55,7 +55,7 @@ def test_all_are_stopped(script: Script, tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     # What is asked before the cases is longer than their inputs.
     endless = f"if len(data) < 4:\n        open({str(asked)!r}, 'w').close()\n        time.sleep(600)\n    {REPLY}"
-    together = Together([plan(script(endless), tmp_path / str(at)) for at in range(3)], 1)
+    together = ParallelRuns([plan(script(endless), tmp_path / str(at)) for at in range(3)], 1)
     ends = together.outcomes()
     together.stop()
     outcomes = dict(ends)

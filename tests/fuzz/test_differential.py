@@ -11,7 +11,7 @@ from benchmarks.fuzz import measure_throughput
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung, observe
 from kafka_conformance.testees.connect import connect
-from kafka_conformance.testees.protocol import Answer, Refusal
+from kafka_conformance.testees.protocol import CodecAnswer, Refusal
 from kafka_corpus.wire import to_wire
 from kafka_fuzz import executors
 from kafka_fuzz.campaign import plan
@@ -51,17 +51,17 @@ def run(names: list[str], count: int) -> tuple[Differential, list[InputResult]]:
         return session, list(session.run(mutants(count), lambda: True))
 
 
-def right_of(prepared: Prepared) -> Answer:
+def right_of(prepared: Prepared) -> CodecAnswer:
     """What a testee that is right says."""
     error = Refusal("malformed") if prepared.right.verdict == "invalid" else None
     batches = list(map(to_wire, prepared.right.batches))
-    return Answer(batches=batches, error=error) if error else Answer(batches=batches)
+    return CodecAnswer(batches=batches, error=error) if error else CodecAnswer(batches=batches)
 
 
 def test_at_once_is_as_with_care() -> None:
     """What is told at once of an answer is what the judge of certification says of it."""
     for prepared in map(Prepared, mutants(300)):
-        other = Answer(batches=[]) if prepared.right.batches else Answer(error=Refusal("malformed"))
+        other = CodecAnswer(batches=[]) if prepared.right.batches else CodecAnswer(error=Refusal("malformed"))
         for answer in (right_of(prepared), other):
             quick, slow = Grader("quick").told(prepared, answer), Grader("slow").told(prepared, observe(answer))
             assert quick.kind == slow.kind, (prepared.mutant, answer)
@@ -76,7 +76,7 @@ def test_fields_left_out_are_no_difference() -> None:
         batches = [to_wire(batch) for batch in prepared.right.batches]
         for batch in batches:
             batch.max_timestamp = type(batch)().max_timestamp
-        assert judge.told(prepared, Answer(batches=batches)).kind == "ok"
+        assert judge.told(prepared, CodecAnswer(batches=batches)).kind == "ok"
 
 
 @pytest.mark.parametrize("name", ["crashes-on-a-tenth", "panics"])

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.shrink import TARGET, finds
 from tests.browsing import Size, check_scrolling, check_view, every_scheme, every_size, unfold, visited
 
-from kafka_conformance.dossiers.reach import Told
+from kafka_conformance.dossiers.reach import ReachResult
 from kafka_fuzz.campaign.plan import RoundReport
 from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.shrink import Budget
@@ -41,7 +41,7 @@ def night_in(root: Path) -> Night:
     store.add(Outcome("sarama", "crash", LONG, LONG), as_mutant(b"crash"))
     found = triaged([root], None, budget=Budget(5000, 10.0))
     rounds = [RoundReport(TARGET, at, 1, executions=9, cpu_seconds=2.0, buckets=at * 7, cells=at) for at in range(1, 4)]
-    reach = {found[0].key: Reach("", {"4.4.0": Tried(Told(kept="as it is"), shows=True)})}
+    reach = {found[0].key: Reach("", {"4.4.0": Tried(ReachResult(kept="as it is"), shows=True)})}
     return Night(tuple(rounds), frozenset(), tuple(found), reach)
 
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from kafka_conformance.judge.observation import Crashed, Exceeded, Hung
-from kafka_conformance.testees.protocol import Answer, Refusal
+from kafka_conformance.testees.protocol import CodecAnswer, Refusal
 from kafka_corpus.wire import to_wire
 from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared, relation
 from kafka_fuzz.mutate import Mutant, for_cell
@@ -34,8 +34,8 @@ def keys(some: list[Prepared], answer: object) -> set[str]:
     return {judge.outcome(each, judge.told(each, answer)).key for each in some}  # type: ignore[arg-type]
 
 
-TAKEN = Answer(batches=[])
-REFUSED = Answer(error=Refusal("malformed", "index out of range"))
+TAKEN = CodecAnswer(batches=[])
+REFUSED = CodecAnswer(error=Refusal("malformed", "index out of range"))
 
 
 @pytest.mark.parametrize("lie", ["record_count_too_high", "varint_too_long", "inner_crc_wrong"])
@@ -84,7 +84,7 @@ def test_wrong_data_are_told_by_how_they_differ() -> None:
         assert isinstance(records, list)
         record = records[0]
         record.timestamp = change(record.timestamp)
-        found |= keys([prepared], Answer(batches=batches))
+        found |= keys([prepared], CodecAnswer(batches=batches))
     assert found == {
         f"t|wrong_data|batches.records.timestamp {how}|v2" for how in ("rounded", "none for a number", "beyond 64 bits")
     }

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance.dossiers.reach import Told
+from kafka_conformance.dossiers.reach import ReachResult
 from kafka_corpus.authoring.build import raw_batch, raw_message, raw_record
 from kafka_corpus.scenario import StepAnswer
 from kafka_fuzz.findings import FindingStore, FuzzFinding
@@ -57,7 +57,7 @@ def test_answers_to_several_requests_are_one() -> None:
     assert joined([StepAnswer(ended=True)]).ended
 
 
-def shows(find: FuzzFinding, told: Told, fetched: bytes) -> bool:
+def shows(find: FuzzFinding, told: ReachResult, fetched: bytes) -> bool:
     """Whether *find*, whose input is sound, is shown by what is fetched."""
     with Shown() as shown:
         return is_shown(Question(find, SOUND, "whole"), told, fetched, shown)
@@ -66,10 +66,10 @@ def shows(find: FuzzFinding, told: Told, fetched: bytes) -> bool:
 def test_bytes_that_come_back_as_they_were_show_the_find(tmp_path: Path) -> None:
     """An error, or nothing stored, shows nothing."""
     find = kept(tmp_path, SOUND)
-    assert shows(find, Told(kept="as it is"), SOUND)
-    assert not shows(find, Told(87), b"")
-    assert not shows(find, Told(kept="anew"), SOUND)
-    assert not shows(find, Told(kept="nothing"), b"")
+    assert shows(find, ReachResult(kept="as it is"), SOUND)
+    assert not shows(find, ReachResult(87), b"")
+    assert not shows(find, ReachResult(kept="anew"), SOUND)
+    assert not shows(find, ReachResult(kept="nothing"), b"")
 
 
 def test_a_target_in_process_is_asked_about_what_comes_back(tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_a_target_in_process_is_asked_about_what_comes_back(tmp_path: Path) -> N
     (batch,) = decode(SOUND)
     anew = encode(replace(batch, partition_leader_epoch=3))
     accepts = Outcome("reference", "ok")
-    assert shows(replace_outcome(kept(tmp_path, SOUND), accepts), Told(kept="anew"), anew)
+    assert shows(replace_outcome(kept(tmp_path, SOUND), accepts), ReachResult(kept="anew"), anew)
     refuses = Outcome("reference", "refused")
-    assert not shows(replace_outcome(kept(tmp_path, SOUND), refuses), Told(kept="anew"), anew)
+    assert not shows(replace_outcome(kept(tmp_path, SOUND), refuses), ReachResult(kept="anew"), anew)
 
 
 def test_a_testee_is_asked_about_what_comes_back(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_a_testee_is_asked_about_what_comes_back(tmp_path: Path) -> None:
     anew = encode(replace(batch, partition_leader_epoch=3, max_timestamp=7))
     nothing = encode(replace(batch, records=(Record(0, 0, None, None),)))
     with Shown() as shown:
-        assert is_shown(Question(find, SOUND, "whole"), Told(kept="anew"), anew, shown)
-        assert not is_shown(Question(find, SOUND, "whole"), Told(kept="anew"), nothing, shown)
+        assert is_shown(Question(find, SOUND, "whole"), ReachResult(kept="anew"), anew, shown)
+        assert not is_shown(Question(find, SOUND, "whole"), ReachResult(kept="anew"), nothing, shown)
         # Nobody can say: an input that shows nothing by itself, and a testee that is not there.
         assert shown.by(find, nothing, anew) is None
         assert shown.by(replace_outcome(find, Outcome("process:./nobody", "crash")), SOUND, anew) is None
@@ -105,8 +105,8 @@ def replace_outcome(find: FuzzFinding, outcome: Outcome) -> FuzzFinding:
 def test_answers_stay_with_the_input_that_they_are_about(tmp_path: Path) -> None:
     """Releases add up, oldest first; a smaller input begins anew."""
     find = kept(tmp_path, SOUND)
-    keep(tmp_path, find, "4.4.0", Tried(Told(87)))
-    both = keep(tmp_path, find, "2.8.2", Tried(Told(kept="as it is"), shows=True))
+    keep(tmp_path, find, "4.4.0", Tried(ReachResult(87)))
+    both = keep(tmp_path, find, "2.8.2", Tried(ReachResult(kept="as it is"), shows=True))
     assert list(both.releases) == ["2.8.2", "4.4.0"]
     assert read(tmp_path, find) == both
     assert (both.who, str(both)) == ("any producer", "any producer can store this: 2.8.2")
@@ -115,7 +115,7 @@ def test_answers_stay_with_the_input_that_they_are_about(tmp_path: Path) -> None
 
 def test_who_can_bring_a_find_about() -> None:
     """Refused everywhere: a hostile broker; about the broker itself: whoever sends it."""
-    assert Reach("", {"4.4.0": Tried(Told(87))}).who == "a hostile broker"
+    assert Reach("", {"4.4.0": Tried(ReachResult(87))}).who == "a hostile broker"
     assert Reach("", sent=True).who == "any producer"
     assert str(Reach("")) == "not measured"
 

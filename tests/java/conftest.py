@@ -7,7 +7,7 @@ import pytest
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees import recipe
 from kafka_conformance.testees import recipe as built
-from kafka_conformance.testees.connect import VIRTUAL_MACHINE_MEMORY, Connection
+from kafka_conformance.testees.connect import VIRTUAL_MACHINE_MEMORY, ConnectionSpec
 from kafka_conformance.testees.known import JAVA
 
 # MiB.  Java allocates what hostile sizes announce; with a small heap it gives up soon.
@@ -18,7 +18,10 @@ HEAP = 512
 def java_client() -> Iterator[Sandbox]:
     """A running testee; what it takes is said by the error when it cannot be built."""
     java = next(each for each in recipe.recipes() if each.name == JAVA)
-    argv = [f"-Xmx{HEAP}m" if word.startswith("-Xmx") else word for word in built.command(java, built.build(java))]
-    sandbox = Sandbox(Connection(name=JAVA, argv=tuple(argv), memory=VIRTUAL_MACHINE_MEMORY))
+    argv = [
+        f"-Xmx{HEAP}m" if word.startswith("-Xmx") else word
+        for word in built.built_command(java, built.build_testee(java))
+    ]
+    sandbox = Sandbox(ConnectionSpec(name=JAVA, argv=tuple(argv), memory=VIRTUAL_MACHINE_MEMORY))
     yield sandbox
     sandbox.close()

@@ -21,8 +21,8 @@ from tests.java.mutate import mutant
 from tests.java.streams import stream
 
 from kafka_conformance.judge.observation import Decoded, Encoded, Refused, Skipped
-from kafka_conformance.runner.requests import groups, question
-from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.runner.requests import group_cases, request_for
+from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
 from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import to_wire
 
@@ -40,7 +40,7 @@ def asked(client: Sandbox, inputs: Iterable[tuple[str, bytes]]) -> Iterator[tupl
     """The differences over each input on which the two do not agree, and what to show of it."""
     rest = iter(inputs)
     while group := list(islice(rest, TOGETHER)):
-        answers = client.ask([Question(data) for _, data in group])
+        answers = client.ask([CaseRequest(data) for _, data in group])
         for (name, data), answered in zip(group, answers, strict=True):
             assert isinstance(answered.observation, Decoded), (name, data.hex(), answered.observation)
             reference, java = ask_reference(data), answer_of(answered.observation)
@@ -62,8 +62,8 @@ def test_cases_are_read_alike(java_client: Sandbox) -> None:
     cases = [case for case in load_vectors() if case.op == "decode"]
     assert cases
     found: dict[str, set[str]] = defaultdict(set)
-    for group in groups(cases, TOGETHER):
-        questions = [question(case) for case in group]
+    for group in group_cases(cases, TOGETHER):
+        questions = [request_for(case) for case in group]
         for case, asked_for, answered in zip(group, questions, java_client.ask(questions), strict=True):
             assert isinstance(asked_for.subject, bytes)
             assert isinstance(answered.observation, Decoded), (case.id, answered.observation)
@@ -97,7 +97,7 @@ def test_batches_are_written_alike(java_client: Sandbox) -> None:
     compared = 0
     for start in range(0, BATCHES, TOGETHER):
         made = [batch(SEED, index) for index in range(start, start + TOGETHER)]
-        for one, answered in zip(made, java_client.ask([Question(to_wire(one)) for one in made]), strict=True):
+        for one, answered in zip(made, java_client.ask([CaseRequest(to_wire(one)) for one in made]), strict=True):
             observation = answered.observation
             if not isinstance(observation, Skipped):
                 assert isinstance(observation, Encoded | Refused), (one, observation)

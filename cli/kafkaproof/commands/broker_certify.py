@@ -69,9 +69,9 @@ def certify(
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     cases = _cases(against, only)
-    path = keeping.directory(folder, part=bool(only)) / folder_name(name or bootstrap) / results.FILE
+    path = keeping.result_directory(folder, part=bool(only)) / folder_name(name or bootstrap) / results.FILE
     try:
-        keeping.check_covers(path, only, len(cases))
+        keeping.check_covers_result(path, only, len(cases))
         path.parent.mkdir(parents=True, exist_ok=True)
     except keeping.WouldReplace as error:
         raise click.UsageError(str(error)) from error
@@ -84,15 +84,15 @@ def certify(
         sys.exit(CANNOT_RUN)
     except KeyboardInterrupt:
         click.echo(f"stopped; what was earned is in {path}", err=True)
-        if (before := results.previous(path)).exists():
+        if (before := results.previous_result(path)).exists():
             click.echo(f"the complete result from before is {before}", err=True)
         sys.exit(INTERRUPTED)
     made = summary.make(done, cases, declared, path)
     write_report(made, formats, path.parent)
     if as_json:
-        say_json(summary.document(made))
+        say_json(summary.report_document(made))
     else:
-        terminal.show(made, terminal.console())
+        terminal.show_result(made, terminal.console())
     sys.exit(OK if made.agrees else DISAGREEMENTS)
 
 
@@ -108,7 +108,7 @@ def _run(
     bootstrap: str, name: str, against: str, cases: Sequence[Case], only: Sequence[str], path: Path
 ) -> results.Results:
     with ExternalBroker(bootstrap) as broker, progress(name) as told:
-        plan = certifying.Run(
+        plan = certifying.BrokerRunPlan(
             broker=broker,
             name=name,
             against=against,

@@ -23,12 +23,12 @@ from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.collection import folder_name
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import deviations, results
-from kafka_conformance.runner.history import History, document, history, told
+from kafka_conformance.runner.history import History, history, history_document, history_lines
 from kafka_conformance.runner.requests import select
-from kafka_conformance.runner.run import Interrupted, Outcome, Run, Together
-from kafka_conformance.sanitize import indented, printable
-from kafka_conformance.testees.connect import MIB, BadConnect, CannotRun, check, connect
-from kafka_conformance.testees.known import OURS, Known, everyone, find
+from kafka_conformance.runner.run import Interrupted, Outcome, ParallelRuns, RunPlan
+from kafka_conformance.sanitize import indented_json, printable
+from kafka_conformance.testees.connect import MIB, BadConnect, CannotRun, check_connect, connect
+from kafka_conformance.testees.known import OURS, KnownTestee, find_testee, known_testees
 from kafka_conformance.testees.published import newest
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import CODEC_OPS, corpus_hash, load_vectors
@@ -87,7 +87,7 @@ def certify_several(names: Sequence[str], cases: Sequence[Case], settings: Setti
             name: plan for name in dict.fromkeys(names) if (plan := _plan(name, cases, settings, told(name), done))
         }
         asked = list(plans)
-        together = Together(list(plans.values()), settings.jobs)
+        together = ParallelRuns(list(plans.values()), settings.jobs)
         with _interruptible(together.stop):
             for at, outcome in together.outcomes():
                 done[asked[at]] = _ended(asked[at], plans[asked[at]], outcome, settings, together)
@@ -105,13 +105,15 @@ def exit_code(done: Sequence[Done], *, lenient: bool) -> int:
     return max(ran if lenient and ran else codes, default=CANNOT_RUN)
 
 
-def _plan(name: str, cases: Sequence[Case], settings: Settings, told: Progress, done: dict[str, Done]) -> Run | None:
+def _plan(
+    name: str, cases: Sequence[Case], settings: Settings, told: Progress, done: dict[str, Done]
+) -> RunPlan | None:
     """What is to be run, or None and the reason in *done*."""
     path = settings.folder / folder_name(name) / results.FILE
     memory = None if settings.memory is None else settings.memory * MIB
     try:
         connection = connect(name, memory=memory)
-        keeping.check_covers(path, settings.only, len(cases))
+        keeping.check_covers_result(path, settings.only, len(cases))
         path.parent.mkdir(parents=True, exist_ok=True)
     except keeping.WouldReplace as error:
         raise click.UsageError(str(error)) from error
@@ -120,7 +122,7 @@ def _plan(name: str, cases: Sequence[Case], settings: Settings, told: Progress, 
         return None
     if not settings.resume:
         _keep_what_was_earned(path)
-    return Run(
+    return RunPlan(
         connection=connection,
         cases=cases,
         corpus=corpus_hash(),
@@ -131,13 +133,13 @@ def _plan(name: str, cases: Sequence[Case], settings: Settings, told: Progress, 
     )
 
 
-def _ended(name: str, plan: Run, outcome: Outcome, settings: Settings, together: Together) -> Done:
+def _ended(name: str, plan: RunPlan, outcome: Outcome, settings: Settings, together: ParallelRuns) -> Done:
     match outcome:
         case results.Results():
             made = summary.make(outcome, plan.cases, settings.declared, plan.path)
             write_report(made, settings.formats, plan.path.parent)
             _write_draft(made, settings)
-            return Done(name, summary.document(made), OK if made.agrees else DISAGREEMENTS, made)
+            return Done(name, summary.report_document(made), OK if made.agrees else DISAGREEMENTS, made)
         case Interrupted():
             return _stopped(name, plan.path, outcome)
         case CannotRun() | OSError():
@@ -172,7 +174,7 @@ def _interruptible(stop: Callable[[], None]) -> Iterator[None]:
 def _keep_what_was_earned(path: Path) -> None:
     """Move an incomplete result aside: somebody may have meant `--resume`."""
     try:
-        incomplete = path.exists() and not results.read(path).complete
+        incomplete = path.exists() and not results.read_results(path).complete
     except results.Unusable:
         incomplete = False
     if incomplete:
@@ -191,16 +193,16 @@ def _cannot_run(name: str, error: CannotRun | OSError) -> Done:
 
 def _stopped(name: str, path: Path, stopped: Interrupted) -> Done:
     click.echo(f"{name}: {stopped}; what was earned is in {path}, --resume goes on with it", err=True)
-    if (before := results.previous(path)).exists():
+    if (before := results.previous_result(path)).exists():
         click.echo(f"{name}: the complete result from before is {before}", err=True)
-    counts = results.read(path).counts() if path.exists() else {}
+    counts = results.read_results(path).counts() if path.exists() else {}
     document = {"testee": {"connect": name}, "complete": False, "agrees": False, "certified": False, "counts": counts}
     return Done(name, document | {"error": str(stopped), "result": str(path)}, INTERRUPTED)
 
 
 def _write_draft(made: Report, settings: Settings) -> None:
     if settings.draft:
-        settings.draft.write_text(deviations.draft(made.results.lines, settings.declared), encoding="utf-8")
+        settings.draft.write_text(deviations.draft_deviations(made.results.lines, settings.declared), encoding="utf-8")
         click.echo(f"all findings are declared in {settings.draft}; now say there why each is tolerable", err=True)
 
 
@@ -228,7 +230,7 @@ def _show(done: Sequence[Done], settings: Settings) -> None:
     made = [each.made for each in done if each.made]
     if len(made) <= MOST_TABLES:
         for each in made:
-            terminal.show(each, terminal.console())
+            terminal.show_result(each, terminal.console())
     if len(done) > 1 and made:
         not_run = {each.name: _reason(each) for each in done if each.made is None}
         terminal.show_together(made, not_run, settings.folder, terminal.console())
@@ -244,7 +246,7 @@ JSON: Final = "history.json"
 PAGE: Final = "history.html"
 
 
-def certify_history(known: Known, last: int, cases: Sequence[Case], settings: Settings) -> int:
+def certify_history(known: KnownTestee, last: int, cases: Sequence[Case], settings: Settings) -> int:
     """Run the *last* releases of *known*, show and write since when each finding is there; give the exit code."""
     try:
         releases = newest(known, last)
@@ -256,10 +258,10 @@ def certify_history(known: Known, last: int, cases: Sequence[Case], settings: Se
     if made.releases:
         _write(made, settings)
     if settings.as_json:
-        say_json({"history": document(made), "testees": [each.document for each in done]})
+        say_json({"history": history_document(made), "testees": [each.document for each in done]})
     else:
         click.echo()
-        click.echo("\n".join(told(made)))
+        click.echo("\n".join(history_lines(made)))
     return exit_code(done, lenient=True)
 
 
@@ -272,7 +274,7 @@ def _history(name: str, releases: Sequence[str], done: Sequence[Done]) -> Histor
 def _write(made: History, settings: Settings) -> None:
     from kafka_conformance.reports.html import history_page
 
-    (settings.folder / JSON).write_bytes(indented(document(made)))
+    (settings.folder / JSON).write_bytes(indented_json(history_document(made)))
     (settings.folder / PAGE).write_text(history_page(made), encoding="utf-8")
 
 
@@ -294,7 +296,7 @@ def named(formats: Sequence[str]) -> Callable[[click.Context, click.Parameter, s
 
 def _declared(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> tuple[deviations.Deviation, ...]:
     try:
-        return () if path is None else deviations.load(path)
+        return () if path is None else deviations.load_deviations(path)
     except deviations.BadDeviations as error:
         raise click.BadParameter(str(error)) from error
 
@@ -340,7 +342,7 @@ def certify(
     process:COMMAND LINE, container:IMAGE, or fetch:COMMAND LINE for a client
     that consumes.  Several run side by side.
     """
-    folder = keeping.directory(folder, part=bool(options["only"]))
+    folder = keeping.result_directory(folder, part=bool(options["only"]))
     settings = Settings(folder=folder, jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
     if everything == bool(testees):
         raise click.UsageError("say which testees to certify, or --all")
@@ -359,8 +361,8 @@ def certify(
     sys.exit(exit_code(done, lenient=everything))
 
 
-def _one_known(testees: tuple[str, ...]) -> Known:
-    known = find(testees[0]) if len(testees) == 1 and ":" not in testees[0] and "@" not in testees[0] else None
+def _one_known(testees: tuple[str, ...]) -> KnownTestee:
+    known = find_testee(testees[0]) if len(testees) == 1 and ":" not in testees[0] and "@" not in testees[0] else None
     if known is None or (known.module and known.distribution == OURS):
         raise click.UsageError("--history takes the name of one known testee that has releases")
     return known
@@ -368,7 +370,7 @@ def _one_known(testees: tuple[str, ...]) -> Known:
 
 def _everyone() -> list[str]:
     try:
-        return [known.name for known in everyone()]
+        return [known.name for known in known_testees()]
     except CannotRun as error:
         click.echo(printable(str(error), 2000), err=True)
         sys.exit(CANNOT_RUN)
@@ -377,7 +379,7 @@ def _everyone() -> list[str]:
 def _check_name(name: str) -> None:
     """End at once on a name that is wrong; one that cannot run here is told when its turn comes."""
     try:
-        check(name)
+        check_connect(name)
     except BadConnect as error:
         raise click.UsageError(str(error)) from error
 

@@ -17,15 +17,15 @@ from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.releases import NEWEST, find_release
 from kafka_conformance import keeping
 from kafka_conformance.cross import results
-from kafka_conformance.cross.results import document, matrix
-from kafka_conformance.cross.run import READ, Run, Told, run, wishes
+from kafka_conformance.cross.results import cross_matrix, matrix_document
+from kafka_conformance.cross.run import READ, CrossRunPlan, Told, encode_requests, run
 from kafka_conformance.reports import cross as cross_table
 from kafka_conformance.reports import terminal
-from kafka_conformance.runner.results import Unusable, previous
+from kafka_conformance.runner.results import Unusable, previous_result
 from kafka_conformance.runner.run import Interrupted
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.connect import BadConnect, CannotRun, Connection, check, connect
-from kafka_conformance.testees.known import everyone
+from kafka_conformance.testees.connect import BadConnect, CannotRun, ConnectionSpec, check_connect, connect
+from kafka_conformance.testees.known import known_testees
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
@@ -41,7 +41,7 @@ FORMATS: Final = ("html", "markdown", "json")
 class Parties:
     """Who takes part, and who cannot."""
 
-    connections: Mapping[str, Connection]
+    connections: Mapping[str, ConnectionSpec]
     absent: Mapping[str, str]
 
 
@@ -86,13 +86,13 @@ def cross(
         raise click.UsageError("--read stored needs a broker")
     parties = _parties(testees)
     part = bool(testees or only)
-    path = (folder or keeping.directory(None, part=part) / "cross") / results.FILE
+    path = (folder or keeping.result_directory(None, part=part) / "cross") / results.FILE
     try:
         if part:
-            results.check_covers(path, parties.connections, [case.id for case in cases])
+            results.check_covers_cross(path, parties.connections, [case.id for case in cases])
         with _told() as told, ExitStack() as stack:
             between = _broker(broker, read, stack)
-            plan = Run(
+            plan = CrossRunPlan(
                 connections=parties.connections,
                 absent=parties.absent,
                 cases=cases,
@@ -113,27 +113,27 @@ def cross(
         _cannot(error)
     except (Interrupted, KeyboardInterrupt) as stopped:
         click.echo(f"{str(stopped) or 'stopped'}; what was earned is in {path}, --resume goes on with it", err=True)
-        if (before := previous(path)).exists():
+        if (before := previous_result(path)).exists():
             click.echo(f"the complete result from before is {before}", err=True)
         sys.exit(INTERRUPTED)
     _finish(done, path, formats, as_json)
 
 
-def _finish(done: results.Results, path: Path, formats: Sequence[str], as_json: bool) -> NoReturn:
-    from kafka_conformance.reports.cross import write
+def _finish(done: results.CrossResults, path: Path, formats: Sequence[str], as_json: bool) -> NoReturn:
+    from kafka_conformance.reports.cross import write_cross
 
-    made = matrix(done)
-    write(done, path.parent, formats)
+    made = cross_matrix(done)
+    write_cross(done, path.parent, formats)
     if as_json:
-        say_json(document(made, done))
+        say_json(matrix_document(made, done))
     else:
-        cross_table.show(made, terminal.console(), path)
+        cross_table.show_cross(made, terminal.console(), path)
     sys.exit(OK if made.agrees else DISAGREEMENTS)
 
 
 def _cases(only: Sequence[str]) -> list[Case]:
     try:
-        cases = wishes(only)
+        cases = encode_requests(only)
     except (OSError, ValueError) as error:
         click.echo(f"the corpus cannot be read: {error}", err=True)
         sys.exit(CANNOT_RUN)
@@ -147,9 +147,9 @@ def _parties(testees: Sequence[str]) -> Parties:
     if len(set(testees)) < len(testees):
         raise click.UsageError("a testee is named twice")
     try:
-        names = testees or [known.name for known in everyone()]
+        names = testees or [known.name for known in known_testees()]
         for name in names:
-            check(name)
+            check_connect(name)
     except BadConnect as error:
         raise click.UsageError(str(error)) from error
     except CannotRun as error:

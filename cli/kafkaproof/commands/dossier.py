@@ -12,14 +12,14 @@ import click
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.releases import find_release
 from kafka_conformance.dossiers import folder, reach
-from kafka_conformance.dossiers.causes import Group
+from kafka_conformance.dossiers.causes import CauseGroup
 from kafka_conformance.dossiers.folder import BadStates
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import printable
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 
-Found = Sequence[tuple[Results, list[Group]]]
+Found = Sequence[tuple[Results, list[CauseGroup]]]
 MEASURED: Final = "kafkaproof-results/reach"
 
 
@@ -46,19 +46,19 @@ def dossier(
     if (only_check or full) and out is None:
         raise click.UsageError("--check and --full need --out DIR")
     try:
-        found = folder.read(paths)
+        found = folder.read_groups(paths)
         if out is not None and not only_check:
-            folder.check_covers(found, out)
+            folder.check_covers_dossiers(found, out)
         asked = _measured(found, measure)
-        written = {} if out is None else folder.made(found, out, full=full)
+        written = {} if out is None else folder.build_pages(found, out, full=full)
     except (Unusable, BadStates) as error:
         raise click.UsageError(printable(str(error))) from error
     except NoBroker as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
-    differing = [] if out is None or not only_check else folder.differing(written, out)
+    differing = [] if out is None or not only_check else folder.differing_pages(written, out)
     if out is not None and not only_check:
-        folder.write(written, out)
+        folder.write_dossier_pages(written, out)
     _tell(found, asked, [str(path) for path in differing], as_json)
     sys.exit(DISAGREEMENTS if differing else OK)
 
@@ -73,7 +73,7 @@ def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
     for release in (find_release(name).name for name in releases):
         todo = list(reach.unmeasured([cases_by_id()[id_] for id_ in ids], release))
         answers = measure(release, todo, Path(MEASURED)) if todo else {}
-        reach.write(reach.with_answers(release, answers))
+        reach.write_reach(reach.merge_reach(release, answers))
         asked[release] = len(todo)
     return asked
 
@@ -95,7 +95,7 @@ def _tell(found: Found, asked: dict[str, int], differing: Sequence[str], as_json
         click.echo(f"differs: {path}")
 
 
-def _document(groups: Sequence[Group]) -> dict[str, Any]:
+def _document(groups: Sequence[CauseGroup]) -> dict[str, Any]:
     testee = groups[0].testee if groups else None
     return {
         "testee": testee and testee.name,
@@ -107,7 +107,7 @@ def _document(groups: Sequence[Group]) -> dict[str, Any]:
                 "title": group.cause.title,
                 "outcome": group.outcome,
                 "case": group.case.id,
-                "reach": reach.who(group.case, reach.reach_of(group.case)),
+                "reach": reach.input_origin(group.case, reach.reach_of(group.case)),
                 "cases": [line.case for line in group.lines],
             }
             for group in groups

@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from kafka_conformance.reports.explain import lines
+from kafka_conformance.reports.explain import explanation_lines
 from kafka_conformance.sanitize import printable
 from kafka_records import Batch, Explanation, encode, explain
 from kafka_records.explain import Field, Part, Section
@@ -138,7 +138,7 @@ def show(title: str, explanation: Explanation, on: Console) -> None:
     """Print an explanation."""
     name = Text(f"{printable(title)} · {explanation.section.title.removeprefix('input of ')}", "bold")
     on.print(name, soft_wrap=True)
-    for line in lines(explanation, on.width):
+    for line in explanation_lines(explanation, on.width):
         on.print(line, soft_wrap=True)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from kafka_conformance.sanitize import indented
+from kafka_conformance.sanitize import indented_json
 
 
 def say_json(document: Any) -> None:
     """Print *document*, indented."""
-    click.echo(indented(document), nl=False)
+    click.echo(indented_json(document), nl=False)

@@ -12,10 +12,18 @@ import click
 from kafka_conformance import keeping
 from kafka_conformance.reports import certificate as statement
 from kafka_conformance.reports import cross, output
-from kafka_conformance.reports.collection import Collection, absent, cases_by_id, collect, counts, files, read
+from kafka_conformance.reports.collection import (
+    Collection,
+    absent,
+    cases_by_id,
+    collect,
+    counts,
+    files,
+    read_collection,
+)
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.results import FILE, Results, Unusable
-from kafka_conformance.runner.results import read as read_result
+from kafka_conformance.runner.results import read_results as read_result
 from kafka_conformance.sanitize import printable
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.certify import declared_option
@@ -58,19 +66,19 @@ def report_command(
     try:
         old = () if baseline is None else [read_result(path) for path in files([baseline])]
         crossed = cross.cross_files(paths)
-        beside = cross.write_all(crossed, out)
+        beside = cross.write_cross_files(crossed, out)
         plain = _plain(paths, crossed)
         if not plain:
             _tell_crossed(beside, as_json)
         collection = _collected(plain, declared, old)
         for entry in collection.entries:
             asked = entry.results.header
-            keeping.check_covers(
+            keeping.check_covers_result(
                 out / entry.folder / FILE, asked.only, asked.cases, hint="--out names another directory"
             )
     except Unusable as error:
         raise click.UsageError(printable(str(error))) from error
-    written = beside + output.write_all(collection, out, [path.name for path in beside if path.suffix == ".html"])
+    written = beside + output.write_outputs(collection, out, [path.name for path in beside if path.suffix == ".html"])
     _tell(collection, written, out, as_json)
     sys.exit(DISAGREEMENTS if any(_worse(collection)) else OK)
 
@@ -96,7 +104,7 @@ def _tell_crossed(written: Sequence[Path], as_json: bool) -> NoReturn:
 
 
 def _collected(paths: Sequence[Path], declared: Sequence[Deviation], old: Sequence[Results]) -> Collection:
-    collection = collect(read(paths, declared), old, not_run=absent(paths))
+    collection = collect(read_collection(paths, declared), old, not_run=absent(paths))
     if old and all(entry.changes is None for entry in collection.entries):
         raise Unusable("--baseline: it is of none of these testees")
     return collection
@@ -108,7 +116,7 @@ def _worse(collection: Collection) -> list[bool]:
 
 def _tell(collection: Collection, written: Sequence[Path], out: Path, as_json: bool) -> None:
     if as_json:
-        document = output.document(collection) | {"written": [str(path) for path in written]}
+        document = output.output_document(collection) | {"written": [str(path) for path in written]}
         say_json(document)
         return
     for entry in collection.entries:
@@ -128,7 +136,7 @@ def _verify(path: Path, given: Sequence[Path], as_json: bool) -> int:
     if len(given) > 1:
         raise click.UsageError("a certificate has one result")
     try:
-        content = statement.load(path)
+        content = statement.load_certificate(path)
         result = files(given)[0] if given else statement.result_of(content, path)
     except (statement.BadCertificate, Unusable) as error:
         raise click.UsageError(printable(str(error))) from error

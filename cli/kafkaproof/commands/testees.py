@@ -13,12 +13,12 @@ import msgspec
 from rich.text import Text
 
 from kafka_conformance.reports import terminal
-from kafka_conformance.runner.smoke import Check, passed
+from kafka_conformance.runner.smoke import SmokeCheck, passed
 from kafka_conformance.runner.smoke import smoke as run_checks
 from kafka_conformance.testees import recipe
 from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
 from kafka_conformance.testees.connection import ENGINE
-from kafka_conformance.testees.known import KNOWN, Known, everyone, find
+from kafka_conformance.testees.known import KNOWN, KnownTestee, find_testee, known_testees
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 
@@ -28,7 +28,7 @@ from kafkaproof.commands.output import say_json
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
 def smoke(testee: str, as_json: bool) -> NoReturn:
     """Ask whether the adapter of TESTEE is sound, before its codec is judged."""
-    checks: list[Check] = []
+    checks: list[SmokeCheck] = []
     on = terminal.console()
     try:
         connection = connect(testee)
@@ -49,7 +49,7 @@ def smoke(testee: str, as_json: bool) -> NoReturn:
     sys.exit(OK if passed(checks) else DISAGREEMENTS)
 
 
-def line(check: Check) -> Text:
+def line(check: SmokeCheck) -> Text:
     """A check as one line."""
     mark = Text("ok    ", style="green") if check.passed else Text("FAIL  ", style="bold red")
     about = f": {check.problem}" if check.problem else f"  ({check.note})" if check.note else ""
@@ -68,7 +68,7 @@ def testees(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand:
         return
     try:
-        listed = [_described(known) for known in everyone()]
+        listed = [_described(known) for known in known_testees()]
     except CannotRun as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
@@ -78,7 +78,7 @@ def testees(ctx: click.Context, as_json: bool) -> None:
         _show(listed)
 
 
-def _described(known: Known) -> dict[str, Any]:
+def _described(known: KnownTestee) -> dict[str, Any]:
     missing = known.missing()
     return {
         "name": known.name,
@@ -163,10 +163,10 @@ def _summary(done: list[dict[str, Any]]) -> str:
     return f"{len(done)} testees: " + ", ".join(f"{counts[state]} {text}" for state, text in STATES.items())
 
 
-def _to_build(names: tuple[str, ...]) -> list[Known]:
+def _to_build(names: tuple[str, ...]) -> list[KnownTestee]:
     """The named testees, or all that have a recipe."""
     try:
-        found = [find(name) for name in names] if names else [known for known in everyone() if known.recipe]
+        found = [find_testee(name) for name in names] if names else [known for known in known_testees() if known.recipe]
     except BadConnect as error:
         raise click.UsageError(str(error)) from error
     except CannotRun as error:
@@ -175,14 +175,14 @@ def _to_build(names: tuple[str, ...]) -> list[Known]:
     return [known for known in found if known]
 
 
-def _build(known: Known) -> dict[str, Any]:
+def _build(known: KnownTestee) -> dict[str, Any]:
     before = time.monotonic()
     state, why = "ready", ""
     try:
         if known.recipe is None and (missing := known.missing()):
             state, why = "skipped", f"{known.reason(missing)} ({known.installation()})"
         elif known.recipe and not recipe.is_built(known.recipe):
-            recipe.build(known.recipe)
+            recipe.build_testee(known.recipe)
             state = "built"
     except recipe.ToolchainMissing as error:
         state, why = "skipped", str(error)
@@ -192,7 +192,7 @@ def _build(known: Known) -> dict[str, Any]:
     return {"name": known.name, "version": known.version(), "state": state, "why": why, "seconds": seconds}
 
 
-def _line(known: Known, done: dict[str, Any]) -> str:
+def _line(known: KnownTestee, done: dict[str, Any]) -> str:
     took = f" in {done['seconds']} s" if done["state"] == "built" else ""
     why = f": {done['why']}" if done["why"] else ""
     name = done["name"] if "@" in done["name"] else f"{done['name']} {done['version']}"
@@ -205,13 +205,13 @@ def _line(known: Known, done: dict[str, Any]) -> str:
 def testee(name: str) -> None:
     """Serve the testee NAME over standard input and output, for whoever speaks the protocol."""
     from kafka_conformance.testees import serve
-    from kafka_conformance.testees.interface import load
+    from kafka_conformance.testees.interface import load_testee
 
     known = next(known for known in KNOWN if known.name == name)
     if known.environment:
         raise click.UsageError(f"{name} needs an environment of its own: kafkaproof certify {name} makes it")
     try:
-        found = load(known.module)
+        found = load_testee(known.module)
     except ImportError as error:
         click.echo(f"{name} cannot run: {error}", err=True)
         sys.exit(3)

@@ -15,7 +15,7 @@ from kafka_brokers.releases import find_release
 from kafka_brokers.scenarios.recorder import Recorder
 from kafka_brokers.scenarios.runner import CannotPlay
 from kafka_brokers.wire import UnsupportedVersion, WireError
-from kafka_conformance.cross.results import Stored
+from kafka_conformance.cross.results import StoredLine
 from kafka_conformance.cross.verdict import Judged, of_broker, reading
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import (
@@ -52,21 +52,21 @@ class Taker:
         """Let go of the connection."""
         self._recorder.close()
 
-    def take(self, case: Case, written: Mapping[str, bytes]) -> Iterator[Stored]:
+    def take(self, case: Case, written: Mapping[str, bytes]) -> Iterator[StoredLine]:
         """What becomes of the bytes that were *written* for *case*, by their hash."""
         for sha256, data in written.items():
             yield self._take(case, sha256, data)
 
-    def _take(self, case: Case, sha256: str, data: bytes) -> Stored:
+    def _take(self, case: Case, sha256: str, data: bytes) -> StoredLine:
         assert isinstance(case.input, Batch)
         if case.input.magic not in self._magics:
-            return Stored(batch=case.id, sha256=sha256, outcome="skipped", why=f"{self.name} takes no magic so old")
+            return StoredLine(batch=case.id, sha256=sha256, outcome="skipped", why=f"{self.name} takes no magic so old")
         assert case.expect.data is not None
         try:
             right = self._answer(case, case.expect.data)
             given = right if data == case.expect.data else self._played(case, data)
         except (CannotPlay, UnsupportedVersion) as error:
-            return Stored(batch=case.id, sha256=sha256, outcome="skipped", why=str(error))
+            return StoredLine(batch=case.id, sha256=sha256, outcome="skipped", why=str(error))
         return _stored(case, sha256, given, right, of_broker(right, given, self.name))
 
     def _answer(self, case: Case, data: bytes) -> StepAnswer:
@@ -96,8 +96,8 @@ class Taker:
         return Scenario(steps=steps, config=dict(ANY_TIME) if limited else {})
 
 
-def _stored(case: Case, sha256: str, given: StepAnswer, right: StepAnswer, judged: Judged) -> Stored:
-    return Stored(
+def _stored(case: Case, sha256: str, given: StepAnswer, right: StepAnswer, judged: Judged) -> StoredLine:
+    return StoredLine(
         batch=case.id,
         sha256=sha256,
         outcome=judged.outcome,

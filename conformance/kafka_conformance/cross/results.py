@@ -23,9 +23,9 @@ from typing import Any, Final
 import msgspec
 
 from kafka_conformance.cross.verdict import Blame, Judged
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, rank
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, outcome_rank
 from kafka_conformance.keeping import WouldReplace
-from kafka_conformance.runner.results import LineWriter, Unusable, check_footer, whole_lines
+from kafka_conformance.runner.results import LineWriter, Unusable, check_footer_hash, whole_lines
 from kafka_conformance.sanitize import printable
 
 FORMAT: Final = "kafkaproof-cross"
@@ -33,7 +33,7 @@ VERSION: Final = 1
 FILE: Final = "cross.ndjson"
 
 
-class Header(msgspec.Struct, kw_only=True):
+class CrossHeader(msgspec.Struct, kw_only=True):
     """Who takes part, and what is written.
 
     `absent` are those that could not be started, with the reason; `broker` is a
@@ -67,7 +67,7 @@ class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
         return Judged(self.outcome, self.blame, self.field, self.why)
 
 
-class Written(_Line, tag_field="kind", tag="written", kw_only=True, omit_defaults=True):
+class WrittenLine(_Line, tag_field="kind", tag="written", kw_only=True, omit_defaults=True):
     """What *producer* wrote; no bytes if it did not."""
 
     producer: str
@@ -75,7 +75,7 @@ class Written(_Line, tag_field="kind", tag="written", kw_only=True, omit_default
     sha256: str = ""
 
 
-class Stored(_Line, tag_field="kind", tag="stored", kw_only=True, omit_defaults=True):
+class StoredLine(_Line, tag_field="kind", tag="stored", kw_only=True, omit_defaults=True):
     """What the broker stored of some bytes; `right` are those of Kafka's own writer, by the reference."""
 
     sha256: str
@@ -83,32 +83,32 @@ class Stored(_Line, tag_field="kind", tag="stored", kw_only=True, omit_defaults=
     right: bytes = b""
 
 
-class Read(_Line, tag_field="kind", tag="read", kw_only=True, omit_defaults=True):
+class ReadLine(_Line, tag_field="kind", tag="read", kw_only=True, omit_defaults=True):
     """What *consumer* made of some bytes."""
 
     consumer: str
     sha256: str
 
 
-class Footer(msgspec.Struct, tag_field="kind", tag="footer", kw_only=True):
+class CrossFooter(msgspec.Struct, tag_field="kind", tag="footer", kw_only=True):
     """That it is complete; `sha256` is over every byte before it."""
 
     seconds: float
     sha256: str
 
 
-Line = Written | Stored | Read
+Line = WrittenLine | StoredLine | ReadLine
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class CrossResults:
     """A cross run as read from its file."""
 
-    header: Header
-    written: Mapping[tuple[str, str], Written]  # by producer and batch
-    stored: Mapping[tuple[str, str], Stored]  # by batch and hash of the bytes
-    read: Mapping[tuple[str, str, str], Read]  # by consumer, batch and hash
-    footer: Footer | None
+    header: CrossHeader
+    written: Mapping[tuple[str, str], WrittenLine]  # by producer and batch
+    stored: Mapping[tuple[str, str], StoredLine]  # by batch and hash of the bytes
+    read: Mapping[tuple[str, str, str], ReadLine]  # by consumer, batch and hash
+    footer: CrossFooter | None
 
     @property
     def complete(self) -> bool:
@@ -125,11 +125,11 @@ def hash_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-_headers = msgspec.json.Decoder(Header)
-_lines = msgspec.json.Decoder(Written | Stored | Read | Footer)
+_headers = msgspec.json.Decoder(CrossHeader)
+_lines = msgspec.json.Decoder(WrittenLine | StoredLine | ReadLine | CrossFooter)
 
 
-def read(path: Path) -> Results:
+def read_cross_results(path: Path) -> CrossResults:
     """The run in *path*; a torn last line is as if it had not been written.
 
     Raises:
@@ -145,40 +145,40 @@ def read(path: Path) -> Results:
         raise Unusable(f"{path}: not the result of a cross run: {error}") from error
 
 
-def _sorted(header: Header, lines: Iterable[Line | Footer], whole: list[bytes], path: Path) -> Results:
+def _sorted(header: CrossHeader, lines: Iterable[Line | CrossFooter], whole: list[bytes], path: Path) -> CrossResults:
     written, stored, seen, footer = {}, {}, {}, None
     for line in lines:
         match line:
-            case Written():
+            case WrittenLine():
                 written[line.producer, line.batch] = line
-            case Stored():
+            case StoredLine():
                 stored[line.batch, line.sha256] = line
-            case Read():
+            case ReadLine():
                 seen[line.consumer, line.batch, line.sha256] = line
-            case Footer():
+            case CrossFooter():
                 footer = line
     if footer:
-        check_footer(footer.sha256, whole[:-1], path)
-    return Results(header, written, stored, seen, footer)
+        check_footer_hash(footer.sha256, whole[:-1], path)
+    return CrossResults(header, written, stored, seen, footer)
 
 
-class Writer(LineWriter):
+class CrossWriter(LineWriter):
     """Writes the file of a run; `finish` makes it complete."""
 
-    def __init__(self, path: Path, header: Header, earned: Results | None = None) -> None:
+    def __init__(self, path: Path, header: CrossHeader, earned: CrossResults | None = None) -> None:
         """Start *path* anew with *header* and what was *earned* before."""
         path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__(path, header, earned.lines() if earned else ())
 
     def finish(self, seconds: float) -> None:
         """Add the footer."""
-        self.complete(Footer(seconds=round(seconds, 3), sha256=self.sha256()))
+        self.complete(CrossFooter(seconds=round(seconds, 3), sha256=self.sha256()))
 
 
-def check_covers(path: Path, testees: Iterable[str], batches: Iterable[str]) -> None:
+def check_covers_cross(path: Path, testees: Iterable[str], batches: Iterable[str]) -> None:
     """Raise `WouldReplace` if *path* holds a whole run that has more than some chosen *testees* and *batches*."""
     try:
-        old = read(path).header
+        old = read_cross_results(path).header
     except Unusable:
         return  # there is none
     before = {str(testee.get("label")) for testee in old.testees}
@@ -189,7 +189,7 @@ def check_covers(path: Path, testees: Iterable[str], batches: Iterable[str]) -> 
         )
 
 
-def check_same_run(old: Header, new: Header) -> None:
+def check_same_cross_run(old: CrossHeader, new: CrossHeader) -> None:
     """Raise `Unusable` unless a run with header *new* may go on with the results of *old*."""
     for field in ("testees", "corpus", "batches", "broker", "read"):
         if getattr(old, field) != getattr(new, field):
@@ -216,7 +216,7 @@ class Through:
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """What became of one producer's batches in one column."""
 
     producer: str
@@ -237,7 +237,9 @@ class Cell:
     @property
     def failures(self) -> list[Through]:
         """What failed, worst first."""
-        return sorted((each for each in self.batches if each.failed), key=lambda each: rank(each.judged.outcome))
+        return sorted(
+            (each for each in self.batches if each.failed), key=lambda each: outcome_rank(each.judged.outcome)
+        )
 
     @property
     def undone(self) -> list[Through]:
@@ -252,7 +254,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class MatrixFinding:
     """Things of one kind that one testee did wrong: the first of them, and in how many batches and cells."""
 
     testee: str
@@ -266,19 +268,19 @@ class Fault:
 class Matrix:
     """Rows are producers, columns consumers; `wrote` comes first, the broker last."""
 
-    header: Header
+    header: CrossHeader
     complete: bool
     producers: tuple[str, ...]
     columns: tuple[str, ...]
-    cells: Mapping[tuple[str, str], Cell]
-    written: Mapping[tuple[str, str], Written]
+    cells: Mapping[tuple[str, str], MatrixCell]
+    written: Mapping[tuple[str, str], WrittenLine]
 
     @property
     def agrees(self) -> bool:
         """Whether nothing failed anywhere."""
         return not any(cell.failures for cell in self.cells.values())
 
-    def row(self, producer: str) -> list[Cell]:
+    def row(self, producer: str) -> list[MatrixCell]:
         """The cells of one producer, in the order of the columns."""
         return [self.cells[producer, column] for column in self.columns]
 
@@ -291,7 +293,7 @@ class Matrix:
         return next((each for each in self.header.testees if each["label"] == name), {})
 
 
-def matrix(results: Results) -> Matrix:
+def cross_matrix(results: CrossResults) -> Matrix:
     """The matrix of a run."""
     labels = [str(each["label"]) for each in results.header.testees]
     producers = [name for name in labels if _announces(results.header, name, "encode")]
@@ -301,16 +303,16 @@ def matrix(results: Results) -> Matrix:
     return Matrix(results.header, results.complete, tuple(producers), tuple(columns), cells, results.written)
 
 
-def _announces(header: Header, name: str, op: str) -> bool:
+def _announces(header: CrossHeader, name: str, op: str) -> bool:
     said: dict[str, Any] = next(each for each in header.testees if each["label"] == name)
     return bool(said.get(op, {}).get("magics"))
 
 
-def _cell(results: Results, producer: str, column: str) -> Cell:
-    return Cell(producer, column, tuple(_through(results, producer, column)))
+def _cell(results: CrossResults, producer: str, column: str) -> MatrixCell:
+    return MatrixCell(producer, column, tuple(_through(results, producer, column)))
 
 
-def _through(results: Results, producer: str, column: str) -> Iterator[Through]:
+def _through(results: CrossResults, producer: str, column: str) -> Iterator[Through]:
     for batch in results.header.batches:
         line = results.written.get((producer, batch))
         if line is None:
@@ -323,7 +325,7 @@ def _through(results: Results, producer: str, column: str) -> Iterator[Through]:
                 yield Through(batch, found, line.sha256)
 
 
-def _arrived(results: Results, column: str, line: Written) -> Judged | None:
+def _arrived(results: CrossResults, column: str, line: WrittenLine) -> Judged | None:
     if column == BROKER:
         stored = results.stored.get((line.batch, line.sha256))
         return None if stored is None else stored.judged
@@ -331,22 +333,22 @@ def _arrived(results: Results, column: str, line: Written) -> Judged | None:
     return None if seen is None else seen.judged
 
 
-def faults(made: Matrix) -> list[Fault]:
+def matrix_findings(made: Matrix) -> list[MatrixFinding]:
     """What each testee does wrong by the reference, worst and most widespread first.
 
     A producer's faults are in its own column; a consumer's are failures that are not the producer's.
     """
-    groups: dict[tuple[str, str, str, str], list[tuple[Cell, Through]]] = {}
+    groups: dict[tuple[str, str, str, str], list[tuple[MatrixCell, Through]]] = {}
     for cell in made.cells.values():
         for each in cell.failures:
             for testee in _guilty(cell, each.judged.blame):
                 key = (testee, "writes" if cell.column == WROTE else "reads", each.judged.outcome, _shape(each.judged))
                 groups.setdefault(key, []).append((cell, each))
     found = [_fault(key[0], group) for key, group in groups.items()]
-    return sorted(found, key=lambda each: (rank(each.judged.outcome), -each.batches, -each.cells, each.testee))
+    return sorted(found, key=lambda each: (outcome_rank(each.judged.outcome), -each.batches, -each.cells, each.testee))
 
 
-def _guilty(cell: Cell, blame: Blame) -> Iterable[str]:
+def _guilty(cell: MatrixCell, blame: Blame) -> Iterable[str]:
     # What a producer did wrong stands in its own column once, and need not in every consumer's.
     if cell.column == WROTE:
         return (cell.producer,)
@@ -358,13 +360,13 @@ def _shape(judged: Judged) -> str:
     return "".join(sign for sign in judged.field if not sign.isdigit()) or judged.why[:60]
 
 
-def _fault(testee: str, group: Sequence[tuple[Cell, Through]]) -> Fault:
+def _fault(testee: str, group: Sequence[tuple[MatrixCell, Through]]) -> MatrixFinding:
     first = group[0][1]
     batches = {each.batch for _, each in group}
-    return Fault(testee, first.judged, first.batch, len(batches), len({cell.producer for cell, _ in group}))
+    return MatrixFinding(testee, first.judged, first.batch, len(batches), len({cell.producer for cell, _ in group}))
 
 
-def document(made: Matrix, results: Results) -> dict[str, Any]:
+def matrix_document(made: Matrix, results: CrossResults) -> dict[str, Any]:
     """The matrix as one JSON object."""
     header = made.header
     cells = [_cell_document(cell) for cell in made.cells.values()]
@@ -383,7 +385,7 @@ def document(made: Matrix, results: Results) -> dict[str, Any]:
     }
 
 
-def _cell_document(cell: Cell) -> dict[str, Any]:
+def _cell_document(cell: MatrixCell) -> dict[str, Any]:
     failures = [
         {
             "batch": each.batch,

@@ -21,15 +21,22 @@ import msgspec
 from kafka_brokers.interface import Broker
 from kafka_conformance.cross import results
 from kafka_conformance.cross.broker import Taker
-from kafka_conformance.cross.results import Header, Line, Read, Results, Stored, Written, hash_of
+from kafka_conformance.cross.results import CrossHeader, CrossResults, Line, ReadLine, StoredLine, WrittenLine, hash_of
 from kafka_conformance.cross.verdict import Judged, of_reader, of_writer, reading
 from kafka_conformance.judge.observation import Encoded, Observation
-from kafka_conformance.runner.requests import TOGETHER, TOGETHER_BYTES, beyond, question, select, unread
+from kafka_conformance.runner.requests import (
+    TOGETHER,
+    TOGETHER_BYTES,
+    request_for,
+    select,
+    unsupported,
+    unsupported_bytes,
+)
 from kafka_conformance.runner.results import Unusable
-from kafka_conformance.runner.run import STOP_SECONDS, Interrupted, tamed, trivial_decodes
-from kafka_conformance.runner.sandbox import Question, Sandbox
+from kafka_conformance.runner.run import STOP_SECONDS, Interrupted, sanitize_hello, trivial_decodes
+from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.connect import CannotRun, Connection
+from kafka_conformance.testees.connect import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.case import Case, Op
 from kafka_corpus.vectors import load_vectors
@@ -61,7 +68,7 @@ USUAL: Final = (
 )
 
 
-def wishes(only: Sequence[str] = ()) -> list[Case]:
+def encode_requests(only: Sequence[str] = ()) -> list[Case]:
     """The valid encode cases that *only* names, or the `USUAL` ones.
 
     Raises:
@@ -87,7 +94,7 @@ Told = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class CrossRunPlan:
     """Who writes what, through which broker, and where the results go.
 
     Attributes:
@@ -105,7 +112,7 @@ class Run:
         progress: told what is done, how often it was, and how often it will be.
     """
 
-    connections: Mapping[str, Connection]
+    connections: Mapping[str, ConnectionSpec]
     absent: Mapping[str, str] = field(default_factory=dict)
     cases: Sequence[Case]
     corpus: str
@@ -142,7 +149,7 @@ class _Cast:
             sandbox.close()
 
 
-def run(plan: Run) -> Results:
+def run(plan: CrossRunPlan) -> CrossResults:
     """Ask, judge and write everything; then read the file back.
 
     Raises:
@@ -161,10 +168,10 @@ def run(plan: Run) -> Results:
         raise Interrupted(_lines_in(plan.path), len(plan.cases) * len(plan.connections)) from None
     finally:
         cast.close()
-    return results.read(plan.path)
+    return results.read_cross_results(plan.path)
 
 
-def _say_hello(plan: Run, cast: _Cast) -> None:
+def _say_hello(plan: CrossRunPlan, cast: _Cast) -> None:
     for name, connection in plan.connections.items():
         sandbox = cast.sandboxes[name] = Sandbox(connection)
         try:
@@ -177,14 +184,14 @@ def _say_hello(plan: Run, cast: _Cast) -> None:
         sandbox.calibrate(trivial_decodes())
 
 
-def _header(plan: Run, cast: _Cast) -> Header:
+def _header(plan: CrossRunPlan, cast: _Cast) -> CrossHeader:
     testees: list[dict[str, Any]] = []
     for name, hello in cast.hellos.items():
-        said = msgspec.to_builtins(tamed(hello))
+        said = msgspec.to_builtins(sanitize_hello(hello))
         testees.append({"label": name, "connect": plan.connections[name].name, **said})
     release = "" if plan.broker is None else plan.broker.release
     batches = [case.id for case in plan.cases]
-    return Header(
+    return CrossHeader(
         testees=testees,
         absent=cast.absent,
         corpus=plan.corpus,
@@ -195,30 +202,30 @@ def _header(plan: Run, cast: _Cast) -> Header:
     )
 
 
-def _earned(plan: Run, header: Header) -> Results | None:
+def _earned(plan: CrossRunPlan, header: CrossHeader) -> CrossResults | None:
     if not plan.resume or not plan.path.exists():
         return None
-    old = results.read(plan.path)
-    results.check_same_run(old.header, header)
+    old = results.read_cross_results(plan.path)
+    results.check_same_cross_run(old.header, header)
     return old
 
 
 def _lines_in(path: Path) -> int:
     try:
-        found = results.read(path)
+        found = results.read_cross_results(path)
     except Unusable:
         return 0
     return len(found.written) + len(found.read)
 
 
-def _run(plan: Run, cast: _Cast, header: Header, earned: Results | None) -> None:
+def _run(plan: CrossRunPlan, cast: _Cast, header: CrossHeader, earned: CrossResults | None) -> None:
     began = time.monotonic()
-    writer = results.Writer(plan.path, header, earned)
+    writer = results.CrossWriter(plan.path, header, earned)
     try:
         written = {} if earned is None else dict(earned.written)
         for lines in _in_threads(plan, cast, _writing(plan, cast, written), "written"):
             writer.write(lines)
-            written |= {(line.producer, line.batch): line for line in lines if isinstance(line, Written)}
+            written |= {(line.producer, line.batch): line for line in lines if isinstance(line, WrittenLine)}
         stored = {} if earned is None else dict(earned.stored)
         if plan.broker is not None:
             for number, line in enumerate(_storing(plan, plan.broker, written, stored), 1):
@@ -239,29 +246,29 @@ def _run(plan: Run, cast: _Cast, header: Header, earned: Results | None) -> None
 _Task = Callable[[], Iterator[list[Line]]]
 
 
-def _writing(plan: Run, cast: _Cast, known: Mapping[tuple[str, str], Written]) -> dict[str, _Task]:
+def _writing(plan: CrossRunPlan, cast: _Cast, known: Mapping[tuple[str, str], WrittenLine]) -> dict[str, _Task]:
     todo = {name: [case for case in plan.cases if (name, case.id) not in known] for name in cast.hellos}
     return {name: _writer_task(name, cases, cast) for name, cases in todo.items() if cases}
 
 
 def _writer_task(name: str, cases: Sequence[Case], cast: _Cast) -> _Task:
     def task() -> Iterator[list[Line]]:
-        beyonds = {case.id: reason for case in cases if (reason := beyond(case, cast.hellos[name]))}
+        beyonds = {case.id: reason for case in cases if (reason := unsupported(case, cast.hellos[name]))}
         yield [_written(name, case, beyonds[case.id]) for case in cases if case.id in beyonds]
         asked = [case for case in cases if case.id not in beyonds]
         for group in _together(asked, lambda case: len(case.expect.data or b"")):
-            answers = cast.sandboxes[name].ask([question(case) for case in group])
+            answers = cast.sandboxes[name].ask([request_for(case) for case in group])
             yield [_written(name, case, each.observation) for case, each in zip(group, answers, strict=True)]
 
     return task
 
 
-def _written(name: str, case: Case, observation: Observation) -> Written:
+def _written(name: str, case: Case, observation: Observation) -> WrittenLine:
     judged = of_writer(case, observation)
     data = observation.data if isinstance(observation, Encoded) else b""
     # No bytes at all are bytes too, if the producer says that they are the batch.
     sha256 = hash_of(data) if isinstance(observation, Encoded) else ""
-    return Written(producer=name, batch=case.id, data=data, sha256=sha256, **_fields(judged))
+    return WrittenLine(producer=name, batch=case.id, data=data, sha256=sha256, **_fields(judged))
 
 
 def _fields(judged: Judged) -> dict[str, Any]:
@@ -272,8 +279,11 @@ def _fields(judged: Judged) -> dict[str, Any]:
 
 
 def _storing(
-    plan: Run, broker: Broker, written: Mapping[tuple[str, str], Written], known: Mapping[tuple[str, str], Stored]
-) -> Iterator[Stored]:
+    plan: CrossRunPlan,
+    broker: Broker,
+    written: Mapping[tuple[str, str], WrittenLine],
+    known: Mapping[tuple[str, str], StoredLine],
+) -> Iterator[StoredLine]:
     taker = Taker(broker)
     try:
         for case, found in _by_case(plan, written):
@@ -282,7 +292,9 @@ def _storing(
         taker.close()
 
 
-def _by_case(plan: Run, written: Mapping[tuple[str, str], Written]) -> Iterator[tuple[Case, dict[str, bytes]]]:
+def _by_case(
+    plan: CrossRunPlan, written: Mapping[tuple[str, str], WrittenLine]
+) -> Iterator[tuple[Case, dict[str, bytes]]]:
     """The different bytes that were written for each case, by their hash."""
     found: dict[str, dict[str, bytes]] = {case.id: {} for case in plan.cases}
     for line in written.values():
@@ -295,7 +307,7 @@ def _by_case(plan: Run, written: Mapping[tuple[str, str], Written]) -> Iterator[
 
 
 def _subjects(
-    plan: Run, written: Mapping[tuple[str, str], Written], stored: Mapping[tuple[str, str], Stored]
+    plan: CrossRunPlan, written: Mapping[tuple[str, str], WrittenLine], stored: Mapping[tuple[str, str], StoredLine]
 ) -> list[Subject]:
     found = (
         _subject(plan, case, sha256, data, stored)
@@ -306,7 +318,7 @@ def _subjects(
 
 
 def _subject(
-    plan: Run, case: Case, sha256: str, data: bytes, stored: Mapping[tuple[str, str], Stored]
+    plan: CrossRunPlan, case: Case, sha256: str, data: bytes, stored: Mapping[tuple[str, str], StoredLine]
 ) -> Subject | None:
     """The bytes that consumers read; None for those that the broker did not store."""
     right = case.expect.data or b""
@@ -320,7 +332,9 @@ def _subject(
     return Subject(case, sha256, data, decode(right))
 
 
-def _reading(plan: Run, cast: _Cast, subjects: Sequence[Subject], known: set[tuple[str, str, str]]) -> dict[str, _Task]:
+def _reading(
+    plan: CrossRunPlan, cast: _Cast, subjects: Sequence[Subject], known: set[tuple[str, str, str]]
+) -> dict[str, _Task]:
     tasks = {}
     for name in cast.hellos:
         rest = [each for each in subjects if (name, each.case.id, each.sha256) not in known]
@@ -332,19 +346,19 @@ def _reading(plan: Run, cast: _Cast, subjects: Sequence[Subject], known: set[tup
 def _reader_task(name: str, subjects: Sequence[Subject], cast: _Cast) -> _Task:
     def task() -> Iterator[list[Line]]:
         hello = cast.hellos[name]
-        reasons = [unread(each.data, hello) for each in subjects]
+        reasons = [unsupported_bytes(each.data, hello) for each in subjects]
         yield [_read(name, each, reason) for each, reason in zip(subjects, reasons, strict=True) if reason]
         asked = [each for each, reason in zip(subjects, reasons, strict=True) if not reason]
         for group in _together(asked, lambda each: len(each.data)):
-            answers = cast.sandboxes[name].ask([Question(each.data) for each in group])
+            answers = cast.sandboxes[name].ask([CaseRequest(each.data) for each in group])
             yield [_read(name, each, answer.observation) for each, answer in zip(group, answers, strict=True)]
 
     return task
 
 
-def _read(name: str, subject: Subject, observation: Observation) -> Read:
+def _read(name: str, subject: Subject, observation: Observation) -> ReadLine:
     judged = of_reader(subject.expected, subject.data, observation)
-    return Read(consumer=name, batch=subject.case.id, sha256=subject.sha256, **_fields(judged))
+    return ReadLine(consumer=name, batch=subject.case.id, sha256=subject.sha256, **_fields(judged))
 
 
 # Threads
@@ -359,7 +373,7 @@ class _State:
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-def _in_threads(plan: Run, cast: _Cast, tasks: Mapping[str, _Task], what: str) -> Iterator[list[Line]]:
+def _in_threads(plan: CrossRunPlan, cast: _Cast, tasks: Mapping[str, _Task], what: str) -> Iterator[list[Line]]:
     """The lines of all tasks as they come, one task to a testee; raises what a task raised."""
     state = _State(deque(tasks.items()))
     jobs = min(plan.jobs, len(tasks))

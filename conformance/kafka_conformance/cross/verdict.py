@@ -17,8 +17,8 @@ import kafka_records
 from kafka_brokers.wire.errors import error_name
 from kafka_conformance.judge.compare import Difference
 from kafka_conformance.judge.observation import Decoded, Observation, Skipped
-from kafka_conformance.judge.verdict import SEVERITIES, Outcome, judge, rank, verdict_on
-from kafka_conformance.judge.written import compared
+from kafka_conformance.judge.verdict import SEVERITIES, Outcome, judge, outcome_rank, verdict_on
+from kafka_conformance.judge.written import compare_written
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.scenario import StepAnswer
 from kafka_records import Batch, RecordFormatError
@@ -78,7 +78,7 @@ def of_reader(expected: Sequence[Batch], data: bytes, observation: Observation) 
 
 def accepted(expected: Sequence[Batch], held: Sequence[Batch]) -> tuple[Batch, ...]:
     """*expected*, with what *held* has in place of fields that may be otherwise (`equivalence`)."""
-    differences = compared(expected, held)
+    differences = compare_written(expected, held)
     if all(found.equivalence for found in differences):
         return tuple(held)
     wished = list(expected)
@@ -123,7 +123,7 @@ def of_broker(right: StepAnswer, given: StepAnswer, name: str) -> Judged:
     stored = reading(given.data)
     if isinstance(stored, RecordFormatError):
         return Judged("wrong_data", "producer", "stored", f"what it stored cannot be read: {stored}")
-    verdict = verdict_on(_worst_first(compared(kafka_records.decode(right.data), stored)))
+    verdict = verdict_on(_worst_first(compare_written(kafka_records.decode(right.data), stored)))
     return Judged(verdict.outcome, "producer" if verdict.outcome in SEVERITIES else "", verdict.field, verdict.why)
 
 
@@ -146,4 +146,4 @@ def _told(answer: StepAnswer, name: str) -> str:
 
 def worst(judged: Sequence[Judged]) -> Outcome | None:
     """The worst outcome of some; None if there is none."""
-    return min((each.outcome for each in judged), key=rank, default=None)
+    return min((each.outcome for each in judged), key=outcome_rank, default=None)

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
-from kafka_conformance.runner.results import Line
+from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_corpus.vectors import matches
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
-from kafka_conformance.judge.verdict import SEVERITIES, Outcome, rank
+from kafka_conformance.judge.verdict import SEVERITIES, Outcome, outcome_rank
 from kafka_conformance.reports.collection import said
 from kafka_conformance.reports.collection import folder_name
-from kafka_conformance.runner.results import Line, Results
+from kafka_conformance.runner.results import ResultLine, Results
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vectors import input_of
 from kafka_corpus.wire import to_wire
@@ -55,7 +55,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CauseEntry:
     """One entry of the catalogue: a cause, and what fits it."""
 
     cause: Cause
@@ -66,7 +66,7 @@ class Entry:
     field: re.Pattern[str]
     why: re.Pattern[str]
 
-    def fits(self, line: Line) -> bool:
+    def fits(self, line: ResultLine) -> bool:
         """Whether *line* belongs to it."""
         named = self.rules or self.cases
         return (
@@ -77,7 +77,7 @@ class Entry:
             and self.why.search(line.why) is not None
         )
 
-    def _names(self, line: Line) -> bool:
+    def _names(self, line: ResultLine) -> bool:
         first = line.rules[0] if line.rules else ""
         return any(first == rule or first.partition("-")[0] == rule for rule in self.rules) or any(
             matches(pattern, line.case) for pattern in self.cases
@@ -85,7 +85,7 @@ class Entry:
 
 
 @cache
-def catalogue() -> tuple[Entry, ...]:
+def catalogue() -> tuple[CauseEntry, ...]:
     """The entries of `causes.toml`, in their order."""
     text = files(__package__).joinpath("causes.toml").read_text(encoding="utf-8")
     given: list[dict[str, Any]] = tomllib.loads(text)["cause"]
@@ -93,8 +93,8 @@ def catalogue() -> tuple[Entry, ...]:
     return tuple(_entry(each, words[each["slug"]]) for each in given)
 
 
-def _entry(given: dict[str, Any], words: dict[str, Any]) -> Entry:
-    return Entry(
+def _entry(given: dict[str, Any], words: dict[str, Any]) -> CauseEntry:
+    return CauseEntry(
         cause=Cause(given["number"], given["slug"], words["title"], words["about"]),
         outcomes=tuple(given.get("outcomes", ())),
         ops=tuple(given.get("ops", ())),
@@ -105,7 +105,7 @@ def _entry(given: dict[str, Any], words: dict[str, Any]) -> Entry:
     )
 
 
-def cause_of(line: Line) -> Cause:
+def cause_of(line: ResultLine) -> Cause:
     """The cause of a finding."""
     if line.outcome == "crash":
         return _crash(line)
@@ -125,7 +125,7 @@ _AT: Final = re.compile(r"\bat ((?:new )?[\w.]+) \(")
 _FRAME: Final = re.compile(r"\b[\w.-]+\.\w+/[\w./-]*?([\w-]+)\.\(?\*?(?:(\w+)\)?\.)?(\w+)\(")
 
 
-def _crash(line: Line) -> Cause:
+def _crash(line: ResultLine) -> Cause:
     """Its message, and the first function of a library below it."""
     frame = _FRAME.search(line.why) or _AT.search(line.why)
     told = _PANIC.search(line.why) or _RUST.search(line.why) or _THROWN.search(line.why)
@@ -141,7 +141,7 @@ def _crash(line: Line) -> Cause:
     )  # fmt: skip
 
 
-def _made(line: Line) -> Cause:
+def _made(line: ResultLine) -> Cause:
     """For what fits nothing: one for each severity."""
     number = MADE + SEVERITIES.index(line.outcome) if line.outcome in SEVERITIES else MADE
     return Cause(
@@ -185,7 +185,7 @@ def steady(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Testee:
+class ReleasedTestee:
     """Whose findings they are.
 
     Attributes:
@@ -207,12 +207,12 @@ class Testee:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CauseGroup:
     """Findings of one testee that have one cause; *lines* worst and smallest first, *case* is that of the first."""
 
-    testee: Testee
+    testee: ReleasedTestee
     cause: Cause
-    lines: tuple[Line, ...]
+    lines: tuple[ResultLine, ...]
     case: Case
 
     @property
@@ -236,42 +236,42 @@ class Group:
         return any(line.outcome in SENSITIVE for line in self.lines)
 
 
-def testee_of(done: Results) -> Testee:
+def testee_of(done: Results) -> ReleasedTestee:
     """The testee of a run; one that has a name is called by it."""
     connect = str(done.header.testee.get("connect") or "")
     plain = connect.partition("@")[0]
     name = plain if plain and ":" not in plain else said(done, "name", "testee")
     memory = done.header.settings.get("memory")
     limit = memory if isinstance(memory, int) else 0
-    return Testee(name, said(done, "version", "unknown"), said(done, "language"), limit)
+    return ReleasedTestee(name, said(done, "version", "unknown"), said(done, "language"), limit)
 
 
-def grouped(done: Results, cases: Mapping[str, Case]) -> list[Group]:
+def grouped(done: Results, cases: Mapping[str, Case]) -> list[CauseGroup]:
     """The findings of a run by cause, those of the worst severity first; cases that are not in *cases* are left out."""
-    by_cause: dict[Cause, list[Line]] = defaultdict(list)
+    by_cause: dict[Cause, list[ResultLine]] = defaultdict(list)
     for line in done.lines:
         if line.outcome in SEVERITIES and line.case in cases:
             by_cause[cause_of(line)].append(line)
     testee = testee_of(done)
     found = [_group(testee, cause, lines, cases) for cause, lines in _merged(by_cause).items()]
-    return sorted(found, key=lambda group: (rank(group.outcome), -len(group.lines), group.cause.number, group.id))
+    return sorted(found, key=lambda group: (outcome_rank(group.outcome), -len(group.lines), group.cause.number, group.id))
 
 
-def _merged(by_cause: Mapping[Cause, list[Line]]) -> dict[Cause, list[Line]]:
+def _merged(by_cause: Mapping[Cause, list[ResultLine]]) -> dict[Cause, list[ResultLine]]:
     """Causes of one slug together: crashes in one function may say it in several ways."""
     first: dict[str, Cause] = {}
-    merged: dict[Cause, list[Line]] = {}
+    merged: dict[Cause, list[ResultLine]] = {}
     for cause in sorted(by_cause, key=lambda each: (each.number, each.slug, each.title)):
         merged.setdefault(first.setdefault(cause.slug, cause), []).extend(by_cause[cause])
     return merged
 
 
-def _group(testee: Testee, cause: Cause, lines: list[Line], cases: Mapping[str, Case]) -> Group:
-    ordered = sorted(lines, key=lambda line: (rank(line.outcome), size(cases[line.case]), line.case))
-    return Group(testee, cause, tuple(ordered), cases[ordered[0].case])
+def _group(testee: ReleasedTestee, cause: Cause, lines: list[ResultLine], cases: Mapping[str, Case]) -> CauseGroup:
+    ordered = sorted(lines, key=lambda line: (outcome_rank(line.outcome), case_size(cases[line.case]), line.case))
+    return CauseGroup(testee, cause, tuple(ordered), cases[ordered[0].case])
 
 
-def size(case: Case) -> int:
+def case_size(case: Case) -> int:
     """How much there is to look at: bytes to decode, or JSON of a batch to write."""
     given: Any = case.input
     if isinstance(given, Recipe):

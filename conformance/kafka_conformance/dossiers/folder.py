@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Final
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
-from kafka_conformance.sanitize import indented
+from kafka_conformance.sanitize import indented_json
 from kafka_conformance.dossiers import pages
-from kafka_conformance.dossiers.causes import Group, Testee, grouped
+from kafka_conformance.dossiers.causes import CauseGroup, ReleasedTestee, grouped
 from kafka_conformance.keeping import WouldReplace
 from kafka_conformance.reports.collection import cases_by_id, files
 from kafka_conformance.runner.results import Results, Unusable
-from kafka_conformance.runner.results import read as read_result
+from kafka_conformance.runner.results import read_results as read_result
 
 
 FILE: Final = "disclosure.toml"
@@ -42,7 +42,7 @@ class BadStates(ValueError):
     """The file cannot be used; the text says what is wrong in it."""
 
 
-def load(folder: Path) -> dict[str, str]:
+def load_states(folder: Path) -> dict[str, str]:
     """The states in *folder* by dossier id (`TESTEE/CAUSE`); none where there is no file.
 
     Raises:
@@ -64,7 +64,7 @@ def load(folder: Path) -> dict[str, str]:
     return states
 
 
-def is_open(states: Mapping[str, str], id_: str) -> bool:
+def is_state_open(states: Mapping[str, str], id_: str) -> bool:
     """Whether everything may be said about a dossier that is sensitive."""
     return states.get(id_, UNDISCLOSED).startswith(("public", "fixed in "))
 
@@ -96,7 +96,7 @@ class Findings(msgspec.Struct, frozen=True):
     dossiers: list[Dossier]
 
 
-def read(paths: Iterable[Path]) -> list[tuple[Results, list[Group]]]:
+def read_groups(paths: Iterable[Path]) -> list[tuple[Results, list[CauseGroup]]]:
     """The results in *paths* with their findings by cause.
 
     Raises:
@@ -111,19 +111,19 @@ def read(paths: Iterable[Path]) -> list[tuple[Results, list[Group]]]:
     return found
 
 
-def made(found: Sequence[tuple[Results, list[Group]]], folder: Path, *, full: bool) -> dict[Path, bytes]:
+def build_pages(found: Sequence[tuple[Results, list[CauseGroup]]], folder: Path, *, full: bool) -> dict[Path, bytes]:
     """Every file that is to be in *folder*, by its path in it.
 
     Raises:
         BadStates: the states of disclosure cannot be used.
     """
-    states = load(folder)
+    states = load_states(folder)
     written: dict[Path, bytes] = {}
     for done, groups in found:
         for group in groups:
-            whole = full or not group.sensitive or is_open(states, group.id)
+            whole = full or not group.sensitive or is_state_open(states, group.id)
             state = states.get(group.id, UNDISCLOSED)
-            written[Path(group.testee.folder, group.file)] = pages.page(group, state, whole=whole).encode()
+            written[Path(group.testee.folder, group.file)] = pages.dossier_page(group, state, whole=whole).encode()
         if groups:
             written[Path(groups[0].testee.folder, FINDINGS)] = _findings(done, groups)
     every = [*_elsewhere(folder, written), *(data for path, data in written.items() if path.name == FINDINGS)]
@@ -135,7 +135,7 @@ def made(found: Sequence[tuple[Results, list[Group]]], folder: Path, *, full: bo
     return written
 
 
-def check_covers(found: Iterable[tuple[Results, list[Group]]], folder: Path) -> None:
+def check_covers_dossiers(found: Iterable[tuple[Results, list[CauseGroup]]], folder: Path) -> None:
     """Raise `WouldReplace` if *folder* says more of a testee than a result of some cases can tell."""
     for done, groups in found:
         path = folder / groups[0].testee.folder / FINDINGS if groups else None
@@ -156,14 +156,14 @@ def _elsewhere(folder: Path, written: Mapping[Path, bytes]) -> Iterator[bytes]:
             yield path.read_bytes()
 
 
-def _findings(done: Results, groups: Sequence[Group]) -> bytes:
+def _findings(done: Results, groups: Sequence[CauseGroup]) -> bytes:
     testee = groups[0].testee
     dossiers = [_dossier(group) for group in groups]
     given = Findings(testee.name, testee.version, testee.language, done.header.corpus, dossiers)
-    return indented(given, spaces=1)
+    return indented_json(given, spaces=1)
 
 
-def _dossier(group: Group) -> Dossier:
+def _dossier(group: CauseGroup) -> Dossier:
     cases = {line.case: line.outcome for line in sorted(group.lines, key=lambda line: line.case)}
     who = pages.widest(group)
     return Dossier(
@@ -210,23 +210,23 @@ def _index(known: Sequence[Findings], states: Mapping[str, str]) -> bytes:
     rows = [_HEAD]
     for one in known:
         total = sum(len(each.cases) for each in one.dossiers)
-        rows.append(f"## {pages.plain(one.testee)} {pages.plain(one.version)}\n")
+        rows.append(f"## {pages.plain_text(one.testee)} {pages.plain_text(one.version)}\n")
         rows.append(f"{len(one.dossiers)} causes, {total:,} cases.\n")
         rows.append("| dossier | severity | cases | reach | |\n|---|---|---|---|---|")
         for each in one.dossiers:
             state = states.get(each.id, UNDISCLOSED) if each.sensitive else ""
-            link = f"[{pages.plain(each.title)}]({folder_of(one)}/{each.file})"
+            link = f"[{pages.plain_text(each.title)}]({dossier_folder(one)}/{each.file})"
             rows.append(f"| {link} | {each.outcome} | {len(each.cases)} | {_REACH[each.reach]} | {state} |")
         rows.append("")
     return ("\n".join(rows).rstrip() + "\n").encode()
 
 
-def folder_of(one: Findings) -> str:
+def dossier_folder(one: Findings) -> str:
     """The folder of a testee and version."""
-    return Testee(one.testee, one.version, one.language).folder
+    return ReleasedTestee(one.testee, one.version, one.language).folder
 
 
-def differing(written: Mapping[Path, bytes], folder: Path) -> list[Path]:
+def differing_pages(written: Mapping[Path, bytes], folder: Path) -> list[Path]:
     """Files in *folder* that are not as *written*, missing, or left from another run of the same testee."""
     other = [path for path, data in written.items() if _content(folder / path) != data]
     return sorted([*other, *_stale(written, folder)])
@@ -243,7 +243,7 @@ def _stale(written: Mapping[Path, bytes], folder: Path) -> Iterator[Path]:
                 yield path.relative_to(folder)
 
 
-def write(written: Mapping[Path, bytes], folder: Path) -> None:
+def write_dossier_pages(written: Mapping[Path, bytes], folder: Path) -> None:
     """Make *folder* hold *written*, and nothing else of the same testees and versions."""
     for path in _stale(written, folder):
         (folder / path).unlink()

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from kafka_conformance.dossiers import reach
 from kafka_conformance.dossiers.causes import steady
-from kafka_conformance.dossiers.causes import Group
+from kafka_conformance.dossiers.causes import CauseGroup
 from kafka_conformance.dossiers.reproduce import reproducer
-from kafka_conformance.reports.explain import lines as explained_lines
+from kafka_conformance.reports.explain import explanation_lines as explained_lines
 from kafka_conformance.sanitize import printable
 from kafka_conformance.judge.verdict import OUTCOMES
 from kafka_conformance.reports.details import answer_text
-from kafka_conformance.runner.results import Line
+from kafka_conformance.runner.results import ResultLine
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vectors import input_of
 from kafka_corpus.wire import to_wire
@@ -48,21 +48,21 @@ _WHO: Final = {
 _BRIEFLY: Final = {who: "**".join(text.split("**")[:2]) + "**" * ("**" in text) for who, text in _WHO.items()}
 
 
-def page(group: Group, state: str, *, whole: bool) -> str:
+def dossier_page(group: CauseGroup, state: str, *, whole: bool) -> str:
     """The Markdown page of *group*; without *whole* only what may be said before its maintainers were told."""
     parts = _whole(group) if whole else _withheld(group)
     return "\n".join([*_head(group, state), *parts]).rstrip() + "\n"
 
 
-def _head(group: Group, state: str) -> Iterator[str]:
+def _head(group: CauseGroup, state: str) -> Iterator[str]:
     testee = group.testee
     counts = Counter(line.outcome for line in group.lines)
     severities = ", ".join(f"{counts[each]} × `{each}` ({SEVERITY[each]})" for each in OUTCOMES if counts[each])
-    yield f"# {testee.name}: {plain(group.cause.title)}"
+    yield f"# {testee.name}: {plain_text(group.cause.title)}"
     yield ""
     yield "| | |"
     yield "|---|---|"
-    yield f"| Library | {plain(testee.name)} {plain(testee.version)} ({plain(testee.language)}) |"
+    yield f"| Library | {plain_text(testee.name)} {plain_text(testee.version)} ({plain_text(testee.language)}) |"
     yield f"| Severity | {severities} |"
     yield f"| Smallest case | `{group.case.id}` |"
     yield f"| Reach | {_summary(group)} |"
@@ -72,7 +72,7 @@ def _head(group: Group, state: str) -> Iterator[str]:
     yield ""
 
 
-def _withheld(group: Group) -> Iterator[str]:
+def _withheld(group: CauseGroup) -> Iterator[str]:
     yield "Findings of this class stop a consumer, so the maintainers are told first"
     yield "([SECURITY.md](../../SECURITY.md)). Until then there is this summary. Those who need the rest make it:"
     yield ""
@@ -82,8 +82,8 @@ def _withheld(group: Group) -> Iterator[str]:
     yield "```"
 
 
-def _whole(group: Group) -> Iterator[str]:
-    yield plain(group.cause.about)
+def _whole(group: CauseGroup) -> Iterator[str]:
+    yield plain_text(group.cause.about)
     yield ""
     yield from _rules(group)
     yield from _bytes(group.case)
@@ -93,7 +93,7 @@ def _whole(group: Group) -> Iterator[str]:
     yield from _others(group)
 
 
-def _rules(group: Group) -> Iterator[str]:
+def _rules(group: CauseGroup) -> Iterator[str]:
     yield "## What holds"
     yield ""
     counted = Counter(line.rules[0] for line in group.lines if line.rules)
@@ -104,14 +104,14 @@ def _rules(group: Group) -> Iterator[str]:
     ][:6]:
         known = rule(id_)
         sources = ", ".join(known.sources)
-        yield f"- **{id_}** {plain(known.statement)} {plain(known.outcome)}".rstrip() + f" ({plain(sources)})"
+        yield f"- **{id_}** {plain_text(known.statement)} {plain_text(known.outcome)}".rstrip() + f" ({plain_text(sources)})"
     yield ""
 
 
 def _bytes(case: Case) -> Iterator[str]:
     yield "## The smallest case"
     yield ""
-    yield f"`{case.id}`: {plain(case.title)}"
+    yield f"`{case.id}`: {plain_text(case.title)}"
     yield ""
     given = input_of(case)
     if isinstance(given, Batch):
@@ -180,7 +180,7 @@ def _fenced(rows: Iterator[str] | Sequence[str]) -> Iterator[str]:
     yield ""
 
 
-def _answers(group: Group) -> Iterator[str]:
+def _answers(group: CauseGroup) -> Iterator[str]:
     case, line = group.case, group.lines[0]
     expect = case.expect
     yield "## Expected and actual"
@@ -201,19 +201,19 @@ def _answers(group: Group) -> Iterator[str]:
         yield f"The response names as aborted: {listed}. Under read_committed an application sees these offsets: {seen}."
     if expect.why:
         yield ""
-        yield plain(expect.why)
+        yield plain_text(expect.why)
     yield ""
-    yield f"Actual: `{line.outcome}`: {told(line)}"
+    yield f"Actual: `{line.outcome}`: {observation_text(line)}"
     yield ""
 
 
-def told(line: Line) -> str:
+def observation_text(line: ResultLine) -> str:
     """What the testee did, as code that no Markdown gets out of."""
     text = printable(steady(line.why), 400).replace("`", "'")
     return f"`{text}`"
 
 
-def _program(group: Group) -> Iterator[str]:
+def _program(group: CauseGroup) -> Iterator[str]:
     yield "## Reproducer"
     yield ""
     made = reproducer(group)
@@ -222,7 +222,7 @@ def _program(group: Group) -> Iterator[str]:
         yield ""
         return
     names = " and ".join(f"`{name}`" for name in made.files)
-    yield f"{made.language}; {plain(group.testee.name)} {plain(group.testee.version)}. In an empty folder with {names}:"
+    yield f"{made.language}; {plain_text(group.testee.name)} {plain_text(group.testee.version)}. In an empty folder with {names}:"
     yield ""
     yield from _listing("sh", [*made.setup, made.run])
     if group.outcome == "memory" and group.testee.memory:
@@ -246,12 +246,12 @@ def _listing(language: str, rows: Sequence[str]) -> Iterator[str]:
     yield ""
 
 
-def _kafka(group: Group) -> Iterator[str]:
+def _kafka(group: CauseGroup) -> Iterator[str]:
     case = group.case
     yield "## What Apache Kafka does"
     yield ""
     for release, answer in _java(case).items():
-        yield f"- Java client {release}: {plain(answer_text(answer))}"
+        yield f"- Java client {release}: {plain_text(answer_text(answer))}"
     found = reach.reach_of(case)
     predicted = " (predicted by the specification, not measured)" if found.predicted else ""
     if found.answers:
@@ -260,9 +260,9 @@ def _kafka(group: Group) -> Iterator[str]:
         yield "| releases | answer |"
         yield "|---|---|"
         for text, releases in _runs(found):
-            yield f"| {releases} | {plain(text)} |"
+            yield f"| {releases} | {plain_text(text)} |"
     yield ""
-    yield f"Reach: {_WHO[reach.who(case, found)]}."
+    yield f"Reach: {_WHO[reach.input_origin(case, found)]}."
     wider = _wider(group, found)
     if wider:
         yield wider
@@ -282,10 +282,10 @@ def _runs(found: reach.Reach) -> list[tuple[str, str]]:
             runs[-1][1].append(release)
         else:
             runs.append((str(answer), [release]))
-    return [(text, span(releases)) for text, releases in runs]
+    return [(text, release_span(releases)) for text, releases in runs]
 
 
-def span(releases: Sequence[str]) -> str:
+def release_span(releases: Sequence[str]) -> str:
     """Releases in a row, in short."""
     return ", ".join(releases) if len(releases) < 3 else f"{releases[0]} to {releases[-1]} ({len(releases)} releases)"
 
@@ -298,10 +298,10 @@ def stretches(releases: Sequence[str], among: Iterable[str]) -> str:
             found[-1].append(release)
         elif found[-1]:
             found.append([])
-    return ", ".join(span(each) for each in found if each)
+    return ", ".join(release_span(each) for each in found if each)
 
 
-def _summary(group: Group) -> str:
+def _summary(group: CauseGroup) -> str:
     found, who = reach.reach_of(group.case), widest(group)
     if who == "some":
         return "**any producer can store some of the cases**, but not the smallest"
@@ -309,14 +309,14 @@ def _summary(group: Group) -> str:
     return f"{_WHO[who]}: {stretches(releases, found.answers)}" if releases else _BRIEFLY[who]
 
 
-def _wider(group: Group, found: reach.Reach) -> str:
+def _wider(group: CauseGroup, found: reach.Reach) -> str:
     """How far the other cases of the group reach."""
     if group.case.op != "decode" or len(group.lines) == 1:
         return ""
     return _count_of(group) if not found.stored() else ""
 
 
-def _count_of(group: Group) -> str:
+def _count_of(group: CauseGroup) -> str:
     storable = [(line, stored) for line, stored in stored_of(group) if stored]
     if not storable:
         return f"None of the {len(group.lines)} cases of this cause is stored from a producer."
@@ -326,32 +326,32 @@ def _count_of(group: Group) -> str:
     return f"{some} are stored from any producer, `{line.case}` by {stretches(releases, among)}."
 
 
-def widest(group: Group) -> str:
+def widest(group: CauseGroup) -> str:
     """Who can bring about the smallest case; `some` if any producer can others, but not this one."""
-    who = reach.who(group.case, reach.reach_of(group.case))
+    who = reach.input_origin(group.case, reach.reach_of(group.case))
     return "some" if who == "hostile" and any(stored for _, stored in stored_of(group)) else who
 
 
-def stored_of(group: Group) -> list[tuple[Line, list[str]]]:
+def stored_of(group: CauseGroup) -> list[tuple[ResultLine, list[str]]]:
     """The group's decode cases, each with the releases that store it."""
     cases = _cases(group)
     return [(line, reach.reach_of(cases[line.case]).stored()) for line in group.lines if line.op == "decode"]
 
 
-def _cases(group: Group) -> Mapping[str, Case]:
+def _cases(group: CauseGroup) -> Mapping[str, Case]:
     from kafka_conformance.reports.collection import cases_by_id
 
     return cases_by_id() if len(group.lines) > 1 else {group.case.id: group.case}
 
 
-def _others(group: Group) -> Iterator[str]:
+def _others(group: CauseGroup) -> Iterator[str]:
     yield f"## The {len(group.lines)} cases of this cause" if len(group.lines) > 1 else "## The case"
     yield ""
     yield "| case | rule | severity | what happened |"
     yield "|---|---|---|---|"
     for line in group.lines[:MOST_CASES]:
-        shown = cell(told(line)[:160].rstrip("`"))
-        yield f"| `{cell(line.case)}` | {line.rules[0] if line.rules else ''} | {line.outcome} | {shown}` |"
+        shown = table_cell(observation_text(line)[:160].rstrip("`"))
+        yield f"| `{table_cell(line.case)}` | {line.rules[0] if line.rules else ''} | {line.outcome} | {shown}` |"
     if len(group.lines) > MOST_CASES:
         yield ""
         yield f"And {len(group.lines) - MOST_CASES} more: see `findings.json` beside this page."
@@ -359,12 +359,12 @@ def _others(group: Group) -> Iterator[str]:
     yield f"Found by [Kafkaproof](../../README.md): `kafkaproof certify {group.testee.name} --only '{group.case.id}'`"
 
 
-def cell(text: str) -> str:
+def table_cell(text: str) -> str:
     """*text* in a cell of a table."""
     return text.replace("|", "\\|")
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """*text* as Markdown that says the same: no markup of its own, one line."""
     shown = printable(text, 2000)
     return "".join(f"\\{char}" if char in "\\`*_<>[]|" else char for char in shown)

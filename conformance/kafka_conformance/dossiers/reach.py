@@ -60,7 +60,7 @@ _OF_BYTES: Final = ("VAR", "GZP", "SNP", "LZ4", "ZST", "LEG")
 Who = Literal["producers", "brokers", "hostile", "writers", "unknown"]
 
 
-class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReachResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a broker did with a payload: an error code, or how it kept it; `ended` if it did not survive."""
 
     error_code: int = 0
@@ -87,19 +87,19 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
         return kept.get(self.kept, f"stores it and serves it {self.kept}")
 
 
-class Measured(msgspec.Struct, frozen=True):
+class MeasuredReach(msgspec.Struct, frozen=True):
     """One line of `reach.ndjson`: a case, the hash of its content, and answers by release."""
 
     case: str
     sha256: str
-    answers: dict[str, Told]
+    answers: dict[str, ReachResult]
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Answers to the bytes of one case, releases in order; *predicted* if the reference gave them."""
 
-    answers: Mapping[str, Told]
+    answers: Mapping[str, ReachResult]
     predicted: bool = False
 
     def stored(self) -> list[str]:
@@ -113,7 +113,7 @@ def order(releases: Iterable[str]) -> list[str]:
     return sorted(releases, key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
-def who(case: Case, reach: Reach) -> Who:
+def input_origin(case: Case, reach: Reach) -> Who:
     """Who can bring it about."""
     if case.op == "encode":
         return "writers"
@@ -153,31 +153,31 @@ def reach_of(case: Case) -> Reach:
     """What brokers answered to the bytes of *case*, as recorded, else as measured, else as predicted."""
     if case.op != "decode":
         return Reach({})
-    scenario = asked(case)
+    scenario = scenario_for(case)
     recorded = _recorded().get(case.id)
     if recorded is not None and recorded.brokers and recorded.sha256 == content_hash(case):
         given = input_of(case)
         assert isinstance(given, bytes)
-        found = {release: told(case, given, steps[0]) for release, steps in recorded.by_release().items() if steps}
+        found = {release: reach_result(case, given, steps[0]) for release, steps in recorded.by_release().items() if steps}
         return Reach({release: found[release] for release in order(found)})
-    kept = measured().get(case.id)
+    kept = load_reach().get(case.id)
     if kept is not None and kept.sha256 == content_hash(case):
         return Reach({release: kept.answers[release] for release in order(kept.answers)})
     return Reach({} if isinstance(case.input, Recipe) else _predicted(case, scenario), predicted=True)
 
 
-def _predicted(case: Case, scenario: Scenario) -> dict[str, Told]:
+def _predicted(case: Case, scenario: Scenario) -> dict[str, ReachResult]:
     found = {}
     for release in (each.name for each in RELEASES if scenario.concerns(each.name)):
         said = predict(scenario, release)
         if said:
             given = input_of(case)
             assert isinstance(given, bytes)
-            found[release] = told(case, given, said[0])
+            found[release] = reach_result(case, given, said[0])
     return found
 
 
-def asked(case: Case) -> Scenario:
+def scenario_for(case: Case) -> Scenario:
     """What a broker is asked about a decode case; an input that is made is made by the recorder too."""
     if not isinstance(case.input, Recipe):
         scenario = scenario_of(case)
@@ -191,11 +191,11 @@ def asked(case: Case) -> Scenario:
     return Scenario(steps=(step,), until="" if is_v2 else LAST_OF_V1).bounded()
 
 
-def told(case: Case, given: bytes, answer: StepAnswer) -> Told:
+def reach_result(case: Case, given: bytes, answer: StepAnswer) -> ReachResult:
     """What *answer* to the bytes *given* amounts to."""
     if answer.error_code or answer.closed or answer.ended or answer.silent:
-        return Told(answer.error_code, closed=answer.closed or answer.silent, ended=answer.ended)
-    return Told(kept=_kept(case, given, answer.data))
+        return ReachResult(answer.error_code, closed=answer.closed or answer.silent, ended=answer.ended)
+    return ReachResult(kept=_kept(case, given, answer.data))
 
 
 def _kept(case: Case, given: bytes, stored: bytes) -> Kept:
@@ -254,42 +254,42 @@ def _recorded() -> evidence.Evidence:
 
 
 @cache
-def measured() -> Mapping[str, Measured]:
+def load_reach() -> Mapping[str, MeasuredReach]:
     """`reach.ndjson`, by case id."""
     source = files(__package__).joinpath(FILE)
-    lines = msgspec.json.Decoder(Measured).decode_lines(source.read_bytes()) if source.is_file() else []
+    lines = msgspec.json.Decoder(MeasuredReach).decode_lines(source.read_bytes()) if source.is_file() else []
     return {line.case: line for line in lines}
 
 
 def unmeasured(cases: Iterable[Case], release: str) -> Iterator[Case]:
     """Those of *cases* to which nobody has an answer of *release* yet."""
     for case in cases:
-        if case.op == "decode" and asked(case).concerns(release) and release not in _known(case):
+        if case.op == "decode" and scenario_for(case).concerns(release) and release not in _known(case):
             yield case
 
 
-def _known(case: Case) -> Mapping[str, Told]:
+def _known(case: Case) -> Mapping[str, ReachResult]:
     reach = reach_of(case)
     return {} if reach.predicted else reach.answers
 
 
-def with_answers(release: str, answers: Mapping[str, tuple[Case, Told]]) -> dict[str, Measured]:
+def merge_reach(release: str, answers: Mapping[str, tuple[Case, ReachResult]]) -> dict[str, MeasuredReach]:
     """What is kept, with *answers* of *release* by case id; of cases that have changed only the new ones."""
-    kept = dict(measured())
+    kept = dict(load_reach())
     for id_, (case, answer) in answers.items():
         content = content_hash(case)
         old = kept.get(id_)
         before = old.answers if old is not None and old.sha256 == content else {}
         found = {**before, release: answer}
-        kept[id_] = Measured(id_, content, {name: found[name] for name in order(found)})
+        kept[id_] = MeasuredReach(id_, content, {name: found[name] for name in order(found)})
     return kept
 
 
-def write(kept: Mapping[str, Measured], path: Path | None = None) -> None:
+def write_reach(kept: Mapping[str, MeasuredReach], path: Path | None = None) -> None:
     """Replace `reach.ndjson` (or *path*), sorted by id."""
     path = path or Path(str(files(__package__).joinpath(FILE)))
     path.write_bytes(b"".join(msgspec.json.encode(kept[id_]) + b"\n" for id_ in sorted(kept)))
-    measured.cache_clear()
+    load_reach.cache_clear()
 
 
 # As the answers of the corpus were recorded.
@@ -298,19 +298,19 @@ CONFIG: Final = {"log.cleaner.backoff.ms": "100", "producer.id.expiration.check.
 
 def measure(
     release: str, cases: Sequence[Case], folder: Path, start: Callable[..., JvmBroker] = jvm.start
-) -> dict[str, tuple[Case, reach.Told]]:
+) -> dict[str, tuple[Case, reach.ReachResult]]:
     """What a broker of *release* does with the inputs of *cases*, by id; answers go to *folder* one by one.
 
     Raises:
         NoBroker: it cannot be started.
     """
     by_id = {case.id: case for case in cases}
-    asked = [Asked(case.id, content_hash(case), reach.asked(case)) for case in cases]
-    lines = played(release, asked, folder, start)
+    asked = [Asked(case.id, content_hash(case), reach.scenario_for(case)) for case in cases]
+    lines = replay_cases(release, asked, folder, start)
     return {id_: (by_id[id_], _told(by_id[id_], line)) for id_, line in lines.items() if line.steps}
 
 
-def played(
+def replay_cases(
     release: str, asked: Sequence[Asked], folder: Path, start: Callable[..., JvmBroker] = jvm.start
 ) -> dict[str, Line]:
     """What a broker of *release* answers to scenarios, by id; answers go to *folder* one by one.
@@ -330,7 +330,7 @@ def played(
             recorder.close()
 
 
-def _told(case: Case, line: Line) -> reach.Told:
+def _told(case: Case, line: Line) -> reach.ReachResult:
     given = input_of(case)
     assert isinstance(given, bytes)
-    return reach.told(case, given, line.steps[0])
+    return reach.reach_result(case, given, line.steps[0])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
-from kafka_conformance.dossiers.causes import Group
+from kafka_conformance.dossiers.causes import CauseGroup
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import input_of
 from kafka_records import Batch, Record
@@ -27,7 +27,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Final
-from kafka_conformance.runner.results import Line
+from kafka_conformance.runner.results import ResultLine
 
 
 # Bytes: longer inputs repeat themselves, and become a few lines when they are deflated twice.
@@ -53,7 +53,7 @@ class Reproducer:
     run: str
 
 
-def reproducer(group: Group, case: Case | None = None) -> Reproducer | None:
+def reproducer(group: CauseGroup, case: Case | None = None) -> Reproducer | None:
     """The program for a case of *group*, the first if none is given; None if there is no text for its testee."""
     known = _index().get(group.testee.name)
     case = case or group.case
@@ -217,7 +217,7 @@ def prepare(made: Reproducer, folder: Path, *, alone: bool = False) -> None:
     Raises:
         subprocess.CalledProcessError: a command failed.
     """
-    write(made, folder)
+    write_reproducer(made, folder)
     if alone and made.language == "Python":
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], cwd=folder, check=True, capture_output=True)
     for command in made.setup:
@@ -228,7 +228,7 @@ def prepare(made: Reproducer, folder: Path, *, alone: bool = False) -> None:
         subprocess.run(words, cwd=folder, shell=True, check=True, capture_output=True, timeout=SETUP_LIMIT)
 
 
-def write(made: Reproducer, folder: Path) -> None:
+def write_reproducer(made: Reproducer, folder: Path) -> None:
     """Write the files alone."""
     for name, text in made.files.items():
         path = folder / name
@@ -260,7 +260,7 @@ def run(made: Reproducer, folder: Path, limit: float = 120) -> Ran:
     return Ran(output, errors, program.returncode)
 
 
-def shows(line: Line, ran: Ran) -> bool:
+def shows(line: ResultLine, ran: Ran) -> bool:
     """Whether *ran* shows what *line* says."""
     wrote, refused = "written: " in ran.output, bool(_ERROR.search(ran.output)) and not _RIGHT.search(ran.output)
     if line.outcome in ("crash", "hang", "memory"):

@@ -38,7 +38,7 @@ class Difference:
     equivalence: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.path}: expected {shown(self.expected)}, got {shown(self.given)}"
+        told = f"{self.path}: expected {shown_value(self.expected)}, got {shown_value(self.given)}"
         return f"{told}; equivalent: {self.equivalence}" if self.equivalence else told
 
 
@@ -148,7 +148,7 @@ def _as_text(key: bytes) -> set[bytes]:
     return set()
 
 
-def shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A value on a few characters: bytes as hex behind `0x`, or as text where they are text."""
     if value is None:
         return "null"

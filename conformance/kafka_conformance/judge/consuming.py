@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kafka_conformance.judge.compare import HEADER_FIELDS, Comparison, Difference, compare_records
-from kafka_conformance.judge.observation import Consumed
+from kafka_conformance.judge.observation import ConsumedRecords
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireRecord, to_wire
 from kafka_records import Batch, RecordFormatError
@@ -81,7 +81,7 @@ def expected_records(case: Case) -> list[WireRecord]:
     return records if case.aborted is None else [each for each in records if each.offset in case.expect.committed]
 
 
-def compared(case: Case, consumed: Consumed) -> Comparison:
+def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
     """Where the records, or the position, are not as they should be.
 
     Behind what is right a consumer may have delivered the first records of a
@@ -102,13 +102,13 @@ def compared(case: Case, consumed: Consumed) -> Comparison:
     return comparison
 
 
-def _skipped_ahead(case: Case, consumed: Consumed) -> Iterator[Difference]:
+def _skipped_ahead(case: Case, consumed: ConsumedRecords) -> Iterator[Difference]:
     """A position behind that which the batches end at: what is written there later is never read."""
     behind = max((batch.last_offset + 1 for batch in case.expect.batches), default=0)
     if consumed.next_offset is not None and consumed.next_offset > behind:
         yield Difference("next_offset", behind, consumed.next_offset)
 
 
-def stalled(consumed: Consumed) -> str:
+def stalled(consumed: ConsumedRecords) -> str:
     """A consumer that does not get on, in words."""
     return f"it asks for offset {consumed.next_offset} again and again, and reports nothing"

@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.protocol import Answer, Refusal, Reply
+from kafka_conformance.testees.protocol import CodecAnswer, CodecReply, Refusal
 from kafka_corpus.scenario import StepAnswer
 from kafka_corpus.wire import WireBatch, WireRecord
 
@@ -33,7 +33,7 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
+class ConsumedRecords:
     """Records as a consumer delivered them.
 
     Attributes:
@@ -66,7 +66,7 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ScenarioAnswers:
     """A broker's answer to each step."""
 
     answers: tuple[StepAnswer, ...]
@@ -122,10 +122,22 @@ class Garbled:
 # The longest of ours has 23 characters.
 MAX_KIND: Final = 40
 
-Observation = Decoded | Consumed | Encoded | Appended | Played | Refused | Skipped | Crashed | Hung | Exceeded | Garbled
+Observation = (
+    Decoded
+    | ConsumedRecords
+    | Encoded
+    | Appended
+    | ScenarioAnswers
+    | Refused
+    | Skipped
+    | Crashed
+    | Hung
+    | Exceeded
+    | Garbled
+)
 
 
-def observe(answer: Answer | Reply) -> Observation:
+def observe(answer: CodecAnswer | CodecReply) -> Observation:
     """What *answer* amounts to."""
     error = None if answer.error is UNSET else _tamed(answer.error)
     if answer.batches is not UNSET:
@@ -144,10 +156,10 @@ def observe(answer: Answer | Reply) -> Observation:
     return Garbled("a reply with neither batches, records, data, error, error_code nor skipped")
 
 
-def _consumed(answer: Answer | Reply, error: Refusal | None) -> Consumed:
+def _consumed(answer: CodecAnswer | CodecReply, error: Refusal | None) -> ConsumedRecords:
     records = () if answer.records is UNSET else tuple(answer.records)
     next_offset = None if answer.next_offset is UNSET else answer.next_offset
-    return Consumed(records, next_offset, answer.stalled is True, error)
+    return ConsumedRecords(records, next_offset, answer.stalled is True, error)
 
 
 def _tamed(error: Refusal) -> Refusal:
@@ -169,16 +181,25 @@ def how_it_ended(ending: Crashed | Exceeded | Hung) -> str:
     return f"{how}: {ending.stderr}" if ending.stderr else how
 
 
-def summary(observation: Observation) -> dict[str, Any]:
+# Names of results differ from the lower-cased class name where they were published earlier.
+_KINDS: Final[dict[type, str]] = {ConsumedRecords: "consumed", ScenarioAnswers: "played"}
+
+
+def observation_kind(observation: Observation) -> str:
+    """The kind of an observation as result lines and messages name it, such as `decoded` or `crashed`."""
+    return _KINDS.get(type(observation)) or type(observation).__name__.lower()
+
+
+def observation_summary(observation: Observation) -> dict[str, Any]:
     """The observation as a result line keeps it: its name and its small fields."""
-    return {"kind": type(observation).__name__.lower()} | _small_fields(observation)
+    return {"kind": observation_kind(observation)} | _small_fields(observation)
 
 
 def _small_fields(observation: Observation) -> dict[str, Any]:
     match observation:
         case Decoded(batches, error):
             return {"batches": len(batches)} | _error(error)
-        case Consumed(records, next_offset, stalled, error):
+        case ConsumedRecords(records, next_offset, stalled, error):
             position = {} if next_offset is None else {"next_offset": next_offset}
             return {"records": len(records)} | position | ({"stalled": True} if stalled else {}) | _error(error)
         case Refused(error):
@@ -187,7 +208,7 @@ def _small_fields(observation: Observation) -> dict[str, Any]:
             return {"bytes": len(data)}
         case Appended(error_code, base_offset, stored):
             return {"error_code": error_code, "base_offset": base_offset, "bytes": len(stored)}
-        case Played(answers):
+        case ScenarioAnswers(answers):
             return {"error_codes": [answer.error_code for answer in answers]}
     return _ending_fields(observation)
 

@@ -37,7 +37,7 @@ from kafka_conformance.judge import consuming, written
 from kafka_conformance.judge.compare import Difference, compare
 from kafka_conformance.judge.observation import (
     Appended,
-    Consumed,
+    ConsumedRecords,
     Crashed,
     Decoded,
     Encoded,
@@ -45,10 +45,11 @@ from kafka_conformance.judge.observation import (
     Garbled,
     Hung,
     Observation,
-    Played,
     Refused,
+    ScenarioAnswers,
     Skipped,
     how_it_ended,
+    observation_kind,
 )
 from kafka_conformance.testees.protocol import LEAKED, Refusal
 from kafka_corpus.answer_diff import difference
@@ -72,7 +73,7 @@ Finding = tuple[Outcome, str, str]
 AGREES: Final[Finding] = ("agree", "", "")
 
 
-def judge_played(expect: Expectation, given: Sequence[StepAnswer]) -> Finding:
+def judge_scenario(expect: Expectation, given: Sequence[StepAnswer]) -> Finding:
     """Outcome, the first field that differs, and how; the first step that differs decides."""
     if len(given) != len(expect.answers):
         if given and given[-1].ended:
@@ -151,7 +152,7 @@ def _of_codec(case: Case, observation: Observation) -> Verdict:
             return _judge_batches(case, observation)
         case Decoded(_, error) if case.op == "decode" and error is not None:
             return _worse(_judge_before_error(case, observation), _judge_error(case.expect, error))
-        case Consumed() if case.op == "decode":
+        case ConsumedRecords() if case.op == "decode":
             return _judge_consumed(case, observation)
         case Encoded(data) if case.op == "encode":
             return _judge_bytes(case, data)
@@ -160,18 +161,18 @@ def _of_codec(case: Case, observation: Observation) -> Verdict:
 
 def _of_broker(case: Case, observation: Observation) -> Verdict:
     match observation:
-        case Played(answers):
-            return Verdict(*judge_played(case.expect, answers))
+        case ScenarioAnswers(answers):
+            return Verdict(*judge_scenario(case.expect, answers))
         case Appended(error_code, base_offset, stored):
             # A testee says less than a broker: what it does not say is taken as right.
             changes = {"error_code": error_code, "base_offset": base_offset, "data": stored}
             answer = msgspec.structs.replace(case.expect.answers[0], **changes)
-            return Verdict(*judge_played(case.expect, (answer,)))
+            return Verdict(*judge_scenario(case.expect, (answer,)))
     return _no_answer(case, observation)
 
 
 def _no_answer(case: Case, observation: Observation) -> Verdict:
-    return Verdict("crash", why=f"{type(observation).__name__.lower()} is no answer to {case.op}")
+    return Verdict("crash", why=f"{observation_kind(observation)} is no answer to {case.op}")
 
 
 def _judge_error(expect: Expectation, error: Refusal) -> Verdict:
@@ -194,8 +195,8 @@ def _judge_batches(case: Case, decoded: Decoded) -> Verdict:
     return _compared(case, decoded, prefix=False)
 
 
-def _judge_consumed(case: Case, consumed: Consumed) -> Verdict:
-    comparison = consuming.compared(case, consumed)
+def _judge_consumed(case: Case, consumed: ConsumedRecords) -> Verdict:
+    comparison = consuming.compare_consumed(case, consumed)
     verdict = verdict_on(comparison.differences, tuple(sorted(comparison.left_out)))
     if consumed.error is not None:
         if consuming.may_refuse(case) and not consumed.records:
@@ -242,7 +243,7 @@ def _judge_bytes(case: Case, data: bytes) -> Verdict:
         return Verdict(
             "accepts_invalid", field="error", why=f"expected {kinds}, got {_counted(len(data), 'byte', 'bytes')}"
         )
-    return verdict_on(written.differences(case, data))
+    return verdict_on(written.written_differences(case, data))
 
 
 def _counted(count: int, one: str, many: str) -> str:
@@ -254,6 +255,6 @@ def _worse(one: Verdict, other: Verdict) -> Verdict:
     return Verdict(worst.outcome, worst.field, worst.why, worst.also, tuple(sorted({*one.left_out, *other.left_out})))
 
 
-def rank(outcome: Outcome) -> int:
+def outcome_rank(outcome: Outcome) -> int:
     """0 for the worst; `agree` and `skipped` come last."""
     return OUTCOMES.index(outcome)

@@ -175,7 +175,7 @@ MAX_PAYLOAD: Final = 256 * 1024 * 1024
 CODEC_BITS: Final = 0x07
 
 
-def differences(case: Case, data: bytes) -> list[Difference]:
+def written_differences(case: Case, data: bytes) -> list[Difference]:
     """Where *data* is not what *case* expects, worst and first in front."""
     right = case.expect.data
     if right is not None and data == right:
@@ -184,7 +184,7 @@ def differences(case: Case, data: bytes) -> list[Difference]:
         given = kafka_records.decode(data)
     except RecordFormatError as error:
         return [Difference(error.path or "data", "bytes that can be read", str(error))]
-    found = compared(_expected(case), given)
+    found = compare_written(_expected(case), given)
     if case.expect.compare == "readable" or right is None or not all(each.lossy for each in found):
         return found
     if found:
@@ -200,7 +200,7 @@ def _expected(case: Case) -> Sequence[Batch]:
     return (case.input,)
 
 
-def compared(expected: Sequence[Batch], given: Sequence[Batch]) -> list[Difference]:
+def compare_written(expected: Sequence[Batch], given: Sequence[Batch]) -> list[Difference]:
     """Where batches that were written and read back are not those *expected*; equivalences are named."""
     if unwrapped(expected, given):
         name = str(LEFT_UNCOMPRESSED)

@@ -21,10 +21,10 @@ from typing import IO, Final
 
 from kafka_conformance.judge.observation import Crashed, Exceeded, Hung, how_it_ended
 from kafka_conformance.process.cpu_time import Usage, Watch, is_zombie, threads, usage, waited_for_processor
-from kafka_conformance.process.starting import Process, Started, Starter
-from kafka_conformance.process.time_limits import Limit
+from kafka_conformance.process.starting import CommandProcess, Process, Starter
+from kafka_conformance.process.time_limits import TimeLimit
 from kafka_conformance.sanitize import tail
-from kafka_conformance.testees.connection import Connection
+from kafka_conformance.testees.connection import ConnectionSpec
 from kafka_conformance.testees.protocol import MAX_LINE, HelloReply, parse_hello
 
 STDERR_TAIL: Final = 16 * 1024
@@ -53,11 +53,11 @@ OUT_OF_MEMORY: Final = re.compile(
 _DEADLOCK: Final = b"fatal error: all goroutines are asleep - deadlock!"
 _starts = count(1)
 
-Lull = Callable[[int], None]
+OnIdle = Callable[[int], None]
 """Told how many bytes of memory a testee holds that does nothing at the moment."""
 
 
-class Trouble(Enum):
+class ReadFailure(Enum):
     """Why there is no line."""
 
     ENDED = "ended"
@@ -69,13 +69,13 @@ class Trouble(Enum):
 class Child:
     """One running testee; not for more than one thread."""
 
-    def __init__(self, connection: Connection, starter: Starter | None = None) -> None:
+    def __init__(self, connection: ConnectionSpec, starter: Starter | None = None) -> None:
         """Start it.  Raises `OSError` if that cannot be done."""
         self.asked = 0
         number = str(next(_starts))
         self._cleanup = [part.replace("{start}", number) for part in connection.cleanup]
         self._local = connection.local
-        self._process: Process = starter.start(number) if starter else Started(connection, number)
+        self._process: Process = starter.start(number) if starter else CommandProcess(connection, number)
         self._code: int | None = None
         self._stdin, self._stdout = _unblocked(self._process.stdin), _unblocked(self._process.stdout)
         self._unsent = memoryview(b"")
@@ -124,7 +124,7 @@ class Child:
         """Whether a part of a line has come."""
         return bool(self._received)
 
-    def read_line(self, limit: Limit, lull: Lull = lambda _: None) -> bytes | Trouble:
+    def read_line(self, limit: TimeLimit, lull: OnIdle = lambda _: None) -> bytes | ReadFailure:
         """The next line of its standard output, or why there is none within *limit*.
 
         Time in which it stood in line for a processor does not count.  *lull*
@@ -132,21 +132,21 @@ class Child:
         """
         began = time.monotonic()
         line = self._read_until(began + min(limit.seconds, SOON))
-        if line is not Trouble.LATE:
+        if line is not ReadFailure.LATE:
             return line
         watch = Watch(self.pid, MOST_BETWEEN_LOOKS) if self._local else None
-        while line is Trouble.LATE and (left := _left(watch, limit, began)) > 0:
+        while line is ReadFailure.LATE and (left := _left(watch, limit, began)) > 0:
             line = self._read_until(time.monotonic() + min(left, BETWEEN_LOOKS))
-            if watch and line is Trouble.LATE:
+            if watch and line is ReadFailure.LATE:
                 watch.look()
                 if watch.idle:
                     lull(watch.memory)
-        if line is Trouble.LATE:  # what came while nobody read is in time
+        if line is ReadFailure.LATE:  # what came while nobody read is in time
             line = self._read_until(time.monotonic())
         self._full = watch is not None and watch.holds(limit.much)
-        return Trouble.GREW if line is Trouble.LATE and self._full else line
+        return ReadFailure.GREW if line is ReadFailure.LATE and self._full else line
 
-    def _read_until(self, end: float) -> bytes | Trouble:
+    def _read_until(self, end: float) -> bytes | ReadFailure:
         """The next line, or why there is none at *end*; what is in the pipe by then is read."""
         left = 1.0
         while True:
@@ -158,14 +158,14 @@ class Child:
                 return line
             self._searched = len(self._received)
             if self._searched > MAX_LINE:
-                return Trouble.TOO_LONG
+                return ReadFailure.TOO_LONG
             if left <= 0:
-                return Trouble.LATE
+                return ReadFailure.LATE
             left = end - time.monotonic()
             if trouble := self._pump(max(left, 0.0)):
                 return trouble
 
-    def _pump(self, seconds: float) -> Trouble | None:
+    def _pump(self, seconds: float) -> ReadFailure | None:
         """Move bytes in either direction, for which it waits *seconds* at most; None when some may have come."""
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
@@ -186,11 +186,11 @@ class Child:
         # A grandchild may hold the pipe open after the testee is gone.
         return self._read_the_rest() if self._has_ended() else None
 
-    def _read_the_rest(self) -> Trouble | None:
+    def _read_the_rest(self) -> ReadFailure | None:
         """What it wrote just before its end, which is there by now."""
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
-        return self._read_some() if poll.poll(0) else Trouble.ENDED
+        return self._read_some() if poll.poll(0) else ReadFailure.ENDED
 
     def _write_some(self) -> None:
         try:
@@ -201,13 +201,13 @@ class Child:
             # It closed its standard input, or is gone: reading will tell.
             self._unsent = memoryview(b"")
 
-    def _read_some(self) -> Trouble | None:
+    def _read_some(self) -> ReadFailure | None:
         try:
             data = os.read(self._stdout, READ)
         except BlockingIOError:
             return None
         self._received += data
-        return None if data else Trouble.ENDED
+        return None if data else ReadFailure.ENDED
 
     def _has_ended(self) -> bool:
         # A process that made this one may be late to say so.
@@ -292,11 +292,11 @@ class Child:
             subprocess.run(self._cleanup, capture_output=True, timeout=30, check=False)
 
 
-def await_hello(child: Child, limit: Limit, stray: Callable[[str], None]) -> HelloReply | Trouble:
+def await_hello(child: Child, limit: TimeLimit, stray: Callable[[str], None]) -> HelloReply | ReadFailure:
     """What *child* says of itself, or why it does not; *stray* is told what else it says before."""
     while True:
         line = child.read_line(limit)
-        if isinstance(line, Trouble):
+        if isinstance(line, ReadFailure):
             return line
         hello = parse_hello(line)
         if isinstance(hello, HelloReply):
@@ -304,15 +304,15 @@ def await_hello(child: Child, limit: Limit, stray: Callable[[str], None]) -> Hel
         stray(hello.text)
 
 
-def no_hello(child: Child, trouble: Trouble) -> str:
+def no_hello(child: Child, trouble: ReadFailure) -> str:
     """Why *child* did not say hello; ends it."""
-    if trouble is Trouble.ENDED:
+    if trouble is ReadFailure.ENDED:
         return how_it_ended(child.ending())
     child.kill()
-    return "no reply within the time limit" if trouble is Trouble.LATE else "its first line is too long"
+    return "no reply within the time limit" if trouble is ReadFailure.LATE else "its first line is too long"
 
 
-def _left(watch: Watch | None, limit: Limit, began: float) -> float:
+def _left(watch: Watch | None, limit: TimeLimit, began: float) -> float:
     """What is left of the time since *began*; the watch began a little later."""
     passed = time.monotonic() - began
     if watch is None:

@@ -27,7 +27,7 @@ class _Waiter:
     granted: bool = field(default=False, compare=False)
 
 
-class Slots:
+class CpuPermits:
     """So many places at work; who has the lowest rank gets the next that is free."""
 
     def __init__(self, count: int) -> None:
@@ -76,14 +76,14 @@ class Slots:
                 waiter.called.set()
 
 
-class Turn:
+class CpuPermit:
     """One worker's place, or its wait for one; not for more than one thread.
 
     Attributes:
         waited: seconds for which it has waited to have its place again.
     """
 
-    def __init__(self, slots: Slots, rank: Rank, stop: threading.Event) -> None:
+    def __init__(self, slots: CpuPermits, rank: Rank, stop: threading.Event) -> None:
         self._slots, self._rank, self._stop = slots, rank, stop
         self._held = False
         self.waited = 0.0

@@ -84,7 +84,7 @@ def threads(leader: int) -> int:
         return 0
 
 
-def family(leader: int) -> list[int]:
+def process_tree(leader: int) -> list[int]:
     """The process *leader* and all below it; none where that is not known."""
     return list(dict.fromkeys(int(task.parent.parent.name) for task in _tasks(leader)))
 
@@ -106,7 +106,7 @@ def cpu_seconds() -> float:
 
 def running() -> float:
     """CPU-seconds of all living processes below this one; 0 where that is not known."""
-    return sum(map(cpu_of, family(os.getpid())[1:]))
+    return sum(map(cpu_of, process_tree(os.getpid())[1:]))
 
 
 def cpu_of(pid: int) -> float:

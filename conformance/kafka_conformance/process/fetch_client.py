@@ -45,7 +45,7 @@ from kafka_conformance.sanitize import printable, tail
 from kafka_conformance.testees import serve
 from kafka_conformance.testees.connection import CLIENT_PYTHONPATH
 from kafka_conformance.testees.interface import NotDone
-from kafka_conformance.testees.protocol import MAX_LINE, Answer, Capability, Refusal
+from kafka_conformance.testees.protocol import MAX_LINE, Capability, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, WireRecord
 from kafka_records import Batch, Record, encode
 
@@ -74,14 +74,14 @@ class PrintedRecord(msgspec.Struct):
         return WireRecord(
             offset=UNSET if self.offset is None else self.offset,
             timestamp=UNSET if self.timestamp is None else self.timestamp,
-            key=data(self.key, how),
-            value=data(self.value, how),
+            key=decode_field(self.key, how),
+            value=decode_field(self.value, how),
             # One that is not told is all that can be compared away: a list has no holes.
             headers=UNSET if headers is None or any(UNSET in each for each in headers) else headers,
         )
 
 
-class Line(PrintedRecord):
+class PrintedLine(PrintedRecord):
     """A line: a record, an error, or what a client that stays up answers."""
 
     records: list[PrintedRecord] | None = None
@@ -96,21 +96,21 @@ class Line(PrintedRecord):
             return Refusal(str(self.error.get("kind") or ""), str(self.error.get("message") or ""))
         return Refusal(message=str(self.error))
 
-    def answer(self) -> Answer:
+    def answer(self) -> CodecAnswer:
         """The whole answer of a client that stays up.  Raises `BadLine`."""
         refusal = self.refusal()
         if self.skipped is not None:
-            return Answer(skipped=self.skipped)
+            return CodecAnswer(skipped=self.skipped)
         if self.records is None and refusal is None:
             raise BadLine("an answer has records, error or skipped")
         records = up_to_the_end([each.wire(self.encoding or "base64") for each in self.records or ()])
-        return Answer(records=records) if refusal is None else Answer(records=records, error=refusal)
+        return CodecAnswer(records=records) if refusal is None else CodecAnswer(records=records, error=refusal)
 
 
-_decoder = msgspec.json.Decoder(Line)
+_decoder = msgspec.json.Decoder(PrintedLine)
 
 
-def parse(line: bytes) -> Line | None:
+def parse_printed_line(line: bytes) -> PrintedLine | None:
     """What *line* says; None if it is no JSON object.  Raises `BadLine`."""
     if not line.lstrip().startswith(b"{"):
         return None
@@ -123,10 +123,10 @@ def parse(line: bytes) -> Line | None:
 
 
 def _header(header: tuple[str, str | None], encoding: Encoding) -> tuple[Any, Any]:
-    return data(header[0], encoding), data(header[1], encoding)
+    return decode_field(header[0], encoding), decode_field(header[1], encoding)
 
 
-def data(text: str | None | UnsetType, encoding: Encoding) -> bytes | None | UnsetType:
+def decode_field(text: str | None | UnsetType, encoding: Encoding) -> bytes | None | UnsetType:
     """The bytes that *text* stands for.  Raises `BadLine`."""
     if text is None or text is UNSET:
         return text
@@ -158,20 +158,20 @@ STDERR_TAIL: Final = 16 * 1024
 _PANIC: Final = re.compile(rb"^(panic: |fatal error: |thread '.*' panicked|Fatal Python error)", re.MULTILINE)
 
 
-class Client(Protocol):
+class FetchClient(Protocol):
     """Whoever reads what the broker serves."""
 
-    def read(self, topic: str, tape: Tape) -> Answer: ...  # noqa: D102
+    def read(self, topic: str, tape: Tape) -> CodecAnswer: ...  # noqa: D102
     def close(self) -> None: ...  # noqa: D102
 
 
-def client(command: Sequence[str], broker: FakeBroker) -> Client:
+def start_client(command: Sequence[str], broker: FakeBroker) -> FetchClient:
     """The client that *command* is: with `{topic}` in it, one for each case."""
     each = any(TOPIC in word for word in command)
-    return EachTime(command, broker.address) if each else StaysUp(command, broker.address)
+    return OneShotClient(command, broker.address) if each else LongRunningClient(command, broker.address)
 
 
-def filled(command: Sequence[str], bootstrap: str, topic: str = "") -> list[str]:
+def fill_client_command(command: Sequence[str], bootstrap: str, topic: str = "") -> list[str]:
     """*command* with its placeholders filled."""
     values = {"{bootstrap}": bootstrap, TOPIC: topic, "{partition}": "0"}
     words = list(command)
@@ -180,7 +180,7 @@ def filled(command: Sequence[str], bootstrap: str, topic: str = "") -> list[str]
     return words
 
 
-def environment() -> dict[str, str]:
+def client_environment() -> dict[str, str]:
     """The environment of whoever started the runner."""
     own = dict(os.environ)
     path = own.pop(CLIENT_PYTHONPATH, "")
@@ -188,17 +188,17 @@ def environment() -> dict[str, str]:
     return own | ({"PYTHONPATH": path} if path else {})
 
 
-class EachTime:
+class OneShotClient:
     """A process for each case, which prints a line for each record, and ends or is ended."""
 
     def __init__(self, command: Sequence[str], bootstrap: str) -> None:
         self._command = command
         self._bootstrap = bootstrap
-        self._environment = environment()
+        self._environment = client_environment()
 
-    def read(self, topic: str, tape: Tape) -> Answer:
+    def read(self, topic: str, tape: Tape) -> CodecAnswer:
         """What it delivers of *tape*."""
-        words = filled(self._command, self._bootstrap, topic)
+        words = fill_client_command(self._command, self._bootstrap, topic)
         with TemporaryFile() as stderr:
             process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=self._environment
@@ -212,24 +212,24 @@ class EachTime:
             if answer is not None:
                 return answer
             if code and not ended:
-                return Answer(records=records, error=_refusal(code, _end_of(stderr)))
+                return CodecAnswer(records=records, error=_refusal(code, _end_of(stderr)))
         return _consumed(records, tape)
 
     def close(self) -> None:
         """Nothing runs between cases."""
 
 
-def _printed(stdout: IO[bytes]) -> tuple[list[WireRecord], Answer | None, bool]:
+def _printed(stdout: IO[bytes]) -> tuple[list[WireRecord], CodecAnswer | None, bool]:
     """Records; an answer that stands for itself (an error, or skipped); and whether the end record came."""
     records: list[WireRecord] = []
     while raw := stdout.readline(MAX_LINE):
-        line = parse(raw)
+        line = parse_printed_line(raw)
         if line is None:
             continue
         if line.skipped is not None:
-            return records, Answer(skipped=line.skipped), True
+            return records, CodecAnswer(skipped=line.skipped), True
         if refusal := line.refusal():
-            return records, Answer(records=records, error=refusal), True
+            return records, CodecAnswer(records=records, error=refusal), True
         record = line.wire()
         if is_end(record):
             return records, None, True
@@ -252,22 +252,22 @@ def _end_of(stderr: IO[bytes]) -> bytes:
     return stderr.read()
 
 
-def _consumed(records: list[WireRecord], tape: Tape) -> Answer:
+def _consumed(records: list[WireRecord], tape: Tape) -> CodecAnswer:
     position = UNSET if tape.position is None else tape.position
-    return Answer(records=records, next_offset=position, stalled=tape.stalled)
+    return CodecAnswer(records=records, next_offset=position, stalled=tape.stalled)
 
 
-class StaysUp:
+class LongRunningClient:
     """One process, which gets a line for each case and answers with one."""
 
     def __init__(self, command: Sequence[str], bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        words = filled(command, bootstrap)
+        words = fill_client_command(command, bootstrap)
         self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), bufsize=0
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=client_environment(), bufsize=0
         )
 
-    def read(self, topic: str, tape: Tape) -> Answer:
+    def read(self, topic: str, tape: Tape) -> CodecAnswer:
         """What it delivers of *tape*."""
         end = END.decode()
         request = {"bootstrap": self._bootstrap, "topic": topic, "partition": 0, "offset": 0, "end": end}
@@ -286,10 +286,10 @@ class StaysUp:
         assert self._process.stdin is not None
         return self._process.stdin
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> CodecAnswer:
         assert self._process.stdout is not None
         while raw := self._process.stdout.readline(MAX_LINE):
-            if (line := parse(raw)) is not None:
+            if (line := parse_printed_line(raw)) is not None:
                 return line.answer()
         return self._fell()
 
@@ -311,7 +311,7 @@ def end_as(code: int) -> NoReturn:
     os._exit(code)
 
 
-class Fetching:
+class FetchTestee:
     """A testee that is a client on a fake broker.
 
     Nothing tells what a client reads; it is asked everything, and says
@@ -325,14 +325,14 @@ class Fetching:
 
     def __init__(self, command: list[str]) -> None:
         self._broker = FakeBroker()
-        self._client = client(command, self._broker)
+        self._client = start_client(command, self._broker)
         self._number = 0
         # The first case is ours: a client says its name and version when it connects (KIP-511).
         self.consume(encode(Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 0, None, None),))))
         self.NAME = self._broker.client.name or PurePath(command[0]).name
         self.VERSION = self._broker.client.version or "unknown"
 
-    def consume(self, data: bytes) -> Answer:
+    def consume(self, data: bytes) -> CodecAnswer:
         """What the client delivers of *data*, on a topic of its own."""
         self._number += 1
         topic = f"case-{self._number}"
@@ -364,7 +364,7 @@ class Fetching:
 def main(command: list[str]) -> None:
     """Serve until standard input ends."""
     try:
-        fetching = Fetching(command)
+        fetching = FetchTestee(command)
     except OSError as error:
         sys.exit(f"the client cannot be run: {error}")
     serve.serve(fetching, sys.stdin.buffer, sys.stdout.buffer)

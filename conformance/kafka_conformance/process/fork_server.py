@@ -26,19 +26,19 @@ STANDARD = 3  # descriptors that every process has
 HERE = Path(__file__).resolve().parent
 
 
-class Born(BaseException):
+class InChild(BaseException):
     """We are the child."""
 
 
-class Questions(io.RawIOBase):
+class ForkingStdin(io.RawIOBase):
     """Standard input, which forks before anybody reads it."""
 
     name = "<stdin>"
 
-    def __init__(self, line: socket.socket, brood: Any) -> None:
+    def __init__(self, line: socket.socket, spawning: Any) -> None:
         super().__init__()
         self._line: socket.socket | None = line
-        self._brood = brood
+        self._spawning = spawning
 
     def readable(self) -> bool:
         """It is."""
@@ -58,32 +58,32 @@ class Questions(io.RawIOBase):
         if self._line is None:
             return
         line, self._line = self._line, None
-        if not is_alone(line.fileno()):
+        if not is_forkable(line.fileno()):
             os._exit(1)
         gc.freeze()
         # Kept, so that what the child has closed is not closed again when something else has its number.
-        self._kept = self._brood.Brood(line, self._brood.forked(be_born))
+        self._kept = self._spawning.SpawnServer(line, self._spawning.fork_child(enter_child))
         try:
             self._kept.serve()
-        except Born:
+        except InChild:
             return
         os._exit(0)
 
 
-def be_born() -> None:
+def enter_child() -> None:
     """Leave the loop of the process that forks."""
-    raise Born
+    raise InChild
 
 
-def is_alone(line: int) -> bool:
+def is_forkable(line: int) -> bool:
     """Whether this process has one thread, and no descriptors but the standard ones and *line*."""
     threads = list(Path("/proc/self/task").iterdir())
     others = {int(entry.name) for entry in Path("/proc/self/fd").iterdir()} - {*range(STANDARD), line}
     # Listing them takes one more, which is gone by now.
-    return len(threads) == 1 and not [number for number in others if is_open(number)]
+    return len(threads) == 1 and not [number for number in others if is_open_descriptor(number)]
 
 
-def is_open(number: int) -> bool:
+def is_open_descriptor(number: int) -> bool:
     """Whether a descriptor is there."""
     try:
         os.fstat(number)
@@ -92,7 +92,7 @@ def is_open(number: int) -> bool:
     return True
 
 
-def beside(name: str) -> Any:
+def sibling_module(name: str) -> Any:
     """The module *name* from this file's folder, which is not on the path."""
     spec = importlib.util.spec_from_file_location(f"kafkaproof_{name}", HERE / f"{name}.py")
     assert spec is not None
@@ -110,7 +110,9 @@ def main() -> None:
     if sys.path and Path(sys.path[0]).resolve() == HERE:  # an isolated Python has none
         sys.path[0] = str(Path.cwd() if is_module else Path(arguments[0]).resolve().parent)
     stdin = io.TextIOWrapper(
-        io.BufferedReader(Questions(line, beside("spawn_server"))), encoding=sys.stdin.encoding, errors=sys.stdin.errors
+        io.BufferedReader(ForkingStdin(line, sibling_module("spawn_server"))),
+        encoding=sys.stdin.encoding,
+        errors=sys.stdin.errors,
     )
     sys.stdin = sys.__stdin__ = stdin  # type: ignore[misc]
     sys.argv = arguments[is_module:]

@@ -19,23 +19,23 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from kafka_conformance.process.spawn_server import Birth, Brood, forked
-from kafka_conformance.testees.interface import Testee, load
+from kafka_conformance.process.spawn_server import MakeChild, SpawnServer, fork_child
+from kafka_conformance.testees.interface import Testee, load_testee
 from kafka_conformance.testees.serve import serve
 
 
 def main(arguments: list[str]) -> None:
     """Fork a child for every message until the socket is closed."""
-    testee, line = load(arguments[0]), socket.socket(fileno=int(arguments[1]))
+    testee, line = load_testee(arguments[0]), socket.socket(fileno=int(arguments[1]))
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         return  # threads do not survive a fork: the other side starts such a testee the long way
     gc.freeze()
-    Brood(line, fork(testee)).serve()
+    SpawnServer(line, fork_testee(testee)).serve()
 
 
-def fork(testee: Testee) -> Birth:
+def fork_testee(testee: Testee) -> MakeChild:
     """Forks this process, for a child that serves *testee*."""
-    return forked(partial(_be, testee))
+    return fork_child(partial(_be, testee))
 
 
 def _be(testee: Testee) -> NoReturn:

@@ -25,17 +25,17 @@ from typing import Final
 
 # A child's standard input, output and error, and the pipe that tells how it ends.
 PIPES: Final = 4
-HATCH: Final = b"hatch"
+SPAWN: Final = b"hatch"
 LONGEST: Final = 64
 
-Birth = Callable[[list[int], list[int]], int]
+MakeChild = Callable[[list[int], list[int]], int]
 """Makes a child of three pipes, and of those that it must not have; gives its process id."""
 
 
-class Brood:
+class SpawnServer:
     """The children of this process, and the socket that asks for them."""
 
-    def __init__(self, line: socket.socket, birth: Birth) -> None:
+    def __init__(self, line: socket.socket, birth: MakeChild) -> None:
         self._line, self._birth = line, birth
         line.set_inheritable(False)
         self._tell: dict[int, int] = {}
@@ -59,7 +59,7 @@ class Brood:
     def _heed(self) -> bool:
         """Do what one message says; False when there will be no more."""
         message, pipes, _, _ = socket.recv_fds(self._line, LONGEST, PIPES)
-        if message == HATCH and len(pipes) == PIPES:
+        if message == SPAWN and len(pipes) == PIPES:
             self._hatch(pipes[:3], pipes[3])
         elif message:
             os.waitpid(int(message), 0)
@@ -100,7 +100,7 @@ def _write(pipe: int, number: int) -> None:
         os.write(pipe, b"%d\n" % number)
 
 
-def command(argv: list[str]) -> Birth:
+def spawn_command(argv: list[str]) -> MakeChild:
     """Starts *argv*, which leads a session of its own."""
 
     def start(pipes: list[int], _others: list[int]) -> int:
@@ -111,7 +111,7 @@ def command(argv: list[str]) -> Birth:
     return start
 
 
-def forked(child: Callable[[], None]) -> Birth:
+def fork_child(child: Callable[[], None]) -> MakeChild:
     """Forks this process; *child* is what the new one does, with its pipes in their places, in a group of its own."""
 
     def birth(pipes: list[int], others: list[int]) -> int:
@@ -143,4 +143,4 @@ def _be_another(pipes: list[int], others: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    Brood(socket.socket(fileno=int(sys.argv[1])), command(sys.argv[2:])).serve()
+    SpawnServer(socket.socket(fileno=int(sys.argv[1])), spawn_command(sys.argv[2:])).serve()

@@ -26,9 +26,9 @@ from dataclasses import replace
 from typing import IO, Final, Protocol
 
 from kafka_conformance.process import fork_server, spawn_server
-from kafka_conformance.process.spawn_server import HATCH, LONGEST
+from kafka_conformance.process.spawn_server import LONGEST, SPAWN
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connection import Connection
+from kafka_conformance.testees.connection import ConnectionSpec
 
 # Processor seconds until the kernel ends a testee that nobody else does: one that
 # is left over when the runner and the process that made it (`brood.py`) are both
@@ -40,12 +40,12 @@ ORPHAN_SECONDS: Final = 600
 _BRIEF: Final = {"RUST_BACKTRACE": "0"}
 
 
-def environment(connection: Connection) -> dict[str, str]:
+def testee_environment(connection: ConnectionSpec) -> dict[str, str]:
     """Our own variables, and those of *connection*; how long a last word is does not depend on who starts us."""
     return os.environ | _BRIEF | dict(connection.environment)
 
 
-def limited(connection: Connection, argv: Sequence[str]) -> list[str]:
+def limited_command(connection: ConnectionSpec, argv: Sequence[str]) -> list[str]:
     """*argv* under the limits of *connection*, which what it starts inherits."""
     if not connection.local:
         return list(argv)
@@ -55,7 +55,7 @@ def limited(connection: Connection, argv: Sequence[str]) -> list[str]:
 
 
 # How long a nest may take to load the testee, and to fork.
-HATCH_SECONDS: Final = 30.0
+SPAWN_SECONDS: Final = 30.0
 # How long one that nobody wants any more may take to be there.
 GONE_SECONDS: Final = 1.0
 _PYTHON: Final = re.compile(r"python(\d(\.\d+)?)?")
@@ -63,10 +63,10 @@ _PYTHON: Final = re.compile(r"python(\d(\.\d+)?)?")
 _OPTION: Final = re.compile(r"-[BEIOPSsu]+|-[XW].+")
 
 
-class Nest:
+class ServerProcess:
     """One process that has loaded a Python testee, and forks, or that starts a command; for any number of threads."""
 
-    def __init__(self, connection: Connection, program: int = 0) -> None:
+    def __init__(self, connection: ConnectionSpec, program: int = 0) -> None:
         """Start it; a Python *program*, at that word of the command, is forked where it first reads.
 
         Raises:
@@ -79,18 +79,18 @@ class Nest:
         self._closed = False
         with theirs:
             self._popen = subprocess.Popen(
-                limited(connection, _command(connection, program, str(theirs.fileno()))),
+                limited_command(connection, _command(connection, program, str(theirs.fileno()))),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=environment(connection),
+                env=testee_environment(connection),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
 
-    def hatch(self) -> Hatched:
+    def hatch(self) -> SpawnedProcess:
         """A new child, which may not be there yet.  Raises `OSError` if there is none to be had."""
-        return Hatched(self)
+        return SpawnedProcess(self)
 
     def send(self, message: bytes, pipes: tuple[int, ...] = ()) -> None:
         """Say something to it.  Raises `OSError` when it is gone."""
@@ -108,7 +108,7 @@ class Nest:
         self._popen.wait()
 
 
-def _command(connection: Connection, program: int, line: str) -> Sequence[str]:
+def _command(connection: ConnectionSpec, program: int, line: str) -> Sequence[str]:
     argv = connection.argv
     if program:
         return *argv[:program], fork_server.__file__, line, *argv[program:]
@@ -136,10 +136,10 @@ def program_in(argv: Sequence[str]) -> int:
     return 0
 
 
-class Hatched:
+class SpawnedProcess:
     """A process that a nest made."""
 
-    def __init__(self, nest: Nest) -> None:
+    def __init__(self, nest: ServerProcess) -> None:
         self.nest = nest
         self.known = nest.knows_hello
         ours, theirs = zip(*(_pipe(reads) for reads in (False, True, True, True)), strict=True)
@@ -152,7 +152,7 @@ class Hatched:
         self.pid = 0
         self._code: int | None = None
         try:
-            nest.send(HATCH, theirs)
+            nest.send(SPAWN, theirs)
         except OSError:
             self._let_go()
             raise
@@ -162,7 +162,7 @@ class Hatched:
 
     def settle(self) -> None:
         """Wait until it is there.  Raises `OSError` if it will not be."""
-        said = b"" if self.pid else self._read(HATCH_SECONDS)
+        said = b"" if self.pid else self._read(SPAWN_SECONDS)
         if said:
             self.pid = int(said)
         elif not self.pid:
@@ -249,19 +249,19 @@ class Process(Protocol):
         ...
 
 
-class Started:
+class CommandProcess:
     """A command of its own."""
 
     known = False
 
-    def __init__(self, connection: Connection, number: str) -> None:
+    def __init__(self, connection: ConnectionSpec, number: str) -> None:
         """Start it; *number* tells starts apart.  Raises `OSError` if that cannot be done."""
         self._popen = subprocess.Popen(
-            limited(connection, [part.replace("{start}", number) for part in connection.argv]),
+            limited_command(connection, [part.replace("{start}", number) for part in connection.argv]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(connection),
+            env=testee_environment(connection),
             start_new_session=True,
         )
         self.pid = self._popen.pid
@@ -293,13 +293,13 @@ def _end_of(pid: int) -> int | None:
 class Starter:
     """Starts one testee as often as it takes, and asks for its hello; shared by its sandboxes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ConnectionSpec) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self._starts = self._users = 0
-        self._nest: Nest | None = None
-        self._nests: list[Nest] = []
-        self._spares: deque[Hatched] = deque()
+        self._nest: ServerProcess | None = None
+        self._nests: list[ServerProcess] = []
+        self._spares: deque[SpawnedProcess] = deque()
         # Until it turns out that it cannot be forked.
         self._program = 0 if connection.nest else program_in(connection.argv)
         # What runs in a container is not ours to end by its process.
@@ -315,11 +315,11 @@ class Starter:
                 return hatched
             except OSError:
                 self._do_without(hatched)
-        started = Started(self._connection, number)
+        started = CommandProcess(self._connection, number)
         _ask_hello(started)
         return started
 
-    def _hatched(self) -> Hatched:
+    def _hatched(self) -> SpawnedProcess:
         with self._lock:
             self._starts += 1
             if self._starts == 1 and self._connection.nest:
@@ -332,12 +332,12 @@ class Starter:
                 self._spares.append(_greeted(self._nest.hatch()))
             return self._spares.popleft()
 
-    def _new_nest(self, connection: Connection, program: int = 0) -> Nest:
+    def _new_nest(self, connection: ConnectionSpec, program: int = 0) -> ServerProcess:
         """One more; those before it are kept, since their children end with them."""
-        self._nests.append(Nest(connection, program))
+        self._nests.append(ServerProcess(connection, program))
         return self._nests[-1]
 
-    def _do_without(self, hatched: Hatched | None) -> None:
+    def _do_without(self, hatched: SpawnedProcess | None) -> None:
         """Start otherwise what could not be had: a program that cannot be forked as a command, that by itself."""
         with self._lock:
             failed = hatched.nest if hatched else self._nest
@@ -369,7 +369,7 @@ class Starter:
             self._nest = None
 
 
-def _greeted(hatched: Hatched) -> Hatched:
+def _greeted(hatched: SpawnedProcess) -> SpawnedProcess:
     """With the question who it is on its way, unless that is known."""
     if not hatched.known:
         _ask_hello(hatched)

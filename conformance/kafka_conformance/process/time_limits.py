@@ -54,7 +54,7 @@ MORE: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class TimeLimit:
     """How many seconds of its own time a line may take.
 
     Attributes:
@@ -95,18 +95,18 @@ class Limit:
         return self.close if self.close and watch.holds(int(CLOSE * self.much)) else full
 
 
-def plain(seconds: float, memory: int = 0, *, known: bool = False) -> Limit:
+def plain_limit(seconds: float, memory: int = 0, *, known: bool = False) -> TimeLimit:
     """For a question as stored, of a testee that may sleep *seconds* and take *memory* bytes."""
     spins, grows = (KNOWN_SPINS, KNOWN_GROWS) if known else (SPINS, BUSY)
-    return Limit(seconds, seconds * spins, seconds * grows, int(memory * GROWN), together=known)
+    return TimeLimit(seconds, seconds * spins, seconds * grows, int(memory * GROWN), together=known)
 
 
-def heavy(seconds: float, memory: int = 0, *, known: bool = False) -> Limit:
+def heavy_limit(seconds: float, memory: int = 0, *, known: bool = False) -> TimeLimit:
     """For a question whose input was made to take long."""
     least, most = max(HEAVY_SECONDS, seconds), max(HEAVY_MOST, seconds)
     if known:
         least = most = max(HEAVY_KNOWN, seconds)
-    return Limit(
+    return TimeLimit(
         least, most, most, int(memory * HEAVY_GROWN), least, HEAVY_FAST, min(least, HEAVY_CLOSE), together=True
     )
 
@@ -115,7 +115,7 @@ def heavy(seconds: float, memory: int = 0, *, known: bool = False) -> Limit:
 _OF_A_CODEC: Final = re.compile(rf"(?<=\[)({'|'.join(COMPRESSIONS)})-")
 
 # What several functions ask in other words, and those functions.
-KIN: Final = {
+TIMEOUT_GROUPS: Final = {
     "a compressed stream is not whole": (
         "compression.half_of_the_frame",
         "compression.no_payload",
@@ -152,16 +152,16 @@ KIN: Final = {
     "bytes of another kind lie beside a frame": ("lz4.not_a_frame", "lz4_blocks.bytes_behind_the_frame"),
     "a great many headers": ("resources.flood_of_headers[small]", "resources.many_headers"),
 }
-_KIN_OF: Final = {name: kin for kin, names in KIN.items() for name in names}
+_TIMEOUT_GROUP_OF: Final = {name: kin for kin, names in TIMEOUT_GROUPS.items() for name in names}
 
 
-def family_of(case: Case) -> str:
+def timeout_group(case: Case) -> str:
     """The variations of one question are those in `KIN`, or differ in nothing but the codec, or come from one function.
 
     Those that claim sizes are no family otherwise: they differ in how long they may take.
     """
     function = case.id.partition("[")[0]
-    if kin := _KIN_OF.get(function) or _KIN_OF.get(case.id):
+    if kin := _TIMEOUT_GROUP_OF.get(function) or _TIMEOUT_GROUP_OF.get(case.id):
         return kin
     if _OF_A_CODEC.search(case.id):
         return _OF_A_CODEC.sub("", case.id)

@@ -27,9 +27,9 @@ from kafka_conformance.reports.collection import remade
 from kafka_conformance.reports.summary import MAX_SKIPPED, MIN_ANSWERED_SCORE, Report
 from kafka_conformance.runner import results
 from kafka_conformance.runner.deviations import Deviation
-from kafka_conformance.runner.requests import concerns, select
+from kafka_conformance.runner.requests import is_relevant, select
 from kafka_conformance.runner.results import Results, Unusable
-from kafka_conformance.sanitize import indented, printable
+from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.version import installed_version
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import CODEC_OPS, corpus_hash
@@ -94,12 +94,12 @@ def _hash(content: Mapping[str, Any]) -> str:
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
-def encoded(content: Mapping[str, Any]) -> bytes:
+def encode_certificate(content: Mapping[str, Any]) -> bytes:
     """The certificate as a file."""
-    return indented(content)
+    return indented_json(content)
 
 
-def load(path: Path) -> dict[str, Any]:
+def load_certificate(path: Path) -> dict[str, Any]:
     """The certificate in *path*.  Raises `BadCertificate`."""
     try:
         content = msgspec.json.decode(path.read_bytes())
@@ -130,7 +130,7 @@ def problems(content: Mapping[str, Any], result: Path, cases: Mapping[str, Case]
     if content.get("sha256") != _hash({name: value for name, value in content.items() if name != "sha256"}):
         yield "the certificate was changed after it was made: its own hash does not fit"
     try:
-        done = results.read(result)
+        done = results.read_results(result)
     except Unusable as error:
         yield f"the result cannot be read: {error}"
         return
@@ -179,10 +179,10 @@ def _cases(ids: Sequence[str]) -> str:
 def _due(done: Results, cases: Any) -> set[str]:
     append = bool(done.header.testee.get("append"))
     of_codecs: Sequence[Case] = [case for case in cases if case.op in (*CODEC_OPS, "append")]
-    return {case.id for case in select(of_codecs, done.header.only) if concerns(case, append=append)}
+    return {case.id for case in select(of_codecs, done.header.only) if is_relevant(case, append=append)}
 
 
-def _fits(line: results.Line, case: Case) -> bool:
+def _fits(line: results.ResultLine, case: Case) -> bool:
     said = (line.area, line.op, line.expected, line.rules)
     return said == (case.area, case.op, case.expect.verdict, case.rules)
 

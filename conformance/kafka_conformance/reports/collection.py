@@ -19,12 +19,12 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, rank
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, outcome_rank
 from kafka_conformance.reports import summary as report
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import results
 from kafka_conformance.runner.deviations import Deviation
-from kafka_conformance.runner.results import Header, Line, Results
+from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash, load_vectors
@@ -44,7 +44,7 @@ def folder_name(testee: str) -> str:
     return f"{name[:MAX_FOLDER_NAME]}-{hashlib.sha256(testee.encode()).hexdigest()[:8]}"
 
 
-def command(header: Header) -> str:
+def certify_command(header: ResultHeader) -> str:
     """The command that asks the testee of *header* again, to which `--only` is added; empty if there is none."""
     name = shlex.quote(printable(str(header.testee.get("connect") or "TESTEE"), MAX_COMMAND))
     if header.testee.get("broker"):
@@ -64,12 +64,12 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CollectionChange:
     """One case that is not as it was; *before* is None if it was not asked then."""
 
     kind: Kind
-    before: Line | None
-    now: Line
+    before: ResultLine | None
+    now: ResultLine
 
     @property
     def case(self) -> str:
@@ -77,20 +77,20 @@ class Change:
         return self.now.case
 
 
-def changes(old: Results, new: Results) -> tuple[Change, ...]:
+def collection_changes(old: Results, new: Results) -> tuple[CollectionChange, ...]:
     """The cases that differ, worse ones first."""
     before = {line.case: line for line in old.lines}
     found = [change for line in new.lines if (change := _change(before.get(line.case), line))]
-    return tuple(sorted(found, key=lambda each: (KINDS.index(each.kind), rank(each.now.outcome), each.case)))
+    return tuple(sorted(found, key=lambda each: (KINDS.index(each.kind), outcome_rank(each.now.outcome), each.case)))
 
 
-def _change(before: Line | None, now: Line) -> Change | None:
+def _change(before: ResultLine | None, now: ResultLine) -> CollectionChange | None:
     if before is None:
-        return Change("new", None, now) if now.outcome in SEVERITIES else None
+        return CollectionChange("new", None, now) if now.outcome in SEVERITIES else None
     kind = _kind(before.outcome, now.outcome)
     if kind is None and now.outcome in SEVERITIES and shape(before) != shape(now):
         kind = "changed"
-    return None if kind is None else Change(kind, before, now)
+    return None if kind is None else CollectionChange(kind, before, now)
 
 
 def _kind(before: Outcome, now: Outcome) -> Kind | None:
@@ -101,15 +101,15 @@ def _kind(before: Outcome, now: Outcome) -> Kind | None:
     if now == "skipped":
         return "changed"
     # What is wrong now and was skipped before had not been looked at.
-    return "worse" if before == "skipped" or rank(now) < rank(before) else "better"
+    return "worse" if before == "skipped" or outcome_rank(now) < outcome_rank(before) else "better"
 
 
-def shape(line: Line) -> str:
+def shape(line: ResultLine) -> str:
     """Where a case is wrong, without the numbers of elements."""
     return re.sub(r"\[\d+\]", "[]", line.field)
 
 
-def counts(found: Sequence[Change]) -> dict[Kind, int]:
+def counts(found: Sequence[CollectionChange]) -> dict[Kind, int]:
     """How many changes there are of each kind."""
     counter = Counter(change.kind for change in found)
     return {kind: counter[kind] for kind in KINDS}
@@ -152,7 +152,7 @@ NOT_RUN: Final = "not-run.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CollectionEntry:
     """One run in a report.
 
     Attributes:
@@ -167,9 +167,9 @@ class Entry:
     report: Report
     label: str
     folder: str
-    lines: Mapping[str, Line]
-    changes: tuple[Change, ...] | None
-    changed: Mapping[str, Change]
+    lines: Mapping[str, ResultLine]
+    changes: tuple[CollectionChange, ...] | None
+    changed: Mapping[str, CollectionChange]
 
     @property
     def results(self) -> Results:
@@ -190,7 +190,7 @@ class Entry:
 class Collection:
     """Some runs, the cases of the corpus by id, and why further testees were not run."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CollectionEntry, ...]
     cases: Mapping[str, Case]
     corpus: str
     not_run: Mapping[str, str] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class Collection:
         for entry in self.entries:
             for line in entry.results.lines:
                 if line.outcome in SEVERITIES or line.case in entry.changed:
-                    worst[line.case] = min(worst.get(line.case, len(OUTCOMES)), rank(line.outcome))
+                    worst[line.case] = min(worst.get(line.case, len(OUTCOMES)), outcome_rank(line.outcome))
         return sorted(worst, key=lambda case: (worst[case], case))
 
     def areas(self) -> list[str]:
@@ -234,14 +234,14 @@ def files(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def read(paths: Iterable[Path], deviations: Sequence[Deviation] = ()) -> list[Report]:
+def read_collection(paths: Iterable[Path], deviations: Sequence[Deviation] = ()) -> list[Report]:
     """A report on each result file.
 
     Raises:
         Unusable: one of them is no result.
     """
     cases = cases_by_id()
-    done = [(path, results.read(path)) for path in files(paths)]
+    done = [(path, results.read_results(path)) for path in files(paths)]
     return [remade(each, cases, deviations, path) for path, each in done]
 
 
@@ -284,10 +284,10 @@ def collect(
     return Collection(tuple(entries), cases_by_id() if cases is None else cases, corpus_hash(), not_run)
 
 
-def _entry(made: Report, label: str, folder: str, partner: Results | None) -> Entry:
-    found = None if partner is None else changes(partner, made.results)
+def _entry(made: Report, label: str, folder: str, partner: Results | None) -> CollectionEntry:
+    found = None if partner is None else collection_changes(partner, made.results)
     lines = {line.case: line for line in made.results.lines}
-    return Entry(made, label, folder, lines, found, {each.case: each for each in found or ()})
+    return CollectionEntry(made, label, folder, lines, found, {each.case: each for each in found or ()})
 
 
 def _labels(done: Sequence[Results]) -> list[str]:

@@ -25,24 +25,24 @@ from kafka_conformance.cross.results import (
     BROKER,
     FILE,
     WROTE,
-    Cell,
-    Fault,
+    CrossResults,
     Matrix,
-    Results,
+    MatrixCell,
+    MatrixFinding,
     Through,
-    Written,
-    document,
-    faults,
-    matrix,
-    read,
+    WrittenLine,
+    cross_matrix,
+    matrix_document,
+    matrix_findings,
+    read_cross_results,
 )
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, SHORT, rank
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, SHORT, outcome_rank
 from kafka_conformance.reports.collection import cases_by_id
-from kafka_conformance.reports.details import explained, question
+from kafka_conformance.reports.details import explained, request_details
 from kafka_conformance.reports.formats import code
-from kafka_conformance.reports.html import asset, environment, packed, policy_hash, words
+from kafka_conformance.reports.html import asset, packed_json, page_environment, policy_hash, words
 from kafka_conformance.reports.terminal import STYLES, trimmed
-from kafka_conformance.sanitize import indented, printable
+from kafka_conformance.sanitize import indented_json, printable
 
 CHUNK: Final = 20
 MOST_WHY: Final = 300
@@ -51,7 +51,7 @@ MOST_REASONS: Final = 3
 MOST_BYTES: Final = 4096
 
 # A batch in a cell: where, and what came of it.
-Passage = tuple[Cell, Through]
+Passage = tuple[MatrixCell, Through]
 
 
 def failing(made: Matrix) -> dict[str, list[Passage]]:
@@ -62,15 +62,15 @@ def failing(made: Matrix) -> dict[str, list[Passage]]:
             found[each.batch].append((cell, each))
     asked = {batch: at for at, batch in enumerate(made.header.batches)}
     for passages in found.values():
-        passages.sort(key=lambda passage: rank(passage[1].judged.outcome))
+        passages.sort(key=lambda passage: outcome_rank(passage[1].judged.outcome))
     return dict(sorted(found.items(), key=lambda pair: asked.get(pair[0], len(asked))))
 
 
-def index(made: Matrix, found: Mapping[str, Sequence[Passage]]) -> str:
+def case_index(made: Matrix, found: Mapping[str, Sequence[Passage]]) -> str:
     """What the list needs, packed; batches are in the order of the chunks."""
     listed = [_listed(made, batch, passages) for batch, passages in found.items()]
     columns = {column: printable(made.label(column)) for column in made.columns}
-    return packed({"chunk": CHUNK, "outcomes": OUTCOMES, "labels": columns, "wrote": WROTE, "batches": listed})
+    return packed_json({"chunk": CHUNK, "outcomes": OUTCOMES, "labels": columns, "wrote": WROTE, "batches": listed})
 
 
 def _listed(made: Matrix, batch: str, passages: Sequence[Passage]) -> dict[str, Any]:
@@ -93,29 +93,29 @@ def chunks(made: Matrix, found: Mapping[str, Sequence[Passage]]) -> Iterator[str
     ids = list(found)
     pieces = _pieces(made)
     for start in range(0, len(ids), CHUNK):
-        yield packed([_detail(made, batch, found[batch], pieces[batch]) for batch in ids[start : start + CHUNK]])
+        yield packed_json([_detail(made, batch, found[batch], pieces[batch]) for batch in ids[start : start + CHUNK]])
 
 
-def _pieces(made: Matrix) -> Mapping[str, list[Written]]:
-    found: dict[str, list[Written]] = defaultdict(list)
+def _pieces(made: Matrix) -> Mapping[str, list[WrittenLine]]:
+    found: dict[str, list[WrittenLine]] = defaultdict(list)
     for line in made.written.values():
         if line.sha256:
             found[line.batch].append(line)
     return found
 
 
-def _detail(made: Matrix, batch: str, passages: Sequence[Passage], written: Sequence[Written]) -> dict[str, Any]:
+def _detail(made: Matrix, batch: str, passages: Sequence[Passage], written: Sequence[WrittenLine]) -> dict[str, Any]:
     case = cases_by_id().get(batch)
     failed = {each.sha256 for _, each in passages}
     return {
         "id": printable(batch),
-        "question": [] if case is None else list(question(case)),
+        "question": [] if case is None else list(request_details(case)),
         "passages": [_passage(made, *passage) for passage in passages],
         "written": list(_bytes([line for line in written if line.sha256 in failed])),
     }
 
 
-def _passage(made: Matrix, cell: Cell, each: Through) -> dict[str, Any]:
+def _passage(made: Matrix, cell: MatrixCell, each: Through) -> dict[str, Any]:
     where = {WROTE: "wrote it", BROKER: f"to {made.label(BROKER)}"}.get(cell.column, f"to {made.label(cell.column)}")
     return {
         "where": printable(f"{cell.producer} {where}"),
@@ -126,9 +126,9 @@ def _passage(made: Matrix, cell: Cell, each: Through) -> dict[str, Any]:
     }
 
 
-def _bytes(written: Sequence[Written]) -> Iterator[dict[str, Any]]:
+def _bytes(written: Sequence[WrittenLine]) -> Iterator[dict[str, Any]]:
     """Each byte string once, with all who wrote it; those that nobody failed on are the right ones."""
-    writers: dict[str, list[Written]] = defaultdict(list)
+    writers: dict[str, list[WrittenLine]] = defaultdict(list)
     for line in written:
         writers[line.sha256].append(line)
     for sha256, lines in writers.items():
@@ -151,28 +151,28 @@ class Shown:
     batches: tuple[str, ...]
 
 
-def write(results: Results, folder: Path, formats: Sequence[str] = FORMATS, stem: str = STEM) -> list[Path]:
+def write_cross(results: CrossResults, folder: Path, formats: Sequence[str] = FORMATS, stem: str = STEM) -> list[Path]:
     """Write *results* into *folder* in some of `FORMATS`, as *stem* and an ending."""
-    made = matrix(results)
+    made = cross_matrix(results)
     files: dict[str, bytes] = {}
     if "html" in formats:
-        files[f"{stem}.html"] = page(made).encode()
+        files[f"{stem}.html"] = cross_page(made).encode()
     if "markdown" in formats:
-        files[f"{stem}.md"] = summary(made).encode()
+        files[f"{stem}.md"] = cross_summary(made).encode()
     if "json" in formats:
-        files[f"{stem}.json"] = indented(document(made, results))
+        files[f"{stem}.json"] = indented_json(matrix_document(made, results))
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
     return [folder / name for name in files]
 
 
-def page(made: Matrix) -> str:
+def cross_page(made: Matrix) -> str:
     """The page."""
     script = asset("shared.js") + asset("cross.js")
     style = asset("page.css") + asset("cross.css")
-    found, batches = faults(made), failing(made)
-    return environment().overlay(finalize=_harmless).get_template("cross.html").render(
+    found, batches = matrix_findings(made), failing(made)
+    return page_environment().overlay(finalize=_harmless).get_template("cross.html").render(
         made=made,
         header=made.header,
         rows=[(producer, made.row(producer)) for producer in made.producers],
@@ -180,7 +180,7 @@ def page(made: Matrix) -> str:
         faults=found[:MOST_FAULTS],
         more_faults=max(0, len(found) - MOST_FAULTS),
         batches=batches,
-        index=Markup(index(made, batches)),
+        index=Markup(case_index(made, batches)),
         chunks=[Markup(chunk) for chunk in chunks(made, batches)],
         there=[outcome for outcome in OUTCOMES if any(outcome in cell.counts for cell in made.cells.values())],
         severities=SEVERITIES,
@@ -189,7 +189,7 @@ def page(made: Matrix) -> str:
         anchor=lambda cell: f"c-{made.producers.index(cell.producer)}-{made.columns.index(cell.column)}",
         text=_text,
         spoken=lambda cell: _spoken(made, cell),
-        alike=alike,
+        alike=alike_writers,
         heading=lambda cell: _heading(made, cell),
         tame=lambda text: printable(str(text), MOST_WHY),
         version=lambda name: printable(str(made.about(name).get("version", "")), 40),
@@ -208,7 +208,7 @@ def _harmless(value: Any) -> Any:
     return printable(value, MOST_TEXT) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _text(cell: Cell) -> str:
+def _text(cell: MatrixCell) -> str:
     """What stands in a cell: two letters and how many batches that happened to, or a mark."""
     if cell.worst is None:
         return ""
@@ -218,23 +218,23 @@ def _text(cell: Cell) -> str:
     return SHORT["agree"] if agreed else SHORT["skipped"]
 
 
-def _spoken(made: Matrix, cell: Cell) -> str:
+def _spoken(made: Matrix, cell: MatrixCell) -> str:
     told = ", ".join(f"{count:,} {words(outcome)}" for outcome, count in cell.counts.items()) or "nothing"
     blames = ", ".join(f"{count:,} by the {blame}" for blame, count in cell.blames.items() if blame != "both")
     return f"{_heading(made, cell)}: {told}" + (f"; {blames}" if blames else "")
 
 
-def _heading(made: Matrix, cell: Cell) -> str:
+def _heading(made: Matrix, cell: MatrixCell) -> str:
     if cell.column == WROTE:
         return f"{cell.producer} writes"
     return f"{cell.producer} to {made.label(cell.column)}"
 
 
-def _told(fault: Fault) -> str:
+def _told(fault: MatrixFinding) -> str:
     return f"{fault.batches:,} batches" if fault.batches > 1 else "1 batch"
 
 
-def alike(cell: Cell) -> list[Shown]:
+def alike_writers(cell: MatrixCell) -> list[Shown]:
     """The failures of a cell, those that look the same together, worst first."""
     groups: dict[tuple[str, str, str], list[Through]] = {}
     for each in cell.failures:
@@ -245,7 +245,7 @@ def alike(cell: Cell) -> list[Shown]:
     return shown[:MOST_IN_A_CELL]
 
 
-def summary(made: Matrix) -> str:
+def cross_summary(made: Matrix) -> str:
     """The matrix in Markdown."""
     header = made.header
     way = f", read back from Kafka {header.broker}" if header.read == "stored" else ""
@@ -258,21 +258,21 @@ def summary(made: Matrix) -> str:
     letters = ", ".join(f"{SHORT[outcome]} {words(outcome)}" for outcome in SEVERITIES)
     lines += ["", f"A cell has the worst outcome, and in how many batches it was: {letters}.", ""]
     lines += ["| severity | testee | case | batches | what differed |", "|---|---|---|--:|---|"]
-    for each in faults(made)[:40]:
+    for each in matrix_findings(made)[:40]:
         judged = each.judged
         fields = (words(judged.outcome), code(each.testee), code(each.batch), str(each.batches), code(judged.why))
         lines.append(f"| {' | '.join(fields)} |")
     return "\n".join(lines) + "\n"
 
 
-def write_all(paths: Sequence[Path], folder: Path) -> list[Path]:
+def write_cross_files(paths: Sequence[Path], folder: Path) -> list[Path]:
     """Write the cross runs in *paths* into *folder*, in all formats.
 
     Raises:
         Unusable: one of them is no such run.
     """
-    runs = [read(path) for path in paths]
-    written = (write(each, folder, stem=f"{STEM}-{at}" if at > 1 else STEM) for at, each in enumerate(runs, 1))
+    runs = [read_cross_results(path) for path in paths]
+    written = (write_cross(each, folder, stem=f"{STEM}-{at}" if at > 1 else STEM) for at, each in enumerate(runs, 1))
     return list(chain.from_iterable(written))
 
 
@@ -290,7 +290,7 @@ def cross_files(paths: Sequence[Path]) -> list[Path]:
 MOST_FAULTS_IN_TABLE: Final = 25
 
 
-def show(made: Matrix, on: Console, path: Path) -> None:
+def show_cross(made: Matrix, on: Console, path: Path) -> None:
     """Print *made*, whose result file is *path*."""
     with trimmed(on):
         _show(made, on, path)
@@ -325,7 +325,7 @@ def _table(made: Matrix, on: Console) -> Table:
     return table
 
 
-def _cell(cell: Cell) -> Text:
+def _cell(cell: MatrixCell) -> Text:
     worst = cell.worst
     if worst is None:
         return Text("·", style="dim")
@@ -344,7 +344,7 @@ def _legend(made: Matrix) -> str:
 
 
 def _show_faults(made: Matrix, on: Console) -> None:
-    found = faults(made)
+    found = matrix_findings(made)
     if not found:
         return
     on.print()

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_conformance.reports.collection import Collection, Entry
-from kafka_conformance.reports.explain import Mark, locate, rows_of, summary, where
-from kafka_conformance.runner.results import Line
+from kafka_conformance.reports.collection import Collection, CollectionEntry
+from kafka_conformance.reports.explain import Mark, explanation_summary, locate, rows_of, where
+from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import step_payload
@@ -48,7 +48,7 @@ def explained(title: str, data: bytes, most: int = MOST_BYTES) -> dict[str, Any]
     kept = [*found[:MOST_ROWS], *_error_beyond(found[MOST_ROWS:]), ["more", left]] if left > 0 else found
     cut = len(data) > most
     size = f"{len(data):,} bytes, of which the first {most:,} are shown" if cut else f"{len(data):,} bytes"
-    return {"title": title, "size": size, "rows": kept, "summary": summary(explanation).plain}
+    return {"title": title, "size": size, "rows": kept, "summary": explanation_summary(explanation).plain}
 
 
 def _error_beyond(left_out: list[Row]) -> list[Row]:
@@ -130,23 +130,23 @@ def _of_case(case: Case) -> dict[str, Any]:
         "title": case.title,
         "refs": list(case.refs),
         "since": case.since,
-        "question": list(question(case)),
+        "question": list(request_details(case)),
         "verdict": expect.verdict,
         "kinds": list(expect.kinds),
         "compare": expect.compare,
         "why": expect.why,
         "expected": list(_expected(case)),
-        "evidence": list(recorded(case.evidence)),
+        "evidence": list(recorded_details(case.evidence)),
     }
 
 
-def question(case: Case) -> Iterator[dict[str, Any]]:
+def request_details(case: Case) -> Iterator[dict[str, Any]]:
     """What is asked, part by part: text, or bytes with the meaning of each."""
     match case.input:
         case bytes():
             yield explained("The bytes to decode", case.input)
         case Batch():
-            yield {"title": "The batch to write", "text": as_json(to_wire(case.input))}
+            yield {"title": "The batch to write", "text": details_json(to_wire(case.input))}
             yield from _written(case, case.input)
         case Recipe(name, args):
             arguments = ", ".join(f"{key}={value!r}" for key, value in args.items())
@@ -173,17 +173,17 @@ def _played(scenario: Scenario) -> Iterator[dict[str, Any]]:
         if isinstance(step, Produce) and not step.is_null():
             yield explained(f"Step {number}: this is produced", step_payload(step))
         else:
-            yield {"title": f"Step {number}", "text": as_json(step)}
+            yield {"title": f"Step {number}", "text": details_json(step)}
 
 
 def _expected(case: Case) -> Iterator[str]:
     for batch in case.expect.batches:
-        yield as_json(to_wire(batch))
+        yield details_json(to_wire(batch))
     for answer in case.expect.answers:
-        yield as_json(answer)
+        yield details_json(answer)
 
 
-def as_json(value: Any) -> str:
+def details_json(value: Any) -> str:
     """*value* as indented JSON, cut where it becomes too long to be read."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}\n… {len(text) - MOST_TEXT:,} characters more"
@@ -196,7 +196,7 @@ def _said(collection: Collection, case_id: str) -> Iterator[dict[str, Any]]:
             yield {"testee": number, "outcome": line.outcome, "why": printable(line.why)} | _more(entry, line)
 
 
-def _more(entry: Entry, line: Line) -> dict[str, Any]:
+def _more(entry: CollectionEntry, line: ResultLine) -> dict[str, Any]:
     change = entry.changed.get(line.case)
     before = None if change is None else change.before
     facts = {
@@ -226,7 +226,7 @@ def _pairs(observation: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name.replace('_', ' ')}: {value}"
 
 
-def recorded(evidence: Mapping[str, Any]) -> Iterator[list[str]]:
+def recorded_details(evidence: Mapping[str, Any]) -> Iterator[list[str]]:
     """Recorded answers: who, which releases, what; releases in a row with one answer stand together."""
     for name, given in evidence.items():
         if name == "reference":

@@ -170,23 +170,23 @@ def labels(part: Part, depth: int) -> Iterator[str]:
         if isinstance(child, Part):
             yield from labels(child, depth + 1)
         else:
-            yield indented(child.name, depth)
+            yield indent_lines(child.name, depth)
 
 
-def indented(name: str, depth: int) -> str:
+def indent_lines(name: str, depth: int) -> str:
     """A name below its part; the fields of a batch stand at the margin."""
     return "  " * max(0, depth - 1) + name
 
 
-def lines(explanation: Explanation, width: int) -> Iterator[Text]:
+def explanation_lines(explanation: Explanation, width: int) -> Iterator[Text]:
     """The whole explanation, at most *width* characters a line."""
     mark = locate(explanation)
     yield from Page(explanation.section, width, "", mark).lines()
     yield Text()
-    yield from folded(summary(explanation), width)
+    yield from folded(explanation_summary(explanation), width)
 
 
-def summary(explanation: Explanation) -> Text:
+def explanation_summary(explanation: Explanation) -> Text:
     """The last line: what can be read, and what is wrong."""
     readable = f"{count(explanation.batches, 'batch', 'batches')}, {count(explanation.records, 'record', 'records')}"
     error = explanation.error
@@ -237,7 +237,7 @@ class Page:
         title = printable(part.title)
         if depth:
             blank = " " * (self.columns.name_at - len(self.columns.rail))
-            yield Text.assemble(self.rail, (blank + indented("▾ ", depth), FAINT), (title, "bold"))
+            yield Text.assemble(self.rail, (blank + indent_lines("▾ ", depth), FAINT), (title, "bold"))
             return
         yield Text()
         yield Text.assemble(("━━ ", FAINT), (title, "bold"), (" " + "━" * (self.columns.width - len(title) - 4), FAINT))
@@ -258,7 +258,7 @@ class Page:
         rows = rows_of(field, marked)
         lefts = [self.bytes_row(field, row, marked, style) for row in rows]
         texts = list(self.texts(field))
-        name = Text(indented(field.name, depth).ljust(self.columns.name), style)
+        name = Text(indent_lines(field.name, depth).ljust(self.columns.name), style)
         wrong = next((number for number, row in enumerate(rows) if isinstance(row, range) and marked in row), None)
         column = 0 if marked is None else (marked - field.offset) % BYTES_PER_ROW
         # The meaning may go on beside the caret; what is wrong then comes below both.

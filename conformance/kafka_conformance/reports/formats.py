@@ -17,13 +17,13 @@ from typing import Any, Final, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kafka_conformance.judge.verdict import SEVERITIES, Outcome
-from kafka_conformance.reports.collection import Change, Collection, Entry, counts, shape
-from kafka_conformance.reports.html import environment
+from kafka_conformance.reports.collection import Collection, CollectionChange, CollectionEntry, counts, shape
+from kafka_conformance.reports.html import page_environment
 from kafka_conformance.reports.summary import Finding, Report
-from kafka_conformance.reports.terminal import alike
+from kafka_conformance.reports.terminal import alike_findings
 from kafka_conformance.runner.deviations import Deviation
-from kafka_conformance.runner.results import FILE, Line
-from kafka_conformance.sanitize import indented, printable
+from kafka_conformance.runner.results import FILE, ResultLine
+from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.version import installed_version
 from kafka_records.rules import all_rules
 
@@ -36,7 +36,7 @@ MARGIN: Final = 12
 MIDDLING: Final = 0.5
 
 
-def message(entry: Entry) -> str:
+def message(entry: CollectionEntry) -> str:
     """What it says."""
     if not entry.results.complete or entry.results.header.only:
         return "only a part was run"
@@ -44,7 +44,7 @@ def message(entry: Entry) -> str:
     return f"{'certified' if certificate.certified else 'not certified'} · {certificate.score:.3f}"
 
 
-def colour(entry: Entry) -> str:
+def colour(entry: CollectionEntry) -> str:
     """Green is certified, amber is not, red is not by far; grey is unknown."""
     if not entry.results.complete or entry.results.header.only:
         return GREY
@@ -53,7 +53,7 @@ def colour(entry: Entry) -> str:
     return AMBER if entry.report.certificate.score >= MIDDLING else RED
 
 
-def endpoint(entry: Entry) -> bytes:
+def endpoint(entry: CollectionEntry) -> bytes:
     """The JSON of an endpoint badge."""
     badge: dict[str, Any] = {
         "schemaVersion": 1,
@@ -62,13 +62,13 @@ def endpoint(entry: Entry) -> bytes:
         "color": NAMES[colour(entry)],
         "isError": not entry.report.certificate.certified,
     }
-    return indented(badge)
+    return indented_json(badge)
 
 
-def picture(entry: Entry) -> str:
+def picture(entry: CollectionEntry) -> str:
     """The SVG; it loads nothing."""
     text = message(entry)
-    return environment().get_template("badge.svg").render(
+    return page_environment().get_template("badge.svg").render(
         label=LABEL, message=text, left=_width(LABEL), right=_width(text), colour=colour(entry)
     )  # fmt: skip
 
@@ -95,7 +95,7 @@ def junit(report: Report) -> bytes:
     return text + b"\n"
 
 
-def _case(suite: Element, line: Line, known: bool) -> None:
+def _case(suite: Element, line: ResultLine, known: bool) -> None:
     case = SubElement(suite, "testcase", classname=line.area, name=line.case, time=f"{line.ms / 1000:.6f}")
     if line.outcome == "skipped":
         SubElement(case, "skipped", message=_text(line.why))
@@ -126,7 +126,7 @@ MOST_CHANGES: Final = 30
 MOST_WHY: Final = 160
 
 
-def summary(collection: Collection) -> str:
+def collection_summary(collection: Collection) -> str:
     """The text."""
     lines = ["## Kafkaproof", "", *_table(collection)]
     if collection.not_run:
@@ -160,7 +160,7 @@ def _table(collection: Collection) -> Iterator[str]:
         yield f"| {code(entry.label)} {code(entry.version)} | {mark}{unfinished} | {scores} | {found} |"
 
 
-def _changes(entry: Entry, found: tuple[Change, ...]) -> Iterator[str]:
+def _changes(entry: CollectionEntry, found: tuple[CollectionChange, ...]) -> Iterator[str]:
     told = ", ".join(f"{number:,} {kind}" for kind, number in counts(found).items() if number) or "nothing changed"
     yield f"### {code(entry.label)} since the baseline: {told}"
     if not found:
@@ -176,8 +176,8 @@ def _changes(entry: Entry, found: tuple[Change, ...]) -> Iterator[str]:
         yield f"\nand {len(found) - MOST_CHANGES:,} more"
 
 
-def _findings(entry: Entry) -> Iterator[str]:
-    groups = alike(entry.report.findings)
+def _findings(entry: CollectionEntry) -> Iterator[str]:
+    groups = alike_findings(entry.report.findings)
     yield f"<details><summary>{code(entry.label)}: {len(entry.report.findings):,} findings, worst first</summary>"
     yield ""
     yield "| severity | case | rule | what it did |"
@@ -215,10 +215,10 @@ def sarif(collection: Collection) -> bytes:
         "version": "2.1.0",
         "runs": [_run(entry, collection) for entry in collection.entries],
     }
-    return indented(document)
+    return indented_json(document)
 
 
-def _run(entry: Entry, collection: Collection) -> dict[str, Any]:
+def _run(entry: CollectionEntry, collection: Collection) -> dict[str, Any]:
     found = [each.line for each in entry.report.findings]
     rules = sorted({_main_rule(line) for line in found})
     numbers = {line.case: number for number, line in enumerate(entry.results.lines, FIRST_LINE)}
@@ -252,7 +252,7 @@ def _driver(used: Iterable[str]) -> dict[str, Any]:
 
 
 def _result(
-    finding: Finding, entry: Entry, collection: Collection, rules: list[str], numbers: Mapping[str, int]
+    finding: Finding, entry: CollectionEntry, collection: Collection, rules: list[str], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
     line = finding.line
     case = collection.cases.get(line.case)
@@ -273,17 +273,17 @@ def _result(
     return result
 
 
-def fingerprint(entry: Entry, line: Line) -> str:
+def fingerprint(entry: CollectionEntry, line: ResultLine) -> str:
     """What the same finding has in common from run to run."""
     name = entry.said("name") + "\0" + entry.said("language")
     return sha256("\0".join((name, line.case, line.outcome, shape(line))).encode()).hexdigest()
 
 
-def _main_rule(line: Line) -> str:
+def _main_rule(line: ResultLine) -> str:
     return printable(line.rules[0]) if line.rules else UNLISTED
 
 
-def _location(line: Line, entry: Entry, number: int) -> dict[str, Any]:
+def _location(line: ResultLine, entry: CollectionEntry, number: int) -> dict[str, Any]:
     place = {
         "artifactLocation": {"uri": f"{entry.folder}/{FILE}", "uriBaseId": "RESULT"},
         "region": {"startLine": number},
@@ -296,7 +296,7 @@ def _location(line: Line, entry: Entry, number: int) -> dict[str, Any]:
     return {"physicalLocation": place, "logicalLocations": [logical]}
 
 
-def _state(entry: Entry, line: Line) -> str:
+def _state(entry: CollectionEntry, line: ResultLine) -> str:
     change = entry.changed.get(line.case)
     if change is None:
         return "unchanged"

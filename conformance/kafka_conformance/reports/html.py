@@ -22,12 +22,12 @@ import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, SHORT, Outcome, rank
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, SHORT, Outcome, outcome_rank
 from kafka_conformance.reports import collection as baseline
-from kafka_conformance.reports.collection import Collection, Entry, command
+from kafka_conformance.reports.collection import Collection, CollectionEntry, certify_command
 from kafka_conformance.reports.details import detail
 from kafka_conformance.runner.history import History
-from kafka_conformance.runner.results import Line
+from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 from kafka_records.rules import all_rules
 
@@ -36,7 +36,7 @@ MOST_WHY: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PageCell:
     """One area of one testee.
 
     Attributes:
@@ -50,18 +50,18 @@ class Cell:
     words: str
 
 
-def page(collection: Collection, beside: Sequence[str] = ()) -> str:
+def result_page(collection: Collection, beside: Sequence[str] = ()) -> str:
     """The page; *beside* are the names of cross matrices in the same directory."""
     found = collection.found()
     script, style = asset("shared.js") + asset("page.js"), asset("page.css")
-    return environment().get_template("page.html").render(
+    return page_environment().get_template("page.html").render(
         entries=collection.entries,
         beside=beside,
         corpus=collection.corpus,
         not_run=collection.not_run,
         areas=collection.areas(),
-        rows=[(area, [cell(entry, area) for entry in collection.entries]) for area in collection.areas()],
-        totals=[cell(entry, None) for entry in collection.entries],
+        rows=[(area, [page_cell(entry, area) for entry in collection.entries]) for area in collection.areas()],
+        totals=[page_cell(entry, None) for entry in collection.entries],
         found=_disagreeing(collection),
         severities=SEVERITIES,
         outcomes=OUTCOMES,
@@ -70,7 +70,7 @@ def page(collection: Collection, beside: Sequence[str] = ()) -> str:
         compared=[(number, entry) for number, entry in enumerate(collection.entries) if entry.changes is not None],
         counts=baseline.counts,
         kinds=baseline.KINDS,
-        index=packed(index(collection, found)),
+        index=packed_json(index_page(collection, found)),
         chunks=list(_chunks(collection, found)),
         script=Markup(script),
         style=Markup(style),
@@ -79,7 +79,7 @@ def page(collection: Collection, beside: Sequence[str] = ()) -> str:
     )  # fmt: skip
 
 
-def environment(package: str = "kafka_conformance.reports") -> Environment:
+def page_environment(package: str = "kafka_conformance.reports") -> Environment:
     """Where the templates of *package* and the shared ones are; everything that they are given is escaped."""
     loader = ChoiceLoader([PackageLoader(each, "assets") for each in (package, "kafka_conformance.reports")])
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -95,7 +95,7 @@ def policy_hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def packed(value: Any) -> str:
+def packed_json(value: Any) -> str:
     """JSON, compressed and in base64, which is the same for the same value."""
     return b64encode(gzip.compress(msgspec.json.encode(value), 9, mtime=0)).decode()
 
@@ -105,25 +105,25 @@ def words(outcome: str) -> str:
     return outcome.replace("_", " ")
 
 
-def cell(entry: Entry, area: str | None) -> Cell:
+def page_cell(entry: CollectionEntry, area: str | None) -> PageCell:
     """What an area, or the whole, amounts to for one testee."""
     counts = Counter(line.outcome for line in entry.results.lines if area in (None, line.area))
     score = entry.report.certificate.score if area is None else entry.report.certificate.areas.get(area, 0.0)
     return amount(entry.label, area or "all areas", counts, score)
 
 
-def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> Cell:
+def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> PageCell:
     """What so many cases of each outcome amount to."""
     if not counts:
-        return Cell(None, "", f"{label}: not asked")
-    worst = min(counts, key=rank)
+        return PageCell(None, "", f"{label}: not asked")
+    worst = min(counts, key=outcome_rank)
     told = ", ".join(f"{counts[each]:,} {words(each)}" for each in OUTCOMES if counts[each])
     spoken = f"{label}, {area}: {told}; score {score:.3f}"
     findings = sum(counts[each] for each in SEVERITIES)
-    return Cell(worst, f"{SHORT[worst]} {findings:,}" if findings else SHORT[worst], spoken)
+    return PageCell(worst, f"{SHORT[worst]} {findings:,}" if findings else SHORT[worst], spoken)
 
 
-def index(collection: Collection, found: Sequence[str]) -> dict[str, Any]:
+def index_page(collection: Collection, found: Sequence[str]) -> dict[str, Any]:
     """What the list of findings needs; cases are in the order of the chunks."""
     cases = [_listed(collection, case) for case in found]
     cited = {rule for case in cases for rule in case["rules"]}
@@ -131,7 +131,9 @@ def index(collection: Collection, found: Sequence[str]) -> dict[str, Any]:
         "chunk": CHUNK,
         "found": _disagreeing(collection),
         "outcomes": OUTCOMES,
-        "testees": [{"label": entry.label, "again": command(entry.results.header)} for entry in collection.entries],
+        "testees": [
+            {"label": entry.label, "again": certify_command(entry.results.header)} for entry in collection.entries
+        ],
         "rules": {rule.id: [rule.statement, rule.outcome, rule.sources] for rule in all_rules() if rule.id in cited},
         "cases": cases,
     }
@@ -139,7 +141,7 @@ def index(collection: Collection, found: Sequence[str]) -> dict[str, Any]:
 
 def _chunks(collection: Collection, found: Sequence[str]) -> Iterator[str]:
     for start in range(0, len(found), CHUNK):
-        yield packed([detail(collection, case) for case in found[start : start + CHUNK]])
+        yield packed_json([detail(collection, case) for case in found[start : start + CHUNK]])
 
 
 def _disagreeing(collection: Collection) -> int:
@@ -148,7 +150,7 @@ def _disagreeing(collection: Collection) -> int:
 
 def _listed(collection: Collection, case_id: str) -> dict[str, Any]:
     lines = [entry.lines.get(case_id) for entry in collection.entries]
-    first = min(filter(None, lines), key=lambda line: rank(line.outcome))
+    first = min(filter(None, lines), key=lambda line: outcome_rank(line.outcome))
     case = collection.cases.get(case_id)
     return {
         "id": case_id,
@@ -164,10 +166,12 @@ def _listed(collection: Collection, case_id: str) -> dict[str, Any]:
     }
 
 
-def _reasons(lines: Sequence[Line | None]) -> Iterator[str]:
+def _reasons(lines: Sequence[ResultLine | None]) -> Iterator[str]:
     """What is wrong, each reason once."""
     wrong = [line for line in lines if line is not None and line.outcome in SEVERITIES]
-    yield from dict.fromkeys(printable(line.why, MOST_WHY) for line in sorted(wrong, key=lambda one: rank(one.outcome)))
+    yield from dict.fromkeys(
+        printable(line.why, MOST_WHY) for line in sorted(wrong, key=lambda one: outcome_rank(one.outcome))
+    )
 
 
 def _changes(collection: Collection, case_id: str) -> Iterator[list[Any]]:
@@ -179,6 +183,6 @@ def _changes(collection: Collection, case_id: str) -> Iterator[list[Any]]:
 def history_page(made: History) -> str:
     """The page; everything that a testee or a registry said is escaped."""
     style = asset("page.css")
-    return environment().get_template("history.html").render(
+    return page_environment().get_template("history.html").render(
         history=made, severities=SEVERITIES, words=words, style=Markup(style), style_hash=policy_hash(style)
     )  # fmt: skip

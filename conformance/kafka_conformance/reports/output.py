@@ -24,10 +24,10 @@ from kafka_conformance.reports import (
 from kafka_conformance.reports import (
     formats as sarif,
 )
-from kafka_conformance.reports.collection import NOT_RUN, Change, Collection, Entry, collect, counts
+from kafka_conformance.reports.collection import NOT_RUN, Collection, CollectionChange, CollectionEntry, collect, counts
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import results
-from kafka_conformance.sanitize import indented, printable
+from kafka_conformance.sanitize import indented_json, printable
 
 # What a format writes into the directory of one run.
 Files = Mapping[str, bytes]
@@ -39,12 +39,12 @@ def _badges(collection: Collection) -> Files:
 
 
 FORMATS: Final[Mapping[str, Callable[[Collection], Files]]] = {
-    "html": lambda collection: {"report.html": html.page(collection).encode()},
-    "json": lambda collection: {"report.json": indented(summary.document(collection.entries[0].report))},
+    "html": lambda collection: {"report.html": html.result_page(collection).encode()},
+    "json": lambda collection: {"report.json": indented_json(summary.report_document(collection.entries[0].report))},
     "junit": lambda collection: {"junit.xml": junit.junit(collection.entries[0].report)},
     "sarif": lambda collection: {"report.sarif": sarif.sarif(collection)},
     "badge": _badges,
-    "markdown": lambda collection: {"summary.md": markdown.summary(collection).encode()},
+    "markdown": lambda collection: {"summary.md": markdown.collection_summary(collection).encode()},
 }
 
 
@@ -66,7 +66,7 @@ def write_together(made: Sequence[Report], formats: Sequence[str], folder: Path,
     """Write the runs *made* side by side into *folder*, in those of *formats* that are `TOGETHER`."""
     wanted = [name for name in formats if name in TOGETHER]
     if not_run:
-        (folder / NOT_RUN).write_bytes(indented(not_run))
+        (folder / NOT_RUN).write_bytes(indented_json(not_run))
     else:
         (folder / NOT_RUN).unlink(missing_ok=True)
     if wanted:
@@ -76,15 +76,15 @@ def write_together(made: Sequence[Report], formats: Sequence[str], folder: Path,
                 (folder / file).write_bytes(content)
 
 
-def write_all(collection: Collection, folder: Path, beside: Sequence[str] = ()) -> list[Path]:
+def write_outputs(collection: Collection, folder: Path, beside: Sequence[str] = ()) -> list[Path]:
     """Write everything into *folder*: what is about all runs, and a directory for each; *beside* are pages to link."""
     whole: dict[str, bytes] = {
-        "index.html": html.page(collection, beside).encode(),
-        "report.json": indented(document(collection)),
+        "index.html": html.result_page(collection, beside).encode(),
+        "report.json": indented_json(output_document(collection)),
         "report.sarif": sarif.sarif(collection),
-        "summary.md": markdown.summary(collection).encode(),
-        "matrix.json": picture.encoded(picture.counted(collection)),
-        "matrix.svg": picture.matrix(picture.counted(collection)).encode(),
+        "summary.md": markdown.collection_summary(collection).encode(),
+        "matrix.json": picture.encode_counts(picture.counted(collection)),
+        "matrix.svg": picture.matrix_svg(picture.counted(collection)).encode(),
     }
     written = [_write(folder / name, content) for name, content in whole.items()]
     for entry in collection.entries:
@@ -94,36 +94,38 @@ def write_all(collection: Collection, folder: Path, beside: Sequence[str] = ()) 
     return written
 
 
-def _of_one(entry: Entry, collection: Collection) -> Files:
+def _of_one(entry: CollectionEntry, collection: Collection) -> Files:
     alone = Collection((entry,), collection.cases, collection.corpus)
     made = dict(_badges(alone)) | {"junit.xml": junit.junit(entry.report)}
     # The certificate is of the file beside it.
     made[results.FILE] = entry.report.path.read_bytes()
     if not uncertifiable(entry, collection):
-        made[certificate.FILE] = certificate.encoded(certificate.statement(entry.report, results.FILE))
+        made[certificate.FILE] = certificate.encode_certificate(certificate.statement(entry.report, results.FILE))
     return made
 
 
-def uncertifiable(entry: Entry, collection: Collection) -> str:
+def uncertifiable(entry: CollectionEntry, collection: Collection) -> str:
     """Why there is no certificate, or an empty string: this corpus has to be the one that was run."""
     if entry.results.header.corpus != collection.corpus:
         return f"it was run on corpus {printable(entry.results.header.corpus, 12)}, another than is here"
     return next(iter(certificate.coverage(entry.results, collection.cases)), "")
 
 
-def document(collection: Collection) -> dict[str, Any]:
+def output_document(collection: Collection) -> dict[str, Any]:
     """All runs as one JSON object."""
     testees = [_document(entry) for entry in collection.entries]
     return {"corpus": collection.corpus, "testees": testees, "not_run": dict(collection.not_run)}
 
 
-def _document(entry: Entry) -> dict[str, Any]:
+def _document(entry: CollectionEntry) -> dict[str, Any]:
     found = entry.changes
     compared = None if found is None else {"counts": counts(found), "cases": [_changed(each) for each in found]}
-    return {"label": entry.label, "folder": entry.folder} | summary.document(entry.report) | {"baseline": compared}
+    return (
+        {"label": entry.label, "folder": entry.folder} | summary.report_document(entry.report) | {"baseline": compared}
+    )
 
 
-def _changed(change: Change) -> dict[str, Any]:
+def _changed(change: CollectionChange) -> dict[str, Any]:
     before = None if change.before is None else {"outcome": change.before.outcome, "why": change.before.why}
     now = {"outcome": change.now.outcome, "why": change.now.why}
     return {"case": change.case, "change": change.kind, "before": before, "now": now}

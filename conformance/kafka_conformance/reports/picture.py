@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from kafka_conformance.judge.verdict import OUTCOMES, SHORT, Outcome
-from kafka_conformance.reports.collection import MAX_NAME, Collection, Entry
-from kafka_conformance.reports.html import amount, environment, words
+from kafka_conformance.reports.collection import MAX_NAME, Collection, CollectionEntry
+from kafka_conformance.reports.html import amount, page_environment, words
 from kafka_conformance.sanitize import printable
 
 ROW: Final = 22
@@ -46,7 +46,7 @@ def counted(collection: Collection) -> Counts:
     return Counts(collection.corpus, [_column(entry) for entry in collection.entries])
 
 
-def _column(entry: Entry) -> Column:
+def _column(entry: CollectionEntry) -> Column:
     areas: dict[str, Counter[Outcome]] = {ALL: Counter()}
     for line in sorted(entry.results.lines, key=lambda line: (line.area, line.case)):
         for area in (line.area, ALL):
@@ -59,7 +59,7 @@ def _column(entry: Entry) -> Column:
     return Column(entry.label, entry.version.partition(" ")[0], ordered, scores)
 
 
-def encoded(counts: Counts) -> bytes:
+def encode_counts(counts: Counts) -> bytes:
     """The document, a line for each testee."""
     corpus, testees = msgspec.json.encode(counts.corpus), map(msgspec.json.encode, counts.testees)
     return b'{"corpus":%b,"testees":[\n%b\n]}\n' % (corpus, b",\n".join(testees))
@@ -70,10 +70,10 @@ def decoded(document: bytes) -> Counts:
     return msgspec.json.decode(document, type=Counts)
 
 
-def matrix(counts: Counts) -> str:
+def matrix_svg(counts: Counts) -> str:
     """Testees by area, light or dark as who looks at it prefers; it loads nothing and runs nothing."""
     rows = [(area, [_cell(column, area) for column in counts.testees]) for area in _areas(counts)]
-    return environment().get_template("matrix.svg").render(
+    return page_environment().get_template("matrix.svg").render(
         labels=[(column.testee, column.version) for column in counts.testees],
         rows=rows,
         row=ROW,

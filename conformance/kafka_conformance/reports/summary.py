@@ -36,11 +36,11 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_conformance.judge.observation import Decoded, Encoded, Hung, Observation, Played, Refused, Skipped
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, Severity, judge, rank
-from kafka_conformance.runner.deviations import Applied, Deviation, apply
-from kafka_conformance.runner.requests import concerns
-from kafka_conformance.runner.results import Line, Results, line_for
+from kafka_conformance.judge.observation import Decoded, Encoded, Hung, Observation, Refused, ScenarioAnswers, Skipped
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, Severity, judge, outcome_rank
+from kafka_conformance.runner.deviations import Applied, Deviation, apply_deviations
+from kafka_conformance.runner.requests import is_relevant
+from kafka_conformance.runner.results import ResultLine, Results, result_line
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import Scenario, StepAnswer
@@ -60,13 +60,13 @@ CORRUPT: Final = StepAnswer(error_code=2)
 
 def _accepting(case: Case) -> Observation:
     if isinstance(case.input, Scenario):
-        return Played((TAKEN,) * len(case.input.steps))
+        return ScenarioAnswers((TAKEN,) * len(case.input.steps))
     return Decoded(()) if case.op == "decode" else Encoded(b"")
 
 
 def _refusing(case: Case) -> Observation:
     if isinstance(case.input, Scenario):
-        return Played((CORRUPT,) * len(case.input.steps))
+        return ScenarioAnswers((CORRUPT,) * len(case.input.steps))
     return Refused(Refusal("corrupt", "refused"))
 
 
@@ -115,7 +115,7 @@ class Certificate:
     reasons: tuple[str, ...]
 
 
-def rates(lines: Iterable[Line]) -> Rates:
+def rates(lines: Iterable[ResultLine]) -> Rates:
     """The credit of *lines* on each side."""
     sides: dict[str, list[float]] = defaultdict(list)
     for line in lines:
@@ -127,22 +127,22 @@ def _mean(credits: Sequence[float]) -> float | None:
     return sum(credits) / len(credits) if credits else None
 
 
-def score(lines: Sequence[Line]) -> float:
+def score(lines: Sequence[ResultLine]) -> float:
     """The score of *lines*, taken as a whole run."""
     whole = rates(lines)
     return whole.score(whole)
 
 
-def scores_by_area(lines: Sequence[Line]) -> dict[str, float]:
+def scores_by_area(lines: Sequence[ResultLine]) -> dict[str, float]:
     """The score in each area."""
     whole = rates(lines)
-    areas: dict[str, list[Line]] = defaultdict(list)
+    areas: dict[str, list[ResultLine]] = defaultdict(list)
     for line in lines:
         areas[line.area].append(line)
     return {area: _rates_of_area(areas[area]).score(whole) for area in sorted(areas)}
 
 
-def _rates_of_area(lines: Sequence[Line]) -> Rates:
+def _rates_of_area(lines: Sequence[ResultLine]) -> Rates:
     """As `rates`, but a side that was skipped whole is none; over a whole run it counts against it."""
     answered = {line.expected for line in lines if line.outcome != "skipped"}
     return rates(line for line in lines if line.expected in answered)
@@ -153,8 +153,8 @@ def null_scores(cases: Sequence[Case]) -> dict[str, float]:
     return {name: score([_null_line(case, answer) for case in cases]) for name, answer in NULLS.items()}
 
 
-def _null_line(case: Case, answer: Callable[[Case], Observation]) -> Line:
-    return line_for(case, judge(case, answer(case)), {}, 0.0, 0)
+def _null_line(case: Case, answer: Callable[[Case], Observation]) -> ResultLine:
+    return result_line(case, judge(case, answer(case)), {}, 0.0, 0)
 
 
 def certify(results: Results, cases: Sequence[Case], known: frozenset[str], stale: Sequence[str]) -> Certificate:
@@ -187,7 +187,7 @@ def _incomplete(results: Results) -> Iterable[str]:
         yield "only a part of the corpus was run"
 
 
-def _serious(lines: Iterable[Line], known: frozenset[str]) -> Iterable[str]:
+def _serious(lines: Iterable[ResultLine], known: frozenset[str]) -> Iterable[str]:
     counts = Counter(line.outcome for line in lines if line.case not in known)
     return [f"{counts[severity]:,} × {severity}" for severity in SEVERITIES if severity in SERIOUS and counts[severity]]
 
@@ -206,7 +206,7 @@ def _too_little(skipped: float, own: float, answered: float, nulls: Mapping[str,
 class Finding:
     """A case that disagrees; `known` if it is a declared deviation."""
 
-    line: Line
+    line: ResultLine
     known: bool
 
 
@@ -269,16 +269,16 @@ def make(results: Results, cases: Sequence[Case], deviations: Iterable[Deviation
     """The report on *results* over *cases*."""
     declared = tuple(deviations)
     append = bool(results.header.testee.get("append"))
-    cases = [case for case in cases if results.header.testee.get("broker") or concerns(case, append=append)]
-    applied = apply(declared, results.lines)
+    cases = [case for case in cases if results.header.testee.get("broker") or is_relevant(case, append=append)]
+    applied = apply_deviations(declared, results.lines)
     certificate = certify(results, cases, applied.known, [entry.case for entry in applied.stale])
     wrong = [line for line in results.lines if line.outcome in SEVERITIES]
     findings = [Finding(line, line.case in applied.known) for line in wrong]
-    findings.sort(key=lambda finding: (finding.known, rank(finding.line.outcome), finding.line.case))
+    findings.sort(key=lambda finding: (finding.known, outcome_rank(finding.line.outcome), finding.line.case))
     return Report(results, certificate, applied, tuple(findings), path, declared)
 
 
-def document(report: Report) -> dict[str, Any]:
+def report_document(report: Report) -> dict[str, Any]:
     """The report as JSON says it; one object."""
     results, certificate = report.results, report.certificate
     return {

@@ -20,8 +20,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from kafka_conformance.judge.verdict import OUTCOMES, Outcome, rank
-from kafka_conformance.reports.collection import command
+from kafka_conformance.judge.verdict import OUTCOMES, Outcome, outcome_rank
+from kafka_conformance.reports.collection import certify_command
 from kafka_conformance.reports.summary import Finding, Report
 from kafka_conformance.sanitize import printable
 
@@ -74,7 +74,7 @@ def trimmed(on: Console) -> Iterator[None]:
     on.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def show(report: Report, on: Console, most: int = MOST_FINDINGS) -> None:
+def show_result(report: Report, on: Console, most: int = MOST_FINDINGS) -> None:
     """Print *report*, with at most *most* lines of findings."""
     with trimmed(on):
         _show(report, on, most)
@@ -191,7 +191,7 @@ def _show_findings(report: Report, on: Console, most: int) -> None:
     if not report.findings:
         on.print(Text("no findings", style="green"))
         return
-    groups = alike(report.fresh)
+    groups = alike_findings(report.fresh)
     known = len(report.findings) - len(report.fresh)
     heading = f"{len(report.fresh):,} findings, worst first" + (f"; {known:,} known deviations" if known else "")
     on.print(Text(heading, style="bold"))
@@ -230,17 +230,17 @@ def _finding(first: Finding, others: Sequence[Finding]) -> tuple[Text, ...]:
     )
 
 
-def alike(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
+def alike_findings(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
     """Findings that show the same thing, under the first of them; worst first, many before few."""
 
     def key(finding: Finding) -> tuple[int, tuple[str, ...], str]:
         line = finding.line
         # What an API leaves out is the same thing whatever the rule.
         rules = () if line.outcome == "lossy" else line.rules[:1]
-        return rank(line.outcome), rules, _shape(line.field or line.why)
+        return outcome_rank(line.outcome), rules, _shape(line.field or line.why)
 
     groups = [list(group) for _, group in groupby(sorted(findings, key=key), key=key)]
-    groups.sort(key=lambda group: (rank(group[0].line.outcome), -len(group)))
+    groups.sort(key=lambda group: (outcome_rank(group[0].line.outcome), -len(group)))
     return [(group[0], group[1:]) for group in groups]
 
 
@@ -252,12 +252,12 @@ def _shape(text: str) -> str:
 def _ending(report: Report) -> Iterator[Text]:
     yield Text()
     if report.findings:
-        first = alike(report.fresh or report.findings)[0][0]
+        first = alike_findings(report.fresh or report.findings)[0][0]
         case = first.line.case
         yield Text(f"one case again   kafkaproof explain --case '{case}'")
         broker = report.results.header.testee.get("broker")
         where = "" if broker else " --report one-case"
-        if asks := command(report.results.header):
+        if asks := certify_command(report.results.header):
             yield Text(f"                 {asks} --only '{case}'{where}")
     yield Text(f"full result      {report.path}")
     footer = report.results.footer
@@ -286,4 +286,4 @@ def _ending(report: Report) -> Iterator[Text]:
 def write_summary(report: Report, path: Path) -> None:
     """The same as plain text, with every finding, in *path*."""
     with path.open("w", encoding="utf-8") as file:
-        show(report, console(file), most=len(report.findings))
+        show_result(report, console(file), most=len(report.findings))

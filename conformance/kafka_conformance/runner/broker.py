@@ -15,10 +15,18 @@ from kafka_brokers.scenarios.recorder import Recorder
 from kafka_brokers.scenarios.runner import AT_ONCE, CannotPlay, Fresh
 from kafka_brokers.wire import Silent, Unreachable, UnsupportedVersion, WireError
 from kafka_brokers.wire.connection import TIME_LIMIT
-from kafka_conformance.judge.observation import Crashed, Garbled, Hung, Observation, Played, Skipped, summary
+from kafka_conformance.judge.observation import (
+    Crashed,
+    Garbled,
+    Hung,
+    Observation,
+    ScenarioAnswers,
+    Skipped,
+    observation_summary,
+)
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.runner import results
-from kafka_conformance.runner.results import Header, Line, Results
+from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 from kafka_corpus.case import Case, Op
 from kafka_corpus.evidence import Answers, Evidence
 from kafka_corpus.scenario import Scenario
@@ -46,7 +54,7 @@ def _expecting(case: Case, answers: Answers) -> Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class BrokerRunPlan:
     """A broker, what it is asked, and where the results go.
 
     Attributes:
@@ -70,51 +78,53 @@ class Run:
     progress: Progress = lambda *_: None
 
 
-def run(plan: Run) -> Results:
+def run(plan: BrokerRunPlan) -> Results:
     """Ask, judge and write everything; then read the file back."""
     topics: list[str] = []
     # Where topics come about by being asked for, one partition each is what can be relied on.
     at_once = AT_ONCE if plan.broker.creates_topics else 1
     recorder = Recorder(plan.broker, fresh=lambda broker, start: _fresh(broker, start, at_once, topics))
-    writer = results.Writer(plan.path, _header(plan))
+    writer = results.ResultWriter(plan.path, _header(plan))
     began, findings = time.monotonic(), 0
     try:
         for number, line in enumerate(_lines(plan, recorder), 1):
             writer.write([line])
             findings += line.outcome not in ("agree", "skipped")
             plan.progress(number, len(plan.cases), findings)
-        counts = results.read(plan.path).counts()
+        counts = results.read_results(plan.path).counts()
         seconds = round(time.monotonic() - began, 3)
         writer.finish(counts=counts, seconds=seconds, waited=0.0, starts=1, strays=0)
     finally:
         writer.close()
         recorder.close()
         plan.broker.delete_topics(topics)
-    return results.read(plan.path)
+    return results.read_results(plan.path)
 
 
-def _header(plan: Run) -> Header:
+def _header(plan: BrokerRunPlan) -> ResultHeader:
     testee: dict[str, Any] = {"name": plan.name, "version": f"against Kafka {plan.against}"}
     testee |= {"language": "", "runtime": "", "connect": plan.broker.bootstrap, "broker": True}
     settings = {"against": plan.against}
-    return Header(testee=testee, corpus=plan.corpus, cases=len(plan.cases), only=list(plan.only), settings=settings)
+    return ResultHeader(
+        testee=testee, corpus=plan.corpus, cases=len(plan.cases), only=list(plan.only), settings=settings
+    )
 
 
-def _lines(plan: Run, recorder: Recorder) -> Iterator[Line]:
+def _lines(plan: BrokerRunPlan, recorder: Recorder) -> Iterator[ResultLine]:
     gone = False
     for case in plan.cases:
         before = time.monotonic()
         observation = Skipped(GONE, by_runner=True) if gone else _observe(recorder, case)
         spent = time.monotonic() - before
         died = isinstance(observation, Crashed | Hung)
-        yield results.line_for(case, judge(case, observation), summary(observation), spent, int(died))
+        yield results.result_line(case, judge(case, observation), observation_summary(observation), spent, int(died))
         gone = gone or (died and not plan.broker.is_there())
 
 
 def _observe(recorder: Recorder, case: Case) -> Observation:
     assert isinstance(case.input, Scenario)
     try:
-        return Played(recorder.play(case.input))
+        return ScenarioAnswers(recorder.play(case.input))
     except (CannotPlay, UnsupportedVersion) as error:
         return Skipped(str(error), by_runner=True)
     except Silent:

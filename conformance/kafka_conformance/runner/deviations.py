@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from kafka_conformance.judge.verdict import SEVERITIES, Severity
-from kafka_conformance.runner.results import Line
+from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 from kafka_corpus.vectors import matches
 
@@ -41,11 +41,11 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     reason: Annotated[str, msgspec.Meta(min_length=1)]
     issue: str | None = None
 
-    def covers(self, line: Line) -> bool:
+    def covers(self, line: ResultLine) -> bool:
         """Whether *line* is this deviation, happening."""
         return line.outcome == self.severity and self.is_about(line)
 
-    def is_about(self, line: Line) -> bool:
+    def is_about(self, line: ResultLine) -> bool:
         """Whether *line* is of a case that this is about."""
         return matches(self.case, line.case)
 
@@ -71,7 +71,7 @@ class Applied:
     stale: tuple[Deviation, ...]
 
 
-def load(path: Path) -> tuple[Deviation, ...]:
+def load_deviations(path: Path) -> tuple[Deviation, ...]:
     """The entries in *path*.  Raises `BadDeviations`."""
     try:
         content: Any = msgspec.toml.decode(path.read_bytes(), type=_File)
@@ -82,7 +82,7 @@ def load(path: Path) -> tuple[Deviation, ...]:
     return tuple(content.deviation)
 
 
-def apply(deviations: Iterable[Deviation], lines: Sequence[Line]) -> Applied:
+def apply_deviations(deviations: Iterable[Deviation], lines: Sequence[ResultLine]) -> Applied:
     """Which findings in *lines* are declared, and which declarations are stale.
 
     An entry about none of the cases in *lines* is not stale: `--only` may have
@@ -98,7 +98,7 @@ def apply(deviations: Iterable[Deviation], lines: Sequence[Line]) -> Applied:
     return Applied(frozenset(known), tuple(stale))
 
 
-def draft(lines: Sequence[Line], known: Iterable[Deviation] = ()) -> str:
+def draft_deviations(lines: Sequence[ResultLine], known: Iterable[Deviation] = ()) -> str:
     """A file that declares every finding in *lines*, after those that are *known* already.
 
     Where all cases of a case function have the same finding, one entry names the function.
@@ -114,11 +114,11 @@ def draft(lines: Sequence[Line], known: Iterable[Deviation] = ()) -> str:
     return "\n".join(text)
 
 
-def _function(line: Line) -> str:
+def _function(line: ResultLine) -> str:
     return line.case.partition("[")[0]
 
 
-def _declaring(line: Line, case: str) -> Deviation:
+def _declaring(line: ResultLine, case: str) -> Deviation:
     return msgspec.convert({"case": case, "severity": line.outcome, "reason": f"it did: {line.why}"}, Deviation)
 
 

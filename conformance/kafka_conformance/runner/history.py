@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_conformance.judge.verdict import SEVERITIES, Outcome, rank
+from kafka_conformance.judge.verdict import SEVERITIES, Outcome, outcome_rank
 from kafka_conformance.runner.results import Results
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HistoryFinding:
     """A case that some release gets wrong.
 
     Attributes:
@@ -37,17 +37,17 @@ class History:
     name: str
     releases: tuple[str, ...]
     not_run: Mapping[str, str]
-    findings: tuple[Finding, ...]
+    findings: tuple[HistoryFinding, ...]
 
-    def spans(self) -> list[tuple[str, list[Finding]]]:
+    def spans(self) -> list[tuple[str, list[HistoryFinding]]]:
         """The findings by when they came and went, in words; the longest known first."""
-        grouped: dict[str, list[Finding]] = {}
+        grouped: dict[str, list[HistoryFinding]] = {}
         for finding in self.findings:
             grouped.setdefault(self.span(finding), []).append(finding)
         order = {release: at for at, release in enumerate(self.releases)}
         return sorted(grouped.items(), key=lambda pair: (bool(pair[1][0].gone), order[pair[1][0].since], pair[0]))
 
-    def span(self, finding: Finding) -> str:
+    def span(self, finding: HistoryFinding) -> str:
         """When *finding* came and went."""
         first = finding.since == self.releases[0]
         came = f"in {self.releases[0]} or before" if first else f"since {finding.since}"
@@ -55,7 +55,7 @@ class History:
             return f"{came}, gone in {finding.gone}"
         return (f"in all {len(self.releases)}" if first else came) + self._changed(finding)
 
-    def _changed(self, finding: Finding) -> str:
+    def _changed(self, finding: HistoryFinding) -> str:
         """What a finding was before it became what it is, if it was not always that."""
         wrong = [outcome for outcome in finding.outcomes if outcome in SEVERITIES]
         first, now = wrong[0], wrong[-1]
@@ -76,17 +76,19 @@ def history(name: str, runs: Sequence[tuple[str, Results]], not_run: Mapping[str
     by_release = [{line.case: line.outcome for line in done.lines} for _, done in runs]
     cases = sorted({case for lines in by_release for case, outcome in lines.items() if outcome in SEVERITIES})
     found = [_finding(case, releases, tuple(lines.get(case) for lines in by_release)) for case in cases]
-    return History(name, releases, not_run, tuple(sorted(found, key=lambda each: (rank(each.severity), each.case))))
+    return History(
+        name, releases, not_run, tuple(sorted(found, key=lambda each: (outcome_rank(each.severity), each.case)))
+    )
 
 
-def _finding(case: str, releases: Sequence[str], outcomes: tuple[Outcome | None, ...]) -> Finding:
+def _finding(case: str, releases: Sequence[str], outcomes: tuple[Outcome | None, ...]) -> HistoryFinding:
     wrong = [at for at, outcome in enumerate(outcomes) if outcome in SEVERITIES]
-    worst = min((outcome for outcome in outcomes if outcome in SEVERITIES), key=rank)
+    worst = min((outcome for outcome in outcomes if outcome in SEVERITIES), key=outcome_rank)
     gone = releases[wrong[-1] + 1] if wrong[-1] + 1 < len(releases) else ""
-    return Finding(case, worst, releases[wrong[0]], gone, outcomes)
+    return HistoryFinding(case, worst, releases[wrong[0]], gone, outcomes)
 
 
-def document(made: History) -> dict[str, Any]:
+def history_document(made: History) -> dict[str, Any]:
     """The history as JSON says it."""
     return {
         "name": made.name,
@@ -105,7 +107,7 @@ def document(made: History) -> dict[str, Any]:
     }
 
 
-def told(made: History, most: int = 3) -> Iterator[str]:
+def history_lines(made: History, most: int = 3) -> Iterator[str]:
     """The history in lines: for each span how many findings of which severity, and the worst of them."""
     yield f"{made.name}: {', '.join(made.releases)}"
     for span, findings in made.spans():

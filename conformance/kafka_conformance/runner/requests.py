@@ -27,10 +27,10 @@ from kafka_conformance.judge.observation import (
     how_it_ended,
     observe,
 )
-from kafka_conformance.process.child import Trouble
-from kafka_conformance.process.time_limits import family_of
+from kafka_conformance.process.child import ReadFailure
+from kafka_conformance.process.time_limits import timeout_group
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.protocol import AppendRequest, Capability, DecodeRequest, HelloReply, Misfit, Reply
+from kafka_conformance.testees.protocol import AppendRequest, Capability, CodecReply, DecodeRequest, HelloReply, Misfit
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import step_payload, version_of
 from kafka_corpus.scenario import NEWEST_RELEASE, NOW, Scenario
@@ -46,15 +46,15 @@ _FIRST: Final = re.compile(r"goroutine 1 [^|]*\[running\]|thread 'main'")
 _NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
 # What a testee took more of than it may.
 TOO_MUCH: Final = {
-    Trouble.GREW: "it took more and more memory, and had not answered when its time was over",
-    Trouble.TOO_LONG: f"it wrote a line longer than {protocol.MAX_LINE // 2**20} MiB",
+    ReadFailure.GREW: "it took more and more memory, and had not answered when its time was over",
+    ReadFailure.TOO_LONG: f"it wrote a line longer than {protocol.MAX_LINE // 2**20} MiB",
 }
 # Signals that come from people, process managers and the kernel's memory killer.
 _FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU})
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CaseRequest:
     """Bytes to decode, with aborted transactions or without, a batch to encode or a payload to append.
 
     Attributes:
@@ -69,7 +69,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class TimedObservation:
     """An observation, what it took in seconds, and how often the process died over it."""
 
     observation: Observation
@@ -103,13 +103,13 @@ class Tally:
 
     def late_end(self, ending: Observation) -> None:
         """Count an end that no question is to blame for; nobody else may have brought it about."""
-        if isinstance(ending, Crashed | Exceeded | Hung) and not outside(ending):
+        if isinstance(ending, Crashed | Exceeded | Hung) and not killed_from_outside(ending):
             self.late_ends += 1
             self.first_late_end = self.first_late_end or how_it_ended(ending)
 
 
 @dataclass(slots=True)
-class Learnt:
+class BehaviourProfile:
     """What was learnt about a testee; all sandboxes of it share this.
 
     Attributes:
@@ -156,12 +156,12 @@ class Learnt:
         if mark is not None:
             self.refuted.add(mark)
 
-    def hangs_over(self, question: Question) -> bool:
+    def hangs_over(self, question: CaseRequest) -> bool:
         """Whether it is known to hang over such questions: it had all the time that there is, and needs no more."""
         return question.family in self.hung
 
 
-def line_of(name: str, question: Question) -> bytes:
+def single_line(name: str, question: CaseRequest) -> bytes:
     """The line that asks *question*."""
     subject = question.subject
     if isinstance(subject, bytes):
@@ -171,15 +171,15 @@ def line_of(name: str, question: Question) -> bytes:
     return protocol.request_line(protocol.EncodeRequest(id=name, batch=subject))
 
 
-def many_line(name: str, questions: Iterable[Question]) -> bytes:
+def many_line(name: str, questions: Iterable[CaseRequest]) -> bytes:
     """One line that asks all of *questions*, which are bytes."""
     many = [question.subject for question in questions if isinstance(question.subject, bytes)]
     return protocol.request_line(protocol.DecodeRequest(id=name, many=many))
 
 
-def observe_reply(reply: Reply | Misfit) -> Observation:
+def observe_reply(reply: CodecReply | Misfit) -> Observation:
     """What a line that names its question amounts to."""
-    return observe(reply) if isinstance(reply, Reply) else Garbled(f"not a reply: {reply.why}")
+    return observe(reply) if isinstance(reply, CodecReply) else Garbled(f"not a reply: {reply.why}")
 
 
 def _mark(ending: Observation) -> tuple[object, ...] | None:
@@ -198,7 +198,7 @@ def died(observation: Observation) -> bool:
     return isinstance(observation, Crashed | Exceeded) or (isinstance(observation, Hung) and bool(observation.stderr))
 
 
-def outside(observation: Observation) -> bool:
+def killed_from_outside(observation: Observation) -> bool:
     """Whether somebody else may have ended the process."""
     return isinstance(observation, Crashed) and observation.signal in _FROM_OUTSIDE
 
@@ -225,15 +225,7 @@ _CODEC_AT: Final = {0: 17, 1: 17, 2: 22}
 _CODEC_BITS: Final = 0x07
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A case and the question that it becomes."""
-
-    case: Case
-    question: Question
-
-
-def beyond(case: Case, hello: HelloReply) -> Skipped | None:
+def unsupported(case: Case, hello: HelloReply) -> Skipped | None:
     """Why *case* is not asked of this testee; None if it is."""
     if isinstance(case.input, Scenario):
         return None
@@ -244,7 +236,7 @@ def beyond(case: Case, hello: HelloReply) -> Skipped | None:
     if hello.consumer and (why := unfollowable(case)):
         return Skipped(why, by_runner=True)
     if isinstance(case.input, bytes):
-        return unread(case.input, hello)
+        return unsupported_bytes(case.input, hello)
     if isinstance(case.input, Recipe):
         # A recipe to decode that names no codec is one of zstd.
         made = case.input.args
@@ -252,7 +244,7 @@ def beyond(case: Case, hello: HelloReply) -> Skipped | None:
     return None
 
 
-def unread(data: bytes, hello: HelloReply) -> Skipped | None:
+def unsupported_bytes(data: bytes, hello: HelloReply) -> Skipped | None:
     """Why *data* is not given to this testee to decode; None if it is."""
     return _unannounced(hello.decode, "decode", set(_needs(data)))
 
@@ -284,7 +276,7 @@ def _needs(data: bytes) -> Iterator[tuple[int, str]]:
         at += LOG_OVERHEAD + size
 
 
-def concerns(case: Case, *, append: bool, deaf: bool = False) -> bool:
+def is_relevant(case: Case, *, append: bool, deaf: bool = False) -> bool:
     """Whether *case* is for this codec.
 
     Args:
@@ -317,18 +309,18 @@ def append_request(scenario: Scenario) -> AppendRequest:
     )
 
 
-def question(case: Case, *, committed: bool = False) -> Question:
+def request_for(case: Case, *, committed: bool = False) -> CaseRequest:
     """What *case* asks; recipes are built now, and are heavy.
 
     Whoever announces `committed` is told of aborted transactions; to others their records are records like all others.
     """
     if isinstance(case.input, Scenario):
-        return Question(append_request(case.input), heavy=is_heavy(case), family=family_of(case))
+        return CaseRequest(append_request(case.input), heavy=is_heavy(case), family=timeout_group(case))
     given = input_of(case)
     if committed and case.aborted is not None and isinstance(given, bytes):
-        return Question(DecodeRequest(id="", data=given, aborted=list(case.aborted)), family=family_of(case))
+        return CaseRequest(DecodeRequest(id="", data=given, aborted=list(case.aborted)), family=timeout_group(case))
     subject = to_wire(given) if isinstance(given, Batch) else given
-    return Question(subject, heavy=is_heavy(case), family=family_of(case))
+    return CaseRequest(subject, heavy=is_heavy(case), family=timeout_group(case))
 
 
 def is_heavy(case: Case) -> bool:
@@ -338,7 +330,7 @@ def is_heavy(case: Case) -> bool:
     return isinstance(case.input, Recipe)
 
 
-def groups(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
+def group_cases(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
     """Cases in groups to be asked together: of one kind, not too many, heavy ones alone and first."""
     plain: dict[tuple[str, bool], list[Case]] = {}
     for case in cases:

@@ -26,7 +26,7 @@ VERSION: Final = 1
 FILE: Final = "result.ndjson"
 
 
-class Header(msgspec.Struct, kw_only=True):
+class ResultHeader(msgspec.Struct, kw_only=True):
     """What was asked of whom."""
 
     format: str = FORMAT
@@ -38,7 +38,7 @@ class Header(msgspec.Struct, kw_only=True):
     settings: dict[str, Any]
 
 
-class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ResultLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One case, as judged.
 
     `ms` is what it took, `deaths` how often the process died over it, `heavy`
@@ -61,7 +61,7 @@ class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
     heavy: bool = False
 
 
-class Footer(msgspec.Struct, kw_only=True):
+class ResultFooter(msgspec.Struct, kw_only=True):
     """That it is complete, and what it adds up to; seconds of waiting for hung cases apart."""
 
     complete: bool = True
@@ -84,9 +84,9 @@ class Unusable(ValueError):
 class Results:
     """A result file as read; `footer` is None when it is incomplete."""
 
-    header: Header
-    lines: tuple[Line, ...]
-    footer: Footer | None
+    header: ResultHeader
+    lines: tuple[ResultLine, ...]
+    footer: ResultFooter | None
 
     @property
     def complete(self) -> bool:
@@ -99,9 +99,9 @@ class Results:
         return {outcome: counter[outcome] for outcome in OUTCOMES}
 
 
-def line_for(case: Case, verdict: Verdict, observation: dict[str, Any], seconds: float, deaths: int) -> Line:
+def result_line(case: Case, verdict: Verdict, observation: dict[str, Any], seconds: float, deaths: int) -> ResultLine:
     """The line that says how *case* went."""
-    return Line(
+    return ResultLine(
         case=case.id,
         outcome=verdict.outcome,
         area=case.area,
@@ -120,15 +120,15 @@ def line_for(case: Case, verdict: Verdict, observation: dict[str, Any], seconds:
 
 
 _encoder = msgspec.json.Encoder()
-_headers = msgspec.json.Decoder(Header)
-_lines = msgspec.json.Decoder(Line)
-_footers = msgspec.json.Decoder(Footer)
+_headers = msgspec.json.Decoder(ResultHeader)
+_lines = msgspec.json.Decoder(ResultLine)
+_footers = msgspec.json.Decoder(ResultFooter)
 _FOOTER_START: Final = b'{"complete":'
 # Of cross runs, too.
 _FOOTER_STARTS: Final = (_FOOTER_START, b'{"kind":"footer"')
 
 
-def read(path: Path) -> Results:
+def read_results(path: Path) -> Results:
     """The results in *path*; a torn last line is as if it had not been written.
 
     Raises:
@@ -145,11 +145,11 @@ def read(path: Path) -> Results:
     except msgspec.DecodeError as error:
         raise Unusable(f"{path}: not a result: {error}") from error
     if footer:
-        check_footer(footer.sha256, whole, path)
+        check_footer_hash(footer.sha256, whole, path)
     return Results(header, lines, footer)
 
 
-def read_header(path: Path) -> Header:
+def read_result_header(path: Path) -> ResultHeader:
     """What was asked of whom in *path*.  Raises `Unusable` if there is no such file, or no header in it."""
     try:
         with path.open("rb") as file:
@@ -166,13 +166,13 @@ def whole_lines(path: Path) -> list[bytes]:
         raise Unusable(f"{path}: {error.strerror}") from error
 
 
-def check_footer(sha256: str, before: Iterable[bytes], path: Path) -> None:
+def check_footer_hash(sha256: str, before: Iterable[bytes], path: Path) -> None:
     """Raise `Unusable` unless *sha256*, which the footer gives, is that of the lines *before* it."""
     if sha256 != hashlib.sha256(b"".join(before)).hexdigest():
         raise Unusable(f"{path}: its footer does not fit what stands before it")
 
 
-def previous(path: Path) -> Path:
+def previous_result(path: Path) -> Path:
     """Where the complete file is kept that was in *path*, until the one that replaces it is complete."""
     return path.with_name(f"previous-{path.name}")
 
@@ -183,7 +183,7 @@ def _keep_complete(path: Path) -> None:
     except Unusable:
         return  # there is none
     if whole and whole[-1].startswith(_FOOTER_STARTS):
-        path.replace(previous(path))
+        path.replace(previous_result(path))
 
 
 class LineWriter:
@@ -214,7 +214,7 @@ class LineWriter:
     def complete(self, footer: msgspec.Struct) -> None:
         """Add the last line, and let go of the complete file from before."""
         self.write([footer])
-        previous(self.path).unlink(missing_ok=True)
+        previous_result(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close, complete or not."""
@@ -227,16 +227,16 @@ class LineWriter:
             view = view[self._file.write(view) or 0 :]
 
 
-class Writer(LineWriter):
+class ResultWriter(LineWriter):
     """Writes a result file; `finish` makes it complete."""
 
     def finish(self, **totals: Any) -> None:
         """Add the footer and close; *totals* are its fields but the hash."""
-        self.complete(Footer(sha256=self.sha256(), **totals))
+        self.complete(ResultFooter(sha256=self.sha256(), **totals))
         self.close()
 
 
-def check_same_run(old: Header, new: Header) -> None:
+def check_same_run(old: ResultHeader, new: ResultHeader) -> None:
     """Raise `Unusable` unless a run with header *new* may go on with the results of *old*."""
     for what, before, now in (
         ("testee", old.testee, new.testee),

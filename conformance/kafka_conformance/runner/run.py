@@ -22,15 +22,15 @@ from typing import Final
 import msgspec
 
 from kafka_brokers.progress import Progress
-from kafka_conformance.judge.observation import Skipped, summary
+from kafka_conformance.judge.observation import Skipped, observation_summary
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.process.cpu_permits import Slots, Turn
+from kafka_conformance.process.cpu_permits import CpuPermit, CpuPermits
 from kafka_conformance.runner import results
-from kafka_conformance.runner.requests import TOGETHER, beyond, concerns, groups, question
-from kafka_conformance.runner.results import Header, Line, Results, Unusable
-from kafka_conformance.runner.sandbox import Answered, Sandbox
+from kafka_conformance.runner.requests import TOGETHER, group_cases, is_relevant, request_for, unsupported
+from kafka_conformance.runner.results import ResultHeader, ResultLine, Results, Unusable
+from kafka_conformance.runner.sandbox import Sandbox, TimedObservation
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.connect import CannotRun, Connection
+from kafka_conformance.testees.connect import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case
 from kafka_records import Batch, Record, encode
@@ -54,7 +54,7 @@ class Interrupted(Exception):
 
 
 @dataclass(slots=True)
-class Stop:
+class StopSignal:
     """How to end a run from another thread; its testees are ended with it.
 
     Attributes:
@@ -67,7 +67,7 @@ class Stop:
     asked: bool = False
     sandboxes: list[Sandbox] = field(default_factory=list)
 
-    def stop(self, slots: Slots) -> None:
+    def stop(self, slots: CpuPermits) -> None:
         """Once may be too early for a testee that is about to start: repeat it until the run has ended."""
         slots.stop(self.event)
         for sandbox in self.sandboxes:
@@ -75,7 +75,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunPlan:
     """One testee, the cases to ask it, and where the results go.
 
     Attributes:
@@ -92,7 +92,7 @@ class Run:
         stop: how it is ended from outside.
     """
 
-    connection: Connection
+    connection: ConnectionSpec
     cases: Sequence[Case]
     corpus: str
     path: Path
@@ -100,9 +100,9 @@ class Run:
     jobs: int = 1
     resume: bool = False
     progress: Progress = lambda *_: None
-    slots: Slots | None = None
+    slots: CpuPermits | None = None
     rank: int = 0
-    stop: Stop = field(default_factory=Stop)
+    stop: StopSignal = field(default_factory=StopSignal)
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class _State:
     done: SimpleQueue[_Answer | BaseException | None] = field(default_factory=SimpleQueue)
 
 
-_Answer = tuple[Case, Answered]
+_Answer = tuple[Case, TimedObservation]
 
 
 def trivial_decodes() -> list[bytes]:
@@ -125,7 +125,7 @@ def trivial_decodes() -> list[bytes]:
     return [encode(batch)] * 6
 
 
-def run(plan: Run) -> Results:
+def run(plan: RunPlan) -> Results:
     """Ask, judge and write everything; then read the file back.
 
     Raises:
@@ -133,14 +133,14 @@ def run(plan: Run) -> Results:
         Interrupted: ctrl-C.
         Unusable: resuming, and the file is of another run.
     """
-    slots = plan.slots or Slots(plan.jobs)
-    turn = Turn(slots, (plan.rank, 0), plan.stop.event)
+    slots = plan.slots or CpuPermits(plan.jobs)
+    turn = CpuPermit(slots, (plan.rank, 0), plan.stop.event)
     first = Sandbox(plan.connection, turn=turn)
     plan.stop.sandboxes.append(first)
     try:
         turn.take()
         hello = first.hello()
-        plan = replace(plan, slots=slots, cases=concerned(plan.cases, hello))
+        plan = replace(plan, slots=slots, cases=relevant_cases(plan.cases, hello))
         first.calibrate(trivial_decodes())
         header = _header(plan, hello, first.seconds)
         earned = _earned(plan, header)
@@ -155,22 +155,22 @@ def run(plan: Run) -> Results:
     finally:
         first.close()
         turn.give()
-    return results.read(plan.path)
+    return results.read_results(plan.path)
 
 
 Outcome = Results | Exception
 
 
-def _slowness(plan: Run) -> tuple[int, bool]:
+def _slowness(plan: RunPlan) -> tuple[int, bool]:
     """A virtual machine takes longest, then Python; what is known of that is the memory that it needs."""
     return plan.connection.memory, plan.connection.nest
 
 
-class Together:
+class ParallelRuns:
     """Some runs side by side on *jobs* processors, the slowest in front, so that none is left alone at the end."""
 
-    def __init__(self, plans: Sequence[Run], jobs: int) -> None:
-        self._slots = Slots(jobs)
+    def __init__(self, plans: Sequence[RunPlan], jobs: int) -> None:
+        self._slots = CpuPermits(jobs)
         front = sorted(range(len(plans)), key=lambda at: _slowness(plans[at]), reverse=True)
         ranks = {at: rank for rank, at in enumerate(front)}
         self._plans = [replace(plan, slots=self._slots, jobs=jobs, rank=ranks[at]) for at, plan in enumerate(plans)]
@@ -191,7 +191,7 @@ class Together:
         """End them, from any thread; each that was not done ends as `Interrupted`."""
         threading.Thread(target=self._stop, daemon=True).start()
 
-    def _run(self, at: int, plan: Run) -> None:
+    def _run(self, at: int, plan: RunPlan) -> None:
         try:
             self._ended.put((at, run(plan)))
         except Exception as error:  # told where the run was asked for
@@ -211,24 +211,26 @@ class Together:
 
 def _lines_in(path: Path) -> int:
     try:
-        return len(results.read(path).lines)
+        return len(results.read_results(path).lines)
     except Unusable:
         return 0
 
 
-def concerned(cases: Sequence[Case], hello: HelloReply) -> list[Case]:
+def relevant_cases(cases: Sequence[Case], hello: HelloReply) -> list[Case]:
     """Those of *cases* that are for whoever says *hello*."""
     deaf = hello.consumer and not hello.committed
-    return [case for case in cases if concerns(case, append=hello.append, deaf=deaf)]
+    return [case for case in cases if is_relevant(case, append=hello.append, deaf=deaf)]
 
 
-def _header(plan: Run, hello: HelloReply, seconds: float) -> Header:
-    testee = msgspec.to_builtins(tamed(hello)) | {"connect": plan.connection.name}
+def _header(plan: RunPlan, hello: HelloReply, seconds: float) -> ResultHeader:
+    testee = msgspec.to_builtins(sanitize_hello(hello)) | {"connect": plan.connection.name}
     settings = {"jobs": plan.jobs, "memory": plan.connection.memory, "seconds": round(seconds, 3)}
-    return Header(testee=testee, corpus=plan.corpus, cases=len(plan.cases), only=list(plan.only), settings=settings)
+    return ResultHeader(
+        testee=testee, corpus=plan.corpus, cases=len(plan.cases), only=list(plan.only), settings=settings
+    )
 
 
-def tamed(hello: HelloReply) -> HelloReply:
+def sanitize_hello(hello: HelloReply) -> HelloReply:
     """What a testee says of itself, fit to be kept and shown."""
     said = {name: printable(getattr(hello, name), MAX_NAME) for name in ("name", "version", "language", "runtime")}
     return msgspec.structs.replace(hello, decode=_cut(hello.decode), encode=_cut(hello.encode), **said)
@@ -239,12 +241,12 @@ def _cut(capability: Capability) -> Capability:
     return Capability(capability.magics[:MAX_CLAIMS], compressions)
 
 
-def _earned(plan: Run, header: Header) -> Results | None:
+def _earned(plan: RunPlan, header: ResultHeader) -> Results | None:
     """What an earlier run left at *plan.path*, if this one goes on with it."""
     if not plan.resume or not plan.path.exists():
         return None
     try:
-        old = results.read(plan.path)
+        old = results.read_results(plan.path)
     except Unusable as error:
         if "there is no header" in str(error):
             return None
@@ -253,12 +255,14 @@ def _earned(plan: Run, header: Header) -> Results | None:
     return old
 
 
-def _ask_the_rest(plan: Run, header: Header, hello: HelloReply, first: Sandbox, earned: Sequence[Line]) -> None:
+def _ask_the_rest(
+    plan: RunPlan, header: ResultHeader, hello: HelloReply, first: Sandbox, earned: Sequence[ResultLine]
+) -> None:
     known = {line.case for line in earned}
     rest = [case for case in plan.cases if case.id not in known]
-    skipped = {case.id: reason for case in rest if (reason := beyond(case, hello))}
+    skipped = {case.id: reason for case in rest if (reason := unsupported(case, hello))}
     asked = [case for case in rest if case.id not in skipped]
-    writer = results.Writer(plan.path, header, earned)
+    writer = results.ResultWriter(plan.path, header, earned)
     began = time.monotonic()
     try:
         writer.write(_skip(case, skipped[case.id]) for case in rest if case.id in skipped)
@@ -268,14 +272,14 @@ def _ask_the_rest(plan: Run, header: Header, hello: HelloReply, first: Sandbox, 
         writer.close()
 
 
-def _skip(case: Case, skipped: Skipped) -> Line:
-    return results.line_for(case, judge(case, skipped), summary(skipped), 0.0, 0)
+def _skip(case: Case, skipped: Skipped) -> ResultLine:
+    return results.result_line(case, judge(case, skipped), observation_summary(skipped), 0.0, 0)
 
 
-def _finish(writer: results.Writer, plan: Run, sandboxes: Sequence[Sandbox], seconds: float) -> None:
+def _finish(writer: results.ResultWriter, plan: RunPlan, sandboxes: Sequence[Sandbox], seconds: float) -> None:
     tallies = [sandbox.tally for sandbox in sandboxes]
     writer.finish(
-        counts=results.read(plan.path).counts(),
+        counts=results.read_results(plan.path).counts(),
         seconds=round(seconds, 3),
         waited=round(sum(tally.waited for tally in tallies), 3),
         starts=sum(tally.starts for tally in tallies),
@@ -286,9 +290,11 @@ def _finish(writer: results.Writer, plan: Run, sandboxes: Sequence[Sandbox], sec
     )
 
 
-def _ask(plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Writer, hello: HelloReply) -> list[Sandbox]:
+def _ask(
+    plan: RunPlan, cases: Sequence[Case], first: Sandbox, writer: results.ResultWriter, hello: HelloReply
+) -> list[Sandbox]:
     at_once = -(-len(cases) // (plan.jobs * 4))
-    state = _State(deque(groups(cases, min(at_once, TOGETHER))), plan.stop.event, hello.committed)
+    state = _State(deque(group_cases(cases, min(at_once, TOGETHER))), plan.stop.event, hello.committed)
     sandboxes = [first, *_others(plan, first, min(plan.jobs + WAITING, len(state.todo)))]
     plan.stop.sandboxes.extend(sandboxes[1:])
     threads = [threading.Thread(target=_work, args=(state, sandbox), daemon=True) for sandbox in sandboxes]
@@ -310,10 +316,10 @@ def _ask(plan: Run, cases: Sequence[Case], first: Sandbox, writer: results.Write
     return sandboxes
 
 
-def _others(plan: Run, first: Sandbox, workers: int) -> Iterator[Sandbox]:
+def _others(plan: RunPlan, first: Sandbox, workers: int) -> Iterator[Sandbox]:
     assert plan.slots is not None
     for number in range(1, workers):
-        yield first.another(Turn(plan.slots, (plan.rank, number), plan.stop.event))
+        yield first.another(CpuPermit(plan.slots, (plan.rank, number), plan.stop.event))
 
 
 def _check_stopped(stop: threading.Event) -> None:
@@ -321,10 +327,10 @@ def _check_stopped(stop: threading.Event) -> None:
         raise KeyboardInterrupt
 
 
-def _judged(case: Case, answered: Answered) -> Line:
+def _judged(case: Case, answered: TimedObservation) -> ResultLine:
     observation = answered.observation
     verdict = judge(case, observation)
-    return results.line_for(case, verdict, summary(observation), answered.seconds, answered.deaths)
+    return results.result_line(case, verdict, observation_summary(observation), answered.seconds, answered.deaths)
 
 
 def _collected(state: _State, workers: int) -> Iterator[list[_Answer]]:
@@ -356,7 +362,7 @@ def _available(state: _State) -> Iterator[_Answer | BaseException | None]:
 def _work(state: _State, sandbox: Sandbox) -> None:
     try:
         while sandbox.take_turn() and (group := _next(state.todo)):
-            answers = sandbox.ask([question(case, committed=state.committed) for case in group])
+            answers = sandbox.ask([request_for(case, committed=state.committed) for case in group])
             for case, answered in zip(group, answers, strict=True):
                 # A testee that was ended because the run stops has not crashed.
                 if state.stop.is_set():
@@ -378,7 +384,7 @@ def _next(todo: deque[list[Case]]) -> list[Case] | None:
         return None
 
 
-def _stop(state: _State, plan: Run, threads: Sequence[threading.Thread]) -> None:
+def _stop(state: _State, plan: RunPlan, threads: Sequence[threading.Thread]) -> None:
     """End workers and testees; at the normal end there is nothing left to do."""
     state.todo.clear()
     end = time.monotonic() + STOP_SECONDS

@@ -27,28 +27,28 @@ from msgspec import UNSET
 
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
 from kafka_conformance.process import time_limits as patience
-from kafka_conformance.process.child import Child, Trouble, await_hello, no_hello
-from kafka_conformance.process.cpu_permits import SMALL, Turn
+from kafka_conformance.process.child import Child, ReadFailure, await_hello, no_hello
+from kafka_conformance.process.cpu_permits import SMALL, CpuPermit
 from kafka_conformance.process.cpu_time import Watch
 from kafka_conformance.process.starting import Starter
-from kafka_conformance.process.time_limits import Limit
+from kafka_conformance.process.time_limits import TimeLimit
 from kafka_conformance.runner.requests import (
     TOO_MUCH,
-    Answered,
-    Learnt,
-    Question,
+    BehaviourProfile,
+    CaseRequest,
     Tally,
+    TimedObservation,
     died,
-    line_of,
+    killed_from_outside,
     many_line,
     observe_reply,
-    outside,
+    single_line,
 )
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connect import CannotRun, Connection
-from kafka_conformance.testees.protocol import HelloReply, Misfit, Reply, Stray
+from kafka_conformance.testees.connect import CannotRun, ConnectionSpec
+from kafka_conformance.testees.protocol import CodecReply, HelloReply, Misfit, Stray
 
-__all__ = ["Answered", "CannotRun", "Question", "Sandbox"]
+__all__ = ["CannotRun", "CaseRequest", "Sandbox", "TimedObservation"]
 
 # A JVM in a cold container takes seconds to say hello.
 START_SECONDS: Final = 30.0
@@ -76,17 +76,17 @@ class Sandbox:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ConnectionSpec,
         seconds: float = MAX_SECONDS,
-        turn: Turn | None = None,
-        learnt: Learnt | None = None,
+        turn: CpuPermit | None = None,
+        learnt: BehaviourProfile | None = None,
         starter: Starter | None = None,
     ) -> None:
         self.connection = connection
         self.seconds = seconds
         self.tally = Tally()
         self._turn = turn
-        self._learnt = learnt or Learnt()
+        self._learnt = learnt or BehaviourProfile()
         self._starter = starter or Starter(connection)
         self._joined = False
         self._child: Child | None = None
@@ -108,7 +108,7 @@ class Sandbox:
         for data in trivial:
             child = self._running()
             child.waits, watch = 0.0, Watch(child.pid)
-            answered = self._once(Question(data))
+            answered = self._once(CaseRequest(data))
             watch.look()
             self._learnt.doubtful = isinstance(answered.observation, Hung | Crashed | Exceeded | Garbled)
             if self._learnt.doubtful:
@@ -120,7 +120,7 @@ class Sandbox:
         self.seconds = min(max(FACTOR * min(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
         return self.seconds
 
-    def ask(self, questions: Sequence[Question]) -> Iterator[Answered]:
+    def ask(self, questions: Sequence[CaseRequest]) -> Iterator[TimedObservation]:
         """The answers to *questions*, in their order, each as soon as it is there.
 
         Several have to be of one kind, all bytes, all batches or all payloads, and not heavy.
@@ -162,7 +162,7 @@ class Sandbox:
         if self._turn is not None:
             self._turn.give()
 
-    def another(self, turn: Turn | None = None) -> Sandbox:
+    def another(self, turn: CpuPermit | None = None) -> Sandbox:
         """A sandbox of its own for the same testee, with what was learnt about it."""
         return Sandbox(self.connection, self.seconds, turn, self._learnt, self._starter)
 
@@ -194,8 +194,8 @@ class Sandbox:
             raise CannotRun(f"{name} cannot be started: {error}") from error
         self.tally.starts += 1
         known = self._learnt.hello if child.known else None
-        hello = known or await_hello(child, Limit(START_SECONDS), self.tally.stray)
-        if isinstance(hello, Trouble):
+        hello = known or await_hello(child, TimeLimit(START_SECONDS), self.tally.stray)
+        if isinstance(hello, ReadFailure):
             raise CannotRun(f"{name} did not say hello: {no_hello(child, hello)}", "kafkaproof smoke shows more")
         if hello.protocol != protocol.PROTOCOL:
             child.kill()
@@ -208,15 +208,15 @@ class Sandbox:
 
     # Asking several at once
 
-    def _at_once(self, questions: Sequence[Question]) -> Iterator[Answered | None]:
+    def _at_once(self, questions: Sequence[CaseRequest]) -> Iterator[TimedObservation | None]:
         """All in one `many` line; where that does not come back whole, in a row."""
         child = self._running()
         before = self._clock()
         name = next(self._ids)
         child.send(many_line(name, questions))
         child.asked += len(questions)
-        reply = self._await(child, {name}, Limit(self.seconds))
-        if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(questions):
+        reply = self._await(child, {name}, TimeLimit(self.seconds))
+        if isinstance(reply, CodecReply) and reply.many is not UNSET and len(reply.many) == len(questions):
             each = (self._clock() - before) / len(questions)
             yield from (self._answered(observe(answer), each) for answer in reply.many)
             return
@@ -227,7 +227,7 @@ class Sandbox:
         self._replace()
         yield from self._in_a_row(questions)
 
-    def _in_a_row(self, questions: Sequence[Question]) -> Iterator[Answered | None]:
+    def _in_a_row(self, questions: Sequence[CaseRequest]) -> Iterator[TimedObservation | None]:
         """Several lines ahead of the replies; ends with the first that the testee falls over.
 
         Replies come in order, so the first that is missing shows where it
@@ -236,30 +236,30 @@ class Sandbox:
         child = self._running()
         fresh, single = not child.asked, child.is_single()
         ids = [next(self._ids) for _ in questions]
-        child.send(b"".join(map(line_of, ids, questions)))
+        child.send(b"".join(map(single_line, ids, questions)))
         child.asked += len(questions)
         for name, question in zip(ids, questions, strict=True):
             before = self._clock()
             reply = self._await(child, {name}, self._limit(question))
             spent = self._clock() - before
-            if isinstance(reply, Trouble):
+            if isinstance(reply, ReadFailure):
                 yield self._fell(child, question, reply, spent, fresh=fresh, single=single)
                 return
             yield self._answered(observe_reply(reply), spent)
             fresh = False
 
     def _fell(
-        self, child: Child, question: Question, trouble: Trouble, spent: float, *, fresh: bool, single: bool
-    ) -> Answered | None:
+        self, child: Child, question: CaseRequest, trouble: ReadFailure, spent: float, *, fresh: bool, single: bool
+    ) -> TimedObservation | None:
         """How it fell over the first question without a reply, if that is known well enough."""
         observation: Observation
         # Who goes on before a long reply is through may have fallen over the question behind.
         self._fell_by = None if child.has_begun() else trouble
-        if self._fell_by is Trouble.LATE and self._learnt.takes_rows:
+        if self._fell_by is ReadFailure.LATE and self._learnt.takes_rows:
             observation = self._hung(question, spent)
-        elif self._fell_by is Trouble.ENDED:
+        elif self._fell_by is ReadFailure.ENDED:
             observation = child.ending()
-            if outside(observation) or not self._learnt.counts(observation, fresh=fresh, single=single):
+            if killed_from_outside(observation) or not self._learnt.counts(observation, fresh=fresh, single=single):
                 self._child, self._suspect = None, observation
                 return None
         else:
@@ -268,37 +268,37 @@ class Sandbox:
         self._replace()
         return self._answered(observation, spent)
 
-    def _answered(self, observation: Observation, spent: float) -> Answered:
+    def _answered(self, observation: Observation, spent: float) -> TimedObservation:
         answered = not isinstance(observation, Crashed | Hung | Exceeded | Garbled)
         self.tally.answers += answered
         self.tally.unanswered += not answered
         self.tally.waited += spent if isinstance(observation, Hung) else 0.0
-        return Answered(observation, spent, int(died(observation)))
+        return TimedObservation(observation, spent, int(died(observation)))
 
-    def _limit(self, question: Question) -> Limit:
+    def _limit(self, question: CaseRequest) -> TimeLimit:
         memory = self.connection.memory if self.connection.local else 0
         known = self._learnt.hangs_over(question)
-        return (patience.heavy if question.heavy else patience.plain)(self.seconds, memory, known=known)
+        return (patience.heavy_limit if question.heavy else patience.plain_limit)(self.seconds, memory, known=known)
 
-    def _hung(self, question: Question, spent: float) -> Hung:
+    def _hung(self, question: CaseRequest, spent: float) -> Hung:
         if question.family:
             self._learnt.hung.add(question.family)
         return Hung(spent)
 
-    def _await(self, child: Child, ids: set[str], limit: Limit) -> Reply | Misfit | Trouble:
+    def _await(self, child: Child, ids: set[str], limit: TimeLimit) -> CodecReply | Misfit | ReadFailure:
         """The next reply to one of *ids*; other lines are counted and dropped."""
         end = time.monotonic() + max(limit.seconds, limit.grows) * 4
         while True:
             line = child.read_line(limit, self._lull)
             self._go_on()
-            if isinstance(line, Trouble):
+            if isinstance(line, ReadFailure):
                 return line
             reply = protocol.parse_reply(line)
             if not isinstance(reply, Stray) and reply.id in ids:
                 return reply
             self.tally.stray(reply.text if isinstance(reply, Stray) else f"a reply to {reply.id!r}")
             if time.monotonic() > end:
-                return Trouble.LATE
+                return ReadFailure.LATE
 
     def _lull(self, memory: int) -> None:
         if self._turn is not None and memory < SMALL:
@@ -314,25 +314,25 @@ class Sandbox:
 
     # Asking one
 
-    _fell_by: Trouble | None = None
+    _fell_by: ReadFailure | None = None
     _suspect: Observation | None = None
 
-    def _again(self, question: Question) -> Answered:
+    def _again(self, question: CaseRequest) -> TimedObservation:
         """Ask alone what was not answered in a row; if it was late only there, do not ask in rows again.
 
         A testee may lose lines that are there before it replied, and would be
         blamed for hanging over each of them.
         """
-        late = self._fell_by is Trouble.LATE
+        late = self._fell_by is ReadFailure.LATE
         answered = self._alone(question)
         self._clear(answered)
         if late and self._learnt.takes_rows is None:
             self._learnt.takes_rows = isinstance(answered.observation, Hung)
         return answered
 
-    def _alone(self, question: Question) -> Answered:
+    def _alone(self, question: CaseRequest) -> TimedObservation:
         if self._learnt.doubtful and not self.tally.answers and self.tally.unanswered >= PATIENCE:
-            return Answered(Skipped(NOT_ASKED, by_runner=True), 0.0)
+            return TimedObservation(Skipped(NOT_ASKED, by_runner=True), 0.0)
         if question.heavy and not self._is_fit():
             self._replace()  # how much memory others left it would decide
         fresh = self._child is None or not self._child.asked
@@ -341,14 +341,16 @@ class Sandbox:
         told = self.connection.local and question.heavy and isinstance(answered.observation, Exceeded)
         if told or not died(answered.observation):
             return answered
-        if not outside(answered.observation) and self._learnt.counts(answered.observation, fresh=fresh, single=single):
+        if not killed_from_outside(answered.observation) and self._learnt.counts(
+            answered.observation, fresh=fresh, single=single
+        ):
             return answered
         self._suspect = answered.observation
         again = self._once(question)
         if died(again.observation):
             self._learnt.counts(again.observation, fresh=True)
         self._clear(again)
-        return Answered(again.observation, again.seconds, 1 + died(again.observation))
+        return TimedObservation(again.observation, again.seconds, 1 + died(again.observation))
 
     def _is_fit(self) -> bool:
         """Whether the process can be asked what takes memory: it is new, or is dear and holds little."""
@@ -357,39 +359,41 @@ class Sandbox:
         used = self._child.usage()
         return not self._learnt.quick and (used is None or used.memory < self.connection.memory * MUCH)
 
-    def _clear(self, again: Answered) -> None:
+    def _clear(self, again: TimedObservation) -> None:
         """Learn whether the last ending in doubt was what the same question does alone."""
         if self._suspect is not None and not died(again.observation):
             self._learnt.refute(self._suspect)
             self.tally.late_end(self._suspect)
         self._suspect = None
 
-    def _once(self, question: Question) -> Answered:
+    def _once(self, question: CaseRequest) -> TimedObservation:
         child = self._running()
         name = next(self._ids)
         strays = self.tally.strays
         before = self._clock()
-        child.send(line_of(name, question))
+        child.send(single_line(name, question))
         child.asked += 1
         reply = self._await(child, {name}, self._limit(question))
         spent = self._clock() - before
-        if reply is Trouble.LATE and self.tally.strays == strays:
+        if reply is ReadFailure.LATE and self.tally.strays == strays:
             self._hung(question, spent)
         observation = self._observe(child, reply, spent, self.tally.strays - strays)
         return self._answered(observation, spent)
 
-    def _observe(self, child: Child, reply: Reply | Misfit | Trouble, spent: float, strays: int) -> Observation:
+    def _observe(
+        self, child: Child, reply: CodecReply | Misfit | ReadFailure, spent: float, strays: int
+    ) -> Observation:
         match reply:
-            case Reply() | Misfit():
+            case CodecReply() | Misfit():
                 return observe_reply(reply)
-            case Trouble.ENDED:
+            case ReadFailure.ENDED:
                 self._child = None
                 return child.ending()
-            case Trouble.LATE:
+            case ReadFailure.LATE:
                 self._replace()
                 others = f"no reply, but {strays} other lines: {self.tally.last_stray}"
                 return Garbled(others) if strays else Hung(spent)
-            case Trouble.GREW | Trouble.TOO_LONG:
+            case ReadFailure.GREW | ReadFailure.TOO_LONG:
                 self._replace()
                 return Exceeded(TOO_MUCH[reply])
 

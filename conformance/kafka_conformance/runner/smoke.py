@@ -15,16 +15,25 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_conformance.judge.observation import Consumed, Decoded, Observation, Refused, Skipped, how_it_ended, observe
+from kafka_conformance.judge.observation import (
+    ConsumedRecords,
+    Decoded,
+    Observation,
+    Refused,
+    Skipped,
+    how_it_ended,
+    observation_kind,
+    observe,
+)
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.process.child import Child, Trouble
-from kafka_conformance.process.time_limits import Limit
+from kafka_conformance.process.child import Child, ReadFailure
+from kafka_conformance.process.time_limits import TimeLimit
 from kafka_conformance.runner.sandbox import START_SECONDS
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees import protocol as schema
-from kafka_conformance.testees.connect import Connection
-from kafka_conformance.testees.protocol import HelloReply, Reply, Stray
+from kafka_conformance.testees.connect import ConnectionSpec
+from kafka_conformance.testees.protocol import CodecReply, HelloReply, Stray
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Record, RecordFormatError, decode, encode
@@ -35,7 +44,7 @@ TIMESTAMP: Final = 1_724_709_879_130
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SmokeCheck:
     """One thing that was looked at; `problem` is empty if it is as it should be."""
 
     name: str
@@ -66,8 +75,8 @@ class _Talk:
 
     def next(self, seconds: float = SECONDS) -> bytes:
         while True:
-            line = self.child.read_line(Limit(seconds))
-            if isinstance(line, Trouble):
+            line = self.child.read_line(TimeLimit(seconds))
+            if isinstance(line, ReadFailure):
                 raise _Stop(_trouble(self.child, line))
             if line.lstrip().startswith(b"{"):
                 self._validate(line)
@@ -79,13 +88,13 @@ class _Talk:
         self.schema_problem = self.schema_problem or schema_problem(line)
 
 
-def _trouble(child: Child, trouble: Trouble) -> str:
-    if trouble is Trouble.ENDED:
+def _trouble(child: Child, trouble: ReadFailure) -> str:
+    if trouble is ReadFailure.ENDED:
         return f"it ended: {how_it_ended(child.ending())}"
     return f"no reply ({trouble.value}); {child.stderr_tail()}".rstrip("; ")
 
 
-def smoke(connection: Connection) -> Iterator[Check]:
+def smoke(connection: ConnectionSpec) -> Iterator[SmokeCheck]:
     """The checks on the testee behind *connection*, as they are made."""
     child = Child(connection)
     talk = _Talk(child)
@@ -93,11 +102,11 @@ def smoke(connection: Connection) -> Iterator[Check]:
         hello = yield from _say_hello(talk)
         for check in (_decodes, _malformed, _order, _unknown):
             yield from check(talk, hello)
-        yield Check("every line fits the JSON Schema", talk.schema_problem, how_validated())
-        yield Check("standard output", note=_strays(talk))
+        yield SmokeCheck("every line fits the JSON Schema", talk.schema_problem, how_validated())
+        yield SmokeCheck("standard output", note=_strays(talk))
         yield _broken_line(talk)
     except _Stop as stop:
-        yield Check("it answers", str(stop))
+        yield SmokeCheck("it answers", str(stop))
     finally:
         child.dismiss()
 
@@ -108,20 +117,20 @@ def _strays(talk: _Talk) -> str:
     return f"{talk.strays} other lines, which are tolerated: {talk.first_stray}"
 
 
-def _say_hello(talk: _Talk) -> Generator[Check, None, HelloReply]:
+def _say_hello(talk: _Talk) -> Generator[SmokeCheck, None, HelloReply]:
     line = talk.ask(protocol.request_line(protocol.HelloRequest()), START_SECONDS)
     hello = protocol.parse_hello(line)
     if isinstance(hello, Stray):
-        yield Check("hello", f"not a hello reply: {hello.text}")
+        yield SmokeCheck("hello", f"not a hello reply: {hello.text}")
         raise _Stop("there is no hello to go on with")
     problem = "" if hello.protocol == protocol.PROTOCOL else f"it speaks protocol {hello.protocol}"
     unknown = set(hello.decode.magics + hello.encode.magics) - {0, 1, 2}
     problem = problem or (f"it announces magic {sorted(unknown)}" if unknown else "")
-    yield Check("hello", problem, printable(f"{hello.name} {hello.version}, {hello.language}, {hello.runtime}"))
+    yield SmokeCheck("hello", problem, printable(f"{hello.name} {hello.version}, {hello.language}, {hello.runtime}"))
     return hello
 
 
-def golden(magic: int, base_offset: int = 0) -> Case:
+def sample_case(magic: int, base_offset: int = 0) -> Case:
     """A small valid batch of *magic*, with its right answer."""
     timestamp = -1 if magic == 0 else TIMESTAMP
     record = Record(base_offset, timestamp, b"key", b"value")
@@ -139,15 +148,15 @@ def golden(magic: int, base_offset: int = 0) -> Case:
     return Case(id=f"smoke.magic_{magic}", title="", rules=(), area="smoke", op="decode", input=data, expect=expect)
 
 
-def _decodes(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+def _decodes(talk: _Talk, hello: HelloReply) -> Iterator[SmokeCheck]:
     for magic in hello.decode.magics or [2]:
         if magic not in (0, 1, 2):
             continue
-        case = golden(magic)
+        case = sample_case(magic)
         yield _check_decode(talk, f"decodes a batch of magic {magic}", case)
         assert isinstance(case.input, bytes)
         # Offsets go up, or a consumer would leave the second out.
-        second = golden(magic, base_offset=1).input
+        second = sample_case(magic, base_offset=1).input
         assert isinstance(second, bytes)
         doubled = replace(case, input=case.input + second + second[:-1])
         expect = Expectation(verdict="valid", batches=decode(doubled.input))  # type: ignore[arg-type]  # bytes, as above
@@ -157,57 +166,57 @@ def _decodes(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
         yield _check_encode(talk)
 
 
-def _check_decode(talk: _Talk, name: str, case: Case) -> Check:
+def _check_decode(talk: _Talk, name: str, case: Case) -> SmokeCheck:
     assert isinstance(case.input, bytes)
     reply = _reply(talk, protocol.DecodeRequest(id=name, data=case.input))
     if isinstance(reply, str):
-        return Check(name, reply)
+        return SmokeCheck(name, reply)
     verdict = judge(case, observe(reply))
     left_out = f"leaves out {', '.join(verdict.left_out)}" if verdict.left_out else ""
-    return Check(name, "" if verdict.outcome == "agree" else f"{verdict.outcome}: {verdict.why}", left_out)
+    return SmokeCheck(name, "" if verdict.outcome == "agree" else f"{verdict.outcome}: {verdict.why}", left_out)
 
 
-def _check_tail(talk: _Talk, name: str, case: Case) -> Check:
+def _check_tail(talk: _Talk, name: str, case: Case) -> SmokeCheck:
     """A codec may refuse the partial batch, which `certify` counts; an adapter has to show those before it."""
     assert isinstance(case.input, bytes)
     reply = _reply(talk, protocol.DecodeRequest(id=name, data=case.input))
     if isinstance(reply, str):
-        return Check(name, reply)
+        return SmokeCheck(name, reply)
     observation = observe(reply)
     verdict = judge(case, observation)
     if verdict.outcome == "rejects_valid" and _delivered(observation) == 2:
-        return Check(name, note=f"the partial one is refused: {verdict.why}")
-    return Check(name, "" if verdict.outcome == "agree" else f"{verdict.outcome}: {verdict.why}")
+        return SmokeCheck(name, note=f"the partial one is refused: {verdict.why}")
+    return SmokeCheck(name, "" if verdict.outcome == "agree" else f"{verdict.outcome}: {verdict.why}")
 
 
 def _delivered(observation: Observation) -> int:
     match observation:
         case Decoded(batches, _):
             return len(batches)
-        case Consumed(records):
+        case ConsumedRecords(records):
             return len(records)
     return 0
 
 
-def _reply(talk: _Talk, request: protocol.DecodeRequest | protocol.EncodeRequest) -> Reply | str:
+def _reply(talk: _Talk, request: protocol.DecodeRequest | protocol.EncodeRequest) -> CodecReply | str:
     reply = protocol.parse_reply(talk.ask(protocol.request_line(request)))
     if isinstance(reply, Stray):
         return f"not a reply: {reply.text}"
     if reply.id != request.id:
         return f"its id is {reply.id!r}, ours was {request.id!r}"
-    return reply if isinstance(reply, Reply) else f"not a reply: {reply.why}"
+    return reply if isinstance(reply, CodecReply) else f"not a reply: {reply.why}"
 
 
-def _check_many(talk: _Talk, hello: HelloReply) -> Iterator[Check]:
+def _check_many(talk: _Talk, hello: HelloReply) -> Iterator[SmokeCheck]:
     if not hello.many:
         return
     data = encode(_one())
     reply = _reply(talk, protocol.DecodeRequest(id="many", many=[data, data]))
     if isinstance(reply, str):
-        yield Check("answers many at once", reply)
+        yield SmokeCheck("answers many at once", reply)
         return
     count = len(reply.many) if isinstance(reply.many, list) else 0
-    yield Check("answers many at once", "" if count == 2 else f"{count} answers to 2 inputs")
+    yield SmokeCheck("answers many at once", "" if count == 2 else f"{count} answers to 2 inputs")
 
 
 def _one() -> Batch:
@@ -215,63 +224,63 @@ def _one() -> Batch:
     return Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=TIMESTAMP, records=(record,))
 
 
-def _check_encode(talk: _Talk) -> Check:
+def _check_encode(talk: _Talk) -> SmokeCheck:
     reply = _reply(talk, protocol.EncodeRequest(id="encode", batch=to_wire(_one())))
     if isinstance(reply, str):
-        return Check("encodes a batch of magic 2", reply)
+        return SmokeCheck("encodes a batch of magic 2", reply)
     if not isinstance(reply.data, bytes):
-        return Check("encodes a batch of magic 2", "there is no data in its reply")
+        return SmokeCheck("encodes a batch of magic 2", "there is no data in its reply")
     try:
         same = decode(reply.data)[0].records == _one().records
     except (RecordFormatError, IndexError) as error:
-        return Check("encodes a batch of magic 2", f"the reference cannot read it: {error}")
-    return Check("encodes a batch of magic 2", "" if same else "other records come back")
+        return SmokeCheck("encodes a batch of magic 2", f"the reference cannot read it: {error}")
+    return SmokeCheck("encodes a batch of magic 2", "" if same else "other records come back")
 
 
-def _malformed(talk: _Talk, _hello: HelloReply) -> Iterator[Check]:
+def _malformed(talk: _Talk, _hello: HelloReply) -> Iterator[SmokeCheck]:
     """Garbage behind the header: a codec that does not check the CRC falls over it too."""
     data = encode(_one())
     broken = data[:61] + b"\xff" * (len(data) - 61)
     reply = _reply(talk, protocol.DecodeRequest(id="malformed", data=broken))
     if isinstance(reply, str):
-        yield Check("an error for a malformed batch", reply)
+        yield SmokeCheck("an error for a malformed batch", reply)
         return
     observation = observe(reply)
     refused = isinstance(observation, Refused | Skipped) or (
-        isinstance(observation, Decoded | Consumed) and observation.error
+        isinstance(observation, Decoded | ConsumedRecords) and observation.error
     )
-    yield Check("an error for a malformed batch", "" if refused else f"it answers {type(observation).__name__.lower()}")
+    yield SmokeCheck("an error for a malformed batch", "" if refused else f"it answers {observation_kind(observation)}")
 
 
-def _order(talk: _Talk, _hello: HelloReply) -> Iterator[Check]:
+def _order(talk: _Talk, _hello: HelloReply) -> Iterator[SmokeCheck]:
     data = encode(_one())
     ids = [f"order-{number}" for number in range(8)]
     talk.child.send(b"".join(protocol.request_line(protocol.DecodeRequest(id=name, data=data)) for name in ids))
     replies = [protocol.parse_reply(talk.next()) for _ in ids]
     got = [getattr(reply, "id", None) for reply in replies]
-    yield Check("replies in order", "" if got == ids else f"ids came back as {', '.join(map(str, got))}")
+    yield SmokeCheck("replies in order", "" if got == ids else f"ids came back as {', '.join(map(str, got))}")
 
 
-def _unknown(talk: _Talk, _hello: HelloReply) -> Iterator[Check]:
+def _unknown(talk: _Talk, _hello: HelloReply) -> Iterator[SmokeCheck]:
     line = talk.ask(b'{"id":"unknown","op":"no_such_op"}\n')
     reply = protocol.parse_reply(line)
-    answered = isinstance(reply, Reply) and not isinstance(observe(reply), Decoded)
-    yield Check("an unknown op is an error or skipped", "" if answered else f"it answers {printable(line)}")
+    answered = isinstance(reply, CodecReply) and not isinstance(observe(reply), Decoded)
+    yield SmokeCheck("an unknown op is an error or skipped", "" if answered else f"it answers {printable(line)}")
 
 
-def _broken_line(talk: _Talk) -> Check:
+def _broken_line(talk: _Talk) -> SmokeCheck:
     """What a line that is no JSON does: the protocol never sends one, so this is only told."""
     name = "a line that is no JSON"
     talk.child.send(b"this is no JSON\n")
     talk.child.send(protocol.request_line(protocol.DecodeRequest(id="after", data=b"")))
     try:
         first = protocol.parse_reply(talk.next())
-        if isinstance(first, Reply) and first.id == "after":
-            return Check(name, note="ignored")
+        if isinstance(first, CodecReply) and first.id == "after":
+            return SmokeCheck(name, note="ignored")
         talk.next()
     except _Stop as stop:
-        return Check(name, note=f"not survived, which is allowed: {stop}")
-    return Check(name, note="answered with an error")
+        return SmokeCheck(name, note=f"not survived, which is allowed: {stop}")
+    return SmokeCheck(name, note="answered with an error")
 
 
 @cache
@@ -281,7 +290,7 @@ def _validator() -> Callable[[Any], str] | None:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
-    checked = Draft202012Validator(schema.build() | {"anyOf": [{"$ref": "#/$defs/reply"}]})
+    checked = Draft202012Validator(schema.build_schema() | {"anyOf": [{"$ref": "#/$defs/reply"}]})
 
     def problem(document: Any) -> str:
         error = best_match(checked.iter_errors(document))
@@ -307,12 +316,12 @@ def schema_problem(line: bytes) -> str:
 
 def _model_problem(document: Any) -> str:
     try:
-        msgspec.convert(document, HelloReply if "protocol" in document else Reply)
+        msgspec.convert(document, HelloReply if "protocol" in document else CodecReply)
     except (msgspec.ValidationError, TypeError) as error:
         return str(error)
     return ""
 
 
-def passed(checks: Sequence[Check]) -> bool:
+def passed(checks: Sequence[SmokeCheck]) -> bool:
     """Whether every check passed."""
     return all(check.passed for check in checks)

@@ -23,7 +23,7 @@ from aiokafka.util import NO_EXTENSIONS
 from msgspec import UNSET
 
 from kafka_conformance.testees.interface import CodecError, NotDone
-from kafka_conformance.testees.protocol import Aborted, Answer, Capability, Refusal
+from kafka_conformance.testees.protocol import Aborted, Capability, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch
 
@@ -55,7 +55,7 @@ def decode(data: bytes) -> list[WireBatch]:
     return batches
 
 
-def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
+def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     """What its fetcher makes of a fetch under read_committed."""
     fetched = PartitionRecords(
         TopicPartition("t", 0), MemoryRecords(data), list(aborted), 0, None, None, True, READ_COMMITTED
@@ -64,8 +64,8 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
     try:
         records.extend(map(_consumed, fetched))
     except Exception as error:
-        return Answer(records=records, error=Refusal("malformed", _told(error)))
-    return Answer(records=records, next_offset=fetched.next_fetch_offset)
+        return CodecAnswer(records=records, error=Refusal("malformed", _told(error)))
+    return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 
 def _batch(batch: Any) -> WireBatch:

@@ -24,7 +24,7 @@ from msgspec import UNSET
 
 from kafka_brokers.fake_broker import CATCHES, END, FakeBroker, Tape
 from kafka_conformance.testees.interface import CodecError, NotDone
-from kafka_conformance.testees.protocol import Aborted, Answer, Capability, Refusal
+from kafka_conformance.testees.protocol import Aborted, Capability, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch, Kind
 
@@ -62,7 +62,7 @@ def decode(_data: bytes) -> NoReturn:
     raise NotDone("a consumer tells no batches")
 
 
-class Reader:
+class ConsumerReader:
     """A consumer, moved from case to case."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Reader:
         self._consumer: Any = None
         self._used = 0
 
-    def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> Answer:
+    def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> CodecAnswer:
         """What the consumer makes of *data*, told what was *aborted*; it reads committed records by default.
 
         Nothing at all is asked for once more: now and then it throws a response away, and asks for the same offset,
@@ -79,7 +79,7 @@ class Reader:
         answer = self._read(data, aborted)
         return self._read(data, aborted) if _is_nothing(answer) else answer
 
-    def _read(self, data: bytes, aborted: Sequence[Aborted]) -> Answer:
+    def _read(self, data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
         partition = self._next_partition()
         tape = self._broker.serve(TOPIC, data, partition, aborted)
         self._consumer.assign([TopicPartition(TOPIC, partition, 0)])
@@ -88,8 +88,8 @@ class Reader:
         self._broker.withdraw(TOPIC, partition)
         if error is not None:
             self._drop()
-            return Answer(records=records, error=error)
-        return Answer(records=records, next_offset=_position(tape), stalled=tape.stalled)
+            return CodecAnswer(records=records, error=error)
+        return CodecAnswer(records=records, next_offset=_position(tape), stalled=tape.stalled)
 
     def _next_partition(self) -> int:
         if self._used == PARTITIONS:
@@ -122,7 +122,7 @@ class Reader:
             if message is None:
                 continue
             if message.error() is not None:
-                return refused(message.error())
+                return refusal_of(message.error())
             if message.key() == END:
                 return None
             try:
@@ -132,7 +132,7 @@ class Reader:
                 return Refusal("malformed", f"{type(leak).__name__}: {leak}")
 
 
-def _is_nothing(answer: Answer) -> bool:
+def _is_nothing(answer: CodecAnswer) -> bool:
     """No record, no error, and no step forward."""
     return not answer.records and answer.error is UNSET and answer.next_offset == 0
 
@@ -149,7 +149,7 @@ def _record(message: Any) -> WireRecord:
     return WireRecord(message.offset(), timestamp, message.key(), message.value(), headers)
 
 
-def refused(error: Any) -> Refusal:
+def refusal_of(error: Any) -> Refusal:
     """librdkafka's error as one of ours."""
     return Refusal(_kind(error.code(), error.str()), f"{error.name()}: {error.str()}")
 
@@ -158,22 +158,22 @@ def _kind(code: int, text: str) -> Kind:
     return next((kind for own, part, kind in KINDS if own == code and part in text), "malformed")
 
 
-_reader: Reader | None = None
+_reader: ConsumerReader | None = None
 
 
-def consume(data: bytes) -> Answer:
+def consume(data: bytes) -> CodecAnswer:
     """What a consumer delivers of *data*."""
     return committed(data, ())
 
 
-def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
+def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     """What it delivers where some transactions were *aborted*."""
     global _reader  # noqa: PLW0603  # one for the process, started when it is first wanted
-    _reader = _reader or Reader()
+    _reader = _reader or ConsumerReader()
     return _reader.read(data, aborted)
 
 
-class Writer:
+class ProducerWriter:
     """Producers by magic and compression, each on a fake broker of its magic."""
 
     def __init__(self) -> None:
@@ -238,7 +238,7 @@ class Writer:
         return Producer({**plain, **QUIET, **waiting})
 
 
-_writer = Writer()
+_writer = ProducerWriter()
 
 
 def encode(batch: WireBatch) -> bytes:

@@ -24,7 +24,7 @@ from kafka_conformance.testees.connection import (
     VIRTUAL_MACHINE_MEMORY,
     BadConnect,
     CannotRun,
-    Connection,
+    ConnectionSpec,
 )
 
 __all__ = [
@@ -36,8 +36,8 @@ __all__ = [
     "VIRTUAL_MACHINE_MEMORY",
     "BadConnect",
     "CannotRun",
-    "Connection",
-    "check",
+    "ConnectionSpec",
+    "check_connect",
     "connect",
 ]
 
@@ -45,21 +45,21 @@ __all__ = [
 SCHEMES: Final = ("direct", "process", "container", "fetch")
 
 
-def check(text: str) -> None:
+def check_connect(text: str) -> None:
     """Raise `BadConnect` if *text* is no connect string; starts, builds and looks for nothing."""
-    from kafka_conformance.testees.connection import split
-    from kafka_conformance.testees.known import find
+    from kafka_conformance.testees.connection import split_command
+    from kafka_conformance.testees.known import find_testee
 
     scheme, colon, rest = text.partition(":")
     if not (colon and scheme in SCHEMES):
-        find(text)
+        find_testee(text)
     elif not rest.strip():
         raise BadConnect(f"{text!r} names nothing after the colon")
     elif scheme in ("process", "fetch"):
-        split(rest)
+        split_command(rest)
 
 
-def connect(text: str, *, memory: int | None = None) -> Connection:
+def connect(text: str, *, memory: int | None = None) -> ConnectionSpec:
     """The connection that *text* names; *memory* in bytes overrides its default.
 
     Raises:
@@ -69,8 +69,8 @@ def connect(text: str, *, memory: int | None = None) -> Connection:
     from kafka_conformance.testees.connection import container, direct, fetch, process
     from kafka_conformance.testees.known import by_name
 
-    check(text)
-    ways: dict[str, Callable[[str], Connection]] = {
+    check_connect(text)
+    ways: dict[str, Callable[[str], ConnectionSpec]] = {
         "direct": direct,
         "process": process,
         "container": container,

@@ -27,7 +27,7 @@ NODE_MEMORY: Final = 2048 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ConnectionSpec:
     """How to start a testee.
 
     Attributes:
@@ -69,10 +69,10 @@ def import_path() -> tuple[str, str]:
     return "PYTHONPATH", ":".join(entry for entry in sys.path if entry)
 
 
-def direct(module: str, environment: tuple[tuple[str, str], ...] = ()) -> Connection:
+def direct(module: str, environment: tuple[tuple[str, str], ...] = ()) -> ConnectionSpec:
     """The connection to *module*, served by this interpreter."""
     argv = (sys.executable, "-m", "kafka_conformance.testees.serve", module.strip())
-    return Connection(name=module, argv=argv, environment=(import_path(), *environment), nest=True)
+    return ConnectionSpec(name=module, argv=argv, environment=(import_path(), *environment), nest=True)
 
 
 _MEMORY: Final = {
@@ -86,7 +86,7 @@ def memory_of(program: str) -> int:
     return _MEMORY.get(PurePath(program).name, DEFAULT_MEMORY)
 
 
-def split(command: str) -> tuple[str, ...]:
+def split_command(command: str) -> tuple[str, ...]:
     """The words of *command*.  Raises `BadConnect` where a shell would ask for more."""
     try:
         return tuple(shlex.split(command))
@@ -94,20 +94,20 @@ def split(command: str) -> tuple[str, ...]:
         raise BadConnect(f"{command}: {error}") from error
 
 
-def process(command: str) -> Connection:
+def process(command: str) -> ConnectionSpec:
     """The connection to *command*, split as a shell would but run without one."""
-    argv = split(command)
+    argv = split_command(command)
     program = shutil.which(argv[0])
     if program is None:
         raise CannotRun(f"process:{command}: there is no program {argv[0]}", "is it built, and is the path right?")
-    return Connection(name=command, argv=(program, *argv[1:]), memory=memory_of(argv[0]))
+    return ConnectionSpec(name=command, argv=(program, *argv[1:]), memory=memory_of(argv[0]))
 
 
 ENGINE: Final = "docker"
 ENGINE_SECONDS: Final = 20
 
 
-def container(image: str) -> Connection:
+def container(image: str) -> ConnectionSpec:
     """The connection to *image*; its entry point has to serve the protocol."""
     program = shutil.which(ENGINE)
     if program is None:
@@ -118,7 +118,7 @@ def container(image: str) -> Connection:
     # a name by which it can be ended; each start makes its own from this stem.
     name = f"kafkaproof-{uuid4().hex[:12]}-{{start}}"
     options = ("--interactive", "--rm", "--init", "--network=none", f"--memory={memory // MIB}m", f"--name={name}")
-    return Connection(
+    return ConnectionSpec(
         name=image,
         argv=(program, "run", *options, image),
         memory=memory,
@@ -146,9 +146,9 @@ def _says_yes(image: str, *command: str) -> bool:
 LEAST_SECONDS: Final = 2.0
 
 
-def fetch(command: str) -> Connection:
+def fetch(command: str) -> ConnectionSpec:
     """The connection to a process of ours that runs *command*, once for each case or once for all."""
-    argv = split(command)
+    argv = split_command(command)
     program = shutil.which(argv[0])
     if program is None:
         raise CannotRun(f"fetch:{command}: there is no program {argv[0]}", "is it built, and is the path right?")
@@ -156,6 +156,6 @@ def fetch(command: str) -> Connection:
     memory = memory_of(argv[0])
     own = (import_path(), (CLIENT_PYTHONPATH, os.environ.get("PYTHONPATH", "")))
     ours = (sys.executable, "-m", "kafka_conformance.process.fetch_client")
-    return Connection(
+    return ConnectionSpec(
         name=command, argv=(*ours, program, *argv[1:]), environment=own, memory=memory, seconds=LEAST_SECONDS
     )

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, Literal, Protocol, cast, runtime_checkable
 
-from kafka_conformance.testees.protocol import Aborted, Answer, AppendRequest, Capability
+from kafka_conformance.testees.protocol import Aborted, AppendRequest, Capability, CodecAnswer
 from kafka_corpus.wire import WireBatch
 from kafka_records import Kind
 
@@ -59,27 +59,27 @@ class Testee(Protocol):
 class Appending(Protocol):
     """What a testee has besides that can say what a broker does."""
 
-    def append(self, request: AppendRequest, /) -> Answer: ...
+    def append(self, request: AppendRequest, /) -> CodecAnswer: ...
 
 
 @runtime_checkable
 class Consuming(Protocol):
     """What a testee has instead of `decode` (which it leaves undone) that is a consumer."""
 
-    def consume(self, data: bytes, /) -> Answer: ...
+    def consume(self, data: bytes, /) -> CodecAnswer: ...
 
 
 @runtime_checkable
 class Committing(Protocol):
     """What a testee has besides whose consumer leaves out aborted transactions, when it reads committed data only."""
 
-    def committed(self, data: bytes, aborted: Sequence[Aborted], /) -> Answer: ...
+    def committed(self, data: bytes, aborted: Sequence[Aborted], /) -> CodecAnswer: ...
 
 
 NAMES: Final = ("NAME", "VERSION", "DECODES", "ENCODES", "decode", "encode")
 
 
-def load(reference: str) -> Testee:
+def load_testee(reference: str) -> Testee:
     """The testee that *reference* names: a module, or an attribute of one.
 
     Raises:

@@ -22,7 +22,7 @@ from kafka.structs import TopicPartition
 from msgspec import UNSET
 
 from kafka_conformance.testees.interface import CodecError, NotDone
-from kafka_conformance.testees.protocol import Aborted, Answer, Capability, Refusal
+from kafka_conformance.testees.protocol import Aborted, Capability, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch
 
@@ -59,7 +59,7 @@ def decode(data: bytes) -> list[WireBatch]:
     return batches
 
 
-def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
+def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     """What its fetcher makes of a fetch under read_committed."""
     listed = [SimpleNamespace(producer_id=producer, first_offset=first) for producer, first in aborted]
     fetched = Fetcher.PartitionRecords(
@@ -74,8 +74,8 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
         while taken := fetched.take(1):
             records += map(_consumed, taken)
     except Exception as error:
-        return Answer(records=records, error=Refusal("malformed", _told(error)))
-    return Answer(records=records, next_offset=fetched.next_fetch_offset)
+        return CodecAnswer(records=records, error=Refusal("malformed", _told(error)))
+    return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 
 def _batch(batch: Any) -> WireBatch:

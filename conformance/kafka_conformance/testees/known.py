@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from kafka_conformance.testees import recipe as built
-from kafka_conformance.testees.connection import BadConnect, CannotRun, Connection, direct, memory_of
-from kafka_conformance.testees.recipe import PIP, Recipe, RecipeError, recipes
+from kafka_conformance.testees.connection import BadConnect, CannotRun, ConnectionSpec, direct, memory_of
+from kafka_conformance.testees.recipe import PIP, BuildRecipe, RecipeError, recipes
 
 MINIATURE: Final = "miniature:"
 JAVA: Final = "java-kafka-clients"
@@ -34,7 +34,7 @@ PLANTED_BUGS_GROUP: Final = "kafkaproof.planted_bugs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownTestee:
     """A testee that has a name.
 
     Attributes:
@@ -56,7 +56,7 @@ class Known:
     distribution: str = OURS
     language: str = "python"
     environment: tuple[tuple[str, str], ...] = ()
-    recipe: Recipe | None = None
+    recipe: BuildRecipe | None = None
     extras: str = "testees"
     compiles: bool = False
 
@@ -87,7 +87,7 @@ class Known:
 LIBRDKAFKA: Final = (("MALLOC_ARENA_MAX", "2"),)
 
 _TESTEES: Final = "kafka_conformance.testees"
-_AIOKAFKA: Final = Known(
+_AIOKAFKA: Final = KnownTestee(
     name="aiokafka",
     about="aiokafka.record, Cython classes",
     module=f"{_TESTEES}.aiokafka_",
@@ -95,7 +95,7 @@ _AIOKAFKA: Final = Known(
     distribution="aiokafka",
     language="cython",
 )
-_CONFLUENT: Final = Known(
+_CONFLUENT: Final = KnownTestee(
     name="confluent-kafka",
     about="librdkafka: its consumer and producer on a fake broker; compares no checksums by default",
     module=f"{_TESTEES}.confluent_kafka_",
@@ -105,8 +105,8 @@ _CONFLUENT: Final = Known(
     environment=LIBRDKAFKA,
 )
 KNOWN: Final = (
-    Known(name="reference", about="kafka_records, the executable specification", module=f"{_TESTEES}.reference"),
-    Known(
+    KnownTestee(name="reference", about="kafka_records, the executable specification", module=f"{_TESTEES}.reference"),
+    KnownTestee(
         name="kafka-python",
         about="kafka.record as its consumer and producer drive it",
         module=f"{_TESTEES}.kafka_python",
@@ -131,7 +131,7 @@ KNOWN: Final = (
 )
 
 
-def everyone() -> tuple[Known, ...]:
+def known_testees() -> tuple[KnownTestee, ...]:
     """All testees that have a name: `KNOWN`, entry points of the group `kafkaproof.testees`, then recipes.
 
     Raises:
@@ -144,35 +144,35 @@ def everyone() -> tuple[Known, ...]:
 
 
 @cache
-def _from_entry_points() -> tuple[Known, ...]:
+def _from_entry_points() -> tuple[KnownTestee, ...]:
     """Testees of installed packages above this one; an entry point names an object of type `Known`."""
     loaded = (entry.load() for entry in entry_points(group=TESTEE_GROUP))
-    return tuple(sorted((known for known in loaded if isinstance(known, Known)), key=lambda known: known.name))
+    return tuple(sorted((known for known in loaded if isinstance(known, KnownTestee)), key=lambda known: known.name))
 
 
-def _from_recipe(recipe: Recipe) -> Known:
-    return Known(name=recipe.name, about=recipe.about, language=recipe.language, recipe=recipe)
+def _from_recipe(recipe: BuildRecipe) -> KnownTestee:
+    return KnownTestee(name=recipe.name, about=recipe.about, language=recipe.language, recipe=recipe)
 
 
-def find(name: str) -> Known | None:
+def find_testee(name: str) -> KnownTestee | None:
     """The known testee *name*, or NAME@VERSION; None for a miniature.  Raises `BadConnect` for any other name."""
     if name.startswith(MINIATURE):
         return None
     plain, at, asked = name.partition("@")
-    for known in everyone():
+    for known in known_testees():
         if known.name == plain:
             return at_version(known, asked) if at else known
     raise BadConnect(_unknown(name, plain))
 
 
 def _unknown(name: str, plain: str) -> str:
-    names = [known.name for known in everyone()]
+    names = [known.name for known in known_testees()]
     near = get_close_matches(plain.lower().replace("_", "-"), names, cutoff=NEAR)
     hint = f"; did you mean {' or '.join(near)}?" if near else ":"
     return f"no testee {name!r}{hint} known are {', '.join(names)}; or say direct:, process:, container: or fetch:"
 
 
-def at_version(known: Known, asked: str) -> Known:
+def at_version(known: KnownTestee, asked: str) -> KnownTestee:
     """*known* with the release *asked* of its codec, in a build of its own.
 
     Raises:
@@ -187,9 +187,9 @@ def at_version(known: Known, asked: str) -> Known:
     return replace(known, name=f"{known.name}@{asked}", recipe=recipe, packages=())
 
 
-def _installed(known: Known) -> Recipe:
+def _installed(known: KnownTestee) -> BuildRecipe:
     """How one in Python is installed for a version of its own: in a folder that goes before the installed packages."""
-    return Recipe(
+    return BuildRecipe(
         name=known.name,
         project=known.distribution,
         about=known.about,
@@ -215,9 +215,9 @@ def planted_bugs_module() -> str:
     raise CannotRun(f"no installed package has an entry point in {PLANTED_BUGS_GROUP}", "pip install kafkaproof")
 
 
-def by_name(name: str) -> Connection:
+def by_name(name: str) -> ConnectionSpec:
     """The connection to the known testee *name*, built now if it has to be."""
-    known = find(name)
+    known = find_testee(name)
     if known is None:
         plain = name.removeprefix(MINIATURE).replace("-", "_")
         return replace(direct(f"{planted_bugs_module()}.{plain}"), name=name)
@@ -236,14 +236,14 @@ def by_name(name: str) -> Connection:
         raise CannotRun(f"{known.name} cannot run: {error}", f"kafkaproof testees build {known.name}") from error
 
 
-def _of_build(known: Known, recipe: Recipe) -> Connection:
-    folder = built.build(recipe)
+def _of_build(known: KnownTestee, recipe: BuildRecipe) -> ConnectionSpec:
+    folder = built.build_testee(recipe)
     if known.module:
         connection = direct(known.module, known.environment)
         environment = tuple(
             (key, f"{folder}:{value}" if key == "PYTHONPATH" else value) for key, value in connection.environment
         )
         return replace(connection, name=known.name, environment=environment)
-    argv = built.command(recipe, folder)
+    argv = built.built_command(recipe, folder)
     environment = tuple((key, value.replace("{build}", str(folder))) for key, value in recipe.environment)
-    return Connection(name=known.name, argv=tuple(argv), environment=environment, memory=memory_of(argv[0]))
+    return ConnectionSpec(name=known.name, argv=tuple(argv), environment=environment, memory=memory_of(argv[0]))

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from kafka_conformance.sanitize import indented, printable
+from kafka_conformance.sanitize import indented_json, printable
 from kafka_corpus.wire import WireBatch, WireRecord
 from kafka_records import KINDS
 
@@ -75,7 +75,7 @@ class AppendRequest(msgspec.Struct, tag_field="op", tag="append", kw_only=True):
     now_ms: int
 
 
-Request = HelloRequest | DecodeRequest | EncodeRequest | AppendRequest
+RequestLine = HelloRequest | DecodeRequest | EncodeRequest | AppendRequest
 
 
 class Capability(msgspec.Struct):
@@ -115,7 +115,7 @@ class Refusal(msgspec.Struct, omit_defaults=True):
     message: str = ""
 
 
-class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CodecAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One answer within `many`.
 
     A consumer gives `records`: what it delivered, batches not told apart.
@@ -135,7 +135,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     stored: bytes | UnsetType = UNSET
 
 
-class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CodecReply(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An answer with the id of its request, or one answer for each of `many`."""
 
     id: Id
@@ -149,7 +149,7 @@ class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
     error_code: int | UnsetType = UNSET
     base_offset: int | UnsetType = UNSET
     stored: bytes | UnsetType = UNSET
-    many: list[Answer] | UnsetType = UNSET
+    many: list[CodecAnswer] | UnsetType = UNSET
 
 
 # A reply holds at least one of these.
@@ -172,8 +172,8 @@ class Stray:
 
 
 _encoder = msgspec.json.Encoder()
-_requests = msgspec.json.Decoder(Request)
-_replies = msgspec.json.Decoder(Reply)
+_requests = msgspec.json.Decoder(RequestLine)
+_replies = msgspec.json.Decoder(CodecReply)
 _hellos = msgspec.json.Decoder(HelloReply)
 
 
@@ -184,19 +184,19 @@ class _Envelope(msgspec.Struct):
 _envelopes = msgspec.json.Decoder(_Envelope)
 
 
-def request_line(request: Request) -> bytes:
+def request_line(request: RequestLine) -> bytes:
     """*request* as one line, newline included."""
     return _encoder.encode(request) + b"\n"
 
 
-def reply_line(reply: Reply | HelloReply) -> bytes:
+def reply_line(reply: CodecReply | HelloReply) -> bytes:
     """*reply* as one line, newline included."""
     return _encoder.encode(reply) + b"\n"
 
 
-def parse_request(line: bytes) -> Request:
+def parse_request(line: bytes) -> RequestLine:
     """The request in *line*; raises `msgspec.DecodeError` (a `ValueError`)."""
-    request: Request = _requests.decode(line)
+    request: RequestLine = _requests.decode(line)
     return request
 
 
@@ -208,7 +208,7 @@ def parse_hello(line: bytes) -> HelloReply | Stray:
         return Stray(printable(line))
 
 
-def parse_reply(line: bytes) -> Reply | Misfit | Stray:
+def parse_reply(line: bytes) -> CodecReply | Misfit | Stray:
     """The reply in *line*; never raises, whatever the line holds."""
     line = _json_part(line, b'{"id"')
     try:
@@ -225,7 +225,7 @@ def _json_part(line: bytes, start: bytes) -> bytes:
     return line if at < 0 else line[at:]
 
 
-def _misfit_or_stray(line: bytes, why: str) -> Reply | Misfit | Stray:
+def _misfit_or_stray(line: bytes, why: str) -> CodecReply | Misfit | Stray:
     try:
         envelope = _envelopes.decode(line)
     except (ValueError, RecursionError):
@@ -261,12 +261,12 @@ FILE: Final = "protocol.schema.json"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
-def build() -> dict[str, Any]:
+def build_schema() -> dict[str, Any]:
     """The schema of one line, in either direction."""
     (requests, hello, reply), definitions = msgspec.json.schema_components(
-        [Request, HelloReply, Reply], ref_template="#/$defs/{name}"
+        [RequestLine, HelloReply, CodecReply], ref_template="#/$defs/{name}"
     )
-    for answer in ("Reply", "Answer"):
+    for answer in (CodecReply.__name__, CodecAnswer.__name__):
         names = [name for name in ANSWERS if name in definitions[answer]["properties"]]
         definitions[answer]["anyOf"] = [{"required": [name]} for name in names]
     # Exactly one of the two, where the model has two optional fields.
@@ -281,12 +281,12 @@ def build() -> dict[str, Any]:
     }
 
 
-def text() -> str:
+def schema_text() -> str:
     """The schema as the file holds it."""
-    return indented(build()).decode()
+    return indented_json(build_schema()).decode()
 
 
-def stored() -> str:
+def stored_schema() -> str:
     """The file inside the package; empty if there is none."""
     source = files(__package__).joinpath(FILE)
     return source.read_text(encoding="utf-8") if source.is_file() else ""

@@ -17,8 +17,8 @@ import msgspec
 
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import CannotRun
-from kafka_conformance.testees.known import JAVA, Known
-from kafka_conformance.testees.recipe import Recipe, find_program, numbers
+from kafka_conformance.testees.known import JAVA, KnownTestee
+from kafka_conformance.testees.recipe import BuildRecipe, find_program, numbers
 
 ASK_SECONDS: Final = 120
 _RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)")
@@ -26,7 +26,7 @@ _RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)")
 _ASKED: Final = re.compile(r"(.+)@v?\{version\}")
 
 
-def newest(known: Known, count: int) -> list[str]:
+def newest(known: KnownTestee, count: int) -> list[str]:
     """The last *count* releases of *known*'s codec, oldest first.
 
     Raises:
@@ -43,7 +43,7 @@ def _plain(text: str) -> str:
     return match[1] if match else ""
 
 
-def _published(known: Known, count: int) -> list[str]:
+def _published(known: KnownTestee, count: int) -> list[str]:
     if known.name == JAVA:
         from kafka_brokers.releases import RELEASES
 
@@ -56,7 +56,7 @@ def _published(known: Known, count: int) -> list[str]:
     return _WAYS[tool](package, count)
 
 
-def _source(recipe: Recipe) -> tuple[str, str]:
+def _source(recipe: BuildRecipe) -> tuple[str, str]:
     """The tool that fetches another version of the codec, and what it calls the codec."""
     for tool, *words in recipe.versioned:
         if tool == "cargo" and "--package" in words:

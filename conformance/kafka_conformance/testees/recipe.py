@@ -57,7 +57,7 @@ class RecipeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class BuildRecipe:
     """How one testee is built and run.  Commands may hold `{build}`, `{version}`, `{python}` and `{pip-install}`.
 
     Attributes:
@@ -91,7 +91,7 @@ class Recipe:
     environment: tuple[tuple[str, str], ...] = ()
     project: str = ""
 
-    def at(self, version: str) -> Recipe:
+    def at(self, version: str) -> BuildRecipe:
         """The same with another release of the codec.  Raises `RecipeError` if that is no version."""
         if not _VERSION.fullmatch(version):
             raise RecipeError(f"{version!r} is no version")
@@ -143,7 +143,7 @@ def folder_of_sources() -> Path:
     return Path(named) if named else shipped("kafka_conformance", installed="adapters", checkout="testees")
 
 
-def recipes() -> tuple[Recipe, ...]:
+def recipes() -> tuple[BuildRecipe, ...]:
     """All testees that have a recipe, sorted by folder.
 
     Raises:
@@ -160,17 +160,17 @@ def recipes() -> tuple[Recipe, ...]:
 
 
 @cache
-def _read_all(folder: Path) -> tuple[Recipe, ...]:
-    found: dict[str, Recipe] = {}
+def _read_all(folder: Path) -> tuple[BuildRecipe, ...]:
+    found: dict[str, BuildRecipe] = {}
     for path in sorted(folder.glob(f"*/{FILE}")):
-        for recipe in read(path):
+        for recipe in read_recipes(path):
             if recipe.name in found:
                 raise RecipeError(f"{path}: there is another testee {recipe.name}")
             found[recipe.name] = recipe
     return tuple(found.values())
 
 
-def read(path: Path) -> tuple[Recipe, ...]:
+def read_recipes(path: Path) -> tuple[BuildRecipe, ...]:
     """The testee that the file *path* describes, and its variants.
 
     Raises:
@@ -190,8 +190,8 @@ def read(path: Path) -> tuple[Recipe, ...]:
     return plain + variants
 
 
-def _base(given: dict[str, Any], folder: Path) -> Recipe:
-    return Recipe(
+def _base(given: dict[str, Any], folder: Path) -> BuildRecipe:
+    return BuildRecipe(
         name=str(given["name"]),
         project=str(given["name"]),
         about=str(given["about"]),
@@ -208,7 +208,7 @@ def _base(given: dict[str, Any], folder: Path) -> Recipe:
     )
 
 
-def _variant(base: Recipe, given: dict[str, Any]) -> Recipe:
+def _variant(base: BuildRecipe, given: dict[str, Any]) -> BuildRecipe:
     return replace(
         base,
         name=str(given["name"]),
@@ -232,7 +232,7 @@ def _environment(given: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((str(name), str(value)) for name, value in given.get("environment", {}).items())
 
 
-def filled(command: Command, *, build: Path, version: str) -> list[str]:
+def fill_recipe_command(command: Command, *, build: Path, version: str) -> list[str]:
     """*command* with its places filled in; other braces stay as they are."""
     places = {"{build}": str(build), "{version}": version, "{python}": sys.executable}
     words = [each for word in command for each in (pip_install() if word == "{pip-install}" else (word,))]
@@ -273,14 +273,14 @@ def default_directory() -> Path:
     return Path(cache) / "kafkaproof" / "testees"
 
 
-def place(recipe: Recipe, directory: Path) -> Path:
+def build_directory(recipe: BuildRecipe, directory: Path) -> Path:
     """The folder of the build below *directory*, made or not."""
     return directory / f"{recipe.project}-{recipe.version}-{digest(recipe)}"
 
 
-def is_built(recipe: Recipe, directory: Path | None = None) -> bool:
+def is_built(recipe: BuildRecipe, directory: Path | None = None) -> bool:
     """Whether the build is there, and whole."""
-    return (place(recipe, directory or default_directory()) / _WHOLE).is_file()
+    return (build_directory(recipe, directory or default_directory()) / _WHOLE).is_file()
 
 
 def not_installed(names: tuple[str, ...]) -> str:
@@ -293,7 +293,7 @@ def what_is_missing(programs: tuple[str, ...]) -> str:
     return f"{not_installed(programs)} or not on the path"
 
 
-def build(recipe: Recipe, directory: Path | None = None) -> Path:
+def build_testee(recipe: BuildRecipe, directory: Path | None = None) -> Path:
     """Build *recipe* below *directory* unless that has been done, and return the folder of the build.
 
     Standard error gets one line when a build starts, or waits for another process that makes the same build.
@@ -307,7 +307,7 @@ def build(recipe: Recipe, directory: Path | None = None) -> Path:
         BuildError: a command of the recipe failed, or the cache cannot be written.
     """
     directory = directory or default_directory()
-    built = place(recipe, directory)
+    built = build_directory(recipe, directory)
     if is_built(recipe, directory):
         return built
     if missing := recipe.missing():
@@ -334,20 +334,20 @@ def _report(line: str) -> None:
     click.echo(line, err=True)
 
 
-def command(recipe: Recipe, built: Path) -> list[str]:
+def built_command(recipe: BuildRecipe, built: Path) -> list[str]:
     """The command line that serves the protocol from the folder that `build` gave.
 
     Raises:
         BuildError: there is no such program to run.
     """
-    program, *rest = filled(recipe.run, build=built, version=recipe.version)
+    program, *rest = fill_recipe_command(recipe.run, build=built, version=recipe.version)
     found = find_program(program)
     if found is None:
         raise BuildError(f"{program} is not on the path")
     return [found, *rest]
 
 
-def digest(recipe: Recipe) -> str:
+def digest(recipe: BuildRecipe) -> str:
     """Sources, commands, platform, and versions of Python and compilers, hashed to twelve characters."""
     tools = tuple(_version_of(program) for program in recipe.programs if program in _VERSION_OF)
     facts = (recipe.build, tools, sysconfig.get_platform(), sys.implementation.cache_tag)
@@ -395,7 +395,7 @@ def _locked(built: Path, on_wait: Callable[[], None]) -> Iterator[int]:
         yield lock.fileno()
 
 
-def copy_sources(recipe: Recipe, folder: Path) -> None:
+def copy_sources(recipe: BuildRecipe, folder: Path) -> None:
     """Copy the sources of *recipe* to *folder*; those from outside of the recipe's folder lie beside the others."""
     for name in recipe.sources:
         outside = name.startswith("../") or Path(name).is_absolute()
@@ -407,13 +407,13 @@ def copy_sources(recipe: Recipe, folder: Path) -> None:
             shutil.copyfile(source, copy)
 
 
-def _make(recipe: Recipe, built: Path, scratch: Path, lock: int) -> None:
+def _make(recipe: BuildRecipe, built: Path, scratch: Path, lock: int) -> None:
     copy_sources(recipe, scratch)
     for each in recipe.build:
-        _run(recipe, filled(each, build=built, version=recipe.version), scratch, lock)
+        _run(recipe, fill_recipe_command(each, build=built, version=recipe.version), scratch, lock)
 
 
-def _run(recipe: Recipe, argv: list[str], folder: Path, lock: int) -> None:
+def _run(recipe: BuildRecipe, argv: list[str], folder: Path, lock: int) -> None:
     what = f"{Path(argv[0]).name} did not build {recipe.project} {recipe.version}"
     try:
         done = subprocess.run(

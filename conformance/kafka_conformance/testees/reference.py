@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import kafka_records
 from kafka_conformance.testees.interface import CodecError
-from kafka_conformance.testees.protocol import Aborted, Answer, AppendRequest, Capability
+from kafka_conformance.testees.protocol import Aborted, AppendRequest, Capability, CodecAnswer
 from kafka_corpus.wire import WireBatch, from_wire, to_wire, to_wire_record
 from kafka_records import LogState, RecordFormatError, TopicConfig, fetching
 
@@ -30,13 +30,13 @@ def decode(data: bytes) -> list[WireBatch]:
         raise CodecError(error.kind, str(error), list(map(to_wire, error.batches))) from error
 
 
-def committed(data: bytes, aborted: Sequence[Aborted]) -> Answer:
+def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     """What a read_committed consumer sees of *data*."""
     try:
         seen = fetching.consume(data, aborted=aborted)
     except RecordFormatError as error:
         raise CodecError(error.kind, str(error)) from error
-    return Answer(records=list(map(to_wire_record, seen.records)), next_offset=seen.next_offset)
+    return CodecAnswer(records=list(map(to_wire_record, seen.records)), next_offset=seen.next_offset)
 
 
 def encode(batch: WireBatch) -> bytes:
@@ -47,7 +47,7 @@ def encode(batch: WireBatch) -> bytes:
         raise CodecError(error.kind, str(error)) from error
 
 
-def append(request: AppendRequest) -> Answer:
+def append(request: AppendRequest) -> CodecAnswer:
     """What a broker of the release answers for the payload, and what it stores."""
     log = LogState(log_end_offset=request.log_end_offset, leader_epoch=request.leader_epoch)
     try:
@@ -62,5 +62,5 @@ def append(request: AppendRequest) -> Answer:
     except RecordFormatError as error:
         raise CodecError(error.kind, str(error)) from error
     if result.error_code:
-        return Answer(error_code=result.error_code)
-    return Answer(error_code=0, base_offset=result.base_offset, stored=result.stored)
+        return CodecAnswer(error_code=result.error_code)
+    return CodecAnswer(error_code=0, base_offset=result.base_offset, stored=result.stored)

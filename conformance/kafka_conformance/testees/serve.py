@@ -14,8 +14,16 @@ from typing import BinaryIO
 from msgspec import UNSET
 
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.interface import Appending, CodecError, Committing, Consuming, NotDone, Testee, load
-from kafka_conformance.testees.protocol import Aborted, Answer, HelloReply, Refusal, Reply
+from kafka_conformance.testees.interface import (
+    Appending,
+    CodecError,
+    Committing,
+    Consuming,
+    NotDone,
+    Testee,
+    load_testee,
+)
+from kafka_conformance.testees.protocol import Aborted, CodecAnswer, CodecReply, HelloReply, Refusal
 
 
 def hello(testee: Testee) -> HelloReply:
@@ -35,36 +43,36 @@ def hello(testee: Testee) -> HelloReply:
     )
 
 
-def decode_answer(testee: Testee, data: bytes, aborted: Sequence[Aborted] | None = None) -> Answer:
+def decode_answer(testee: Testee, data: bytes, aborted: Sequence[Aborted] | None = None) -> CodecAnswer:
     """What the testee does with *data*; and where some transactions were *aborted*, with what is committed."""
     try:
         if aborted is not None and isinstance(testee, Committing):
             return testee.committed(data, aborted)
-        return testee.consume(data) if isinstance(testee, Consuming) else Answer(batches=testee.decode(data))
+        return testee.consume(data) if isinstance(testee, Consuming) else CodecAnswer(batches=testee.decode(data))
     except (NotDone, CodecError) as refusal:
         return _refused(refusal)
     except MemoryError:
         raise
     except Exception as leak:
-        return Answer(error=_leaked(leak, protocol.LEAKED))
+        return CodecAnswer(error=_leaked(leak, protocol.LEAKED))
 
 
-def encode_answer(testee: Testee, request: protocol.EncodeRequest) -> Answer:
+def encode_answer(testee: Testee, request: protocol.EncodeRequest) -> CodecAnswer:
     """What the testee writes for the batch in *request*."""
     try:
-        return Answer(data=bytes(testee.encode(request.batch)))
+        return CodecAnswer(data=bytes(testee.encode(request.batch)))
     except (NotDone, CodecError) as refusal:
         return _refused(refusal)
     except MemoryError:
         raise
     except Exception as leak:
-        return Answer(error=_leaked(leak))
+        return CodecAnswer(error=_leaked(leak))
 
 
-def append_answer(testee: Testee, request: protocol.AppendRequest) -> Answer:
+def append_answer(testee: Testee, request: protocol.AppendRequest) -> CodecAnswer:
     """What the testee says that a broker does."""
     if not isinstance(testee, Appending):
-        return Answer(skipped="append is not done by this testee")
+        return CodecAnswer(skipped="append is not done by this testee")
     try:
         return testee.append(request)
     except (NotDone, CodecError) as refusal:
@@ -72,44 +80,44 @@ def append_answer(testee: Testee, request: protocol.AppendRequest) -> Answer:
     except MemoryError:
         raise
     except Exception as leak:
-        return Answer(error=_leaked(leak))
+        return CodecAnswer(error=_leaked(leak))
 
 
-def _refused(refusal: NotDone | CodecError) -> Answer:
+def _refused(refusal: NotDone | CodecError) -> CodecAnswer:
     if isinstance(refusal, NotDone):
-        return Answer(skipped=str(refusal))
+        return CodecAnswer(skipped=str(refusal))
     error = Refusal(refusal.kind, str(refusal))
-    return Answer(batches=refusal.batches, error=error) if refusal.batches else Answer(error=error)
+    return CodecAnswer(batches=refusal.batches, error=error) if refusal.batches else CodecAnswer(error=error)
 
 
 def _leaked(leak: Exception, kind: str = "malformed") -> Refusal:
     return Refusal(kind, f"{type(leak).__module__}.{type(leak).__qualname__}: {leak}")
 
 
-def reply_to(testee: Testee, line: bytes) -> Reply | HelloReply:
+def reply_to(testee: Testee, line: bytes) -> CodecReply | HelloReply:
     """The reply to one line, whatever it holds."""
     try:
         request = protocol.parse_request(line)
     except (ValueError, RecursionError) as error:
         refusal = Refusal("malformed", f"not a request of protocol {protocol.PROTOCOL}: {error}")
-        return Reply(id=protocol.request_id(line) or "", error=refusal)
+        return CodecReply(id=protocol.request_id(line) or "", error=refusal)
     match request:
         case protocol.HelloRequest():
             return hello(testee)
         case protocol.DecodeRequest(many=many) if many is not UNSET:
-            return Reply(id=request.id, many=[decode_answer(testee, data) for data in many])
+            return CodecReply(id=request.id, many=[decode_answer(testee, data) for data in many])
         case protocol.DecodeRequest(data=data, aborted=aborted) if data is not UNSET:
             return _with_id(request.id, decode_answer(testee, data, None if aborted is UNSET else aborted))
         case protocol.DecodeRequest():
-            return Reply(id=request.id, error=Refusal("malformed", "decode needs data or many"))
+            return CodecReply(id=request.id, error=Refusal("malformed", "decode needs data or many"))
         case protocol.EncodeRequest():
             return _with_id(request.id, encode_answer(testee, request))
         case protocol.AppendRequest():
             return _with_id(request.id, append_answer(testee, request))
 
 
-def _with_id(request_id: str, answer: Answer) -> Reply:
-    return Reply(
+def _with_id(request_id: str, answer: CodecAnswer) -> CodecReply:
+    return CodecReply(
         id=request_id,
         batches=answer.batches,
         records=answer.records,
@@ -135,7 +143,7 @@ def serve(testee: Testee, source: BinaryIO, sink: BinaryIO) -> None:
 def main(arguments: list[str]) -> None:
     """Serve the testee named on the command line; a closed pipe is a normal end."""
     try:
-        serve(load(arguments[0]), sys.stdin.buffer, sys.stdout.buffer)
+        serve(load_testee(arguments[0]), sys.stdin.buffer, sys.stdout.buffer)
     except BrokenPipeError:
         # Nobody reads any more: without this the interpreter complains on its way out.
         sys.stderr.close()

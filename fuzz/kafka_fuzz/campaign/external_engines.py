@@ -26,8 +26,8 @@ from random import Random
 from typing import Final
 
 from kafka_conformance.testees.connect import CannotRun, connect
-from kafka_conformance.testees.known import find
-from kafka_conformance.testees.recipe import BuildError, Recipe, build, shipped, what_is_missing
+from kafka_conformance.testees.known import find_testee
+from kafka_conformance.testees.recipe import BuildError, BuildRecipe, build_testee, shipped, what_is_missing
 from kafka_fuzz.campaign.store import Corpus, other_inputs, sample_most
 from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.compare import Differential
@@ -237,7 +237,7 @@ def build_engine(kind: str, testee: str, work: Path) -> Engine:
     """Build the engine of *kind* for *testee* below *work*.  Raises `CannotRun`."""
     if testee not in ENGINES[kind]:
         raise CannotRun(f"{kind} has no side target {testee}", f"there are {', '.join(ENGINES[kind])}")
-    known = find(testee)
+    known = find_testee(testee)
     assert known is not None
     assert known.recipe is not None  # none of ours is in Python
     if missing := known.missing():
@@ -255,7 +255,7 @@ def harness(name: str) -> Path:
     return (Path(folder) if folder else shipped("kafka_fuzz", installed="harnesses", checkout="side")).resolve() / name
 
 
-def go_recipe(recipe: Recipe) -> Recipe:
+def go_recipe(recipe: BuildRecipe) -> BuildRecipe:
     """How the fuzz binary of a Go testee is built: its adapter with the harness beside it."""
     call = f"s/DECODE(/{GO[recipe.name]}(/"
     compiling = ("go", "test", "-c", "-fuzz=FuzzDecode", "-o", "{build}/side.test", ".")
@@ -267,7 +267,7 @@ def go_recipe(recipe: Recipe) -> Recipe:
     )
 
 
-def jazzer_recipe(recipe: Recipe, testee: Path) -> Recipe:
+def jazzer_recipe(recipe: BuildRecipe, testee: Path) -> BuildRecipe:
     """How Jazzer and its harness are built, for the Java testee that is built in the folder *testee*."""
     return replace(
         recipe,
@@ -281,14 +281,14 @@ def jazzer_recipe(recipe: Recipe, testee: Path) -> Recipe:
     )
 
 
-def _go(recipe: Recipe, work: Path) -> Engine:
+def _go(recipe: BuildRecipe, work: Path) -> Engine:
     binary = _built(go_recipe(recipe)) / "side.test"
     flags = ["-test.run=^$", "-test.fuzz=FuzzDecode", f"-test.fuzzcachedir={work / 'corpus'}", "-test.parallel=1"]
     argv = [str(binary), *flags, "-test.fuzzminimizetime=1x", "-test.fuzztime={seconds}s"]
     return Engine(work / "corpus" / "FuzzDecode", work / "said", argv, work, True)
 
 
-def _jazzer(recipe: Recipe, work: Path) -> Engine:
+def _jazzer(recipe: BuildRecipe, work: Path) -> Engine:
     testee = _built(recipe)
     jazzer = _built(jazzer_recipe(recipe, testee))
     corpus = work / "corpus" / "FuzzDecode"
@@ -298,9 +298,9 @@ def _jazzer(recipe: Recipe, work: Path) -> Engine:
     return Engine(corpus, work / "said", [*argv, "-max_total_time={seconds}", "-timeout=5", str(corpus)], work, False)
 
 
-def _built(recipe: Recipe) -> Path:
+def _built(recipe: BuildRecipe) -> Path:
     try:
-        return build(recipe)
+        return build_testee(recipe)
     except BuildError as error:
         raise CannotRun(f"no side target: {error}") from error
 

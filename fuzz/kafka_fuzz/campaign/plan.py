@@ -35,7 +35,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from kafka_conformance.testees.known import everyone
+from kafka_conformance.testees.known import known_testees
 from kafka_conformance.testees.recipe import is_built
 from kafka_fuzz.campaign.known_findings import STATE
 from kafka_fuzz.findings import write_atomically
@@ -66,7 +66,7 @@ def unrun_testees(target: str, cannot_run: Mapping[str, str], executions: Mappin
 
 def ready_testees() -> Iterator[str]:
     """The known testees that can run here as they are, but for the reference."""
-    for known in everyone():
+    for known in known_testees():
         if known.name != "reference" and not known.missing() and (known.recipe is None or is_built(known.recipe)):
             yield known.name
 

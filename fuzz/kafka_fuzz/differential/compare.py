@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
 from typing import Final
 
-from kafka_conformance.runner.requests import Question, unread
-from kafka_conformance.runner.run import tamed
-from kafka_conformance.testees.connect import CannotRun, Connection
+from kafka_conformance.runner.requests import CaseRequest, unsupported_bytes
+from kafka_conformance.runner.run import sanitize_hello
+from kafka_conformance.testees.connect import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed, FeedStopped, MeasuredAnswer
 from kafka_fuzz.differential.outcome_tuples import NOT_RUN, Grade, Grader, OutcomeTuple, OutcomeTuples, Prepared
@@ -81,7 +81,7 @@ class TesteeSession:
         if self.hello.consumer and prepared.unfollowable:
             return False
         limited = len(self.hello.decode.magics) < 3 or len(self.hello.decode.compressions) < EVERYTHING
-        if limited and unread(prepared.mutant.data, self.hello):
+        if limited and unsupported_bytes(prepared.mutant.data, self.hello):
             return False
         cause = skip_cause(prepared)
         if self.fallen[cause] < 1.0:
@@ -130,7 +130,7 @@ class _Open:
 class Differential:
     """A session with some testees; a context manager, whose testees end with it."""
 
-    def __init__(self, connections: Sequence[Connection], *, patient: bool = False) -> None:
+    def __init__(self, connections: Sequence[ConnectionSpec], *, patient: bool = False) -> None:
         """Nothing is started yet; with *patient*, everybody is asked everything, however long that takes."""
         self._connections = connections
         self._patient = patient
@@ -161,7 +161,7 @@ class Differential:
         for feed in feeds:
             name = feed.connection.name
             try:
-                hello = tamed(feed.open(posted=self.posts))
+                hello = sanitize_hello(feed.open(posted=self.posts))
             except CannotRun as error:
                 self.cannot_run[name] = str(error)
                 feed.close()
@@ -382,7 +382,7 @@ def prepare_batch(mutants: Iterator[Mutant]) -> Batch:
 class SequentialDifferential(Differential):
     """A session in which everybody is asked everything that it is not spared."""
 
-    def __init__(self, connections: Sequence[Connection]) -> None:
+    def __init__(self, connections: Sequence[ConnectionSpec]) -> None:
         super().__init__(connections)
         self.posts = False
 
@@ -408,7 +408,7 @@ class SequentialDifferential(Differential):
     def _asked(self, testee: TesteeSession, batch: Batch, classes: list[dict[str, str]]) -> Iterator[InputResult]:
         """What one testee makes of a batch: finds, and the class of each answer."""
         asked = [index for index, prepared in enumerate(batch) if testee.wants(prepared)]
-        answers = testee.feed.ask([Question(batch[index].mutant.data) for index in asked])
+        answers = testee.feed.ask([CaseRequest(batch[index].mutant.data) for index in asked])
         testee.feed.executions += len(asked)
         for index, answered in zip(asked, answers, strict=True):
             prepared = batch[index]

@@ -22,12 +22,12 @@ from msgspec import UNSET
 
 from kafka_conformance.judge.observation import Observation
 from kafka_conformance.process import time_limits
-from kafka_conformance.runner.requests import Learnt, Question
+from kafka_conformance.runner.requests import BehaviourProfile, CaseRequest
 from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connect import Connection
-from kafka_conformance.testees.protocol import Answer, DecodeRequest, HelloReply, Reply
+from kafka_conformance.testees.connect import ConnectionSpec
+from kafka_conformance.testees.protocol import CodecAnswer, CodecReply, DecodeRequest, HelloReply
 from kafka_fuzz.targets.outcome import MOST_GROWTH, MOST_SECONDS, excess_cost
 
 # Inputs in a line; more are no faster.
@@ -48,7 +48,7 @@ class MeasuredAnswer(NamedTuple):
         grown: bytes of memory, likewise.
     """
 
-    answer: Answer | Observation
+    answer: CodecAnswer | Observation
     seconds: float = 0.0
     grown: int = 0
 
@@ -93,8 +93,8 @@ class Feed(Sandbox):
     `post` gives it a batch, `collect` gives what became of the oldest one.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection, learnt=Learnt())
+    def __init__(self, connection: ConnectionSpec) -> None:
+        super().__init__(connection, learnt=BehaviourProfile())
         self.executions = 0
         self.cpu_seconds = 0.0
         self._posted: deque[tuple[str, list[bytes]]] = deque()
@@ -159,10 +159,10 @@ class Feed(Sandbox):
         child.send(protocol.request_line(DecodeRequest(id=name, many=list(batch))))
         child.flush()
 
-    def _whole(self, name: str, batch: Sequence[bytes]) -> list[Answer] | None:
+    def _whole(self, name: str, batch: Sequence[bytes]) -> list[CodecAnswer] | None:
         """The answers, if they came back as they should."""
-        reply = self._await(self._running(), {name}, time_limits.plain(self.seconds))
-        if isinstance(reply, Reply) and reply.many is not UNSET and len(reply.many) == len(batch):
+        reply = self._await(self._running(), {name}, time_limits.plain_limit(self.seconds))
+        if isinstance(reply, CodecReply) and reply.many is not UNSET and len(reply.many) == len(batch):
             return reply.many
         return None
 
@@ -170,7 +170,7 @@ class Feed(Sandbox):
         """Ask input by input, in a fresh process."""
         if self._takes_many:
             self._replace()
-        answered = self.ask([Question(data) for data in batch])
+        answered = self.ask([CaseRequest(data) for data in batch])
         seen = [MeasuredAnswer(each.observation) for each in answered]
         if self._posted and self._takes_many:
             self._replace()  # a reply that is late must not meet the questions that follow
@@ -225,5 +225,5 @@ class Feed(Sandbox):
             self._replace()
         for data in batch:
             self._before = Cost.of(self._running().pid)
-            list(self.ask([Question(data)]))
+            list(self.ask([CaseRequest(data)]))
             yield self._spent()

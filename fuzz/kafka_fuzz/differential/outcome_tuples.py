@@ -23,7 +23,7 @@ import kafka_records
 from kafka_conformance.judge.compare import HEADER_FIELDS
 from kafka_conformance.judge.consuming import unfollowable
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Observation, Skipped, observe
-from kafka_conformance.testees.protocol import LEAKED, Answer
+from kafka_conformance.testees.protocol import LEAKED, CodecAnswer
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_fuzz.mutate import Mutant
@@ -248,9 +248,9 @@ class Grader:
         self.name = name
         self._masks: dict[object, Mask] = {}
 
-    def told(self, prepared: Prepared, answer: Answer | Observation) -> Grade:
+    def told(self, prepared: Prepared, answer: CodecAnswer | Observation) -> Grade:
         """The class of *answer*, at once where it is what most answers are, else by the judge of certification."""
-        if isinstance(answer, Answer):
+        if isinstance(answer, CodecAnswer):
             return self._at_once(prepared, answer) or self._with_care(prepared, observe(answer))
         return _ending(answer) or self._with_care(prepared, answer)
 
@@ -261,7 +261,7 @@ class Grader:
         lie = "" if told.detail and told.kind in ("crash", "leaked_exception") else prepared.lie
         return Outcome(self.name, told.kind, told.detail, where, lie, told.why)
 
-    def _at_once(self, prepared: Prepared, answer: Answer) -> Grade | None:
+    def _at_once(self, prepared: Prepared, answer: CodecAnswer) -> Grade | None:
         batches, verdict = answer.batches, prepared.right.verdict
         if answer.error is UNSET:
             if batches is UNSET or verdict == "invalid":

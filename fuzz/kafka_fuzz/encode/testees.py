@@ -14,8 +14,8 @@ import msgspec
 
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung, Observation, Refused
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.runner.requests import Question, beyond
-from kafka_conformance.runner.run import tamed, trivial_decodes
+from kafka_conformance.runner.requests import CaseRequest, unsupported
+from kafka_conformance.runner.run import sanitize_hello, trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
 from kafka_conformance.testees.protocol import HelloReply
@@ -53,11 +53,11 @@ class Writer:
 
     def asked(self, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
         """What became of those of *turn* that it can be asked."""
-        wanted = [each for each in turn if beyond(each.case, self.hello) is None]
+        wanted = [each for each in turn if unsupported(each.case, self.hello) is None]
         spared = [each for each in wanted if self.fallen[each.value] < ENOUGH]
         self.skipped += len(wanted) - len(spared)
         self.executions += len(spared)
-        answers = self.sandbox.ask([Question(to_wire(each.batch), family=each.value) for each in spared])
+        answers = self.sandbox.ask([CaseRequest(to_wire(each.batch), family=each.value) for each in spared])
         return [(each, answered.observation) for each, answered in zip(spared, answers, strict=True)]
 
 
@@ -65,7 +65,7 @@ def started(name: str, stack: ExitStack) -> Writer:
     """The testee called *name*, until *stack* is closed.  Raises `BadConnect`, `CannotRun`."""
     sandbox = Sandbox(connect(name))
     stack.callback(sandbox.close)
-    writer = Writer(name, sandbox, tamed(sandbox.hello()))
+    writer = Writer(name, sandbox, sanitize_hello(sandbox.hello()))
     if writer.writes:
         sandbox.calibrate(trivial_decodes())
     return writer

@@ -12,7 +12,7 @@ from msgspec import UNSET
 import kafka_records
 from kafka_conformance.judge.observation import Decoded, Observation
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.testees.interface import CodecError, load
+from kafka_conformance.testees.interface import CodecError, load_testee
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import BATCH_FIELDS, WireBatch, WireRecord
@@ -152,5 +152,5 @@ class CodecTarget:
 
 def codec_target(name: str, module: str, packages: tuple[str, ...], documented: tuple[str, ...]) -> Target:
     """The testee *module* as a target; ImportError where what it needs is not installed."""
-    testee = load(module)
+    testee = load_testee(module)
     return Target(name, testee.VERSION, packages, CodecTarget(testee, packages, frozenset(documented)).ask)

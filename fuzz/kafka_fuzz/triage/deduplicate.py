@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from kafka_conformance.judge.verdict import Severity, rank
+from kafka_conformance.judge.verdict import Severity, outcome_rank
 from kafka_corpus.case import Expectation
 from kafka_fuzz.campaign.plan import read_log
 from kafka_fuzz.findings import FuzzFinding, TargetMode, finding_input, finding_name, read_findings, write_atomically
@@ -156,7 +156,7 @@ def sameness(each: Folded) -> tuple[str, ...]:
 
 def order(each: Folded) -> tuple[int, str, int, str]:
     """The worst first, then the smallest."""
-    return rank(each.severity), each.outcome.target, len(each.data), each.key
+    return outcome_rank(each.severity), each.outcome.target, len(each.data), each.key
 
 
 def by_cause(finds: Iterable[Folded]) -> dict[tuple[str, str], list[Folded]]:

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import kafka_records
 from kafka_conformance.dossiers import causes
-from kafka_conformance.dossiers.pages import plain
-from kafka_conformance.reports.explain import lines as explained_lines
-from kafka_conformance.runner.results import Line
+from kafka_conformance.dossiers.pages import plain_text
+from kafka_conformance.reports.explain import explanation_lines as explained_lines
+from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Expectation
 from kafka_fuzz.encode.testees import WRITING
@@ -49,8 +49,8 @@ def _says_function(outcome: Outcome) -> bool:
     return "." in outcome.function
 
 
-def _line(outcome: Outcome, rule: str) -> Line:
-    return Line(
+def _line(outcome: Outcome, rule: str) -> ResultLine:
+    return ResultLine(
         case="fuzz",
         outcome=severity(outcome.kind),
         area="fuzz",
@@ -124,10 +124,10 @@ def page(find: Folded) -> str:
 
 
 def _lines(find: Folded) -> Iterator[str]:
-    yield f"# {plain(title(find))}"
+    yield f"# {plain_text(title(find))}"
     yield ""
     for name, value in facts(find):
-        yield f"- {name}: {plain(value)}"
+        yield f"- {name}: {plain_text(value)}"
     yield ""
     if find.asked == "encode":
         yield "## The batch that was to be written"
@@ -229,14 +229,14 @@ def _contents(finds: list[Folded]) -> Iterator[str]:
     for (name, cause), some in sorted(by_cause(finds).items(), key=lambda item: item[0][0]):
         if name != target:
             target = name
-            yield f"## {plain(printable(name))}"
+            yield f"## {plain_text(printable(name))}"
             yield ""
-        yield f"### {plain(printable(cause))}"
+        yield f"### {plain_text(printable(cause))}"
         yield ""
         yield "| state | severity | bytes | what |"
         yield "|---|---|--:|---|"
         for find in some:
-            said = plain(title(find))
+            said = plain_text(title(find))
             yield f"| {find.state} | {find.severity} | {len(find.data):,} | [{said}]({find.name}.md) |"
         yield ""
 

@@ -26,7 +26,7 @@ import kafka_records
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import Asked as BrokerQuestion
 from kafka_brokers.wire.errors import error_name
-from kafka_conformance.dossiers.reach import played
+from kafka_conformance.dossiers.reach import replay_cases
 from kafka_conformance.judge.observation import (
     Crashed,
     Decoded,
@@ -39,7 +39,7 @@ from kafka_conformance.judge.observation import (
     Skipped,
     how_it_ended,
 )
-from kafka_conformance.runner.requests import Question
+from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
@@ -98,7 +98,7 @@ def _asked(connection: Any, cases: Iterable[Case]) -> tuple[str, list[bytes]]:
 
 def _replies(sandbox: Sandbox, case: Case) -> Iterator[bytes]:
     given = input_of(case)
-    question = Question(to_wire(given) if isinstance(given, Batch) else given)
+    question = CaseRequest(to_wire(given) if isinstance(given, Batch) else given)
     for answered in sandbox.ask([question]):
         yield msgspec.json.encode({"id": case.id} | said(answered.observation))
 
@@ -218,7 +218,7 @@ def _answered_again(find: Folded, asked: BrokerRun, root: Path) -> tuple[StepAns
     scenario = asked.scenario(find.data)
     question = BrokerQuestion(find.name, sha256(repr(scenario).encode()).hexdigest(), scenario)
     try:
-        line = played(asked.release, [question], root / STATE)[find.name]
+        line = replay_cases(asked.release, [question], root / STATE)[find.name]
     except NoBroker as error:
         raise NoCase(f"{find.name}: a broker has to be asked once more, and there is none: {error}") from None
     if not line.steps:

@@ -21,7 +21,7 @@ import msgspec
 
 from kafka_brokers.scenarios.recorder import Asked, Line
 from kafka_conformance.dossiers import reach as dossier
-from kafka_conformance.dossiers.reach import played
+from kafka_conformance.dossiers.reach import replay_cases
 from kafka_conformance.testees.connect import CannotRun
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, LAST_OF_V1, Scenario, StepAnswer
@@ -50,7 +50,7 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
         shows: whether the bytes that come back show the find.
     """
 
-    told: dossier.Told
+    told: dossier.ReachResult
     way: Way = "whole"
     shows: bool = False
 
@@ -111,7 +111,7 @@ class Question(NamedTuple):
 
     def asked(self) -> Asked:
         """The scenario that a broker plays."""
-        scenario = dossier.asked(self.case()) if self.way == "whole" else by_entries(self.data)
+        scenario = dossier.scenario_for(self.case()) if self.way == "whole" else by_entries(self.data)
         return Asked(self.id, sha256(self.data).hexdigest(), scenario)
 
     def case(self) -> Case:
@@ -131,7 +131,7 @@ def by_entries(data: bytes) -> Scenario:
     end = spans[-1][1] if spans else 0
     pieces = [data[start:stop] for start, stop in spans] + ([data[end:]] if data[end:] else [])
     cases = [case_of("", NO_OFFSET + piece[len(NO_OFFSET) :]) for piece in pieces]
-    steps = tuple(step for case in cases for step in dossier.asked(case).produces())
+    steps = tuple(step for case in cases for step in dossier.scenario_for(case).produces())
     # Who takes v2 only has no request for the others.
     is_old = any(step.api_version < FIRST_PRODUCE_OF_V2 for step in steps)
     return Scenario(steps=steps, until=LAST_OF_V1 if is_old else "").bounded()
@@ -148,7 +148,7 @@ def questions(find: FuzzFinding, data: bytes) -> Iterator[Question]:
 def tried(question: Question, line: Line, shown: Shown) -> Tried:
     """What the answers in *line* come to."""
     answer = joined(line.steps)
-    told = dossier.told(question.case(), question.data, answer)
+    told = dossier.reach_result(question.case(), question.data, answer)
     return Tried(told, question.way, is_shown(question, told, answer.data, shown))
 
 
@@ -160,7 +160,7 @@ def joined(answers: Sequence[StepAnswer]) -> StepAnswer:
     return StepAnswer(data=b"".join(each.data for each in answers))
 
 
-def is_shown(question: Question, told: dossier.Told, fetched: bytes, shown: Shown) -> bool:
+def is_shown(question: Question, told: dossier.ReachResult, fetched: bytes, shown: Shown) -> bool:
     """Whether the bytes that a fetch gives back show the find: whoever it is about is asked, where that can be."""
     if told.error_code or told.closed or told.ended or not fetched:
         return False
@@ -226,7 +226,7 @@ def measure(root: Path, finds: Iterable[FuzzFinding], release: str) -> dict[str,
     ]
     asked = {each.id: each.asked() for each in todo}
     able = [each for each in asked.values() if each.scenario.concerns(release)]
-    lines = played(release, able, root / STATE) if able else {}
+    lines = replay_cases(release, able, root / STATE) if able else {}
     reached: dict[str, Tried] = {}
     with Shown() as shown:
         for each in todo:

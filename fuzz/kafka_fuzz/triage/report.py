@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from kafka_conformance.reports.details import explained
 from kafka_conformance.reports.formats import LEVELS, SCHEMA, code
-from kafka_conformance.reports.html import asset, environment, policy_hash, words
-from kafka_conformance.sanitize import indented, printable
+from kafka_conformance.reports.html import asset, page_environment, policy_hash, words
+from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.version import installed_version
 from kafka_fuzz.findings import write_atomically
 from kafka_fuzz.targets.outcome import CLASSES, GOOD
@@ -103,7 +103,7 @@ def write_all(night: Night, out: Path) -> list[Path]:
         "summary.md": summary(night).encode(),
         "report.ndjson": b"".join(msgspec.json.encode(line) + b"\n" for line in night.lines()),
         "junit.xml": junit(night),
-        "report.sarif": indented(sarif(night)),
+        "report.sarif": indented_json(sarif(night)),
     }
     for name, content in files.items():
         write_atomically(out / name, content)
@@ -121,7 +121,7 @@ def page(night: Night) -> str:
     }
     totals = next(night.lines())
     return (
-        environment("kafka_fuzz.triage")
+        page_environment("kafka_fuzz.triage")
         .get_template("fuzz.html")
         .render(
             night=night,

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from kafka_conformance.sanitize import indented
+from kafka_conformance.sanitize import indented_json
 from kafka_pipeline.audit.findings import SEVERITIES
 from kafka_pipeline.audit.joining import LogReport, Report
 from kafka_pipeline.audit.local import Task, report_of, tasks_of
@@ -164,7 +164,7 @@ def _written(asked: Audit, segments: Sequence[Segment], report: Report) -> Repor
         SEGMENTS: pa.Table.from_pylist([row for log in report.logs for row in _rows(log)], LISTED),
     }
     files = [put_table(asked.out, name, table) for name, table in tables.items()]
-    put(asked.out / REPORT, indented(report))
+    put(asked.out / REPORT, indented_json(report))
     put(asked.out / PAGE, page(report).encode())
     files += [receipt_of(asked.out, REPORT, len(report.logs)), receipt_of(asked.out, PAGE, 1)]
     counts = {"logs": len(report.logs), "segments": len(segments), **report.severities}

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from kafka_conformance.reports.html import asset, environment, policy_hash
+from kafka_conformance.reports.html import asset, page_environment, policy_hash
 from kafka_conformance.sanitize import printable
 from kafka_pipeline.audit.counting import NO_HOUR
 from kafka_pipeline.audit.findings import KINDS, SEVERITIES, Finding
@@ -153,7 +153,7 @@ def page(report: Report) -> str:
     style = asset("page.css") + files("kafka_pipeline.audit").joinpath("assets", "audit.css").read_text("utf-8")
     worst = sorted(report.logs, key=lambda log: (SEVERITIES.index(log.worst()) if log.worst() else 9, log.path))
     return (
-        environment("kafka_pipeline.audit")
+        page_environment("kafka_pipeline.audit")
         .get_template("audit.html")
         .render(
             path=printable(report.path, 300),

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from xxhash import xxh3_64_intdigest
 
-from kafka_conformance.judge.observation import Consumed, Decoded, Observation, Refused
+from kafka_conformance.judge.observation import ConsumedRecords, Decoded, Observation, Refused
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.runner.requests import TOGETHER, beyond, groups, question
+from kafka_conformance.runner.requests import TOGETHER, group_cases, request_for, unsupported
 from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees import connect
@@ -95,14 +95,14 @@ class Asking:
         assert self._hello is not None
         asked: list[Case] = []
         for case in cases:
-            skipped = beyond(case, self._hello)
+            skipped = unsupported(case, self._hello)
             if skipped is None:
                 asked.append(case)
             else:
                 yield case.id, row_of(case, skipped)
-        for group in groups(asked, TOGETHER):
+        for group in group_cases(asked, TOGETHER):
             try:
-                answers = self._sandbox.ask([question(case) for case in group])
+                answers = self._sandbox.ask([request_for(case) for case in group])
                 for case, answered in zip(group, answers, strict=True):
                     yield case.id, row_of(case, answered.observation)
             except connect.CannotRun as error:  # it started once, and does no more
@@ -142,14 +142,14 @@ def lasting(outcome: str, why: str) -> str:
 
 def kind_of(observation: Observation) -> str:
     """What kind of error a testee said that it is; empty if it said none."""
-    if isinstance(observation, Refused | Decoded | Consumed) and observation.error is not None:
+    if isinstance(observation, Refused | Decoded | ConsumedRecords) and observation.error is not None:
         return observation.error.kind
     return ""
 
 
 def answer_of(observation: Observation) -> int:
     """A hash that equal data share, so that those who are wrong in the same way are found; 0 for no data."""
-    if not isinstance(observation, Decoded | Consumed):
+    if not isinstance(observation, Decoded | ConsumedRecords):
         return 0
     data = observation.batches if isinstance(observation, Decoded) else observation.records
     number = xxh3_64_intdigest(_json.encode(data))

@@ -11,8 +11,8 @@ import pytest
 
 import kafka_conformance
 from kafka_conformance import CodecError, Deviation, NotDone, check_codec
-from kafka_conformance.in_process import Codec, limited
-from kafka_conformance.runner.results import read
+from kafka_conformance.in_process import CodecFunctions, resource_limits
+from kafka_conformance.runner.results import read_results
 from kafka_conformance.testees import kafka_python
 from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import BATCH_FIELDS, to_wire
@@ -72,8 +72,8 @@ def test_report_without_an_error(tmp_path: Path) -> None:
     made = check_codec(kafka_python.decode, only="v2_batch", raises=False, result=path)
     assert not made.agrees
     assert made.fresh[0].line.outcome == "wrong_data"
-    assert read(path).complete
-    assert read(path).lines == made.results.lines
+    assert read_results(path).complete
+    assert read_results(path).lines == made.results.lines
 
 
 def test_known_deviations_are_aside(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_hang_is_ended(other: float) -> None:
 
     case = next(case for case in load_vectors("v2_batch") if isinstance(case.input, bytes))
     before = signal.setitimer(signal.ITIMER_REAL, other)
-    observation = Codec(decode=endless, seconds=0.05).observe(case)
+    observation = CodecFunctions(decode=endless, seconds=0.05).observe(case)
     left, interval = signal.setitimer(signal.ITIMER_REAL, *before)
     assert type(observation).__name__ == "Hung"
     assert interval == 0
@@ -174,7 +174,7 @@ def test_an_alarm_that_is_sooner_comes_first() -> None:
 
     handler, before = signal.signal(signal.SIGALRM, heard), signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
-        with pytest.raises(InterruptedError), limited(60.0, None):
+        with pytest.raises(InterruptedError), resource_limits(60.0, None):
             time.sleep(60)
     finally:
         signal.signal(signal.SIGALRM, handler)
@@ -187,7 +187,7 @@ def test_memory_is_limited() -> None:
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_AS)
-    with pytest.raises(MemoryError), limited(None, 64 * 2**20):
+    with pytest.raises(MemoryError), resource_limits(None, 64 * 2**20):
         bytearray(512 * 2**20)
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kafka_conformance.reports.collection import Collection, cases_by_id, collect, read
+from kafka_conformance.reports.collection import Collection, cases_by_id, collect, read_collection
 from kafka_conformance.runner import results
-from kafka_conformance.runner.results import Line
+from kafka_conformance.runner.results import ResultLine
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import CODEC_OPS, corpus_hash
 
@@ -86,7 +86,7 @@ def whole_corpus() -> Mapping[str, Case]:
 @pytest.fixture(scope="session")
 def collected(wrong: Path, hostile: Path) -> Collection:
     """All three testees side by side."""
-    return collect(read([wrong, hostile]))
+    return collect(read_collection([wrong, hostile]))
 
 
 @pytest.fixture(scope="session")
@@ -97,15 +97,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory, whole_corpus: Mapping[str, C
         path = tmp_path_factory.mktemp("whole") / results.FILE
         cases = [case for case in whole_corpus.values() if case.op in CODEC_OPS]
         testee = {"name": name, "version": version, "language": "python", "connect": name, "append": False}
-        header = results.Header(testee=testee, corpus=corpus_hash(), cases=len(cases), only=[], settings={})
-        writer = results.Writer(path, header, [_line(case, changed or {}) for case in cases])
+        header = results.ResultHeader(testee=testee, corpus=corpus_hash(), cases=len(cases), only=[], settings={})
+        writer = results.ResultWriter(path, header, [_line(case, changed or {}) for case in cases])
         writer.finish(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0)
         return path
 
     return make
 
 
-def _line(case: Case, changed: Changed) -> Line:
+def _line(case: Case, changed: Changed) -> ResultLine:
     said: dict[str, Any] = {
         "case": case.id,
         "area": case.area,
@@ -113,4 +113,4 @@ def _line(case: Case, changed: Changed) -> Line:
         "expected": case.expect.verdict,
         "rules": case.rules,
     }
-    return Line(**(said | changed.get(case.id, {"outcome": "agree"})))
+    return ResultLine(**(said | changed.get(case.id, {"outcome": "agree"})))

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafka_conformance.judge.verdict import Outcome
-from kafka_conformance.reports.collection import changes, counts, matching
+from kafka_conformance.reports.collection import collection_changes, counts, matching
 from kafka_conformance.runner import results
-from kafka_conformance.runner.results import Footer, Header, Line, Results
+from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results
 from kafkaproof.cli import kafkaproof
 
 Whole = Callable[..., Path]
@@ -19,10 +19,10 @@ Whole = Callable[..., Path]
 def run_of(name: str = "x", language: str = "go", connect: str = "x", **outcomes: Outcome) -> Results:
     """A run with these outcomes by case."""
     testee = {"name": name, "language": language, "connect": connect}
-    header = Header(testee=testee, corpus="", cases=len(outcomes), only=[], settings={})
+    header = ResultHeader(testee=testee, corpus="", cases=len(outcomes), only=[], settings={})
     plain = {"area": "a", "op": "decode", "expected": "valid", "rules": ()}
-    lines = tuple(Line(case=case, outcome=outcome, **plain) for case, outcome in outcomes.items())  # type: ignore[arg-type]
-    return Results(header, lines, Footer(counts={}, seconds=0, waited=0, starts=1, strays=0, sha256=""))
+    lines = tuple(ResultLine(case=case, outcome=outcome, **plain) for case, outcome in outcomes.items())  # type: ignore[arg-type]
+    return Results(header, lines, ResultFooter(counts={}, seconds=0, waited=0, starts=1, strays=0, sha256=""))
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def run_of(name: str = "x", language: str = "go", connect: str = "x", **outcomes
 )
 def test_kinds_of_change(before: Outcome, now: Outcome, kind: str | None) -> None:
     """Graver is worse; to skip what was right is worse, to skip what was wrong is no improvement."""
-    found = changes(run_of(case=before), run_of(case=now))
+    found = collection_changes(run_of(case=before), run_of(case=now))
 
     assert [change.kind for change in found] == ([] if kind is None else [kind])
 
 
 def test_cases_that_were_not_asked() -> None:
     """A finding in a case that is new is told as such; a case that is gone, or new and right, is not."""
-    found = changes(run_of(a="agree", gone="crash"), run_of(a="agree", b="hang", c="agree"))
+    found = collection_changes(run_of(a="agree", gone="crash"), run_of(a="agree", b="hang", c="agree"))
 
     assert [(change.kind, change.case, change.before) for change in found] == [("new", "b", None)]
 
@@ -64,13 +64,13 @@ def test_wrong_in_another_way_is_a_change() -> None:
         for line, field in zip(done.lines, fields, strict=True):
             line.field = field
 
-    assert [(change.kind, change.case) for change in changes(old, new)] == [("changed", "b")]
+    assert [(change.kind, change.case) for change in collection_changes(old, new)] == [("changed", "b")]
 
 
 def test_worse_comes_first() -> None:
     """Changes are sorted: worse before better, graver before less grave."""
     old = run_of(a="crash", b="agree", c="agree")
-    found = changes(old, run_of(a="agree", b="lossy", c="crash"))
+    found = collection_changes(old, run_of(a="agree", b="lossy", c="crash"))
 
     assert [change.case for change in found] == ["c", "b", "a"]
     assert counts(found) == {"worse": 2, "better": 1, "changed": 0, "new": 0}
@@ -93,7 +93,7 @@ def report(*arguments: object) -> Result:
 
 def test_report_compares(whole: Whole, tmp_path: Path) -> None:
     """Worse is exit code 1, better is 0; page, Markdown, JSON and SARIF say which cases."""
-    cases = [line.case for line in results.read(whole("seed", "0")).lines if line.expected == "valid"][:3]
+    cases = [line.case for line in results.read_results(whole("seed", "0")).lines if line.expected == "valid"][:3]
     old = whole("codec", "1", {cases[0]: {"outcome": "crash"}, cases[2]: {"outcome": "lossy"}})
     new = whole("codec", "2", {cases[1]: {"outcome": "hang", "why": "no answer"}, cases[2]: {"outcome": "lossy"}})
     done = report(new, "--out", tmp_path / "out", "--baseline", old)
@@ -111,7 +111,7 @@ def test_report_compares(whole: Whole, tmp_path: Path) -> None:
 
 def test_a_case_that_is_right_again_can_be_looked_at(whole: Whole, tmp_path: Path) -> None:
     """What got better has its page though nobody disagrees any more, and is no finding."""
-    case = next(line.case for line in results.read(whole("seed", "0")).lines if line.expected == "valid")
+    case = next(line.case for line in results.read_results(whole("seed", "0")).lines if line.expected == "valid")
     old, new = whole("codec", "1", {case: {"outcome": "crash"}}), whole("codec", "2")
     report(new, "--out", tmp_path / "out", "--baseline", old)
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 def address(collected: Collection, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page as a file."""
     path: Path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(html.page(collected), encoding="utf-8")
+    path.write_text(html.result_page(collected), encoding="utf-8")
     return path.as_uri()
 
 

@@ -57,14 +57,14 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     change(content)
     content.pop("sha256")
     content["sha256"] = statement._hash(content)
-    path.write_bytes(statement.encoded(content))
+    path.write_bytes(statement.encode_certificate(content))
 
 
 def rewrite_result(path: Path, change: Lines) -> None:
     """Change the lines of a result and make its footer fit again."""
-    done = results.read(path)
+    done = results.read_results(path)
     lines = change([json.loads(line) for line in path.read_bytes().splitlines()[1:-1]])
-    writer = results.Writer(path, done.header, [msgspec.convert(line, results.Line) for line in lines])
+    writer = results.ResultWriter(path, done.header, [msgspec.convert(line, results.ResultLine) for line in lines])
     writer.finish(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0)
 
 
@@ -152,8 +152,8 @@ def test_the_corpus_cannot_be_cut(
     """Cases left out, doubled, invented or relabelled are found, though certificate and result fit each other."""
     result = issued.parent / results.FILE
     rewrite_result(result, change)
-    made = statement.statement(remade(results.read(result), whole_corpus, (), result), results.FILE)
-    issued.write_bytes(statement.encoded(made))
+    made = statement.statement(remade(results.read_results(result), whole_corpus, (), result), results.FILE)
+    issued.write_bytes(statement.encode_certificate(made))
     done = report("--verify", issued)
 
     assert done.exit_code == 1

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kafka_conformance.judge.verdict import SEVERITIES, Outcome
 from kafka_conformance.reports import formats, picture, summary
-from kafka_conformance.reports.collection import Collection, collect, read
+from kafka_conformance.reports.collection import Collection, collect, read_collection
 from kafka_conformance.runner.deviations import Deviation
 from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import kafkaproof
@@ -86,7 +86,7 @@ def test_sarif_places_are_lines_of_the_result(collected: Collection) -> None:
 
 def test_fingerprints_outlive_versions(wrong: Path) -> None:
     """A finding has a fingerprint of its own, the same in another version of the testee, with another message."""
-    first, second = collect(read([wrong])), collect(read([wrong]))
+    first, second = collect(read_collection([wrong])), collect(read_collection([wrong]))
     for line in second.entries[0].results.lines:
         line.why += " at 0x7f00"
     second.entries[0].results.header.testee["version"] = "2.0"
@@ -103,7 +103,9 @@ def test_sarif_suppresses_what_is_declared(wrong: Path) -> None:
     """A known deviation is suppressed, with its reason; nothing else is."""
     known = Deviation(case="v2_headers.*", severity="lossy", reason="our API has text", issue="X-1")
     results = [
-        each for run in json.loads(formats.sarif(collect(read([wrong], [known]))))["runs"] for each in run["results"]
+        each
+        for run in json.loads(formats.sarif(collect(read_collection([wrong], [known]))))["runs"]
+        for each in run["results"]
     ]
     suppressed = [each for each in results if "suppressions" in each]
 
@@ -129,7 +131,7 @@ def test_machine_formats_hold_no_control_characters(wrong: Path, hostile: Path, 
 
 def test_markdown_is_deaf(collected: Collection) -> None:
     """What a testee says makes no link, no mention, no HTML, no cell and no code span."""
-    text = formats.summary(collected)
+    text = formats.collection_summary(collected)
     said = re.findall(r"<code>(.*?)</code>", text)
     rest = re.sub(r"<code>.*?</code>", "", text)
     rows = [line for line in rest.splitlines() if line.startswith("|")]
@@ -157,7 +159,7 @@ def test_badge(number: int, collected: Collection) -> None:
 
 def test_matrix_as_a_picture(collected: Collection) -> None:
     """The SVG has a named cell for each testee and area, text of its own only, and loads and runs nothing."""
-    root = ElementTree.fromstring(picture.matrix(picture.counted(collected)))
+    root = ElementTree.fromstring(picture.matrix_svg(picture.counted(collected)))
     titles = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}title")]
     tags = {element.tag.rpartition("}")[2] for element in root.iter()}
 
@@ -174,7 +176,7 @@ def test_cells_of_the_picture_stand_in_their_columns() -> None:
     agree: dict[Outcome, int] = {"agree": 1}
     asked = [{"x": agree, "all": agree}, {"x": agree, "y": agree, "all": agree}, {"y": agree, "one": agree}]
     columns = [picture.Column(f"codec-{at}", "1", areas, {}) for at, areas in enumerate(asked)]
-    root = ElementTree.fromstring(picture.matrix(picture.Counts("c", columns)))
+    root = ElementTree.fromstring(picture.matrix_svg(picture.Counts("c", columns)))
     svg = "{http://www.w3.org/2000/svg}"
     cells = {
         (title.text or "").partition(":")[0]: int(rect.get("x", ""))
@@ -190,15 +192,15 @@ def test_the_picture_in_the_readme_is_of_the_counts_beside_it() -> None:
     """docs/matrix.svg is what the counts in docs/matrix.json give, to the byte, for fourteen testees at least."""
     counts = picture.decoded((DOCS / "matrix.json").read_bytes())
 
-    assert (DOCS / "matrix.svg").read_text(encoding="utf-8") == picture.matrix(counts)
-    assert (DOCS / "matrix.json").read_bytes() == picture.encoded(counts)
+    assert (DOCS / "matrix.svg").read_text(encoding="utf-8") == picture.matrix_svg(counts)
+    assert (DOCS / "matrix.json").read_bytes() == picture.encode_counts(counts)
     assert len(counts.testees) >= 14
 
 
 def test_badge_says_the_certificate(whole: object, collected: Collection) -> None:
     """Green is who is certified, with the score."""
     assert callable(whole)
-    done = collect(read([whole()]), cases=collected.cases)
+    done = collect(read_collection([whole()]), cases=collected.cases)
     endpoint = json.loads(formats.endpoint(done.entries[0]))
 
     assert (endpoint["message"], endpoint["color"]) == ("certified · 1.000", "brightgreen")
@@ -207,7 +209,7 @@ def test_badge_says_the_certificate(whole: object, collected: Collection) -> Non
 
 def test_document_of_one_run_is_that_of_certify(wrong: Path) -> None:
     """report.json of a testee is what `certify --json` says of it."""
-    (entry, _) = collect(read([wrong])).entries
+    (entry, _) = collect(read_collection([wrong])).entries
     kept = json.loads((entry.report.path.parent / "report.json").read_bytes())
 
-    assert kept["findings"] == json.loads(json.dumps(summary.document(entry.report)["findings"]))
+    assert kept["findings"] == json.loads(json.dumps(summary.report_document(entry.report)["findings"]))

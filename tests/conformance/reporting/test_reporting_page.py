@@ -15,8 +15,8 @@ import pytest
 
 from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES
 from kafka_conformance.reports import html
-from kafka_conformance.reports.collection import Collection, collect, read
-from kafka_conformance.reports.details import MOST_ROWS, explained, recorded
+from kafka_conformance.reports.collection import Collection, collect, read_collection
+from kafka_conformance.reports.details import MOST_ROWS, explained, recorded_details
 from kafka_corpus.case import Case
 from kafka_records import Batch, Record, encode
 
@@ -81,7 +81,7 @@ def details(page: str) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="session")
 def page(collected: Collection) -> str:
     """The page on two miniatures and a hostile testee."""
-    return html.page(collected)
+    return html.result_page(collected)
 
 
 def test_page_is_valid(page: str) -> None:
@@ -144,7 +144,7 @@ def test_matrix_says_every_count(page: str, collected: Collection) -> None:
     """Every area has a cell for every testee that says its worst severity, in words too."""
     classes = [each.attributes.get("class") or "" for each in parse(page).elements]
     cells = [each.removeprefix("cell s-") for each in classes if each.startswith("cell ")]
-    swaps = html.cell(collected.entries[1], "v2_headers")
+    swaps = html.page_cell(collected.entries[1], "v2_headers")
 
     assert len(cells) == len(collected.entries) * (len(collected.areas()) + 1)
     assert set(cells) <= set(OUTCOMES)
@@ -210,7 +210,7 @@ def test_answers_of_releases_in_a_row_stand_together() -> None:
     expected, refused = {"as_expected": True}, {"steps": [{"error_code": 87}, {"base_offset": 3}]}
     brokers = {"2.8.2": refused, "3.0.2": expected, "3.9.2": expected, "4.4.0": {"verdict": "error", "kind": "corrupt"}}
 
-    assert list(recorded({"brokers": brokers, "reference": {"verdict": "ok"}})) == [
+    assert list(recorded_details({"brokers": brokers, "reference": {"verdict": "ok"}})) == [
         ["brokers", "2.8.2", "otherwise: error 87, taken at offset 3"],
         ["brokers", "3.0.2 to 3.9.2 (2 releases)", "as expected"],
         ["brokers", "4.4.0", "refuses: corrupt"],
@@ -220,7 +220,9 @@ def test_answers_of_releases_in_a_row_stand_together() -> None:
 
 def test_page_is_small(page: str, wrong: Path) -> None:
     """Cases lie in the page compressed, and five times the testees do not make five times the page."""
-    many = html.page(collect(read([wrong] * 1 + [wrong / each.name for each in wrong.iterdir() if each.is_dir()] * 2)))
+    many = html.result_page(
+        collect(read_collection([wrong] * 1 + [wrong / each.name for each in wrong.iterdir() if each.is_dir()] * 2))
+    )
 
     assert len(page) < 1024 * len(details(page))
     assert len(many) < 2 * len(page)
@@ -228,13 +230,13 @@ def test_page_is_small(page: str, wrong: Path) -> None:
 
 def test_page_is_the_same_again(collected: Collection) -> None:
     """The same results give the same bytes."""
-    assert html.page(collected) == html.page(collected)
+    assert html.result_page(collected) == html.result_page(collected)
 
 
 def test_labels_tell_testees_apart(wrong: Path) -> None:
     """Results of one name get longer labels and directories of their own."""
     results = sorted(wrong.glob("*/result.ndjson"))
-    twice = collect(read(results) + read(results))
+    twice = collect(read_collection(results) + read_collection(results))
 
     assert len({entry.label for entry in twice.entries}) == 4
     assert len({entry.folder for entry in twice.entries}) == 4

@@ -126,7 +126,7 @@ def names_of(text: str) -> tuple[str, ...]:
             raise click.UsageError(f"executors have no target {name!r}: {', '.join(NAMES)}, differential:A,B, encode:A")
         for testee in filter(None, testees.split(",")):
             try:
-                connect.check(testee)
+                connect.check_connect(testee)
             except connect.BadConnect as error:
                 raise click.UsageError(str(error)) from None
     if not names:

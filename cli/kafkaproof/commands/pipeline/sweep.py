@@ -49,7 +49,7 @@ def sweep(
     """
     for text in testees:
         try:
-            connect.check(text)
+            connect.check_connect(text)
         except connect.BadConnect as error:
             raise click.UsageError(str(error)) from None
     with exits():
