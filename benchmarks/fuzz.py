@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.fuzz_outcomes import MIX, PLAIN, OutcomeRepeat
-from benchmarks.planted_bugs import hunted
+from benchmarks.planted_bugs import search_cost
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung
 from kafka_conformance.testees.connect import connect
 from kafka_fuzz.broker_target import run_broker_round
@@ -34,7 +34,7 @@ from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed
 from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
 from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import PROFILES, draw_profile, mutate, own_seeds
-from kafka_fuzz.planted_bugs import ZOO, Prey
+from kafka_fuzz.planted_bugs import ZOO, InputSeries
 
 TARGETS: Final = ("kafka-python", "aiokafka-pure")
 COLUMNS: Final = (PLAIN, *PROFILES, MIX)
@@ -150,12 +150,12 @@ class Planted(msgspec.Struct):
 
 def measure_planted(repeats: int, most: int, names: Sequence[str] = ()) -> Iterator[Planted]:
     """Every wrong codec, or those called *names*; all of them get the same inputs, repeat by repeat."""
-    mixed = [Prey(seed) for seed in range(repeats)]
-    plain = [Prey(seed, PLANTED_PLAIN) for seed in range(repeats)]
+    mixed = [InputSeries(seed) for seed in range(repeats)]
+    plain = [InputSeries(seed, PLANTED_PLAIN) for seed in range(repeats)]
     for name in names or ZOO:
         decoder = ZOO[name].decoder()
-        ours = [hunted(decoder, prey, most) for prey in mixed]
-        theirs = [hunted(decoder, prey, most) for prey in plain]
+        ours = [search_cost(decoder, prey, most) for prey in mixed]
+        theirs = [search_cost(decoder, prey, most) for prey in plain]
         yield Planted(
             name,
             median(each.executions for each in ours),

@@ -43,7 +43,7 @@ from kafka_fuzz.campaign.known_findings import InputSkips
 from kafka_fuzz.campaign.worker import EndlessFunctions, skip_endless
 from kafka_fuzz.differential.outcome_tuples import Prepared, relation
 from kafka_fuzz.mutate import PROFILES, Deck, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
-from kafka_fuzz.mutate.entries import CODECS, base_of
+from kafka_fuzz.mutate.entries import CODECS, base_entry
 from kafka_fuzz.mutate.plain import EDITS, mutate_bytes, put_word
 from kafka_fuzz.targets import Target
 from kafka_fuzz.targets.named import make_target
@@ -208,8 +208,8 @@ def profile_seeds(profile: str) -> Sequence[bytes]:
 @cache
 def plain_seeds() -> tuple[bytes, ...]:
     """Fifteen valid logs."""
-    usual = [base_of(magic, codec, "records", "one", 0) for magic, codecs in CODECS.items() for codec in codecs]
-    special = [base_of(2, "none", "control", "commit", 0), base_of(2, "none", "producer", "transactional", 0)]
+    usual = [base_entry(magic, codec, "records", "one", 0) for magic, codecs in CODECS.items() for codec in codecs]
+    special = [base_entry(2, "none", "control", "commit", 0), base_entry(2, "none", "producer", "transactional", 0)]
     return tuple(base.data for base in (*usual, *special))
 
 

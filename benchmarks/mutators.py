@@ -34,7 +34,7 @@ class Endless(Exception):
 
 
 @dataclass
-class Measured:
+class MutatorTiming:
     """One repeat of one profile, times in CPU-seconds, those of stopped inputs left out."""
 
     count: int
@@ -44,7 +44,7 @@ class Measured:
     buckets: Counter[str] = field(default_factory=Counter)
 
 
-def read(data: bytes) -> None:
+def read_mutants(data: bytes) -> None:
     """Decode as a consumer does, and look at every field."""
     log = MemoryRecords(data)
     while log.has_next():
@@ -56,12 +56,12 @@ def read(data: bytes) -> None:
             _ = record.offset, record.timestamp, record.key, record.value, record.headers
 
 
-def measure(profile: Profile, seed: int, count: int) -> Measured:
+def measure_mutator(profile: Profile, seed: int, count: int) -> MutatorTiming:
     """Mutate and decode *count* times."""
     rng, seeds = Random(seed), own_seeds()
     for _ in range(WARM):
         mutate(rng, seeds, profile)
-    measured = Measured(count)
+    measured = MutatorTiming(count)
     for _ in range(count):
         start = time.process_time()
         data = mutate(rng, seeds, profile).data
@@ -70,12 +70,12 @@ def measure(profile: Profile, seed: int, count: int) -> Measured:
     return measured
 
 
-def decode(data: bytes, measured: Measured) -> None:
+def decode(data: bytes, measured: MutatorTiming) -> None:
     """Decode one input, and enter what came of it."""
     start = time.process_time()
     signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
     try:
-        read(data)
+        read_mutants(data)
     except Endless:
         measured.stopped += 1
         return
@@ -106,10 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=5000, help="inputs of each profile in a repeat")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGVTALRM, stop)
-    made: dict[Profile, list[Measured]] = {profile: [] for profile in PROFILES}
+    made: dict[Profile, list[MutatorTiming]] = {profile: [] for profile in PROFILES}
     for seed in range(asked.repeats):
         for profile, row in made.items():
-            row.append(measure(profile, seed, asked.count))
+            row.append(measure_mutator(profile, seed, asked.count))
     print("profile   mutants/CPU-s  executions/CPU-s  outcome buckets  not ended")
     for profile, row in made.items():
         mutants = median(each.count / each.mutating for each in row)

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from kafka_fuzz.mutate import PROFILES, Profile
-from kafka_fuzz.planted_bugs import ZOO, Prey, hunt
+from kafka_fuzz.planted_bugs import ZOO, InputSeries, search_difference
 from kafka_fuzz.planted_bugs.patched import Decode
 
 # All three in their shares, then each alone.
@@ -24,20 +24,20 @@ COLUMNS: Final[dict[str, Profile | None]] = {"mix": None, **{profile: profile fo
 TIMED: Final = ("mix", "bytes")
 
 
-class Hunted(NamedTuple):
+class SearchCost(NamedTuple):
     """One hunt; *executions* is one more than the most if nothing was found."""
 
     executions: int
     seconds: float
 
 
-def hunted(decoder: Decode, prey: Prey, most: int) -> Hunted:
+def search_cost(decoder: Decode, prey: InputSeries, most: int) -> SearchCost:
     """Hunt once."""
     made, start = len(prey.made), time.process_time()
-    catch = hunt(decoder, prey, most)
+    catch = search_difference(decoder, prey, most)
     executions = catch.executions if catch else most + 1
     asking = time.process_time() - start - (prey.seconds[-1] - prey.seconds[made])
-    return Hunted(executions, asking + prey.seconds[min(executions, most)])
+    return SearchCost(executions, asking + prey.seconds[min(executions, most)])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,17 +50,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in asked.names if name not in ZOO]
     if unknown:
         parser.error(f"there is no animal {unknown[0]!r}")
-    prey = {label: [Prey(seed, profile) for seed in range(asked.repeats)] for label, profile in COLUMNS.items()}
+    prey = {label: [InputSeries(seed, profile) for seed in range(asked.repeats)] for label, profile in COLUMNS.items()}
     timed = [f"{label}, s" for label in TIMED]
     print("executions until found".ljust(32) + "".join(label.rjust(9) for label in (*COLUMNS, "budget", *timed)))
     for name in asked.names or ZOO:
         decoder = ZOO[name].decoder()
-        rows = {label: [hunted(decoder, series, asked.most) for series in row] for label, row in prey.items()}
-        print(line(name, rows, asked.most), flush=True)
+        rows = {label: [search_cost(decoder, series, asked.most) for series in row] for label, row in prey.items()}
+        print(medians_line(name, rows, asked.most), flush=True)
     return 0
 
 
-def line(name: str, rows: dict[str, list[Hunted]], most: int) -> str:
+def medians_line(name: str, rows: dict[str, list[SearchCost]], most: int) -> str:
     """The medians of one animal; behind `>` what was tried in vain."""
     middle = {label: median(each.executions for each in row) for label, row in rows.items()}
     seconds = {label: median(each.seconds for each in rows[label]) for label in TIMED}

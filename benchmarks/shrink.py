@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final, NamedTuple
 
-from kafka_fuzz.mutate.fixup import INT32, as_message, mended, seal_message
-from kafka_fuzz.shrink.search import one_by_one, reduced, runner, same_verdicts, verdicts
+from kafka_fuzz.mutate.fixup import INT32, as_message, fixed_up, write_message_bytes
+from kafka_fuzz.shrink.search import one_by_one, runner, same_verdicts, shrink_input, verdicts
 from kafka_fuzz.targets import TARGETS
 from kafka_records import Batch, Header, Record, encode
 from kafka_records.constants import Compression
@@ -22,7 +22,7 @@ NOW: Final = 1_700_000_000_000
 CODECS: Final[tuple[Compression, ...]] = ("none", "gzip", "lz4")
 
 
-class Measured(NamedTuple):
+class ShrinkTiming(NamedTuple):
     """One find: bytes before and after, predicates asked, CPU-seconds, and whether the verdicts stayed the same."""
 
     name: str
@@ -55,14 +55,14 @@ def good_batches() -> bytes:
 def finds() -> dict[str, bytes]:
     """The inputs: a message whose key is said to be longer than the message, and a wrapper around nothing."""
     good = good_batches()
-    message = seal_message(as_message(1, 12, NOW, b"a key", b"a value that is long enough to be cut"))
+    message = write_message_bytes(as_message(1, 12, NOW, b"a key", b"a value that is long enough to be cut"))
     at = 34
-    long_key = mended(message[:at] + INT32.pack(1000) + message[at + 4 :])
-    wrapper = seal_message(as_message(1, 13, NOW, None, b"\x1f\x8b no gzip at all" * 4)._replace(attributes=1))
+    long_key = fixed_up(message[:at] + INT32.pack(1000) + message[at + 4 :])
+    wrapper = write_message_bytes(as_message(1, 13, NOW, None, b"\x1f\x8b no gzip at all" * 4)._replace(attributes=1))
     return {"key length": good + long_key, "broken gzip": good + wrapper}
 
 
-def measure(repeats: int = 5) -> list[Measured]:
+def measure_shrink(repeats: int = 5) -> list[ShrinkTiming]:
     """Reduce each find a few times; the seconds are medians."""
     target = TARGETS[TARGET]()
     found = []
@@ -71,11 +71,11 @@ def measure(repeats: int = 5) -> list[Measured]:
         times, done = [], None
         for _ in range(max(1, repeats)):
             start = time.process_time()
-            done = reduced(data, one_by_one(same), batch=1)
+            done = shrink_input(data, one_by_one(same), batch=1)
             times.append(time.process_time() - start)
         assert done is not None
         held = verdicts(runner(target), done.data) == verdicts(runner(target), data)
-        found.append(Measured(name, len(data), len(done.data), done.runs, median(times), held))
+        found.append(ShrinkTiming(name, len(data), len(done.data), done.runs, median(times), held))
     return found
 
 
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print one line for each find; 1 where a verdict changed."""
     parser = ArgumentParser(prog="python -m benchmarks.shrink", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5, help="how often each is reduced")
-    found = measure(parser.parse_args(arguments).repeats)
+    found = measure_shrink(parser.parse_args(arguments).repeats)
     for one in found:
         held = "same verdicts" if one.same else "OTHER VERDICTS"
         print(f"{one.name:<14}{one.before:>6} B to {one.after} B  {one.runs} runs, {one.seconds:.3f} CPU-s, {held}")

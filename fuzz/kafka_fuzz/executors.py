@@ -31,8 +31,8 @@ from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
 from kafka_fuzz.encode.testees import Writers
 from kafka_fuzz.findings import TargetMode as How
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts, as_mutant, reduced, with_reference
-from kafka_fuzz.shrink.worker import WAIT, Done, Task
+from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts, as_mutant, shrink_input, with_reference
+from kafka_fuzz.shrink.worker import WAIT, Done, ShrinkTask
 from kafka_fuzz.targets.named import NAMES
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 
@@ -178,7 +178,7 @@ class InProcessExecutor:
     def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
         """*data* as small as it gets; where a candidate kills the process, each gets one of its own."""
         del company
-        task = Task(data, budget.runs, budget.seconds)
+        task = ShrinkTask(data, budget.runs, budget.seconds)
         line = self._asked(task)
         if not line:
             self.close()
@@ -192,7 +192,7 @@ class InProcessExecutor:
             raise NotShown(done.error or "it shows nothing any more")
         return done
 
-    def _asked(self, task: Task) -> bytes:
+    def _asked(self, task: ShrinkTask) -> bytes:
         assert self._child.stdin is not None
         try:
             self._child.stdin.write(msgspec.json.encode(task) + b"\n")
@@ -264,7 +264,7 @@ class TesteeExecutor:
             if not outcome.is_finding:
                 raise NotShown("it shows nothing any more")
             beside = CoTestees(self._joined(company), data)
-            done = reduced(
+            done = shrink_input(
                 data,
                 lambda many: beside.stays(many, [verdict == wanted for _, verdict in self.verdicts(many)]),
                 budget=budget,

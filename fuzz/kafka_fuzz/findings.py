@@ -21,7 +21,7 @@ import msgspec
 
 from kafka_corpus.case import Expectation
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import Cell
+from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_fuzz.targets.outcome import Outcome
 
 FINDINGS_FOLDER: Final = "finds"
@@ -59,7 +59,7 @@ class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True, rename={"mode
     size: int
     profile: str
     labels: tuple[str, ...]
-    cell: Cell
+    cell: MutantCell
     version: str = ""
     seconds: float = 0.0
     count: int = 1

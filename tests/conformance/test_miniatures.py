@@ -9,7 +9,7 @@ from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.testees.connect import connect
 from kafka_conformance.testees.interface import load_testee
 from kafka_corpus.case import Case
-from kafka_fuzz.planted_bugs.testees import MINIATURES, NULL_TESTEES
+from kafka_fuzz.planted_bugs.testees import NULL_TESTEES, TESTEE_BUGS
 
 NULLS = NULL_TESTEES
 
@@ -23,19 +23,19 @@ def certified(name: str, cases: list[Case], folder: Path) -> summary.Report:
 def test_there_are_enough() -> None:
     """There are the four null ones and at least ten wrong codecs."""
     assert {"mute", "accept_all", "refuse_all", "skip_all"} == NULLS
-    assert len(MINIATURES) - len(NULLS) >= 10
+    assert len(TESTEE_BUGS) - len(NULLS) >= 10
 
 
 SLOW = {"mute", "hangs_on_lz4"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MINIATURES]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in TESTEE_BUGS]
 )
 def test_caught(name: str, corpus: list[Case], tmp_path: Path) -> None:
     """It is caught as what it says it is; the null ones score nothing and are not certified."""
     made = certified(f"miniature:{name}", corpus, tmp_path)
-    caught_as = MINIATURES[name].caught_as
+    caught_as = TESTEE_BUGS[name].caught_as
 
     if caught_as is not None:
         assert made.results.counts()[caught_as] > 0
@@ -68,7 +68,7 @@ def test_stray_lines_are_counted(corpus: list[Case], tmp_path: Path) -> None:
 
 def test_reached_as_direct_too() -> None:
     """A miniature can be named by its place, like any Python testee."""
-    assert load_testee("kafka_fuzz.planted_bugs.testees.swaps_key_and_value") is MINIATURES["swaps_key_and_value"]
+    assert load_testee("kafka_fuzz.planted_bugs.testees.swaps_key_and_value") is TESTEE_BUGS["swaps_key_and_value"]
 
 
 def test_an_unknown_one_is_an_error() -> None:

@@ -15,7 +15,7 @@ from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.serve import serve
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireBatch
-from kafka_fuzz.planted_bugs.testees import Miniature
+from kafka_fuzz.planted_bugs.testees import PlantedBug
 from kafka_records import Batch, Record, encode
 
 
@@ -32,14 +32,14 @@ def text(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def failing(error: BaseException) -> Miniature:
+def failing(error: BaseException) -> PlantedBug:
     """A testee whose decoder raises *error*."""
 
     def decode(data: bytes) -> list[WireBatch]:
         assert isinstance(data, bytes)
         raise error
 
-    return Miniature(NAME="failing", wrong="", caught_as=None, decode=decode)
+    return PlantedBug(NAME="failing", wrong="", caught_as=None, decode=decode)
 
 
 def test_hello() -> None:

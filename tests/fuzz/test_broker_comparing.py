@@ -12,8 +12,8 @@ from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference, broker_
 from kafka_fuzz.broker.confirming import entry_format
 from kafka_fuzz.broker.payloads import Payloads, as_client, as_idempotent, large_seeds, with_header, without_neighbours
 from kafka_fuzz.broker.settings import topic_settings
-from kafka_fuzz.mutate import Cell, Mutant, corpus_seeds
-from kafka_fuzz.mutate.mutant import framed
+from kafka_fuzz.mutate import Mutant, MutantCell, corpus_seeds
+from kafka_fuzz.mutate.mutant import first_entry_spans
 from kafka_records import AppendResult, Batch, LogState, Record, TopicConfig, append, decode, encode
 from kafka_records.layout import BATCH_V2
 
@@ -38,7 +38,9 @@ def answered(wanted: AppendResult) -> BrokerAnswer:
 
 def mutant(data: bytes, position: str = "only") -> Mutant:
     """Bytes with a change at *position*."""
-    return Mutant(data, "repair", ("crc flipped",), None, Cell(2, "none", "crc", "flipped", "", "entry", position))
+    return Mutant(
+        data, "repair", ("crc flipped",), None, MutantCell(2, "none", "crc", "flipped", "", "entry", position)
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_the_kind_of_a_payload_is_that_of_its_first_entry() -> None:
     assert entry_format(PAYLOAD) == "v2 none"
     assert entry_format(encode(replace(BATCH, compression="zstd"))) == "v2 zstd"
     assert entry_format(b"") == "no entry"
-    assert len(framed(PAYLOAD)) == 1
+    assert len(first_entry_spans(PAYLOAD)) == 1
 
 
 def test_large_seeds_are_taken_and_say_what_they_hold() -> None:

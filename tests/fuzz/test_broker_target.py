@@ -34,7 +34,7 @@ from kafka_fuzz.campaign.plan import Progress, RoundPlan
 from kafka_fuzz.campaign.replay import replay_known_findings, replay_rule
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.findings import FindingStore, read_findings
-from kafka_fuzz.mutate import Cell, Mutant, own_seeds
+from kafka_fuzz.mutate import Mutant, MutantCell, own_seeds
 from kafka_fuzz.triage.accept import text_of
 from kafka_records import TopicConfig
 from kafka_records.layout import BATCH_V2
@@ -44,7 +44,7 @@ RECORD = raw_record(value=b"value")
 SOUND = raw_batch(RECORD, record_count=1)
 HOURS = 2**40  # milliseconds
 LATE = raw_batch(raw_record(timestamp_delta=HOURS), record_count=1, max_timestamp=TIMESTAMP + HOURS)
-CELL = Cell(2, "none", "", "", "", "entry", "only")
+CELL = MutantCell(2, "none", "", "", "", "entry", "only")
 
 
 def mutant(data: bytes) -> Mutant:

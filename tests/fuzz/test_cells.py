@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_fuzz.mutate import mutate, own_seeds
-from kafka_fuzz.mutate.faults import LIES
+from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.model import reachable
-from kafka_fuzz.mutate.mutant import NESTINGS, POSITIONS, Cell, boundary_of, observed, position_of
+from kafka_fuzz.mutate.mutant import NESTINGS, POSITIONS, MutantCell, boundary_of, entry_position, observed_cell
 from kafka_records import Batch, encode
 from kafka_records.constants import INT32_MAX
 from kafka_records.layout import BATCH_V2
@@ -21,7 +21,7 @@ def test_model_reaches_what_is_reachable() -> None:
     cells = {mutate(rng, (), "model").cell for _ in range(4000)}
 
     assert cells <= reachable()
-    assert {cell.lie for cell in cells} >= set(LIES)
+    assert {cell.lie for cell in cells} >= set(FAULTS)
 
 
 def test_cells_name_what_there_is() -> None:
@@ -53,28 +53,28 @@ def test_boundaries(value: int, width: int, boundary: str) -> None:
 
 def test_positions() -> None:
     """One entry is the only one; of more there is a first and a last."""
-    assert [position_of(index, 1) for index in range(1)] == ["only"]
-    assert [position_of(index, 4) for index in range(4)] == ["first", "middle", "middle", "last"]
+    assert [entry_position(index, 1) for index in range(1)] == ["only"]
+    assert [entry_position(index, 4) for index in range(4)] == ["first", "middle", "middle", "last"]
 
 
 def test_cells_of_a_batch() -> None:
     """Each fixed field but the checksum gives a cell, with its value's class."""
     data = encode(Batch(magic=2, base_offset=0, last_offset=INT32_MAX))
-    found = observed(data)
+    found = observed_cell(data)
 
     assert {cell.field for cell in found} == {field.name for field in BATCH_V2.fields} - {"crc"}
-    assert Cell(2, "none", "last_offset_delta", "largest", "", "entry", "only") in found
-    assert Cell(2, "none", "producer_id", "minus one", "", "entry", "only") in found
+    assert MutantCell(2, "none", "last_offset_delta", "largest", "", "entry", "only") in found
+    assert MutantCell(2, "none", "producer_id", "minus one", "", "entry", "only") in found
 
 
 @given(data=st.binary(max_size=200))
 def test_any_bytes_have_cells(data: bytes) -> None:
     """Bytes from anywhere are looked at without complaint."""
-    assert all(cell.lie == "" for cell in observed(data))
+    assert all(cell.lie == "" for cell in observed_cell(data))
 
 
 def test_seeds_cover_the_formats() -> None:
     """The seeds have entries of every magic and codec."""
-    found = {(cell.magic, cell.codec) for seed in own_seeds() for cell in observed(seed)}
+    found = {(cell.magic, cell.codec) for seed in own_seeds() for cell in observed_cell(seed)}
 
     assert len(found) == 13

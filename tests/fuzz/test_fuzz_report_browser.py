@@ -21,8 +21,8 @@ from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_fuzz.triage.night import Night
-from kafka_fuzz.triage.reach import Reach, Tried
-from kafka_fuzz.triage.report import page
+from kafka_fuzz.triage.reach import FindingReach, Tried
+from kafka_fuzz.triage.report import campaign_page
 from kafka_fuzz.triage.run import triaged
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def night_in(root: Path) -> Night:
     store.add(Outcome("sarama", "crash", LONG, LONG), as_mutant(b"crash"))
     found = triaged([root], None, budget=Budget(5000, 10.0))
     rounds = [RoundReport(TARGET, at, 1, executions=9, cpu_seconds=2.0, buckets=at * 7, cells=at) for at in range(1, 4)]
-    reach = {found[0].key: Reach("", {"4.4.0": Tried(ReachResult(kept="as it is"), shows=True)})}
+    reach = {found[0].key: FindingReach("", {"4.4.0": Tried(ReachResult(kept="as it is"), shows=True)})}
     return Night(tuple(rounds), frozenset(), tuple(found), reach)
 
 
@@ -50,7 +50,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page as a file."""
     path: Path = tmp_path_factory.mktemp("page") / "index.html"
     night = night_in(tmp_path_factory.mktemp("campaign"))
-    path.write_text(page(night), encoding="utf-8")
+    path.write_text(campaign_page(night), encoding="utf-8")
     return path.as_uri()
 
 

@@ -13,7 +13,7 @@ from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared, rela
 from kafka_fuzz.mutate import Mutant, for_cell
 from kafka_fuzz.mutate.model import reachable
 from kafka_fuzz.targets.outcome import Outcome, normal
-from kafka_fuzz.triage.draft import cause_of
+from kafka_fuzz.triage.draft import drafted_cause
 
 
 def told(lie: str) -> list[Prepared]:
@@ -142,8 +142,8 @@ def test_a_cause_is_one_that_maintainers_know() -> None:
     """What is done with invalid bytes goes under the words of a dossier; what was said, under that."""
     taken = Outcome("t", "accepts_invalid", "error", "REC-14", why="expected malformed, got 1 batch")
     other = Outcome("t", "accepts_invalid", "error", "REC-03", why="expected malformed, got 1 batch")
-    assert cause_of(taken, "malformed REC-14") == cause_of(other, "malformed REC-03")
-    assert cause_of(taken, "malformed REC-14") != cause_of(taken, "corrupt CRC-07")
+    assert drafted_cause(taken, "malformed REC-14") == drafted_cause(other, "malformed REC-03")
+    assert drafted_cause(taken, "malformed REC-14") != drafted_cause(taken, "corrupt CRC-07")
     crash = Outcome("t", "crash", "signal 11", "kafka.read")
-    assert "kafka.read" in cause_of(crash, "malformed REC-14")
-    assert cause_of(crash, "ok") != cause_of(taken, "malformed REC-14")
+    assert "kafka.read" in drafted_cause(crash, "malformed REC-14")
+    assert drafted_cause(crash, "ok") != drafted_cause(taken, "malformed REC-14")

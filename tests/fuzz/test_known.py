@@ -34,15 +34,15 @@ from kafka_fuzz.campaign.known_shapes import snappy_claims
 from kafka_fuzz.campaign.replay import confirms, read_results, replay_known_findings, replay_rule, replay_timeout
 from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared, first_place
-from kafka_fuzz.mutate import Cell, Mutant, for_cell, mutate, own_seeds
+from kafka_fuzz.mutate import Mutant, MutantCell, for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.targets.outcome import Outcome
-from kafka_fuzz.triage.accept import merged, text_of
+from kafka_fuzz.triage.accept import merged_entries, text_of
 from kafka_records.layout import CRC_OFFSET_V2
 from kafkaproof.commands.fuzz import fuzz
 
-CELL = Cell(1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only")
-CLAIM = Cell(2, "snappy", "claim", "largest", "snappy_claim_wrong", "stream", "only")
+CELL = MutantCell(1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only")
+CLAIM = MutantCell(2, "snappy", "claim", "largest", "snappy_claim_wrong", "stream", "only")
 
 
 def plain(data: bytes, label: str) -> Mutant:
@@ -254,7 +254,7 @@ def test_canaries_of_testees(tmp_path: Path) -> None:
         KnownFinding(id_, name, (f"{name}|accepts_invalid|*",), canary=Reproducer(hex=data.hex()), asked="differential")
         for id_, data in (("there", bad), ("mended", b"\0"))
     ]
-    (tmp_path / KNOWN_FILE).write_text(text_of(merged(rules, ())))
+    (tmp_path / KNOWN_FILE).write_text(text_of(merged_entries(rules, ())))
     assert replay_known_findings(tmp_path, read_known_findings(tmp_path), [name]) == []
     sung = {
         each.id: each.gone

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from kafka_fuzz.mutate import for_cell
-from kafka_fuzz.mutate.faults import LIES
+from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.model import all_cells, reachable
-from kafka_fuzz.mutate.mutant import NO_LIE, Cell
+from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell
 from kafka_fuzz.targets.codecs import reference_agrees
 from kafka_records import KINDS, RecordFormatError, decode
 from kafka_records.rules import rule
@@ -16,7 +16,7 @@ from kafka_records.rules import rule
 ROUNDS = 2
 
 
-def by_lie(cell: Cell) -> str:
+def by_lie(cell: MutantCell) -> str:
     """The lie of a cell."""
     return cell.lie
 
@@ -34,15 +34,15 @@ def test_the_verdict_holds(name: str) -> None:
 
 def test_there_are_enough() -> None:
     """There are at least 60 lies, each told in every cell that it names, and truths besides."""
-    assert len(LIES) >= 60
-    assert {*LIES, NO_LIE} == set(CELLS)
+    assert len(FAULTS) >= 60
+    assert {*FAULTS, NO_FAULT} == set(CELLS)
     assert len(reachable()) == sum(map(len, CELLS.values()))
 
 
-@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("name", FAULTS)
 def test_the_table_is_true_to_the_catalogue(name: str) -> None:
     """A lie says what is untrue, and names rules and kinds that there are."""
-    lie = LIES[name]
+    lie = FAULTS[name]
 
     assert lie.says.endswith(".")
     assert lie.rules
@@ -51,7 +51,7 @@ def test_the_table_is_true_to_the_catalogue(name: str) -> None:
     assert bool(lie.kinds) == (lie.verdict != "valid")
 
 
-@pytest.mark.parametrize("name", [name for name, lie in LIES.items() if lie.verdict == "invalid"])
+@pytest.mark.parametrize("name", [name for name, lie in FAULTS.items() if lie.verdict == "invalid"])
 def test_a_lie_is_one(name: str) -> None:
     """What is before a lie is read, so the lie is the only thing that is wrong."""
     lasts = [cell for cell in CELLS[name] if cell.position in ("last", "middle")]

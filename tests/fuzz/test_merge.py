@@ -13,14 +13,14 @@ from click.testing import CliRunner
 
 from kafka_fuzz.campaign.merge import Covered, Merged, checked, recover_corpora, sibling_folder, swap
 from kafka_fuzz.campaign.store import CORPUS_FOLDER, INDEX, Corpus, CorpusEntry
-from kafka_fuzz.mutate import Cell, Mutant
+from kafka_fuzz.mutate import Mutant, MutantCell
 from kafkaproof.commands.fuzz import fuzz
 from kafkaproof.commands.fuzz.engines import merged_as_noted
 
-CELLS = [Cell(2, "none", name, "small", "", "entry", "only") for name in ("crc", "size")]
+CELLS = [MutantCell(2, "none", name, "small", "", "entry", "only") for name in ("crc", "size")]
 
 
-def mutant(data: bytes, cell: Cell = CELLS[0]) -> Mutant:
+def mutant(data: bytes, cell: MutantCell = CELLS[0]) -> Mutant:
     """Bytes of which nothing is known."""
     return Mutant(data, "bytes", ("seed",), None, cell)
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from kafka_fuzz.mutate import (
     PROFILES,
-    Cell,
     Deck,
     Mutant,
+    MutantCell,
     Profile,
     custom_mutator,
     draw_profile,
@@ -19,12 +19,12 @@ from kafka_fuzz.mutate import (
     own_seeds,
 )
 from kafka_fuzz.mutate import mutant as cells
-from kafka_fuzz.mutate.entries import CODECS, base_of
-from kafka_fuzz.mutate.faults import LIES
-from kafka_fuzz.mutate.fixup import as_message, mended, seal_message
-from kafka_fuzz.mutate.model import BEHIND, Row, reachable, told_rows
-from kafka_fuzz.mutate.mutant import NO_LIE
-from kafka_fuzz.mutate.packing import pack
+from kafka_fuzz.mutate.entries import CODECS, base_entry
+from kafka_fuzz.mutate.faults import FAULTS
+from kafka_fuzz.mutate.fixup import as_message, fixed_up, write_message_bytes
+from kafka_fuzz.mutate.model import AFTER_ODDITY, Row, fault_rows, reachable
+from kafka_fuzz.mutate.mutant import NO_FAULT
+from kafka_fuzz.mutate.packing import pack_fast
 from kafka_fuzz.strategies import mutants
 from kafka_fuzz.targets.codecs import reference_agrees
 from kafka_records.checksum import checksum_legacy, checksum_v2
@@ -70,7 +70,7 @@ def test_any_seed_will_do(profile: Profile, seeds: list[bytes], number: int) -> 
 def test_entries_of_any_format_may_lie_in_a_wrapper(codec: Compression) -> None:
     """A wrapper may hold what no writer puts there, packed batches too, and one in the other: all can be mutated."""
     rng = Random(5)
-    inside = [base_of(magic, codec, "records", "three", 0).data for magic in (0, 1, 2) if codec in CODECS[magic]]
+    inside = [base_entry(magic, codec, "records", "three", 0).data for magic in (0, 1, 2) if codec in CODECS[magic]]
     once = [wrapper_of(data) for data in inside]
     seeds = [*once, *map(wrapper_of, once)]
 
@@ -79,7 +79,7 @@ def test_entries_of_any_format_may_lie_in_a_wrapper(codec: Compression) -> None:
 
 def wrapper_of(data: bytes) -> bytes:
     """A gzip wrapper of v1 around *data*."""
-    return seal_message(as_message(1, 0, 0, None, pack("gzip", data, 1))._replace(attributes=1))
+    return write_message_bytes(as_message(1, 0, 0, None, pack_fast("gzip", data, 1))._replace(attributes=1))
 
 
 def test_an_unknown_profile_is_an_error() -> None:
@@ -99,7 +99,7 @@ def test_profiles_have_their_shares() -> None:
 
 def sound(data: bytes) -> bool:
     """Whether the entries of *data* lie end to end with the checksums that their bytes ask for."""
-    spans = cells.framed(data)
+    spans = cells.first_entry_spans(data)
     at = 0
     for start, end in spans:
         entry = data[start:end]
@@ -136,8 +136,8 @@ def test_repair_leaves_one_in_ten_wrong() -> None:
 def test_mending_is_idempotent() -> None:
     """What was mended needs no mending."""
     for mutant in series("bytes", 2, 300):
-        once = mended(mutant.data)
-        assert mended(once) == once
+        once = fixed_up(mutant.data)
+        assert fixed_up(once) == once
 
 
 @given(data=st.binary(max_size=400), most=st.integers(0, 500), seed=st.integers(0, 2**32 - 1))
@@ -159,19 +159,19 @@ def test_mutants_as_a_strategy(mutant: Mutant) -> None:
 def test_a_deck_leaves_no_lie_out() -> None:
     """Before any lie comes a second time each has come once; the same seed gives the same order."""
     rng, deck = Random(9), Deck()
-    told = [lie for _ in range(3 * len(LIES)) if (lie := mutate(rng, (), "model", deck).cell.lie) != NO_LIE]
-    assert set(told[: len(LIES)]) == set(LIES)
-    assert set(told[len(LIES) : 2 * len(LIES)]) == set(LIES)
+    told = [lie for _ in range(3 * len(FAULTS)) if (lie := mutate(rng, (), "model", deck).cell.lie) != NO_FAULT]
+    assert set(told[: len(FAULTS)]) == set(FAULTS)
+    assert set(told[len(FAULTS) : 2 * len(FAULTS)]) == set(FAULTS)
     rng, deck = Random(9), Deck()
-    again = (mutate(rng, (), "model", deck).cell.lie for _ in range(3 * len(LIES)))
-    assert [lie for lie in again if lie != NO_LIE] == told
+    again = (mutate(rng, (), "model", deck).cell.lie for _ in range(3 * len(FAULTS)))
+    assert [lie for lie in again if lie != NO_FAULT] == told
 
 
 def test_a_deck_leaves_no_row_out() -> None:
     """Of what a lie can be told about, each comes once before any comes again."""
     rng, deck = Random(9), Deck()
     drawn: dict[str, list[Row]] = {}
-    rows = {lie.name: rows for lie, rows in told_rows()}
+    rows = {lie.name: rows for lie, rows in fault_rows()}
     few = {name: len(some) for name, some in rows.items() if 1 < len(some) <= 6}
     for _ in range(12 * len(rows)):
         lie, row = deck.draw(rng)
@@ -179,13 +179,13 @@ def test_a_deck_leaves_no_row_out() -> None:
     assert few
     for name, count in few.items():
         assert set(drawn[name][:count]) == set(drawn[name][count : 2 * count]) == set(rows[name])
-    assert all(some[0][3] == list(LIES[name].variants)[-1] for name, some in drawn.items())
+    assert all(some[0][3] == list(FAULTS[name].variants)[-1] for name, some in drawn.items())
 
 
 def behind(deck: Deck | None = None) -> list[Mutant]:
     """Of a series of `model`, those with an oddity before their lie."""
     rng = Random(4)
-    return [made for _ in range(COUNT) if (made := mutate(rng, (), "model", deck)).labels[0] == BEHIND]
+    return [made for _ in range(COUNT) if (made := mutate(rng, (), "model", deck)).labels[0] == AFTER_ODDITY]
 
 
 def test_what_comes_before_a_lie_may_be_odd() -> None:
@@ -194,14 +194,14 @@ def test_what_comes_before_a_lie_may_be_odd() -> None:
     assert 0.05 < len(made) / COUNT < 0.3
     assert all(reference_agrees(mutant) for mutant in made)
     assert {mutant.cell.position for mutant in made} == {"middle", "last"}
-    assert {LIES[mutant.labels[-1]].verdict for mutant in made} == {"valid"}
+    assert {FAULTS[mutant.labels[-1]].verdict for mutant in made} == {"valid"}
     assert len({mutant.labels[-1] for mutant in made}) > 20
 
 
 def test_what_led_a_reader_astray_comes_again() -> None:
     """A deck that was told puts that before other lies, in `repair` too; errors and pairs teach it nothing."""
     deck = Deck()
-    one = Cell(2, "gzip", "base_timestamp", "largest", "base_timestamp_at_an_edge", "entry", "only")
+    one = MutantCell(2, "gzip", "base_timestamp", "largest", "base_timestamp_at_an_edge", "entry", "only")
     deck.learn(for_cell(Random(1), one))
     for other in (behind()[0], for_cell(Random(1), one._replace(field="crc", boundary="zero", lie="crc_wrong"))):
         deck.learn(other)

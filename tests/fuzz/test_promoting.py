@@ -27,9 +27,9 @@ from kafka_fuzz.findings import FindingStore, finding_folder, finding_name, read
 from kafka_fuzz.mutate import Mutant, mutate, own_seeds
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets.outcome import Outcome
-from kafka_fuzz.triage.deduplicate import Folded, read, write
+from kafka_fuzz.triage.deduplicate import TriagedFinding, read_triage, write_triage
 from kafka_fuzz.triage.draft import NoCase
-from kafka_fuzz.triage.promote import cases_of, java_answers, written
+from kafka_fuzz.triage.promote import cases_of, java_answers, write_case
 from kafka_records import Batch, Record, encode
 from kafkaproof.commands.fuzz import fuzz
 
@@ -41,19 +41,19 @@ BROKER = Outcome("broker:4.4.0", "difference", "base_offset by PRD-01, v2 none")
 CONTEXT_OF = Context("4.4.0", {"cleanup.policy": "compact"}, 9, (), (0, 7, DATA), (0, 0, DATA), "PRD-01", "", ())
 
 
-def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> Folded:
+def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> TriagedFinding:
     """The find of that outcome, as triage leaves it."""
     FindingStore(root, asked=asked).add(outcome, mutant, version="1")
     (find,) = read_findings(root)
-    made = Folded(
+    made = TriagedFinding(
         finding_name(find.key), find.key, {find.key: find.sha256}, "new", outcome, mutant.data, find.size, "ok", 1,
         asked=find.asked, expected=find.expected,
     )  # fmt: skip
-    write(root, [made])
+    write_triage(root, [made])
     return made
 
 
-def keep(root: Path, find: Folded, **context: Any) -> None:
+def keep(root: Path, find: TriagedFinding, **context: Any) -> None:
     """Write how the broker was asked."""
     told = msgspec.json.encode(msgspec.structs.replace(CONTEXT_OF, **context))
     (finding_folder(root, find.key) / CONTEXT).write_bytes(told)
@@ -61,7 +61,7 @@ def keep(root: Path, find: Folded, **context: Any) -> None:
 
 def promoted(root: Path) -> found_cases.Found:
     """What the file says that the only find of the campaign becomes."""
-    with written(cases_of(read(root), {}, root / "cases", root)):
+    with write_case(cases_of(read_triage(root), {}, root / "cases", root)):
         (entry,) = found_cases.stored(root / "cases").values()
     return entry
 
@@ -69,7 +69,7 @@ def promoted(root: Path) -> found_cases.Found:
 def refused(root: Path) -> str:
     """Why the only find of the campaign is no case; nothing is written."""
     with pytest.raises(NoCase) as caught:
-        cases_of(read(root), {}, root / "cases", root)
+        cases_of(read_triage(root), {}, root / "cases", root)
     return str(caught.value)
 
 
@@ -190,7 +190,7 @@ def test_what_is_reduced_is_not_what_the_lie_was_about(tmp_path: Path) -> None:
     """Of other bytes than those with the lie, nobody said what is right."""
     mutant = lying("invalid")
     find = find_of(tmp_path, Outcome("reference", "crash", "SIGSEGV"), mutant)
-    write(tmp_path, [msgspec.structs.replace(find, data=mutant.data[:-1])])
+    write_triage(tmp_path, [msgspec.structs.replace(find, data=mutant.data[:-1])])
     assert "no lie is known" in refused(tmp_path)
 
 
@@ -201,7 +201,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     def fail() -> None:
         raise NoCase("the corpus does not compile: so it is")
 
-    monkeypatch.setattr(command, "compile_corpus", fail)
+    monkeypatch.setattr(command, "recompile", fail)
     done = CliRunner().invoke(fuzz, ["promote", find.name, "--dir", str(tmp_path), "--cases", str(tmp_path / "cases")])
     assert done.exit_code == 2
     assert "so it is" in done.output
@@ -213,7 +213,7 @@ def test_what_was_there_is_there_again(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "folder" / "new"
     old.write_bytes(b"as it was")
     files = {old: b"other", new: b"new"}
-    with suppress(KeyboardInterrupt), written(files):
+    with suppress(KeyboardInterrupt), write_case(files):
         assert {path: path.read_bytes() for path in files} == files
         raise KeyboardInterrupt
     assert old.read_bytes() == b"as it was"

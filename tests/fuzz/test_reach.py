@@ -12,13 +12,24 @@ from kafka_conformance.dossiers.reach import ReachResult
 from kafka_corpus.authoring.build import raw_batch, raw_message, raw_record
 from kafka_corpus.scenario import StepAnswer
 from kafka_fuzz.findings import FindingStore, FuzzFinding
-from kafka_fuzz.mutate import Cell, Mutant
+from kafka_fuzz.mutate import Mutant, MutantCell
 from kafka_fuzz.targets.outcome import Outcome
-from kafka_fuzz.triage.reach import Question, Reach, Shown, Tried, by_entries, is_shown, joined, keep, questions, read
+from kafka_fuzz.triage.reach import (
+    FetchCheck,
+    FindingReach,
+    ReachQuery,
+    Tried,
+    by_entries,
+    is_shown,
+    keep,
+    merged_reach,
+    questions,
+    read_reach,
+)
 from kafka_records import Record, decode, encode
 from kafkaproof.commands.fuzz import fuzz
 
-CELL = Cell(2, "none", "", "", "", "entry", "only")
+CELL = MutantCell(2, "none", "", "", "", "entry", "only")
 RECORD = raw_record(value=b"value")
 SOUND = raw_batch(RECORD, record_count=1)
 BROKEN = raw_batch(RECORD, record_count=1, crc=7)
@@ -52,15 +63,15 @@ def test_an_input_that_a_client_could_send_is_produced_once(tmp_path: Path) -> N
 def test_answers_to_several_requests_are_one() -> None:
     """The first error, or everything that was stored."""
     stored = [StepAnswer(data=SOUND), StepAnswer(data=MESSAGE)]
-    assert joined(stored).data == SOUND + MESSAGE
-    assert joined([*stored, StepAnswer(error_code=87), StepAnswer(closed=True)]).error_code == 87
-    assert joined([StepAnswer(ended=True)]).ended
+    assert merged_reach(stored).data == SOUND + MESSAGE
+    assert merged_reach([*stored, StepAnswer(error_code=87), StepAnswer(closed=True)]).error_code == 87
+    assert merged_reach([StepAnswer(ended=True)]).ended
 
 
 def shows(find: FuzzFinding, told: ReachResult, fetched: bytes) -> bool:
     """Whether *find*, whose input is sound, is shown by what is fetched."""
-    with Shown() as shown:
-        return is_shown(Question(find, SOUND, "whole"), told, fetched, shown)
+    with FetchCheck() as shown:
+        return is_shown(ReachQuery(find, SOUND, "whole"), told, fetched, shown)
 
 
 def test_bytes_that_come_back_as_they_were_show_the_find(tmp_path: Path) -> None:
@@ -89,9 +100,9 @@ def test_a_testee_is_asked_about_what_comes_back(tmp_path: Path) -> None:
     (batch,) = decode(SOUND)
     anew = encode(replace(batch, partition_leader_epoch=3, max_timestamp=7))
     nothing = encode(replace(batch, records=(Record(0, 0, None, None),)))
-    with Shown() as shown:
-        assert is_shown(Question(find, SOUND, "whole"), ReachResult(kept="anew"), anew, shown)
-        assert not is_shown(Question(find, SOUND, "whole"), ReachResult(kept="anew"), nothing, shown)
+    with FetchCheck() as shown:
+        assert is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="anew"), anew, shown)
+        assert not is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="anew"), nothing, shown)
         # Nobody can say: an input that shows nothing by itself, and a testee that is not there.
         assert shown.by(find, nothing, anew) is None
         assert shown.by(replace_outcome(find, Outcome("process:./nobody", "crash")), SOUND, anew) is None
@@ -108,16 +119,16 @@ def test_answers_stay_with_the_input_that_they_are_about(tmp_path: Path) -> None
     keep(tmp_path, find, "4.4.0", Tried(ReachResult(87)))
     both = keep(tmp_path, find, "2.8.2", Tried(ReachResult(kept="as it is"), shows=True))
     assert list(both.releases) == ["2.8.2", "4.4.0"]
-    assert read(tmp_path, find) == both
+    assert read_reach(tmp_path, find) == both
     assert (both.who, str(both)) == ("any producer", "any producer can store this: 2.8.2")
-    assert read(tmp_path, kept(tmp_path, MESSAGE)) is None
+    assert read_reach(tmp_path, kept(tmp_path, MESSAGE)) is None
 
 
 def test_who_can_bring_a_find_about() -> None:
     """Refused everywhere: a hostile broker; about the broker itself: whoever sends it."""
-    assert Reach("", {"4.4.0": Tried(ReachResult(87))}).who == "a hostile broker"
-    assert Reach("", sent=True).who == "any producer"
-    assert str(Reach("")) == "not measured"
+    assert FindingReach("", {"4.4.0": Tried(ReachResult(87))}).who == "a hostile broker"
+    assert FindingReach("", sent=True).who == "any producer"
+    assert str(FindingReach("")) == "not measured"
 
 
 def test_of_what_is_written_nobody_is_asked(tmp_path: Path) -> None:
@@ -134,8 +145,8 @@ def test_of_what_is_written_nobody_is_asked(tmp_path: Path) -> None:
 def test_a_question_is_known_by_its_find_and_way(tmp_path: Path) -> None:
     """Answers that were kept are found again by it."""
     find = kept(tmp_path, SOUND)
-    asked = Question(find, SOUND, "whole").asked()
-    assert asked == Question(find, SOUND, "whole").asked()
+    asked = ReachQuery(find, SOUND, "whole").asked()
+    assert asked == ReachQuery(find, SOUND, "whole").asked()
     assert asked.id.endswith(" whole")
 
 

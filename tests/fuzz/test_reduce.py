@@ -14,17 +14,17 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from benchmarks.shrink import TARGET, finds, good_batches, measure
+from benchmarks.shrink import TARGET, finds, good_batches, measure_shrink
 from click.testing import CliRunner
 
 import kafka_fuzz.executors
 from kafka_fuzz.executors import InProcessExecutor, NoTarget, open_executor
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.fixup import INT32
-from kafka_fuzz.shrink import Budget, NotShown, reduce, reduced
-from kafka_fuzz.shrink.search import IMPATIENT, NO_CELL, runner, same_verdicts, verdicts, with_reference
+from kafka_fuzz.shrink import Budget, NotShown, shrink, shrink_input
+from kafka_fuzz.shrink.search import NO_CELL, SHORT_SECONDS, runner, same_verdicts, verdicts, with_reference
 from kafka_fuzz.shrink.tree import opened, render, shape_of
-from kafka_fuzz.shrink.worker import HARD_SECONDS, forked, limited, run_of
+from kafka_fuzz.shrink.worker import HARD_SECONDS, run_in_child, run_of, with_limits
 from kafka_fuzz.targets import TARGETS, Target
 from kafka_fuzz.targets.base import TargetResult
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
@@ -87,7 +87,7 @@ def test_a_needle_is_all_that_is_left(codec: str) -> None:
         except RecordFormatError:
             return False
 
-    small = reduce(data, has_needle)
+    small = shrink(data, has_needle)
     # A batch with one record without key or headers.
     assert len(small) == BATCH_V2.size + 7 + len(b"needle")
     assert decode(small)[0].records == (Record(0, 0, None, b"needle"),)
@@ -105,7 +105,7 @@ def test_what_is_about_compression_stays_compressed(codec: str) -> None:
             return False
         return any(batch.compression == codec and batch.records for batch in batches)
 
-    small = reduce(data, still)
+    small = shrink(data, still)
     assert len(small) < BATCH_V2.size + 50
     assert len(decode(small)[0].records) == 1
 
@@ -114,8 +114,8 @@ def test_a_wrong_checksum_stays_wrong_if_it_matters() -> None:
     """What is refused for its checksum is not mended on the way, and what is refused for something else is."""
     data = bytearray(log_of(compression="gzip"))
     data[CRC_OFFSET_V2] ^= 0xFF
-    assert rule_of(reduce(bytes(data), lambda given: rule_of(given) == rule_of(bytes(data)))) == rule_of(bytes(data))
-    small = reduce(bytes(data), lambda given: len(given) >= BATCH_V2.size)
+    assert rule_of(shrink(bytes(data), lambda given: rule_of(given) == rule_of(bytes(data)))) == rule_of(bytes(data))
+    small = shrink(bytes(data), lambda given: len(given) >= BATCH_V2.size)
     assert decode(small), "nothing was asked of the checksum, so it is right in the end"
 
 
@@ -127,13 +127,13 @@ def test_a_wrong_count_stays_wrong_if_it_matters() -> None:
     mended = render(shape_of(bytes(data))._replace(entries=(entry._replace(crc_right=True),)))
     rule = rule_of(mended)
     assert rule
-    small = reduce(mended, lambda given: rule_of(given) == rule)
+    small = shrink(mended, lambda given: rule_of(given) == rule)
     assert len(small) <= BATCH_V2.size + 7
 
 
 def test_finds_keep_their_verdicts() -> None:
     """What a target does with a reduced find, and what the reference says of it, is as before."""
-    target = replace(TARGETS[TARGET](), limit=IMPATIENT)
+    target = replace(TARGETS[TARGET](), limit=SHORT_SECONDS)
     seen = set()
     for mutant in mutants(500):
         bare = mutant._replace(expected=None, labels=(), cell=NO_CELL)
@@ -141,7 +141,7 @@ def test_finds_keep_their_verdicts() -> None:
         if outcome.is_finding and outcome.kind not in ("hang", "memory") and outcome.bucket not in seen:
             seen.add(outcome.bucket)
             _, same = same_verdicts(target, mutant.data)
-            small = reduce(mutant.data, same, budget=Budget(runs=300))
+            small = shrink(mutant.data, same, budget=Budget(runs=300))
             assert len(small) <= len(mutant.data)
             assert verdicts(runner(target), small) == verdicts(runner(target), mutant.data)
     assert len(seen) > 8
@@ -152,13 +152,13 @@ def test_a_batch_of_candidates_leads_to_the_same() -> None:
     target = TARGETS[TARGET]()
     for data in finds().values():
         _, same = same_verdicts(target, data)
-        together = reduced(data, lambda many, same=same: [same(each) for each in many], batch=16)  # type: ignore[misc]
-        assert together.data == reduce(data, same)
+        together = shrink_input(data, lambda many, same=same: [same(each) for each in many], batch=16)  # type: ignore[misc]
+        assert together.data == shrink(data, same)
 
 
 def test_the_bench_reduces_to_the_known_minimum() -> None:
     """A find of 600 bytes comes down to the fixed fields of a message and two lengths."""
-    found = measure(repeats=1)
+    found = measure_shrink(repeats=1)
     assert [one.after for one in found] == [34, 35]
     assert all(one.same and 500 < one.before < 700 for one in found)
 
@@ -171,7 +171,7 @@ def test_a_budget_is_kept() -> None:
         asked.append(given)
         return True
 
-    done = reduced(log_of(), lambda many: [same(each) for each in many], budget=Budget(runs=1), batch=1)
+    done = shrink_input(log_of(), lambda many: [same(each) for each in many], budget=Budget(runs=1), batch=1)
     assert len(asked) == 1
     assert not done.complete
     assert done.data == log_of()
@@ -198,9 +198,9 @@ def test_the_drift_trap() -> None:
     """Where every smaller input shows another bug, whoever asks for any bug drifts to it, and we do not."""
     target, data = planted("drifts", needle_or_key), good_batches() + log_of()
     ask = runner(target)
-    assert ask(reduce(data, lambda some: ask(some).is_finding)).detail == "KeyError"
+    assert ask(shrink(data, lambda some: ask(some).is_finding)).detail == "KeyError"
     outcome, same = same_verdicts(target, data)
-    small = reduce(data, same)
+    small = shrink(data, same)
     assert (outcome.detail, ask(small).detail) == ("ValueError", "ValueError")
     assert b"needle" in small
     assert len(small) < BATCH_V2.size + 20
@@ -213,7 +213,7 @@ def test_a_find_does_not_drift_between_broken_rules() -> None:
     data = good_batches() + bytes(bad_crc) + bytes(11) + b"\x01"  # behind it, a size that no entry has
     target = planted("takes all", lambda some: "accepts_invalid" if rule_of(some) else "ok")
     _, same = same_verdicts(target, data)
-    small = reduce(data, same)
+    small = shrink(data, same)
     assert rule_of(small) == rule_of(data) == "CRC-07"
     assert len(small) <= BATCH_V2.size
 
@@ -223,8 +223,8 @@ def test_the_whole_vector_stays() -> None:
     leaks = planted("leaks", lambda some: ValueError("any"))
     refuses = planted("refuses", lambda some: "refused" if len(shape_of(some).entries) > 2 else "ok")
     data = good_batches()
-    alone = reduce(data, same_verdicts(leaks, data)[1])
-    together = reduce(data, same_verdicts(leaks, data, [refuses])[1])
+    alone = shrink(data, same_verdicts(leaks, data)[1])
+    together = shrink(data, same_verdicts(leaks, data, [refuses])[1])
     assert runner(refuses)(data).kind == runner(refuses)(together).kind == "refused"
     assert runner(refuses)(alone).kind == "ok"
     assert len(alone) < len(together) < len(data)
@@ -234,7 +234,7 @@ def test_the_whole_vector_stays() -> None:
 def test_what_is_not_shown_is_an_error() -> None:
     """An input for which the predicate does not hold is not reduced to nothing."""
     with pytest.raises(NotShown):
-        reduce(b"anything", lambda _: False)
+        shrink(b"anything", lambda _: False)
 
 
 def test_minimise_writes_the_smallest_input(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_what_kills_a_process_is_an_outcome() -> None:
             os._exit(3)
         return Outcome("mortal", "ok")
 
-    ask = forked("mortal", run)
+    ask = run_in_child("mortal", run)
     assert (ask(b"signal").kind, ask(b"signal").detail) == ("crash", "SIGUSR1")
     assert (ask(b"exit").kind, ask(b"exit").detail) == ("crash", "exit code 3")
     assert ask(b"neither").kind == "ok"
@@ -288,7 +288,7 @@ def test_a_loop_in_compiled_code_ends_the_worker() -> None:
     """No guard in the process stops it, and the processor's time does: long before a process of its own would end."""
     loops = planted("loops", lambda data: "hang" if deque(repeat(0), 0) is None else "ok")
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    outcome = forked("loops", limited(runner(loops), 0.05), HARD_SECONDS)(b"any")
+    outcome = run_in_child("loops", with_limits(runner(loops), 0.05), HARD_SECONDS)(b"any")
     assert outcome.kind == "hang"
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < HARD_SECONDS / 2
 

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from kafka_fuzz import findings
-from kafka_fuzz.mutate import Cell, Mutant, mutate, own_seeds
+from kafka_fuzz.mutate import Mutant, MutantCell, mutate, own_seeds
 from kafka_fuzz.targets import TARGETS, Target
 from kafka_fuzz.targets.base import TargetResult, TooLong, guard, reset_peak
 from kafka_fuzz.targets.outcome import CLASSES, GOOD, Outcome, excess_cost, severity
 
-CELL = Cell(2, "none", "crc", "large", "crc", "entry", "only")
+CELL = MutantCell(2, "none", "crc", "large", "crc", "entry", "only")
 
 
 def mutant(data: bytes, *labels: str) -> Mutant:

@@ -22,16 +22,16 @@ from kafka_fuzz.triage.deduplicate import (
     FOLDER,
     PREVIOUS,
     UNDER_WAY,
-    Folded,
     State,
+    TriagedFinding,
     by_cause,
-    folded,
+    deduplicate,
     gathered,
     last_night,
-    read,
-    read_list,
+    read_finding_list,
+    read_triage,
     smallest,
-    write,
+    write_triage,
 )
 from kafka_fuzz.triage.draft import case_function, slug
 from kafka_fuzz.triage.run import triaged as reduce_all
@@ -72,7 +72,7 @@ def triaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_finds_are_reduced_and_drafted(triaged: Path) -> None:
     """Each find has its smallest input, a page with the bytes explained, and a place in the list."""
-    found = read(triaged)
+    found = read_triage(triaged)
     assert sorted(len(find.data) for find in found) == [34, 35]
     assert {find.state for find in found} == {"new"}
     for find in found:
@@ -84,7 +84,7 @@ def test_finds_are_reduced_and_drafted(triaged: Path) -> None:
 
 def test_a_drafted_case_is_one(triaged: Path) -> None:
     """The drafted function runs, and gives the bytes with what the reference says of them."""
-    for find in read(triaged):
+    for find in read_triage(triaged):
         names = dict(NAMES)
         source = case_function(find).split("\n", 1)[1]
         exec(source.replace("-> Draft", ""), names)  # of our own making
@@ -97,7 +97,7 @@ def test_nothing_is_new_the_second_night(triaged: Path, tmp_path: Path) -> None:
     """What was found last night is known; what a list does not have is new."""
     again = campaign(tmp_path / "tonight")
     assert run("triage", "--dir", again, "--against", triaged).exit_code == 0
-    assert {find.state for find in read(again)} == {"known"}
+    assert {find.state for find in read_triage(again)} == {"known"}
     assert run("triage", "--dir", again, "--against", tmp_path).exit_code == 1
 
 
@@ -107,7 +107,7 @@ def test_what_shows_nothing_any_more_is_gone(triaged: Path, tmp_path: Path) -> N
     for root in (tmp_path / "last", tmp_path / "this"):
         FindingStore(root).add(outcome, as_mutant(good_batches()))
     assert run("triage", "--dir", tmp_path / "this", "--against", tmp_path / "last").exit_code == 0
-    (find,) = read(tmp_path / "this")
+    (find,) = read_triage(tmp_path / "this")
     assert find.state == "gone"
     assert triaged.exists()
 
@@ -133,15 +133,15 @@ def test_lies_that_come_to_the_same_are_one_find(tmp_path: Path) -> None:
     for lie in ("one", "two"):
         store.add(msgspec.structs.replace(outcome, lie=lie), as_mutant(data))
     run("triage", "--dir", tmp_path)
-    (find,) = read(tmp_path)
-    assert isinstance(find, Folded)
+    (find,) = read_triage(tmp_path)
+    assert isinstance(find, TriagedFinding)
     assert len(find.keys) == 2
     assert len(find.data) < len(data)
 
 
 def test_promote_makes_a_case_for_good(triaged: Path, tmp_path: Path) -> None:
     """A promoted find is a case of the area `found`, with its key, and is refused a second time."""
-    find = read(triaged)[0]
+    find = read_triage(triaged)[0]
     done = run("promote", find.name, "--dir", triaged, "--cases", tmp_path, "--no-compile")
     assert done.exit_code == 0, done.output
     ((id_, entry),) = found_cases.stored(tmp_path).items()
@@ -165,9 +165,9 @@ def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
     told.clear()
     assert reduce_all([root], None, budget=Budget(5000, 10.0), tell=told.append) == first
     assert any(line.endswith("0 to reduce") for line in told)
-    write(root, first)
+    write_triage(root, first)
     assert not kept.exists()
-    assert read(root) == first
+    assert read_triage(root) == first
 
 
 def test_accepted_finds_are_no_news(triaged: Path, tmp_path: Path) -> None:
@@ -183,8 +183,8 @@ def test_accepted_finds_are_no_news(triaged: Path, tmp_path: Path) -> None:
     assert listed.read_bytes() == first
     (again / "known.toml").write_bytes(first)
     assert run("triage", "--dir", again).exit_code == 0
-    assert {find.state for find in read(again)} == {"known"}
-    assert all(find.known_by.startswith("listed: ") for find in read(again))
+    assert {find.state for find in read_triage(again)} == {"known"}
+    assert all(find.known_by.startswith("listed: ") for find in read_triage(again))
     listed.write_bytes(first + b"# by hand\n")
     assert run("known", "--dir", triaged, "--file", listed, "--check").exit_code == 1
 
@@ -192,19 +192,19 @@ def test_accepted_finds_are_no_news(triaged: Path, tmp_path: Path) -> None:
 def test_one_find_is_accepted(triaged: Path, tmp_path: Path) -> None:
     """The one that is named, and no other; a name that none has is refused."""
     listed = tmp_path / "known.toml"
-    name = read(triaged)[0].name
+    name = read_triage(triaged)[0].name
     assert run("known", name, "--dir", triaged, "--file", listed, "--reason", "why").exit_code == 0
     (entry,) = read_known_list(listed)
     assert entry.canary is not None
-    assert bytes.fromhex(entry.canary.hex) == read(triaged)[0].data
-    assert all(entry.explains(key) for key in read(triaged)[0].keys)
+    assert bytes.fromhex(entry.canary.hex) == read_triage(triaged)[0].data
+    assert all(entry.explains(key) for key in read_triage(triaged)[0].keys)
     assert run("known", "no-such", "--dir", triaged, "--file", listed, "--reason", "why").exit_code == 2
 
 
 def test_causes_have_a_line_each(triaged: Path) -> None:
     """What people read first is one line for each cause, with its smallest input's size and name."""
     done = run("triage", "--dir", triaged)
-    for (target, cause), some in by_cause(read(triaged)).items():
+    for (target, cause), some in by_cause(read_triage(triaged)).items():
         (line,) = [line for line in done.output.splitlines() if f"{target}: {cause}" in line]
         assert smallest(some).name in line
 
@@ -220,13 +220,13 @@ def test_one_folder_is_kept_from_night_to_night(tmp_path: Path) -> None:
     """What triage said last night is known tonight; once more in the same night it is what it was."""
     root = night(campaign(tmp_path))
     assert run("triage", "--dir", root).exit_code == 1
-    assert {find.state for find in read(root)} == {"new"}
+    assert {find.state for find in read_triage(root)} == {"new"}
     assert last_night(root) is None
     night(root)
     for _ in range(2):
         assert run("triage", "--dir", root).exit_code == 0
-        assert {find.state for find in read(root)} == {"known"}
-    assert {find.state for find in read_list(root / PREVIOUS)} == {"new"}
+        assert {find.state for find in read_triage(root)} == {"known"}
+    assert {find.state for find in read_finding_list(root / PREVIOUS)} == {"new"}
 
 
 def test_a_find_that_an_upgrade_mends_is_gone(tmp_path: Path) -> None:
@@ -238,29 +238,31 @@ def test_a_find_that_an_upgrade_mends_is_gone(tmp_path: Path) -> None:
         f'[[known]]\nid = "listed"\ntarget = "{TARGET}"\nkeys = ["{mended["accepts_invalid"].key}"]\n'
     )
     small = [
-        Folded("small", find.key, {find.key: find.sha256}, "new", find.outcome, good_batches(), 9, "ok", 1, "0.9")
+        TriagedFinding(
+            "small", find.key, {find.key: find.sha256}, "new", find.outcome, good_batches(), 9, "ok", 1, "0.9"
+        )
         for find in read_findings(tmp_path)
     ]
-    write(tmp_path, small)
+    write_triage(tmp_path, small)
     for _ in range(2):
         night(tmp_path)
         done = run("triage", "--dir", tmp_path)
-        assert {find.state for find in read(tmp_path)} == {"gone"}, done.output
+        assert {find.state for find in read_triage(tmp_path)} == {"gone"}, done.output
     for find in small:  # it is back
         write_atomically(finding_folder(tmp_path, find.key) / "input.bin", finds()["key length"])
     assert run("triage", "--dir", night(tmp_path)).exit_code == 1
-    assert {find.state for find in read(tmp_path)} == {"new", "known"}
+    assert {find.state for find in read_triage(tmp_path)} == {"new", "known"}
 
 
 def test_an_upgrade_that_mends_nothing_is_no_news(tmp_path: Path) -> None:
     """What a new version shows as well is known, as it was reduced, and is of that version from then on."""
     root = night(campaign(tmp_path))
     run("triage", "--dir", root)
-    write(root, [msgspec.structs.replace(find, version="0.9") for find in read(root)])
-    before = {find.name: find.data for find in read(root)}
+    write_triage(root, [msgspec.structs.replace(find, version="0.9") for find in read_triage(root)])
+    before = {find.name: find.data for find in read_triage(root)}
     assert run("triage", "--dir", night(root)).exit_code == 0
-    assert {find.name: find.data for find in read(root)} == before
-    assert {find.version for find in read(root)} == {TARGETS[TARGET]().version}
+    assert {find.name: find.data for find in read_triage(root)} == before
+    assert {find.version for find in read_triage(root)} == {TARGETS[TARGET]().version}
 
 
 def test_a_find_is_of_the_last_version_that_shows_it(tmp_path: Path) -> None:
@@ -277,15 +279,15 @@ def test_a_find_is_of_the_last_version_that_shows_it(tmp_path: Path) -> None:
 def test_a_smaller_input_changes_no_name() -> None:
     """A find of several keys goes by one of them, whichever has the smallest input; by the one that it went by."""
 
-    def one(key: str, found: int, state: State = "new") -> Folded:
+    def one(key: str, found: int, state: State = "new") -> TriagedFinding:
         outcome = Outcome(TARGET, "accepts_invalid", "error", "kafka.record.f")
-        return Folded(key, key, {key: key}, state, outcome, b"data", found, "ok", 1)
+        return TriagedFinding(key, key, {key: key}, state, outcome, b"data", found, "ok", 1)
 
-    (first,) = folded([one("b", 10), one("c", 20)])
-    (then,) = folded([one("b", 10), one("c", 5)])
+    (first,) = deduplicate([one("b", 10), one("c", 20)])
+    (then,) = deduplicate([one("b", 10), one("c", 5)])
     assert (first.key, first.name) == (then.key, then.name)
     assert then.found == 5
-    (more,) = folded([one("a", 1), one("b", 10), one("c", 5)], {"b"})
+    (more,) = deduplicate([one("a", 1), one("b", 10), one("c", 5)], {"b"})
     assert (more.key, more.name) == (first.key, first.name)
 
 
@@ -298,7 +300,7 @@ def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
     store.add(outcome, as_mutant(data))
     store.answered(data, ("wrong_data", "wrong_data", "-"))
     done = run("triage", "--dir", tmp_path)
-    (find,) = read(tmp_path)
+    (find,) = read_triage(tmp_path)
     # Alone, it comes down to one record; the other one drops the last of two.
     (batch,) = decode(find.data)
     assert len(batch.records) == 2
@@ -315,6 +317,6 @@ def test_a_brokers_find_says_why_it_is_not_reduced(tmp_path: Path) -> None:
     """No broker is started for it, and it is neither gone nor in the way of others."""
     FindingStore(tmp_path).add(Outcome("broker:4.4.0", "difference", "base_offset"), as_mutant(good_batches()))
     assert run("triage", "--dir", tmp_path).exit_code == 1
-    (find,) = read(tmp_path)
+    (find,) = read_triage(tmp_path)
     assert "about a broker" in find.why_not
     assert find.state == "new"

@@ -18,15 +18,15 @@ from kafka_fuzz.campaign.encoding import run_encode_round
 from kafka_fuzz.campaign.known_findings import KNOWN_FILE, read_known_findings
 from kafka_fuzz.campaign.plan import RoundPlan
 from kafka_fuzz.campaign.replay import replay_known_findings
-from kafka_fuzz.encode.testees import batch_of, data_of, mutant_of, outcome_of
+from kafka_fuzz.encode.testees import data_of, encode_outcome, finding_batch, mutant_of
 from kafka_fuzz.encode.values import VALUES, Writing, cells, draw, simpler, writing
 from kafka_fuzz.executors import open_executor
 from kafka_fuzz.findings import FindingStore, finding_input, finding_name, read_findings
 from kafka_fuzz.shrink import NotShown
 from kafka_fuzz.targets.outcome import Outcome
-from kafka_fuzz.triage.accept import accepted, text_of
-from kafka_fuzz.triage.deduplicate import Folded, read
-from kafka_fuzz.triage.draft import cause_of
+from kafka_fuzz.triage.accept import accepted_entry, text_of
+from kafka_fuzz.triage.deduplicate import TriagedFinding, read_triage
+from kafka_fuzz.triage.draft import drafted_cause
 from kafka_fuzz.triage.promote import as_found
 from kafka_records import Batch, Header, Record
 from kafkaproof.commands.fuzz import fuzz
@@ -53,7 +53,7 @@ def test_the_reference_has_no_finds() -> None:
     for each in drawn(600):
         data = each.case.expect.data
         seen = Refused(Refusal("malformed", "no")) if data is None else Encoded(data)
-        assert not outcome_of("reference", each, seen).is_finding
+        assert not encode_outcome("reference", each, seen).is_finding
 
 
 def test_other_bytes_are_wrong_data() -> None:
@@ -69,7 +69,7 @@ def test_other_bytes_are_wrong_data() -> None:
         "headers",
         "null value",
     )
-    outcome = outcome_of("mine", asked, Encoded(kafka_records.encode(BATCH)))
+    outcome = encode_outcome("mine", asked, Encoded(kafka_records.encode(BATCH)))
     assert (outcome.kind, outcome.detail, outcome.function, outcome.lie) == (
         "wrong_data",
         "writing batches.records.headers.length none",
@@ -83,19 +83,21 @@ def test_what_must_be_refused() -> None:
     asked = writing(
         Batch(magic=2, base_offset=0, last_offset=0, transactional=True, records=BATCH.records), "flags", ""
     )
-    written = outcome_of("mine", asked, Encoded(kafka_records.encode(BATCH)))
+    written = encode_outcome("mine", asked, Encoded(kafka_records.encode(BATCH)))
     assert (written.kind, written.function) == ("accepts_invalid", asked.rule)
     assert asked.rule
-    assert cause_of(written, f"malformed {asked.rule}").startswith("accepts invalid: writing")  # no cause of readers
-    assert not outcome_of("mine", asked, Refused(Refusal("other", "never"))).is_finding
+    assert drafted_cause(written, f"malformed {asked.rule}").startswith(
+        "accepts invalid: writing"
+    )  # no cause of readers
+    assert not encode_outcome("mine", asked, Refused(Refusal("other", "never"))).is_finding
 
 
 def test_a_refusal_and_an_end() -> None:
     """A valid batch that is refused is told by the message, an end by its words; neither key is one of reading."""
     asked = writing(BATCH, "truth", "")
-    refused = outcome_of("mine", asked, Refused(Refusal("malformed", "offset 17 is odd")))
+    refused = encode_outcome("mine", asked, Refused(Refusal("malformed", "offset 17 is odd")))
     assert refused.key == "mine|rejects_valid|writing offset # is odd|v2"
-    ended = outcome_of("mine", asked, Crashed(signal=11))
+    ended = encode_outcome("mine", asked, Crashed(signal=11))
     assert ended.key == "mine|crash|writing signal 11|lie truth"
 
 
@@ -189,7 +191,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lost = kafka_records.encode(
         replace(LARGE, records=tuple(each._replace(headers=each.headers[:1]) for each in LARGE.records))
     )
-    outcome = outcome_of(testee, asked, Encoded(lost))
+    outcome = encode_outcome(testee, asked, Encoded(lost))
     FindingStore(root, asked="encode").add(outcome, mutant_of(asked), version="1")
     return root
 
@@ -201,9 +203,9 @@ def test_a_batch_is_made_small(written: Path) -> None:
         done = who.reduced(finding_input(written, find))
         assert done.outcome is not None
         assert done.outcome.bucket == find.outcome.bucket
-        (record,) = batch_of(done.data).records
+        (record,) = finding_batch(done.data).records
         assert record == Record(record.offset, 0, b"", None, (Header(b"", b"1"), Header(b"", None)))
-        assert (batch_of(done.data).compression, batch_of(done.data).producer_id) == ("none", -1)
+        assert (finding_batch(done.data).compression, finding_batch(done.data).producer_id) == ("none", -1)
         with pytest.raises(NotShown):
             who.reduced(data_of(BATCH))
         with pytest.raises(NotShown):
@@ -217,16 +219,16 @@ def test_minimise_triage_and_promote(written: Path, tmp_path: Path) -> None:
     out = tmp_path / "minimal.json"
     done = run("minimise", finding_name(find.key), "--dir", written, "--out", out)
     assert done.exit_code == 0, done.output
-    assert len(batch_of(out.read_bytes()).records) == 1
+    assert len(finding_batch(out.read_bytes()).records) == 1
     assert run("minimise", out, "--target", find.outcome.target, "--out", tmp_path / "again.json").exit_code == 0
     assert run("triage", "--dir", written).exit_code == 1
-    (folded,) = read(written)
+    (folded,) = read_triage(written)
     assert folded.data == out.read_bytes()
     assert run("promote", folded.name, "--dir", written, "--cases", tmp_path / "cases", "--no-compile").exit_code == 0
     (entry,) = found_cases.stored(tmp_path / "cases").values()
     draft = entry.draft()
-    assert (draft.op, draft.input) == ("encode", batch_of(folded.data))
-    assert draft.expect.data == kafka_records.encode(batch_of(folded.data))
+    assert (draft.op, draft.input) == ("encode", finding_batch(folded.data))
+    assert draft.expect.data == kafka_records.encode(finding_batch(folded.data))
     assert run("promote", folded.name, "--dir", written, "--cases", tmp_path / "cases", "--no-compile").exit_code == 2
 
 
@@ -235,10 +237,10 @@ def test_a_canary_is_a_batch(written: Path, tmp_path: Path) -> None:
     """An accepted find of a writer is asked again as a batch: who writes it wrongly still has it, who is mended not."""
     (find,) = read_findings(written)
     key, name = find.key, find.outcome.target
-    folded = Folded(
+    folded = TriagedFinding(
         "0" * 16, key, {key: ""}, "new", find.outcome, finding_input(written, find), 1, "ok", 1, asked="encode"
     )
-    rule = accepted(folded, "seen", tmp_path)
+    rule = accepted_entry(folded, "seen", tmp_path)
     mended = msgspec.structs.replace(rule, id="mended", target="reference", keys=("reference|*",))
     (tmp_path / KNOWN_FILE).write_text(text_of([rule, mended]))
     told = {
@@ -271,10 +273,12 @@ def test_what_must_be_refused_becomes_such_a_case() -> None:
     assert packed.draft().expect.compare == "masked"
 
 
-def folded_of(outcome: Outcome, data: bytes) -> Folded:
+def folded_of(outcome: Outcome, data: bytes) -> TriagedFinding:
     """A find of writing as triage leaves it."""
     right = f"malformed {outcome.function}"
-    return Folded("0" * 16, outcome.key, {outcome.key: ""}, "new", outcome, data, len(data), right, 1, asked="encode")
+    return TriagedFinding(
+        "0" * 16, outcome.key, {outcome.key: ""}, "new", outcome, data, len(data), right, 1, asked="encode"
+    )
 
 
 def run(*arguments: str | Path) -> Result:

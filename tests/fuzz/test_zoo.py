@@ -4,9 +4,9 @@ from functools import cache
 
 import pytest
 
-from kafka_fuzz.planted_bugs import ZOO, Prey, hunt
+from kafka_fuzz.planted_bugs import ZOO, InputSeries, search_difference
 from kafka_fuzz.planted_bugs.patched import changed_reference
-from kafka_fuzz.planted_bugs.testees import MINIATURES
+from kafka_fuzz.planted_bugs.testees import TESTEE_BUGS
 from kafka_records import decode, encode
 from kafka_records.model import Batch
 
@@ -14,9 +14,9 @@ SEEDS = (0, 1)
 
 
 @cache
-def prey(seed: int) -> Prey:
+def prey(seed: int) -> InputSeries:
     """One series of inputs for all animals."""
-    return Prey(seed)
+    return InputSeries(seed)
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -24,7 +24,7 @@ def test_found(name: str) -> None:
     """It is told from the reference within its budget, in each of two series."""
     animal = ZOO[name]
     decoder = animal.decoder()
-    catches = [hunt(decoder, prey(seed), animal.budget) for seed in SEEDS]
+    catches = [search_difference(decoder, prey(seed), animal.budget) for seed in SEEDS]
 
     assert all(catches), f"not found within {animal.budget}"
 
@@ -34,7 +34,7 @@ def test_there_are_enough() -> None:
     changed = [animal for animal in ZOO.values() if animal.module]
 
     assert len(changed) >= 25
-    assert {animal.name for animal in ZOO.values() if not animal.module} <= set(MINIATURES)
+    assert {animal.name for animal in ZOO.values() if not animal.module} <= set(TESTEE_BUGS)
     assert all(animal.budget > 0 and animal.wrong for animal in ZOO.values())
 
 
@@ -42,7 +42,7 @@ def test_what_is_not_changed_is_not_found() -> None:
     """A copy of the reference with nothing changed answers as the reference does."""
     decoder = changed_reference("batch", "if header.crc != computed:", "if header.crc != computed :")
 
-    assert hunt(decoder, prey(SEEDS[0]), 1000) is None
+    assert search_difference(decoder, prey(SEEDS[0]), 1000) is None
 
 
 def test_the_reference_stays_as_it_is() -> None:

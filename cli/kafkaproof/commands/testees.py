@@ -91,11 +91,11 @@ def _described(known: KnownTestee) -> dict[str, Any]:
 
 
 def _miniatures() -> list[dict[str, Any]]:
-    from kafka_fuzz.planted_bugs.testees import MINIATURES
+    from kafka_fuzz.planted_bugs.testees import TESTEE_BUGS
 
     return [
         {"name": f"miniature:{name}", "wrong": miniature.wrong, "caught_as": miniature.caught_as}
-        for name, miniature in MINIATURES.items()
+        for name, miniature in TESTEE_BUGS.items()
     ]
 
 

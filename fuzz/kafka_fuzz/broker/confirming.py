@@ -18,7 +18,7 @@ from kafka_fuzz.broker.lanes import MARKER, LaneRequest, Sender, Taken
 from kafka_fuzz.broker.oracle import JudgedPayload, Oracle
 from kafka_fuzz.broker.payloads import is_batch
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.shrink import Budget, reduce
+from kafka_fuzz.shrink import Budget, shrink
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_records.constants import COMPRESSIONS, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, BATCH_V2, MAGIC_OFFSET
@@ -184,7 +184,7 @@ def shrink_difference(oracle: Oracle, found: BrokerDifference) -> BrokerDifferen
     for each in found.context.before:
         fewer = tuple(other for other in best.context.before if other != each)
         best = _shown(oracle, best, fewer, best.mutant.data) or best
-    smaller = reduce(
+    smaller = shrink(
         best.mutant.data, lambda data: _shown(oracle, best, best.context.before, data) is not None, budget=BUDGET
     )
     return _shown(oracle, best, best.context.before, smaller) or best

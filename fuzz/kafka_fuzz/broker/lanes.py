@@ -21,7 +21,7 @@ from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference, broker_
 from kafka_fuzz.broker.payloads import PRODUCERS, as_client, is_batch, sequence, with_data, with_header
 from kafka_fuzz.broker.settings import APPEND_TIME, ROOM, Settings
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import NO_LIE, Cell, framed
+from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell, first_entry_spans
 from kafka_records import AppendResult, LogState, Producing, TopicConfig, append
 from kafka_records import end_transaction as ended
 from kafka_records.attributes import TRANSACTIONAL_FLAG_MASK
@@ -117,7 +117,7 @@ class Sender:
 
 def first_transactional(data: bytes) -> Producer | None:
     """Who sent the first transactional batch of *data*; None if there is none, or it is nobody's."""
-    for start, end in framed(data):
+    for start, end in first_entry_spans(data):
         if end - start < WHO_ENDS or data[start + MAGIC_OFFSET] < MAGIC_VALUE_V2:
             continue
         # One that is shorter than its header says who sent it all the same.
@@ -282,4 +282,6 @@ def await_marker(client: Client, lane: Lane) -> bytes:
 
 def marker_mutant(marker: bytes) -> Mutant:
     """A marker as something that was looked at."""
-    return Mutant(marker, "bytes", (MARKER,), None, Cell(MAGIC_VALUE_V2, "none", "", MARKER, NO_LIE, "entry", "only"))
+    return Mutant(
+        marker, "bytes", (MARKER,), None, MutantCell(MAGIC_VALUE_V2, "none", "", MARKER, NO_FAULT, "entry", "only")
+    )

@@ -16,7 +16,7 @@ from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference
 from kafka_fuzz.broker.lanes import Lane, LaneRequest, Lanes
 from kafka_fuzz.broker.settings import Settings
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import framed
+from kafka_fuzz.mutate.mutant import first_entry_spans
 from kafka_records import AppendResult, LogState
 from kafka_records.attributes import TRANSACTIONAL_FLAG_MASK
 from kafka_records.broker.releases import behaviour
@@ -273,7 +273,7 @@ def is_transactional(data: bytes) -> bool:
     """Whether one of its batches is: a request that holds some of two producers is refused whole."""
     return any(
         data[start + MAGIC_OFFSET] >= MAGIC_VALUE_V2 and data[start + LOW_ATTRIBUTES] & TRANSACTIONAL_FLAG_MASK
-        for start, end in framed(data)
+        for start, end in first_entry_spans(data)
         if end - start > LOW_ATTRIBUTES
     )
 

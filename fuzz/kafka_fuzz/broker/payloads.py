@@ -24,7 +24,7 @@ from kafka_corpus.authoring.build import raw_batch, raw_record
 from kafka_fuzz.mutate import Mutant, Profile, draw_profile, for_cell, mutate
 from kafka_fuzz.mutate.fixup import with_crc
 from kafka_fuzz.mutate.model import all_cells, pick
-from kafka_fuzz.mutate.mutant import Cell, framed
+from kafka_fuzz.mutate.mutant import MutantCell, first_entry_spans
 from kafka_records import LogState
 from kafka_records.attributes import CONTROL_FLAG_MASK, TIMESTAMP_TYPE_MASK, TRANSACTIONAL_FLAG_MASK
 from kafka_records.broker.state import UNKNOWN_PRODUCER, ProducerState
@@ -158,9 +158,9 @@ class Payloads:
 
 
 @cache
-def new_cells() -> tuple[tuple[Cell, ...], ...]:
+def new_cells() -> tuple[tuple[MutantCell, ...], ...]:
     """The cells of v2 batches that stand alone, by their lies, so that each lie comes as often."""
-    found: dict[str, list[Cell]] = {}
+    found: dict[str, list[MutantCell]] = {}
     for cell in all_cells():
         if cell.magic == MAGIC_VALUE_V2 and cell.position in ("only", "last"):
             found.setdefault(cell.lie, []).append(cell)
@@ -176,7 +176,7 @@ def without_neighbours(mutant: Mutant) -> Mutant:
     """*mutant* without the entries around the one that was changed."""
     if mutant.cell.position == "only":
         return mutant
-    spans = framed(mutant.data)
+    spans = first_entry_spans(mutant.data)
     if len(spans) < 2:
         return mutant
     match mutant.cell.position:
@@ -207,7 +207,7 @@ def as_client(data: bytes, rng: Random) -> bytes:
 
 def with_header(data: bytes, header: dict[str, int]) -> bytes:
     """*data* with another header in front; a checksum that was right is right again."""
-    end = len(data) if (spans := framed(data)) == [] else spans[0][1]
+    end = len(data) if (spans := first_entry_spans(data)) == [] else spans[0][1]
     right = BATCH_V2.values(data)["crc"] == checksum_v2(data[:end])
     written = BATCH_V2.struct.pack(*(header[field.name] for field in BATCH_V2.fields)) + data[BATCH_V2.size :]
     return with_crc(written[:end]) + written[end:] if right else written

@@ -28,7 +28,7 @@ from kafka_fuzz.campaign.plan import (
     testees_in,
     unrun_testees,
 )
-from kafka_fuzz.encode.testees import Writer, mutant_of, outcome_of, started
+from kafka_fuzz.encode.testees import EncodeTestee, encode_outcome, mutant_of, started
 from kafka_fuzz.encode.values import Writing, draw
 from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.targets.outcome import Outcome
@@ -50,8 +50,8 @@ class EncodeRound:
 
     asked: RoundPlan
     finds: FindingStore
-    writers: list[Writer] = field(default_factory=list)
-    ended: list[Writer] = field(default_factory=list)
+    writers: list[EncodeTestee] = field(default_factory=list)
+    ended: list[EncodeTestee] = field(default_factory=list)
     cannot_run: dict[str, str] = field(default_factory=dict)
     new: list[str] = field(default_factory=list)
     cells: set[object] = field(default_factory=set)
@@ -93,16 +93,16 @@ class EncodeRound:
                 self.spent = cpu_seconds() - began
                 tell(self.progress())
 
-    def _told(self, writer: Writer, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
+    def _told(self, writer: EncodeTestee, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
         try:
             return writer.asked(turn)
         except CannotRun as error:
             self.cannot_run[writer.name] = str(error)
             return []
 
-    def _take(self, writer: Writer, told: Sequence[tuple[Writing, Observation]]) -> None:
+    def _take(self, writer: EncodeTestee, told: Sequence[tuple[Writing, Observation]]) -> None:
         for writing, seen in told:
-            outcome = outcome_of(writer.name, writing, seen)
+            outcome = encode_outcome(writer.name, writing, seen)
             if outcome.key in self.unsteady or not self._is_sure(writer, writing, outcome):
                 self.unsteady.add(outcome.key)
                 continue
@@ -117,12 +117,12 @@ class EncodeRound:
             self.writers.remove(writer)
             self.ended.append(writer)
 
-    def _is_sure(self, writer: Writer, writing: Writing, outcome: Outcome) -> bool:
+    def _is_sure(self, writer: EncodeTestee, writing: Writing, outcome: Outcome) -> bool:
         """Whether a find that nobody saw before shows again alone: what is left of earlier requests is none."""
         if not outcome.is_finding or outcome.key in self.outcomes or outcome.key in self.finds.known:
             return True
         again = self._told(writer, [writing])
-        return any(outcome_of(writer.name, writing, seen).key == outcome.key for _, seen in again)
+        return any(encode_outcome(writer.name, writing, seen).key == outcome.key for _, seen in again)
 
     def progress(self) -> Progress:
         """How far it is."""

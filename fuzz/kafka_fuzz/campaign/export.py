@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
-from kafka_fuzz.mutate.dictionary import text
+from kafka_fuzz.mutate.dictionary import dictionary_text
 from kafka_fuzz.targets.named import COMPILED, NAMES
 
 PROGRAM: Final = '''#!/usr/bin/env python3
@@ -72,7 +72,7 @@ def program_name(target: str) -> str:
 def exported_files(*, seeds: bool = True) -> Iterator[tuple[str, bytes, bool]]:
     """Each file: name, content, whether it is a program; the seeds' archives only with *seeds*."""
     yield "build.sh", BUILD.encode(), True
-    words = text().encode()
+    words = dictionary_text().encode()
     for target in NAMES:
         name = program_name(target)
         yield f"{name}.py", PROGRAM.format(name=target, about=ABOUT.get(target, target)).encode(), True

@@ -33,7 +33,7 @@ from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.compare import Differential
 from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
-from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, mended
+from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, fixed_up
 from kafka_records.constants import LOG_OVERHEAD
 
 # Names a folder of harnesses that is used in place of the project's own.
@@ -92,7 +92,7 @@ def fix_up_log(log: bytes) -> bytes:
         end = at + LOG_OVERHEAD + size
         if size < 0 or end > len(log):
             end = len(log)
-        out.append(mended(log[at:end]))
+        out.append(fixed_up(log[at:end]))
         at = end
     return b"".join([*out, log[at:]])
 

@@ -41,8 +41,8 @@ import msgspec
 from kafka_fuzz.broker.replay import Sent
 from kafka_fuzz.campaign.known_shapes import SHAPES
 from kafka_fuzz.findings import TargetMode, write_atomically
-from kafka_fuzz.mutate import Cell, Mutant, for_cell
-from kafka_fuzz.mutate.model import BEHIND
+from kafka_fuzz.mutate import Mutant, MutantCell, for_cell
+from kafka_fuzz.mutate.model import AFTER_ODDITY
 from kafka_fuzz.targets.outcome import Outcome
 
 PACKAGED_CORPUS: Final = Path(__file__).with_name("corpus_known.json")
@@ -100,7 +100,7 @@ ANYWAY: Final = 64
 class Reproducer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The reproducer of a known find: a cell or bytes; and for a broker, how it is *sent*."""
 
-    cell: Cell | None = None
+    cell: MutantCell | None = None
     hex: str = ""
     sent: Sent | None = None
 
@@ -108,7 +108,9 @@ class Reproducer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The input."""
         if self.cell is not None:
             return for_cell(Random(0), self.cell)
-        return Mutant(bytes.fromhex(self.hex), "bytes", ("canary",), None, Cell(-1, "", "", "", "", "entry", "only"))
+        return Mutant(
+            bytes.fromhex(self.hex), "bytes", ("canary",), None, MutantCell(-1, "", "", "", "", "entry", "only")
+        )
 
 
 class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -234,7 +236,7 @@ class InputSkips:
 def fault_in(mutant: Mutant) -> str:
     """The label of its lie, whatever else is odd; what was done to it where nobody knows of one."""
     label = next(iter(mutant.labels), "")
-    return mutant.cell.lie if label == BEHIND else label
+    return mutant.cell.lie if label == AFTER_ODDITY else label
 
 
 def input_kind(mutant: Mutant) -> tuple[str, ...]:

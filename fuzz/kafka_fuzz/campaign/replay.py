@@ -182,11 +182,11 @@ def open_replayer(who: ReplayTarget, directory: Path) -> Iterator[Callable[[Repr
     """What somebody does with a canary; raises whatever keeps them from running."""
     target, asked = who
     if asked == "encode":
-        from kafka_fuzz.encode.testees import Writers, batch_of
+        from kafka_fuzz.encode.testees import Writers, finding_batch
 
         writers = Writers((target,))
         try:
-            yield lambda canary: writers.verdicts([batch_of(canary.mutant().data)])[0][0]
+            yield lambda canary: writers.verdicts([finding_batch(canary.mutant().data)])[0][0]
         finally:
             writers.close()
     elif asked:

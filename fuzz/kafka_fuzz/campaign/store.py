@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from kafka_fuzz.campaign.plan import target_folder
-from kafka_fuzz.mutate import Cell, Mutant, Profile, corpus_seeds, own_seeds
+from kafka_fuzz.mutate import Mutant, MutantCell, Profile, corpus_seeds, own_seeds
 
 CORPUS_FOLDER: Final = "corpus"
 INDEX: Final = "index.ndjson"
@@ -44,7 +44,7 @@ class CorpusEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int
     profile: Profile
     labels: tuple[str, ...]
-    cell: Cell
+    cell: MutantCell
     bucket: str
     lines: tuple[str, ...] = ()
     version: str = ""
@@ -66,7 +66,7 @@ class Corpus:
     target: str
     entries: dict[str, CorpusEntry] = field(default_factory=dict)
     lines: set[str] = field(default_factory=set)
-    cells: set[Cell] = field(default_factory=set)
+    cells: set[MutantCell] = field(default_factory=set)
     buckets: set[str] = field(default_factory=set)
     _index: int = -1
     _place: str = ""

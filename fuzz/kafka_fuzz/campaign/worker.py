@@ -29,9 +29,9 @@ from kafka_fuzz.campaign.known_findings import EXPENSIVE, UNKNOWN, InputSkips
 from kafka_fuzz.campaign.plan import Progress, RoundPlan
 from kafka_fuzz.campaign.store import LONGEST, Corpus, Pool
 from kafka_fuzz.findings import FindingStore
-from kafka_fuzz.mutate import Cell, Deck, Mutant, Profile, draw_profile, mutate
-from kafka_fuzz.mutate.faults import LIES
-from kafka_fuzz.mutate.mutant import NO_LIE
+from kafka_fuzz.mutate import Deck, Mutant, MutantCell, Profile, draw_profile, mutate
+from kafka_fuzz.mutate.faults import FAULTS
+from kafka_fuzz.mutate.mutant import NO_FAULT
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.targets import Target
 from kafka_fuzz.targets.named import COMPILED
@@ -51,7 +51,7 @@ class MutantMeta(msgspec.Struct, frozen=True, array_like=True):
 
     profile: Profile
     labels: tuple[str, ...]
-    cell: Cell
+    cell: MutantCell
 
 
 class BlackBox:
@@ -206,7 +206,7 @@ CLOCK: Final = 16
 # So many inputs are run before the pool is complete.
 AT_ONCE: Final = 4096
 # A round begins with each lie once: nothing else says so soon what a codec cannot bear.
-ONE_OF_EACH: Final = len(LIES)
+ONE_OF_EACH: Final = len(FAULTS)
 # Of the inputs, as long as there are seeds that were not run as they are.
 AS_THEY_ARE: Final = 0.1
 
@@ -239,7 +239,7 @@ class Worker:
     lines: LineCounter = field(init=False)
     loop: LoopFinder | None = None
     hard: float = field(init=False)
-    pairs: set[tuple[Cell, str]] = field(default_factory=set)
+    pairs: set[tuple[MutantCell, str]] = field(default_factory=set)
     in_vain: int = 0
     skipped: int = 0
     spent: float = 0.0
@@ -312,7 +312,7 @@ class Worker:
         self.loop.forget()
         return outcome
 
-    def _is_odd(self, pair: tuple[Cell, str], rng: Random) -> bool:
+    def _is_odd(self, pair: tuple[MutantCell, str], rng: Random) -> bool:
         return pair[1] not in self.corpus.buckets or rng.random() * (1 + self.in_vain // IN_VAIN) < 1
 
     def _watched(self, mutant: Mutant) -> Outcome:
@@ -364,4 +364,4 @@ def hard_seconds(target: str) -> float:
 
 def unchanged_mutant(data: bytes) -> Mutant:
     """An input that nobody changed."""
-    return Mutant(data, "bytes", UNKNOWN, None, cell_of(data, NO_LIE))
+    return Mutant(data, "bytes", UNKNOWN, None, cell_of(data, NO_FAULT))

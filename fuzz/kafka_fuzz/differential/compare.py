@@ -30,7 +30,7 @@ from kafka_conformance.testees.protocol import HelloReply
 from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed, FeedStopped, MeasuredAnswer
 from kafka_fuzz.differential.outcome_tuples import NOT_RUN, Grade, Grader, OutcomeTuple, OutcomeTuples, Prepared
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import Cell
+from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, memory_message, time_message
 
 # Batches that a testee may be behind.
@@ -138,7 +138,7 @@ class Differential:
         self._number = 0
         self.testees: list[TesteeSession] = []
         self.cannot_run: dict[str, str] = {}
-        self.cells: set[Cell] = set()
+        self.cells: set[MutantCell] = set()
         self.vectors = OutcomeTuples(())
         self.inputs = 0
         self._done: Queue[JudgedBatch | BaseException] = Queue()

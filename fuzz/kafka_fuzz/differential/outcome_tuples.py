@@ -27,7 +27,7 @@ from kafka_conformance.testees.protocol import LEAKED, CodecAnswer
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import NO_LIE, framed
+from kafka_fuzz.mutate.mutant import NO_FAULT, first_entry_spans
 from kafka_fuzz.targets import outcome as signature
 from kafka_fuzz.targets.codecs import LIMITS, judged_result
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
@@ -69,7 +69,7 @@ class Prepared:
 
     def place(self, index: int) -> str:
         """Magic and codec of entry *index*, as `v1 gzip`, as far as there is one."""
-        data, spans = self.mutant.data, framed(self.mutant.data)
+        data, spans = self.mutant.data, first_entry_spans(self.mutant.data)
         at = spans[index][0] if index < len(spans) else spans[-1][1] if spans else 0
         return first_place(data[at:])
 
@@ -115,7 +115,7 @@ class Prepared:
 def _answer(mutant: Mutant) -> tuple[Expectation, str]:
     if mutant.expected is not None:
         lie = mutant.labels[0]
-        return mutant.expected, "" if lie == NO_LIE else lie
+        return mutant.expected, "" if lie == NO_FAULT else lie
     try:
         return Expectation(verdict="valid", batches=kafka_records.decode(mutant.data, limits=LIMITS)), ""
     except RecordFormatError as error:

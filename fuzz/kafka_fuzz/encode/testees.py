@@ -36,7 +36,7 @@ ENOUGH: Final = 2
 
 
 @dataclass(slots=True)
-class Writer:
+class EncodeTestee:
     """A testee that writes, and what it fell over."""
 
     name: str
@@ -61,11 +61,11 @@ class Writer:
         return [(each, answered.observation) for each, answered in zip(spared, answers, strict=True)]
 
 
-def started(name: str, stack: ExitStack) -> Writer:
+def started(name: str, stack: ExitStack) -> EncodeTestee:
     """The testee called *name*, until *stack* is closed.  Raises `BadConnect`, `CannotRun`."""
     sandbox = Sandbox(connect(name))
     stack.callback(sandbox.close)
-    writer = Writer(name, sandbox, sanitize_hello(sandbox.hello()))
+    writer = EncodeTestee(name, sandbox, sanitize_hello(sandbox.hello()))
     if writer.writes:
         sandbox.calibrate(trivial_decodes())
     return writer
@@ -76,7 +76,7 @@ WRITING: Final = "writing"
 ENDINGS: Final[dict[type, OutcomeClass]] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
 
 
-def outcome_of(testee: str, writing: Writing, seen: Observation) -> Outcome:
+def encode_outcome(testee: str, writing: Writing, seen: Observation) -> Outcome:
     """What *testee* did when it was asked to write a batch."""
     era = "v2" if writing.batch.magic == MAGIC_VALUE_V2 else "legacy"
     if isinstance(seen, Crashed | Hung | Exceeded | Garbled):
@@ -106,7 +106,7 @@ def mutant_of(writing: Writing) -> Mutant:
 MANY: Final = 16
 
 
-def batch_of(data: bytes) -> Batch:
+def finding_batch(data: bytes) -> Batch:
     """The batch in *data*, as finds of writers keep it; ValueError where there is none."""
     try:
         return from_wire(msgspec.json.decode(data, type=WireBatch))
@@ -149,7 +149,7 @@ class Writers:
         """
         del company
         try:
-            best = batch_of(data)
+            best = finding_batch(data)
         except ValueError as error:
             raise NotShown(str(error)) from None
         ((outcome, wanted),) = self.verdicts([best])
@@ -175,7 +175,7 @@ class Writers:
         self._stack.close()
 
 
-def _outcomes(writer: Writer, asked: Sequence[Writing]) -> Iterator[Outcome]:
+def _outcomes(writer: EncodeTestee, asked: Sequence[Writing]) -> Iterator[Outcome]:
     seen = {id(each): observed for each, observed in writer.asked(asked)}
     for each in asked:
-        yield outcome_of(writer.name, each, seen[id(each)]) if id(each) in seen else Outcome(writer.name, "ok")
+        yield encode_outcome(writer.name, each, seen[id(each)]) if id(each) in seen else Outcome(writer.name, "ok")

@@ -19,7 +19,7 @@ from kafka_corpus.case import Case, Expectation
 from kafka_fuzz.mutate.entries import draw_base
 from kafka_fuzz.mutate.faults.batches import EDGES_16, EDGES_32, EDGES_64
 from kafka_fuzz.mutate.model import PLACES, pick
-from kafka_fuzz.mutate.mutant import NO_LIE, Cell
+from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell
 from kafka_records import KINDS, Batch, Header, Record, RecordFormatError
 from kafka_records.constants import (
     INT32_MAX,
@@ -94,7 +94,7 @@ Change = Callable[[Batch, Random, Any], Batch]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class FieldValue:
     """One odd value: its name, how a batch comes by it, and the variants."""
 
     name: str
@@ -120,12 +120,14 @@ class Writing:
     rule: str = ""
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> MutantCell:
         """Where it lies among the others."""
-        return Cell(self.batch.magic, self.batch.compression, self.value, self.variant, self.value, "entry", "only")
+        return MutantCell(
+            self.batch.magic, self.batch.compression, self.value, self.variant, self.value, "entry", "only"
+        )
 
 
-def any_record(batch: Batch, rng: Random, **fields: Any) -> Batch:
+def record_at(batch: Batch, rng: Random, **fields: Any) -> Batch:
     """*batch* with other *fields* in one of its records; without records as it is."""
     if not batch.records:
         return batch
@@ -136,7 +138,7 @@ def any_record(batch: Batch, rng: Random, **fields: Any) -> Batch:
 
 def of_record(name: str, batch: Batch, rng: Random, value: Any) -> Batch:
     """One field of one record."""
-    return any_record(batch, rng, **{name: value})
+    return record_at(batch, rng, **{name: value})
 
 
 def of_batch(name: str, batch: Batch, rng: Random, value: Any) -> Batch:
@@ -146,17 +148,17 @@ def of_batch(name: str, batch: Batch, rng: Random, value: Any) -> Batch:
 
 def header_key(batch: Batch, rng: Random, value: bytes) -> Batch:
     """A header whose key is odd."""
-    return any_record(batch, rng, headers=(Header(value, b"1"),))
+    return record_at(batch, rng, headers=(Header(value, b"1"),))
 
 
 def header_value(batch: Batch, rng: Random, value: bytes) -> Batch:
     """A header whose value is odd."""
-    return any_record(batch, rng, headers=(Header(b"h", value),))
+    return record_at(batch, rng, headers=(Header(b"h", value),))
 
 
-def timestamp(batch: Batch, rng: Random, value: int) -> Batch:
+def choose_timestamp(batch: Batch, rng: Random, value: int) -> Batch:
     """A record's time, and the batch's as it has to be then."""
-    changed = any_record(batch, rng, timestamp=value)
+    changed = record_at(batch, rng, timestamp=value)
     latest = max((record.timestamp for record in changed.records), default=NO_TIMESTAMP)
     return replace(changed, timestamp_type="create" if batch.magic else "none", max_timestamp=latest)
 
@@ -177,12 +179,12 @@ def offset_gap(batch: Batch, rng: Random, value: int) -> Batch:
     return replace(batch, records=records, last_offset=max(last, batch.base_offset))
 
 
-def last_offset(batch: Batch, rng: Random, value: int) -> Batch:
+def choose_last_offset(batch: Batch, rng: Random, value: int) -> Batch:
     """A last offset that is not that of the last record."""
     return replace(batch, last_offset=wrap_int64(batch.last_offset + value))
 
 
-def repeated(batch: Batch, rng: Random, value: int) -> Batch:
+def repeated_headers(batch: Batch, rng: Random, value: int) -> Batch:
     """So many records, in place of those that were there."""
     first = batch.records[0] if batch.records else Record(batch.base_offset, NO_TIMESTAMP, None, b"v")
     start = batch.base_offset
@@ -201,24 +203,24 @@ FLAGS: Final = {
     "control": {"control": True},
     "both": {"transactional": True, "control": True},
 }
-VALUES: Final[tuple[Value, ...]] = (
-    *(Value(name, partial(of_record, name), {**CONTENT, "null": None}) for name in ("key", "value")),
-    Value("header.key", header_key, CONTENT),
-    Value("header.value", header_value, {**CONTENT, "null": None}),
-    Value("headers", partial(of_record, "headers"), HEADERS),
-    Value("timestamp", timestamp, TIMES),
-    *(Value(name, partial(of_batch, name), edges) for name, edges in EDGES.items()),
-    Value("offsets", all_offsets, OFFSETS),
-    Value("offset gap", offset_gap, GAPS),
-    Value("last_offset", last_offset, {"by one": 1, "less": -1, "far": 2**20}),
-    Value("records", repeated, {"none": 0, "one": 1, "two": 2, "seventy": 70}),
-    Value("flags", flags, FLAGS),
-    Value("delete_horizon", partial(of_batch, "delete_horizon"), {"zero": 0, "minus one": -1, "some": 2**40}),
+VALUES: Final[tuple[FieldValue, ...]] = (
+    *(FieldValue(name, partial(of_record, name), {**CONTENT, "null": None}) for name in ("key", "value")),
+    FieldValue("header.key", header_key, CONTENT),
+    FieldValue("header.value", header_value, {**CONTENT, "null": None}),
+    FieldValue("headers", partial(of_record, "headers"), HEADERS),
+    FieldValue("timestamp", choose_timestamp, TIMES),
+    *(FieldValue(name, partial(of_batch, name), edges) for name, edges in EDGES.items()),
+    FieldValue("offsets", all_offsets, OFFSETS),
+    FieldValue("offset gap", offset_gap, GAPS),
+    FieldValue("last_offset", choose_last_offset, {"by one": 1, "less": -1, "far": 2**20}),
+    FieldValue("records", repeated_headers, {"none": 0, "one": 1, "two": 2, "seventy": 70}),
+    FieldValue("flags", flags, FLAGS),
+    FieldValue("delete_horizon", partial(of_batch, "delete_horizon"), {"zero": 0, "minus one": -1, "some": 2**40}),
 )
 
 
 @cache
-def cells() -> tuple[tuple[Value, str], ...]:
+def cells() -> tuple[tuple[FieldValue, str], ...]:
     """Every value with every variant."""
     return tuple((value, variant) for value in VALUES for variant in value.variants)
 
@@ -228,7 +230,7 @@ def draw(rng: Random) -> Writing:
     magic, codec = pick(rng, PLACES)
     batch = draw_base(rng, magic, codec).batch
     if rng.random() < TRUTHS:
-        return writing(batch, NO_LIE, "")
+        return writing(batch, NO_FAULT, "")
     value = pick(rng, VALUES)
     variant = pick(rng, tuple(value.variants))
     return writing(value.change(batch, rng, value.variants[variant]), value.name, variant)
@@ -246,7 +248,7 @@ def writing(batch: Batch, value: str, variant: str) -> Writing:
     return Writing(batch, value, variant, case, rule)
 
 
-NOBODY: Final[dict[str, Any]] = {
+NO_PRODUCER: Final[dict[str, Any]] = {
     "producer_id": NO_PRODUCER_ID,
     "producer_epoch": NO_PRODUCER_EPOCH,
     "base_sequence": NO_SEQUENCE,
@@ -257,14 +259,14 @@ PLAIN: Final[dict[str, Any]] = {
     "control": False,
     "partition_leader_epoch": -1,
     "delete_horizon": None,
-    **NOBODY,
+    **NO_PRODUCER,
 }
 
 
 def simpler(batch: Batch) -> Iterator[Batch]:
     """What is like *batch*, with less in it or plainer."""
     yield from _fewer(batch)
-    for changes in (NOBODY, *({name: value} for name, value in PLAIN.items())):
+    for changes in (NO_PRODUCER, *({name: value} for name, value in PLAIN.items())):
         if any(getattr(batch, name) != value for name, value in changes.items()):
             yield replace(batch, **changes)
     if batch.base_offset:

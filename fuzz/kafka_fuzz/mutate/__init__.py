@@ -14,18 +14,18 @@ from random import Random
 from typing import Final
 
 from kafka_fuzz.mutate.entries import corpus_seeds, own_seeds
+from kafka_fuzz.mutate.fixup_profile import mutate_fixup
 from kafka_fuzz.mutate.model import Deck, for_cell, mutate_model
-from kafka_fuzz.mutate.mutant import PROFILES, Cell, Expected, Mutant, Profile
+from kafka_fuzz.mutate.mutant import PROFILES, Expected, Mutant, MutantCell, Profile
 from kafka_fuzz.mutate.plain import mutate_bytes
-from kafka_fuzz.mutate.repair import mutate_repair
 
 __all__ = [
     "PROFILES",
     "SHARES",
-    "Cell",
     "Deck",
     "Expected",
     "Mutant",
+    "MutantCell",
     "Profile",
     "corpus_seeds",
     "custom_mutator",
@@ -57,7 +57,7 @@ def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile, deck: Deck | N
         case "bytes":
             return mutate_bytes(rng, seeds)
         case "repair":
-            return mutate_repair(rng, seeds, deck)
+            return mutate_fixup(rng, seeds, deck)
         case "model":
             return mutate_model(rng, deck)
     raise ValueError(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}")

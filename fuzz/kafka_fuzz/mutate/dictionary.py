@@ -31,11 +31,11 @@ HEADING: Final = (
 
 
 @cache
-def entries() -> dict[str, bytes]:
+def dictionary_entries() -> dict[str, bytes]:
     """Name and bytes of every word; a word that was there before keeps its first name."""
     found: dict[str, bytes] = {}
     seen: set[bytes] = set()
-    for name, word in named():
+    for name, word in named_entries():
         if word not in seen:
             seen.add(word)
             found[name] = word
@@ -43,18 +43,18 @@ def entries() -> dict[str, bytes]:
 
 
 @cache
-def words() -> tuple[bytes, ...]:
+def dictionary_words() -> tuple[bytes, ...]:
     """The words alone."""
-    return tuple(entries().values())
+    return tuple(dictionary_entries().values())
 
 
-def named() -> Iterator[tuple[str, bytes]]:
+def named_entries() -> Iterator[tuple[str, bytes]]:
     """Every word, repetitions too."""
     for label, layout in LAYOUTS.items():
         yield from fixed_words(label, layout)
     yield from varint_words()
     for number, codec in enumerate(COMPRESSIONS):
-        yield f"batch_v2.attributes.{codec}", BATCH_V2.struct.pack(*attributes_of(number))[21:23]
+        yield f"batch_v2.attributes.{codec}", BATCH_V2.struct.pack(*attribute_values(number))[21:23]
     for bit in range(3, 8):
         yield f"batch_v2.attributes.bit_{bit}", (1 << bit).to_bytes(2, "big")
     yield "gzip.magic", gzip.MAGIC
@@ -80,7 +80,7 @@ def entry_words() -> Iterator[tuple[str, bytes]]:
     yield "message_v1.smallest", encode(Batch(magic=1, base_offset=0, last_offset=0, records=(record,)))
 
 
-def attributes_of(number: int) -> tuple[int, ...]:
+def attribute_values(number: int) -> tuple[int, ...]:
     """A header of zeros but for the attributes."""
     return tuple(number if field.name == "attributes" else 0 for field in BATCH_V2.fields)
 
@@ -107,13 +107,13 @@ def varint_words() -> Iterator[tuple[str, bytes]]:
             yield f"record_v2.{name}.eleven_bytes", b"\x80" * 10 + b"\0"
 
 
-def text() -> str:
+def dictionary_text() -> str:
     """The dictionary's file."""
-    lines = (f'{name.replace("-", "minus_")}="{escaped(word)}"\n' for name, word in entries().items())
+    lines = (f'{name.replace("-", "minus_")}="{escaped_entry(word)}"\n' for name, word in dictionary_entries().items())
     return HEADING + "".join(lines)
 
 
-def escaped(word: bytes) -> str:
+def escaped_entry(word: bytes) -> str:
     """Every byte as `\\xNN`, which both fuzzers take."""
     return "".join(f"\\x{byte:02x}" for byte in word)
 
@@ -125,8 +125,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m kafka_fuzz.mutate.dictionary [--check] FILE\n")
         return 2
     if "--check" in arguments:
-        return int(not paths[0].is_file() or paths[0].read_text(encoding="utf-8") != text())
-    paths[0].write_text(text(), encoding="utf-8")
+        return int(not paths[0].is_file() or paths[0].read_text(encoding="utf-8") != dictionary_text())
+    paths[0].write_text(dictionary_text(), encoding="utf-8")
     return 0
 
 

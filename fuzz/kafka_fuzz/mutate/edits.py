@@ -11,10 +11,10 @@ from random import Random
 from typing import Final, NamedTuple
 
 from kafka_fuzz.mutate import plain
-from kafka_fuzz.mutate.entries import Part, Span, part_of, parts_of, record_spans
-from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, as_message, mended, seal_message, varint
+from kafka_fuzz.mutate.entries import SeedEntry, Span, part_of, parts_of, record_spans
+from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, as_message, fixed_up, varint, write_message_bytes
 from kafka_fuzz.mutate.mutant import Nesting
-from kafka_fuzz.mutate.packing import pack
+from kafka_fuzz.mutate.packing import pack_fast
 from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V2
 from kafka_records.layout import (
     ATTRIBUTES_OFFSET_LEGACY,
@@ -35,10 +35,10 @@ VARINT_EDGES: Final = (
     *(2**31 - 1, -(2**31), 2**31, 2**32, 2**63 - 1, -(2**63)),
 )
 # How often what depends on an edit inside a record is mended.
-MENDED: Final = 0.85
+FIXUP_SHARE: Final = 0.85
 
 
-class Edited(NamedTuple):
+class EditedEntry(NamedTuple):
     """An entry after an edit: its bytes, the field and what was done to it, and where that lies."""
 
     entry: bytes
@@ -47,20 +47,20 @@ class Edited(NamedTuple):
     nesting: Nesting
 
 
-Edit = Callable[[Part, Random, Sequence[bytes]], Edited]
+Edit = Callable[[SeedEntry, Random, Sequence[bytes]], EditedEntry]
 
 
-def nested(part: Part) -> Nesting:
+def nested(part: SeedEntry) -> Nesting:
     """Where the records of an entry lie."""
     return "record" if part.codec == "none" else "packed"
 
 
-def choose(rng: Random, items: Sequence[bytes]) -> bytes:
+def choose_seed(rng: Random, items: Sequence[bytes]) -> bytes:
     """One of *items*."""
     return items[int(rng.random() * len(items))]
 
 
-def fixed_field(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+def fixed_field(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
     """A fixed field at an edge of its type, or close to what it was."""
     fields = [field for field in part.layout.fields if field.name not in DEPENDENT]
     field = fields[int(rng.random() * len(fields))]
@@ -68,7 +68,7 @@ def fixed_field(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
     other, edit = another_integer(value, rng)
     packed = (other % (1 << 8 * field.width)).to_bytes(field.width, "big")
     head = part.head[: field.offset] + packed + part.head[field.offset + field.width :]
-    return Edited(part.whole(head), field.name, edit, "entry")
+    return EditedEntry(part.whole(head), field.name, edit, "entry")
 
 
 def another_integer(value: int, rng: Random) -> tuple[int, str]:
@@ -83,7 +83,7 @@ def another_integer(value: int, rng: Random) -> tuple[int, str]:
     return rng.choice(plain.EDGES), "edge"
 
 
-def record_field(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+def record_field(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
     """A field of a v2 record: a varint at an edge or in a longer form, bytes edited."""
     if part.magic != MAGIC_VALUE_V2 or not part.records:
         return body_field(part, rng, seeds) if part.magic < MAGIC_VALUE_V2 else payload_bytes(part, rng, seeds)
@@ -96,7 +96,7 @@ def record_field(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
     content, edit = another_content(record, spans[at], rng, seeds)
     changed = with_span(record, spans, at, content, rng)
     payload = b"".join((*part.records[:index], changed, *part.records[index + 1 :]))
-    return Edited(part.whole(payload=payload), spans[at].name, edit, nested(part))
+    return EditedEntry(part.whole(payload=payload), spans[at].name, edit, nested(part))
 
 
 def another_content(record: bytes, span: Span, rng: Random, seeds: Sequence[bytes]) -> tuple[bytes, str]:
@@ -124,14 +124,14 @@ def with_span(record: bytes, spans: Sequence[Span], at: int, content: bytes, rng
     if at == 0:
         return content + record[span.end :]
     before, start = record[length.end : span.start], span.start
-    if span.type == "bytes" and rng.random() < MENDED:
+    if span.type == "bytes" and rng.random() < FIXUP_SHARE:
         start = spans[at - 1].start
         before = record[length.end : start] + varint(len(content))
     body = before + content + record[span.end :]
-    return (varint(len(body)) if rng.random() < MENDED else record[: length.end]) + body
+    return (varint(len(body)) if rng.random() < FIXUP_SHARE else record[: length.end]) + body
 
 
-def body_field(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+def body_field(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
     """A length, key or value of a message, or of one of a wrapper's messages."""
     if part.codec != "none" or part.broken:
         return inner_message(part, rng, seeds)
@@ -143,12 +143,12 @@ def body_field(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
     if span.type == "bytes":
         name, edit = plain.EDITS[int(rng.random() * len(plain.EDITS))]
         content, before = edit(content, rng, seeds), part.payload[: span.start]
-        if rng.random() < MENDED:
+        if rng.random() < FIXUP_SHARE:
             before = before[:-4] + INT32.pack(len(content))
     else:
         value, name = another_integer(int.from_bytes(content, "big"), rng)
         content, before = (value % (1 << 32)).to_bytes(4, "big"), part.payload[: span.start]
-    return Edited(part.whole(payload=before + content + part.payload[span.end :]), span.name, name, "record")
+    return EditedEntry(part.whole(payload=before + content + part.payload[span.end :]), span.name, name, "record")
 
 
 def body_spans(body: bytes) -> list[Span]:
@@ -165,7 +165,7 @@ def body_spans(body: bytes) -> list[Span]:
     return spans
 
 
-def inner_message(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+def inner_message(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
     """An edit to one of a wrapper's messages, which is mended like an entry."""
     if not part.records:
         return payload_bytes(part, rng, seeds)
@@ -176,30 +176,30 @@ def inner_message(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
     if inner is None:
         return payload_bytes(part, rng, seeds)
     done = (fixed_field, body_field)[rng.random() < 0.5](inner, rng, seeds)
-    entry = mended(done.entry) if rng.random() < MENDED else done.entry
+    entry = fixed_up(done.entry) if rng.random() < FIXUP_SHARE else done.entry
     payload = b"".join((*part.records[:index], entry, *part.records[index + 1 :]))
-    return Edited(part.whole(payload=payload), done.field, done.edit, "packed")
+    return EditedEntry(part.whole(payload=payload), done.field, done.edit, "packed")
 
 
-def inner_size(part: Part, index: int, rng: Random) -> Edited:
+def inner_size(part: SeedEntry, index: int, rng: Random) -> EditedEntry:
     """Another size for one of a wrapper's messages; no checksum of its own covers it."""
     record = part.records[index]
     size, edit = another_integer(len(record) - LOG_OVERHEAD, rng)
     changed = record[:SIZE_AT] + (size % (1 << 32)).to_bytes(4, "big") + record[LOG_OVERHEAD:]
     payload = b"".join((*part.records[:index], changed, *part.records[index + 1 :]))
-    return Edited(part.whole(payload=payload), "size", edit, "packed")
+    return EditedEntry(part.whole(payload=payload), "size", edit, "packed")
 
 
-def payload_bytes(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+def payload_bytes(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
     """Bytes of the payload, unpacked; inner messages that can still be followed are mended."""
     name, edit = plain.EDITS[int(rng.random() * len(plain.EDITS))]
     payload = edit(part.payload, rng, seeds)
-    if part.magic < MAGIC_VALUE_V2 and part.codec != "none" and rng.random() < MENDED:
-        payload = mended_messages(payload)
-    return Edited(part.whole(payload=payload), "payload", name, nested(part))
+    if part.magic < MAGIC_VALUE_V2 and part.codec != "none" and rng.random() < FIXUP_SHARE:
+        payload = fixed_up_messages(payload)
+    return EditedEntry(part.whole(payload=payload), "payload", name, nested(part))
 
 
-def mended_messages(payload: bytes) -> bytes:
+def fixed_up_messages(payload: bytes) -> bytes:
     """Inner messages end to end with their checksums right; the last takes what is left."""
     made, at = [], 0
     while at + LOG_OVERHEAD <= len(payload):
@@ -207,22 +207,22 @@ def mended_messages(payload: bytes) -> bytes:
         end = at + LOG_OVERHEAD + size
         if size < MESSAGE_V0.size - LOG_OVERHEAD or end > len(payload):
             end = len(payload)
-        made.append(mended(payload[at:end]))
+        made.append(fixed_up(payload[at:end]))
         at = end
     return b"".join(made) + payload[at:]
 
 
-def stream_bytes(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+def stream_bytes(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
     """Bytes of the packed stream; plain records are edited as such."""
     if part.codec == "none":
         return payload_bytes(part, rng, seeds)
     name, edit = plain.EDITS[int(rng.random() * len(plain.EDITS))]
     packed = edit(part.packed, rng, seeds)
     head = part.head if part.magic == MAGIC_VALUE_V2 else part.head[:-4] + INT32.pack(len(packed))
-    return Edited(head + packed, "stream", name, "stream")
+    return EditedEntry(head + packed, "stream", name, "stream")
 
 
-def record_list(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+def record_list(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
     """Records dropped, said twice, turned round, or spliced in from another seed; counts mostly agree."""
     if not part.records or (part.magic < MAGIC_VALUE_V2 and part.codec == "none"):
         return body_field(part, rng, seeds) if part.magic < MAGIC_VALUE_V2 else payload_bytes(part, rng, seeds)
@@ -237,54 +237,56 @@ def record_list(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
             records.reverse()
         case _:
             records[index : index + int(rng.random() * 2)] = other_records(part, rng, seeds)
-    return Edited(part.whole(counted(part, len(records), rng), b"".join(records)), "records", edit, nested(part))
+    return EditedEntry(
+        part.whole(with_record_count(part, len(records), rng), b"".join(records)), "records", edit, nested(part)
+    )
 
 
-def other_records(part: Part, rng: Random, seeds: Sequence[bytes]) -> Sequence[bytes]:
+def other_records(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> Sequence[bytes]:
     """A few records of another entry of the same kind."""
     for _ in range(4):
-        parts = parts_of(choose(rng, seeds)) if seeds else ()
+        parts = parts_of(choose_seed(rng, seeds)) if seeds else ()
         for other in parts:
             if (other.magic == MAGIC_VALUE_V2) == (part.magic == MAGIC_VALUE_V2) and other.records:
                 return other.records[: 1 + int(rng.random() * 3)]
     return part.records[:1]
 
 
-def counted(part: Part, count: int, rng: Random) -> bytes:
+def with_record_count(part: SeedEntry, count: int, rng: Random) -> bytes:
     """The header with another count of records."""
-    if part.magic != MAGIC_VALUE_V2 or rng.random() > MENDED:
+    if part.magic != MAGIC_VALUE_V2 or rng.random() > FIXUP_SHARE:
         return part.head
     head = part.head[: COUNT.offset] + INT32.pack(count)
     return head[: LAST_DELTA.offset] + INT32.pack(count - 1) + head[LAST_DELTA.offset + LAST_DELTA.width :]
 
 
-def another_codec(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+def another_codec(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
     """The same payload in another codec; a message is put into a wrapper."""
     if part.magic < MAGIC_VALUE_V2:
-        return wrapped(part, rng)
+        return wrapper_around(part, rng)
     number = int(rng.random() * len(COMPRESSIONS))
     at = ATTRIBUTES_OFFSET_V2 + 1
     head = part.head[:at] + bytes((part.head[at] & ~7 | number,)) + part.head[at + 1 :]
     repacked = part._replace(codec=COMPRESSIONS[number], head=head)
-    return Edited(repacked.whole(payload=part.payload), "attributes", COMPRESSIONS[number], "entry")
+    return EditedEntry(repacked.whole(payload=part.payload), "attributes", COMPRESSIONS[number], "entry")
 
 
-def wrapped(part: Part, rng: Random) -> Edited:
+def wrapper_around(part: SeedEntry, rng: Random) -> EditedEntry:
     """The message, or the wrapper, inside a wrapper."""
     number = 1 + int(rng.random() * 3)
-    inner = mended(part.whole())
+    inner = fixed_up(part.whole())
     offset, magic = int.from_bytes(inner[:8], "big", signed=True), part.magic & 1
-    packed = pack(COMPRESSIONS[number], inner, magic)
+    packed = pack_fast(COMPRESSIONS[number], inner, magic)
     wrapper = as_message(magic, offset, 0, None, packed)._replace(attributes=number)
-    return Edited(seal_message(wrapper), "attributes", f"wrapped in {COMPRESSIONS[number]}", "packed")
+    return EditedEntry(write_message_bytes(wrapper), "attributes", f"wrapped in {COMPRESSIONS[number]}", "packed")
 
 
-def attribute_bit(part: Part, rng: Random, seeds: Sequence[bytes]) -> Edited:
+def attribute_bit(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
     """A bit of the attributes above the codec's."""
     at = ATTRIBUTES_OFFSET_V2 + 1 if part.magic == MAGIC_VALUE_V2 else ATTRIBUTES_OFFSET_LEGACY
     bit = 3 + int(rng.random() * 5)
     head = part.head[:at] + bytes((part.head[at] ^ 1 << bit,)) + part.head[at + 1 :]
-    return Edited(part.whole(head), "attributes", f"bit {bit}", "entry")
+    return EditedEntry(part.whole(head), "attributes", f"bit {bit}", "entry")
 
 
 EDITS: Final[tuple[Edit, ...]] = (

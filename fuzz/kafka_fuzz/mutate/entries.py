@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from kafka_corpus.case import Op
 from kafka_corpus.vectors import load_vectors
-from kafka_fuzz.mutate.fixup import INT32, seal_batch, seal_message, varint, varlong
-from kafka_fuzz.mutate.packing import codec_of, pack, unpack
+from kafka_fuzz.mutate.fixup import INT32, varint, varlong, write_batch_bytes, write_message_bytes
+from kafka_fuzz.mutate.packing import codec_from_attributes, pack_fast, unpack_or_none
 from kafka_fuzz.mutate.shapes import AXES, Shape, draw_shape
 from kafka_records import Batch, Header, Record, RecordFormatError
 from kafka_records.attributes import attributes_of
@@ -50,7 +50,7 @@ class Span(NamedTuple):
     type: str
 
 
-class Part(NamedTuple):
+class SeedEntry(NamedTuple):
     """One entry.
 
     Attributes:
@@ -72,28 +72,28 @@ class Part(NamedTuple):
     @property
     def layout(self) -> Layout:
         """Where the fixed fields lie."""
-        return layout_of(self.magic)
+        return layout_of_magic(self.magic)
 
     def whole(self, head: bytes | None = None, payload: bytes | None = None) -> bytes:
         """The entry again, neither size nor checksum mended; packed anew only if there is another *payload*."""
         head = self.head if head is None else head
         if payload is None:
             return head + self.packed
-        packed = payload if self.broken else pack(self.codec, payload, self.magic)
+        packed = payload if self.broken else pack_fast(self.codec, payload, self.magic)
         if self.magic < MAGIC_VALUE_V2 and self.codec != "none":
             head = head[:-4] + INT32.pack(len(packed))
         return head + packed
 
 
-def layout_of(magic: int) -> Layout:
+def layout_of_magic(magic: int) -> Layout:
     """The layout of the fixed fields of an entry of *magic*."""
     return BATCH_V2 if magic == MAGIC_VALUE_V2 else MESSAGE_V0 if magic == 0 else MESSAGE_V1
 
 
 @lru_cache(maxsize=4096)
-def parts_of(seed: bytes) -> tuple[Part, ...]:
+def parts_of(seed: bytes) -> tuple[SeedEntry, ...]:
     """The entries of *seed*, those that are whole."""
-    found: list[Part] = []
+    found: list[SeedEntry] = []
     try:
         for start, end in split_entries(seed):
             part = part_of(seed[start:end])
@@ -106,31 +106,31 @@ def parts_of(seed: bytes) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def part_of(entry: bytes) -> Part | None:
+def part_of(entry: bytes) -> SeedEntry | None:
     """One entry, or None if it is shorter than its fixed fields."""
     if len(entry) <= MAGIC_OFFSET:
         return None
     magic = entry[MAGIC_OFFSET]
-    layout = layout_of(magic)
+    layout = layout_of_magic(magic)
     attributes_at = ATTRIBUTES_OFFSET_V2 + 1 if magic == MAGIC_VALUE_V2 else ATTRIBUTES_OFFSET_LEGACY
     if len(entry) < layout.size:
         return None
-    codec = codec_of(entry[attributes_at])
+    codec = codec_from_attributes(entry[attributes_at])
     start = layout.size
     if magic < MAGIC_VALUE_V2 and codec not in (None, "none"):
         start = value_start(entry, layout.size)
     if codec is None or start > len(entry):
-        return unread(magic, "none", entry, layout.size)
-    payload = unpack(codec, entry[start:], magic)
+        return unread_bytes(magic, "none", entry, layout.size)
+    payload = unpack_or_none(codec, entry[start:], magic)
     if payload is None:
-        return unread(magic, codec, entry, start)
+        return unread_bytes(magic, codec, entry, start)
     cut = batch_records(payload) if magic == MAGIC_VALUE_V2 else messages(payload) if codec != "none" else (payload,)
-    return Part(magic, codec, entry[:start], entry[start:], payload, cut, False)
+    return SeedEntry(magic, codec, entry[:start], entry[start:], payload, cut, False)
 
 
-def unread(magic: int, codec: Compression, entry: bytes, start: int) -> Part:
+def unread_bytes(magic: int, codec: Compression, entry: bytes, start: int) -> SeedEntry:
     """An entry whose payload cannot be unpacked."""
-    return Part(magic, codec, entry[:start], entry[start:], entry[start:], (), True)
+    return SeedEntry(magic, codec, entry[:start], entry[start:], entry[start:], (), True)
 
 
 def value_start(entry: bytes, at: int) -> int:
@@ -216,7 +216,7 @@ CODECS: Final[dict[int, tuple[Compression, ...]]] = {0: COMPRESSIONS[:-1], 1: CO
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class BaseEntry:
     """One valid entry.
 
     Attributes:
@@ -259,37 +259,37 @@ def axes_of(magic: int, codec: Compression, *, filled: bool) -> tuple[tuple[str,
     )
 
 
-def draw_base(rng: Random, magic: int, codec: Compression, *, filled: bool = True) -> Base:
+def draw_base(rng: Random, magic: int, codec: Compression, *, filled: bool = True) -> BaseEntry:
     """Any of the entries of *magic* and *codec*."""
     axes = axes_of(magic, codec, filled=filled)
     axis, level = axes[int(rng.random() * len(axes))]
-    return base_of(magic, codec, axis, level, int(rng.random() * NUMBERS))
+    return base_entry(magic, codec, axis, level, int(rng.random() * NUMBERS))
 
 
 @cache
-def base_of(magic: int, codec: Compression, axis: str, level: str, number: int) -> Base:
+def base_entry(magic: int, codec: Compression, axis: str, level: str, number: int) -> BaseEntry:
     """The entry of that name."""
     rng = Random(f"{magic}/{codec}/{axis}/{level}/{number}")
     shape = draw_shape(rng, magic, codec, axis, level)
     return batch_base(shape, codec) if magic == 2 else message_base(shape, magic, codec)
 
 
-def batch_base(shape: Shape, codec: Compression) -> Base:
+def batch_base(shape: Shape, codec: Compression) -> BaseEntry:
     """A v2 batch of that shape."""
-    batch = batch_of(shape, codec)
-    base_timestamp = base_timestamp_of(shape)
+    batch = expected_batch(shape, codec)
+    base_timestamp = first_timestamp(shape)
     bodies = tuple(
-        body_of(record, record.offset - batch.base_offset, wrap_int64(timestamp - base_timestamp))
+        record_body(record, record.offset - batch.base_offset, wrap_int64(timestamp - base_timestamp))
         for record, timestamp in zip(batch.records, shape.timestamps, strict=True)
     )
-    parts = tuple(map(framed, bodies))
-    header = header_of(batch, base_timestamp)
+    parts = tuple(map(with_length_prefix, bodies))
+    header = header_fields(batch, base_timestamp)
     payload = b"".join(parts)
-    data = seal_batch(header, pack(codec, payload, 2) if parts else b"")
-    return Base(2, codec, data, batch, header=header, bodies=bodies, parts=parts, payload=payload)
+    data = write_batch_bytes(header, pack_fast(codec, payload, 2) if parts else b"")
+    return BaseEntry(2, codec, data, batch, header=header, bodies=bodies, parts=parts, payload=payload)
 
 
-def batch_of(shape: Shape, codec: Compression) -> Batch:
+def expected_batch(shape: Shape, codec: Compression) -> Batch:
     """What a v2 batch of that shape is read as."""
     latest = max(shape.timestamps, default=NO_TIMESTAMP)
     return Batch(
@@ -313,14 +313,14 @@ def batch_of(shape: Shape, codec: Compression) -> Batch:
     )
 
 
-def base_timestamp_of(shape: Shape) -> int:
+def first_timestamp(shape: Shape) -> int:
     """The horizon, the first record's time, or none (TIM-18, TIM-06, TIM-21)."""
     if shape.horizon is not None:
         return shape.horizon
     return shape.timestamps[0] if shape.timestamps else NO_TIMESTAMP
 
 
-def header_of(batch: Batch, base_timestamp: int) -> dict[str, int]:
+def header_fields(batch: Batch, base_timestamp: int) -> dict[str, int]:
     """The fixed fields but length and checksum."""
     return {
         "base_offset": batch.base_offset,
@@ -337,7 +337,7 @@ def header_of(batch: Batch, base_timestamp: int) -> dict[str, int]:
     }
 
 
-def body_of(record: Record, offset_delta: int, timestamp_delta: int) -> tuple[bytes, ...]:
+def record_body(record: Record, offset_delta: int, timestamp_delta: int) -> tuple[bytes, ...]:
     """The fields of a record behind its length, each as bytes."""
     fields = [b"\0", varlong(timestamp_delta), varint(offset_delta), *nullable(record.key), *nullable(record.value)]
     fields.append(varint(len(record.headers)))
@@ -351,13 +351,13 @@ def nullable(content: bytes | None) -> tuple[bytes, bytes]:
     return (varint(-1), b"") if content is None else (varint(len(content)), content)
 
 
-def framed(body: tuple[bytes, ...]) -> bytes:
+def with_length_prefix(body: tuple[bytes, ...]) -> bytes:
     """A record with its length in front."""
     joined = b"".join(body)
     return varint(len(joined)) + joined
 
 
-def message_base(shape: Shape, magic: int, codec: Compression) -> Base:
+def message_base(shape: Shape, magic: int, codec: Compression) -> BaseEntry:
     """A plain message, or a wrapper around messages, of that shape."""
     append = magic == 1 and shape.append
     latest = max(shape.timestamps) if magic else NO_TIMESTAMP
@@ -377,12 +377,14 @@ def message_base(shape: Shape, magic: int, codec: Compression) -> Base:
         records=tuple(Record(each.offset + base, each.timestamp, each.key, each.value) for each in inner),
     )
     if codec == "none":
-        return Base(magic, codec, seal_message(inner[0]), batch, message=inner[0])
-    parts = tuple(map(seal_message, inner))
+        return BaseEntry(magic, codec, write_message_bytes(inner[0]), batch, message=inner[0])
+    parts = tuple(map(write_message_bytes, inner))
     payload = b"".join(parts)
     number = COMPRESSIONS.index(codec) | bit
-    wrapper = Message(batch.last_offset, magic, number, latest, None, pack(codec, payload, magic))
-    return Base(magic, codec, seal_message(wrapper), batch, parts=parts, payload=payload, message=wrapper, inner=inner)
+    wrapper = Message(batch.last_offset, magic, number, latest, None, pack_fast(codec, payload, magic))
+    return BaseEntry(
+        magic, codec, write_message_bytes(wrapper), batch, parts=parts, payload=payload, message=wrapper, inner=inner
+    )
 
 
 # A mutant costs by its length, and large inputs differ from small ones in nothing but that.
@@ -401,7 +403,7 @@ def corpus_seeds(*, longest: int = LONGEST) -> tuple[bytes, ...]:
 def own_seeds() -> tuple[bytes, ...]:
     """A valid entry of every shape, for those who do not want to read the corpus."""
     return tuple(
-        base_of(magic, codec, axis, level, 0).data
+        base_entry(magic, codec, axis, level, 0).data
         for magic, codecs in CODECS.items()
         for codec in codecs
         for axis, level in axes_of(magic, codec, filled=False)

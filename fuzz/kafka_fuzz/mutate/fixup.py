@@ -67,7 +67,7 @@ def varlong(value: int) -> bytes:
     return SMALL_VARINTS.get(value) or encode_varlong(value)
 
 
-def seal_batch(header: Mapping[str, int], packed: bytes) -> bytes:
+def write_batch_bytes(header: Mapping[str, int], packed: bytes) -> bytes:
     """A v2 batch around *packed*; `batch_length` and `crc` are right unless *header* has them."""
     checked = TAIL_V2.pack(*_tail_values(header)) + packed
     head = HEAD_V2.pack(
@@ -80,22 +80,22 @@ def seal_batch(header: Mapping[str, int], packed: bytes) -> bytes:
     return head + checked
 
 
-def seal_message(message: Message, body: bytes | None = None) -> bytes:
+def write_message_bytes(message: Message, body: bytes | None = None) -> bytes:
     """A v0 or v1 message; *body* replaces key and value."""
     if message.magic:
         checked = TAIL_V1.pack(message.magic, message.attributes, message.timestamp)
     else:
         checked = TAIL_V0.pack(message.magic, message.attributes)
-    checked += sized(message.key) + sized(message.value) if body is None else body
+    checked += nullable_bytes(message.key) + nullable_bytes(message.value) if body is None else body
     return HEAD_LEGACY.pack(message.offset, len(checked) + 4, crc32(checked)) + checked
 
 
-def sized(content: bytes | None) -> bytes:
+def nullable_bytes(content: bytes | None) -> bytes:
     """An int32 length and the content, as v0 and v1 have it."""
     return NULL if content is None else INT32.pack(len(content)) + content
 
 
-def mended(entry: bytes) -> bytes:
+def fixed_up(entry: bytes) -> bytes:
     """One whole entry with the size and the checksum that its bytes ask for, where there is room for them."""
     return with_crc(with_size(entry))
 

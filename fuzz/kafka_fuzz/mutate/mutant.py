@@ -25,12 +25,12 @@ NESTINGS: Final[tuple[Nesting, ...]] = get_args(Nesting)
 Position = Literal["only", "first", "middle", "last"]
 POSITIONS: Final[tuple[Position, ...]] = get_args(Position)
 
-NO_LIE: Final = "truth"
+NO_FAULT: Final = "truth"
 # A batch with a great many entries says little that its first ones do not.
 MOST_ENTRIES: Final = 8
 
 
-class Cell(NamedTuple):
+class MutantCell(NamedTuple):
     """One cell; *magic* is -1 and *codec* empty where there is none to be seen."""
 
     magic: int
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
     position: str
 
 
-def position_of(index: int, count: int) -> Position:
+def entry_position(index: int, count: int) -> Position:
     """The position of entry *index* among *count*."""
     if count <= 1:
         return "only"
@@ -70,13 +70,13 @@ def boundary_of(value: int, width: int) -> str:
 NAMED: Final = {-1: "minus one", 0: "zero", 1: "one"}
 
 
-def observed(data: bytes) -> set[Cell]:
+def observed_cell(data: bytes) -> set[MutantCell]:
     """The cells of the fixed fields of *data*, as far as its framing can be followed."""
-    spans = framed(data)
+    spans = first_entry_spans(data)
     return {cell for index, (start, _) in enumerate(spans) for cell in entry_cells(data, start, index, len(spans))}
 
 
-def framed(data: bytes) -> list[tuple[int, int]]:
+def first_entry_spans(data: bytes) -> list[tuple[int, int]]:
     """Where the first entries of *data* lie."""
     spans: list[tuple[int, int]] = []
     try:
@@ -89,30 +89,32 @@ def framed(data: bytes) -> list[tuple[int, int]]:
     return spans
 
 
-def entry_cells(data: bytes, start: int, index: int, count: int) -> set[Cell]:
+def entry_cells(data: bytes, start: int, index: int, count: int) -> set[MutantCell]:
     """A cell for each fixed field of one entry."""
-    layout = layout_of(data[start + MAGIC_OFFSET])
+    layout = entry_layout(data[start + MAGIC_OFFSET])
     if start + layout.size > len(data):
         return set()
     values = layout.values(data, start)
     number = values["attributes"] & 0x07
     codec = COMPRESSIONS[number] if number < len(COMPRESSIONS) else "unknown"
-    position = position_of(index, count)
+    position = entry_position(index, count)
     return {
-        Cell(values["magic"], codec, field.name, boundary_of(values[field.name], field.width), "", "entry", position)
+        MutantCell(
+            values["magic"], codec, field.name, boundary_of(values[field.name], field.width), "", "entry", position
+        )
         for field in layout.fields
         if field.name != "crc"
     }
 
 
-def layout_of(magic: int) -> Layout:
+def entry_layout(magic: int) -> Layout:
     """The layout of the fixed fields of an entry of *magic*."""
     if magic == MAGIC_VALUE_V2:
         return BATCH_V2
     return MESSAGE_V1 if magic == 1 else MESSAGE_V0
 
 
-__all__ = ["PROFILES", "Cell", "Expected", "Mutant", "Profile"]
+__all__ = ["PROFILES", "Expected", "Mutant", "MutantCell", "Profile"]
 
 # bytes: knows no structure, the baseline.  repair: mutates fields and mends what
 # depends on them.  model: a valid log in which one thing, and no other, is a lie.
@@ -135,4 +137,4 @@ class Mutant(NamedTuple):
     profile: Profile
     labels: tuple[str, ...]
     expected: Expected | None
-    cell: Cell
+    cell: MutantCell

@@ -34,17 +34,17 @@ MOST_UNPACKED: Final = 1 << 20
 _zstd: Final = zstandard.ZstdCompressor(level=-1, write_content_size=False, write_checksum=False)
 
 
-def codec_of(attributes: int) -> Compression | None:
+def codec_from_attributes(attributes: int) -> Compression | None:
     """The codec that the low three bits name, or None for 5 to 7."""
     number = attributes & 0x07
     return COMPRESSIONS[number] if number < len(COMPRESSIONS) else None
 
 
-def pack(codec: Compression, plain: bytes, magic: int) -> bytes:
+def pack_fast(codec: Compression, plain: bytes, magic: int) -> bytes:
     """*plain* in an ordinary frame of *codec*."""
     match codec:
         case "gzip":
-            return gzip_member(plain)
+            return fast_gzip_member(plain)
         case "snappy":
             return XERIAL_HEADER + xerial_block(plain)
         case "lz4":
@@ -54,18 +54,18 @@ def pack(codec: Compression, plain: bytes, magic: int) -> bytes:
     return plain
 
 
-def deflate(plain: bytes) -> bytes:
+def raw_deflate(plain: bytes) -> bytes:
     """Raw deflate with the smallest window: setting up a larger one takes most of the time."""
     deflater = zlib.compressobj(1, zlib.DEFLATED, -9, 1)
     return deflater.compress(plain) + deflater.flush()
 
 
-def gzip_member(plain: bytes) -> bytes:
+def fast_gzip_member(plain: bytes) -> bytes:
     """One member."""
-    return GZIP_HEADER + deflate(plain) + gzip_trailer(plain)
+    return GZIP_HEADER + raw_deflate(plain) + fast_gzip_trailer(plain)
 
 
-def gzip_trailer(plain: bytes) -> bytes:
+def fast_gzip_trailer(plain: bytes) -> bytes:
     """The CRC-32 and size behind a member of *plain*."""
     return GZIP_TRAILER.pack(zlib.crc32(plain), len(plain))
 
@@ -93,7 +93,7 @@ def _lz4_block(plain: bytes) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def unpack(codec: Compression, packed: bytes, magic: int) -> bytes | None:
+def unpack_or_none(codec: Compression, packed: bytes, magic: int) -> bytes | None:
     """What *packed* holds, or None if it is broken or too large."""
     try:
         return decompress(codec, packed, magic=magic, most=MOST_UNPACKED)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, Literal
 
-from kafka_fuzz.mutate.dictionary import words
-from kafka_fuzz.mutate.mutant import Cell, Mutant
+from kafka_fuzz.mutate.dictionary import dictionary_words
+from kafka_fuzz.mutate.mutant import Mutant, MutantCell
 from kafka_records.layout import MAGIC_OFFSET
 
 Edit = Callable[[bytes, Random, Sequence[bytes]], bytes]
@@ -54,63 +54,63 @@ def mutate_bytes(rng: Random, seeds: Sequence[bytes], edits: Sequence[tuple[str,
     return Mutant(data[:LONGEST], "bytes", tuple(labels), None, cell_of(data, labels[-1]))
 
 
-def cell_of(data: bytes, edit: str) -> Cell:
+def cell_of(data: bytes, edit: str) -> MutantCell:
     """What can be said of edits that know no fields."""
     magic = data[MAGIC_OFFSET] if len(data) > MAGIC_OFFSET else -1
-    return Cell(magic if magic < 3 else -1, "", "bytes", edit, "", "entry", "only")
+    return MutantCell(magic if magic < 3 else -1, "", "bytes", edit, "", "entry", "only")
 
 
-def place(data: bytes, rng: Random, room: int = 0) -> int:
+def byte_cell(data: bytes, rng: Random, room: int = 0) -> int:
     """A position from which *room* bytes are left, or 0."""
     return int(rng.random() * max(1, len(data) - room + 1))
 
 
 def flip_bit(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """One bit."""
-    at = place(data, rng, 1)
+    at = byte_cell(data, rng, 1)
     return data[:at] + bytes(byte ^ 1 << rng.randrange(8) for byte in data[at : at + 1]) + data[at + 1 :]
 
 
 def set_byte(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """One byte, to one that means something somewhere."""
-    at = place(data, rng, 1)
+    at = byte_cell(data, rng, 1)
     return data[:at] + bytes((rng.choice(BYTES),)) + data[at + 1 :]
 
 
 def step_byte(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """One byte, by a little."""
-    at = place(data, rng, 1)
+    at = byte_cell(data, rng, 1)
     return data[:at] + bytes((byte + rng.choice((-2, -1, 1, 2))) % 256 for byte in data[at : at + 1]) + data[at + 1 :]
 
 
 def set_integer(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """Two, four or eight bytes, to an edge."""
     width = rng.choice((2, 4, 4, 8))
-    at = place(data, rng, width)
+    at = byte_cell(data, rng, width)
     order: Literal["big", "little"] = "big" if rng.random() < 0.7 else "little"
     return data[:at] + (rng.choice(EDGES) % (1 << 8 * width)).to_bytes(width, order) + data[at + width :]
 
 
 def insert(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """A few bytes more."""
-    at = place(data, rng)
+    at = byte_cell(data, rng)
     return data[:at] + rng.randbytes(rng.choice((1, 1, 2, 4, 8, 16))) + data[at:]
 
 
 def delete(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """A few bytes fewer."""
-    at = place(data, rng)
+    at = byte_cell(data, rng)
     return data[:at] + data[at + rng.choice((1, 1, 2, 4, 8, 16)) :]
 
 
 def truncate(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """An end somewhere."""
-    return data[: place(data, rng)]
+    return data[: byte_cell(data, rng)]
 
 
 def double(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """A stretch of itself once more."""
-    at = place(data, rng)
+    at = byte_cell(data, rng)
     end = at + rng.randrange(1, 64)
     return data[:end] + data[at:end] + data[end:]
 
@@ -118,13 +118,13 @@ def double(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
 def splice(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """The start of this and the end of another."""
     other = seeds[int(rng.random() * len(seeds))] if seeds else data
-    return data[: place(data, rng)] + other[place(other, rng) :]
+    return data[: byte_cell(data, rng)] + other[byte_cell(other, rng) :]
 
 
 def put_word(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
     """A word of the dictionary, in between or over what is there."""
-    word = rng.choice(words())
-    at = place(data, rng)
+    word = rng.choice(dictionary_words())
+    at = byte_cell(data, rng)
     return data[:at] + word + data[at + rng.choice((0, len(word))) :]
 
 

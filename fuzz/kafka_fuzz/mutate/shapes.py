@@ -126,8 +126,8 @@ def draw_shape(rng: Random, magic: int, codec: str, axis: str, level: str) -> Sh
     shape = Shape(
         offsets=draw_offsets(rng, levels["offset"], count),
         timestamps=draw_timestamps(rng, levels["timestamp"], count),
-        keys=[content(rng, levels["key"]) for _ in range(count)],
-        values=[content(rng, levels["value"]) for _ in range(count)],
+        keys=[shape_content(rng, levels["key"]) for _ in range(count)],
+        values=[shape_content(rng, levels["value"]) for _ in range(count)],
         headers=[HEADERS[levels["headers"]] if magic == 2 else () for _ in range(count)],
     )
     return finished(rng, shape, levels)
@@ -141,7 +141,7 @@ def finished(rng: Random, shape: Shape, levels: dict[str, str]) -> Shape:
     if levels["offset"] == "gap at the end":
         shape.last_offset += rng.choice((1, 1000))
     shape.append = levels["timestamp"].startswith("append")
-    produced(rng, shape, levels["producer"])
+    with_producer_state(rng, shape, levels["producer"])
     if levels["control"]:
         key, value = MARKERS[levels["control"]]
         shape.control, shape.keys, shape.values = True, [key], [value]
@@ -149,7 +149,7 @@ def finished(rng: Random, shape: Shape, levels: dict[str, str]) -> Shape:
     return shape
 
 
-def produced(rng: Random, shape: Shape, level: str) -> None:
+def with_producer_state(rng: Random, shape: Shape, level: str) -> None:
     """What *level* says of the producer, and of those who came after it."""
     if level in ("idempotent", "transactional"):
         shape.producer_id, shape.producer_epoch, shape.base_sequence = rng.randrange(5000), rng.randrange(9), 0
@@ -188,7 +188,7 @@ def draw_timestamps(rng: Random, level: str, count: int) -> list[int]:
     return [now + index * 5 for index in range(count)]
 
 
-def content(rng: Random, level: str) -> bytes | None:
+def shape_content(rng: Random, level: str) -> bytes | None:
     """A key or a value."""
     match level:
         case "null":

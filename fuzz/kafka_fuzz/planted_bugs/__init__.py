@@ -10,10 +10,10 @@ from typing import Final
 
 from kafka_fuzz.planted_bugs.batches import BATCHES, RECORDS
 from kafka_fuzz.planted_bugs.messages import MESSAGES, STREAMS, miniatures
-from kafka_fuzz.planted_bugs.patched import Animal, Answer, Catch, Prey, hunt
+from kafka_fuzz.planted_bugs.patched import DecoderAnswer, Detection, InputSeries, PatchedDecoder, search_difference
 
-__all__ = ["ZOO", "Animal", "Answer", "Catch", "Prey", "hunt"]
+__all__ = ["ZOO", "DecoderAnswer", "Detection", "InputSeries", "PatchedDecoder", "search_difference"]
 
-ZOO: Final[dict[str, Animal]] = {
+ZOO: Final[dict[str, PatchedDecoder]] = {
     animal.name: animal for animal in (*BATCHES, *RECORDS, *MESSAGES, *STREAMS, *miniatures())
 }

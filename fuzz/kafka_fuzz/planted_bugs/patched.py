@@ -21,7 +21,7 @@ from kafka_conformance.testees.interface import CodecError
 from kafka_corpus.wire import from_wire
 from kafka_fuzz.mutate import Deck, Profile, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.mutant import Mutant
-from kafka_fuzz.planted_bugs.testees import MINIATURES
+from kafka_fuzz.planted_bugs.testees import TESTEE_BUGS
 from kafka_records import Batch, RecordFormatError, decode
 
 Decode = Callable[[bytes], tuple[Batch, ...]]
@@ -50,7 +50,7 @@ MODULES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Animal:
+class PatchedDecoder:
     """A wrong codec.
 
     Attributes:
@@ -73,7 +73,7 @@ class Animal:
         """Its decoder, which raises what it raises."""
         if self.module:
             return changed_reference(self.module, self.old, self.new)
-        miniature = MINIATURES[self.name]
+        miniature = TESTEE_BUGS[self.name]
         return lambda data: tuple(map(from_wire, miniature.decode(data)))
 
 
@@ -136,7 +136,7 @@ def within(name: str, made: dict[str, ModuleType]) -> ModuleType:
     return module
 
 
-class Answer(NamedTuple):
+class DecoderAnswer(NamedTuple):
     """What a decoder made of an input: batches, and whether it refused; *crashed* names any other exception."""
 
     batches: tuple[Batch, ...]
@@ -144,28 +144,28 @@ class Answer(NamedTuple):
     crashed: str = ""
 
 
-class Catch(NamedTuple):
+class Detection(NamedTuple):
     """The first input that told a wrong codec: after how many executions, and both answers."""
 
     executions: int
     mutant: Mutant
-    right: Answer
-    wrong: Answer
+    right: DecoderAnswer
+    wrong: DecoderAnswer
 
 
-def answer_of(decoder: Decode, data: bytes) -> Answer:
+def decoder_answer(decoder: Decode, data: bytes) -> DecoderAnswer:
     """What *decoder* answers, whatever it does."""
     try:
-        return Answer(decoder(data), False)
+        return DecoderAnswer(decoder(data), False)
     except RecordFormatError as error:
-        return Answer(error.batches, True)
+        return DecoderAnswer(error.batches, True)
     except CodecError:
-        return Answer((), True)
+        return DecoderAnswer((), True)
     except Exception as error:
-        return Answer((), True, type(error).__name__)
+        return DecoderAnswer((), True, type(error).__name__)
 
 
-def tells(right: Answer, wrong: Answer) -> bool:
+def differs(right: DecoderAnswer, wrong: DecoderAnswer) -> bool:
     """Whether two answers are a difference that a campaign counts.
 
     One reads what the other refuses, or reads other data, or raises what it should
@@ -176,7 +176,7 @@ def tells(right: Answer, wrong: Answer) -> bool:
     return not right.refused and right.batches != wrong.batches
 
 
-class Prey:
+class InputSeries:
     """A series of inputs with the reference's answers, made as far as somebody asks."""
 
     def __init__(self, seed: int, profile: Profile | None = None, *, seeds: Sequence[bytes] = ()) -> None:
@@ -184,11 +184,11 @@ class Prey:
         self.deck = Deck()
         self.profile = profile
         self.seeds = tuple(seeds) or own_seeds()
-        self.made: list[tuple[Mutant, Answer]] = []
+        self.made: list[tuple[Mutant, DecoderAnswer]] = []
         # CPU-seconds that making them and asking the reference took, added up.
         self.seconds: list[float] = [0.0]
 
-    def __iter__(self) -> Iterator[tuple[Mutant, Answer]]:
+    def __iter__(self) -> Iterator[tuple[Mutant, DecoderAnswer]]:
         """From the first on, without end."""
         index = 0
         while True:
@@ -196,18 +196,18 @@ class Prey:
                 start = time.process_time()
                 profile = self.profile or draw_profile(self.rng)
                 mutant = mutate(self.rng, self.seeds, profile, self.deck)
-                self.made.append((mutant, answer_of(decode, mutant.data)))
+                self.made.append((mutant, decoder_answer(decode, mutant.data)))
                 self.seconds.append(self.seconds[-1] + time.process_time() - start)
             yield self.made[index]
             index += 1
 
 
-def hunt(decoder: Decode, prey: Prey, most: int) -> Catch | None:
+def search_difference(decoder: Decode, prey: InputSeries, most: int) -> Detection | None:
     """The first input that tells *decoder* from the reference, within *most* executions."""
     for executions, (mutant, right) in enumerate(prey, start=1):
         if executions > most:
             return None
-        wrong = answer_of(decoder, mutant.data)
-        if tells(right, wrong):
-            return Catch(executions, mutant, right, wrong)
+        wrong = decoder_answer(decoder, mutant.data)
+        if differs(right, wrong):
+            return Detection(executions, mutant, right, wrong)
     return None

@@ -39,7 +39,7 @@ def _everything() -> Capability:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Miniature:
+class PlantedBug:
     """A testee with one thing wrong.
 
     Attributes:
@@ -75,13 +75,13 @@ def on_records(change: Callable[[WireRecord], None]) -> Decode:
     """The reference's decoder, with *change* done to each record that it gives."""
 
     def change_all(batch: WireBatch) -> None:
-        for record in records_of(batch):
+        for record in known_records(batch):
             change(record)
 
     return on_batches(change_all)
 
 
-def records_of(batch: WireBatch) -> list[WireRecord]:
+def known_records(batch: WireBatch) -> list[WireRecord]:
     """The records of *batch*, none if they are left out."""
     return [] if batch.records is UNSET else batch.records
 
@@ -107,18 +107,18 @@ def _write_nothing(_batch: WireBatch) -> bytes:
     return b""
 
 
-MUTE = Miniature(NAME="mute", wrong="answers nothing", caught_as="hang", decode=_wait, encode=_wait)
-ACCEPT_ALL = Miniature(
+MUTE = PlantedBug(NAME="mute", wrong="answers nothing", caught_as="hang", decode=_wait, encode=_wait)
+ACCEPT_ALL = PlantedBug(
     NAME="accept_all",
     wrong="accepts everything as nothing",
     caught_as="accepts_invalid",
     decode=_accept,
     encode=_write_nothing,
 )
-REFUSE_ALL = Miniature(
+REFUSE_ALL = PlantedBug(
     NAME="refuse_all", wrong="refuses everything", caught_as="rejects_valid", decode=_refuse, encode=_refuse
 )
-SKIP_ALL = Miniature(NAME="skip_all", wrong="skips everything", caught_as=None, decode=_skip, encode=_skip)
+SKIP_ALL = PlantedBug(NAME="skip_all", wrong="skips everything", caught_as=None, decode=_skip, encode=_skip)
 
 
 # What one slot of an array of references takes.
@@ -128,7 +128,7 @@ STRAY_LINE: Final = "DEBUG decoding, please wait...\n"
 
 def _crash_on_headers(data: bytes) -> list[WireBatch]:
     batches = reference.decode(data)
-    if any(record.headers for batch in batches for record in records_of(batch)):
+    if any(record.headers for batch in batches for record in known_records(batch)):
         os.kill(os.getpid(), signal.SIGSEGV)
     return batches
 
@@ -175,25 +175,25 @@ def _crash_on_a_tenth_written(batch: WireBatch) -> bytes:
     return reference.encode(batch)
 
 
-CRASHES_ON_HEADERS = Miniature(
+CRASHES_ON_HEADERS = PlantedBug(
     NAME="crashes_on_headers", wrong="a segmentation fault on headers", caught_as="crash", decode=_crash_on_headers
 )
-CRASHES_ON_A_TENTH = Miniature(
+CRASHES_ON_A_TENTH = PlantedBug(
     NAME="crashes_on_a_tenth",
     wrong="ends on one question in ten",
     caught_as="crash",
     decode=_crash_on_a_tenth,
     encode=_crash_on_a_tenth_written,
 )
-PANICS = Miniature(NAME="panics", wrong="ends on what it should refuse", caught_as="crash", decode=_exit_on_errors)
-HANGS_ON_LZ4 = Miniature(NAME="hangs_on_lz4", wrong="loops for ever on lz4", caught_as="hang", decode=_hang_on_lz4)
-ALLOCATES_BY_COUNT = Miniature(
+PANICS = PlantedBug(NAME="panics", wrong="ends on what it should refuse", caught_as="crash", decode=_exit_on_errors)
+HANGS_ON_LZ4 = PlantedBug(NAME="hangs_on_lz4", wrong="loops for ever on lz4", caught_as="hang", decode=_hang_on_lz4)
+ALLOCATES_BY_COUNT = PlantedBug(
     NAME="allocates_by_count",
     wrong="takes memory for as many records as the header claims",
     caught_as="memory",
     decode=_allocate_by_count,
 )
-PRINTS_STRAY_LINES = Miniature(
+PRINTS_STRAY_LINES = PlantedBug(
     NAME="prints_stray_lines", wrong="prints to standard output", caught_as=None, decode=_stray_lines
 )
 
@@ -270,8 +270,8 @@ def _ignores_append_time(data: bytes) -> list[WireBatch]:
 def _relative_offsets(batch: WireBatch) -> None:
     """Inner offsets of a v1 wrapper as they stand there."""
     if batch.magic == 1 and batch.compression != "none":
-        first = records_of(batch)[0].offset
-        for record in records_of(batch):
+        first = known_records(batch)[0].offset
+        for record in known_records(batch):
             assert isinstance(record.offset, int)
             assert isinstance(first, int)
             record.offset -= first
@@ -343,102 +343,102 @@ def _one_kind_of_error(data: bytes) -> list[WireBatch]:
 
 
 def _drops_the_last_record(batch: WireBatch) -> None:
-    if len(records_of(batch)) > 1:
-        batch.records = records_of(batch)[:-1]
+    if len(known_records(batch)) > 1:
+        batch.records = known_records(batch)[:-1]
 
 
 def _refuses_empty(data: bytes) -> list[WireBatch]:
     batches = reference.decode(data)
-    if any(not records_of(batch) for batch in batches):
+    if any(not known_records(batch) for batch in batches):
         raise CodecError("malformed", "a batch without records")
     return batches
 
 
-IGNORES_CRC = Miniature(
+IGNORES_CRC = PlantedBug(
     NAME="ignores_crc", wrong="does not look at the checksum", caught_as="accepts_invalid", decode=_ignores_crc
 )
-CRC_COVERS_EPOCH = Miniature(
+CRC_COVERS_EPOCH = PlantedBug(
     NAME="crc_covers_epoch",
     wrong="a CRC of another kind, over the leader epoch too",
     caught_as="rejects_valid",
     decode=_crc_covers_epoch,
 )
-NO_ZIGZAG = Miniature(
+NO_ZIGZAG = PlantedBug(
     NAME="no_zigzag", wrong="reads lengths without zig-zag", caught_as="wrong_data", decode=on_records(_no_zigzag)
 )
-EMPTY_AS_NULL = Miniature(
+EMPTY_AS_NULL = PlantedBug(
     NAME="empty_as_null", wrong="empty is null", caught_as="wrong_data", decode=on_records(_empty_as_null)
 )
-NULL_AS_EMPTY = Miniature(
+NULL_AS_EMPTY = PlantedBug(
     NAME="null_as_empty", wrong="null is empty", caught_as="wrong_data", decode=on_records(_null_as_empty)
 )
-DROPS_HEADERS = Miniature(
+DROPS_HEADERS = PlantedBug(
     NAME="drops_headers", wrong="reads no headers", caught_as="wrong_data", decode=on_records(_drops_headers)
 )
-IGNORES_APPEND_TIME = Miniature(
+IGNORES_APPEND_TIME = PlantedBug(
     NAME="ignores_append_time",
     wrong="LogAppendTime does not override the records' timestamps",
     caught_as="wrong_data",
     decode=_ignores_append_time,
 )
-RELATIVE_OFFSETS = Miniature(
+RELATIVE_OFFSETS = PlantedBug(
     NAME="relative_offsets",
     wrong="inner offsets of a v1 wrapper are not made absolute",
     caught_as="wrong_data",
     decode=on_batches(_relative_offsets),
 )
-FIRST_GZIP_MEMBER = Miniature(
+FIRST_GZIP_MEMBER = PlantedBug(
     NAME="first_gzip_member", wrong="reads the first gzip member", caught_as="rejects_valid", decode=_first_gzip_member
 )
-DROPS_THE_TAIL = Miniature(
+DROPS_THE_TAIL = PlantedBug(
     NAME="drops_the_tail",
     wrong="takes the rest behind an error for padding",
     caught_as="accepts_invalid",
     decode=_drops_the_tail,
 )
-RAW_SNAPPY_ONLY = Miniature(
+RAW_SNAPPY_ONLY = PlantedBug(
     NAME="raw_snappy_only", wrong="knows no xerial blocks", caught_as="rejects_valid", decode=_raw_snappy_only
 )
-LAST_OFFSET_BY_ONE = Miniature(
+LAST_OFFSET_BY_ONE = PlantedBug(
     NAME="last_offset_by_one",
     wrong="the last offset is the next one",
     caught_as="wrong_data",
     decode=on_batches(_last_offset_by_one),
 )
-UNSIGNED_EPOCH = Miniature(
+UNSIGNED_EPOCH = PlantedBug(
     NAME="unsigned_epoch",
     wrong="the producer epoch is unsigned",
     caught_as="wrong_data",
     decode=on_batches(_unsigned_epoch),
 )
-SEQUENCE_OVERFLOWS = Miniature(
+SEQUENCE_OVERFLOWS = PlantedBug(
     NAME="sequence_overflows",
     wrong="sequences do not wrap",
     caught_as="wrong_data",
     decode=on_batches(_sequence_overflows),
 )
-SWAPS_KEY_AND_VALUE = Miniature(
+SWAPS_KEY_AND_VALUE = PlantedBug(
     NAME="swaps_key_and_value", wrong="key is value", caught_as="wrong_data", decode=on_records(_swaps_key_and_value)
 )
-TIMESTAMPS_OF_32_BITS = Miniature(
+TIMESTAMPS_OF_32_BITS = PlantedBug(
     NAME="timestamps_of_32_bits",
     wrong="timestamps are cut to 32 bits",
     caught_as="wrong_data",
     decode=on_records(_timestamps_of_32_bits),
 )
-KEYS_AS_TEXT = Miniature(
+KEYS_AS_TEXT = PlantedBug(
     NAME="keys_as_text", wrong="header keys become text", caught_as="lossy", decode=on_records(_keys_as_text)
 )
-ONE_KIND_OF_ERROR = Miniature(
+ONE_KIND_OF_ERROR = PlantedBug(
     NAME="one_kind_of_error", wrong="every error is the same", caught_as="wrong_error", decode=_one_kind_of_error
 )
-DROPS_THE_LAST_RECORD = Miniature(
+DROPS_THE_LAST_RECORD = PlantedBug(
     NAME="drops_the_last_record",
     wrong="stops one record early",
     caught_as="wrong_data",
     decode=on_batches(_drops_the_last_record),
 )
-REFUSES_EMPTY = Miniature(
+REFUSES_EMPTY = PlantedBug(
     NAME="refuses_empty", wrong="refuses compacted, empty batches", caught_as="rejects_valid", decode=_refuses_empty
 )
 
@@ -452,12 +452,12 @@ def _zero_crc(batch: WireBatch) -> bytes:
 
 
 def _without_headers(batch: WireBatch) -> bytes:
-    records = [WireRecord(r.offset, r.timestamp, r.key, r.value, []) for r in records_of(batch)]
+    records = [WireRecord(r.offset, r.timestamp, r.key, r.value, []) for r in known_records(batch)]
     return reference.encode(_changed(batch, records))
 
 
 def _seconds(batch: WireBatch) -> bytes:
-    records = [WireRecord(r.offset, _cut(r.timestamp), r.key, r.value, r.headers) for r in records_of(batch)]
+    records = [WireRecord(r.offset, _cut(r.timestamp), r.key, r.value, r.headers) for r in known_records(batch)]
     return reference.encode(_changed(batch, records))
 
 
@@ -470,8 +470,8 @@ def _changed(batch: WireBatch, records: list[WireRecord]) -> WireBatch:
     return WireBatch(**{name: getattr(batch, name) for name in names}, records=records)
 
 
-def _writer(name: str, wrong: str, encode: Encode) -> Miniature:
-    return Miniature(NAME=name, wrong=wrong, caught_as="wrong_data", encode=encode)
+def _writer(name: str, wrong: str, encode: Encode) -> PlantedBug:
+    return PlantedBug(NAME=name, wrong=wrong, caught_as="wrong_data", encode=encode)
 
 
 WRITES_NO_CRC = _writer("writes_no_crc", "leaves the checksum at zero", _zero_crc)
@@ -479,16 +479,16 @@ WRITES_NO_HEADERS = _writer("writes_no_headers", "forgets headers", _without_hea
 WRITES_SECONDS = _writer("writes_seconds", "rounds timestamps to seconds", _seconds)
 
 
-MINIATURES: dict[str, Miniature] = {
-    miniature.NAME: miniature for miniature in tuple(globals().values()) if isinstance(miniature, Miniature)
+TESTEE_BUGS: dict[str, PlantedBug] = {
+    miniature.NAME: miniature for miniature in tuple(globals().values()) if isinstance(miniature, PlantedBug)
 }
 
 # Testees that do nothing, or the same with every case: none of them may score.
 NULL_TESTEES: frozenset[str] = frozenset(("mute", "accept_all", "refuse_all", "skip_all"))
 
 
-def __getattr__(name: str) -> Miniature:
+def __getattr__(name: str) -> PlantedBug:
     try:
-        return MINIATURES[name]
+        return TESTEE_BUGS[name]
     except KeyError:
-        raise AttributeError(f"there is no miniature {name!r}; there are {', '.join(MINIATURES)}") from None
+        raise AttributeError(f"there is no miniature {name!r}; there are {', '.join(TESTEE_BUGS)}") from None

@@ -7,6 +7,6 @@ what can be left out (`sites`), says the rest more simply (`moves`), and mends
 sizes, counts and checksums, but for those whose being wrong is the point.
 """
 
-from kafka_fuzz.shrink.search import BATCH, Budget, NotShown, Reduced, reduce, reduced
+from kafka_fuzz.shrink.search import BATCH, Budget, NotShown, ShrinkResult, shrink, shrink_input
 
-__all__ = ["BATCH", "Budget", "NotShown", "Reduced", "reduce", "reduced"]
+__all__ = ["BATCH", "Budget", "NotShown", "ShrinkResult", "shrink", "shrink_input"]

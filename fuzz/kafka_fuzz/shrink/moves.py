@@ -11,9 +11,9 @@ from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from kafka_fuzz.mutate.entries import layout_of
+from kafka_fuzz.mutate.entries import layout_of_magic
 from kafka_fuzz.mutate.fixup import INT32, NULL
-from kafka_fuzz.shrink.tree import Entry, Item, Log, Record, odd_entries, opened, render_entry, shape_of
+from kafka_fuzz.shrink.tree import EntryNode, Item, Log, Record, odd_entries, opened, render_entry, shape_of
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2
 from kafka_records.layout import HEADER_V2, MESSAGE_BODY, RECORD_V2, WIDTHS, FixedField
 from kafka_records.varint import decode_varint, encode_varint
@@ -37,7 +37,7 @@ def sites(log: Log) -> Iterator[Site]:
     yield Site(len(log.entries), lambda start, end: log._replace(entries=log.entries[:start] + log.entries[end:]))
     yield Site(len(log.rest), lambda start, end: log._replace(rest=log.rest[:start] + log.rest[end:]))
     for path, node in walk(log):
-        for length, cut in _entry_cuts(node) if isinstance(node, Entry) else _record_cuts(node):
+        for length, cut in _entry_cuts(node) if isinstance(node, EntryNode) else _record_cuts(node):
             yield Site(length, partial(_cut_at, log, path, cut))
 
 
@@ -49,30 +49,30 @@ def walk(log: Log) -> Iterator[tuple[Path, Item]]:
 def _walk(items: tuple[Item, ...], path: Path) -> Iterator[tuple[Path, Item]]:
     for index, item in enumerate(items):
         yield (*path, index), item
-        if isinstance(item, Entry):
+        if isinstance(item, EntryNode):
             yield from _walk(item.items, (*path, index))
 
 
-def put(log: Log, path: Path, *nodes: Item) -> Log:
+def spliced(log: Log, path: Path, *nodes: Item) -> Log:
     """*log* with *nodes* in the place of the one at *path*."""
     entries = _put(log.entries, path, nodes)
-    return log._replace(entries=tuple(entry for entry in entries if isinstance(entry, Entry)))
+    return log._replace(entries=tuple(entry for entry in entries if isinstance(entry, EntryNode)))
 
 
 def _put(items: tuple[Item, ...], path: Path, nodes: tuple[Item, ...]) -> tuple[Item, ...]:
     at, *deeper = path
     if deeper:
         entry = items[at]
-        assert isinstance(entry, Entry)
+        assert isinstance(entry, EntryNode)
         nodes = (entry._replace(items=_put(entry.items, tuple(deeper), nodes)),)
     return items[:at] + nodes + items[at + 1 :]
 
 
 def _cut_at(log: Log, path: Path, cut: Callable[[int, int], Item], start: int, end: int) -> Log:
-    return put(log, path, cut(start, end))
+    return spliced(log, path, cut(start, end))
 
 
-def _entry_cuts(entry: Entry) -> Iterator[tuple[int, Callable[[int, int], Item]]]:
+def _entry_cuts(entry: EntryNode) -> Iterator[tuple[int, Callable[[int, int], Item]]]:
     yield len(entry.items), lambda start, end: entry._replace(items=entry.items[:start] + entry.items[end:])
     yield len(entry.rest), lambda start, end: entry._replace(rest=entry.rest[:start] + entry.rest[end:])
 
@@ -123,17 +123,17 @@ MOST_BYTES: Final = 64
 def moves(log: Log) -> Iterator[Log]:
     """Every tree that says one thing of *log* more simply."""
     for path, node in walk(log):
-        if isinstance(node, Entry):
+        if isinstance(node, EntryNode):
             for nodes in _entry_moves(node, len(path) - 1):
-                yield put(log, path, *nodes)
+                yield spliced(log, path, *nodes)
         else:
             for record in _record_moves(node, path[-1]):
-                yield put(log, path, record)
+                yield spliced(log, path, record)
     yield from (log._replace(rest=rest) for rest in _simpler_bytes(log.rest))
 
 
-def _entry_moves(entry: Entry, depth: int) -> Iterator[tuple[Entry, ...]]:
-    yield from ((each,) for each in _mended(entry))
+def _entry_moves(entry: EntryNode, depth: int) -> Iterator[tuple[EntryNode, ...]]:
+    yield from ((each,) for each in _fixed_up(entry))
     whole = opened(entry, depth)
     if whole is not None:
         yield from _unwrapped(whole)
@@ -151,22 +151,22 @@ def _entry_moves(entry: Entry, depth: int) -> Iterator[tuple[Entry, ...]]:
     yield from ((entry._replace(rest=rest),) for rest in _simpler_bytes(entry.rest))
 
 
-def _mended(entry: Entry) -> Iterator[Entry]:
+def _fixed_up(entry: EntryNode) -> Iterator[EntryNode]:
     """With everything right, then with one thing."""
     right = entry._replace(size_off=0, crc_right=True, value_right=True)
     if entry.magic == MAGIC_VALUE_V2 and not entry.raw:
         right = right._replace(count_off=0, last_right=True)
-    names = [name for name in Entry._fields[6:] if getattr(entry, name) != getattr(right, name)]
+    names = [name for name in EntryNode._fields[6:] if getattr(entry, name) != getattr(right, name)]
     if len(names) > 1:
         yield right
     yield from (entry._replace(**{name: getattr(right, name)}) for name in names)
     if not entry.crc_right and names:
-        head = _with_field(entry.head, layout_of(entry.magic).field("crc"), 0)
+        head = _with_field(entry.head, layout_of_magic(entry.magic).field("crc"), 0)
         if head != entry.head:
             yield entry._replace(head=head)
 
 
-def _odd(entry: Entry) -> Iterator[tuple[Entry, ...]]:
+def _odd(entry: EntryNode) -> Iterator[tuple[EntryNode, ...]]:
     """A small entry whose stream is odd in a way that is known."""
     size = len(render_entry(entry))
     for data in odd_entries(entry.magic, entry.codec) if entry.magic <= MAGIC_VALUE_V2 else ():
@@ -175,26 +175,26 @@ def _odd(entry: Entry) -> Iterator[tuple[Entry, ...]]:
         yield shape_of(data).entries
 
 
-def _unwrapped(entry: Entry) -> Iterator[tuple[Entry, ...]]:
+def _unwrapped(entry: EntryNode) -> Iterator[tuple[EntryNode, ...]]:
     """Not compressed: a batch as it is, the messages of a wrapper in its place."""
     if entry.magic == MAGIC_VALUE_V2:
         yield (recoded(entry, "none"),)
     else:
-        yield tuple(item for item in entry.items if isinstance(item, Entry))
+        yield tuple(item for item in entry.items if isinstance(item, EntryNode))
 
 
-def recoded(entry: Entry, codec: str) -> Entry:
+def recoded(entry: EntryNode, codec: str) -> EntryNode:
     """*entry* compressed otherwise."""
-    field = layout_of(entry.magic).field("attributes")
+    field = layout_of_magic(entry.magic).field("attributes")
     value = _value(entry.head, field)
     number = COMPRESSIONS.index(codec)
     return entry._replace(head=_with_field(entry.head, field, value & ~7 | number), codec=COMPRESSIONS[number])
 
 
-def _heads(entry: Entry) -> Iterator[bytes]:
+def _heads(entry: EntryNode) -> Iterator[bytes]:
     """The fixed fields, all of them plain; then one by one."""
     plain = {}
-    for field in layout_of(entry.magic).fields:
+    for field in layout_of_magic(entry.magic).fields:
         value = _value(entry.head, field)
         simple = value & 7 if field.name == "attributes" else NOTHING.get(field.name, 0)
         if (
@@ -276,7 +276,7 @@ def flat(log: Log) -> Log:
     return log._replace(entries=tuple(_flat(entry) if entry.codec == "none" else entry for entry in log.entries))
 
 
-def _flat(entry: Entry) -> Entry:
+def _flat(entry: EntryNode) -> EntryNode:
     data = render_entry(entry)
     head = data[: len(entry.head)]
     kept = entry._replace(head=head, items=(), rest=data[len(head) :], key=b"", raw=True)

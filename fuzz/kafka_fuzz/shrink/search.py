@@ -19,7 +19,7 @@ import msgspec
 
 import kafka_records
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import NO_LIE, Cell
+from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell
 from kafka_fuzz.shrink.moves import flat, moves, sites
 from kafka_fuzz.shrink.tree import Log, render, shape_of
 from kafka_fuzz.targets.base import Target
@@ -52,7 +52,7 @@ class Budget(NamedTuple):
 DEFAULT: Final = Budget()
 
 
-class Reduced(NamedTuple):
+class ShrinkResult(NamedTuple):
     """What came of it; *complete* unless the budget ran out."""
 
     data: bytes
@@ -65,13 +65,13 @@ class _Spent(Exception):
     """No more candidates."""
 
 
-def reduce(data: bytes, same: Same, *, budget: Budget = DEFAULT) -> bytes:
+def shrink(data: bytes, same: Same, *, budget: Budget = DEFAULT) -> bytes:
     """The smallest bytes that were found for which *same* holds as for *data*.
 
     Raises:
         NotShown: *same* does not hold for *data* itself.
     """
-    return reduced(data, one_by_one(same), budget=budget, batch=1).data
+    return shrink_input(data, one_by_one(same), budget=budget, batch=1).data
 
 
 def one_by_one(same: Same) -> SameMany:
@@ -79,7 +79,7 @@ def one_by_one(same: Same) -> SameMany:
     return lambda many: [same(each) for each in many]
 
 
-def reduced(data: bytes, same: SameMany, *, budget: Budget = DEFAULT, batch: int = BATCH) -> Reduced:
+def shrink_input(data: bytes, same: SameMany, *, budget: Budget = DEFAULT, batch: int = BATCH) -> ShrinkResult:
     """The same for a predicate over many candidates at once, which may be another process; and what it took."""
     search = _Search(same, budget, batch, shape_of(data), data)
     if not search.ask([data])[0]:
@@ -90,7 +90,7 @@ def reduced(data: bytes, same: SameMany, *, budget: Budget = DEFAULT, batch: int
     except _Spent:
         complete = False
     best = search.data if len(search.data) <= len(data) else data
-    return Reduced(best, search.runs, time.monotonic() - search.started, complete)
+    return ShrinkResult(best, search.runs, time.monotonic() - search.started, complete)
 
 
 @dataclass(slots=True)
@@ -194,9 +194,9 @@ class _Search:
 
 # What somebody makes of bytes.
 Run: TypeAlias = Callable[[bytes], Outcome]
-NO_CELL: Final = Cell(-1, "", "", "", NO_LIE, "entry", "only")
+NO_CELL: Final = MutantCell(-1, "", "", "", NO_FAULT, "entry", "only")
 # CPU-seconds after which a candidate hangs: small inputs take a tenth of a millisecond.
-IMPATIENT: Final = 0.05
+SHORT_SECONDS: Final = 0.05
 
 
 class Verdicts(NamedTuple):
@@ -248,7 +248,7 @@ def same_verdicts(target: Target, data: bytes, others: Sequence[Target] = ()) ->
     """
     outcome = target.run(as_mutant(data))
     if outcome.kind == "hang":
-        target = replace(target, limit=IMPATIENT)
+        target = replace(target, limit=SHORT_SECONDS)
     asked, rest = runner(target), [runner(other) for other in others]
     wanted = verdicts(asked, data, rest)
     return outcome, lambda candidate: verdicts(asked, candidate, rest) == wanted

@@ -21,17 +21,17 @@ from crc32c import crc32c
 
 from kafka_fuzz.mutate.entries import (
     NUMBERS,
-    Base,
+    BaseEntry,
     axes_of,
-    base_of,
-    layout_of,
+    base_entry,
+    layout_of_magic,
     record_spans,
     records_ahead,
     value_start,
 )
-from kafka_fuzz.mutate.faults.table import LIES, Spot, Told
+from kafka_fuzz.mutate.faults.table import FAULTS, FaultResult, FaultSite
 from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, UINT32
-from kafka_fuzz.mutate.packing import codec_of, pack, unpack
+from kafka_fuzz.mutate.packing import codec_from_attributes, pack_fast, unpack_or_none
 from kafka_records import RecordFormatError
 from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V2, Compression
 from kafka_records.layout import (
@@ -53,20 +53,20 @@ from kafka_records.varint import decode_varint, encode_varint
 def odd_entries(magic: int, codec: Compression) -> tuple[bytes, ...]:
     """One for each lie about streams and each of its variants, the smallest first; () where there is no such codec."""
     places = axes_of(magic, codec, filled=True)
-    bases = [base_of(magic, codec, axis, level, number) for axis, level in places for number in range(NUMBERS)]
+    bases = [base_entry(magic, codec, axis, level, number) for axis, level in places for number in range(NUMBERS)]
     smallest = min(bases, key=lambda base: (len(base.data), base.data), default=None)
-    return () if smallest is None else tuple(sorted(_told(smallest), key=lambda data: (len(data), data)))
+    return () if smallest is None else tuple(sorted(_fault_results(smallest), key=lambda data: (len(data), data)))
 
 
-def _told(base: Base) -> set[bytes]:
+def _fault_results(base: BaseEntry) -> set[bytes]:
     found = set()
-    for lie in LIES.values():
+    for lie in FAULTS.values():
         if lie.nesting != "stream" or (base.magic, base.codec) not in lie.where:
             continue
         for field in lie.fields:
             for value in lie.variants.values():
-                spoken = lie.tell(Spot(base, Random(0), field, value, b""))
-                found.add(spoken.data if isinstance(spoken, Told) else spoken)
+                spoken = lie.tell(FaultSite(base, Random(0), field, value, b""))
+                found.add(spoken.data if isinstance(spoken, FaultResult) else spoken)
     return found
 
 
@@ -92,7 +92,7 @@ class Record(NamedTuple):
     rest: bytes = b""
 
 
-class Entry(NamedTuple):
+class EntryNode(NamedTuple):
     """One entry, or what begins like one.
 
     Attributes:
@@ -127,11 +127,11 @@ class Entry(NamedTuple):
 class Log(NamedTuple):
     """Entries, and what is behind them."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[EntryNode, ...]
     rest: bytes = b""
 
 
-Item: TypeAlias = Record | Entry
+Item: TypeAlias = Record | EntryNode
 
 
 def shape_of(data: bytes) -> Log:
@@ -144,8 +144,8 @@ def shape_of(data: bytes) -> Log:
     return Log(entries, rest)
 
 
-def _entries(data: bytes, depth: int) -> tuple[tuple[Entry, ...], bytes]:
-    found: list[Entry] = []
+def _entries(data: bytes, depth: int) -> tuple[tuple[EntryNode, ...], bytes]:
+    found: list[EntryNode] = []
     at = 0
     while len(found) < MOST_ITEMS and at + MAGIC_OFFSET < len(data):
         size: int = INT32.unpack_from(data, at + SIZE_AT)[0]
@@ -161,24 +161,26 @@ def _entries(data: bytes, depth: int) -> tuple[tuple[Entry, ...], bytes]:
     return tuple(found), data[at:]
 
 
-def entry_of(data: bytes, depth: int = 0) -> Entry | None:
+def entry_of(data: bytes, depth: int = 0) -> EntryNode | None:
     """One entry, or None if it is shorter than its fixed fields."""
     magic = data[MAGIC_OFFSET]
-    fixed = layout_of(magic).size
+    fixed = layout_of_magic(magic).size
     if len(data) < fixed or depth > MOST_DEPTH:
         return None
-    codec = codec_of(data[ATTRIBUTES_OFFSET_V2 + 1 if magic == MAGIC_VALUE_V2 else ATTRIBUTES_OFFSET_LEGACY])
+    codec = codec_from_attributes(
+        data[ATTRIBUTES_OFFSET_V2 + 1 if magic == MAGIC_VALUE_V2 else ATTRIBUTES_OFFSET_LEGACY]
+    )
     if codec == "none":
         items, rest = _records(data[fixed:]) if magic == MAGIC_VALUE_V2 else ((_body(data[fixed:]),), b"")
-        return _with_wrongs(Entry(data[:fixed], codec, b"", items, rest, False), data)
+        return _with_wrongs(EntryNode(data[:fixed], codec, b"", items, rest, False), data)
     start = fixed if magic == MAGIC_VALUE_V2 or codec is None else value_start(data, fixed)
     start = fixed if start > len(data) else start  # the key of the wrapper cannot be followed
-    return _with_wrongs(Entry(data[:fixed], codec or "none", data[fixed:start], (), data[start:], True), data)
+    return _with_wrongs(EntryNode(data[:fixed], codec or "none", data[fixed:start], (), data[start:], True), data)
 
 
-def opened(entry: Entry, depth: int = 0) -> Entry | None:
+def opened(entry: EntryNode, depth: int = 0) -> EntryNode | None:
     """A packed entry with its payload unpacked, or None where that cannot be done."""
-    plain = unpack(entry.codec, entry.rest, entry.magic) if entry.raw and entry.codec != "none" else None
+    plain = unpack_or_none(entry.codec, entry.rest, entry.magic) if entry.raw and entry.codec != "none" else None
     if plain is None:
         return None
     items, rest = _records(plain) if entry.magic == MAGIC_VALUE_V2 else _entries(plain, depth + 1)
@@ -190,14 +192,14 @@ def _records(plain: bytes) -> tuple[tuple[Record, ...], bytes]:
     at = 0
     try:
         for piece in records_ahead(plain, MOST_ITEMS)[0]:
-            found.append(record_of(piece))
+            found.append(record_node(piece))
             at += len(piece)
     except RecordFormatError:
         pass  # the rest is kept as bytes
     return tuple(found), plain[at:]
 
 
-def record_of(data: bytes) -> Record:
+def record_node(data: bytes) -> Record:
     """A v2 record by its fields."""
     spans = record_spans(data)
     end = spans[-1].end if spans else 0
@@ -218,7 +220,7 @@ def _body(data: bytes) -> Record:
     return Record(tuple(names), tuple(raws), data[at:])
 
 
-def _with_wrongs(entry: Entry, data: bytes) -> Entry:
+def _with_wrongs(entry: EntryNode, data: bytes) -> EntryNode:
     size = len(data) - LOG_OVERHEAD
     changed = entry._replace(
         size_off=_off(INT32.unpack_from(data, SIZE_AT)[0], size), crc_right=_sum(data) == _stored_sum(data)
@@ -229,7 +231,7 @@ def _with_wrongs(entry: Entry, data: bytes) -> Entry:
     return _with_counts(changed)
 
 
-def _with_counts(entry: Entry) -> Entry:
+def _with_counts(entry: EntryNode) -> EntryNode:
     if entry.magic != MAGIC_VALUE_V2:
         return entry
     # Of what is packed nobody knows the count.
@@ -267,20 +269,20 @@ def render(log: Log) -> bytes:
     return b"".join(map(render_entry, log.entries)) + log.rest
 
 
-def render_entry(entry: Entry) -> bytes:
+def render_entry(entry: EntryNode) -> bytes:
     """The bytes of an entry: what was right about it is right."""
-    plain = b"".join(render_entry(item) if isinstance(item, Entry) else render_record(item) for item in entry.items)
+    plain = b"".join(render_entry(item) if isinstance(item, EntryNode) else render_record(item) for item in entry.items)
     plain += entry.rest
-    packed = plain if entry.raw else pack(entry.codec, plain, entry.magic)
+    packed = plain if entry.raw else pack_fast(entry.codec, plain, entry.magic)
     key = entry.key
     if key and entry.value_right:
         key = key[:-4] + INT32.pack(len(packed))
     made = bytearray(entry.head + key + packed)
-    _mend(made, entry)
+    _fix_up(made, entry)
     return bytes(made)
 
 
-def _mend(made: bytearray, entry: Entry) -> None:
+def _fix_up(made: bytearray, entry: EntryNode) -> None:
     if entry.size_off is not None:
         INT32.pack_into(made, SIZE_AT, len(made) - LOG_OVERHEAD + entry.size_off)
     if entry.magic == MAGIC_VALUE_V2:

@@ -20,7 +20,7 @@ from typing import IO, Final, NoReturn
 
 import msgspec
 
-from kafka_fuzz.shrink.search import IMPATIENT, Budget, NotShown, Run, one_by_one, reduced, runner, verdicts
+from kafka_fuzz.shrink.search import SHORT_SECONDS, Budget, NotShown, Run, one_by_one, runner, shrink_input, verdicts
 from kafka_fuzz.targets.base import Target
 from kafka_fuzz.targets.named import make_target
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
@@ -34,7 +34,7 @@ WAIT: Final = 30.0
 NO_MEMORY: Final = ("memory allocation of", "std::bad_alloc", "out of memory", "Cannot allocate memory")
 
 
-def forked(name: str, run: Run, hard: float = HARD_SECONDS) -> Run:
+def run_in_child(name: str, run: Run, hard: float = HARD_SECONDS) -> Run:
     """*run* in a process of its own for each input; what kills it is an outcome of the target called *name*."""
 
     def asked(data: bytes) -> Outcome:
@@ -96,7 +96,7 @@ def _ending(status: int, said: str) -> tuple[OutcomeClass, str]:
 DEADLY: Final[frozenset[OutcomeClass]] = frozenset({"crash", "hang", "memory"})
 
 
-class Task(msgspec.Struct, frozen=True):
+class ShrinkTask(msgspec.Struct, frozen=True):
     """An input, and what reducing it may take; *careful* where a candidate killed the process before."""
 
     data: bytes
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     _say(targets[0].version)
     for line in sys.stdin.buffer:
-        _say(worked(targets, msgspec.json.decode(line, type=Task)))
+        _say(worked(targets, msgspec.json.decode(line, type=ShrinkTask)))
     return 0
 
 
@@ -138,15 +138,15 @@ def _say(what: str | Done) -> None:
     sys.stdout.buffer.flush()
 
 
-def worked(targets: Sequence[Target], task: Task) -> Done:
+def worked(targets: Sequence[Target], task: ShrinkTask) -> Done:
     """Reduce one input, each candidate in a process of its own where the input itself may kill."""
-    outcome = forked(targets[0].name, runner(targets[0]))(task.data)
+    outcome = run_in_child(targets[0].name, runner(targets[0]))(task.data)
     if not outcome.is_finding:
         return Done(task.data, outcome, 1)
     runs = [run_of(target, "crash" if task.careful and outcome.kind != "hang" else outcome.kind) for target in targets]
     wanted = verdicts(runs[0], task.data, runs[1:])
     try:
-        done = reduced(
+        done = shrink_input(
             task.data,
             one_by_one(lambda data: verdicts(runs[0], data, runs[1:]) == wanted),
             budget=Budget(task.runs, task.seconds),
@@ -160,12 +160,12 @@ def worked(targets: Sequence[Target], task: Task) -> Done:
 def run_of(target: Target, kind: OutcomeClass) -> Run:
     """*target* as it is asked about candidates, where the input itself showed *kind*."""
     if kind != "hang":
-        return forked(target.name, runner(target)) if kind in DEADLY else limited(runner(target))
+        return run_in_child(target.name, runner(target)) if kind in DEADLY else with_limits(runner(target))
     # Small inputs take a tenth of a millisecond: nobody waits long to see that one hangs.
-    return forked(target.name, runner(replace(target, limit=IMPATIENT)), 4 * IMPATIENT)
+    return run_in_child(target.name, runner(replace(target, limit=SHORT_SECONDS)), 4 * SHORT_SECONDS)
 
 
-def limited(run: Run, hard: float = HARD_SECONDS) -> Run:
+def with_limits(run: Run, hard: float = HARD_SECONDS) -> Run:
     """*run* in this process, which ends where *hard* CPU-seconds are over: no guard stops a loop in compiled code."""
 
     def asked(data: bytes) -> Outcome:

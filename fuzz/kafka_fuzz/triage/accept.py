@@ -19,8 +19,8 @@ from kafka_fuzz.broker.confirming import CONTEXT
 from kafka_fuzz.broker.replay import sent_as
 from kafka_fuzz.campaign.known_findings import EXPENSIVE, AlreadyKnown, KnownFinding, Reproducer, read_known_list
 from kafka_fuzz.findings import finding_folder
-from kafka_fuzz.mutate.faults import LIES
-from kafka_fuzz.triage.deduplicate import Folded
+from kafka_fuzz.mutate.faults import FAULTS
+from kafka_fuzz.triage.deduplicate import TriagedFinding
 from kafka_fuzz.triage.draft import title
 
 HEAD: Final = """\
@@ -34,13 +34,13 @@ _BARE: Final = re.compile("[A-Za-z0-9_-]+")
 _UNSEEN: Final = re.compile("\\x7f")
 
 
-def accepted(find: Folded, reason: str, root: Path) -> KnownFinding:
+def accepted_entry(find: TriagedFinding, reason: str, root: Path) -> KnownFinding:
     """The entry that makes *find* known; *root* is the campaign, which knows how a broker was asked."""
     outcome = find.outcome
     # The input as it is may be told by another key than with the lie that made it.
     keys = sorted({*find.keys, *([outcome.key] if not find.why_not else [])})
     is_read = find.asked != "encode"
-    dear = is_read and outcome.kind in EXPENSIVE and find.labels and find.labels[0] in LIES
+    dear = is_read and outcome.kind in EXPENSIVE and find.labels and find.labels[0] in FAULTS
     return KnownFinding(
         id=f"{title(find)} [{find.name[:6]}]",
         target=outcome.target,
@@ -52,24 +52,24 @@ def accepted(find: Folded, reason: str, root: Path) -> KnownFinding:
     )
 
 
-def canary_of(find: Folded, root: Path) -> Reproducer:
+def canary_of(find: TriagedFinding, root: Path) -> Reproducer:
     """Its input, and for a broker how that is sent."""
     context = finding_folder(root, find.key) / CONTEXT
     return Reproducer(hex=find.data.hex(), sent=sent_as(context.read_bytes()) if context.exists() else None)
 
 
-def merged(old: Iterable[KnownFinding], new: Iterable[KnownFinding]) -> list[KnownFinding]:
+def merged_entries(old: Iterable[KnownFinding], new: Iterable[KnownFinding]) -> list[KnownFinding]:
     """Both lists as one, an entry for each id, by target and id."""
     by_id = {each.id: each for each in (*old, *new)}
     return sorted(by_id.values(), key=lambda each: (each.target, each.id))
 
 
-def open_finds(finds: Sequence[Folded], news: AlreadyKnown) -> list[Folded]:
+def open_finds(finds: Sequence[TriagedFinding], news: AlreadyKnown) -> list[TriagedFinding]:
     """Those of *finds* that are there, and of which some key is still news."""
     return [find for find in finds if find.open and any(not news.why_not(key, find.version) for key in find.keys)]
 
 
-def listed(path: Path) -> list[KnownFinding]:
+def listed_entries(path: Path) -> list[KnownFinding]:
     """The entries of that file; none where there is no file.  ValueError for one that is no list."""
     return read_known_list(path) if path.exists() else []
 

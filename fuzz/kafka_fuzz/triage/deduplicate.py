@@ -36,7 +36,7 @@ SMALLER: Final = "a smaller find of its cause is reduced in its place"
 State = Literal["new", "known", "gone"]
 
 
-class Folded(msgspec.Struct, frozen=True, omit_defaults=True):
+class TriagedFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """A find after triage.
 
     Attributes:
@@ -128,18 +128,18 @@ def gathered(roots: Iterable[Path]) -> dict[str, Smallest]:
     return found
 
 
-def folded(finds: Iterable[Folded], went_by: Collection[str] = ()) -> list[Folded]:
+def deduplicate(finds: Iterable[TriagedFinding], went_by: Collection[str] = ()) -> list[TriagedFinding]:
     """Those of one target that come to the same, as one; the worst first.
 
     One goes by the first of its keys, or by one of those that finds *went_by* before.
     """
-    groups: dict[tuple[str, ...], list[Folded]] = {}
+    groups: dict[tuple[str, ...], list[TriagedFinding]] = {}
     for each in finds:
         groups.setdefault(sameness(each), []).append(each)
-    return sorted((_one(group, went_by) for group in groups.values()), key=order)
+    return sorted((_one(group, went_by) for group in groups.values()), key=finding_order)
 
 
-def sameness(each: Folded) -> tuple[str, ...]:
+def sameness(each: TriagedFinding) -> tuple[str, ...]:
     """What finds have in common that are one.
 
     The function where there is one; else what was said, the reference's verdict, and
@@ -154,26 +154,26 @@ def sameness(each: Folded) -> tuple[str, ...]:
     return outcome.target, outcome.kind, outcome.detail, normal(outcome.why), each.right, formats
 
 
-def order(each: Folded) -> tuple[int, str, int, str]:
+def finding_order(each: TriagedFinding) -> tuple[int, str, int, str]:
     """The worst first, then the smallest."""
     return outcome_rank(each.severity), each.outcome.target, len(each.data), each.key
 
 
-def by_cause(finds: Iterable[Folded]) -> dict[tuple[str, str], list[Folded]]:
+def by_cause(finds: Iterable[TriagedFinding]) -> dict[tuple[str, str], list[TriagedFinding]]:
     """Finds by target and cause, in the order in which the first of each comes."""
-    groups: dict[tuple[str, str], list[Folded]] = {}
+    groups: dict[tuple[str, str], list[TriagedFinding]] = {}
     for each in finds:
         groups.setdefault((each.outcome.target, each.cause), []).append(each)
     return groups
 
 
-def smallest(finds: Iterable[Folded]) -> Folded:
+def smallest(finds: Iterable[TriagedFinding]) -> TriagedFinding:
     """The one that shows a cause best: new before known, reduced before not, then by size."""
     states = ("new", "known", "gone")
     return min(finds, key=lambda each: (states.index(each.state), bool(each.why_not), len(each.data), each.key))
 
 
-def _one(group: list[Folded], went_by: Collection[str]) -> Folded:
+def _one(group: list[TriagedFinding], went_by: Collection[str]) -> TriagedFinding:
     first = min(group, key=lambda each: (each.state == "new", each.found, each.key))
     # A smaller input, or another one that is reduced, changes nothing about its name.
     key = min((each.key for each in group), key=lambda key: (key not in went_by, key))
@@ -188,7 +188,7 @@ def _one(group: list[Folded], went_by: Collection[str]) -> Folded:
     )
 
 
-def related(finds: list[Folded]) -> list[Folded]:
+def related(finds: list[TriagedFinding]) -> list[TriagedFinding]:
     """Each with the other targets that the same bytes show the same class of find in."""
     targets: dict[tuple[bytes, str], set[str]] = {}
     for each in finds:
@@ -210,7 +210,7 @@ def last_keys(against: Path) -> Last:
     """All keys of an older campaign, or of the list of its triage; ValueError where there is neither."""
     if not against.is_file() and not against.is_dir():
         raise ValueError(f"{against} is neither a campaign nor a list of finds")
-    listed = read_list(against) if against.is_file() else read(against)
+    listed = read_finding_list(against) if against.is_file() else read_triage(against)
     gone = frozenset(key for each in listed if not each.open for key in each.keys)
     found = frozenset(find.key for find in read_findings(against))
     return Last(frozenset(key for each in listed if each.open for key in each.keys) | (found - gone), gone)
@@ -245,13 +245,13 @@ def _rounds_at(root: Path) -> int:
         return 0
 
 
-def read(root: Path) -> list[Folded]:
+def read_triage(root: Path) -> list[TriagedFinding]:
     """What triage wrote in the campaign at *root*; nothing if it never did."""
     path = root / FOLDER / FILE
-    return read_list(path) if path.is_file() else []
+    return read_finding_list(path) if path.is_file() else []
 
 
-def named(name: str, finds: Iterable[Folded]) -> Folded:
+def finding_named(name: str, finds: Iterable[TriagedFinding]) -> TriagedFinding:
     """The one of *finds* whose name begins with *name*; ValueError where there is none, or more."""
     some = [find for find in finds if find.name.startswith(name)]
     if len(some) != 1:
@@ -259,15 +259,15 @@ def named(name: str, finds: Iterable[Folded]) -> Folded:
     return some[0]
 
 
-def read_list(path: Path) -> list[Folded]:
+def read_finding_list(path: Path) -> list[TriagedFinding]:
     """A list that triage wrote; ValueError where it is none."""
     try:
-        return msgspec.json.Decoder(Folded).decode_lines(path.read_bytes())
+        return msgspec.json.Decoder(TriagedFinding).decode_lines(path.read_bytes())
     except (msgspec.MsgspecError, OSError) as error:
         raise ValueError(f"{path} is no list of finds: {error}") from error
 
 
-def write(root: Path, finds: Sequence[Folded]) -> Path:
+def write_triage(root: Path, finds: Sequence[TriagedFinding]) -> Path:
     """Write the list, and how many rounds it is about: `last_night` keeps it when there are more."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)

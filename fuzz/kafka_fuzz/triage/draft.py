@@ -23,7 +23,7 @@ from kafka_fuzz.encode.testees import WRITING
 from kafka_fuzz.findings import write_atomically
 from kafka_fuzz.targets.codecs import LIMITS
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, severity
-from kafka_fuzz.triage.deduplicate import FOLDER, Folded, by_cause
+from kafka_fuzz.triage.deduplicate import FOLDER, TriagedFinding, by_cause
 from kafka_records import RecordFormatError, explain
 from kafka_records.rules import all_rules
 
@@ -31,7 +31,7 @@ from kafka_records.rules import all_rules
 BY_RULE: Final[frozenset[OutcomeClass]] = frozenset({"accepts_invalid", "hang", "memory", "amplification"})
 
 
-def cause_of(outcome: Outcome, right: str) -> str:
+def drafted_cause(outcome: Outcome, right: str) -> str:
     """One line; *right* is the reference's verdict on the bytes, `ok` or kind and rule."""
     rule = right.partition(" ")[2]
     if outcome.kind in BY_RULE and rule and not outcome.detail.startswith(WRITING):
@@ -74,12 +74,12 @@ class NoCase(ValueError):
     """The find cannot be a case."""
 
 
-def found_by(find: Folded) -> tuple[str, ...]:
+def found_by_text(find: TriagedFinding) -> tuple[str, ...]:
     """Who fell over it, in which version, and how."""
     return f"fuzz: {find.outcome.target} {find.version}".strip(), *find.keys
 
 
-def title(find: Folded) -> str:
+def title(find: TriagedFinding) -> str:
     """One line on what happened."""
     outcome = find.outcome
     # That it is about being refused or not, the class says already.
@@ -90,7 +90,7 @@ def title(find: Folded) -> str:
     return printable(f"{outcome.target}: {what}{where}{right}")
 
 
-def slug(find: Folded) -> str:
+def slug(find: TriagedFinding) -> str:
     """A name for a case: what happened where, and a few digits that tell it from others alike."""
     outcome = find.outcome
     function = outcome.function.rpartition(".")[2]
@@ -118,12 +118,12 @@ def rule_of(data: bytes) -> str:
     return VALID_RULE[batches[0].magic] if batches else "FRM-07"
 
 
-def page(find: Folded) -> str:
+def draft_page(find: TriagedFinding) -> str:
     """The draft, as Markdown."""
     return "\n".join(_lines(find)) + "\n"
 
 
-def _lines(find: Folded) -> Iterator[str]:
+def _lines(find: TriagedFinding) -> Iterator[str]:
     yield f"# {plain_text(title(find))}"
     yield ""
     for name, value in facts(find):
@@ -146,7 +146,7 @@ def _lines(find: Folded) -> Iterator[str]:
     yield from fenced(case_function(find).splitlines(), "python")
 
 
-def facts(find: Folded) -> Iterator[tuple[str, str]]:
+def facts(find: TriagedFinding) -> Iterator[tuple[str, str]]:
     """What there is to say in one line each."""
     outcome = find.outcome
     yield "severity", f"{find.severity}, {find.state}"
@@ -162,9 +162,12 @@ def facts(find: Folded) -> Iterator[tuple[str, str]]:
     if find.why_not:
         yield "not reduced", printable(find.why_not)
     if find.verdicts:
-        yield "what others make of it", printable(_told(find.verdicts.items()))
+        yield "what others make of it", printable(_verdict_list(find.verdicts.items()))
     if find.vector:
-        yield "what they made of the input that was found", printable(_told(zip(find.names, find.vector, strict=False)))
+        yield (
+            "what they made of the input that was found",
+            printable(_verdict_list(zip(find.names, find.vector, strict=False))),
+        )
     for name, why in find.left_out.items():
         yield "its verdict did not have to stay", printable(f"{name}: {why}")
     if find.labels:
@@ -177,7 +180,7 @@ def facts(find: Folded) -> Iterator[tuple[str, str]]:
         yield "key", printable(key)
 
 
-def _told(verdicts: Iterable[tuple[str, str]]) -> str:
+def _verdict_list(verdicts: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{name} {kind.replace('_', ' ')}" for name, kind in verdicts)
 
 
@@ -189,7 +192,7 @@ def fenced(rows: list[str], language: str = "text") -> Iterator[str]:
     yield ""
 
 
-def case_function(find: Folded) -> str:
+def case_function(find: TriagedFinding) -> str:
     """A case function in the style of the corpus."""
     expect = expectation(find.data)
     rows = [find.data.hex()[at : at + HEX_A_LINE] for at in range(0, 2 * len(find.data), HEX_A_LINE)] or [""]
@@ -207,22 +210,22 @@ def case_function(find: Folded) -> str:
     return "\n".join(text)
 
 
-def sentence(find: Folded) -> str:
+def sentence(find: TriagedFinding) -> str:
     """What the case states, in ASCII and without quotes."""
     right = "is read" if find.right == "ok" else f"is refused ({find.right})"
     text = f"An input of {len(find.data)} bytes that fuzzing found {right}; {title(find)}"
     return re.sub(r'["\\.]', lambda sign: {".": "/"}.get(sign[0], ""), printable(text, 300)) + "."
 
 
-def write_pages(root: Path, finds: list[Folded]) -> None:
+def write_pages(root: Path, finds: list[TriagedFinding]) -> None:
     """A page for each find, and one that leads to them."""
     folder = root / FOLDER
     for find in finds:
-        write_atomically(folder / f"{find.name}.md", page(find).encode())
+        write_atomically(folder / f"{find.name}.md", draft_page(find).encode())
     write_atomically(folder / "README.md", "\n".join(_contents(finds)).encode())
 
 
-def _contents(finds: list[Folded]) -> Iterator[str]:
+def _contents(finds: list[TriagedFinding]) -> Iterator[str]:
     yield "# Finds by target and cause"
     yield ""
     target = ""
@@ -241,7 +244,7 @@ def _contents(finds: list[Folded]) -> Iterator[str]:
         yield ""
 
 
-def document(find: Folded) -> dict[str, Any]:
+def draft_document(find: TriagedFinding) -> dict[str, Any]:
     """A find for programs."""
     return {
         "name": find.name,

@@ -17,14 +17,13 @@ from kafka_fuzz.campaign.replay import replay_target, replay_targets
 from kafka_fuzz.campaign.store import INDEX, read_index
 from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate.model import reachable
-from kafka_fuzz.mutate.mutant import NO_LIE, Cell
-from kafka_fuzz.triage.deduplicate import Folded
-from kafka_fuzz.triage.draft import document
-from kafka_fuzz.triage.reach import Reach, Who
-from kafka_fuzz.triage.reach import read as read_reach
+from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell
+from kafka_fuzz.triage.deduplicate import TriagedFinding
+from kafka_fuzz.triage.draft import draft_document
+from kafka_fuzz.triage.reach import FindingReach, Who, read_reach
 
 LOG: Final = "log.ndjson"
-NOBODY: Final[Who] = "nobody asked"
+NOT_MEASURED: Final[Who] = "nobody asked"
 QUARTERS: Final = 4
 FIRST_MISSING: Final = 5
 # What grows, and how it is called.
@@ -59,9 +58,9 @@ class Night:
     """
 
     rounds: tuple[RoundReport, ...]
-    cells: frozenset[Cell]
-    finds: tuple[Folded, ...]
-    reach: Mapping[str, Reach] = field(default_factory=dict)
+    cells: frozenset[MutantCell]
+    finds: tuple[TriagedFinding, ...]
+    reach: Mapping[str, FindingReach] = field(default_factory=dict)
     canaries: tuple[ReplayResult, ...] = ()
 
     @property
@@ -83,19 +82,19 @@ class Night:
         """The rounds of *target* in its last campaign."""
         return [each for each in self.last if each.target == target]
 
-    def found_in(self, target: str) -> list[Folded]:
+    def found_in(self, target: str) -> list[TriagedFinding]:
         """Open finds of *target*, or of the testees that it asks."""
         singers = set(replay_targets(target))
         return [find for find in self.open() if replay_target(find.outcome.target, find.asked) in singers]
 
-    def reach_of(self, find: Folded) -> Reach | None:
+    def reach_of(self, find: TriagedFinding) -> FindingReach | None:
         """How far *find* reaches by any of its keys, the furthest; None where nobody asked a broker."""
         measured = [self.reach[key] for key in find.keys if key in self.reach]
         return max(measured, key=lambda each: (each.who == "any producer", len(each.shown)), default=None)
 
     def reaches(self) -> dict[str, int]:
         """How many open finds any producer can bring about, or a hostile broker only; the rest nobody asked about."""
-        counts = Counter(reach.who if (reach := self.reach_of(find)) else NOBODY for find in self.open())
+        counts = Counter(reach.who if (reach := self.reach_of(find)) else NOT_MEASURED for find in self.open())
         return {who: counts[who] for who in get_args(Who) if counts[who]}
 
     def curve(self, target: str, what: str) -> list[Point]:
@@ -114,9 +113,9 @@ class Night:
         times = [curve[-1].seconds * part / QUARTERS for part in range(1, QUARTERS + 1)]
         return [Point(time, max(point.value for point in curve if point.seconds <= time)) for time in times]
 
-    def missing(self) -> dict[str, list[Cell]]:
+    def missing(self) -> dict[str, list[MutantCell]]:
         """Cells that no input has reached, by field, those first of which most is missing."""
-        by: dict[str, list[Cell]] = {}
+        by: dict[str, list[MutantCell]] = {}
         for cell in sorted(reachable() - self.cells):
             by.setdefault(cell.field, []).append(cell)
         return dict(sorted(by.items(), key=lambda item: (-len(item[1]), item[0])))
@@ -126,7 +125,7 @@ class Night:
         counts = Counter(each.state for each in self.canaries)
         return {state: counts[state] for state in get_args(State) if counts[state]}
 
-    def open(self) -> list[Folded]:
+    def open(self) -> list[TriagedFinding]:
         """Finds that are still there."""
         return [find for find in self.finds if find.open]
 
@@ -150,7 +149,7 @@ class Night:
 
     def by_lie(self) -> list[Reached]:
         """Cells by lie, those first of which most is missing."""
-        found = _by(self.cells, lambda cell: cell.lie or NO_LIE)
+        found = _by(self.cells, lambda cell: cell.lie or NO_FAULT)
         return sorted(found, key=lambda each: (each.reached / each.among, each.name))
 
     def lines(self) -> Iterator[dict[str, Any]]:
@@ -174,22 +173,24 @@ class Night:
         for name, cells in self.missing().items():
             yield {"kind": "missing", "field": name, "count": len(cells), "first": cells[:FIRST_MISSING]}
         yield from ({"kind": "canary", "state": each.state} | msgspec.to_builtins(each) for each in self.canaries)
-        yield from ({"kind": "find"} | document(find) | {"reach": said(self.reach_of(find))} for find in self.finds)
+        yield from (
+            {"kind": "find"} | draft_document(find) | {"reach": night_lines(self.reach_of(find))} for find in self.finds
+        )
 
 
-def said(reach: Reach | None) -> dict[str, Any]:
+def night_lines(reach: FindingReach | None) -> dict[str, Any]:
     """A reach for programs: who can bring it about, and what each release did."""
     if reach is None:
-        return {"who": NOBODY, "releases": {}}
+        return {"who": NOT_MEASURED, "releases": {}}
     return {"who": reach.who, "releases": {name: str(tried) for name, tried in reach.releases.items()}}
 
 
-def _by(cells: frozenset[Cell], name: Any) -> list[Reached]:
+def _by(cells: frozenset[MutantCell], name: Any) -> list[Reached]:
     among, reached = Counter(map(name, reachable())), Counter(map(name, cells))
     return [Reached(each, reached[each], among[each]) for each in sorted(among)]
 
 
-def read_night(root: Path, finds: list[Folded]) -> Night:
+def read_night(root: Path, finds: list[TriagedFinding]) -> Night:
     """The campaign below *root*; ValueError where there is no log."""
     try:
         text = (root / LOG).read_bytes()

@@ -55,11 +55,11 @@ from kafka_fuzz.broker.confirming import CONTEXT, Context, entry_format
 from kafka_fuzz.broker.lanes import LARGEST
 from kafka_fuzz.broker.payloads import is_batch
 from kafka_fuzz.broker.settings import ROOM
-from kafka_fuzz.encode.testees import batch_of, data_of
+from kafka_fuzz.encode.testees import data_of, finding_batch
 from kafka_fuzz.findings import REFERENCE, finding_folder, write_atomically
 from kafka_fuzz.targets.reference import PROMISES
-from kafka_fuzz.triage.deduplicate import Folded
-from kafka_fuzz.triage.draft import VALID_RULE, NoCase, expectation, found_by, rule_of, slug
+from kafka_fuzz.triage.deduplicate import TriagedFinding
+from kafka_fuzz.triage.draft import VALID_RULE, NoCase, expectation, found_by_text, rule_of, slug
 from kafka_records import Batch, Kind, LogState, RecordFormatError, TopicConfig, append
 from kafka_records.layout import BATCH_V2
 from kafka_records.rules import all_rules
@@ -78,14 +78,14 @@ def java_answers(ids: Sequence[str], root: Path, who: tuple[str, str] = JAVA) ->
     if not cases:
         return None
     try:
-        version, replies = _asked(connect(who[0]), cases)
+        version, replies = _version_and_replies(connect(who[0]), cases)
     except (CannotRun, BadConnect):
         return None
     new = clients.record(replies, cases, name=who[1], version=version)
     return new if new.answers else None
 
 
-def _asked(connection: Any, cases: Iterable[Case]) -> tuple[str, list[bytes]]:
+def _version_and_replies(connection: Any, cases: Iterable[Case]) -> tuple[str, list[bytes]]:
     """Its version, and a reply for each case."""
     sandbox = Sandbox(connection)
     try:
@@ -100,10 +100,10 @@ def _replies(sandbox: Sandbox, case: Case) -> Iterator[bytes]:
     given = input_of(case)
     question = CaseRequest(to_wire(given) if isinstance(given, Batch) else given)
     for answered in sandbox.ask([question]):
-        yield msgspec.json.encode({"id": case.id} | said(answered.observation))
+        yield msgspec.json.encode({"id": case.id} | case_text(answered.observation))
 
 
-def said(seen: Observation) -> dict[str, Any]:
+def case_text(seen: Observation) -> dict[str, Any]:
     """*seen* as a line of replies has it."""
     match seen:
         case Decoded(batches, error):
@@ -133,14 +133,14 @@ ALIAS: Final = "producer"
 STATE: Final = "state/promote"
 
 
-def as_produced(find: Folded, root: Path) -> Found:
+def as_produced(find: TriagedFinding, root: Path) -> Found:
     """A case about producing it; *root* is the campaign, which knows how the broker was asked.
 
     Raises:
         NoCase: nobody kept how the broker was asked, that cannot be done again, or there is no broker to ask.
     """
     context = context_of(find, root)
-    asked = _asked_broker(find, context)
+    asked = _broker_scenario(find, context)
     answers = _answered_again(find, asked, root) if _is_more(context) else (_answer(context),)
     is_kept = all(map(is_as_sent, _payloads(asked, find.data), answers))
     asked = msgspec.structs.replace(asked, answers=answers, compare="exact" if is_kept else "masked")
@@ -148,12 +148,12 @@ def as_produced(find: Folded, root: Path) -> Found:
     title = f"A payload of {len(find.data)} bytes, found by fuzzing {find.outcome.target}, is {did}"
     rule = context.rule if context.rule in {rule.id for rule in all_rules()} else "PRD-01"
     return Found(
-        title=title, rules=(rule,), hex=find.data.hex(), refused=(), batches=(), found=found_by(find), op="append",
+        title=title, rules=(rule,), hex=find.data.hex(), refused=(), batches=(), found=found_by_text(find), op="append",
         asked=asked,
     )  # fmt: skip
 
 
-def _asked_broker(find: Folded, context: Context) -> BrokerRun:
+def _broker_scenario(find: TriagedFinding, context: Context) -> BrokerRun:
     """What is done to a broker, without its answers."""
     return BrokerRun(
         context.release,
@@ -164,7 +164,7 @@ def _asked_broker(find: Folded, context: Context) -> BrokerRun:
     )
 
 
-def context_of(find: Folded, root: Path) -> Context:
+def context_of(find: TriagedFinding, root: Path) -> Context:
     """How the broker was asked; NoCase where nobody kept that, or the broker did not live to answer."""
     try:
         return msgspec.json.decode((finding_folder(root, find.key) / CONTEXT).read_bytes(), type=Context)
@@ -186,7 +186,7 @@ def _answer(context: Context) -> StepAnswer:
     return StepAnswer(error_code=code, base_offset=base_offset, data=stored, record_errors=context.record_errors or ())
 
 
-def _before(find: Folded, context: Context) -> Iterator[Step]:
+def _before(find: TriagedFinding, context: Context) -> Iterator[Step]:
     """What has to be done before the payload is produced."""
     if context.transactional:
         yield InitProducerId(ALIAS)
@@ -196,7 +196,7 @@ def _before(find: Folded, context: Context) -> Iterator[Step]:
         yield Produce(data=payload, api_version=version, **_of_sender(find, context, payload))
 
 
-def _of_sender(find: Folded, context: Context, payload: bytes) -> dict[str, Any]:
+def _of_sender(find: TriagedFinding, context: Context, payload: bytes) -> dict[str, Any]:
     """Who produces *payload*, as a step says it; NoCase for what a scenario cannot say."""
     if not context.transactional:
         return {}
@@ -211,7 +211,7 @@ def _of_sender(find: Folded, context: Context, payload: bytes) -> dict[str, Any]
     return {"producer": ALIAS, "epochs_back": epoch - theirs, "transactional": True}
 
 
-def _answered_again(find: Folded, asked: BrokerRun, root: Path) -> tuple[StepAnswer, ...]:
+def _answered_again(find: TriagedFinding, asked: BrokerRun, root: Path) -> tuple[StepAnswer, ...]:
     """What a broker answers to all of it."""
     if _clock_decides(find, asked):
         raise NoCase(f"{find.name}: in some years a broker answers something else: write it with times of its own")
@@ -226,7 +226,7 @@ def _answered_again(find: Folded, asked: BrokerRun, root: Path) -> tuple[StepAns
     return line.steps
 
 
-def _clock_decides(find: Folded, asked: BrokerRun) -> bool:
+def _clock_decides(find: TriagedFinding, asked: BrokerRun) -> bool:
     """Whether the payload is answered otherwise in some years."""
     if not any(name.endswith(DECIDING) for name in asked.settings):
         return False
@@ -256,7 +256,7 @@ MALFORMED: Final[Kind] = "malformed"
 BOTH: Final = {("rejects_valid", "invalid"), ("accepts_invalid", "valid")}
 
 
-def as_found(find: Folded, root: Path | None = None) -> Found:
+def as_found(find: TriagedFinding, root: Path | None = None) -> Found:
     """What the file of *find* says; *root* is the campaign, which knows how a broker was asked.
 
     Raises:
@@ -277,19 +277,19 @@ def as_found(find: Folded, root: Path | None = None) -> Found:
     rule = f", as {find.right.partition(' ')[2]} says" if asked["refused"] and target != REFERENCE else ""
     what = "A batch" if find.asked == "encode" else f"An input of {len(find.data)} bytes"
     title = f"{what}, found by fuzzing {target}, is {right}{rule}"
-    return Found(title=title, found=found_by(find), **asked)
+    return Found(title=title, found=found_by_text(find), **asked)
 
 
-def _read(find: Folded) -> dict[str, Any]:
+def _read(find: TriagedFinding) -> dict[str, Any]:
     """What a case about reading it says."""
-    expect = _of_lie(find) if find.outcome.target == REFERENCE else expectation(find.data)
+    expect = _expected_of_fault(find) if find.outcome.target == REFERENCE else expectation(find.data)
     if expect.verdict == "acceptable" or "limit" in expect.kinds[:1]:
         raise NoCase(f"{find.name}: what is right about it depends on the limits that one sets")
     batches, rule = tuple(map(to_wire, expect.batches)), _rule_of(find, expect)
     return {"rules": (rule,), "hex": find.data.hex(), "refused": expect.kinds, "batches": batches}
 
 
-def _of_lie(find: Folded) -> Expectation:
+def _expected_of_fault(find: TriagedFinding) -> Expectation:
     """What is right about an input over which the reference itself stumbles: what the lie in it asks for."""
     if find.expected is None or sha256(find.data).hexdigest() not in find.inputs.values():
         raise NoCase(
@@ -299,28 +299,28 @@ def _of_lie(find: Folded) -> Expectation:
     return find.expected
 
 
-def _rule_of(find: Folded, expect: Expectation) -> str:
+def _rule_of(find: TriagedFinding, expect: Expectation) -> str:
     if find.outcome.target != REFERENCE:
         return rule_of(find.data)
     return VALID_RULE[expect.batches[0].magic] if expect.verdict == "valid" and expect.batches else "FRM-01"
 
 
-def _written(find: Folded) -> dict[str, Any]:
+def _written(find: TriagedFinding) -> dict[str, Any]:
     """What a case about writing its batch says."""
     if find.outcome.target == REFERENCE:
         raise NoCase(f"{find.name}: it accuses the reference, which cannot say what is right: mend that first")
-    batch = batch_of(find.data)
-    written, rule = b"", VALID_RULE[batch.magic]
+    batch = finding_batch(find.data)
+    write_case, rule = b"", VALID_RULE[batch.magic]
     kinds: tuple[Kind, ...] = ()
     try:
-        written = kafka_records.encode(batch)
+        write_case = kafka_records.encode(batch)
     except RecordFormatError as error:
         rule, kinds = error.rule or rule, tuple(dict.fromkeys((error.kind, MALFORMED)))
-    return {"op": "encode", "rules": (rule,), "hex": written.hex(), "refused": kinds, "batches": (to_wire(batch),)}
+    return {"op": "encode", "rules": (rule,), "hex": write_case.hex(), "refused": kinds, "batches": (to_wire(batch),)}
 
 
 def cases_of(
-    finds: Sequence[Folded], asked: dict[bytes, str], folder: Path = FOLDER, root: Path | None = None
+    finds: Sequence[TriagedFinding], asked: dict[bytes, str], folder: Path = FOLDER, root: Path | None = None
 ) -> dict[Path, bytes]:
     """The files that make *finds* cases, by path.
 
@@ -328,11 +328,11 @@ def cases_of(
         NoCase: a find cannot be one, or is one already; *asked* has the ids of those that there are by what they ask,
             as `question_of` says it.
     """
-    there = {question_of(found.draft().input): f"found.{name}" for name, found in stored(folder).items()}
+    there = {case_input(found.draft().input): f"found.{name}" for name, found in stored(folder).items()}
     files = {}
     for find in finds:
         found = as_found(find, root)
-        question = question_of(found.draft().input)
+        question = case_input(found.draft().input)
         if id_ := asked.get(question) or there.get(question):
             raise NoCase(f"{find.name}: {id_} asks the same already")
         there[question] = f"found.{slug(find)}"
@@ -341,7 +341,7 @@ def cases_of(
 
 
 @contextmanager
-def written(files: Mapping[Path, bytes]) -> Iterator[None]:
+def write_case(files: Mapping[Path, bytes]) -> Iterator[None]:
     """Write *files*; where the block does not come to its end, what was there before is there again."""
     before = {path: path.read_bytes() if path.exists() else None for path in files}
     try:
@@ -355,14 +355,14 @@ def written(files: Mapping[Path, bytes]) -> Iterator[None]:
         raise
 
 
-def question_of(asked: object) -> bytes:
+def case_input(asked: object) -> bytes:
     """What a case asks, as a find keeps it; a scenario as Python writes it."""
     if isinstance(asked, Scenario):
         return repr(asked).encode()
     return data_of(asked) if isinstance(asked, Batch) else asked if isinstance(asked, bytes) else b""
 
 
-def compile_corpus() -> None:
+def recompile() -> None:
     """`kafkaproof corpus compile found`, in a process that has not loaded the cases yet; NoCase if it fails."""
     command = [sys.executable, "-m", "kafkaproof", "corpus", "compile", "found"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

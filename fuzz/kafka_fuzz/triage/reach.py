@@ -27,7 +27,7 @@ from kafka_corpus.case import Case
 from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, LAST_OF_V1, Scenario, StepAnswer
 from kafka_fuzz.executors import NoTarget, TesteeExecutor
 from kafka_fuzz.findings import FuzzFinding, finding_folder, finding_input, finding_name, write_atomically
-from kafka_fuzz.mutate.mutant import framed
+from kafka_fuzz.mutate.mutant import first_entry_spans
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
 from kafka_fuzz.targets.codecs import right_answer
@@ -61,7 +61,7 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
         return str(self.told)
 
 
-class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
+class FindingReach(msgspec.Struct, frozen=True, omit_defaults=True):
     """`reach.json`: the input that was produced, and answers by release.
 
     *sent* if sending it is all that it takes; *written* if it is about writing, so that there is nothing to send.
@@ -97,7 +97,7 @@ class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
         return "only a hostile broker" if self.releases else "not measured"
 
 
-class Question(NamedTuple):
+class ReachQuery(NamedTuple):
     """An input produced in one of the ways."""
 
     find: FuzzFinding
@@ -116,10 +116,10 @@ class Question(NamedTuple):
 
     def case(self) -> Case:
         """The input as a case."""
-        return case_of(self.id, self.data)
+        return reach_case(self.id, self.data)
 
 
-def case_of(id_: str, data: bytes) -> Case:
+def reach_case(id_: str, data: bytes) -> Case:
     """*data* as a case, with what the reference reads as the right answer."""
     expect = right_answer(as_mutant(data))
     return Case(id=id_, title="", rules=(expect.why,), area="fuzz", op="decode", input=data, expect=expect)
@@ -127,32 +127,34 @@ def case_of(id_: str, data: bytes) -> Case:
 
 def by_entries(data: bytes) -> Scenario:
     """Every entry of *data* by itself, at offset 0, and what is behind the last."""
-    spans = framed(data)
+    spans = first_entry_spans(data)
     end = spans[-1][1] if spans else 0
     pieces = [data[start:stop] for start, stop in spans] + ([data[end:]] if data[end:] else [])
-    cases = [case_of("", NO_OFFSET + piece[len(NO_OFFSET) :]) for piece in pieces]
+    cases = [reach_case("", NO_OFFSET + piece[len(NO_OFFSET) :]) for piece in pieces]
     steps = tuple(step for case in cases for step in dossier.scenario_for(case).produces())
     # Who takes v2 only has no request for the others.
     is_old = any(step.api_version < FIRST_PRODUCE_OF_V2 for step in steps)
     return Scenario(steps=steps, until=LAST_OF_V1 if is_old else "").bounded()
 
 
-def questions(find: FuzzFinding, data: bytes) -> Iterator[Question]:
+def questions(find: FuzzFinding, data: bytes) -> Iterator[ReachQuery]:
     """The ways in which *data* can be produced; one, if they are the same."""
-    yield Question(find, data, "whole")
-    lone = len(framed(data)) == 1 and framed(data)[0][1] == len(data) and data.startswith(NO_OFFSET)
+    yield ReachQuery(find, data, "whole")
+    lone = (
+        len(first_entry_spans(data)) == 1 and first_entry_spans(data)[0][1] == len(data) and data.startswith(NO_OFFSET)
+    )
     if not lone:
-        yield Question(find, data, "entry by entry")
+        yield ReachQuery(find, data, "entry by entry")
 
 
-def tried(question: Question, line: Line, shown: Shown) -> Tried:
+def tried(question: ReachQuery, line: Line, shown: FetchCheck) -> Tried:
     """What the answers in *line* come to."""
-    answer = joined(line.steps)
+    answer = merged_reach(line.steps)
     told = dossier.reach_result(question.case(), question.data, answer)
     return Tried(told, question.way, is_shown(question, told, answer.data, shown))
 
 
-def joined(answers: Sequence[StepAnswer]) -> StepAnswer:
+def merged_reach(answers: Sequence[StepAnswer]) -> StepAnswer:
     """The answers to all requests as one: the first that is an error, or all that was stored."""
     for each in answers:
         if each.error_code or each.closed or each.ended or each.silent:
@@ -160,7 +162,7 @@ def joined(answers: Sequence[StepAnswer]) -> StepAnswer:
     return StepAnswer(data=b"".join(each.data for each in answers))
 
 
-def is_shown(question: Question, told: dossier.ReachResult, fetched: bytes, shown: Shown) -> bool:
+def is_shown(question: ReachQuery, told: dossier.ReachResult, fetched: bytes, shown: FetchCheck) -> bool:
     """Whether the bytes that a fetch gives back show the find: whoever it is about is asked, where that can be."""
     if told.error_code or told.closed or told.ended or not fetched:
         return False
@@ -170,14 +172,14 @@ def is_shown(question: Question, told: dossier.ReachResult, fetched: bytes, show
     return told.reaches if says is None else says
 
 
-class Shown:
+class FetchCheck:
     """Asks targets in process, and testees, whether bytes show a find; a context manager, with which testees end."""
 
     def __init__(self) -> None:
         self._testees: dict[str, TesteeExecutor | None] = {}
         self._stack = ExitStack()
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> FetchCheck:
         """Start nobody yet."""
         return self
 
@@ -211,7 +213,7 @@ class Shown:
         return self._testees[name]
 
 
-def measure(root: Path, finds: Iterable[FuzzFinding], release: str) -> dict[str, Reach]:
+def measure_reach(root: Path, finds: Iterable[FuzzFinding], release: str) -> dict[str, FindingReach]:
     """Ask a broker of *release* about *finds*; their reach by key, on the disk when this returns.
 
     Raises:
@@ -228,7 +230,7 @@ def measure(root: Path, finds: Iterable[FuzzFinding], release: str) -> dict[str,
     able = [each for each in asked.values() if each.scenario.concerns(release)]
     lines = replay_cases(release, able, root / STATE) if able else {}
     reached: dict[str, Tried] = {}
-    with Shown() as shown:
+    with FetchCheck() as shown:
         for each in todo:
             line = lines.get(each.id)
             key = each.find.key
@@ -248,23 +250,23 @@ def is_written(find: FuzzFinding) -> bool:
     return find.asked == "encode"
 
 
-def keep(root: Path, find: FuzzFinding, release: str, answer: Tried | None) -> Reach:
+def keep(root: Path, find: FuzzFinding, release: str, answer: Tried | None) -> FindingReach:
     """Write one more answer to the find's `reach.json`; those about another input are dropped."""
-    old = read(root, find)
+    old = read_reach(root, find)
     releases = {} if old is None else dict(old.releases)
     if answer is not None:
         releases[release] = answer
-    made = Reach(
+    made = FindingReach(
         find.sha256, {name: releases[name] for name in dossier.order(releases)}, is_sent(find), is_written(find)
     )
     write_atomically(finding_folder(root, find.key) / FILE, msgspec.json.encode(made))
     return made
 
 
-def read(root: Path, find: FuzzFinding) -> Reach | None:
+def read_reach(root: Path, find: FuzzFinding) -> FindingReach | None:
     """The reach of *find*, if it was measured with the input that it has now."""
     try:
-        found = msgspec.json.decode((finding_folder(root, find.key) / FILE).read_bytes(), type=Reach)
+        found = msgspec.json.decode((finding_folder(root, find.key) / FILE).read_bytes(), type=FindingReach)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
     return found if found.sha256 == find.sha256 else None

@@ -19,10 +19,10 @@ from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.version import installed_version
 from kafka_fuzz.findings import write_atomically
 from kafka_fuzz.targets.outcome import CLASSES, GOOD
-from kafka_fuzz.triage.deduplicate import FILE, FOLDER, Folded, by_cause, smallest
+from kafka_fuzz.triage.deduplicate import FILE, FOLDER, TriagedFinding, by_cause, smallest
 from kafka_fuzz.triage.draft import facts, title
-from kafka_fuzz.triage.night import FIRST_MISSING, GROWING, Night, Point, said
-from kafka_fuzz.triage.reach import Reach
+from kafka_fuzz.triage.night import FIRST_MISSING, GROWING, Night, Point, night_lines
+from kafka_fuzz.triage.reach import FindingReach
 
 WIDTH: Final = 640
 HEIGHT: Final = 240
@@ -91,26 +91,26 @@ FINGERPRINT: Final = "kafkaproof-fuzz/v1"
 # Of finds and lies, on a page that is for reading.
 MOST_EXPLAINED: Final = 200
 MOST_MARKDOWN: Final = 60
-MOST_LIES: Final = 30
+MOST_FAULT_ROWS: Final = 30
 MOST_FIELDS: Final = 10
 
 
-def write_all(night: Night, out: Path) -> list[Path]:
+def write_reports(night: Night, out: Path) -> list[Path]:
     """Write the report into *out*; the paths."""
     out.mkdir(parents=True, exist_ok=True)
     files = {
-        "index.html": page(night).encode(),
-        "summary.md": summary(night).encode(),
+        "index.html": campaign_page(night).encode(),
+        "summary.md": campaign_summary(night).encode(),
         "report.ndjson": b"".join(msgspec.json.encode(line) + b"\n" for line in night.lines()),
-        "junit.xml": junit(night),
-        "report.sarif": indented_json(sarif(night)),
+        "junit.xml": triage_junit(night),
+        "report.sarif": indented_json(triage_sarif(night)),
     }
     for name, content in files.items():
         write_atomically(out / name, content)
     return [out / name for name in files]
 
 
-def page(night: Night) -> str:
+def campaign_page(night: Night) -> str:
     """One page that needs nothing else, and has no script."""
     style = asset("page.css") + _own("fuzz.css")
     targets = night.targets()
@@ -131,7 +131,7 @@ def page(night: Night) -> str:
             groups=_groups(night),
             reaches=night.reaches(),
             lies=night.by_lie(),
-            most_lies=MOST_LIES,
+            most_lies=MOST_FAULT_ROWS,
             words=words,
             printable=printable,
             style=Markup(style),  # our own file
@@ -180,7 +180,7 @@ def _groups(night: Night) -> list[dict[str, Any]]:
     return sorted(groups, key=lambda group: not group["new"])
 
 
-def _find(night: Night, find: Folded, number: int) -> dict[str, Any]:
+def _find(night: Night, find: TriagedFinding, number: int) -> dict[str, Any]:
     reach = night.reach_of(find)
     shown = explained("", find.data) if number < MOST_EXPLAINED else None
     return {
@@ -197,13 +197,13 @@ def _find(night: Night, find: Folded, number: int) -> dict[str, Any]:
     }
 
 
-def _reach_facts(reach: Reach | None) -> Iterator[tuple[str, str]]:
+def _reach_facts(reach: FindingReach | None) -> Iterator[tuple[str, str]]:
     yield "reach", str(reach) if reach is not None else "not measured; see kafkaproof fuzz reach"
     for release, tried in reach.releases.items() if reach is not None else ():
         yield f"Apache Kafka {release}", printable(str(tried), 200)
 
 
-def summary(night: Night) -> str:
+def campaign_summary(night: Night) -> str:
     """A summary in Markdown."""
     totals = next(night.lines())
     states = ", ".join(f"{count:,} {state}" for state, count in night.states().items())
@@ -212,7 +212,7 @@ def summary(night: Night) -> str:
     rows = ["## Fuzzing", "", f"{states}. {did}", "", *_target_rows(night), "", *_growth_rows(night)]
     rows += ["", f"Format cells: {totals['cells']:,} of {totals['cells_reachable']:,}.", *_missing_rows(night), ""]
     rows += [f"Failure of the harness: {code(each.target)} {code(each.failure)}" for each in night.failures()]
-    rows += _canary_rows(night)
+    rows += _replay_rows(night)
     return "\n".join([*rows, *_cause_rows(night)]) + "\n"
 
 
@@ -253,7 +253,7 @@ def _missing_rows(night: Night) -> Iterator[str]:
         yield f"\nand {len(missing) - MOST_FIELDS:,} fields more in the report"
 
 
-def _canary_rows(night: Night) -> Iterator[str]:
+def _replay_rows(night: Night) -> Iterator[str]:
     """How many known finds are still there; those that are gone, or of which nobody could tell."""
     if night.canaries:
         yield f"Canaries of known finds: {', '.join(f'{count:,} {state}' for state, count in night.sung().items())}."
@@ -277,7 +277,7 @@ def _cause_rows(night: Night) -> Iterator[str]:
         yield f"\nand {len(causes) - MOST_MARKDOWN:,} causes more in the report"
 
 
-def junit(night: Night) -> bytes:
+def triage_junit(night: Night) -> bytes:
     """A test case for each open key, a failure where it is new; one for each failure of the harness."""
     root = Element("testsuites", name="kafkaproof fuzz")
     for target in dict.fromkeys([*night.targets(), *(find.outcome.target for find in night.finds)]):
@@ -304,7 +304,7 @@ def junit(night: Night) -> bytes:
     return text + b"\n"
 
 
-def sarif(night: Night) -> dict[str, Any]:
+def triage_sarif(night: Night) -> dict[str, Any]:
     """A SARIF document: a rule for each class of outcome, fingerprints made of keys."""
     rules = [kind for kind in CLASSES if kind not in GOOD]
     results = [_result(night, find, number, rules) for number, find in enumerate(night.finds, 1)]
@@ -324,7 +324,7 @@ def sarif(night: Night) -> dict[str, Any]:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(night: Night, find: Folded, line: int, rules: list[Any]) -> dict[str, Any]:
+def _result(night: Night, find: TriagedFinding, line: int, rules: list[Any]) -> dict[str, Any]:
     outcome = find.outcome
     place = {
         "artifactLocation": {"uri": f"{FOLDER}/{FILE}", "uriBaseId": "CAMPAIGN"},
@@ -345,7 +345,7 @@ def _result(night: Night, find: Folded, line: int, rules: list[Any]) -> dict[str
             "cause": printable(find.cause),
             "known_by": printable(find.known_by),
             "severity": find.severity,
-            "reach": said(night.reach_of(find)),
+            "reach": night_lines(night.reach_of(find)),
             "hex": find.data.hex()[:8192],
         },
     }

@@ -30,16 +30,16 @@ from kafka_fuzz.triage.deduplicate import (
     KNOWN,
     SMALLER,
     UNDER_WAY,
-    Folded,
     Last,
     Smallest,
-    folded,
+    TriagedFinding,
+    deduplicate,
     gathered,
     last_keys,
-    read,
+    read_triage,
     related,
 )
-from kafka_fuzz.triage.draft import cause_of
+from kafka_fuzz.triage.draft import drafted_cause
 
 # For asking whether an input still shows its find.
 ONCE: Final = Budget(runs=1)
@@ -54,7 +54,7 @@ def triaged(
     every: bool = True,
     jobs: int = 1,
     tell: Callable[[str], None] = lambda _: None,
-) -> list[Folded]:
+) -> list[TriagedFinding]:
     """Everything that the campaigns in *roots* found, reduced and folded, the worst first.
 
     *against* is the folder of an older campaign or the list of its triage.  What
@@ -67,7 +67,7 @@ def triaged(
     if against is not None and against.is_dir():
         # What was found last night is asked again, though nobody came upon it tonight.
         finds = gathered([against]) | finds
-    before = {key: each for each in (*read(roots[0]), *_under_way(roots[0])) for key in each.keys}
+    before = {key: each for each in (*read_triage(roots[0]), *_under_way(roots[0])) for key in each.keys}
     last = last_keys(against) if against is not None else Last()
     news = already_known(roots[0])
     work = _Work(roots[0], before, news, budget, every, tell)
@@ -77,7 +77,7 @@ def triaged(
     with ThreadPoolExecutor(jobs) as pool:
         parts = list(pool.map(lambda who: work.of_target(who, by_target[who]), sorted(by_target)))
     went_by = {each.key for each in before.values()}
-    return related(folded((_stated(each, last, news) for part in parts for each in part), went_by))
+    return related(deduplicate((_stated(each, last, news) for part in parts for each in part), went_by))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +85,18 @@ class _Work:
     """What there is to do for each target."""
 
     root: Path
-    before: dict[str, Folded]
+    before: dict[str, TriagedFinding]
     news: AlreadyKnown
     budget: Budget
     every: bool
     tell: Callable[[str], None]
     lock: Lock = field(default_factory=Lock)
 
-    def of_target(self, who: tuple[str, TargetMode], some: Iterable[Smallest]) -> list[Folded]:
+    def of_target(self, who: tuple[str, TargetMode], some: Iterable[Smallest]) -> list[TriagedFinding]:
         """The finds of one, as small as they get."""
         target, asked = who
         todo = sorted(some, key=lambda one: one.find.key)
-        done: list[Folded] = []
+        done: list[TriagedFinding] = []
         try:
             with open_executor(target, asked=asked) as there:
                 done.extend(self._each(target, asked, there, todo))
@@ -106,7 +106,7 @@ class _Work:
             done += [self._as_before(each) or _made(each, why_not=str(error)) for each in left]
         return done
 
-    def _each(self, target: str, asked: TargetMode, there: Who, some: Sequence[Smallest]) -> Iterator[Folded]:
+    def _each(self, target: str, asked: TargetMode, there: Who, some: Sequence[Smallest]) -> Iterator[TriagedFinding]:
         """Each of *some*, the cheapest first."""
         kept = {each.find.key: made for each in some if (made := self._still(there, each))}
         todo = [each for each in some if each.find.key not in kept]
@@ -120,7 +120,7 @@ class _Work:
             why = whys.get(each.find.key)
             yield self._left(there, each, why) if why else self._reduced(there, each)
 
-    def _as_before(self, each: Smallest) -> Folded | None:
+    def _as_before(self, each: Smallest) -> TriagedFinding | None:
         """What the last triage made of the same input, if it made it small."""
         old = self.before.get(each.find.key)
         if old is None or old.inputs[each.find.key] != each.find.sha256 or old.why_not:
@@ -128,7 +128,7 @@ class _Work:
         done = Done(old.data, old.outcome, verdicts=old.verdicts, left_out=old.left_out)
         return _made(each, done, version=old.version)
 
-    def _still(self, there: Who, each: Smallest) -> Folded | None:
+    def _still(self, there: Who, each: Smallest) -> TriagedFinding | None:
         """The same, unless the target has another version now, in which its smallest input shows something else."""
         old = self._as_before(each)
         if old is None or there.version in ("", old.version):
@@ -143,7 +143,7 @@ class _Work:
         key = each.find.key
         return bool(self.news.why_not(key, each.find.version) or self.news.why_not(key, version))
 
-    def _left(self, there: Who, each: Smallest, why: str) -> Folded:
+    def _left(self, there: Who, each: Smallest, why: str) -> TriagedFinding:
         """*each* as it was found, for the reason *why*; asked once, if nobody knows whether this version shows it."""
         old = self.before.get(each.find.key)
         is_same = old is not None and old.inputs[each.find.key] == each.find.sha256
@@ -156,7 +156,7 @@ class _Work:
             return _made(each, why_not=str(error))
         return _made(each, why_not=why, version=there.version)
 
-    def _reduced(self, there: Who, each: Smallest) -> Folded:
+    def _reduced(self, there: Who, each: Smallest) -> TriagedFinding:
         company = [name for name in each.find.names if name != each.find.outcome.target]
         try:
             smaller = there.reduced(each.data, budget=self.budget, company=company)
@@ -168,23 +168,23 @@ class _Work:
         self.tell(f"  {made.found:,} to {len(made.data):,} bytes  {each.find.key}{_without(made)}")
         return made
 
-    def _keep(self, each: Folded) -> None:
+    def _keep(self, each: TriagedFinding) -> None:
         folder = self.root / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         with self.lock, (folder / UNDER_WAY).open("ab") as file:
             file.write(msgspec.json.encode(each) + b"\n")
 
 
-def _without(made: Folded) -> str:
+def _without(made: TriagedFinding) -> str:
     return f", whatever is made of it by {', '.join(made.left_out)}" if made.left_out else ""
 
 
-def _under_way(root: Path) -> Iterator[Folded]:
+def _under_way(root: Path) -> Iterator[TriagedFinding]:
     """What a triage has reduced that did not come to its end."""
     path = root / FOLDER / UNDER_WAY
     for line in path.read_bytes().splitlines() if path.exists() else ():
         with suppress(msgspec.MsgspecError):  # it was killed while it wrote
-            yield msgspec.json.decode(line, type=Folded)
+            yield msgspec.json.decode(line, type=TriagedFinding)
 
 
 def _others_of_causes(some: Iterable[Smallest]) -> list[str]:
@@ -192,18 +192,18 @@ def _others_of_causes(some: Iterable[Smallest]) -> list[str]:
     first: dict[str, Smallest] = {}
     others = []
     for each in sorted(some, key=lambda one: (len(one.data), one.find.key)):
-        cause = cause_of(each.find.outcome, _right(each.find.asked, each.data, each.find.outcome))
+        cause = drafted_cause(each.find.outcome, _right(each.find.asked, each.data, each.find.outcome))
         if first.setdefault(cause, each) is not each:
             others.append(each.find.key)
     return others
 
 
-def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", version: str = "") -> Folded:
+def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", version: str = "") -> TriagedFinding:
     """*each* as *done* made it, or as it was found, which *why_not* explains."""
     find = each.find
     data, outcome = (done.data, done.outcome or find.outcome) if done else (each.data, find.outcome)
     right = _right(find.asked, data, outcome)
-    return Folded(
+    return TriagedFinding(
         name=finding_name(find.key),
         key=find.key,
         inputs={find.key: find.sha256},
@@ -218,7 +218,7 @@ def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", versio
         profile=find.profile,
         labels=find.labels,
         why_not=why_not,
-        cause=cause_of(outcome, right),
+        cause=drafted_cause(outcome, right),
         asked=find.asked,
         verdicts=done.verdicts if done else {},
         left_out=done.left_out if done else {},
@@ -235,7 +235,7 @@ def _right(asked: TargetMode, data: bytes, outcome: Outcome) -> str:
     return f"malformed {outcome.function}" if outcome.kind == "accepts_invalid" else "ok"
 
 
-def _stated(each: Folded, last: Last, news: AlreadyKnown) -> Folded:
+def _stated(each: TriagedFinding, last: Last, news: AlreadyKnown) -> TriagedFinding:
     reasons = (news.why_not(key, each.version) for key in (*each.keys, each.outcome.key))
     known_by = next(filter(None, reasons), "")
     was = bool(known_by) or any(key in last.open for key in each.keys)

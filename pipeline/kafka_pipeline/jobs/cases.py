@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_fuzz.mutate.mutant import Cell
+from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_pipeline.jobs.space import Rows
 from kafka_pipeline.spark.shards import read_batches
 
@@ -146,10 +146,10 @@ COUNTS: Final = ("cases", "shapes", "valid", "invalid", "acceptable")
 COVERAGE_SCHEMA: Final = pa.schema([
     pa.field("mutator", pa.string(), nullable=False),
     pa.field("magic", pa.int8(), nullable=False),
-    *[pa.field(name, pa.string(), nullable=False) for name in Cell._fields[1:]],
+    *[pa.field(name, pa.string(), nullable=False) for name in MutantCell._fields[1:]],
     *[pa.field(name, pa.int64(), nullable=False) for name in COUNTS],
 ])  # fmt: skip
-KEY: Final = ("mutator", *Cell._fields)
+KEY: Final = ("mutator", *MutantCell._fields)
 COVERAGE_QUERY: Final = f"""
     SELECT {", ".join(KEY)}, count(*) AS cases, count(DISTINCT shape) AS shapes,
            count_if(verdict = 'valid') AS valid, count_if(verdict = 'invalid') AS invalid,
@@ -159,7 +159,7 @@ COVERAGE_QUERY: Final = f"""
 SHAPES: Final = "SELECT count(DISTINCT shape) AS shapes FROM cases"
 
 
-def table(counted: pa.Table, grid: Iterable[Cell]) -> pa.Table:
+def table(counted: pa.Table, grid: Iterable[MutantCell]) -> pa.Table:
     """The coverage table: what was *counted*, and zeros for cells of *grid* that were not, sorted by cell."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {
         ("model", *cell): dict(zip(KEY, ("model", *cell), strict=True)) | dict.fromkeys(COUNTS, 0) for cell in grid

@@ -40,12 +40,12 @@ from kafka_fuzz.campaign.plan import (
 from kafka_fuzz.campaign.replay import replay_known_findings
 from kafka_fuzz.findings import FINDINGS_FOLDER as FINDS
 from kafka_fuzz.findings import FuzzFinding, write_atomically, write_finding
-from kafka_fuzz.mutate import Cell
+from kafka_fuzz.mutate import MutantCell
 from kafka_pipeline.jobs.rounds import COUNTS, MILLISECONDS, PROGRESS, SCHEMA, fill, find_of
 from kafka_pipeline.spark import tables
 from kafka_pipeline.spark.shards import read_batches
 
-_CELL: Final = ", ".join(Cell._fields)
+_CELL: Final = ", ".join(MutantCell._fields)
 # What tells rows of inputs apart; the order decides which of two is taken.
 _OWN: Final = f"size, sha256, key, {_CELL}, profile, labels, version, lines"
 CORPUS: Final = f"""
@@ -76,7 +76,7 @@ CELLS: Final = f"""
     FROM rounds WHERE what != 'fallen' GROUP BY ALL ORDER BY target, {_CELL}
 """
 CELLS_SCHEMA: Final = pa.schema([
-    *[SCHEMA.field(name) for name in ("target", *Cell._fields)],
+    *[SCHEMA.field(name) for name in ("target", *MutantCell._fields)],
     *[pa.field(name, pa.int64(), nullable=False) for name in ("inputs", "finds", "first")],
 ])  # fmt: skip
 

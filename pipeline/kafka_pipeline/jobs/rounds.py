@@ -31,7 +31,7 @@ from kafka_fuzz.campaign.plan import RoundPlan, RoundReport
 from kafka_fuzz.campaign.store import INDEX, Corpus, CorpusEntry, read_index
 from kafka_fuzz.campaign.supervisor import RoundMessage, round_command
 from kafka_fuzz.findings import FuzzFinding, finding_input, read_findings, write_atomically
-from kafka_fuzz.mutate import Cell, Mutant
+from kafka_fuzz.mutate import Mutant, MutantCell
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_pipeline.jobs.sweep import lasting
 from kafka_pipeline.spark.needs import Refused
@@ -49,7 +49,7 @@ _TYPES: Final[dict[str, Any]] = {
     "profile": pa.string(),
     "labels": pa.list_(pa.string()),
     "magic": pa.int8(),
-    **dict.fromkeys(Cell._fields[1:], pa.string()),
+    **dict.fromkeys(MutantCell._fields[1:], pa.string()),
     "version": pa.string(),
     "lines": pa.list_(pa.string()),
     "kind": pa.string(),
@@ -148,9 +148,9 @@ def find_of(row: Mapping[str, Any]) -> FuzzFinding:
     )
 
 
-def cell_of(row: Mapping[str, Any]) -> Cell:
+def cell_of(row: Mapping[str, Any]) -> MutantCell:
     """The cell of a row."""
-    return Cell(*(row[name] for name in Cell._fields))
+    return MutantCell(*(row[name] for name in MutantCell._fields))
 
 
 # What a round counts, and its log says.

@@ -30,9 +30,9 @@ from xxhash import xxh3_64_digest, xxh3_64_intdigest, xxh3_128_digest
 from kafka_corpus.case import Expectation
 from kafka_corpus.wire import to_wire
 from kafka_fuzz.mutate import PROFILES, Mutant, Profile, for_cell, mutate, own_seeds
-from kafka_fuzz.mutate.faults import LIES
+from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.model import all_cells
-from kafka_fuzz.mutate.mutant import NO_LIE, Cell
+from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell
 from kafka_fuzz.targets.codecs import reference_agrees, right_answer
 from kafka_pipeline.spark.needs import Refused
 from kafka_records import Batch, Record
@@ -44,7 +44,7 @@ SHARES: Final[dict[Profile, int]] = {"model": 1}
 
 
 @cache
-def grid() -> tuple[Cell, ...]:
+def grid() -> tuple[MutantCell, ...]:
     """The cells, in the order of the table of lies."""
     return tuple(all_cells())
 
@@ -196,7 +196,7 @@ def _size(content: bytes | None) -> int:
 COLUMNS: Final = (
     "index",
     "mutator",
-    *Cell._fields,
+    *MutantCell._fields,
     "labels",
     "data",
     "verdict",
@@ -254,10 +254,10 @@ def rules_of(mutant: Mutant, right: Expectation) -> tuple[str, ...]:
     if mutant.expected is None:
         return (right.why,) if right.why else ()
     lie = mutant.cell.lie
-    return () if lie == NO_LIE else LIES[lie].rules
+    return () if lie == NO_FAULT else FAULTS[lie].rules
 
 
-def shape_of(cell: Cell, right: Expectation, outlines: bytes, size: int) -> int:
+def shape_of(cell: MutantCell, right: Expectation, outlines: bytes, size: int) -> int:
     """The hash of a shape, as a signed 64-bit integer."""
     parts = (
         _bytes_of(cell),
@@ -271,5 +271,5 @@ def shape_of(cell: Cell, right: Expectation, outlines: bytes, size: int) -> int:
 
 
 @cache
-def _bytes_of(cell: Cell) -> bytes:
+def _bytes_of(cell: MutantCell) -> bytes:
     return repr(tuple(cell)).encode()

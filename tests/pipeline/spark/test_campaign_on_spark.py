@@ -15,7 +15,7 @@ import pytest
 from kafka_fuzz.campaign.plan import read_log, read_state
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.findings import finding_input, read_findings
-from kafka_fuzz.mutate import Cell
+from kafka_fuzz.mutate import MutantCell
 from kafka_pipeline.jobs.campaign import Campaign, campaign
 from kafka_pipeline.spark.shards import NotDone
 from kafkaproof.commands.pipeline.campaign import folded
@@ -40,7 +40,7 @@ def merged(asked: Campaign, number: int) -> list[dict[str, Any]]:
 
 def claims(row: dict[str, Any]) -> set[tuple[Any, ...]]:
     """Everything that an input does, by target."""
-    cell = tuple(row[name] for name in Cell._fields)
+    cell = tuple(row[name] for name in MutantCell._fields)
     return {(row["target"], each) for each in (cell, row["key"], *row["lines"])}
 
 

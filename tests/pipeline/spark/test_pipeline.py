@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_fuzz.mutate.mutant import Cell
+from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_pipeline.jobs.cases import INDEX
 from kafka_pipeline.jobs.generate import Generate, check, generate
 from kafka_pipeline.jobs.space import COLUMNS, Rows, Space, grid
@@ -67,7 +67,7 @@ def test_what_stays_is_the_first_of_its_kind(generated: Generate) -> None:
 def test_coverage_counts_the_kept_cases(generated: Generate) -> None:
     """The table has as many cases as there are, and a cell of the grid has none only where others hold the same."""
     table = pq.read_table(generated.out / "coverage.parquet").to_pylist()
-    covered = {tuple(row[name] for name in Cell._fields): row["cases"] for row in table}
+    covered = {tuple(row[name] for name in MutantCell._fields): row["cases"] for row in table}
     gone = {row["index"] for row in rows_of(generated.out / "dropped")}
     counts = msgspec.json.decode((generated.out / "manifest.json").read_bytes())["counts"]
 

@@ -28,7 +28,7 @@ from kafka_fuzz.campaign.plan import ready_testees
 from kafka_fuzz.campaign.recall import Recall, campaign_testees, lenient, measure_recall, run_corpus
 from kafka_fuzz.findings import read_findings, write_atomically
 from kafka_fuzz.triage import accept
-from kafka_fuzz.triage.deduplicate import Folded, named, read
+from kafka_fuzz.triage.deduplicate import TriagedFinding, finding_named, read_triage
 from kafka_fuzz.triage.draft import title
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafkaproof.commands.fuzz.run import campaign_option
@@ -101,20 +101,20 @@ def known(
     """
     path = file or directory / KNOWN_FILE
     try:
-        old = accept.listed(path)
-        finds = read(directory)
+        old = accept.listed_entries(path)
+        finds = read_triage(directory)
         lacking = accept.open_finds(
             finds, AlreadyKnown((*read_known_list(PACKAGED_KNOWN), *old), corpus_results(directory))
         )
         if check:
             _checked(path, old, lacking, as_json)
-        chosen = lacking if every else [named(name, finds) for name in names]
+        chosen = lacking if every else [finding_named(name, finds) for name in names]
         if chosen and not reason:
             raise click.UsageError("--reason says why they are accepted")
         if not chosen and not drop_gone and not every:
             raise click.UsageError("name finds, or say --all")
         kept = [each for each in old if not (drop_gone and each.id in gone_ids(directory))]
-        new = accept.merged(kept, [accept.accepted(find, reason or "", directory) for find in chosen])
+        new = accept.merged_entries(kept, [accept.accepted_entry(find, reason or "", directory) for find in chosen])
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     write_atomically(path, accept.text_of(new).encode())
@@ -122,8 +122,8 @@ def known(
     sys.exit(OK)
 
 
-def _checked(path: Path, old: list[KnownFinding], lacking: list[Folded], as_json: bool) -> NoReturn:
-    same = not path.exists() or path.read_text(encoding="utf-8") == accept.text_of(accept.merged(old, ()))
+def _checked(path: Path, old: list[KnownFinding], lacking: list[TriagedFinding], as_json: bool) -> NoReturn:
+    same = not path.exists() or path.read_text(encoding="utf-8") == accept.text_of(accept.merged_entries(old, ()))
     if as_json:
         say_json({"file": str(path), "as_written": same, "lacking": [find.name for find in lacking]})
     else:

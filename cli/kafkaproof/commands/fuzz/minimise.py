@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from kafka_conformance.sanitize import printable
-from kafka_fuzz.encode.testees import batch_of
+from kafka_fuzz.encode.testees import finding_batch
 from kafka_fuzz.executors import NoTarget, open_executor
 from kafka_fuzz.findings import FINDING_FILE, FINDINGS_FOLDER, INPUT_FILE, FuzzFinding, TargetMode, write_atomically
 from kafka_fuzz.shrink import Budget, NotShown
@@ -98,7 +98,7 @@ def minimise(
 def target_mode(found: MinimiseInput, *, named: bool) -> TargetMode:
     """How who is asked is asked: a batch to be written can only be written; who is *named* may be a target."""
     try:
-        batch_of(found.data)
+        finding_batch(found.data)
     except ValueError:
         return found.find.asked if found.find and not named else ""
     return "encode"

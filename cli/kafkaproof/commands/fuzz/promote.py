@@ -17,8 +17,8 @@ from kafka_corpus.evidence import clients
 from kafka_corpus.vectors import load_vectors, package_root
 from kafka_fuzz.findings import FuzzFinding, finding_name, read_findings
 from kafka_fuzz.triage import reach as reaching
-from kafka_fuzz.triage.deduplicate import named, read
-from kafka_fuzz.triage.promote import cases_of, compile_corpus, java_answers, question_of, written
+from kafka_fuzz.triage.deduplicate import finding_named, read_triage
+from kafka_fuzz.triage.promote import case_input, cases_of, java_answers, recompile, write_case
 from kafkaproof.cli import CANNOT_RUN, OK
 from kafkaproof.commands.fuzz.run import campaign_option
 from kafkaproof.commands.output import say_json
@@ -41,10 +41,10 @@ def reach(names: tuple[str, ...], directory: Path, releases: str, as_json: bool)
     finds = [find for find in read_findings(directory) if not names or finding_name(find.key).startswith(names)]
     if names and not finds:
         raise click.UsageError(f"there are no such finds in {directory}")
-    found: dict[str, reaching.Reach] = {}
+    found: dict[str, reaching.FindingReach] = {}
     try:
         for release in chosen_releases(releases):
-            found = reaching.measure(directory, finds, release)
+            found = reaching.measure_reach(directory, finds, release)
     except NoBroker as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
@@ -62,7 +62,7 @@ def chosen_releases(text: str) -> list[str]:
         raise click.UsageError(str(error)) from None
 
 
-def print_reach(finds: list[FuzzFinding], found: dict[str, reaching.Reach], *, as_json: bool) -> None:
+def print_reach(finds: list[FuzzFinding], found: dict[str, reaching.FindingReach], *, as_json: bool) -> None:
     """For people or for programs."""
     if as_json:
         say_json(
@@ -109,12 +109,12 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
     Exit codes: 0 they are cases now, 2 usage, or one is a case already, or nobody says what is right about it.
     """
     try:
-        found = read(directory)
-        files = cases_of([named(name, found) for name in names], _stored_questions(), cases, directory)
+        found = read_triage(directory)
+        files = cases_of([finding_named(name, found) for name in names], _stored_questions(), cases, directory)
         ids = [f"found.{path.stem}" for path in files]
-        with written(files):
+        with write_case(files):
             if not no_compile:
-                compile_corpus()
+                recompile()
         java = "" if no_compile else _recorded(ids, package_root())
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -139,4 +139,4 @@ def _recorded(ids: list[str], root: Path) -> str:
 def _stored_questions() -> dict[bytes, str]:
     """Ids of the cases that there are, by what they ask."""
     stored = load_vectors()
-    return {question_of(case.input): case.id for case in stored if case.op in OPS}
+    return {case_input(case.input): case.id for case in stored if case.op in OPS}

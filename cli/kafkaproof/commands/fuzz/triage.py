@@ -12,10 +12,19 @@ import click
 
 from kafka_conformance.sanitize import printable
 from kafka_fuzz.shrink import Budget
-from kafka_fuzz.triage.deduplicate import FOLDER, Folded, by_cause, is_stale, last_night, read, smallest, write
-from kafka_fuzz.triage.draft import document, write_pages
+from kafka_fuzz.triage.deduplicate import (
+    FOLDER,
+    TriagedFinding,
+    by_cause,
+    is_stale,
+    last_night,
+    read_triage,
+    smallest,
+    write_triage,
+)
+from kafka_fuzz.triage.draft import draft_document, write_pages
 from kafka_fuzz.triage.night import read_night
-from kafka_fuzz.triage.report import write_all
+from kafka_fuzz.triage.report import write_reports
 from kafka_fuzz.triage.run import triaged
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafkaproof.commands.fuzz.run import campaign_option
@@ -59,10 +68,10 @@ def triage(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    path = write(roots[0], finds)
+    path = write_triage(roots[0], finds)
     write_pages(roots[0], finds)
     if as_json:
-        say_json({"file": str(path), "finds": [document(find) for find in finds]})
+        say_json({"file": str(path), "finds": [draft_document(find) for find in finds]})
     else:
         print_causes(finds, roots[0] / FOLDER, every=every)
     sys.exit(DISAGREEMENTS if any(find.state == "new" for find in finds) else OK)
@@ -78,7 +87,7 @@ def progress_printer(*, quiet: bool) -> Callable[[str], None]:
     return told
 
 
-def print_causes(finds: list[Folded], folder: Path, *, every: bool) -> None:
+def print_causes(finds: list[TriagedFinding], folder: Path, *, every: bool) -> None:
     """A line for each cause, with its smallest find, and how many of which state."""
     for (target, cause), some in by_cause(finds).items():
         open_ = [find for find in some if every or find.state != "known"]
@@ -127,12 +136,12 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
                 jobs=JOBS,
                 tell=progress_printer(quiet=as_json),
             )
-            write(directory, found)
+            write_triage(directory, found)
             write_pages(directory, found)
-        night = read_night(directory, read(directory))
+        night = read_night(directory, read_triage(directory))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    written = write_all(night, out)
+    written = write_reports(night, out)
     totals = next(night.lines())
     if as_json:
         say_json(totals | {"written": list(map(str, written))})

@@ -15,8 +15,8 @@ from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.shrink import Budget
 from kafka_fuzz.targets.named import NAMES
-from kafka_fuzz.triage.deduplicate import FILE, FOLDER, Folded, read, write
-from kafka_fuzz.triage.draft import document, write_pages
+from kafka_fuzz.triage.deduplicate import FILE, FOLDER, TriagedFinding, read_triage, write_triage
+from kafka_fuzz.triage.draft import draft_document, write_pages
 from kafka_fuzz.triage.run import triaged
 from kafka_pipeline.jobs.space import MOST_SEED
 from kafkaproof.cli import DISAGREEMENTS, OK
@@ -105,7 +105,7 @@ def campaign(
             manifest = job.campaign(open_session, asked, show)
         found = folded(asked.out) if triages else []
     if as_json:
-        finds = [document(find) for find in found]
+        finds = [draft_document(find) for find in found]
         say_json({"out": str(out), "sha256": manifest.sha256, **manifest.counts, "triage": finds})
     else:
         if triages:
@@ -145,13 +145,13 @@ def listed(path: Path | None) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def folded(out: Path) -> list[Folded]:
+def folded(out: Path) -> list[TriagedFinding]:
     """The finds after triage, which is done here, once."""
     if not (out / FOLDER / FILE).is_file():
         found = triaged([out], None, budget=Budget(RUNS, 10.0), every=False, jobs=2, tell=_tell)
-        write(out, found)
+        write_triage(out, found)
         write_pages(out, found)
-    return read(out)
+    return read_triage(out)
 
 
 def _tell(line: str) -> None:

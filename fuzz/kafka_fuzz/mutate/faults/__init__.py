@@ -1,10 +1,9 @@
-"""Lies: what can be wrong with an entry, with the verdict on each."""
+"""Faults: every single thing that can be wrong with an entry, each with the verdict that is right."""
 
+# Importing a module registers its faults.
 from kafka_fuzz.mutate.faults import batches, frames, framing, messages, records, streams, wrappers
-from kafka_fuzz.mutate.faults import records as varints
-from kafka_fuzz.mutate.faults.table import LIES, Lie, Spot, Told
+from kafka_fuzz.mutate.faults.table import FAULTS, Fault, FaultResult, FaultSite
 
-# Importing a module enters its lies.
-MODULES = (framing, batches, records, varints, batches, batches, messages, wrappers, streams, frames, frames)
+MODULES = (framing, batches, records, messages, wrappers, streams, frames)
 
-__all__ = ["LIES", "MODULES", "Lie", "Spot", "Told"]
+__all__ = ["FAULTS", "MODULES", "Fault", "FaultResult", "FaultSite"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kafka_fuzz.mutate.entries import Base, body_of, framed, nullable
-from kafka_fuzz.mutate.faults.records import AT, any_record, read_as, with_body
-from kafka_fuzz.mutate.faults.table import BROKEN, CLAIM, PACKED, PLAIN, UNPACKED, Spot, Told, lie
-from kafka_fuzz.mutate.fixup import seal_batch, varint
-from kafka_fuzz.mutate.packing import pack
+from kafka_fuzz.mutate.entries import BaseEntry, nullable, record_body, with_length_prefix
+from kafka_fuzz.mutate.faults.records import AT, draw_record, read_as_records, with_body
+from kafka_fuzz.mutate.faults.table import BROKEN, CLAIM, PACKED, PLAIN, UNPACKED, FaultResult, FaultSite, fault
+from kafka_fuzz.mutate.fixup import varint, write_batch_bytes
+from kafka_fuzz.mutate.packing import pack_fast
 from kafka_records import Batch, Header, Record
 from kafka_records.attributes import CONTROL_FLAG_MASK
 from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN, NO_TIMESTAMP
@@ -20,18 +20,18 @@ COMMIT_KEY = KEY.pack(0, 1)
 COMMIT_VALUE = MARKER_VALUE.pack(0, 7)
 
 
-def marker(spot: Spot, key: bytes | None, value: bytes | None) -> Told:
+def marker(spot: FaultSite, key: bytes | None, value: bytes | None) -> FaultResult:
     """A control batch of one record, in the place of the batch that was there."""
     base, batch = spot.base, spot.base.batch
     timestamp = batch.max_timestamp if batch.timestamp_type == "append" else base.header["base_timestamp"]
     record = Record(batch.base_offset, timestamp, key, value)
     attributes = base.header["attributes"] | CONTROL_FLAG_MASK
     header = {**base.header, "attributes": attributes, "record_count": 1}
-    data = seal_batch(header, framed(body_of(record, 0, 0)))
-    return Told(data, (replace(batch, control=True, records=(record,)),))
+    data = write_batch_bytes(header, with_length_prefix(record_body(record, 0, 0)))
+    return FaultResult(data, (replace(batch, control=True, records=(record,)),))
 
 
-@lie(
+@fault(
     "TXN-09",
     "TXN-10",
     "TXN-19",
@@ -42,12 +42,12 @@ def marker(spot: Spot, key: bytes | None, value: bytes | None) -> Told:
     kinds=("malformed", "truncated"),
     variants={"minus one": None, "zero": b"", "short": COMMIT_KEY[:3], "negative version": KEY.pack(-1, 1)},
 )
-def control_key_bad(spot: Spot) -> Told:
+def control_key_bad(spot: FaultSite) -> FaultResult:
     """A control record's key is no version and type."""
     return marker(spot, spot.value, COMMIT_VALUE)
 
 
-@lie(
+@fault(
     "TXN-10",
     "TXN-11",
     codecs=PLAIN,
@@ -55,12 +55,12 @@ def control_key_bad(spot: Spot) -> Told:
     field="control.key",
     variants={"unknown type": KEY.pack(0, 99), "negative type": KEY.pack(0, -1), "later version": KEY.pack(9, 1)},
 )
-def control_key_of_the_future(spot: Spot) -> Told:
+def control_key_of_the_future(spot: FaultSite) -> FaultResult:
     """A control record has a type or a version that there is not yet, which readers have to pass over."""
     return marker(spot, spot.value, COMMIT_VALUE)
 
 
-@lie(
+@fault(
     "TXN-13",
     codecs=PLAIN,
     nesting="record",
@@ -69,7 +69,7 @@ def control_key_of_the_future(spot: Spot) -> Told:
     kinds=("malformed", "truncated"),
     variants={"minus one": None, "zero": b"", "short": COMMIT_VALUE[:5], "negative version": MARKER_VALUE.pack(-1, 7)},
 )
-def marker_value_bad(spot: Spot) -> Told:
+def marker_value_bad(spot: FaultSite) -> FaultResult:
     """An end marker's value is no version and epoch."""
     return marker(spot, COMMIT_KEY, spot.value)
 
@@ -82,124 +82,124 @@ BITS = {"transactional": 0x10, "control": 0x20, "delete horizon": 0x40, "all": 0
 UNUSED = {"bit 7": 0x80, "bit 8": 0x100, "bit 15": -0x8000, "all": -0x80}
 
 
-def resealed(spot: Spot, **fields: int) -> bytes:
+def resealed(spot: FaultSite, **fields: int) -> bytes:
     """The batch with other *fields*, its checksum right."""
-    return seal_batch({**spot.base.header, **fields}, spot.base.packed)
+    return write_batch_bytes({**spot.base.header, **fields}, spot.base.packed)
 
 
-def changed(spot: Spot, told: dict[str, int], **fields: Any) -> Told:
+def changed_batch(spot: FaultSite, told: dict[str, int], **fields: Any) -> FaultResult:
     """The batch with the fields that are *told*, read with other *fields*."""
-    return Told(resealed(spot, **told), (replace(spot.base.batch, **fields),))
+    return FaultResult(resealed(spot, **told), (replace(spot.base.batch, **fields),))
 
 
-def stamped(batch: Batch, timestamp: int) -> Batch:
+def batch_with_timestamps(batch: Batch, timestamp: int) -> Batch:
     """The batch with the time that LogAppendTime gives it."""
     records = tuple(record._replace(timestamp=timestamp) for record in batch.records)
     return replace(batch, timestamp_type="append", max_timestamp=timestamp, records=records)
 
 
-@lie(
+@fault(
     "HDR-13", field="record_count", kinds=("truncated", "malformed", "decompression"), variants={"by one": 1, "far": 0}
 )
-def record_count_too_high(spot: Spot) -> bytes:
+def record_count_too_high(spot: FaultSite) -> bytes:
     """The header promises more records than there are."""
     count = spot.base.header["record_count"]
     return resealed(spot, record_count=count + (spot.value or count + 1000))
 
 
-@lie(
+@fault(
     "HDR-13",
     "HDR-18",
     field="record_count",
     kinds=("truncated", "malformed", "decompression", "limit"),
     variants={"largest": INT32_MAX, "near largest": INT32_MAX - 8},
 )
-def record_count_claims(spot: Spot) -> bytes:
+def record_count_claims(spot: FaultSite) -> bytes:
     """The header promises as many records as would take all memory."""
     return resealed(spot, record_count=spot.value)
 
 
-@lie("HDR-14", "REC-25", field="record_count", kinds=UNPACKED, variants={"by one": 1, "one": 0})
-def record_count_too_low(spot: Spot) -> bytes:
+@fault("HDR-14", "REC-25", field="record_count", kinds=UNPACKED, variants={"by one": 1, "one": 0})
+def record_count_too_low(spot: FaultSite) -> bytes:
     """There are more records than the header promises."""
     base, more = spot.base, spot.base.payload + spot.base.parts[-1]
     count = len(base.parts) if spot.value else 1
-    return seal_batch({**base.header, "record_count": count}, pack(base.codec, more, 2))
+    return write_batch_bytes({**base.header, "record_count": count}, pack_fast(base.codec, more, 2))
 
 
-@lie(
+@fault(
     "HDR-15",
     field="record_count",
     kinds=("malformed", "truncated", "corrupt"),
     variants=NEGATIVE,
 )
-def record_count_negative(spot: Spot) -> bytes:
+def record_count_negative(spot: FaultSite) -> bytes:
     """The record count is below zero."""
     return resealed(spot, record_count=spot.value)
 
 
-@lie("HDR-15", codecs=PLAIN, field="record_count", kinds=("malformed", "truncated", "corrupt"), variants=NEGATIVE)
-def record_count_negative_of_nothing(spot: Spot) -> bytes:
+@fault("HDR-15", codecs=PLAIN, field="record_count", kinds=("malformed", "truncated", "corrupt"), variants=NEGATIVE)
+def record_count_negative_of_nothing(spot: FaultSite) -> bytes:
     """The record count is below zero, and no records follow."""
-    return seal_batch({**spot.base.header, "record_count": spot.value}, b"")
+    return write_batch_bytes({**spot.base.header, "record_count": spot.value}, b"")
 
 
-@lie("HDR-16", field="record_count", verdict="acceptable", kinds=UNPACKED)
-def record_count_hides_the_records(spot: Spot) -> Told:
+@fault("HDR-16", field="record_count", verdict="acceptable", kinds=UNPACKED)
+def record_count_hides_the_records(spot: FaultSite) -> FaultResult:
     """The record count is zero, and Kafka never looks at what follows."""
-    return changed(spot, {"record_count": 0}, records=())
+    return changed_batch(spot, {"record_count": 0}, records=())
 
 
-@lie("HDR-09", "OFF-10", field="last_offset_delta", variants=EDGES_32)
-def last_offset_delta_at_an_edge(spot: Spot) -> Told:
+@fault("HDR-09", "OFF-10", field="last_offset_delta", variants=EDGES_32)
+def last_offset_delta_at_an_edge(spot: FaultSite) -> FaultResult:
     """The last offset is not that of the last record, as after compaction."""
     last = wrap_int64(spot.base.batch.base_offset + spot.value)
-    return changed(spot, {"last_offset_delta": spot.value}, last_offset=last)
+    return changed_batch(spot, {"last_offset_delta": spot.value}, last_offset=last)
 
 
-@lie("HDR-09", "HDR-26", codecs=PLAIN, field="last_offset_delta", verdict="acceptable", kinds=BROKEN)
-def last_offset_wraps(spot: Spot) -> Told:
+@fault("HDR-09", "HDR-26", codecs=PLAIN, field="last_offset_delta", verdict="acceptable", kinds=BROKEN)
+def last_offset_wraps(spot: FaultSite) -> FaultResult:
     """A batch without records reaches beyond the last offset that there is; no real log comes there."""
     header = {**spot.base.header, "base_offset": INT64_MAX, "last_offset_delta": 1, "record_count": 0}
     batch = replace(spot.base.batch, base_offset=INT64_MAX, last_offset=INT64_MIN, records=())
-    return Told(seal_batch(header, b""), (batch,))
+    return FaultResult(write_batch_bytes(header, b""), (batch,))
 
 
-@lie("TIM-01", field="base_timestamp", variants=EDGES_64)
-def base_timestamp_at_an_edge(spot: Spot) -> Told:
+@fault("TIM-01", field="base_timestamp", variants=EDGES_64)
+def base_timestamp_at_an_edge(spot: FaultSite) -> FaultResult:
     """The base timestamp is moved, and with it every record's; sums wrap."""
     base, moved = spot.base, spot.value - spot.base.header["base_timestamp"]
     horizon = None if base.batch.delete_horizon is None else spot.value
     records = base.batch.records
     if base.batch.timestamp_type == "create":
         records = tuple(each._replace(timestamp=wrap_int64(each.timestamp + moved)) for each in records)
-    return changed(spot, {"base_timestamp": spot.value}, delete_horizon=horizon, records=records)
+    return changed_batch(spot, {"base_timestamp": spot.value}, delete_horizon=horizon, records=records)
 
 
-@lie("TIM-08", "TIM-02", field="max_timestamp", variants=EDGES_64)
-def max_timestamp_at_an_edge(spot: Spot) -> Told:
+@fault("TIM-08", "TIM-02", field="max_timestamp", variants=EDGES_64)
+def max_timestamp_at_an_edge(spot: FaultSite) -> FaultResult:
     """The maximum timestamp is not that of any record."""
     batch, data = spot.base.batch, resealed(spot, max_timestamp=spot.value)
     if batch.timestamp_type == "append":
-        return Told(data, (stamped(batch, spot.value),))
-    return Told(data, (replace(batch, max_timestamp=spot.value),))
+        return FaultResult(data, (batch_with_timestamps(batch, spot.value),))
+    return FaultResult(data, (replace(batch, max_timestamp=spot.value),))
 
 
-@lie("TIM-02", "ATT-03", field="attributes", variants={"own times": {}, "no times": {"base_timestamp": NO_TIMESTAMP}})
-def append_time_bit_set(spot: Spot) -> Told:
+@fault("TIM-02", "ATT-03", field="attributes", variants={"own times": {}, "no times": {"base_timestamp": NO_TIMESTAMP}})
+def append_time_bit_set(spot: FaultSite) -> FaultResult:
     """LogAppendTime, though each record has a time of its own, or none: the header's holds for all."""
     batch = spot.base.batch
     if batch.delete_horizon is not None and spot.value:
         batch = replace(batch, delete_horizon=NO_TIMESTAMP)
     data = resealed(spot, attributes=spot.base.header["attributes"] | 0x08, **spot.value)
-    return Told(data, (stamped(batch, batch.max_timestamp),))
+    return FaultResult(data, (batch_with_timestamps(batch, batch.max_timestamp),))
 
 
-@lie("ATT-04", "ATT-05", "ATT-06", field="attributes", variants=BITS)
-def attribute_bits_set(spot: Spot) -> Told:
+@fault("ATT-04", "ATT-05", "ATT-06", field="attributes", variants=BITS)
+def attribute_bits_set(spot: FaultSite) -> FaultResult:
     """Bits that Kafka knows stand where nothing else goes with them."""
     header, batch, bits = spot.base.header, spot.base.batch, spot.value
-    return changed(
+    return changed_batch(
         spot,
         {"attributes": header["attributes"] | bits},
         transactional=batch.transactional or bool(bits & 0x10),
@@ -208,167 +208,167 @@ def attribute_bits_set(spot: Spot) -> Told:
     )
 
 
-@lie("ATT-07", "ATT-08", field="attributes", variants=UNUSED)
-def attribute_bits_unknown(spot: Spot) -> bytes:
+@fault("ATT-07", "ATT-08", field="attributes", variants=UNUSED)
+def attribute_bits_unknown(spot: FaultSite) -> bytes:
     """Bits that mean nothing are set."""
     return resealed(spot, attributes=spot.base.header["attributes"] | spot.value)
 
 
-@lie("HDR-23", field="producer_id", variants={**EDGES_64, "minus two": -2})
-def producer_id_at_an_edge(spot: Spot) -> Told:
+@fault("HDR-23", field="producer_id", variants={**EDGES_64, "minus two": -2})
+def producer_id_at_an_edge(spot: FaultSite) -> FaultResult:
     """The producer id is one that no broker gives."""
-    return changed(spot, {"producer_id": spot.value}, producer_id=spot.value)
+    return changed_batch(spot, {"producer_id": spot.value}, producer_id=spot.value)
 
 
-@lie("HDR-22", field="producer_epoch", variants=EDGES_16)
-def producer_epoch_at_an_edge(spot: Spot) -> Told:
+@fault("HDR-22", field="producer_epoch", variants=EDGES_16)
+def producer_epoch_at_an_edge(spot: FaultSite) -> FaultResult:
     """The producer epoch is at an edge, or goes with no producer id."""
-    return changed(spot, {"producer_epoch": spot.value}, producer_epoch=spot.value)
+    return changed_batch(spot, {"producer_epoch": spot.value}, producer_epoch=spot.value)
 
 
-@lie("HDR-22", "PID-10", field="base_sequence", variants=EDGES_32)
-def base_sequence_at_an_edge(spot: Spot) -> Told:
+@fault("HDR-22", "PID-10", field="base_sequence", variants=EDGES_32)
+def base_sequence_at_an_edge(spot: FaultSite) -> FaultResult:
     """The base sequence is at an edge, so that sequences wrap or are none."""
-    return changed(spot, {"base_sequence": spot.value}, base_sequence=spot.value)
+    return changed_batch(spot, {"base_sequence": spot.value}, base_sequence=spot.value)
 
 
-@lie("HDR-13", codecs=PLAIN, field="records", kinds=CLAIM)
-def records_missing(spot: Spot) -> bytes:
+@fault("HDR-13", codecs=PLAIN, field="records", kinds=CLAIM)
+def records_missing(spot: FaultSite) -> bytes:
     """The header promises records, and nothing follows it."""
-    return seal_batch(spot.base.header, b"")
+    return write_batch_bytes(spot.base.header, b"")
 
 
-@lie("CMP-08", codecs=PACKED, field="records", kinds=("decompression", "truncated", "malformed", "corrupt"))
-def stream_missing(spot: Spot) -> bytes:
+@fault("CMP-08", codecs=PACKED, field="records", kinds=("decompression", "truncated", "malformed", "corrupt"))
+def stream_missing(spot: FaultSite) -> bytes:
     """The header promises compressed records, and nothing follows it."""
-    return seal_batch(spot.base.header, b"")
+    return write_batch_bytes(spot.base.header, b"")
 
 
-@lie("CMP-05", codecs=PACKED, field="records", kinds=("truncated", "malformed", "decompression"), nesting="stream")
-def stream_of_no_bytes(spot: Spot) -> bytes:
+@fault("CMP-05", codecs=PACKED, field="records", kinds=("truncated", "malformed", "decompression"), nesting="stream")
+def stream_of_no_bytes(spot: FaultSite) -> bytes:
     """The codec's stream is whole, and holds nothing."""
-    return seal_batch(spot.base.header, pack(spot.base.codec, b"", 2))
+    return write_batch_bytes(spot.base.header, pack_fast(spot.base.codec, b"", 2))
 
 
-@lie("CMP-11", codecs=PACKED, field="records", kinds=BROKEN, nesting="packed")
-def records_packed_twice(spot: Spot) -> bytes:
+@fault("CMP-11", codecs=PACKED, field="records", kinds=BROKEN, nesting="packed")
+def records_packed_twice(spot: FaultSite) -> bytes:
     """The records are compressed, and then compressed again."""
     base = spot.base
-    return seal_batch(base.header, pack(base.codec, pack(base.codec, base.payload, 2), 2))
+    return write_batch_bytes(base.header, pack_fast(base.codec, pack_fast(base.codec, base.payload, 2), 2))
 
 
 COUNT_AT = AT["header_count"]
 NEGATIVE_LENGTHS = {"minus one": -1, "minus two": -2, "smallest": -INT32_MAX - 1}
 
 
-def before_headers(base: Base, index: int) -> bytes:
+def before_headers(base: BaseEntry, index: int) -> bytes:
     """A record's body up to its header count."""
     return b"".join(base.bodies[index][:COUNT_AT])
 
 
-def header_bytes(base: Base, index: int) -> bytes:
+def header_bytes(base: BaseEntry, index: int) -> bytes:
     """A record's headers without their count."""
     return b"".join(base.bodies[index][COUNT_AT + 1 :])
 
 
-def told_headers(spot: Spot, index: int, count: int, headers: bytes) -> bytes:
+def told_headers(spot: FaultSite, index: int, count: int, headers: bytes) -> bytes:
     """The batch with other headers in one record, and *count* said of them."""
     return with_body(spot.base, index, before_headers(spot.base, index) + varint(count) + headers)
 
 
-@lie("REC-14", nesting="record", field="header_count", kinds=BROKEN, variants=NEGATIVE_LENGTHS)
-def header_count_negative(spot: Spot) -> bytes:
+@fault("REC-14", nesting="record", field="header_count", kinds=BROKEN, variants=NEGATIVE_LENGTHS)
+def header_count_negative(spot: FaultSite) -> bytes:
     """The header count is below zero."""
-    index = any_record(spot)
+    index = draw_record(spot)
     return told_headers(spot, index, spot.value, header_bytes(spot.base, index))
 
 
-@lie("REC-14", nesting="record", field="header_count", kinds=BROKEN, variants=NEGATIVE_LENGTHS)
-def header_count_negative_of_nothing(spot: Spot) -> bytes:
+@fault("REC-14", nesting="record", field="header_count", kinds=BROKEN, variants=NEGATIVE_LENGTHS)
+def header_count_negative_of_nothing(spot: FaultSite) -> bytes:
     """The header count is below zero, and no headers follow."""
-    return told_headers(spot, any_record(spot), spot.value, b"")
+    return told_headers(spot, draw_record(spot), spot.value, b"")
 
 
-@lie("REC-15", nesting="record", field="header_count", kinds=BROKEN, variants={"by one": 1, "by two": 2})
-def header_count_too_high(spot: Spot) -> bytes:
+@fault("REC-15", nesting="record", field="header_count", kinds=BROKEN, variants={"by one": 1, "by two": 2})
+def header_count_too_high(spot: FaultSite) -> bytes:
     """A record promises more headers than it has."""
-    index = any_record(spot)
+    index = draw_record(spot)
     count = len(spot.base.batch.records[index].headers)
     return told_headers(spot, index, count + spot.value, header_bytes(spot.base, index))
 
 
-@lie("REC-15", "REC-20", nesting="record", field="header.value_length", kinds=CLAIM, variants={"largest": INT32_MAX})
-def header_value_length_leads_back(spot: Spot) -> bytes:
+@fault("REC-15", "REC-20", nesting="record", field="header.value_length", kinds=CLAIM, variants={"largest": INT32_MAX})
+def header_value_length_leads_back(spot: FaultSite) -> bytes:
     """A header value's length, a null by another negative, leads back to its header, and the count is too large."""
-    return told_headers(spot, any_record(spot), spot.value, b"\0\3")
+    return told_headers(spot, draw_record(spot), spot.value, b"\0\3")
 
 
-@lie("REC-15", nesting="record", field="header_count", kinds=CLAIM, variants={"large": 2**20, "largest": INT32_MAX})
-def header_count_claims(spot: Spot) -> bytes:
+@fault("REC-15", nesting="record", field="header_count", kinds=CLAIM, variants={"large": 2**20, "largest": INT32_MAX})
+def header_count_claims(spot: FaultSite) -> bytes:
     """A record promises as many headers as would take all memory."""
-    index = any_record(spot)
+    index = draw_record(spot)
     return told_headers(spot, index, spot.value, header_bytes(spot.base, index))
 
 
-@lie("REC-17", nesting="record", field="header_count", kinds=BROKEN, variants={"by one": 1, "zero": 0})
-def header_count_too_low(spot: Spot) -> bytes:
+@fault("REC-17", nesting="record", field="header_count", kinds=BROKEN, variants={"by one": 1, "zero": 0})
+def header_count_too_low(spot: FaultSite) -> bytes:
     """A record has more headers than it says."""
-    index = any_record(spot)
+    index = draw_record(spot)
     count = len(spot.base.batch.records[index].headers)
     more = header_bytes(spot.base, index) + b"\2h\2v"
     return told_headers(spot, index, count if spot.value else 0, more)
 
 
-@lie("REC-16", nesting="record", field="header_count", kinds=BROKEN)
-def header_count_missing(spot: Spot) -> bytes:
+@fault("REC-16", nesting="record", field="header_count", kinds=BROKEN)
+def header_count_missing(spot: FaultSite) -> bytes:
     """A record ends before its header count."""
-    index = any_record(spot)
+    index = draw_record(spot)
     return with_body(spot.base, index, before_headers(spot.base, index))
 
 
-@lie("REC-18", nesting="record", field="header.key_length", kinds=BROKEN, variants=NEGATIVE_LENGTHS)
-def header_key_null(spot: Spot) -> bytes:
+@fault("REC-18", nesting="record", field="header.key_length", kinds=BROKEN, variants=NEGATIVE_LENGTHS)
+def header_key_null(spot: FaultSite) -> bytes:
     """A header's key is null."""
-    index = any_record(spot)
+    index = draw_record(spot)
     count = len(spot.base.batch.records[index].headers)
     return told_headers(spot, index, count + 1, header_bytes(spot.base, index) + varint(spot.value) + b"\2v")
 
 
-@lie(
+@fault(
     "REC-13",
     nesting="record",
     field=("header.key_length", "header.value_length"),
     kinds=CLAIM,
     variants={"by one": 1, "largest": 0},
 )
-def header_length_beyond_the_record(spot: Spot) -> bytes:
+def header_length_beyond_the_record(spot: FaultSite) -> bytes:
     """A header's key or value claims more bytes than its record has left."""
-    index = any_record(spot)
+    index = draw_record(spot)
     count = len(spot.base.batch.records[index].headers)
     first = b"" if spot.field == "header.key_length" else b"\2h"
     length = varint(2 if spot.value else INT32_MAX)
     return told_headers(spot, index, count + 1, header_bytes(spot.base, index) + first + length + b"x")
 
 
-@lie("REC-20", nesting="record", field="header.value_length", variants={"minus two": -2, "smallest": -INT32_MAX - 1})
-def header_value_null_by_another_negative(spot: Spot) -> Told:
+@fault("REC-20", nesting="record", field="header.value_length", variants={"minus two": -2, "smallest": -INT32_MAX - 1})
+def header_value_null_by_another_negative(spot: FaultSite) -> FaultResult:
     """A header value's length below -1 is null as well."""
-    return with_header(spot, b"\2h" + varint(spot.value), Header(b"h", None))
+    return with_header_fields(spot, b"\2h" + varint(spot.value), Header(b"h", None))
 
 
-@lie(
+@fault(
     "REC-19",
     "REC-23",
     nesting="record",
     field="header.key",
     variants={"empty": b"", "zero byte": b"\0", "long": b"k" * 200},
 )
-def header_key_unusual(spot: Spot) -> Told:
+def header_key_unusual(spot: FaultSite) -> FaultResult:
     """A header's key is one that no application would choose."""
-    return with_header(spot, b"".join((*nullable(spot.value), *nullable(b"v"))), Header(spot.value, b"v"))
+    return with_header_fields(spot, b"".join((*nullable(spot.value), *nullable(b"v"))), Header(spot.value, b"v"))
 
 
-@lie(
+@fault(
     "REC-21",
     nesting="record",
     field="header.key",
@@ -376,14 +376,14 @@ def header_key_unusual(spot: Spot) -> Told:
     kinds=("malformed",),
     variants={"byte": b"\xff", "surrogate": b"\xed\xa0\x80", "cut": b"a\xc3"},
 )
-def header_key_not_utf8(spot: Spot) -> Told:
+def header_key_not_utf8(spot: FaultSite) -> FaultResult:
     """A header's key is no text."""
-    return with_header(spot, b"".join((*nullable(spot.value), *nullable(None))), Header(spot.value, None))
+    return with_header_fields(spot, b"".join((*nullable(spot.value), *nullable(None))), Header(spot.value, None))
 
 
-def with_header(spot: Spot, written: bytes, header: Header) -> Told:
+def with_header_fields(spot: FaultSite, written: bytes, header: Header) -> FaultResult:
     """One record with a header more at its end."""
-    index = any_record(spot)
+    index = draw_record(spot)
     record = spot.base.batch.records[index]
     data = told_headers(spot, index, len(record.headers) + 1, header_bytes(spot.base, index) + written)
-    return read_as(spot.base, index, record._replace(headers=(*record.headers, header)), data)
+    return read_as_records(spot.base, index, record._replace(headers=(*record.headers, header)), data)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka_fuzz.mutate.entries import Base
-from kafka_fuzz.mutate.faults.table import BROKEN, CLAIM, LEGACY, Spot, Told, lie
-from kafka_fuzz.mutate.fixup import INT32, mended, seal_message, sized
-from kafka_fuzz.mutate.packing import pack
+from kafka_fuzz.mutate.entries import BaseEntry
+from kafka_fuzz.mutate.faults.table import BROKEN, CLAIM, LEGACY, FaultResult, FaultSite, fault
+from kafka_fuzz.mutate.fixup import INT32, fixed_up, nullable_bytes, write_message_bytes
+from kafka_fuzz.mutate.packing import pack_fast
 from kafka_records import Record
 from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN
 from kafka_records.message import Message
@@ -18,7 +18,7 @@ SLACK = {"zero": b"\0", "ones": b"\xff", "large": bytes(40)}
 TIMES = {"smallest": INT64_MIN, "minus two": -2, "minus one": -1, "zero": 0, "largest": INT64_MAX}
 
 
-def any_message(spot: Spot) -> tuple[int, Message]:
+def any_message(spot: FaultSite) -> tuple[int, Message]:
     """The plain message, or one of a wrapper's, and its index."""
     if not spot.base.inner:
         return 0, spot.base.message
@@ -26,33 +26,33 @@ def any_message(spot: Spot) -> tuple[int, Message]:
     return index, spot.base.inner[index]
 
 
-def with_message(base: Base, index: int, written: bytes) -> bytes:
+def with_message(base: BaseEntry, index: int, written: bytes) -> bytes:
     """The entry with another message at *index*; a plain message is all there is."""
     if not base.inner:
         return written
     return with_payload(base, b"".join((*base.parts[:index], written, *base.parts[index + 1 :])))
 
 
-def with_payload(base: Base, payload: bytes) -> bytes:
+def with_payload(base: BaseEntry, payload: bytes) -> bytes:
     """The wrapper with another set in it."""
-    return seal_message(base.message._replace(value=pack(base.codec, payload, base.magic)))
+    return write_message_bytes(base.message._replace(value=pack_fast(base.codec, payload, base.magic)))
 
 
-def read_as(base: Base, index: int, record: Record, data: bytes) -> Told:
+def read_as_message(base: BaseEntry, index: int, record: Record, data: bytes) -> FaultResult:
     """*data*, to be read with *record* at *index*."""
     records = (*base.batch.records[:index], record, *base.batch.records[index + 1 :])
-    return Told(data, (replace(base.batch, records=records),))
+    return FaultResult(data, (replace(base.batch, records=records),))
 
 
-def body_of(message: Message, field: str, length: int, content: bytes = b"") -> bytes:
+def message_body(message: Message, field: str, length: int, content: bytes = b"") -> bytes:
     """Key and value, one of them with *length* and *content*."""
     told = INT32.pack(length) + content
     if field == "key_length":
-        return told + sized(message.value)
-    return sized(message.key) + told
+        return told + nullable_bytes(message.value)
+    return nullable_bytes(message.key) + told
 
 
-@lie(
+@fault(
     "LEG-08",
     "LEG-09",
     magics=LEGACY,
@@ -60,32 +60,32 @@ def body_of(message: Message, field: str, length: int, content: bytes = b"") -> 
     field=LENGTHS,
     variants={"minus two": -2, "smallest": -INT32_MAX - 1, "back": 0},
 )
-def message_null_by_another_negative(spot: Spot) -> Told:
+def message_null_by_another_negative(spot: FaultSite) -> FaultResult:
     """A length below -1 is null as well, also the one that leads back to where the message begins."""
     index, message = any_message(spot)
-    length = spot.value or -len(seal_message(message, body_of(message._replace(value=b""), spot.field, 0)))
+    length = spot.value or -len(write_message_bytes(message, message_body(message._replace(value=b""), spot.field, 0)))
     if not spot.value and spot.field == "key_length":
-        length += len(sized(b""))  # the value's length is behind it
-    data = with_message(spot.base, index, seal_message(message, body_of(message, spot.field, length)))
-    return read_as(spot.base, index, changed(spot, index, None), data)
+        length += len(nullable_bytes(b""))  # the value's length is behind it
+    data = with_message(spot.base, index, write_message_bytes(message, message_body(message, spot.field, length)))
+    return read_as_message(spot.base, index, changed_message(spot, index, None), data)
 
 
-@lie("LEG-10", magics=LEGACY, nesting="record", field=LENGTHS, variants={"minus one": None, "zero": b""})
-def message_null_and_empty_swapped(spot: Spot) -> Told:
+@fault("LEG-10", magics=LEGACY, nesting="record", field=LENGTHS, variants={"minus one": None, "zero": b""})
+def message_null_and_empty_swapped(spot: FaultSite) -> FaultResult:
     """A key or value is made null, or empty, whatever it was: the two differ."""
     index, message = any_message(spot)
-    body = body_of(message, spot.field, -1 if spot.value is None else 0)
-    data = with_message(spot.base, index, seal_message(message, body))
-    return read_as(spot.base, index, changed(spot, index, spot.value), data)
+    body = message_body(message, spot.field, -1 if spot.value is None else 0)
+    data = with_message(spot.base, index, write_message_bytes(message, body))
+    return read_as_message(spot.base, index, changed_message(spot, index, spot.value), data)
 
 
-def changed(spot: Spot, index: int, content: bytes | None) -> Record:
+def changed_message(spot: FaultSite, index: int, content: bytes | None) -> Record:
     """The record at *index* with another key or value."""
     record = spot.base.batch.records[index]
     return record._replace(key=content) if spot.field == "key_length" else record._replace(value=content)
 
 
-@lie(
+@fault(
     "LEG-11",
     magics=LEGACY,
     nesting="record",
@@ -93,17 +93,17 @@ def changed(spot: Spot, index: int, content: bytes | None) -> Record:
     kinds=CLAIM,
     variants={"by one": 1, "far": 2**20, "largest": INT32_MAX},
 )
-def message_length_beyond(spot: Spot) -> bytes:
+def message_length_beyond(spot: FaultSite) -> bytes:
     """A key or value claims more bytes than its message has left."""
     index, message = any_message(spot)
-    rest = (message.key or b"") + sized(message.value) if spot.field == "key_length" else message.value or b""
+    rest = (message.key or b"") + nullable_bytes(message.value) if spot.field == "key_length" else message.value or b""
     claimed = min(len(rest) + spot.value, INT32_MAX)
     told = INT32.pack(claimed) + rest
-    body = told if spot.field == "key_length" else sized(message.key) + told
-    return with_message(spot.base, index, seal_message(message, body))
+    body = told if spot.field == "key_length" else nullable_bytes(message.key) + told
+    return with_message(spot.base, index, write_message_bytes(message, body))
 
 
-@lie(
+@fault(
     "LEG-12",
     magics=LEGACY,
     nesting="record",
@@ -112,25 +112,27 @@ def message_length_beyond(spot: Spot) -> bytes:
     kinds=("malformed",),
     variants={"by one": 1, "zero": len(WORDS)},
 )
-def message_value_length_too_small(spot: Spot) -> Told:
+def message_value_length_too_small(spot: FaultSite) -> FaultResult:
     """A value claims fewer bytes than there are; Kafka ignores the rest of the message."""
     index, message = any_message(spot)
     length = len(WORDS) - spot.value
-    data = with_message(spot.base, index, seal_message(message, body_of(message, spot.field, length, WORDS)))
-    return read_as(spot.base, index, spot.base.batch.records[index]._replace(value=WORDS[:length]), data)
+    data = with_message(
+        spot.base, index, write_message_bytes(message, message_body(message, spot.field, length, WORDS))
+    )
+    return read_as_message(spot.base, index, spot.base.batch.records[index]._replace(value=WORDS[:length]), data)
 
 
-@lie(
+@fault(
     "LEG-12", magics=LEGACY, nesting="record", field="body", verdict="acceptable", kinds=("malformed",), variants=SLACK
 )
-def bytes_behind_the_value(spot: Spot) -> bytes:
+def bytes_behind_the_value(spot: FaultSite) -> bytes:
     """Something lies between a value and the end of its message, and the checksum covers it."""
     index, message = any_message(spot)
-    body = sized(message.key) + sized(message.value) + spot.value
-    return with_message(spot.base, index, seal_message(message, body))
+    body = nullable_bytes(message.key) + nullable_bytes(message.value) + spot.value
+    return with_message(spot.base, index, write_message_bytes(message, body))
 
 
-@lie(
+@fault(
     "LEG-03",
     magics=LEGACY,
     nesting="record",
@@ -138,14 +140,14 @@ def bytes_behind_the_value(spot: Spot) -> bytes:
     kinds=("truncated", "malformed", "corrupt"),
     variants={"smallest": 26, "by one": 0},
 )
-def message_shorter_than_its_fields(spot: Spot) -> bytes:
+def message_shorter_than_its_fields(spot: FaultSite) -> bytes:
     """A whole message, its size and checksum right, that ends inside its fields."""
     index, message = any_message(spot)
-    whole = seal_message(message._replace(value=WORDS))
-    return with_message(spot.base, index, mended(whole[: spot.value or len(whole) - 1]))
+    whole = write_message_bytes(message._replace(value=WORDS))
+    return with_message(spot.base, index, fixed_up(whole[: spot.value or len(whole) - 1]))
 
 
-@lie(
+@fault(
     "LEG-20",
     "LEG-13",
     magics=LEGACY,
@@ -155,14 +157,14 @@ def message_shorter_than_its_fields(spot: Spot) -> bytes:
     kinds=("malformed",),
     variants={"bit 4": 0x10, "bit 7": -0x80, "all": -0x10},
 )
-def message_attribute_bits_unknown(spot: Spot) -> bytes:
+def message_attribute_bits_unknown(spot: FaultSite) -> bytes:
     """Bits that mean nothing are set in a message."""
     index, message = any_message(spot)
-    written = seal_message(message._replace(attributes=message.attributes | spot.value))
+    written = write_message_bytes(message._replace(attributes=message.attributes | spot.value))
     return with_message(spot.base, index, written)
 
 
-@lie(
+@fault(
     "LEG-21",
     magics=(1,),
     nesting="record",
@@ -171,48 +173,50 @@ def message_attribute_bits_unknown(spot: Spot) -> bytes:
     kinds=("malformed",),
     variants=TIMES,
 )
-def message_timestamp_at_an_edge(spot: Spot) -> Told:
+def message_timestamp_at_an_edge(spot: FaultSite) -> FaultResult:
     """A message has a time at an edge, or one that no writer writes."""
     base, (index, message) = spot.base, any_message(spot)
-    data = with_message(base, index, seal_message(message._replace(timestamp=spot.value)))
+    data = with_message(base, index, write_message_bytes(message._replace(timestamp=spot.value)))
     record = base.batch.records[index]
     if not base.inner:
         batch = replace(base.batch, max_timestamp=spot.value, records=(record._replace(timestamp=spot.value),))
-        return Told(data, (batch,))
-    return read_as(base, index, record if append_time(base) else record._replace(timestamp=spot.value), data)
+        return FaultResult(data, (batch,))
+    return read_as_message(base, index, record if append_time(base) else record._replace(timestamp=spot.value), data)
 
 
-def append_time(base: Base) -> bool:
+def append_time(base: BaseEntry) -> bool:
     """Whether a wrapper's time holds for its messages (NST-20)."""
     return base.batch.timestamp_type == "append"
 
 
-@lie("LEG-18", "NST-21", magics=(1,), nesting="record", field="attributes")
-def message_append_time_bit_set(spot: Spot) -> Told:
+@fault("LEG-18", "NST-21", magics=(1,), nesting="record", field="attributes")
+def message_append_time_bit_set(spot: FaultSite) -> FaultResult:
     """LogAppendTime is said by a message; inside a wrapper nobody asks it."""
     base, (index, message) = spot.base, any_message(spot)
-    data = with_message(base, index, seal_message(message._replace(attributes=message.attributes | 0x08)))
-    return Told(data, (base.batch if base.inner else replace(base.batch, timestamp_type="append"),))
+    data = with_message(base, index, write_message_bytes(message._replace(attributes=message.attributes | 0x08)))
+    return FaultResult(data, (base.batch if base.inner else replace(base.batch, timestamp_type="append"),))
 
 
-@lie("LEG-17", magics=(0,), nesting="record", field="attributes", verdict="acceptable", kinds=("malformed",))
-def message_append_time_bit_without_time(spot: Spot) -> bytes:
+@fault("LEG-17", magics=(0,), nesting="record", field="attributes", verdict="acceptable", kinds=("malformed",))
+def message_append_time_bit_without_time(spot: FaultSite) -> bytes:
     """v0 has no timestamps, and so no type of them, whatever bit 3 says."""
     index, message = any_message(spot)
-    return with_message(spot.base, index, seal_message(message._replace(attributes=message.attributes | 0x08)))
+    return with_message(spot.base, index, write_message_bytes(message._replace(attributes=message.attributes | 0x08)))
 
 
-@lie("LEG-15", magics=LEGACY, field="attributes", kinds=("unsupported_compression",), variants={"packed": 1, "not": 0})
-def zstd_before_v2(spot: Spot) -> bytes:
+@fault(
+    "LEG-15", magics=LEGACY, field="attributes", kinds=("unsupported_compression",), variants={"packed": 1, "not": 0}
+)
+def zstd_before_v2(spot: FaultSite) -> bytes:
     """The attributes name zstd, which came with v2; the value is zstd's, or is not."""
     message, base = spot.base.message, spot.base
-    value = pack("zstd", base.payload or base.data, 2) if spot.value else message.value
-    return seal_message(message._replace(attributes=message.attributes & ~7 | 4, value=value))
+    value = pack_fast("zstd", base.payload or base.data, 2) if spot.value else message.value
+    return write_message_bytes(message._replace(attributes=message.attributes & ~7 | 4, value=value))
 
 
-@lie("NST-01", magics=LEGACY, codecs=("none",), field="attributes", kinds=("decompression", *BROKEN, "corrupt"))
-def plain_message_with_a_codec(spot: Spot) -> bytes:
+@fault("NST-01", magics=LEGACY, codecs=("none",), field="attributes", kinds=("decompression", *BROKEN, "corrupt"))
+def plain_message_with_a_codec(spot: FaultSite) -> bytes:
     """The attributes name a codec, and the value is no compressed set."""
     message = spot.base.message
     number = spot.rng.choice((1, 2, 3))
-    return seal_message(message._replace(attributes=message.attributes | number, value=b"not compressed"))
+    return write_message_bytes(message._replace(attributes=message.attributes | number, value=b"not compressed"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka_fuzz.mutate.entries import Base, framed
-from kafka_fuzz.mutate.faults.table import BROKEN, CLAIM, PLAIN, UNPACKED, Spot, Told, lie
-from kafka_fuzz.mutate.fixup import seal_batch, varint, varlong
-from kafka_fuzz.mutate.packing import pack
+from kafka_fuzz.mutate.entries import BaseEntry, with_length_prefix
+from kafka_fuzz.mutate.faults.table import BROKEN, CLAIM, PLAIN, UNPACKED, FaultResult, FaultSite, fault
+from kafka_fuzz.mutate.fixup import varint, varlong, write_batch_bytes
+from kafka_fuzz.mutate.packing import pack_fast
 from kafka_records import Record
 from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN
 from kafka_records.layout import RECORD_V2
@@ -19,7 +19,7 @@ AT = {name: index - 1 for index, (name, _) in enumerate(RECORD_V2)}
 LENGTHS = ("key_length", "value_length")
 
 
-def body_with(base: Base, index: int, **fields: bytes) -> bytes:
+def body_with(base: BaseEntry, index: int, **fields: bytes) -> bytes:
     """The body of a record with other bytes in some of its fields."""
     body = list(base.bodies[index])
     for name, content in fields.items():
@@ -27,119 +27,119 @@ def body_with(base: Base, index: int, **fields: bytes) -> bytes:
     return b"".join(body)
 
 
-def with_record(base: Base, index: int, record: bytes) -> bytes:
+def with_record(base: BaseEntry, index: int, record: bytes) -> bytes:
     """The batch with another record at *index*."""
     payload = b"".join((*base.parts[:index], record, *base.parts[index + 1 :]))
-    return seal_batch(base.header, pack(base.codec, payload, 2))
+    return write_batch_bytes(base.header, pack_fast(base.codec, payload, 2))
 
 
-def with_body(base: Base, index: int, body: bytes) -> bytes:
+def with_body(base: BaseEntry, index: int, body: bytes) -> bytes:
     """The batch with another body at *index*, its length right."""
     return with_record(base, index, varint(len(body)) + body)
 
 
-def read_as(base: Base, index: int, record: Record, data: bytes) -> Told:
+def read_as_records(base: BaseEntry, index: int, record: Record, data: bytes) -> FaultResult:
     """*data*, to be read with *record* at *index*."""
     records = (*base.batch.records[:index], record, *base.batch.records[index + 1 :])
-    return Told(data, (replace(base.batch, records=records),))
+    return FaultResult(data, (replace(base.batch, records=records),))
 
 
-def any_record(spot: Spot) -> int:
+def draw_record(spot: FaultSite) -> int:
     """The index of one of the records."""
     return int(spot.rng.random() * len(spot.base.parts))
 
 
-def with_length(spot: Spot, index: int, length: int) -> bytes:
+def with_record_length(spot: FaultSite, index: int, length: int) -> bytes:
     """The batch with another length in front of one record's body."""
     return with_record(spot.base, index, varint(length) + b"".join(spot.base.bodies[index]))
 
 
-@lie("REC-07", nesting="record", field="length", kinds=BROKEN, variants={"minus one": -1, "smallest": -INT32_MAX - 1})
-def record_length_negative(spot: Spot) -> bytes:
+@fault("REC-07", nesting="record", field="length", kinds=BROKEN, variants={"minus one": -1, "smallest": -INT32_MAX - 1})
+def record_length_negative(spot: FaultSite) -> bytes:
     """A record's length is below zero."""
-    return with_length(spot, any_record(spot), spot.value)
+    return with_record_length(spot, draw_record(spot), spot.value)
 
 
-@lie("REC-07", nesting="record", field="length", kinds=BROKEN, variants={"here": False, "back": True})
-def record_length_leads_nowhere(spot: Spot) -> bytes:
+@fault("REC-07", nesting="record", field="length", kinds=BROKEN, variants={"here": False, "back": True})
+def record_length_leads_nowhere(spot: FaultSite) -> bytes:
     """A record's length leads to it again, or to the first."""
-    index = any_record(spot)
+    index = draw_record(spot)
     before = sum(map(len, spot.base.parts[:index])) if spot.value else 0
-    return with_length(spot, index, -before - len(varint(-before - 1)))
+    return with_record_length(spot, index, -before - len(varint(-before - 1)))
 
 
-@lie("REC-09", nesting="record", field="length", kinds=BROKEN, variants={"nothing": True, "body left": False})
-def record_length_zero(spot: Spot) -> bytes:
+@fault("REC-09", nesting="record", field="length", kinds=BROKEN, variants={"nothing": True, "body left": False})
+def record_length_zero(spot: FaultSite) -> bytes:
     """A record's length is zero."""
-    index = any_record(spot)
-    return with_record(spot.base, index, b"\0") if spot.value else with_length(spot, index, 0)
+    index = draw_record(spot)
+    return with_record(spot.base, index, b"\0") if spot.value else with_record_length(spot, index, 0)
 
 
-@lie(
+@fault(
     "REC-04", "REC-13", nesting="record", field="length", kinds=BROKEN, variants={"by one": 1, "by half": 0, "one": -1}
 )
-def record_length_too_small(spot: Spot) -> bytes:
+def record_length_too_small(spot: FaultSite) -> bytes:
     """A record's length leaves out its end."""
-    index = any_record(spot)
+    index = draw_record(spot)
     right = len(b"".join(spot.base.bodies[index]))
-    return with_length(spot, index, 1 if spot.value < 0 else right - 1 if spot.value else right // 2)
+    return with_record_length(spot, index, 1 if spot.value < 0 else right - 1 if spot.value else right // 2)
 
 
-@lie("REC-03", "REC-04", nesting="record", field="length", kinds=UNPACKED, variants={"by one": 1, "by eight": 8})
-def record_length_too_large(spot: Spot) -> bytes:
+@fault("REC-03", "REC-04", nesting="record", field="length", kinds=UNPACKED, variants={"by one": 1, "by eight": 8})
+def record_length_too_large(spot: FaultSite) -> bytes:
     """A record's length takes in what lies behind it, or more than there is."""
-    index = any_record(spot)
-    return with_length(spot, index, len(b"".join(spot.base.bodies[index])) + spot.value)
+    index = draw_record(spot)
+    return with_record_length(spot, index, len(b"".join(spot.base.bodies[index])) + spot.value)
 
 
-@lie("REC-08", nesting="record", field="length", kinds=CLAIM, variants={"largest": INT32_MAX, "large": 2**28})
-def record_length_claims(spot: Spot) -> bytes:
+@fault("REC-08", nesting="record", field="length", kinds=CLAIM, variants={"largest": INT32_MAX, "large": 2**28})
+def record_length_claims(spot: FaultSite) -> bytes:
     """A record's length claims as many bytes as would take all memory."""
-    return with_length(spot, any_record(spot), spot.value)
+    return with_record_length(spot, draw_record(spot), spot.value)
 
 
-@lie("HDR-13", "REC-11", codecs=PLAIN, nesting="record", field="value_length", kinds=CLAIM)
-def value_length_leads_back(spot: Spot) -> bytes:
+@fault("HDR-13", "REC-11", codecs=PLAIN, nesting="record", field="value_length", kinds=CLAIM)
+def value_length_leads_back(spot: FaultSite) -> bytes:
     """A value's length, null as every negative is, leads back over its record, and the count is too large."""
     # One byte further back is the end of the count, a zero: as many headers, and then the record again.
     record = b"\x0c\0\0\0\1\x0d\0"
-    return seal_batch({**spot.base.header, "record_count": 0x7FFFFF00}, record)
+    return write_batch_bytes({**spot.base.header, "record_count": 0x7FFFFF00}, record)
 
 
-@lie(
+@fault(
     "REC-04", nesting="record", field="body", kinds=BROKEN, variants={"zero": b"\0", "ones": b"\xff", "more": b"\2h\2v"}
 )
-def bytes_behind_the_fields(spot: Spot) -> bytes:
+def bytes_behind_the_fields(spot: FaultSite) -> bytes:
     """A record's length is right, and its fields do not use it up."""
-    index = any_record(spot)
+    index = draw_record(spot)
     return with_body(spot.base, index, body_with(spot.base, index) + spot.value)
 
 
-@lie(
+@fault(
     "REC-25",
     nesting="record",
     field="records",
     kinds=UNPACKED,
     variants={"zero": b"\0", "ones": b"\xff", "eight": bytes(8)},
 )
-def bytes_behind_the_last_record(spot: Spot) -> bytes:
+def bytes_behind_the_last_record(spot: FaultSite) -> bytes:
     """Something follows the last record."""
     base = spot.base
-    return seal_batch(base.header, pack(base.codec, base.payload + spot.value, 2))
+    return write_batch_bytes(base.header, pack_fast(base.codec, base.payload + spot.value, 2))
 
 
-@lie("REC-05", "HDR-13", nesting="record", field="records", kinds=("truncated", "malformed", "decompression"))
-def records_cut_short(spot: Spot) -> bytes:
+@fault("REC-05", "HDR-13", nesting="record", field="records", kinds=("truncated", "malformed", "decompression"))
+def records_cut_short(spot: FaultSite) -> bytes:
     """The last record lacks its end, and all sizes outside agree."""
     base, last = spot.base, spot.base.parts[-1]
     cut = len(base.payload) - spot.rng.randrange(1, len(last) + 1)
-    return seal_batch(base.header, pack(base.codec, base.payload[:cut], 2))
+    return write_batch_bytes(base.header, pack_fast(base.codec, base.payload[:cut], 2))
 
 
-@lie("REC-16", "REC-13", nesting="record", field=tuple(AT)[1:], kinds=BROKEN)
-def record_ends_before_a_field(spot: Spot) -> bytes:
+@fault("REC-16", "REC-13", nesting="record", field=tuple(AT)[1:], kinds=BROKEN)
+def record_ends_before_a_field(spot: FaultSite) -> bytes:
     """A record ends where a field should begin, and its length says so."""
-    index = any_record(spot)
+    index = draw_record(spot)
     at = AT[spot.field]
     body = list(spot.base.bodies[index])
     if spot.field in ("key", "value"):
@@ -147,88 +147,90 @@ def record_ends_before_a_field(spot: Spot) -> bytes:
     return with_body(spot.base, index, b"".join(body[:at]))
 
 
-@lie("ATT-15", nesting="record", field="attributes", variants={"one": 1, "sign": 0x80, "ones": 0xFF})
-def record_attributes_set(spot: Spot) -> bytes:
+@fault("ATT-15", nesting="record", field="attributes", variants={"one": 1, "sign": 0x80, "ones": 0xFF})
+def record_attributes_set(spot: FaultSite) -> bytes:
     """A record's attributes, which mean nothing, are not zero."""
-    index = any_record(spot)
+    index = draw_record(spot)
     return with_body(spot.base, index, body_with(spot.base, index, attributes=bytes((spot.value,))))
 
 
-@lie(
+@fault(
     "TIM-01",
     nesting="record",
     field="timestamp_delta",
     variants={"smallest": INT64_MIN, "minus one": -1, "beyond int32": 2**31, "largest": INT64_MAX},
 )
-def timestamp_delta_at_an_edge(spot: Spot) -> Told:
+def timestamp_delta_at_an_edge(spot: FaultSite) -> FaultResult:
     """A record's time is far from the batch's; sums wrap."""
-    base, index = spot.base, any_record(spot)
+    base, index = spot.base, draw_record(spot)
     data = with_body(base, index, body_with(base, index, timestamp_delta=varlong(spot.value)))
     record = base.batch.records[index]
     if base.batch.timestamp_type == "create":
         record = record._replace(timestamp=wrap_int64(base.header["base_timestamp"] + spot.value))
-    return read_as(base, index, record, data)
+    return read_as_records(base, index, record, data)
 
 
-@lie(
+@fault(
     "OFF-04",
     "OFF-01",
     nesting="record",
     field="offset_delta",
     variants={"smallest": -INT32_MAX - 1, "minus one": -1, "zero": 0, "far": 2**20, "largest": INT32_MAX},
 )
-def offset_delta_at_an_edge(spot: Spot) -> Told:
+def offset_delta_at_an_edge(spot: FaultSite) -> FaultResult:
     """A record's offset is out of order, or far away."""
-    base, index = spot.base, any_record(spot)
+    base, index = spot.base, draw_record(spot)
     data = with_body(base, index, body_with(base, index, offset_delta=varint(spot.value)))
     offset = wrap_int64(base.header["base_offset"] + spot.value)
-    return read_as(base, index, base.batch.records[index]._replace(offset=offset), data)
+    return read_as_records(base, index, base.batch.records[index]._replace(offset=offset), data)
 
 
-@lie("REC-10", "REC-11", nesting="record", field=LENGTHS, variants={"minus two": -2, "smallest": -INT32_MAX - 1})
-def null_by_another_negative(spot: Spot) -> Told:
+@fault("REC-10", "REC-11", nesting="record", field=LENGTHS, variants={"minus two": -2, "smallest": -INT32_MAX - 1})
+def null_by_another_negative(spot: FaultSite) -> FaultResult:
     """A length below -1 is null as well."""
-    base, index, name = spot.base, any_record(spot), spot.field.removesuffix("_length")
+    base, index, name = spot.base, draw_record(spot), spot.field.removesuffix("_length")
     data = with_body(base, index, body_with(base, index, **{spot.field: varint(spot.value), name: b""}))
     record = base.batch.records[index]
     record = record._replace(key=None) if name == "key" else record._replace(value=None)
-    return read_as(base, index, record, data)
+    return read_as_records(base, index, record, data)
 
 
-@lie("REC-12", nesting="record", field=LENGTHS, variants={"minus one": None, "zero": b""})
-def null_and_empty_swapped(spot: Spot) -> Told:
+@fault("REC-12", nesting="record", field=LENGTHS, variants={"minus one": None, "zero": b""})
+def null_and_empty_swapped(spot: FaultSite) -> FaultResult:
     """A key or value is made null, or empty, whatever it was: the two differ."""
-    base, index, name = spot.base, any_record(spot), spot.field.removesuffix("_length")
+    base, index, name = spot.base, draw_record(spot), spot.field.removesuffix("_length")
     length = varint(-1 if spot.value is None else 0)
     data = with_body(base, index, body_with(base, index, **{spot.field: length, name: b""}))
     record = base.batch.records[index]
     record = record._replace(key=spot.value) if name == "key" else record._replace(value=spot.value)
-    return read_as(base, index, record, data)
+    return read_as_records(base, index, record, data)
 
 
-@lie(
+@fault(
     "REC-13",
     nesting="record",
     field=LENGTHS,
     kinds=CLAIM,
     variants={"by one": 1, "far": 2**20, "largest": INT32_MAX},
 )
-def length_beyond_the_record(spot: Spot) -> bytes:
+def length_beyond_the_record(spot: FaultSite) -> bytes:
     """A key or value claims more bytes than its record has left."""
-    base, index = spot.base, any_record(spot)
+    base, index = spot.base, draw_record(spot)
     left = len(b"".join(base.bodies[index][AT[spot.field] + 1 :]))
     claimed = left + spot.value if spot.value < INT32_MAX else INT32_MAX
     return with_body(base, index, body_with(base, index, **{spot.field: varint(claimed)}))
 
 
-@lie("OFF-07", nesting="record", field="records")
-def record_said_twice(spot: Spot) -> Told:
+@fault("OFF-07", nesting="record", field="records")
+def record_said_twice(spot: FaultSite) -> FaultResult:
     """The last record stands there twice, and the count says so."""
     base = spot.base
-    payload = base.payload + framed(base.bodies[-1])
+    payload = base.payload + with_length_prefix(base.bodies[-1])
     header = {**base.header, "record_count": len(base.parts) + 1}
     records = (*base.batch.records, base.batch.records[-1])
-    return Told(seal_batch(header, pack(base.codec, payload, 2)), (replace(base.batch, records=records),))
+    return FaultResult(
+        write_batch_bytes(header, pack_fast(base.codec, payload, 2)), (replace(base.batch, records=records),)
+    )
 
 
 VARINTS = tuple(name for name, type_ in RECORD_V2 if type_ in ("varint", "varlong"))
@@ -248,74 +250,74 @@ def stretched(short: bytes, size: int) -> bytes:
     return short[:-1] + bytes((short[-1] | 0x80,)) + b"\x80" * (size - len(short) - 1) + b"\0"
 
 
-def form_of(base: Base, index: int, field: str) -> bytes:
+def form_of(base: BaseEntry, index: int, field: str) -> bytes:
     """The bytes of a varint as it stands there."""
     if field == "length":
         return varint(len(b"".join(base.bodies[index])))
     return base.bodies[index][AT[field]]
 
 
-def with_form(base: Base, index: int, field: str, form: bytes) -> bytes:
+def with_form(base: BaseEntry, index: int, field: str, form: bytes) -> bytes:
     """The batch with a varint in another form."""
     if field == "length":
         return with_record(base, index, form + b"".join(base.bodies[index]))
     return with_body(base, index, body_with(base, index, **{field: form}))
 
 
-@lie("VAR-05", nesting="record", field=VARINTS, variants={"by one": 1, "most": 99})
-def varint_overlong(spot: Spot) -> bytes:
+@fault("VAR-05", nesting="record", field=VARINTS, variants={"by one": 1, "most": 99})
+def varint_overlong(spot: FaultSite) -> bytes:
     """A varint takes more bytes than it needs, and no more than it may."""
-    index = any_record(spot)
+    index = draw_record(spot)
     short = form_of(spot.base, index, spot.field)
     size = min(len(short) + spot.value, most(spot.field))
     return with_form(spot.base, index, spot.field, stretched(short, size))
 
 
-@lie(
+@fault(
     "VAR-06", "VAR-08", nesting="record", field=VARINTS, kinds=BROKEN, variants={"by one": 1, "by three": 3, "ones": 0}
 )
-def varint_too_long(spot: Spot) -> bytes:
+def varint_too_long(spot: FaultSite) -> bytes:
     """A varint does not end where it must."""
-    index, size = any_record(spot), most(spot.field)
+    index, size = draw_record(spot), most(spot.field)
     if not spot.value:
         return with_form(spot.base, index, spot.field, b"\xff" * (size + 1))
     return with_form(spot.base, index, spot.field, stretched(form_of(spot.base, index, spot.field), size + spot.value))
 
 
-@lie("VAR-07", "VAR-08", nesting="record", field=VARINTS, verdict="acceptable", kinds=BROKEN, variants=HIGH_BITS)
-def varint_has_bits_too_high(spot: Spot) -> bytes:
+@fault("VAR-07", "VAR-08", nesting="record", field=VARINTS, verdict="acceptable", kinds=BROKEN, variants=HIGH_BITS)
+def varint_has_bits_too_high(spot: FaultSite) -> bytes:
     """The last byte that a varint may take has bits that do not fit, which Kafka drops."""
-    index, size = any_record(spot), most(spot.field)
+    index, size = draw_record(spot), most(spot.field)
     form = stretched(form_of(spot.base, index, spot.field), size)
     return with_form(spot.base, index, spot.field, form[:-1] + bytes((form[-1] | spot.value,)))
 
 
-@lie("VAR-09", "VAR-11", nesting="record", field=VARINTS[1:], kinds=BROKEN, variants={"one": 1, "all but one": 4})
-def varint_cut_by_the_record(spot: Spot) -> bytes:
+@fault("VAR-09", "VAR-11", nesting="record", field=VARINTS[1:], kinds=BROKEN, variants={"one": 1, "all but one": 4})
+def varint_cut_by_the_record(spot: FaultSite) -> bytes:
     """A record ends inside a varint, and its length says so."""
-    index = any_record(spot)
+    index = draw_record(spot)
     body = spot.base.bodies[index][: AT[spot.field]]
     return with_body(spot.base, index, b"".join(body) + b"\x80" * spot.value)
 
 
-@lie(
+@fault(
     "VAR-11",
     nesting="record",
     field="length",
     kinds=("truncated", "malformed", "decompression"),
     variants={"one": 1, "all but one": 4},
 )
-def varint_cut_by_the_payload(spot: Spot) -> bytes:
+def varint_cut_by_the_payload(spot: FaultSite) -> bytes:
     """The records end inside the length of the last."""
     base = spot.base
     payload = b"".join(base.parts[:-1]) + b"\x80" * spot.value
-    return seal_batch(base.header, pack(base.codec, payload, 2))
+    return write_batch_bytes(base.header, pack_fast(base.codec, payload, 2))
 
 
-@lie("VAR-03", nesting="record", field="length", kinds=BROKEN)
-def length_without_zig_zag(spot: Spot) -> bytes:
+@fault("VAR-03", nesting="record", field="length", kinds=BROKEN)
+def length_without_zig_zag(spot: FaultSite) -> bytes:
     """A record's length is written as an unsigned varint, so that it reads as half of itself or below zero."""
-    index = any_record(spot)
+    index = draw_record(spot)
     body = b"".join(spot.base.bodies[index])
     return with_record(spot.base, index, unsigned(len(body)) + body)
 

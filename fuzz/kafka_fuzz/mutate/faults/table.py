@@ -13,13 +13,13 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from kafka_corpus.case import Verdict
-from kafka_fuzz.mutate.entries import CODECS, Base
+from kafka_fuzz.mutate.entries import CODECS, BaseEntry
 from kafka_fuzz.mutate.mutant import POSITIONS, Nesting, Position
 from kafka_records import Batch, Kind
 from kafka_records.constants import COMPRESSIONS, Compression
 
 
-class Spot(NamedTuple):
+class FaultSite(NamedTuple):
     """Where a lie is told.
 
     Attributes:
@@ -30,7 +30,7 @@ class Spot(NamedTuple):
         start: how many bytes lie before it.
     """
 
-    base: Base
+    base: BaseEntry
     rng: Random
     field: str
     value: Any
@@ -38,7 +38,7 @@ class Spot(NamedTuple):
     start: int = 0
 
 
-class Told(NamedTuple):
+class FaultResult(NamedTuple):
     """The bytes of a lie, and what they have to be read as; *kinds* if they have to be refused with others."""
 
     data: bytes
@@ -47,11 +47,11 @@ class Told(NamedTuple):
 
 
 # Bytes alone: refused as the table says, or read as if nothing had been done.
-Tell = Callable[[Spot], Told | bytes]
+PlantFault = Callable[[FaultSite], FaultResult | bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Lie:
+class Fault:
     """One lie.
 
     Attributes:
@@ -72,7 +72,7 @@ class Lie:
 
     name: str
     says: str
-    tell: Tell
+    tell: PlantFault
     where: tuple[tuple[int, Compression], ...]
     fields: tuple[str, ...]
     variants: Mapping[str, Any]
@@ -88,7 +88,7 @@ class Lie:
         return "packed" if self.nesting == "record" and codec != "none" else self.nesting
 
 
-LIES: Final[dict[str, Lie]] = {}
+FAULTS: Final[dict[str, Fault]] = {}
 
 BROKEN: Final[tuple[Kind, ...]] = ("malformed", "truncated")
 CLAIM: Final[tuple[Kind, ...]] = ("truncated", "malformed", "limit")
@@ -107,7 +107,7 @@ NOT_LAST: Final[tuple[Position, ...]] = ("first", "middle")
 ONE: Final = {"": None}
 
 
-def lie(
+def fault(
     *rules: str,
     magics: tuple[int, ...] = V2,
     codecs: tuple[Compression, ...] = COMPRESSIONS,
@@ -118,14 +118,14 @@ def lie(
     nesting: Nesting = "entry",
     positions: tuple[Position, ...] = POSITIONS,
     swallows: bool = False,
-) -> Callable[[Tell], Tell]:
+) -> Callable[[PlantFault], PlantFault]:
     """Enter a function in the table under its name; without *kinds* the lie is no error."""
     fields = (field,) if isinstance(field, str) else field
 
-    def enter(tell: Tell) -> Tell:
+    def enter(tell: PlantFault) -> PlantFault:
         name = tell.__name__
         says = (tell.__doc__ or "").strip()
-        LIES[name] = Lie(
+        FAULTS[name] = Fault(
             name,
             says,
             tell,

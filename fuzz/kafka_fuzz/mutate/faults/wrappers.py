@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from kafka_fuzz.mutate.entries import Base, base_of
+from kafka_fuzz.mutate.entries import BaseEntry, base_entry
 from kafka_fuzz.mutate.faults.messages import any_message, with_message, with_payload
-from kafka_fuzz.mutate.faults.table import CLAIM, FRAMING, LEGACY, PACKED, STREAM, UNPACKED, Spot, Told, lie
-from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, seal_message, sized, with_crc
-from kafka_fuzz.mutate.packing import pack
+from kafka_fuzz.mutate.faults.table import (
+    CLAIM,
+    FRAMING,
+    LEGACY,
+    PACKED,
+    STREAM,
+    UNPACKED,
+    FaultResult,
+    FaultSite,
+    fault,
+)
+from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, nullable_bytes, with_crc, write_message_bytes
+from kafka_fuzz.mutate.packing import pack_fast
 from kafka_records import Batch, Record
 from kafka_records.constants import COMPRESSIONS, INT64_MAX, INT64_MIN, LOG_OVERHEAD, NO_TIMESTAMP
 from kafka_records.layout import CRC_OFFSET_LEGACY, MAGIC_OFFSET
@@ -22,11 +32,11 @@ SMALL = {"zero": 0, "one": 1, "two": 2, "four": 4, "thirteen": 13}
 BELOW_ZERO = {"minus one": -1, "minus five": -5, "minus nine": -9, "minus twenty": -20, "smallest": -(2**31)}
 SHIFTS = {"less by one": -1, "less by four": -4, "more by one": 1, "more by eight": 8}
 NEGATIVE = {"minus two": -2, "smallest": -(2**31)}
-wrapper_lie = partial(lie, magics=LEGACY, codecs=CODECS)
+wrapper_fault = partial(fault, magics=LEGACY, codecs=CODECS)
 TIMES = {"smallest": INT64_MIN, "minus one": -1, "zero": 0, "largest": INT64_MAX}
 
 
-def read_wrapper(base: Base, wrapper: Message, inner: Sequence[Message]) -> Batch:
+def read_wrapper(base: BaseEntry, wrapper: Message, inner: Sequence[Message]) -> Batch:
     """What a wrapper around *inner* is read as (NST-08, NST-09, NST-14, NST-20)."""
     relative = wrapper.magic == 1 and wrapper.offset != 0
     start = wrapper.offset - inner[-1].offset if relative else 0
@@ -50,48 +60,48 @@ def read_wrapper(base: Base, wrapper: Message, inner: Sequence[Message]) -> Batc
     )
 
 
-def told_wrapper(base: Base, wrapper: Message, inner: Sequence[Message] | None = None) -> Told:
+def wrapper_result(base: BaseEntry, wrapper: Message, inner: Sequence[Message] | None = None) -> FaultResult:
     """A wrapper, perhaps around other messages, and what it is read as."""
     if inner is None:
-        return Told(seal_message(wrapper), (read_wrapper(base, wrapper, base.inner),))
-    payload = b"".join(map(seal_message, inner))
-    packed = pack(base.codec, payload, base.magic)
-    return Told(seal_message(wrapper._replace(value=packed)), (read_wrapper(base, wrapper, inner),))
+        return FaultResult(write_message_bytes(wrapper), (read_wrapper(base, wrapper, base.inner),))
+    payload = b"".join(map(write_message_bytes, inner))
+    packed = pack_fast(base.codec, payload, base.magic)
+    return FaultResult(write_message_bytes(wrapper._replace(value=packed)), (read_wrapper(base, wrapper, inner),))
 
 
-@wrapper_lie("NST-03", field="value_length", kinds=UNPACKED)
-def wrapper_value_null(spot: Spot) -> bytes:
+@wrapper_fault("NST-03", field="value_length", kinds=UNPACKED)
+def wrapper_value_null(spot: FaultSite) -> bytes:
     """A wrapper has no value."""
-    return seal_message(spot.base.message._replace(value=None))
+    return write_message_bytes(spot.base.message._replace(value=None))
 
 
-@wrapper_lie("NST-04", field="value_length", kinds=STREAM)
-def wrapper_value_empty(spot: Spot) -> bytes:
+@wrapper_fault("NST-04", field="value_length", kinds=STREAM)
+def wrapper_value_empty(spot: FaultSite) -> bytes:
     """A wrapper's value has no bytes."""
-    return seal_message(spot.base.message._replace(value=b""))
+    return write_message_bytes(spot.base.message._replace(value=b""))
 
 
-@wrapper_lie("NST-03", "LEG-09", field="value_length", kinds=UNPACKED, variants=NEGATIVE)
-def wrapper_value_null_by_another_negative(spot: Spot) -> bytes:
+@wrapper_fault("NST-03", "LEG-09", field="value_length", kinds=UNPACKED, variants=NEGATIVE)
+def wrapper_value_null_by_another_negative(spot: FaultSite) -> bytes:
     """A wrapper has no value, by a length below -1."""
     message = spot.base.message
-    return seal_message(message, sized(message.key) + INT32.pack(spot.value))
+    return write_message_bytes(message, nullable_bytes(message.key) + INT32.pack(spot.value))
 
 
-@wrapper_lie("NST-02", "LEG-08", field="key_length", variants={**NEGATIVE, "far back": -(2**20)})
-def wrapper_key_null_by_another_negative(spot: Spot) -> bytes:
+@wrapper_fault("NST-02", "LEG-08", field="key_length", variants={**NEGATIVE, "far back": -(2**20)})
+def wrapper_key_null_by_another_negative(spot: FaultSite) -> bytes:
     """A wrapper has no key, by a length below -1."""
     message = spot.base.message
-    return seal_message(message, INT32.pack(spot.value) + sized(message.value))
+    return write_message_bytes(message, INT32.pack(spot.value) + nullable_bytes(message.value))
 
 
-@wrapper_lie("NST-02", field="key", variants={"empty": b"", "text": b"key", "large": b"k" * 300})
-def wrapper_key_present(spot: Spot) -> bytes:
+@wrapper_fault("NST-02", field="key", variants={"empty": b"", "text": b"key", "large": b"k" * 300})
+def wrapper_key_present(spot: FaultSite) -> bytes:
     """A wrapper has a key, which nobody looks at."""
-    return seal_message(spot.base.message._replace(key=spot.value))
+    return write_message_bytes(spot.base.message._replace(key=spot.value))
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-05",
     "NST-27",
     nesting="packed",
@@ -99,12 +109,12 @@ def wrapper_key_present(spot: Spot) -> bytes:
     kinds=UNPACKED,
     variants={"zero": 0, "prefix": 11, "all but one": -1},
 )
-def wrapper_without_messages(spot: Spot) -> bytes:
+def wrapper_without_messages(spot: FaultSite) -> bytes:
     """A wrapper's set holds no whole message."""
     return with_payload(spot.base, spot.base.parts[0][: spot.value])
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-06",
     nesting="packed",
     field="tail",
@@ -112,37 +122,37 @@ def wrapper_without_messages(spot: Spot) -> bytes:
     kinds=CLAIM,
     variants={"prefix": 11, "all but one": -1},
 )
-def inner_message_cut_short(spot: Spot) -> Told:
+def inner_message_cut_short(spot: FaultSite) -> FaultResult:
     """A wrapper's set ends inside one message more, which Kafka drops."""
     base = spot.base
-    return Told(with_payload(base, base.payload + base.parts[-1][: spot.value]), (base.batch,))
+    return FaultResult(with_payload(base, base.payload + base.parts[-1][: spot.value]), (base.batch,))
 
 
-@wrapper_lie("NST-07", nesting="packed", field="tail", kinds=FRAMING, variants={"prefix": 12, "large": 100})
-def zeros_behind_the_messages(spot: Spot) -> bytes:
+@wrapper_fault("NST-07", nesting="packed", field="tail", kinds=FRAMING, variants={"prefix": 12, "large": 100})
+def zeros_behind_the_messages(spot: FaultSite) -> bytes:
     """Zeros follow the messages of a wrapper's set."""
     return with_payload(spot.base, spot.base.payload + bytes(spot.value))
 
 
-@wrapper_lie("NST-07", nesting="packed", field="size", kinds=FRAMING, variants=SMALL)
-def inner_size_too_small(spot: Spot) -> bytes:
+@wrapper_fault("NST-07", nesting="packed", field="size", kinds=FRAMING, variants=SMALL)
+def inner_size_too_small(spot: FaultSite) -> bytes:
     """An inner message's size is below the smallest."""
     index, message = any_message(spot)
     return with_message(spot.base, index, with_inner_size(message, spot.value))
 
 
-@wrapper_lie("NST-07", nesting="packed", field="size", kinds=FRAMING, variants=BELOW_ZERO)
-def inner_size_negative(spot: Spot) -> bytes:
+@wrapper_fault("NST-07", nesting="packed", field="size", kinds=FRAMING, variants=BELOW_ZERO)
+def inner_size_negative(spot: FaultSite) -> bytes:
     """An inner message's size is below zero, and leads into what was read already, or before it."""
     index, message = any_message(spot)
     return with_message(spot.base, index, with_inner_size(message, spot.value))
 
 
-@wrapper_lie("NST-07", "NST-18", nesting="packed", field="size", kinds=FRAMING, variants=SHIFTS)
-def inner_size_off(spot: Spot) -> bytes:
+@wrapper_fault("NST-07", "NST-18", nesting="packed", field="size", kinds=FRAMING, variants=SHIFTS)
+def inner_size_off(spot: FaultSite) -> bytes:
     """An inner message's size leads to where none begins: before its end, or into the next one."""
     index, message = any_message(spot)
-    right = len(seal_message(message)) - LOG_OVERHEAD
+    right = len(write_message_bytes(message)) - LOG_OVERHEAD
     # What reaches beyond the last one would be a partial message, which is none of ours.
     shift = spot.value if spot.value < 0 or index < len(spot.base.inner) - 1 else -1
     return with_message(spot.base, index, with_inner_size(message, right + shift))
@@ -150,56 +160,56 @@ def inner_size_off(spot: Spot) -> bytes:
 
 def with_inner_size(message: Message, size: int) -> bytes:
     """A message with another size, which no checksum of its own covers."""
-    written = seal_message(message)
+    written = write_message_bytes(message)
     return written[:SIZE_AT] + INT32.pack(size) + written[LOG_OVERHEAD:]
 
 
-@wrapper_lie("NST-07", nesting="packed", field="size", kinds=FRAMING, variants={"here": False, "back": True})
-def inner_size_leads_nowhere(spot: Spot) -> bytes:
+@wrapper_fault("NST-07", nesting="packed", field="size", kinds=FRAMING, variants={"here": False, "back": True})
+def inner_size_leads_nowhere(spot: FaultSite) -> bytes:
     """An inner message's size leads to it again, or to the first: who adds it up without looking never ends."""
     index, message = any_message(spot)
     size = -LOG_OVERHEAD - (sum(map(len, spot.base.parts[:index])) if spot.value else 0)
     return with_message(spot.base, index, with_inner_size(message, size))
 
 
-@wrapper_lie("NST-18", "LEG-04", nesting="packed", field="crc", kinds=("corrupt",))
-def inner_crc_wrong(spot: Spot) -> bytes:
+@wrapper_fault("NST-18", "LEG-04", nesting="packed", field="crc", kinds=("corrupt",))
+def inner_crc_wrong(spot: FaultSite) -> bytes:
     """An inner message's checksum is not that of its bytes; the wrapper's is right."""
     index, message = any_message(spot)
-    written = bytearray(seal_message(message))
+    written = bytearray(write_message_bytes(message))
     written[CRC_OFFSET_LEGACY + spot.rng.randrange(4)] ^= 1 << spot.rng.randrange(8)
     return with_message(spot.base, index, bytes(written))
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-16",
     nesting="packed",
     field="attributes",
     kinds=("malformed", "unsupported_compression", "decompression"),
     variants={codec: codec for codec in CODECS},
 )
-def wrapper_in_a_wrapper(spot: Spot) -> bytes:
+def wrapper_in_a_wrapper(spot: FaultSite) -> bytes:
     """An inner message is a wrapper itself."""
     base, inner = spot.base, spot.base.inner[-1]
-    value = pack(spot.value, base.parts[-1], base.magic)
-    nested = seal_message(inner._replace(attributes=COMPRESSIONS.index(spot.value), key=None, value=value))
+    value = pack_fast(spot.value, base.parts[-1], base.magic)
+    nested = write_message_bytes(inner._replace(attributes=COMPRESSIONS.index(spot.value), key=None, value=value))
     return with_message(base, len(base.inner) - 1, nested)
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-16",
     nesting="packed",
     field="attributes",
     kinds=("malformed", "unsupported_compression", "decompression"),
     variants={"one": 1, "three": 3, "seven": 7},
 )
-def inner_message_with_a_codec(spot: Spot) -> bytes:
+def inner_message_with_a_codec(spot: FaultSite) -> bytes:
     """An inner message names a codec, and is plain."""
     index, message = any_message(spot)
-    return with_message(spot.base, index, seal_message(message._replace(attributes=spot.value)))
+    return with_message(spot.base, index, write_message_bytes(message._replace(attributes=spot.value)))
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-15",
     magics=(1,),
     nesting="packed",
@@ -208,7 +218,7 @@ def inner_message_with_a_codec(spot: Spot) -> bytes:
     kinds=("unsupported_magic", "malformed"),
     variants={"three": 3, "largest": 127, "minus one": 255},
 )
-def inner_message_of_an_unknown_magic(spot: Spot) -> bytes:
+def inner_message_of_an_unknown_magic(spot: FaultSite) -> bytes:
     """An inner message has a magic that there is not; Kafka reads it as the wrapper's, and nobody may drop it."""
     index, _ = any_message(spot)
     part = spot.base.parts[index]
@@ -216,54 +226,56 @@ def inner_message_of_an_unknown_magic(spot: Spot) -> bytes:
     return with_message(spot.base, index, with_crc(odd))
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-25", nesting="packed", field="magic", kinds=("corrupt", "malformed", "unsupported_magic", "truncated")
 )
-def batch_in_a_wrapper(spot: Spot) -> bytes:
+def batch_in_a_wrapper(spot: FaultSite) -> bytes:
     """A v2 batch lies in a wrapper."""
-    batch = base_of(2, "none", "key", "text", spot.rng.randrange(8)).data
+    batch = base_entry(2, "none", "key", "text", spot.rng.randrange(8)).data
     return with_payload(spot.base, batch)
 
 
-@wrapper_lie("NST-15", nesting="packed", field="magic", verdict="acceptable", kinds=("malformed", "unsupported_magic"))
-def inner_message_of_another_magic(spot: Spot) -> Told:
+@wrapper_fault(
+    "NST-15", nesting="packed", field="magic", verdict="acceptable", kinds=("malformed", "unsupported_magic")
+)
+def inner_message_of_another_magic(spot: FaultSite) -> FaultResult:
     """An inner message has another magic than its wrapper."""
     base, (index, message) = spot.base, any_message(spot)
     other = message._replace(magic=1 - base.magic, attributes=0, timestamp=NO_TIMESTAMP if base.magic else 77)
-    return told_wrapper(base, base.message, (*base.inner[:index], other, *base.inner[index + 1 :]))
+    return wrapper_result(base, base.message, (*base.inner[:index], other, *base.inner[index + 1 :]))
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-10",
     magics=(1,),
     field="offset",
     kinds=("malformed",),
     variants={"by one": 1, "minus one": -1, "smallest": INT64_MIN},
 )
-def wrapper_offset_below_the_last(spot: Spot) -> bytes:
+def wrapper_offset_below_the_last(spot: FaultSite) -> bytes:
     """A wrapper's offset is below that of its last message."""
     base = spot.base
     gap = 3 + spot.rng.randrange(50)
     inner = [each._replace(offset=each.offset + gap) for each in base.inner]
     offset = inner[-1].offset - 1 if spot.value == 1 else spot.value
-    return told_wrapper(base, base.message._replace(offset=offset), inner).data
+    return wrapper_result(base, base.message._replace(offset=offset), inner).data
 
 
-@wrapper_lie("NST-09", magics=(1,), field="offset")
-def wrapper_offset_zero(spot: Spot) -> Told:
+@wrapper_fault("NST-09", magics=(1,), field="offset")
+def wrapper_offset_zero(spot: FaultSite) -> FaultResult:
     """A wrapper's offset is zero, as some producers leave it: the inner offsets hold as they are."""
-    return told_wrapper(spot.base, spot.base.message._replace(offset=0))
+    return wrapper_result(spot.base, spot.base.message._replace(offset=0))
 
 
-@wrapper_lie("NST-08", magics=(1,), field="offset", variants={"by one": 1, "far": 2**40, "largest": INT64_MAX})
-def wrapper_offset_moved(spot: Spot) -> Told:
+@wrapper_fault("NST-08", magics=(1,), field="offset", variants={"by one": 1, "far": 2**40, "largest": INT64_MAX})
+def wrapper_offset_moved(spot: FaultSite) -> FaultResult:
     """A wrapper's offset is larger, as a broker makes it, and all of its records move."""
     base = spot.base
     offset = min(base.message.offset + spot.value, INT64_MAX)
-    return told_wrapper(base, base.message._replace(offset=offset))
+    return wrapper_result(base, base.message._replace(offset=offset))
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-14",
     magics=(0,),
     field="offset",
@@ -271,12 +283,12 @@ def wrapper_offset_moved(spot: Spot) -> Told:
     kinds=("malformed",),
     variants={"minus one": -1, "zero": 0, "largest": INT64_MAX},
 )
-def wrapper_offset_without_meaning(spot: Spot) -> Told:
+def wrapper_offset_without_meaning(spot: FaultSite) -> FaultResult:
     """A v0 wrapper's offset is not that of its last message, whose offset holds."""
-    return told_wrapper(spot.base, spot.base.message._replace(offset=spot.value))
+    return wrapper_result(spot.base, spot.base.message._replace(offset=spot.value))
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-13",
     "NST-08",
     magics=(1,),
@@ -286,7 +298,7 @@ def wrapper_offset_without_meaning(spot: Spot) -> Told:
     kinds=("malformed",),
     variants={"absolute": "absolute", "zero": "zero", "reversed": "reversed"},
 )
-def inner_offsets_unusual(spot: Spot) -> Told:
+def inner_offsets_unusual(spot: FaultSite) -> FaultResult:
     """Inner offsets are not 0, 1, 2 and so on; they are counted from the last."""
     base, count = spot.base, len(spot.base.inner)
     start = base.batch.base_offset
@@ -297,38 +309,38 @@ def inner_offsets_unusual(spot: Spot) -> Told:
     }[spot.value]
     inner = [each._replace(offset=offset) for each, offset in zip(base.inner, offsets, strict=True)]
     wrapper = base.message._replace(offset=max(base.message.offset, inner[-1].offset))
-    return told_wrapper(base, wrapper, inner)
+    return wrapper_result(base, wrapper, inner)
 
 
-@wrapper_lie("NST-23", "NST-20", magics=(1,), field="timestamp", variants=TIMES)
-def wrapper_timestamp_wrong(spot: Spot) -> Told:
+@wrapper_fault("NST-23", "NST-20", magics=(1,), field="timestamp", variants=TIMES)
+def wrapper_timestamp_wrong(spot: FaultSite) -> FaultResult:
     """A wrapper's timestamp is not the latest of its messages; with LogAppendTime it holds for all."""
-    return told_wrapper(spot.base, spot.base.message._replace(timestamp=spot.value))
+    return wrapper_result(spot.base, spot.base.message._replace(timestamp=spot.value))
 
 
-@wrapper_lie(
+@wrapper_fault(
     "NST-20", magics=(1,), field="attributes", variants={"latest": None, "none": -1, "zero": 0, "within a second": 7}
 )
-def wrapper_append_time_bit_set(spot: Spot) -> Told:
+def wrapper_append_time_bit_set(spot: FaultSite) -> FaultResult:
     """A wrapper says LogAppendTime, and its messages have times of their own."""
     message, inner = spot.base.message, spot.base.inner
     time = message.timestamp if spot.value is None else spot.value
     if spot.value == 7:
         second = inner[0].timestamp // 1000 * 1000 % 2**62
         inner, time = tuple(each._replace(timestamp=second) for each in inner), second + 7
-    return told_wrapper(spot.base, message._replace(attributes=message.attributes | 0x08, timestamp=time), inner)
+    return wrapper_result(spot.base, message._replace(attributes=message.attributes | 0x08, timestamp=time), inner)
 
 
-@wrapper_lie("CMP-06", field="attributes", kinds=STREAM)
-def wrapper_codec_of_another(spot: Spot) -> bytes:
+@wrapper_fault("CMP-06", field="attributes", kinds=STREAM)
+def wrapper_codec_of_another(spot: FaultSite) -> bytes:
     """A wrapper names another codec than packed its messages."""
     message = spot.base.message
     number = message.attributes & 7
     other = spot.rng.choice([each for each in (1, 2, 3) if each != number])
-    return seal_message(message._replace(attributes=message.attributes & ~7 | other))
+    return write_message_bytes(message._replace(attributes=message.attributes & ~7 | other))
 
 
-@wrapper_lie("CMP-06", "NST-01", field="value", kinds=STREAM)
-def wrapper_not_packed(spot: Spot) -> bytes:
+@wrapper_fault("CMP-06", "NST-01", field="value", kinds=STREAM)
+def wrapper_not_packed(spot: FaultSite) -> bytes:
     """A wrapper's messages are not compressed."""
-    return seal_message(spot.base.message._replace(value=spot.base.payload))
+    return write_message_bytes(spot.base.message._replace(value=spot.base.payload))

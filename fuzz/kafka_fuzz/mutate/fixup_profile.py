@@ -11,11 +11,11 @@ from random import Random
 from typing import Final
 
 from kafka_fuzz.mutate import plain
-from kafka_fuzz.mutate.edits import EDITS, Edited, choose
-from kafka_fuzz.mutate.entries import Part, part_of, parts_of
-from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, mended, with_crc, with_size
+from kafka_fuzz.mutate.edits import EDITS, EditedEntry, choose_seed
+from kafka_fuzz.mutate.entries import SeedEntry, part_of, parts_of
+from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, fixed_up, with_crc, with_size
 from kafka_fuzz.mutate.model import Deck, draw_oddity
-from kafka_fuzz.mutate.mutant import Cell, Mutant, position_of
+from kafka_fuzz.mutate.mutant import Mutant, MutantCell, entry_position
 from kafka_records.constants import LOG_OVERHEAD
 from kafka_records.layout import CRC_OFFSET_LEGACY, CRC_OFFSET_V2
 
@@ -28,44 +28,44 @@ LED: Final = 0.5
 CUT: Final = 0.04
 
 
-def mutate_repair(rng: Random, seeds: Sequence[bytes], deck: Deck | None = None) -> Mutant:
+def mutate_fixup(rng: Random, seeds: Sequence[bytes], deck: Deck | None = None) -> Mutant:
     """One of *seeds* after an edit or a few to one of its entries; *deck* knows what leads a reader astray."""
-    seed = choose(rng, seeds) if seeds else b""
+    seed = choose_seed(rng, seeds) if seeds else b""
     parts = parts_of(seed)
     if not parts:
         return unframed(rng, seed, seeds)
     index = int(rng.random() * len(parts))
     part = parts[index]
-    done, labels = edited(part, rng, seeds)
-    log = [mended(each.whole()) for each in parts[:index]]
-    log.append(sealed(done.entry, rng, labels))
-    log += (mended(each.whole()) for each in parts[index + 1 :])
+    done, labels = edit_entry(part, rng, seeds)
+    log = [fixed_up(each.whole()) for each in parts[:index]]
+    log.append(mostly_fixed_up(done.entry, rng, labels))
+    log += (fixed_up(each.whole()) for each in parts[index + 1 :])
     if rng.random() < JOINED:
         if deck is not None and deck.astray and rng.random() < LED:
-            index += led(log, rng, deck, labels)
+            index += prepend_oddity(log, rng, deck, labels)
         else:
-            index += joined(log, rng, seeds, labels)
+            index += join_entries(log, rng, seeds, labels)
     data = b"".join(log)
     if rng.random() < CUT:
         data = data[: int(rng.random() * len(data))]
         labels.append("cut")
     magic = part.magic if 0 <= part.magic < 3 else -1
-    cell = Cell(magic, part.codec, done.field, done.edit, "", done.nesting, position_of(index, len(log)))
+    cell = MutantCell(magic, part.codec, done.field, done.edit, "", done.nesting, entry_position(index, len(log)))
     return Mutant(data, "repair", tuple(labels), None, cell)
 
 
 def unframed(rng: Random, seed: bytes, seeds: Sequence[bytes]) -> Mutant:
     """A seed without one whole entry: its bytes edited, then mended as if it were one."""
     done = plain.mutate_bytes(rng, (seed, *seeds[:1]))
-    return Mutant(mended(done.data), "repair", done.labels, None, done.cell)
+    return Mutant(fixed_up(done.data), "repair", done.labels, None, done.cell)
 
 
-def edited(part: Part, rng: Random, seeds: Sequence[bytes]) -> tuple[Edited, list[str]]:
+def edit_entry(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> tuple[EditedEntry, list[str]]:
     """The entry after one edit, or a few."""
     done = EDITS[int(rng.random() * len(EDITS))](part, rng, seeds)
     labels = [f"{done.field} {done.edit}"]
     while rng.random() < AGAIN:
-        again = part_of(mended(done.entry)) if len(done.entry) > CRC_OFFSET_V2 else None
+        again = part_of(fixed_up(done.entry)) if len(done.entry) > CRC_OFFSET_V2 else None
         if again is None:
             break
         done = EDITS[int(rng.random() * len(EDITS))](again, rng, seeds)
@@ -73,13 +73,13 @@ def edited(part: Part, rng: Random, seeds: Sequence[bytes]) -> tuple[Edited, lis
     return done, labels
 
 
-def sealed(entry: bytes, rng: Random, labels: list[str]) -> bytes:
+def mostly_fixed_up(entry: bytes, rng: Random, labels: list[str]) -> bytes:
     """The entry mended, or in one of ten all but one thing of it."""
     if rng.random() >= LEFT_WRONG:
-        return mended(entry)
+        return fixed_up(entry)
     if rng.random() < 0.5:
         labels.append("crc left wrong")
-        whole = mended(entry)
+        whole = fixed_up(entry)
         at = CRC_OFFSET_V2 if len(whole) > CRC_OFFSET_V2 and whole[16] == 2 else CRC_OFFSET_LEGACY
         return whole[:at] + bytes(byte ^ 1 << int(rng.random() * 8) for byte in whole[at : at + 1]) + whole[at + 1 :]
     labels.append("size left wrong")
@@ -87,16 +87,16 @@ def sealed(entry: bytes, rng: Random, labels: list[str]) -> bytes:
     return with_crc(entry[:SIZE_AT] + INT32.pack(size) + entry[LOG_OVERHEAD:]) if len(entry) > 12 else with_size(entry)
 
 
-def led(entries: list[bytes], rng: Random, deck: Deck, labels: list[str]) -> int:
+def prepend_oddity(entries: list[bytes], rng: Random, deck: Deck, labels: list[str]) -> int:
     """Put an entry before them that is odd and valid; return that it is one."""
     labels.append("led")
     entries.insert(0, draw_oddity(rng, deck).data)
     return 1
 
 
-def joined(entries: list[bytes], rng: Random, seeds: Sequence[bytes], labels: list[str]) -> int:
+def join_entries(entries: list[bytes], rng: Random, seeds: Sequence[bytes], labels: list[str]) -> int:
     """Put entries of another seed before or behind; return how many came before."""
-    more = [mended(part.whole()) for part in parts_of(choose(rng, seeds))[:3]]
+    more = [fixed_up(part.whole()) for part in parts_of(choose_seed(rng, seeds))[:3]]
     labels.append("joined")
     if rng.random() < 0.5:
         entries.extend(more)
