@@ -86,7 +86,7 @@ def _settings(_ctx: click.Context, _parameter: click.Parameter, given: tuple[str
     return {name: value for name, _, value in pairs}
 
 
-@broker.command()
+@broker.command("start")
 @click.argument("release")
 @click.option("--config", multiple=True, callback=_settings, metavar="NAME=VALUE", help="A setting of the broker's.")
 @click.option("--container", "contained", is_flag=True, help="In a container, from the image that `build` made.")
@@ -120,7 +120,7 @@ def _announce(running: JvmBroker, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-@broker.command()
+@broker.command("lock")
 @click.argument("release", nargs=-1)
 def lock(release: tuple[str, ...]) -> None:
     """Fetch the jars of each RELEASE, or of all, and write their SHA-256 into the lock file of this package."""
@@ -133,7 +133,7 @@ def lock(release: tuple[str, ...]) -> None:
         _cannot(error)
 
 
-@broker.command()
+@broker.command("build")
 @click.argument("release")
 @click.option(
     "--base",

@@ -42,7 +42,7 @@ root_option = click.option(
 )  # fmt: skip
 
 
-@click.command()
+@click.command("record")
 @click.argument("releases", nargs=-1, metavar="[RELEASE]…")
 @only_option
 @click.option(
@@ -164,7 +164,7 @@ def _tell(said: dict[str, Any]) -> None:
         click.echo(f"  {each['case']}: {each['what']}")
 
 
-@click.command()
+@click.command("compare")
 @click.argument("old")
 @click.argument("new")
 @only_option

@@ -38,7 +38,7 @@ def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str
     return text
 
 
-@click.command()
+@click.command("certify")
 @click.option(
     "--bootstrap", required=True, callback=_address, metavar="HOST:PORT",
     help="The broker; it has to lead all partitions.",

@@ -310,7 +310,7 @@ formats_option = click.option(
 )
 
 
-@click.command()
+@click.command("certify")
 @click.argument("testees", nargs=-1, metavar="TESTEE…")
 @click.option("--all", "everything", is_flag=True, help="Every known testee that can run here.")
 @click.option(

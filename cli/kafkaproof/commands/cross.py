@@ -45,7 +45,7 @@ class Parties:
     absent: Mapping[str, str]
 
 
-@click.command()
+@click.command("cross")
 @click.argument("testees", nargs=-1, metavar="[TESTEE…]")
 @click.option("--only", multiple=True, metavar="GLOB", help="Encode cases to write, by id, area or rule; '*' for all.")
 @click.option("--broker", metavar="RELEASE", help=f"The broker in between, or none.  [default: {NEWEST}]")

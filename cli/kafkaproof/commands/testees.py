@@ -23,7 +23,7 @@ from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 
 
-@click.command()
+@click.command("smoke")
 @click.argument("testee")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
 def smoke(testee: str, as_json: bool) -> NoReturn:
@@ -125,7 +125,7 @@ def _show(listed: list[dict[str, Any]]) -> None:
     on.print(Text("wrong on purpose: miniature:NAME (kafkaproof testees --json lists them)", style="dim"))
 
 
-@testees.command()
+@testees.command("build")
 @click.argument("names", metavar="NAME[@VERSION]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Build all that have something to build.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
@@ -200,7 +200,7 @@ def _line(known: KnownTestee, done: dict[str, Any]) -> str:
     return f"{name}: {state}{took}{why}"
 
 
-@click.command()
+@click.command("testee")
 @click.argument("name", type=click.Choice([known.name for known in KNOWN]))
 def testee(name: str) -> None:
     """Serve the testee NAME over standard input and output, for whoever speaks the protocol."""

@@ -23,7 +23,7 @@ MOST_SHOWN: Final = 20
 MIB: Final = 1 << 20
 
 
-@click.command()
+@click.command("audit")
 @click.argument("path")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR",
               help="The output: one folder for each audit.")  # fmt: skip

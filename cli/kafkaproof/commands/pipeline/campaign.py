@@ -29,7 +29,7 @@ EXECUTIONS: Final = 100_000
 DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-python"
 
 
-@click.command()
+@click.command("campaign")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
 )

@@ -21,7 +21,7 @@ import sys
 from kafkaproof.cli import CANNOT_RUN
 
 
-@click.command()
+@click.command("case")
 @click.argument("index", type=click.IntRange(0, MOST - 1))
 @click.option("--dir", "directory", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
               help="What it is a case of; instead of --seed and --mutators.")  # fmt: skip
@@ -69,7 +69,7 @@ def say(made: dict[str, Any]) -> None:
     click.echo(made["data"].hex())
 
 
-@click.command()
+@click.command("generate")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
 )
@@ -169,7 +169,7 @@ def report_generated(manifest: Manifest, out: Path, *, as_json: bool) -> None:
     click.echo(f"cells: {counts['cells_reached']:,} of {counts['cells']:,}  ·  sha256 {manifest.sha256}")
 
 
-@click.command()
+@click.command("pack")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def pack(file: Path) -> None:
     """Write FILE (.tar.gz): Kafkaproof and what it needs, for `--environment`.
@@ -185,7 +185,7 @@ def pack(file: Path) -> None:
     click.echo(f"{count:,} files, {file.stat().st_size / 2**20:,.0f} MiB in {file}", err=True)
 
 
-@click.command()
+@click.command("doctor")
 @click.option("--tasks", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="Tasks that look.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @spark_options

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_SHOWN: Final = 20
 
 
-@click.command()
+@click.command("sweep")
 @click.argument("testees", nargs=-1, required=True, metavar="TESTEE...")
 @click.option("--cases", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True, metavar="DIR",
               help="An output of `pipeline generate`.")  # fmt: skip
