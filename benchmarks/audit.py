@@ -32,11 +32,11 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from benchmarks.decode import DIFFERENT, SHAPES, Shape, batch_of
+from benchmarks.decode import DIFFERENT, SHAPES, BatchShape, sample_batch
 from kafka_brokers import jars
 from kafka_brokers.releases import NEWEST, find_release
 from kafka_conformance.process.cpu_time import cpu_of, process_tree
-from kafka_pipeline.audit.stretch import judge
+from kafka_pipeline.audit.stretch import judge_stretch
 from kafka_pipeline.segments.splits import Stretch
 from kafka_records import encode
 
@@ -48,10 +48,10 @@ LOOK: Final = 0.1
 PR_SET_CHILD_SUBREAPER: Final = 36
 
 
-def write_log(folder: Path, shape: Shape, size: int) -> list[Path]:
+def write_partition(folder: Path, shape: BatchShape, size: int) -> list[Path]:
     """A partition of about *size* bytes: batches of v2 as a broker stores them, one behind the other."""
     draw = Random(1)
-    batches = [bytearray(encode(batch_of(shape, draw))) for _ in range(DIFFERENT)]
+    batches = [bytearray(encode(sample_batch(shape, draw))) for _ in range(DIFFERENT)]
     folder.mkdir(parents=True)
     offset, paths, left = 0, [], size
     while left > 0:
@@ -143,7 +143,7 @@ def judged(path: str) -> float:
     """CPU-seconds that a segment takes in this process."""
     size = Path(path).stat().st_size
     before = time.process_time()
-    summary = judge(Stretch(path, 0, size), size, last=True, now_ms=NOW_MS)
+    summary = judge_stretch(Stretch(path, 0, size), size, last=True, now_ms=NOW_MS)
     assert not summary.found, summary.found
     return time.process_time() - before
 
@@ -158,9 +158,9 @@ def by_cores(paths: Sequence[Path], number: int) -> float:
         return sum(Path(path).stat().st_size for path in work) / (time.monotonic() - start)
 
 
-def measure(folder: Path, shape: Shape, size: int, rounds: int, cores: int) -> dict[str, Any]:
+def measure_audit(folder: Path, shape: BatchShape, size: int, rounds: int, cores: int) -> dict[str, Any]:
     """The figures, medians of the rounds."""
-    paths = write_log(folder / "bench-0", shape, size)
+    paths = write_partition(folder / "bench-0", shape, size)
     size = sum(path.stat().st_size for path in paths)
     empty = folder / "empty-0" / f"{0:020}.log"
     empty.parent.mkdir()
@@ -202,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     asked = parser.parse_args(arguments)
     with TemporaryDirectory(dir=asked.folder) as folder:
-        figures = measure(Path(folder), SHAPES[asked.shape], asked.mib * MIB, asked.rounds, asked.cores)
+        figures = measure_audit(Path(folder), SHAPES[asked.shape], asked.mib * MIB, asked.rounds, asked.cores)
     if asked.json:
         print(json.dumps(figures, indent=2))
     else:

@@ -35,14 +35,14 @@ Answers = Mapping[TopicPartition, Produced]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PredictedAppend:
     """A payload, and what is predicted when it is produced again and again to one partition."""
 
     payload: bytes
     predicted: tuple[AppendResult, ...]
 
 
-def payloads(now_ms: int) -> list[bytes]:
+def sample_payloads(now_ms: int) -> list[bytes]:
     """Of every kind that one partition's answer is about: some are stored, some refused."""
     record = Record(0, now_ms, b"key", b"value " * 10, (Header(b"header", b"value"),))
     batch = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=now_ms, records=(record,))
@@ -58,11 +58,11 @@ def payloads(now_ms: int) -> list[bytes]:
     ]
 
 
-def questions(release: str, api_version: int, now_ms: int, rounds: int = ROUNDS) -> list[Question]:
+def predicted_appends(release: str, api_version: int, now_ms: int, rounds: int = ROUNDS) -> list[PredictedAppend]:
     """Each payload with the predictions for *rounds* appends in a row."""
     return [
-        Question(payload, tuple(_predicted(payload, release, api_version, now_ms, rounds)))
-        for payload in payloads(now_ms)
+        PredictedAppend(payload, tuple(_predicted(payload, release, api_version, now_ms, rounds)))
+        for payload in sample_payloads(now_ms)
     ]
 
 
@@ -74,10 +74,10 @@ def _predicted(payload: bytes, release: str, api_version: int, now_ms: int, roun
         yield result
 
 
-class Oracle:
+class TopicRounds:
     """One topic of a broker, asked in rounds: each asks every partition for one verdict."""
 
-    def __init__(self, client: Client, topic: str, asked: list[Question]) -> None:
+    def __init__(self, client: Client, topic: str, asked: list[PredictedAppend]) -> None:
         self._client = client
         self._version = client.newest(tables.PRODUCE)
         self._partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
@@ -85,7 +85,7 @@ class Oracle:
         self.verdicts = 0
         self.differences = 0
 
-    def _question(self, where: TopicPartition) -> Question:
+    def _question(self, where: TopicPartition) -> PredictedAppend:
         return self._asked[where.partition % len(self._asked)]
 
     def pipelined(self, rounds: range, *, fetched: bool) -> None:
@@ -172,15 +172,15 @@ WAYS: Final = (
 )
 
 
-def verdicts(broker: JvmBroker, seconds: float = SECONDS) -> Iterator[dict[str, Any]]:
+def verdict_rates(broker: JvmBroker, seconds: float = SECONDS) -> Iterator[dict[str, Any]]:
     """Verdicts a second: pipelined and one by one, without and with the stored bytes."""
     with broker.client() as client:
         now_ms = int(time.time() * 1000)
-        asked = questions(broker.release, client.newest(tables.PRODUCE), now_ms)
+        asked = predicted_appends(broker.release, client.newest(tables.PRODUCE), now_ms)
         for number, way in enumerate((WARM_UP, *WAYS)):
             topic = f"bench-{number}"
             broker.create_topics({topic: PARTITIONS})
-            oracle = Oracle(client, topic, asked)
+            oracle = TopicRounds(client, topic, asked)
             if way is WARM_UP:
                 _rate(oracle, way, WARM_UP_SECONDS, enough=WARM_UP_VERDICTS)
             else:
@@ -194,7 +194,7 @@ def verdicts(broker: JvmBroker, seconds: float = SECONDS) -> Iterator[dict[str, 
                 }
 
 
-def _rate(oracle: Oracle, way: Way, seconds: float, *, enough: float = math.inf) -> float:
+def _rate(oracle: TopicRounds, way: Way, seconds: float, *, enough: float = math.inf) -> float:
     """Verdicts a second over *seconds* or so, or until there are *enough*."""
     ask: Callable[..., None] = oracle.pipelined if way.at_once else oracle.one_by_one
     step = way.at_once or 1
@@ -211,7 +211,7 @@ def first_verdict(start: Callable[[str], JvmBroker], release: str) -> float:
     begin = time.perf_counter()
     with start(release) as broker, broker.client() as client:
         now_ms = int(time.time() * 1000)
-        (asked, *_) = questions(release, version := client.newest(tables.PRODUCE), now_ms, rounds=1)
+        (asked, *_) = predicted_appends(release, version := client.newest(tables.PRODUCE), now_ms, rounds=1)
         where = TopicPartition("first", 0)
         broker.create_topics({where.topic: 1})
         answer = client.produce({where: asked.payload}, version)
@@ -220,11 +220,11 @@ def first_verdict(start: Callable[[str], JvmBroker], release: str) -> float:
         return time.perf_counter() - begin
 
 
-def measure(release: str, runs: int) -> Iterator[dict[str, Any]]:
+def measure_release(release: str, runs: int) -> Iterator[dict[str, Any]]:
     """All figures of *release*.  Raises `NoBroker`."""
-    places: dict[str, Callable[[str], JvmBroker]] = {"local": jvm.start}
+    places: dict[str, Callable[[str], JvmBroker]] = {"local": jvm.start_jvm}
     if container.engine_runs() and container.has_image(find_release(release)):
-        places["container"] = container.start
+        places["container"] = container.start_container
     for name, start in places.items():
         seconds = sorted(first_verdict(start, release) for _ in range(runs))
         yield {
@@ -232,5 +232,5 @@ def measure(release: str, runs: int) -> Iterator[dict[str, Any]]:
             "seconds": round(seconds[len(seconds) // 2], 2),
             "slowest_seconds": round(seconds[-1], 2),
         }
-    with jvm.start(release) as broker:
-        yield from verdicts(broker)
+    with jvm.start_jvm(release) as broker:
+        yield from verdict_rates(broker)

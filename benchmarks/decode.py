@@ -30,7 +30,7 @@ DIFFERENT: Final = 40  # batches that are not alike; the log repeats them
 HEADER_VALUES: Final = (16, 6, 4)
 
 
-class Shape(NamedTuple):
+class BatchShape(NamedTuple):
     """Records a batch, bytes a value, headers a record."""
 
     records: int = 100
@@ -40,39 +40,39 @@ class Shape(NamedTuple):
     compression: Compression = "none"
 
 
-SHAPES: Final[dict[str, Shape]] = {
-    "100-bytes": Shape(),
-    "10-bytes": Shape(value=10),
-    "3-headers": Shape(headers=3),
-    "one-record": Shape(records=1),
-    "1-kib": Shape(value=1024),
-    "v0": Shape(magic=0),
-    "v1": Shape(magic=1),
-    "gzip": Shape(compression="gzip"),
-    "snappy": Shape(compression="snappy"),
-    "lz4": Shape(compression="lz4"),
-    "zstd": Shape(compression="zstd"),
-    "v1-lz4": Shape(magic=1, compression="lz4"),
+SHAPES: Final[dict[str, BatchShape]] = {
+    "100-bytes": BatchShape(),
+    "10-bytes": BatchShape(value=10),
+    "3-headers": BatchShape(headers=3),
+    "one-record": BatchShape(records=1),
+    "1-kib": BatchShape(value=1024),
+    "v0": BatchShape(magic=0),
+    "v1": BatchShape(magic=1),
+    "gzip": BatchShape(compression="gzip"),
+    "snappy": BatchShape(compression="snappy"),
+    "lz4": BatchShape(compression="lz4"),
+    "zstd": BatchShape(compression="zstd"),
+    "v1-lz4": BatchShape(magic=1, compression="lz4"),
 }
 
 
-class Log(NamedTuple):
+class EncodedLog(NamedTuple):
     """The bytes, and how many records are in them."""
 
     data: bytes
     records: int
 
 
-def log_of(shape: Shape) -> Log:
+def log_of(shape: BatchShape) -> EncodedLog:
     """The log of a shape."""
     draw = Random(1)
-    batches = b"".join(encode(batch_of(shape, draw)) for _ in range(DIFFERENT))
+    batches = b"".join(encode(sample_batch(shape, draw)) for _ in range(DIFFERENT))
     plain = DIFFERENT * shape.records * (shape.value + 30 * (1 + shape.headers))
     times = max(BYTES // plain, 1)
-    return Log(numbered(batches * times, shape), DIFFERENT * shape.records * times)
+    return EncodedLog(with_rising_offsets(batches * times, shape), DIFFERENT * shape.records * times)
 
 
-def numbered(data: bytes, shape: Shape) -> bytes:
+def with_rising_offsets(data: bytes, shape: BatchShape) -> bytes:
     """The same entries with offsets that rise through all the log, as in any log; no checksum covers an offset."""
     log = bytearray(data)
     whole = shape.magic == MAGIC_VALUE_V2 or shape.compression != "none"
@@ -87,7 +87,7 @@ def numbered(data: bytes, shape: Shape) -> bytes:
     return bytes(log)
 
 
-def batch_of(shape: Shape, draw: Random) -> Batch:
+def sample_batch(shape: BatchShape, draw: Random) -> Batch:
     """One batch: keys of 10 bytes, values like JSON, timestamps that grow by up to 3 ms."""
     timestamp, records = TIMESTAMP, []
     for offset in range(shape.records):
@@ -97,7 +97,7 @@ def batch_of(shape: Shape, draw: Random) -> Batch:
                 offset,
                 timestamp if shape.magic else -1,
                 b"key%07d" % draw.randrange(10**7),
-                value_of(shape.value, draw),
+                sample_value(shape.value, draw),
                 tuple(
                     Header(b"header%d" % number, bytes(draw.choices(b"abcdef", k=size)))
                     for number, size in enumerate(HEADER_VALUES[: shape.headers])
@@ -115,7 +115,7 @@ def batch_of(shape: Shape, draw: Random) -> Batch:
     )
 
 
-def value_of(size: int, draw: Random) -> bytes:
+def sample_value(size: int, draw: Random) -> bytes:
     """About as compressible as JSON is."""
     fields = (
         b'{"id":%d,"name":"user-%d","score":%d,"tag":"'
@@ -167,7 +167,7 @@ ENCODERS: Final = ("java",)
 PEER_NAMES: Final = ", ".join((*NAMES, *(name for name in PEERS if name != OURS)))
 
 
-class Worker:
+class DecoderProcess:
     """A decoder in a process of its own, warm and waiting."""
 
     def __init__(self, name: str, command: list[str], stack: ExitStack) -> None:
@@ -191,18 +191,22 @@ class Worker:
         return records, checksum
 
 
-def workers(path: Path, peers: list[str], fresh: int, shape: Shape, encode: bool, stack: ExitStack) -> Iterator[Worker]:
+def workers(
+    path: Path, peers: list[str], fresh: int, shape: BatchShape, encode: bool, stack: ExitStack
+) -> Iterator[DecoderProcess]:
     """Everybody who takes part; several of Java."""
     for name in (OURS, *peers):
         if name in NAMES:
             command = peer_command(name, path, encode=encode)
-            yield from (Worker(name, command, stack) for _ in range(fresh if name == "java" else 1))
+            yield from (DecoderProcess(name, command, stack) for _ in range(fresh if name == "java" else 1))
         else:
             module, records = "benchmarks.decode_peers", str(shape.records if encode else 0)
-            yield Worker(name, [sys.executable, "-m", module, name, str(path), records], stack)
+            yield DecoderProcess(name, [sys.executable, "-m", module, name, str(path), records], stack)
 
 
-def compare(shape: Shape, log: Log, peers: list[str], rounds: int, fresh: int, *, encode: bool) -> dict[str, Any]:
+def compare_decoders(
+    shape: BatchShape, log: EncodedLog, peers: list[str], rounds: int, fresh: int, *, encode: bool
+) -> dict[str, Any]:
     """Rates in million records a CPU-second, and how many times as fast we are."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         path = Path(folder) / "log"
@@ -226,7 +230,7 @@ def compare(shape: Shape, log: Log, peers: list[str], rounds: int, fresh: int, *
     return result
 
 
-def who_can(peers: list[str], shape: Shape, *, encode: bool) -> list[str]:
+def who_can(peers: list[str], shape: BatchShape, *, encode: bool) -> list[str]:
     """Those of *peers* that take part: who encodes, who reads this format, whose toolchain is here."""
     here = []
     for name in peers:
@@ -241,7 +245,7 @@ def who_can(peers: list[str], shape: Shape, *, encode: bool) -> list[str]:
     return here
 
 
-def chosen(shapes: list[str], *, encode: bool) -> list[str]:
+def shapes_to_measure(shapes: list[str], *, encode: bool) -> list[str]:
     """The shapes to measure; compressed ones are not encoded, since compressors differ, nor are old formats."""
     names = shapes or list(SHAPES)
     return [
@@ -266,11 +270,11 @@ def main() -> int:
         parser.error(f"not known: {', '.join(unknown)}")
     figures = {}
     try:
-        for name in chosen(options.shapes, encode=options.encode):
+        for name in shapes_to_measure(options.shapes, encode=options.encode):
             shape = SHAPES[name]
             able = who_can(peers, shape, encode=options.encode)
             log = log_of(shape)
-            figures[name] = compare(shape, log, able, options.rounds, options.fresh, encode=options.encode)
+            figures[name] = compare_decoders(shape, log, able, options.rounds, options.fresh, encode=options.encode)
             if not options.json:
                 print(f"{name}:", "  ".join(f"{key}={value}" for key, value in figures[name].items()), flush=True)
     except (CannotRun, BuildError) as error:

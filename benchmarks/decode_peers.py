@@ -17,32 +17,32 @@ MASK: Final = 2**63 - 1
 LEAST_SECONDS: Final = 0.05
 
 
-class Read(NamedTuple):
+class DecodedCounts(NamedTuple):
     """What a decoder read."""
 
     records: int
     checksum: int
 
 
-def columnar(data: bytes) -> Read:
+def columnar(data: bytes) -> DecodedCounts:
     """Ours: all columns are filled; what is added up is their own."""
-    from kafka_pipeline.columnar import read
+    from kafka_pipeline.columnar import read_chunks
 
     records = 0
-    for chunk in read(data):
+    for chunk in read_chunks(data):
         assert not chunk.broken
         records += chunk.records.num_rows
-    return Read(records, 0)
+    return DecodedCounts(records, 0)
 
 
-def columnar_checksum(data: bytes) -> Read:
+def columnar_checksum(data: bytes) -> DecodedCounts:
     """The same with the checksum, which is taken from the columns and not timed."""
     import numpy as np
 
-    from kafka_pipeline.columnar import read
+    from kafka_pipeline.columnar import read_chunks
 
     records = checksum = 0
-    for chunk in read(data):
+    for chunk in read_chunks(data):
         rows = chunk.counts.rows
         records += rows
         columns = chunk.columns
@@ -52,10 +52,10 @@ def columnar_checksum(data: bytes) -> Read:
         for name, count in (("key", rows), ("value", rows), ("header_key", chunk.counts.headers)):
             checksum += int(columns.array(name).view(np.int32)[::4][:count].sum(dtype=np.int64))
         checksum += int(columns.array("header_value").view(np.int32)[::4][: chunk.counts.headers].sum(dtype=np.int64))
-    return Read(records, checksum & MASK)
+    return DecodedCounts(records, checksum & MASK)
 
 
-def kafka_python(data: bytes) -> Read:
+def kafka_python(data: bytes) -> DecodedCounts:
     """kafka.record.MemoryRecords, as its consumer drives it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -65,7 +65,7 @@ def kafka_python(data: bytes) -> Read:
     return by_batches(iter(reader.next_batch, None))
 
 
-def aiokafka(data: bytes) -> Read:
+def aiokafka(data: bytes) -> DecodedCounts:
     """aiokafka.record.memory_records, Cython classes."""
     from aiokafka.record.memory_records import MemoryRecords
 
@@ -73,7 +73,7 @@ def aiokafka(data: bytes) -> Read:
     return by_batches(iter(reader.next_batch, None))
 
 
-def by_batches(batches: Any) -> Read:
+def by_batches(batches: Any) -> DecodedCounts:
     """Records of objects, which both call by the same names."""
     records = checksum = 0
     for batch in batches:
@@ -85,30 +85,30 @@ def by_batches(batches: Any) -> Read:
             checksum += (0 if key is None else len(key)) + (0 if value is None else len(value))
             for name, content in record.headers:
                 checksum += len(name) + (0 if content is None else len(content))
-    return Read(records, checksum & MASK)
+    return DecodedCounts(records, checksum & MASK)
 
 
-def encoding(data: bytes, records: int) -> tuple[Read, Callable[[], int]]:
+def encoding(data: bytes, records: int) -> tuple[DecodedCounts, Callable[[], int]]:
     """What our encoder writes for the records of *data*, so many a batch, and itself, which gives their number.
 
     The checksum is the sum of all CRCs and sizes of what was written.
     """
-    from kafka_pipeline.columnar import pack, read
+    from kafka_pipeline.columnar import pack_records, read_chunks
 
-    tables = [chunk.records for chunk in read(data)]
+    tables = [chunk.records for chunk in read_chunks(data)]
     rows = sum(table.num_rows for table in tables)
     checksum = 0
     for table in tables:
-        for chunk in read(pack(table, records)):
+        for chunk in read_chunks(pack_records(table, records)):
             checksum += sum(chunk.batches["crc"].to_pylist()) + sum(chunk.batches["size"].to_pylist())
 
     def write() -> int:
-        return rows if all(pack(table, records).size for table in tables) else 0
+        return rows if all(pack_records(table, records).size for table in tables) else 0
 
-    return Read(rows, checksum), write
+    return DecodedCounts(rows, checksum), write
 
 
-PEERS: Final[dict[str, Callable[[bytes], Read]]] = {
+PEERS: Final[dict[str, Callable[[bytes], DecodedCounts]]] = {
     "columnar": columnar,
     "aiokafka": aiokafka,
     "kafka-python": kafka_python,

@@ -28,7 +28,7 @@ from kafka_conformance.testees import connect
 from kafka_fuzz.campaign.fork_worker import total_cpu_seconds
 from kafka_fuzz.mutate import Profile
 from kafka_pipeline.jobs import sweep
-from kafka_pipeline.jobs.campaign import Campaign, round_job, table_job
+from kafka_pipeline.jobs.campaign import CampaignSettings, round_job, table_job
 from kafka_pipeline.jobs.generate import CASES, STAGED, Generate, keeping_job, staging_job
 from kafka_pipeline.jobs.rounds import SCHEMA
 from kafka_pipeline.spark.session import PURGE
@@ -57,7 +57,7 @@ class Fuzzed(NamedTuple):
     size: float
 
 
-def spent(do: Callable[[], Any]) -> float:
+def call_cost(do: Callable[[], Any]) -> float:
     """The CPU-seconds of *do*."""
     before = total_cpu_seconds()
     do()
@@ -84,9 +84,9 @@ def generating(folder: Path, shares: dict[Profile, int], cases: int, repeats: in
     seconds: dict[str, list[float]] = {"made": [], "made and staged": [], "kept": []}
     for shard in range(repeats + 1):
         spents = (
-            spent(partial(exhaust, map(maker, asked.numbers(shard)))),
-            spent(partial(done, staging, shard)),
-            spent(partial(done, keeping, shard)),
+            call_cost(partial(exhaust, map(maker, asked.numbers(shard)))),
+            call_cost(partial(done, staging, shard)),
+            call_cost(partial(done, keeping, shard)),
         )
         for name, value in zip(seconds, spents, strict=True) if shard else ():
             seconds[name].append(value)
@@ -95,7 +95,7 @@ def generating(folder: Path, shares: dict[Profile, int], cases: int, repeats: in
     return {name: cases / value for name, value in medians.items()}
 
 
-def size_of(folder: Path) -> int:
+def parquet_bytes(folder: Path) -> int:
     """The bytes of the Parquet files below *folder*."""
     return sum(path.stat().st_size for path in folder.rglob("*.parquet"))
 
@@ -110,26 +110,26 @@ def sweeping(folder: Path, testee: str, cases: int, repeats: int) -> tuple[float
         yield from sweep.observations(testee, read_batches([staged], sweep.COLUMNS))
 
     job = Job(name="swept", read=read, schema=sweep.SCHEMA, out=folder, folder="swept")
-    loaded = [case for batch in read_batches([staged], sweep.COLUMNS) for case in sweep.cases_of(batch)]
+    loaded = [case for batch in read_batches([staged], sweep.COLUMNS) for case in sweep.batch_cases(batch)]
     inner, outer = [], []
     for number in range(repeats):
         plan = RunPlan(connection=connect.connect(testee), cases=loaded, corpus="", path=folder / f"{number}.ndjson")
-        inner.append(spent(partial(run_in_process, plan)))
-        outer.append(spent(partial(done, job)))
+        inner.append(call_cost(partial(run_in_process, plan)))
+        outer.append(call_cost(partial(done, job)))
     return median(inner) / cases * 1e3, median(outer) / cases * 1e3
 
 
 def fuzzing(folder: Path, target: str, executions: int) -> Fuzzed:
     """What a shard of a campaign costs: its start, one of the first round, and one that begins with what that kept."""
-    asked = Campaign(out=folder, targets=(target,), executions=executions)
+    asked = CampaignSettings(out=folder, targets=(target,), executions=executions)
     start, first = replace(asked, executions=1, out=folder / "start"), round_job(asked, 0)
-    begun = spent(partial(done, round_job(start, 0)))
-    cold = spent(partial(done, first))
+    begun = call_cost(partial(done, round_job(start, 0)))
+    cold = call_cost(partial(done, first))
     kept = [*folder.glob("rounds/*/what=inputs/*.parquet")]
     rows = sum(read_metadata(path).num_rows for path in kept)
-    size = size_of(folder / "rounds")
+    size = parquet_bytes(folder / "rounds")
     done(table_job(asked, "merged", SCHEMA, partial(_again, kept), "round=000000"))
-    warm = spent(partial(done, round_job(asked, 1)))
+    warm = call_cost(partial(done, round_job(asked, 1)))
     return Fuzzed(begun, executions / cold, executions / warm, rows, size / max(rows, 1))
 
 
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, shares in MIXES.items() if asked.only in (None, "generate") else ():
         with TemporaryDirectory() as folder:
             rates = generating(Path(folder), shares, asked.cases, asked.repeats)
-            sizes = [size_of(Path(folder) / name) for name in (CASES, STAGED)]
+            sizes = [parquet_bytes(Path(folder) / name) for name in (CASES, STAGED)]
         told = "  ".join(f"{step} {rate:,.0f}" for step, rate in rates.items())
         kept, staged = (size / (asked.cases * (asked.repeats + 1)) for size in sizes)
         print(f"generate {name}: {told} cases a CPU-second; {kept:,.0f} bytes a case, {staged:,.0f} staged")

@@ -82,7 +82,7 @@ def decode_with_kafka_python(data: bytes) -> list[Any]:
     return records
 
 
-def cpu_seconds(call: Callable[[], object]) -> float:
+def call_cpu_seconds(call: Callable[[], object]) -> float:
     """What one *call* takes of this process's CPU time."""
     start = time.process_time()
     call()
@@ -94,7 +94,7 @@ def decode_ratios(runs: int) -> Iterator[dict[str, Any]]:
     for name, shape in SHAPES.items():
         data = v2_file(*shape)
         pairs = [
-            (cpu_seconds(lambda: decode(data)), cpu_seconds(lambda: decode_with_kafka_python(data)))  # noqa: B023
+            (call_cpu_seconds(lambda: decode(data)), call_cpu_seconds(lambda: decode_with_kafka_python(data)))  # noqa: B023
             for _ in range(runs + 1)
         ][1:]  # the first pair warms up
         yield {
@@ -144,7 +144,7 @@ def certify_time(testee: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class RunCost:
     """Seconds of one run: on the clock, of all processors, and those of our own process among them.
 
     And its cases, and how many of them ended the testee.
@@ -157,12 +157,12 @@ class Taken:
     crashes: int = 0
 
 
-def one_run(connection: ConnectionSpec, jobs: int, *, whole: bool = False) -> Taken:
+def one_run(connection: ConnectionSpec, jobs: int, *, whole: bool = False) -> RunCost:
     """A run over all decode cases with stored inputs; over all cases if it is to be *whole*."""
     cases = load_vectors() if whole else stored_inputs()
     wall, cpu, own = time.perf_counter(), _cpu(), time.process_time()
     crashes = results_of(connection, cases, jobs).counts()["crash"]
-    return Taken(time.perf_counter() - wall, _cpu() - cpu, time.process_time() - own, len(cases), crashes)
+    return RunCost(time.perf_counter() - wall, _cpu() - cpu, time.process_time() - own, len(cases), crashes)
 
 
 def stored_inputs() -> list[Case]:
@@ -202,7 +202,7 @@ def crash_ratio(sound: str, runs: int, *, whole: bool = False) -> dict[str, Any]
     return {"what": what} | crash_figures(pairs) | ({"promised": CRASHES_COST} if whole else {})
 
 
-def crash_figures(pairs: Sequence[tuple[Taken, Taken]]) -> dict[str, Any]:
+def crash_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> dict[str, Any]:
     """What crashes cost, by runs with them and without.
 
     The whole corpus is what is promised.  Inputs as stored take less each than
@@ -255,7 +255,7 @@ def crash_ratios(runs: int) -> Iterator[dict[str, Any]]:
         yield crash_ratio(testee, max(1, runs // 3), whole=True)
 
 
-def measure(runs: int) -> Iterator[dict[str, Any]]:
+def measure_promises(runs: int) -> Iterator[dict[str, Any]]:
     """Everything, one line at a time."""
     yield from installed_size()
     yield start_times(runs)
@@ -271,7 +271,7 @@ def measure_broker(release: str, runs: int) -> Iterator[dict[str, Any]]:
     """The figures of a real broker; needs what it needs to be started."""
     from benchmarks import brokers
 
-    yield from brokers.measure(release, runs)
+    yield from brokers.measure_release(release, runs)
 
 
 def main() -> None:
@@ -283,7 +283,7 @@ def main() -> None:
     parser.add_argument("--crashes", action="store_true", help="measure what crashes cost, and nothing else")
     options = parser.parse_args()
     figures = []
-    measured = crash_ratios(options.runs) if options.crashes else measure(options.runs)
+    measured = crash_ratios(options.runs) if options.crashes else measure_promises(options.runs)
     for figure in measure_broker(options.broker, options.runs) if options.broker else measured:
         figures.append(figure)
         if not options.json:

@@ -30,10 +30,10 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from benchmarks.audit import MIB, write_log
+from benchmarks.audit import MIB, write_partition
 from benchmarks.decode import SHAPES
 from kafka_conformance.process.cpu_time import cpu_seconds
-from kafka_pipeline.segments.listing import find
+from kafka_pipeline.segments.listing import find_segments
 from kafka_pipeline.spark.session import Settings, session
 from kafka_pipeline.spark.source import NAME, register, segments
 
@@ -63,7 +63,7 @@ class PeerReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[InputPartition]:
         """The segments."""
-        return [InputPartition(segment.path) for segment in find([self.path])]
+        return [InputPartition(segment.path) for segment in find_segments([self.path])]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         """The rows of one."""
@@ -79,7 +79,7 @@ OURS: Final = ("kafka-segments", "segments")
 PARTITIONS: Final = 4
 
 
-def rows_of(paths: Sequence[str]) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
+def aiokafka_rows(paths: Sequence[str]) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
     """The records of some segments, as aiokafka reads them with their CRCs verified."""
     from aiokafka.record.memory_records import MemoryRecords
 
@@ -91,10 +91,10 @@ def rows_of(paths: Sequence[str]) -> Iterator[tuple[int, int, bytes | None, byte
                 yield record.offset, record.timestamp, record.key, record.value
 
 
-def measure(folder: Path, size: int, rounds: int) -> dict[str, Any]:
+def measure_source(folder: Path, size: int, rounds: int) -> dict[str, Any]:
     """The figures: medians."""
     log = folder / "bench-0"
-    write_log(log, SHAPES["100-bytes"], size)
+    write_partition(log, SHAPES["100-bytes"], size)
     with session(Settings(master=f"local[{min(2, os.cpu_count() or 1)}]")) as spark:
         register(spark)
         spark.dataSource.register(Peer)
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     asked = parser.parse_args(arguments)
     with TemporaryDirectory(dir=asked.folder) as folder:
-        figures = measure(Path(folder), asked.mib * MIB, asked.rounds)
+        figures = measure_source(Path(folder), asked.mib * MIB, asked.rounds)
     lines = "\n".join(f"{name}: {value:,}" for name, value in figures.items())
     sys.stdout.write((json.dumps(figures, indent=2) if asked.json else lines) + "\n")
     return 0

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafka_conformance.reports.summary import Report as CodecReport
     from kafka_conformance.runner.deviations import Deviation
     from kafka_conformance.testees.interface import CodecError, NotDone
-    from kafka_pipeline.audit.joining import Report as AuditReport
+    from kafka_pipeline.audit.joining import AuditReport
     from kafka_pipeline.audit.local import audit_directory as audit
     from kafka_pipeline.segments.listing import CannotRead
     from kafka_records import (
@@ -80,7 +80,7 @@ __all__ = [
 
 # Names whose module is not `kafka_records`, or whose name there differs.
 _DEFINED_IN: Final = {
-    "AuditReport": "kafka_pipeline.audit.joining:Report",
+    "AuditReport": "kafka_pipeline.audit.joining:AuditReport",
     "CannotRead": "kafka_pipeline.segments.listing:CannotRead",
     "CodecError": "kafka_conformance.testees.interface:CodecError",
     "CodecReport": "kafka_conformance.reports.summary:Report",

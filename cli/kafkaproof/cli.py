@@ -23,14 +23,17 @@ INTERRUPTED: Final = 130
 
 # Name, where it is defined, and what `--help` says without importing it.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "certify": ("kafkaproof.commands.certify:certify", "Run the corpus against codecs and judge their answers."),
+    "certify": (
+        "kafkaproof.commands.certify:certify_command",
+        "Run the corpus against codecs and judge their answers.",
+    ),
     "report": (
         "kafkaproof.commands.report:report_command",
         "Write results as pages and files, and check certificates.",
     ),
     "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),
     "cross": ("kafkaproof.commands.cross:cross", "What each testee writes, every other one reads."),
-    "smoke": ("kafkaproof.commands.testees:smoke", "Ask whether an adapter is sound."),
+    "smoke": ("kafkaproof.commands.testees:smoke_command", "Ask whether an adapter is sound."),
     "testees": ("kafkaproof.commands.testees:testees", "List known testees, and whether they can run here."),
     "testee": ("kafkaproof.commands.testees:testee", "Serve a testee over standard input and output."),
     "explain": ("kafkaproof.commands.explain:explain_command", "Show every byte with its field and meaning."),
@@ -44,7 +47,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-class Late(click.Group):
+class LazyGroup(click.Group):
     """A group whose commands are imported when they are used."""
 
     table: ClassVar[dict[str, tuple[str, str]]] = COMMANDS
@@ -78,7 +81,7 @@ def print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
         ctx.exit()
 
 
-@click.group(cls=Late, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show it.")
 def kafkaproof() -> None:
     """Judge codecs of Kafka's record formats.

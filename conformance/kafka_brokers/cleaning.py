@@ -16,7 +16,7 @@ from typing import Final
 
 from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.releases import find_release
-from kafka_brokers.wire import BrokerError, Client, Closed, TopicPartition, tables
+from kafka_brokers.wire import BrokerError, Client, ConnectionClosed, TopicPartition, tables
 from kafka_brokers.wire.client import PAUSE
 from kafka_records import Batch, Record, encode
 from kafka_records.constants import MAGIC_VALUE_V0, MAGIC_VALUE_V2, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD
@@ -145,7 +145,7 @@ def _append_filler(broker: Broker, client: Client, partition: TopicPartition) ->
     version = newest if magic == MAGIC_VALUE_V2 else min(newest, LAST_PRODUCE_BEFORE_V2)
     payload = filler(magic, segment_bytes(broker.release), now_ms=time.time_ns() // 1_000_000)
     answer = client.produce({partition: payload}, version)
-    if answer is None or isinstance(answer, Closed):
+    if answer is None or isinstance(answer, ConnectionClosed):
         raise NoBroker(f"Kafka {broker.release} closed the connection on a filler")
     if answer[partition].error_code:
         raise BrokerError(answer[partition].error_code, f"a filler for {partition.topic}-{partition.partition}")

@@ -206,7 +206,9 @@ def tag(release: Release) -> str:
     return f"kafkaproof-broker:{release.name}"
 
 
-def start(release: str, *, config: Mapping[str, str] | None = None, start_limit: float = START_LIMIT) -> JvmBroker:
+def start_container(
+    release: str, *, config: Mapping[str, str] | None = None, start_limit: float = START_LIMIT
+) -> JvmBroker:
     """Start *release* in a container with settings that override ours, and wait until it answers.
 
     Raises:
@@ -239,7 +241,7 @@ def has_image(release: Release) -> bool:
     return True
 
 
-def build(release: str, base: str = DEFAULT_BASE) -> str:
+def build_image(release: str, base: str = DEFAULT_BASE) -> str:
     """Build the image of *release* on *base*, which must have `java` on its path; the image's name.
 
     Where DumpLogSegments is run from the jars of another release, its image is built too.
@@ -256,7 +258,7 @@ def build(release: str, base: str = DEFAULT_BASE) -> str:
         (Path(scratch) / "Dockerfile").write_text(text, encoding="utf-8")
         _build(Path(scratch), found, base)
     if found.dumped_by:
-        build(found.dumped_by, base)
+        build_image(found.dumped_by, base)
     return tag(found)
 
 

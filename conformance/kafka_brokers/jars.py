@@ -39,14 +39,14 @@ def cache_directory() -> Path:
     return Path(cache) / "kafkaproof" / "brokers"
 
 
-def folder_of(release: Release) -> Path:
+def jar_folder(release: Release) -> Path:
     """The folder for the jars of *release*; a changed lock has another folder."""
     return cache_directory() / f"{release.name}-{lock_digest(release)[:12]}"
 
 
 def is_cached(release: Release) -> bool:
     """Whether the jars have been fetched.  `provide` compares them with the lock."""
-    return folder_of(release).is_dir()
+    return jar_folder(release).is_dir()
 
 
 def lock_digest(release: Release) -> str:
@@ -71,14 +71,14 @@ def provide(release: Release) -> Path:
     digests = locked().get(release.name)
     if digests is None:
         raise NoBroker(f"no jars of Kafka {release.name} are locked", hint="kafkaproof broker lock")
-    folder = folder_of(release)
+    folder = jar_folder(release)
     if not folder.is_dir():
         _fetch_into(folder, release)
-    check(folder, digests, release.name)
+    check_jars(folder, digests, release.name)
     return folder
 
 
-def check(folder: Path, digests: Digests, name: str) -> None:
+def check_jars(folder: Path, digests: Digests, name: str) -> None:
     """Compare the jars in *folder* with the lock.  Raises `JarsDiffer`."""
     found = digest_all(folder)
     changed = sorted(jar for jar in found.keys() & digests.keys() if found[jar] != digests[jar])
@@ -108,7 +108,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def lock(releases: Iterable[Release], path: Path = LOCK) -> dict[str, Digests]:
+def lock_jars(releases: Iterable[Release], path: Path = LOCK) -> dict[str, Digests]:
     """Fetch the jars of *releases* and write their digests to the lock; other releases keep their entries.
 
     Raises:

@@ -29,9 +29,9 @@ class Java:
     version: int
 
 
-def find(release: Release) -> Java:
+def find_java(release: Release) -> Java:
     """The first Java here that runs *release*.  Raises `NoBroker` where there is none."""
-    found = list(installed())
+    found = list(installed_javas())
     oldest, newest = release.java
     for java in found:
         if oldest <= java.version <= (newest or java.version):
@@ -46,7 +46,7 @@ def find(release: Release) -> Java:
     )
 
 
-def installed() -> Iterator[Java]:
+def installed_javas() -> Iterator[Java]:
     """Every Java that can be found, in the order in which they are preferred."""
     for program in dict.fromkeys(_programs()):
         version = _version(program)

@@ -34,7 +34,7 @@ _PAUSE: Final = 0.05
 _TAKEN: Final = "Address already in use"
 
 
-class Place(Protocol):
+class BrokerPlace(Protocol):
     """Where Java runs: here, or in a container."""
 
     def java(self, arguments: Sequence[str], folder: Path, log: Path) -> Running:
@@ -50,7 +50,7 @@ class JvmBroker:
     def __init__(
         self,
         release: Release,
-        place: Callable[[Release], Place],
+        place: Callable[[Release], BrokerPlace],
         *,
         config: Mapping[str, str] | None = None,
         flags: Sequence[str] = (),
@@ -340,7 +340,7 @@ class Here:
         return Guarded([self.program, "-cp", str(self.jars / "*"), *arguments], folder=folder, log=log)
 
 
-def start(
+def start_jvm(
     release: str,
     *,
     config: Mapping[str, str] | None = None,
@@ -356,6 +356,6 @@ def start(
 
     @cache
     def here(needed: Release) -> Here:
-        return Here(java.find(needed).program, jars.provide(needed))
+        return Here(java.find_java(needed).program, jars.provide(needed))
 
     return JvmBroker(find_release(release), here, config=config, flags=flags, start_limit=start_limit)

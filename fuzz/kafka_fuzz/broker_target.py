@@ -177,7 +177,7 @@ class BrokerRound:
         kind: OutcomeClass = "crash" if self.broker.has_ended() else "hang"
         self.restarts += 1
         self.broker.stop()
-        self.broker = jvm.start(self.release, config=CONFIG, flags=FLAGS)
+        self.broker = jvm.start_jvm(self.release, config=CONFIG, flags=FLAGS)
         return kind
 
     def progress(self, spent: float) -> Progress:
@@ -210,7 +210,7 @@ def run_broker_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     release = release_of(asked.target)
     stepping = InputSkips(asked.target, read_known_findings(asked.directory), gone_ids(asked.directory))
     store, corpus = FindingStore(asked.directory), Corpus(asked.directory, asked.target)
-    turns = BrokerRound(asked, release, jvm.start(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
+    turns = BrokerRound(asked, release, jvm.start_jvm(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
     failure = ""
     try:
         with stopping(turns):

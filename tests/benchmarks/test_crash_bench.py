@@ -24,8 +24,8 @@ def test_what_crashes_cost_is_told_with_what_it_is_measured_on() -> None:
     """Ratios are medians of pairs; beside them stand the cases, the crashes of its own, and what one costs."""
     pairs = [
         (
-            promises.Taken(wall=wall, cpu=3.0, own=1.0, cases=100, crashes=12),
-            promises.Taken(2.0, 2.0, 1.0, 100, crashes=2),
+            promises.RunCost(wall=wall, cpu=3.0, own=1.0, cases=100, crashes=12),
+            promises.RunCost(2.0, 2.0, 1.0, 100, crashes=2),
         )
         for wall in (3.0, 4.0, 9.0)
     ]

@@ -11,14 +11,14 @@ import pytest
 
 pytest.importorskip("numba")
 
-from benchmarks.decode import NAMES, SHAPES, Worker, batch_of, log_of
+from benchmarks.decode import NAMES, SHAPES, DecoderProcess, log_of, sample_batch
 from benchmarks.decode import peer_command as command
 from benchmarks.decode_peers import aiokafka, columnar, columnar_checksum, encoding, kafka_python
 
 from kafka_conformance.testees.connect import CannotRun
 from kafka_conformance.testees.known import find_testee
 from kafka_conformance.testees.recipe import ToolchainMissing
-from kafka_pipeline.columnar import read
+from kafka_pipeline.columnar import read_chunks
 from kafka_pipeline.columnar.jit import FOLDER
 from kafka_records import decode, encode
 
@@ -31,7 +31,7 @@ def test_all_read_the_same(name: str) -> None:
     from random import Random
 
     shape = SHAPES[name]
-    data = b"".join(encode(batch_of(shape, Random(seed))) for seed in range(3))
+    data = b"".join(encode(sample_batch(shape, Random(seed))) for seed in range(3))
     records = [record for batch in decode(data) for record in batch.records]
     checksum = sum(
         record.offset
@@ -61,7 +61,7 @@ def test_a_log_holds_what_it_says() -> None:
 def test_offsets_of_a_log_rise(name: str) -> None:
     """No offset comes twice or is missing, since a client drops records whose offsets it has read."""
     log = log_of(SHAPES[name])
-    offsets = [offset for chunk in read(log.data) for offset in chunk.records["offset"].to_pylist()]
+    offsets = [offset for chunk in read_chunks(log.data) for offset in chunk.records["offset"].to_pylist()]
 
     assert offsets == list(range(log.records))
 
@@ -72,7 +72,7 @@ def test_what_is_encoded(name: str) -> None:
     from random import Random
 
     shape = SHAPES[name]
-    data = encode(batch_of(shape, Random(1)))
+    data = encode(sample_batch(shape, Random(1)))
     read_back, work = encoding(data, shape.records)
 
     assert read_back == (shape.records, int.from_bytes(data[17:21], "big") + len(data))
@@ -120,7 +120,7 @@ def test_a_peer_whose_toolchain_is_missing(tmp_path: Path) -> None:
 def test_a_peer_that_falls() -> None:
     """A process that ends before it has answered is one clear error."""
     with ExitStack() as stack:
-        worker = Worker("nobody", [sys.executable, "-c", ""], stack)
+        worker = DecoderProcess("nobody", [sys.executable, "-c", ""], stack)
         worker.process.wait()
         with pytest.raises(CannotRun, match="nobody fell"):
             worker.measure()

@@ -8,7 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 from kafka_brokers.scenarios.normalize import now_of
-from kafka_brokers.wire import Client, Closed, Produced, TopicPartition
+from kafka_brokers.wire import Client, ConnectionClosed, Produced, TopicPartition
 from kafka_records import AppendResult, LogState, Producing, RecordFormatError, TopicConfig, append
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD
@@ -87,7 +87,7 @@ class Partitions:
         if produced.error_code or produced.base_offset < self._log.log_end_offset:
             return b""
         fetched = self._client.fetch({self.where: self._log.log_end_offset})
-        assert not isinstance(fetched, Closed)
+        assert not isinstance(fetched, ConnectionClosed)
         return fetched[self.where].records
 
     def _append(self, payload: bytes, version: int, now_ms: int) -> AppendResult:

@@ -19,7 +19,7 @@ from kafka_brokers.cleaning import (
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.wire import Client, TopicPartition, tables
-from kafka_brokers.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
+from kafka_brokers.wire.transactions import Producer, add_partitions, init_producer_id, send_end_transaction
 from kafka_records import Batch, CleanerConfig, CompactResult, Header, Record, Round, Segment, compact, decode, encode
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD
@@ -105,7 +105,7 @@ class Play:
             sequence += len(each.records)
         if ends:
             before = self.end()
-            end_transaction(self.client, f"{self.partition.topic}-{name}", producer, commit=commit)
+            send_end_transaction(self.client, f"{self.partition.topic}-{name}", producer, commit=commit)
             limit = time.monotonic() + LIMIT
             while self.end() == before:
                 assert time.monotonic() < limit

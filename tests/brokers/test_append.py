@@ -74,7 +74,7 @@ def asked(request: pytest.FixtureRequest) -> Iterator[tuple[str, Client]]:
 
 def serving(release: str) -> Iterator[tuple[str, Client]]:
     """Start a broker and connect."""
-    with jvm.start(release) as broker, broker.client() as client:
+    with jvm.start_jvm(release) as broker, broker.client() as client:
         yield release, client
 
 
@@ -208,7 +208,7 @@ def test_what_is_made_from_seeds_is_predicted_of_old_brokers(release: str) -> No
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_leader_that_has_been_elected_again(release: str) -> None:
     """A later leader epoch is in whatever is stored (HDR-07)."""
-    with jvm.start(release) as broker:
+    with jvm.start_jvm(release) as broker:
         broker.kill()
         broker.restart()
         with broker.client() as client:

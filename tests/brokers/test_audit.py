@@ -11,10 +11,10 @@ from kafka import KafkaProducer
 
 from kafka_brokers import jvm
 from kafka_brokers.releases import NEWEST
-from kafka_pipeline.audit.joining import LogReport, joined
-from kafka_pipeline.audit.stretch import judge
+from kafka_pipeline.audit.joining import LogReport, join_summaries
+from kafka_pipeline.audit.stretch import judge_stretch
 from kafka_pipeline.columnar.scan import runs_in
-from kafka_pipeline.segments.listing import find
+from kafka_pipeline.segments.listing import find_segments
 from kafka_pipeline.segments.splits import Stretch
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -45,16 +45,17 @@ def produced(bootstrap: str) -> None:
 
 def audited(folder: Path) -> LogReport:
     """What an audit says of a partition."""
-    segments, now = find([str(folder)]), int(time.time() * 1000)
+    segments, now = find_segments([str(folder)]), int(time.time() * 1000)
     summaries = [
-        judge(Stretch(each.path, 0, each.size), each.size, last=each is segments[-1], now_ms=now) for each in segments
+        judge_stretch(Stretch(each.path, 0, each.size), each.size, last=each is segments[-1], now_ms=now)
+        for each in segments
     ]
-    return joined(str(folder), summaries, now)
+    return join_summaries(str(folder), summaries, now)
 
 
 def test_what_a_broker_wrote() -> None:
     """Nothing is found, neither while the broker runs nor in what it notes at its end; then one flipped bit is."""
-    with jvm.start(NEWEST) as broker:
+    with jvm.start_jvm(NEWEST) as broker:
         broker.create_topics({TOPIC: 1})
         produced(broker.bootstrap)
         assert broker.data_directory is not None

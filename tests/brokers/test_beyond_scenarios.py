@@ -19,7 +19,7 @@ def test_zstd_for_an_older_cluster() -> None:
     """PRD-21: while brokers of 2.0 may be there, zstd is refused."""
     assert "PRD-21" in BEYOND_SCENARIOS
     batch = Batch(magic=2, base_offset=0, last_offset=0, compression="zstd", records=(Record(0, -1, None, b"value"),))
-    with jvm.start("2.8.2", config={"inter.broker.protocol.version": "2.0"}) as broker:
+    with jvm.start_jvm("2.8.2", config={"inter.broker.protocol.version": "2.0"}) as broker:
         broker.create_topics({WHERE.topic: 1})
         with broker.client() as client:
             answer = client.produce({WHERE: encode(batch)}, 7)
@@ -36,7 +36,7 @@ def test_cleaned_batch_above_the_limit(release: str) -> None:
     batch = Batch(magic=2, base_offset=0, last_offset=len(records) - 1, max_timestamp=now, records=records)
     sent = encode(batch)
     limit = len(sent)
-    with jvm.start(release, config=dict(cleaning.EAGER)) as broker:
+    with jvm.start_jvm(release, config=dict(cleaning.EAGER)) as broker:
         broker.create_topics({WHERE.topic: 1}, {**cleaning.compacted(release), "max.message.bytes": "1048588"})
         with broker.client() as client:
             answer = client.produce({WHERE: sent})

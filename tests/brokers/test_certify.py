@@ -46,7 +46,7 @@ def certified(bootstrap: str, folder: Path, *more: str) -> tuple[int, dict[str, 
 
 def test_apache_kafka(tmp_path: Path) -> None:
     """Apache Kafka agrees with what was recorded of it, and leaves no topic behind."""
-    with jvm.start(NEWEST) as broker:
+    with jvm.start_jvm(NEWEST) as broker:
         code, report = certified(broker.bootstrap, tmp_path, "--name", "kafka")
         with broker.client() as client:
             assert not [each["name"] for each in client.metadata()["topics"] if "kafkaproof" in each["name"]]
@@ -58,7 +58,7 @@ def test_apache_kafka(tmp_path: Path) -> None:
 def test_command_of_the_readme(tmp_path: Path) -> None:
     """What the README prints does what it says, once there is a broker at the address."""
     environment = os.environ | {"PATH": os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))}
-    with jvm.start(NEWEST) as broker:
+    with jvm.start_jvm(NEWEST) as broker:
         command = COMMAND.replace("HOST:PORT", broker.bootstrap)
         done = subprocess.run(
             command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -69,7 +69,7 @@ def test_command_of_the_readme(tmp_path: Path) -> None:
 
 def test_older_kafka(tmp_path: Path) -> None:
     """An older release is certified by its own answers, and not by those of the newest."""
-    with jvm.start("3.9.2") as broker:
+    with jvm.start_jvm("3.9.2") as broker:
         assert certified(broker.bootstrap, tmp_path, "--against", "3.9.2")[0] == 0
         code, report = certified(broker.bootstrap, tmp_path)
     assert code == 1

@@ -25,7 +25,7 @@ AT_ONCE = {"delete.retention.ms": "0"}
 @pytest.fixture(scope="module", params=RELEASES)
 def running(request: pytest.FixtureRequest) -> Iterator[tuple[JvmBroker, Client]]:
     """A broker that cleans at once, and a client."""
-    with jvm.start(request.param, config=EAGER) as broker, broker.client() as client:
+    with jvm.start_jvm(request.param, config=EAGER) as broker, broker.client() as client:
         yield broker, client
 
 

@@ -19,7 +19,7 @@ def test_without_testcontainers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "testcontainers", None)
     monkeypatch.setitem(sys.modules, "testcontainers.core.config", None)
     with pytest.raises(NoBroker, match=r"pip install 'kafkaproof\[containers\]'") as caught:
-        container.start(NEWEST)
+        container.start_container(NEWEST)
     assert "\n" not in str(caught.value)
     assert not container.engine_runs()
 

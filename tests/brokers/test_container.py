@@ -116,7 +116,7 @@ def test_a_broker_that_fails_shows_its_log() -> None:
     """When a broker does not come up, the message has the end of its log, and no container is left."""
     before = names()
     with pytest.raises(NoBroker, match=r"num\.io\.threads") as caught:
-        container.start(NEWEST, config={"num.io.threads": "none"})
+        container.start_container(NEWEST, config={"num.io.threads": "none"})
     assert "ConfigException" in caught.value.log
     assert names() <= before
 
@@ -124,19 +124,19 @@ def test_a_broker_that_fails_shows_its_log() -> None:
 def test_no_image() -> None:
     """Where there is no image, one line says how to build it."""
     with pytest.raises(NoBroker, match=r"there is no image .*kafkaproof broker build 0\.9\.0\.1") as caught:
-        container.start("0.9.0.1")
+        container.start_container("0.9.0.1")
     assert "\n" not in str(caught.value)
 
 
 def test_no_base() -> None:
     """An image cannot be built on one that is not there."""
     with pytest.raises(NoBroker, match="could not be built on kafkaproof-test:missing"):
-        container.build("0.8.2.2", "kafkaproof-test:missing")
+        container.build_image("0.8.2.2", "kafkaproof-test:missing")
 
 
 def test_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no engine runs, one line says so."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     with pytest.raises(NoBroker, match="no container engine is running") as caught:
-        container.start(NEWEST)
+        container.start_container(NEWEST)
     assert "\n" not in str(caught.value)

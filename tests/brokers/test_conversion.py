@@ -12,7 +12,7 @@ from tests.reference.conversion_cases import LOGS, is_exact, v2
 
 from kafka_brokers import jvm
 from kafka_brokers.releases import find_release
-from kafka_brokers.wire import BrokerError, Client, Closed, TopicPartition, tables
+from kafka_brokers.wire import BrokerError, Client, ConnectionClosed, TopicPartition, tables
 from kafka_corpus.masking import masked
 from kafka_records import FetchResult, TopicConfig, fetch_view
 from kafka_records.constants import MAGIC_VALUE_V2
@@ -43,7 +43,7 @@ def answer(client: Client, where: TopicPartition, offset: int, version: int, **f
         found = client.fetch({where: offset}, version, max_wait_ms=0, **fields)
     except BrokerError as error:
         return FetchResult(error_code=error.code)
-    if isinstance(found, Closed):
+    if isinstance(found, ConnectionClosed):
         return FetchResult(closed=True)
     given = found[where]
     return FetchResult(
@@ -117,7 +117,7 @@ def differences(
 @pytest.mark.parametrize("release", RELEASES)
 def test_old_fetches_are_converted(release: str) -> None:
     """Every log is sent to every version from every offset within every limit as predicted, or refused."""
-    with jvm.start(release) as broker:
+    with jvm.start_jvm(release) as broker:
         where = plant(broker, "logs", logs_of(release))
         with broker.client() as client:
             found = {str(fields): differences(release, client, where, **fields) for fields in LIMITS}
@@ -127,7 +127,7 @@ def test_old_fetches_are_converted(release: str) -> None:
 @pytest.mark.parametrize("release", OLD_RELEASES)
 def test_older_brokers_converted_otherwise(release: str) -> None:
     """So they are by brokers that converted all in one, or batch by batch, or as now but for less."""
-    with jvm.start(release) as broker:
+    with jvm.start_jvm(release) as broker:
         where = plant(broker, "logs", logs_of(release))
         with broker.client() as client:
             assert differences(release, client, where) == {}
@@ -141,7 +141,7 @@ def test_topics_may_refuse(release: str) -> None:
     if release < "4":
         settings["off"] = {"message.downconversion.enable": "false"}
     log = v2(0)
-    with jvm.start(release) as broker, broker.client() as client:
+    with jvm.start_jvm(release) as broker, broker.client() as client:
         for name, config in settings.items():
             broker.create_topics({name: 1}, config)
             topic = TopicPartition(name, 0)

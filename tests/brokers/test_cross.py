@@ -29,7 +29,7 @@ TESTEES = ("kafka-python", "reference", "miniature:writes_seconds", "miniature:w
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """Kafka in its newest release."""
-    with jvm.start(NEWEST) as running:
+    with jvm.start_jvm(NEWEST) as running:
         yield running
 
 

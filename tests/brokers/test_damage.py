@@ -20,7 +20,7 @@ from kafka_brokers.cleaning import (
     segment_files,
 )
 from kafka_brokers.interface import NoBroker
-from kafka_brokers.wire.transactions import end_transaction, init_producer_id
+from kafka_brokers.wire.transactions import init_producer_id, send_end_transaction
 from kafka_corpus.authoring.build import put
 from kafka_records import CleanerConfig, RecordFormatError, Round, compact, decode, recover
 
@@ -53,7 +53,7 @@ def test_what_stops_a_broker(name: str, release: str) -> None:
     """A broker does not start with a marker that cannot be read, or an offset that is out of range."""
     ours = recover(FATAL[name], release=release)
     assert ours.error
-    with jvm.start(release, start_limit=START_LIMIT) as broker:
+    with jvm.start_jvm(release, start_limit=START_LIMIT) as broker:
         with broker.client() as client:
             play = Play(broker, client)
             play.produce(batch(record(0, b"k")))
@@ -67,7 +67,7 @@ def test_what_stops_a_broker(name: str, release: str) -> None:
 def test_a_segment_is_split(release: str) -> None:
     """A last batch that is too far away for its segment gets one of its own."""
     segment = FIRST + put(LAST, "base_offset", 2**40)
-    with jvm.start(release) as broker:
+    with jvm.start_jvm(release) as broker:
         with broker.client() as client:
             play = Play(broker, client)
             play.produce(batch(record(0, b"k")))
@@ -85,7 +85,7 @@ def test_a_segment_is_split(release: str) -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_wrong_crc_is_made_right(release: str) -> None:
     """A bit that flips in a closed segment is served with a wrong CRC, until the cleaner gives it a right one."""
-    with jvm.start(release, config=EAGER) as broker:
+    with jvm.start_jvm(release, config=EAGER) as broker:
         with broker.client() as client:
             play = Play(broker, client)
             play.produce(batch(record(0, b"a", b"precious"), record(1, b"b"), record(2, b"b")))
@@ -102,7 +102,7 @@ def test_a_wrong_crc_is_made_right(release: str) -> None:
             before = read_segments(broker, play.partition)
             with pytest.raises(RecordFormatError, match="crc"):
                 decode(before)
-            end_transaction(client, f"{play.partition.topic}-t", open_one, commit=True)
+            send_end_transaction(client, f"{play.partition.topic}-t", open_one, commit=True)
             await_cleaned(broker, play.partition)
         after, active = read_segments(broker, play.partition), segment_files(broker, play.partition)[-1]
         given = Round(first_uncleanable_offset=active_base_offset(broker, play.partition))
@@ -115,7 +115,7 @@ def test_a_wrong_crc_is_made_right(release: str) -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_crash_loses_nothing(release: str) -> None:
     """After `kill -9` everything that was acknowledged is there, transactions too, and is cleaned alike."""
-    with jvm.start(release, config=EAGER) as broker:
+    with jvm.start_jvm(release, config=EAGER) as broker:
         with broker.client() as client:
             play = Play(broker, client)
             play.produce(batch(record(0, b"a"), record(1, b"b"), record(2, b"a")))

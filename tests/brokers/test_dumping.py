@@ -1,6 +1,6 @@
 """DumpLogSegments' words held against the headers that it read."""
 
-from kafka_brokers.scenarios.disk import difference, headers, read
+from kafka_brokers.scenarios.disk import dump_difference, header_lines, read_dump
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import put, raw_message
 
@@ -21,28 +21,28 @@ MESSAGE = raw_message(0, b"k", offset=4)
 def said() -> dict[str, list[dict[str, str]]]:
     """What the tool says of a batch and a message."""
     crc = int.from_bytes(BATCH[17:21], "big")
-    return read(SAID.format(size=len(BATCH), crc=crc, old=int.from_bytes(MESSAGE[12:16], "big")))
+    return read_dump(SAID.format(size=len(BATCH), crc=crc, old=int.from_bytes(MESSAGE[12:16], "big")))
 
 
 def test_right() -> None:
     """Lines of the newest and of old releases say what the headers do."""
     first, second = said().values()
-    assert (difference(first, BATCH), difference(second, MESSAGE)) == ("", "")
+    assert (dump_difference(first, BATCH), dump_difference(second, MESSAGE)) == ("", "")
 
 
 def test_wrong() -> None:
     """A field that is read otherwise is named, with both values."""
     (entry,), _ = said().values()
-    assert difference([entry], put(BATCH, "producer_id", 5)) == "entry 0: producerId is -1, the header says 5"
-    assert difference([entry | {"isvalid": "false"}], BATCH) == "entry 0: isvalid is false, the header says true"
+    assert dump_difference([entry], put(BATCH, "producer_id", 5)) == "entry 0: producerId is -1, the header says 5"
+    assert dump_difference([entry | {"isvalid": "false"}], BATCH) == "entry 0: isvalid is false, the header says true"
 
 
 def test_missing() -> None:
     """Entries that the tool does not mention, or that nobody can find, are a difference."""
-    assert difference([], BATCH) == "0 entries in place of 1"
-    assert difference([], b"\x00" * 8 + b"\xff" * 20).startswith("not framed")
+    assert dump_difference([], BATCH) == "0 entries in place of 1"
+    assert dump_difference([], b"\x00" * 8 + b"\xff" * 20).startswith("not framed")
 
 
 def test_several() -> None:
     """Positions count from the start of the file."""
-    assert [entry["position"] for entry in headers(BATCH + BATCH)] == ["0", str(len(BATCH))]
+    assert [entry["position"] for entry in header_lines(BATCH + BATCH)] == ["0", str(len(BATCH))]

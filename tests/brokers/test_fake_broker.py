@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_brokers.fake_broker import CATCHES, END, FakeBroker, Tape
+from kafka_brokers.fake_broker import END, VERSIONS_BY_MAGIC, FakeBroker, Tape
 from kafka_brokers.wire import Connection, tables
 from kafka_brokers.wire.connection import Request
 from kafka_brokers.wire.schema import Api, Message
@@ -145,11 +145,11 @@ def test_offsets_are_listed(broker: FakeBroker, version: int) -> None:
     assert (listed(BEGIN), listed(LATEST)) == (0, 5)
 
 
-@pytest.mark.parametrize("magic", CATCHES)
+@pytest.mark.parametrize("magic", VERSIONS_BY_MAGIC)
 def test_what_is_produced_is_caught(magic: int) -> None:
     """The bytes of a produce request are kept, in the versions in which a producer writes this magic."""
-    low, high = CATCHES[magic][tables.PRODUCE]
-    with FakeBroker(versions=CATCHES[magic]) as broker:
+    low, high = VERSIONS_BY_MAGIC[magic][tables.PRODUCE]
+    with FakeBroker(versions=VERSIONS_BY_MAGIC[magic]) as broker:
         for version in range(low, high + 1):
             body = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": TWO}]}]}
             answer = ask(broker, tables.PRODUCE, version, body)

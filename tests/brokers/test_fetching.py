@@ -16,7 +16,7 @@ from tests.reference.fetching_cases import TRANSACTIONS
 from kafka_brokers import jvm
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.wire import Client, TopicPartition, tables
-from kafka_brokers.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
+from kafka_brokers.wire.transactions import Producer, add_partitions, init_producer_id, send_end_transaction
 from kafka_corpus.authoring.build import put, reseal
 from kafka_records import (
     AppendResult,
@@ -80,7 +80,7 @@ def differences(
 @pytest.mark.parametrize("release", RELEASES)
 def test_fetches_are_answered_as_predicted(release: str) -> None:
     """Bytes, aborted transactions and offsets, for every version, isolation level, offset and limit."""
-    with jvm.start(release) as broker:
+    with jvm.start_jvm(release) as broker:
         where = plant(broker, "logs", TRANSACTIONS)
         with broker.client() as client:
             found = {
@@ -163,7 +163,7 @@ def story(release: str, client: Client, topic: str, settings: Mapping[str, str],
         assert set(add_partitions(client, name, producer, [partition.where]).values()) == {0}
 
     def end(name: str, producer: Producer, *, commit: bool) -> Producer:
-        after = end_transaction(client, name, producer, commit=commit, version=version)
+        after = send_end_transaction(client, name, producer, commit=commit, version=version)
         partition.end(producer, commit=commit, version=version)
         return after
 
@@ -191,7 +191,7 @@ def story(release: str, client: Client, topic: str, settings: Mapping[str, str],
 @pytest.mark.parametrize("release", RELEASES)
 def test_transactions_end_as_predicted(release: str) -> None:
     """Markers are what the coordinator writes, byte for byte, and what follows in the log is predicted from them."""
-    with jvm.start(release) as broker, broker.client() as client:
+    with jvm.start_jvm(release) as broker, broker.client() as client:
         newest = client.newest(tables.END_TXN)
         for index, (settings, version) in enumerate((each, at) for each in SETTINGS for at in {3, newest}):
             partition = story(release, client, f"story-{index}", settings, version)
@@ -202,7 +202,7 @@ def test_transactions_end_as_predicted(release: str) -> None:
 
 def test_consumers_see_what_is_committed() -> None:
     """Kafka's own consumer gets the records that `consume` gets, at either isolation level."""
-    with jvm.start("2.8.2") as broker:
+    with jvm.start_jvm("2.8.2") as broker:
         where = plant(broker, "logs", {name: TRANSACTIONS[name] for name in CONSUMED})
         for name in CONSUMED:
             log = TRANSACTIONS[name]
@@ -233,13 +233,13 @@ def seen(broker: JvmBroker, where: TopicPartition, offset: int, isolation: str) 
 def test_a_marker_too_large_for_its_topic(release: str) -> None:
     """Where max.message.bytes is below 78, a transaction is said to end, and stays open for ever."""
     settings = {"max.message.bytes": "76"}
-    with jvm.start(release) as broker, broker.client() as client:
+    with jvm.start_jvm(release) as broker, broker.client() as client:
         broker.create_topics({"small": 1}, settings)
         partition = Partition(release, client, TopicPartition("small", 0), settings)
         producer = init_producer_id(client, "small")
         assert set(add_partitions(client, "small", producer, [partition.where]).values()) == {0}
         partition.write(batch_of(producer, 0, 1, records=(Record(0, WHEN, None, b"v"),)), "small")
-        end_transaction(client, "small", producer, commit=True)
+        send_end_transaction(client, "small", producer, commit=True)
         limit = time.monotonic() + 20
         while "RecordTooLargeException while sending txn marker" not in broker.log.read_text(encoding="utf-8"):
             assert time.monotonic() < limit

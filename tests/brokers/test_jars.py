@@ -39,7 +39,7 @@ def test_the_locked_jars_pass(folder: Path) -> None:
     """What was locked is taken."""
     digests = jars.digest_all(folder)
     assert set(digests) == {"a.jar", "b.jar"}
-    jars.check(folder, digests, "1.0")
+    jars.check_jars(folder, digests, "1.0")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_other_jars_are_refused(change: object, message: str, folder: Path) -> N
     assert callable(change)
     change(folder)
     with pytest.raises(JarsDiffer, match=f"{message} .remove that folder"):
-        jars.check(folder, digests, "1.0")
+        jars.check_jars(folder, digests, "1.0")
 
 
 def test_missing_maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_tampered_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder:
     """A cache with other jars than the lock's is refused, and is not fetched over."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     release = find_release(NEWEST)
-    shutil.copytree(folder, jars.folder_of(release))
+    shutil.copytree(folder, jars.jar_folder(release))
     with pytest.raises(JarsDiffer, match=r"not in the lock: a\.jar, b\.jar"):
         jars.provide(release)
 

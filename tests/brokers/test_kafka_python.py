@@ -22,9 +22,9 @@ COUNT = 40
 LIMIT = 60
 HERE = ("2.8.2", "4.4.0")
 PLACES = [
-    *(pytest.param((jvm.start, release), id=release) for release in HERE),
+    *(pytest.param((jvm.start_jvm, release), id=release) for release in HERE),
     *(
-        pytest.param((container.start, release), id=f"container-{release}", marks=pytest.mark.container)
+        pytest.param((container.start_container, release), id=f"container-{release}", marks=pytest.mark.container)
         for release in HERE
     ),
 ]

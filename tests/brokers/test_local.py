@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 def test_a_broker_that_fails_shows_its_log() -> None:
     """When a broker does not come up, the message has the end of its log, and its folder is gone."""
     with pytest.raises(NoBroker, match=r"num\.io\.threads") as caught:
-        jvm.start(NEWEST, config={"num.io.threads": "none"})
+        jvm.start_jvm(NEWEST, config={"num.io.threads": "none"})
     assert "ConfigException" in caught.value.log
 
 
@@ -50,9 +50,9 @@ def test_tampered_jars_are_not_started(monkeypatch: pytest.MonkeyPatch, tmp_path
     release = find_release("0.10.2.2")
     real = jars.provide(release)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    copy = jars.folder_of(release)
+    copy = jars.jar_folder(release)
     copy.mkdir(parents=True)
     for jar in real.glob("*.jar"):
         (copy / jar.name).write_bytes(jar.read_bytes() + (b"\0" if jar.name.startswith("lz4") else b""))
     with pytest.raises(JarsDiffer, match="other bytes: lz4"):
-        jvm.start(release.name)
+        jvm.start_jvm(release.name)

@@ -11,7 +11,7 @@ import pytest
 from kafka_brokers import jvm
 from kafka_brokers.releases import NEWEST
 from kafka_brokers.scenarios import recorder as asking
-from kafka_brokers.scenarios.recorder import Asked, Recorder, Recording
+from kafka_brokers.scenarios.recorder import AnswerFile, Recorder, ScenarioRequest
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import difference
 from kafka_corpus.vectors import load_vectors, package_root
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 OLD = "0.10.2.2"
 
 
-def some(release: str, only: str = "produce_*", every: int = 9) -> list[Asked]:
+def some(release: str, only: str = "produce_*", every: int = 9) -> list[ScenarioRequest]:
     """A part of what *release* is asked, none of which ends the broker."""
-    asked = [each for each in asking.asked_of(load_vectors(only), release) if not each.scenario.restarts()]
+    asked = [each for each in asking.scenario_requests(load_vectors(only), release) if not each.scenario.restarts()]
     return asked[::every]
 
 
@@ -34,9 +34,9 @@ def test_recorded_again(release: str, tmp_path: Path) -> None:
     asked = some(release)
     assert len(asked) > 20
     recorded = evidence.load(package_root())
-    with jvm.start(release, config=CONFIG) as broker:
+    with jvm.start_jvm(release, config=CONFIG) as broker:
         recorder = Recorder(broker)
-        lines = asking.ask(recorder, asked, Recording(tmp_path / "answers.ndjson"), lambda *_: None)
+        lines = asking.record_answers(recorder, asked, AnswerFile(tmp_path / "answers.ndjson"), lambda *_: None)
         recorder.close()
     assert asking.differing(recorded, release, asked, lines) == []
     assert recorder.restarts == 0
@@ -45,8 +45,8 @@ def test_recorded_again(release: str, tmp_path: Path) -> None:
 def test_broker_killed_in_the_middle(tmp_path: Path) -> None:
     """A broker that is killed is started again; no answer is lost, none recorded twice, and all are right."""
     asked = some(NEWEST)
-    recording = Recording(tmp_path / "answers.ndjson")
-    with jvm.start(NEWEST, config=CONFIG) as broker:
+    recording = AnswerFile(tmp_path / "answers.ndjson")
+    with jvm.start_jvm(NEWEST, config=CONFIG) as broker:
         recorder = Recorder(broker)
         lines = []
         for line in recorder.record(asked, recording):
@@ -64,8 +64,8 @@ def test_broker_killed_in_the_middle(tmp_path: Path) -> None:
 def test_resumed(tmp_path: Path) -> None:
     """A recording that was stopped in the middle of a line goes on behind the last whole one."""
     asked = some(NEWEST, "produce_offsets.*", 5)
-    recording = Recording(tmp_path / "answers.ndjson")
-    with jvm.start(NEWEST, config=CONFIG) as broker:
+    recording = AnswerFile(tmp_path / "answers.ndjson")
+    with jvm.start_jvm(NEWEST, config=CONFIG) as broker:
         recorder = Recorder(broker)
         answers = recorder.record(asked, recording)
         first = [next(answers), next(answers)]
@@ -81,10 +81,10 @@ def test_resumed(tmp_path: Path) -> None:
 def test_disk(tmp_path: Path) -> None:
     """Behind every payload that was stored lies what was fetched back, and DumpLogSegments reads it so."""
     asked = [each for each in some(NEWEST, every=3) if each.scenario.is_plain()]
-    recording = Recording(tmp_path / "answers.ndjson")
-    with jvm.start(NEWEST, config=CONFIG) as broker:
+    recording = AnswerFile(tmp_path / "answers.ndjson")
+    with jvm.start_jvm(NEWEST, config=CONFIG) as broker:
         recorder = Recorder(broker)
-        lines = asking.ask(recorder, asked, recording, lambda *_: None)
+        lines = asking.record_answers(recorder, asked, recording, lambda *_: None)
         recorder.close()
     stored = [line for line in lines.values() if line.steps and line.steps[0].data]
     assert len(stored) > 50

@@ -24,7 +24,7 @@ AT_ONCE = {"delete.retention.ms": "0"}
 @pytest.fixture(scope="module", params=RELEASES)
 def broker(request: pytest.FixtureRequest) -> Iterator[JvmBroker]:
     """A broker that cleans at once, and may be killed."""
-    with jvm.start(request.param, config=EAGER) as running:
+    with jvm.start_jvm(request.param, config=EAGER) as running:
         yield running
 
 

@@ -10,8 +10,8 @@ from kafka_brokers.external import ExternalBroker
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.releases import find_release
-from kafka_brokers.wire import BrokerError, Client, Closed, Fetched, Produced, TopicPartition, tables
-from kafka_brokers.wire.transactions import add_partitions, end_transaction, init_producer_id
+from kafka_brokers.wire import BrokerError, Client, ConnectionClosed, Fetched, Produced, TopicPartition, tables
+from kafka_brokers.wire.transactions import add_partitions, init_producer_id, send_end_transaction
 from kafka_records import Batch, Record, decode, encode
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 HERE = ("0.8.2.2", "0.10.2.2", "1.1.1", "2.8.2", "3.9.2", "4.4.0")
 IN_CONTAINERS = ("2.8.2", "4.4.0")
 PLACES = [
-    *(pytest.param((jvm.start, release), id=release) for release in HERE),
+    *(pytest.param((jvm.start_jvm, release), id=release) for release in HERE),
     *(
-        pytest.param((container.start, release), id=f"container-{release}", marks=pytest.mark.container)
+        pytest.param((container.start_container, release), id=f"container-{release}", marks=pytest.mark.container)
         for release in IN_CONTAINERS
     ),
 ]
@@ -117,7 +117,7 @@ def test_a_closed_connection_is_an_answer(broker: JvmBroker) -> None:
         body = {"transactional_id": "t", "producer_id": 1, "producer_epoch": 1, "committed": True}
         answer = client.ask(tables.END_TXN, body, min(beyond, tables.END_TXN.newest))
         if beyond <= tables.END_TXN.newest:
-            assert isinstance(answer, Closed)
+            assert isinstance(answer, ConnectionClosed)
         assert client.metadata()["brokers"]
 
 
@@ -145,7 +145,7 @@ def test_transactions(broker: JvmBroker) -> None:
         payload = encode(batch(2, transactional=True, base_sequence=0, **producer._asdict()))
         version = client.newest(tables.PRODUCE)
         assert produced(client, topic, payload, version, transactional_id="transaction").error_code == 0
-        end_transaction(client, "transaction", producer, commit=False)
+        send_end_transaction(client, "transaction", producer, commit=False)
         end = time.monotonic() + 10
         while (found := fetched(client, topic, 0, isolation_level=1)).last_stable_offset < 2:
             assert time.monotonic() < end

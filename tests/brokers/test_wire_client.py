@@ -7,8 +7,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from kafka_brokers.wire import Client, Closed, GarbledResponse, Silent, Unreachable, tables
-from kafka_brokers.wire.client import address, answers
+from kafka_brokers.wire import Client, ConnectionClosed, GarbledResponse, Silent, Unreachable, tables
+from kafka_brokers.wire.client import answers, parse_address
 from kafka_brokers.wire.connection import Connection, Request
 from kafka_brokers.wire.partitions import Produced, TopicPartition
 from kafka_brokers.wire.transactions import Payloads, once_verified
@@ -119,7 +119,7 @@ def test_the_one_that_closed_is_found(peer: Callable[[Behaviour], Peer]) -> None
     there = peer(lambda request: None if b"poison" in request else reply(request))
     with Client(f"127.0.0.1:{there.port}") as client:
         found = list(client.exchange([ASK, ASK, marked, ASK, marked, ASK]))
-    assert [isinstance(each, Closed) for each in found] == [False, False, True, False, True, False]
+    assert [isinstance(each, ConnectionClosed) for each in found] == [False, False, True, False, True, False]
 
 
 def test_a_broker_that_is_gone_is_no_answer(peer: Callable[[Behaviour], Peer]) -> None:
@@ -175,9 +175,9 @@ def test_brokers_without_api_versions(peer: Callable[[Behaviour], Peer]) -> None
 @pytest.mark.parametrize("text", ["", "host", "host:", ":9092", "host:port"])
 def test_addresses(text: str) -> None:
     """What is not HOST:PORT is refused."""
-    assert address("[::1]:9092") == ("::1", 9092)
+    assert parse_address("[::1]:9092") == ("::1", 9092)
     with pytest.raises(ValueError, match="HOST:PORT"):
-        address(text)
+        parse_address(text)
 
 
 def produced(code: int) -> dict[TopicPartition, Produced]:
@@ -214,8 +214,8 @@ def test_what_does_not_pass_is_the_answer() -> None:
     assert once_verified(WHERE, {WHERE: b""}, lambda _: produced(19), seconds=0.05) == produced(19)
 
 
-@pytest.mark.parametrize("given", [Closed("reset"), None])
-def test_where_there_is_no_answer_nobody_asks_again(given: Closed | None) -> None:
+@pytest.mark.parametrize("given", [ConnectionClosed("reset"), None])
+def test_where_there_is_no_answer_nobody_asks_again(given: ConnectionClosed | None) -> None:
     """The connection was closed, or there is none to acks=0."""
     answers = iter([given])
 

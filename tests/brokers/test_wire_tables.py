@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka_brokers.wire import tables
 from kafka_brokers.wire.connection import Request, frame, open_response
 from kafka_brokers.wire.errors import GarbledResponse, UnsupportedVersion
-from kafka_brokers.wire.schema import Api, Field, read_unsigned_varint, side, unsigned_varint
+from kafka_brokers.wire.schema import Api, WireField, read_unsigned_varint, side, unsigned_varint
 
 INTEGERS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 EVERY_VERSION = [(api, version) for api in tables.APIS for version in range(api.oldest, api.newest + 1)]
@@ -23,7 +23,7 @@ def ids(pair: object) -> str:
     return pair.name if isinstance(pair, Api) else str(pair)
 
 
-def values(field: Field, version: int) -> st.SearchStrategy[Any]:
+def values(field: WireField, version: int) -> st.SearchStrategy[Any]:
     """What a field may hold in *version*."""
     one: st.SearchStrategy[Any]
     if isinstance(field.type, tuple):
@@ -39,7 +39,7 @@ def values(field: Field, version: int) -> st.SearchStrategy[Any]:
     return st.none() | whole if version >= field.null else whole
 
 
-def bodies(fields: tuple[Field, ...], version: int) -> st.SearchStrategy[dict[str, Any]]:
+def bodies(fields: tuple[WireField, ...], version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Dictionaries with every field of *version*."""
     present = {each.name: values(each, version) for each in fields if each.since <= version <= each.until}
     return st.fixed_dictionaries(present)

@@ -14,7 +14,7 @@ from kafka_corpus.authoring.build import put, raw_batch, raw_header, raw_message
 from kafka_corpus.authoring.frames import pack
 from kafka_corpus.vectors import load_vectors
 from kafka_records import explain
-from kafkaproof.commands.explain import explain_command, show
+from kafkaproof.commands.explain import explain_command, print_explanation
 
 GOLDENS = Path(__file__).parent / "explain_goldens"
 TIME = 1524709879130
@@ -72,7 +72,7 @@ def test_colours_change_nothing_else() -> None:
     for system in ("256", None):
         screen = io.StringIO()
         on = Console(file=screen, force_terminal=True, width=110, color_system=system, highlight=False)
-        show("standard input", explanation, on)
+        print_explanation("standard input", explanation, on)
         shown.append(screen.getvalue())
 
     assert "\x1b[" in shown[0]

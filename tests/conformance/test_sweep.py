@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from kafka_pipeline.jobs import sweep
-from kafka_pipeline.jobs.cases import Cases, numbers
-from kafka_pipeline.jobs.space import Space, grid
-from kafka_pipeline.jobs.sweep import cases_in, folder_of
+from kafka_pipeline.jobs.cases import Cases, index_batches
+from kafka_pipeline.jobs.space import Space, model_grid
+from kafka_pipeline.jobs.sweep import cases_in, testee_folder
 from kafka_pipeline.spark.manifest import OtherRun
-from kafka_pipeline.spark.needs import Refused
+from kafka_pipeline.spark.needs import BadShard
 
 STEP = 97
 
@@ -18,7 +18,7 @@ STEP = 97
 def cases(count: int) -> list[pa.RecordBatch]:
     """Cases from all over the grid."""
     maker = Cases(Space.of(3, {"model": 1}))
-    rows = [maker(batch) for at in range(0, len(grid()), STEP) for batch in numbers(at, at + 1)][:count]
+    rows = [maker(batch) for at in range(0, len(model_grid()), STEP) for batch in index_batches(at, at + 1)][:count]
     made: list[pa.RecordBatch] = pa.Table.from_batches(rows).combine_chunks().to_batches()
     return made
 
@@ -63,7 +63,7 @@ def test_what_is_wrong_alike_has_one_answer() -> None:
 
 def test_a_testee_that_cannot_run_is_refused() -> None:
     """One that does not start is a problem of the shard, in one line."""
-    with pytest.raises(Refused, match="did not say hello"):
+    with pytest.raises(BadShard, match="did not say hello"):
         observed("process:true", 3)
 
 
@@ -91,8 +91,8 @@ def test_folders_tell_testees_apart() -> None:
     """Connect strings that look alike have folders of their own, known names are their own folder."""
     names = ["process:./x -a", "process:./x  -a", "process:./X -a", "kafka-python"]
 
-    assert len({folder_of(name) for name in names}) == 4
-    assert folder_of("kafka-python") == "kafka-python"
+    assert len({testee_folder(name) for name in names}) == 4
+    assert testee_folder("kafka-python") == "kafka-python"
 
 
 def test_without_cases_there_is_nothing_to_sweep(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_target_names_a_release() -> None:
 @pytest.fixture(scope="module")
 def broker() -> Iterator[JvmBroker]:
     """A running broker."""
-    with jvm.start(RELEASE) as running:
+    with jvm.start_jvm(RELEASE) as running:
         yield running
 
 
@@ -153,7 +153,7 @@ def test_a_transaction_is_had_again(broker: JvmBroker) -> None:
 @pytest.mark.broker
 def test_a_broker_that_ends_is_noticed() -> None:
     """What it had not answered is suspect."""
-    with jvm.start(RELEASE) as ending:
+    with jvm.start_jvm(RELEASE) as ending:
         oracle = Oracle(ending, [{}], Random(1))
         payloads = Payloads(Random(1), own_seeds(), magics=(2,))
         assert not any(each.different for each in oracle.turn(payloads.draw))
@@ -171,7 +171,7 @@ def test_a_round_goes_on_with_another_broker(tmp_path: Path) -> None:
     turns = BrokerRound(
         RoundPlan(target, tmp_path, cpu_seconds=60),
         RELEASE,
-        jvm.start(RELEASE),
+        jvm.start_jvm(RELEASE),
         FindingStore(tmp_path),
         Corpus(tmp_path, target),
         InputSkips(target, []),

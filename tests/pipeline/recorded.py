@@ -11,11 +11,11 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from kafka_pipeline.audit.joining import LogReport, joined
+from kafka_pipeline.audit.joining import LogReport, join_summaries
 from kafka_pipeline.audit.local import tasks_of
-from kafka_pipeline.audit.stretch import judge
+from kafka_pipeline.audit.stretch import judge_stretch
 from kafka_pipeline.columnar.scan import runs_in
-from kafka_pipeline.segments.listing import find
+from kafka_pipeline.segments.listing import find_segments
 from kafka_records import decode
 from kafka_records.layout import BATCH_V2
 
@@ -105,9 +105,11 @@ def fresh(folder: Path) -> Log:
 
 def audited(log: Log, *, split: int = 1 << 28, contiguous: bool = False) -> LogReport:
     """What an audit says."""
-    tasks = [task for shard in tasks_of(find([str(log.folder)]), split) for task in shard]
-    summaries = [judge(task.stretch, task.size, last=task.last, now_ms=NOW, contiguous=contiguous) for task in tasks]
-    return joined(str(log.folder), summaries, NOW, contiguous=contiguous)
+    tasks = [task for shard in tasks_of(find_segments([str(log.folder)]), split) for task in shard]
+    summaries = [
+        judge_stretch(task.stretch, task.size, last=task.last, now_ms=NOW, contiguous=contiguous) for task in tasks
+    ]
+    return join_summaries(str(log.folder), summaries, NOW, contiguous=contiguous)
 
 
 def found(report: LogReport) -> list[Place]:

@@ -14,8 +14,8 @@ from tests.browsing import Size, check_scrolling, check_view, every_scheme, ever
 from tests.pipeline.audit_damage import a_flipped_bit, a_size_of_zero, a_time_in_the_future
 from tests.pipeline.recorded import NOW, audited, fresh
 
-from kafka_pipeline.audit.joining import Report
-from kafka_pipeline.audit.page import page
+from kafka_pipeline.audit.joining import AuditReport
+from kafka_pipeline.audit.page import audit_page
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
         for severity in ("error", "warning", "note")
     }
     path: Path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(page(Report(path=str(folder), now_ms=NOW, severities=severities, logs=logs)), encoding="utf-8")
+    path.write_text(
+        audit_page(AuditReport(path=str(folder), now_ms=NOW, severities=severities, logs=logs)), encoding="utf-8"
+    )
     return path.as_uri()
 
 

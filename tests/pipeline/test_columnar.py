@@ -24,8 +24,8 @@ from kafka_pipeline.columnar import (
     checksum,
     gzip_frames,
     inflate,
-    read,
     read_by_reference,
+    read_chunks,
     scan,
 )
 from kafka_pipeline.columnar import (
@@ -48,7 +48,7 @@ FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in COMPRESSIONS if ma
 
 def reading(data: bytes, limits: Limits | None = None) -> Reading:
     """What the columns hold, in the reference's words."""
-    chunks = list(read(data, limits=limits) if limits else read(data))
+    chunks = list(read_chunks(data, limits=limits) if limits else read_chunks(data))
     for chunk in chunks:
         chunk.records.validate(full=True)
         assert (chunk.records.schema, chunk.batches.schema, chunk.errors.schema) == (RECORDS, BATCHES, ERRORS)
@@ -198,7 +198,7 @@ def test_limits_hold_for_each_entry() -> None:
 def test_positions_are_those_of_the_file() -> None:
     """Positions count from where the caller says that the bytes lie, in all three tables."""
     entry = encode(batch_of(2, "none", 2))
-    (chunk,) = read(entry + entry[:20] + b"\xff" + entry[21:], position=1000)
+    (chunk,) = read_chunks(entry + entry[:20] + b"\xff" + entry[21:], position=1000)
 
     assert chunk.records["position"].to_pylist() == [1000, 1000]
     assert chunk.batches["position"].to_pylist() == [1000]
@@ -211,7 +211,7 @@ def test_no_copy_of_what_is_not_compressed() -> None:
     """Keys and values of uncompressed batches are views into the memory that was given."""
     entry = encode(batch_of(2, "none", 200))
     data = entry * (SMALL // len(entry) + 1)
-    first = next(iter(read(data)))
+    first = next(iter(read_chunks(data)))
 
     assert first.memory[0].address == first.source.start
     assert len(first.memory) == 1

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("numba")
 
 from kafka_fuzz.mutate import PROFILES, Profile, mutate, own_seeds
-from kafka_pipeline.columnar import batches_of, read, read_by_reference
+from kafka_pipeline.columnar import batches_of, read_by_reference, read_chunks
 
 pytestmark = pytest.mark.columnar
 
@@ -20,7 +20,7 @@ def test_mutants(profile: Profile) -> None:
     rng = Random(11)
     for number in range(COUNT):
         data = mutate(rng, own_seeds(), profile).data
-        chunks = list(read(data))
+        chunks = list(read_chunks(data))
         batches = [pair for chunk in chunks for pair in batches_of(chunk)]
         broken = [each for chunk in chunks for each in chunk.broken]
         assert (batches, broken) == read_by_reference(data), number

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 
 from kafka_corpus import strategies
 from kafka_corpus.vectors import load_vectors
-from kafka_pipeline.columnar import BATCHES, RECORDS, in_batches, pack, read, tables_of, write
-from kafka_pipeline.columnar.encoder import Writer
+from kafka_pipeline.columnar import BATCHES, RECORDS, batch_tables, in_batches, pack_records, read_chunks, write_rows
+from kafka_pipeline.columnar.encoder import RowWriter
 from kafka_records import Batch, Header, Record, RecordFormatError, encode
 from kafka_records.constants import COMPRESSIONS, Compression
 
@@ -28,7 +28,7 @@ ENCODED = {case.id: case.input for case in load_vectors() if case.op == "encode"
 def written(*batches: Batch) -> bytes | str:
     """What the columns give, or why not."""
     try:
-        return bytes(write(*tables_of(batches)))
+        return bytes(write_rows(*batch_tables(batches)))
     except RecordFormatError as error:
         return str(error)
 
@@ -69,7 +69,7 @@ def test_what_was_read_is_written_again(log: tuple[Batch, ...]) -> None:
     """The tables that `read` gives are those that `write` takes, whatever was compressed, null or sliced."""
     data = b"".join(map(encode, log))
 
-    assert b"".join(bytes(write(chunk.records, chunk.batches)) for chunk in read(data)) == data
+    assert b"".join(bytes(write_rows(chunk.records, chunk.batches)) for chunk in read_chunks(data)) == data
 
 
 def rows(count: int, draw: Random) -> list[Record]:
@@ -111,7 +111,7 @@ def test_records_in_batches(magic: int, codec: str) -> None:
         record._replace(offset=at, headers=() if magic < 2 else record.headers)
         for at, record in enumerate(rows(25, draw))
     ]
-    table, _ = tables_of([Batch(magic=2, base_offset=0, last_offset=24, records=tuple(given))])
+    table, _ = batch_tables([Batch(magic=2, base_offset=0, last_offset=24, records=tuple(given))])
     expected = b"".join(
         encode(
             Batch(
@@ -129,8 +129,8 @@ def test_records_in_batches(magic: int, codec: str) -> None:
     )
 
     for made in (
-        write(table, in_batches(table, 10, magic=magic, compression=codec)),  # type: ignore[arg-type]
-        pack(table, 10, magic=magic, compression=codec),  # type: ignore[arg-type]
+        write_rows(table, in_batches(table, 10, magic=magic, compression=codec)),  # type: ignore[arg-type]
+        pack_records(table, 10, magic=magic, compression=codec),  # type: ignore[arg-type]
     ):
         assert bytes(made) == expected
 
@@ -138,13 +138,13 @@ def test_records_in_batches(magic: int, codec: str) -> None:
 def test_columns_of_other_kinds_and_slices() -> None:
     """Arrow's plain binary and string columns are taken too, and rows from the middle of a table."""
     records = tuple(Record(at, at, b"key%d" % at, b"value" * at) for at in range(50))
-    table, _ = tables_of([Batch(magic=2, base_offset=0, last_offset=49, records=records)])
+    table, _ = batch_tables([Batch(magic=2, base_offset=0, last_offset=49, records=records)])
     plain = table.set_column(3, "key", table["key"].cast(pa.binary()).cast(pa.string()))
     plain = plain.set_column(4, "value", table["value"].cast(pa.large_binary()))
     for one in (table, plain):
         part = one.slice(13, 9)
         expected = encode(Batch(magic=2, base_offset=13, last_offset=21, max_timestamp=21, records=records[13:22]))
-        assert bytes(write(part, in_batches(part, 100))) == expected
+        assert bytes(write_rows(part, in_batches(part, 100))) == expected
 
 
 def test_nothing_to_write() -> None:
@@ -152,27 +152,27 @@ def test_nothing_to_write() -> None:
     empty = Batch(magic=2, base_offset=5, last_offset=9)
 
     nothing = (pa.RecordBatch.from_pylist([], schema=schema) for schema in (RECORDS, BATCHES))
-    assert bytes(write(*nothing)) == b""
+    assert bytes(write_rows(*nothing)) == b""
     assert written(empty) == encode(empty)
 
 
 def test_tables_that_do_not_fit() -> None:
     """Batches of more records than there are, or of fewer, are refused."""
-    records, batches = tables_of([Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 0, None, None),))])
+    records, batches = batch_tables([Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 0, None, None),))])
 
     with pytest.raises(ValueError, match="batches of 1 records, and 0 records"):
-        write(records.slice(1), batches)
+        write_rows(records.slice(1), batches)
     with pytest.raises(ValueError, match="batches of 0 records"):
-        pack(records, 0)
+        pack_records(records, 0)
 
 
 def test_rows_that_no_writer_takes() -> None:
     """Rows whose offsets fall are refused, in the reference's words, where only rows were given too."""
     records = tuple(Record(at, 5, None, b"v") for at in (3, 4, 4))
-    table, _ = tables_of([Batch(magic=2, base_offset=3, last_offset=4, records=records)])
+    table, _ = batch_tables([Batch(magic=2, base_offset=3, last_offset=4, records=records)])
 
     with pytest.raises(RecordFormatError, match="offset 4 follows 4") as refused:
-        pack(table, 10)
+        pack_records(table, 10)
     assert refused.value.rule == "OFF-07"
 
 
@@ -181,19 +181,19 @@ def test_more_bytes_than_samples_show(magic: int, codec: Compression, monkeypatc
     """Of many rows only some are looked at to know how much memory to take; there is more if that was not enough."""
     # Between the first sample and the second.
     records = tuple(Record(at, at, b"key", b"v" * (20_000 if 70 <= at < 190 else at % 20)) for at in range(6000))
-    table, _ = tables_of([Batch(magic=2, base_offset=0, last_offset=5999, records=records)])
+    table, _ = batch_tables([Batch(magic=2, base_offset=0, last_offset=5999, records=records)])
     expected = b"".join(
-        bytes(pack(table.slice(at, 500), 500, magic=magic, compression=codec)) for at in range(0, 6000, 500)
+        bytes(pack_records(table.slice(at, 500), 500, magic=magic, compression=codec)) for at in range(0, 6000, 500)
     )
-    asked, take_more = [], Writer.take_more
+    asked, take_more = [], RowWriter.take_more
 
-    def take(writer: Writer, batch: int, row: int) -> None:
+    def take(writer: RowWriter, batch: int, row: int) -> None:
         asked.append(row)
         take_more(writer, batch, row)
 
-    monkeypatch.setattr(Writer, "take_more", take)
+    monkeypatch.setattr(RowWriter, "take_more", take)
 
-    assert bytes(pack(table, 500, magic=magic, compression=codec)) == expected
+    assert bytes(pack_records(table, 500, magic=magic, compression=codec)) == expected
     assert asked == [0]
 
 

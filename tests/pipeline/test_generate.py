@@ -14,8 +14,19 @@ from kafka_corpus.case import Verdict
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_fuzz.mutate import Mutant
 from kafka_pipeline.jobs import cases
-from kafka_pipeline.jobs.cases import SCHEMA, TOGETHER, Cases, numbers
-from kafka_pipeline.jobs.space import COLUMNS, MOST, YOUNG, Outlines, Rows, Space, Wrong, grid, outline_of, parse_shares
+from kafka_pipeline.jobs.cases import SCHEMA, TOGETHER, Cases, index_batches
+from kafka_pipeline.jobs.space import (
+    COLUMNS,
+    MOST,
+    YOUNG,
+    Outlines,
+    Rows,
+    Space,
+    Wrong,
+    model_grid,
+    outline_of,
+    parse_shares,
+)
 from kafka_records import Batch, Record, RecordFormatError, decode
 
 SPACE = Space.of(7, {"model": 2, "repair": 1, "bytes": 1})
@@ -23,7 +34,7 @@ SPACE = Space.of(7, {"model": 2, "repair": 1, "bytes": 1})
 
 def made(start: int, stop: int, space: Space = SPACE) -> pa.Table:
     """The cases of those numbers."""
-    return pa.Table.from_batches(map(Cases(space, verify=1), numbers(start, stop)), SCHEMA)
+    return pa.Table.from_batches(map(Cases(space, verify=1), index_batches(start, stop)), SCHEMA)
 
 
 def test_a_number_is_a_case() -> None:
@@ -41,7 +52,7 @@ def test_a_number_is_a_case() -> None:
 
 def test_batches_of_numbers_are_all_of_them() -> None:
     """However many fit into a record batch, each number comes once, in order."""
-    split = [batch.column(0).to_pylist() for batch in numbers(5, 2 * TOGETHER + 6)]
+    split = [batch.column(0).to_pylist() for batch in index_batches(5, 2 * TOGETHER + 6)]
 
     assert [number for each in split for number in each] == list(range(5, 2 * TOGETHER + 6))
     assert [len(each) for each in split] == [TOGETHER, TOGETHER, 1]
@@ -49,7 +60,7 @@ def test_batches_of_numbers_are_all_of_them() -> None:
 
 def test_seeds_and_numbers_draw_differently() -> None:
     """Neither another seed nor the same cell a round later gives the same bytes."""
-    cells = len(grid())
+    cells = len(model_grid())
     first, later = made(0, 50, Space.of(1, {"model": 1})), made(cells, cells + 50, Space.of(1, {"model": 1}))
     other = made(0, 50, Space.of(2, {"model": 1}))
 
@@ -65,7 +76,7 @@ def test_every_cell_comes_in_turn() -> None:
     space = Space.of(3, {"model": 2, "bytes": 1})
     cells = [space.case(index).cell for index in range(150) if space.turns[index % 3] == "model"]
 
-    assert cells == list(grid()[:100])
+    assert cells == list(model_grid()[:100])
 
 
 def read_by_reference(data: bytes) -> tuple[tuple[Batch, ...], str]:
@@ -173,16 +184,16 @@ def test_rows_go_where_their_format_says() -> None:
 
 def test_coverage_has_a_row_for_what_is_missing() -> None:
     """Cells without a case are in the table with zeros, in one order."""
-    (first, second, *_) = grid()
+    (first, second, *_) = model_grid()
     counted = pa.Table.from_pylist(
         [dict(zip(cases.KEY, ("model", *second), strict=True)) | dict.fromkeys(cases.COUNTS, 1)]
     )
 
-    table = cases.table(counted, (second, first))
+    table = cases.coverage_table(counted, (second, first))
 
-    assert table == cases.table(counted, (first, second))
+    assert table == cases.coverage_table(counted, (first, second))
     assert {row["cases"] for row in table.to_pylist()} == {0, 1}
-    assert cases.summary(table) | {"valid": 1} == {
+    assert cases.coverage_summary(table) | {"valid": 1} == {
         "cells": 2, "cells_reached": 1, "cases": 1, "valid": 1, "invalid": 1, "acceptable": 1,
     }  # fmt: skip
 

@@ -13,10 +13,10 @@ from kafka_fuzz.campaign.plan import RoundPlan
 from kafka_fuzz.findings import FindingStore, TargetMode
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets.outcome import Outcome
-from kafka_pipeline.jobs.campaign import Campaign, round_job
+from kafka_pipeline.jobs.campaign import CampaignSettings, round_job
 from kafka_pipeline.jobs.merging import with_names
-from kafka_pipeline.jobs.rounds import Died, Shard
-from kafka_pipeline.spark.needs import Refused
+from kafka_pipeline.jobs.rounds import ChildKilled, Shard
+from kafka_pipeline.spark.needs import BadShard
 from kafka_pipeline.spark.shards import work
 from kafkaproof.commands.pipeline import pipeline
 
@@ -31,7 +31,7 @@ def shard(target: str, tmp_path: Path, *, executions: int = 64) -> Shard:
 
 def test_a_shard_is_the_same_again(tmp_path: Path) -> None:
     """Two that do the same shard, side by side, write the same files and count the same."""
-    asked = [Campaign(out=tmp_path / name, targets=("reference",), executions=64) for name in "ab"]
+    asked = [CampaignSettings(out=tmp_path / name, targets=("reference",), executions=64) for name in "ab"]
     one, other = (work(round_job(each, 0), 0) for each in asked)
 
     assert not one.problem
@@ -42,7 +42,7 @@ def test_a_shard_is_the_same_again(tmp_path: Path) -> None:
 
 def test_what_the_harness_cannot_do_is_a_problem_of_the_shard(tmp_path: Path) -> None:
     """A target that is not there fails for good, and says so."""
-    with pytest.raises(Refused, match=r"^nobody: KeyError"):
+    with pytest.raises(BadShard, match=r"^nobody: KeyError"):
         shard("nobody", tmp_path).seen()
 
 
@@ -61,7 +61,7 @@ def test_a_child_that_is_killed_tells_nothing(tmp_path: Path) -> None:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(Died, match="ended with -9"):
+    with pytest.raises(ChildKilled, match="ended with -9"):
         shard("reference", tmp_path, executions=10**9).seen()
     killer.join()
 

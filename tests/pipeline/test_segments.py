@@ -16,9 +16,9 @@ from kafka_corpus.authoring.logs import keyed, lies
 from kafka_pipeline.columnar import scan
 from kafka_pipeline.columnar.scan import ALL, Bounds, mapped, runs_in, scan_stretch
 from kafka_pipeline.segments import tables
-from kafka_pipeline.segments.files import OFFSETS, Reached, indexed, without_zeros
-from kafka_pipeline.segments.listing import CannotRead, Segment, find, local_path
-from kafka_pipeline.segments.splits import Stretch, among, packed, split, whole_entries
+from kafka_pipeline.segments.files import OFFSETS, RemoteFile, indexed, without_zeros
+from kafka_pipeline.segments.listing import CannotRead, SegmentFile, find_segments, local_path
+from kafka_pipeline.segments.splits import Stretch, among, pack_stretches, split_segment, whole_entries
 from kafka_records import Record, encode
 from kafka_records.constants import TimestampType
 from kafka_records.model import Batch
@@ -63,12 +63,12 @@ def offsets(path: Path, bounds: Bounds = ALL, window: int = 1 << 20) -> list[int
 
 def test_segments_are_found_in_the_order_of_their_offsets(log: Path) -> None:
     """Only segment files are found below a directory; a file that is named itself is taken whatever its name."""
-    found = find([str(log.parent)])
+    found = find_segments([str(log.parent)])
     assert [(each.name, each.base_offset, each.log) for each in found] == [
         (f"{base:020}.log", base, log.as_posix()) for base in (0, 60)
     ]
-    assert find([log.as_uri(), str(log)]) == found
-    assert [each.base_offset for each in find([str(log / "notes.log")])] == [None]
+    assert find_segments([log.as_uri(), str(log)]) == found
+    assert [each.base_offset for each in find_segments([str(log / "notes.log")])] == [None]
 
 
 @pytest.mark.parametrize("place", ["nowhere", "file:///nowhere", "empty", "no-such-system://host/logs"])
@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_said(place: str, tmp_path: Path) -> None:
     """A path that is not there, has no segments, or is on no file system that is known, is one error in one line."""
     (tmp_path / "empty").mkdir()
     with pytest.raises(CannotRead, match=place) as caught:
-        find([str(tmp_path / place) if ":" not in place else place])
+        find_segments([str(tmp_path / place) if ":" not in place else place])
     assert "\n" not in str(caught.value)
 
 
@@ -90,8 +90,8 @@ def test_addresses_and_paths() -> None:
 
 def test_cuts_are_between_entries(log: Path) -> None:
     """Stretches follow one another, each as large as was asked for, and each alone reads as its part of the whole."""
-    (segment, _) = find([str(log)])
-    stretches = split(segment, 300)
+    (segment, _) = find_segments([str(log)])
+    stretches = split_segment(segment, 300)
     assert len(stretches) > 4
     assert [each.start for each in stretches[1:]] == [each.end for each in stretches[:-1]]
     assert (stretches[0].start, stretches[-1].end) == (0, segment.size)
@@ -100,7 +100,7 @@ def test_cuts_are_between_entries(log: Path) -> None:
         parts = [chunk for each in stretches for chunk in scan_stretch(source, each.start, each.end)]
     read = [row for chunk in parts for row in chunk.records.to_pylist()]
     assert read == [row for chunk in scan(Path(segment.path)) for row in chunk.records.to_pylist()]
-    assert split(segment, segment.size) == [Stretch(segment.path, 0, segment.size)]
+    assert split_segment(segment, segment.size) == [Stretch(segment.path, 0, segment.size)]
 
 
 def test_behind_what_cannot_be_followed_there_are_no_cuts(log: Path) -> None:
@@ -110,7 +110,7 @@ def test_behind_what_cannot_be_followed_there_are_no_cuts(log: Path) -> None:
     third = runs_in(bytes(data), most=1).places[6][0]
     data[third + 8 : third + 12] = bytes(4)
     path.write_bytes(data)
-    stretches = split(Segment(path.as_posix(), len(data)), 100)
+    stretches = split_segment(SegmentFile(path.as_posix(), len(data)), 100)
     assert stretches[-1].end == len(data)
     assert stretches[-1].start <= third
     with mapped(path) as source:
@@ -157,7 +157,7 @@ def test_what_is_broken_is_never_passed_over(tmp_path: Path) -> None:
 
 def test_segments_that_hold_no_such_offset_are_left_out(log: Path) -> None:
     """By their names alone; the last one has no end."""
-    first, second = find([str(log)])
+    first, second = find_segments([str(log)])
     assert among([first, second], Bounds(first_offset=60)) == [second]
     assert among([first, second], Bounds(last_offset=59)) == [first]
     assert among([first, second], Bounds(59, 60)) == [first, second]
@@ -167,7 +167,7 @@ def test_segments_that_hold_no_such_offset_are_left_out(log: Path) -> None:
 def test_tasks_have_about_the_same_size() -> None:
     """Small stretches share a task, none is divided, and the order stays."""
     stretches = [Stretch(str(at), 0, size) for at, size in enumerate((10, 80, 20, 500, 1, 1))]
-    tasks = packed(stretches, 100)
+    tasks = pack_stretches(stretches, 100)
     assert [[each.end for each in task] for task in tasks] == [[10, 80], [20], [500], [1, 1]]
 
 
@@ -184,7 +184,7 @@ def test_a_file_elsewhere_reads_the_same(log: Path) -> None:
     """Windows that Arrow's file systems read give what mappings give; a file that has become shorter is an error."""
     path = log / f"{0:020}.log"
     with pafs.LocalFileSystem().open_input_file(str(path)) as file:
-        reached = Reached(file)
+        reached = RemoteFile(file)
         chunks = list(scan_stretch(reached, window=200))
         with pytest.raises(OSError, match="was longer"):
             reached.window(0, reached.size + 1)
@@ -193,20 +193,20 @@ def test_a_file_elsewhere_reads_the_same(log: Path) -> None:
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Segment:
+def recorded(tmp_path: Path) -> SegmentFile:
     """A segment that a real broker wrote, with the index that it wrote beside it."""
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
-    return find([str(tmp_path)])[1]
+    return find_segments([str(tmp_path)])[1]
 
 
-def cuts_of(segment: Segment, most: int) -> list[int]:
+def cuts_of(segment: SegmentFile, most: int) -> list[int]:
     """Where its index has a segment cut, which is read as files elsewhere are."""
     with pafs.LocalFileSystem().open_input_file(segment.path) as file:
-        return list(indexed(Reached(file), segment, most))
+        return list(indexed(RemoteFile(file), segment, most))
 
 
-def test_an_index_says_where_to_cut(recorded: Segment) -> None:
+def test_an_index_says_where_to_cut(recorded: SegmentFile) -> None:
     """On another machine nothing but the index is read whole, and stretches read as the segment does."""
     cuts = cuts_of(recorded, 3000)
     path = Path(recorded.path)
@@ -223,7 +223,7 @@ def test_an_index_says_where_to_cut(recorded: Segment) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "empty", "zeros", "moved", "beyond", "offset", "torn"])
-def test_an_index_is_not_believed(recorded: Segment, damage: str) -> None:
+def test_an_index_is_not_believed(recorded: SegmentFile, damage: str) -> None:
     """Where it is not there, is not whole, or says what is not so, there is no cut, or none behind that."""
     path = Path(recorded.path).with_suffix(".index")
     index = without_zeros(path.read_bytes(), OFFSETS).copy()
@@ -252,10 +252,10 @@ def test_tables_hold_what_chunks_hold(view: tables.View, tmp_path: Path) -> None
     path = tmp_path / "log"
     path.write_bytes(b"".join(entries))
     (chunk,) = scan(path)
-    made = tables.table(chunk, view, tables.SCHEMAS[view], "here")
+    made = tables.chunk_table(chunk, view, tables.SCHEMAS[view], "here")
     made.validate(full=True)
     assert made.num_rows
     assert made.drop_columns("file").to_pylist() == getattr(chunk, view).to_pylist()
-    assert tables.table(chunk, view, tables.chosen(view, ["position"]), "").schema.names == ["position"]
+    assert tables.chunk_table(chunk, view, tables.select_columns(view, ["position"]), "").schema.names == ["position"]
     with pytest.raises(ValueError, match="no column 'other'"):
-        tables.chosen(view, ["other"])
+        tables.select_columns(view, ["other"])

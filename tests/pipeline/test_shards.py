@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_pipeline.spark import manifest, shards
-from kafka_pipeline.spark.manifest import Manifest, OtherRun
-from kafka_pipeline.spark.needs import Refused
+from kafka_pipeline.spark.manifest import OtherRun, OutputManifest
+from kafka_pipeline.spark.needs import BadShard
 from kafka_pipeline.spark.shards import Job
 
 SCHEMA = pa.schema([("number", pa.int64()), ("data", pa.binary())])
@@ -60,7 +60,7 @@ def test_a_shard_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
     def function(batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.column("number")[0].as_py() == 2000:
-            raise Refused("wrong\nmore")
+            raise BadShard("wrong\nmore")
         return batch
 
     receipt = shards.work(replace(job(tmp_path), function=function), 0)
@@ -121,7 +121,7 @@ def test_a_bad_file_is_refused(tmp_path: Path) -> None:
     """Reading a file that is no Parquet file names it."""
     (tmp_path / "part.parquet").write_bytes(b"PAR1 nothing PAR1")
 
-    with pytest.raises(Refused, match=r"part\.parquet cannot be read"):
+    with pytest.raises(BadShard, match=r"part\.parquet cannot be read"):
         list(shards.read_batches([tmp_path / "part.parquet"]))
 
 
@@ -133,7 +133,7 @@ def test_another_plan_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OtherRun, match="differs in seed"):
         manifest.take_up(tmp_path, plan | {"seed": 2})
 
-    made = manifest.complete(tmp_path, Manifest(format="numbers", plan=plan, counts={}, files=[]))
+    made = manifest.complete(tmp_path, OutputManifest(format="numbers", plan=plan, counts={}, files=[]))
 
     assert manifest.take_up(tmp_path, plan) == made
     with pytest.raises(OtherRun, match="differs in seed"):
@@ -142,7 +142,11 @@ def test_another_plan_is_refused(tmp_path: Path) -> None:
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
     """While one run is at work in a folder, another is sent away."""
-    with manifest.alone(tmp_path), pytest.raises(OtherRun, match="another run"), manifest.alone(tmp_path):
+    with (
+        manifest.exclusive_run(tmp_path),
+        pytest.raises(OtherRun, match="another run"),
+        manifest.exclusive_run(tmp_path),
+    ):
         pass
 
 
@@ -152,7 +156,7 @@ def test_a_whole_output_holds_files_and_manifest(tmp_path: Path) -> None:
     files = [file for receipt in receipts for file in receipt.files]
     (tmp_path / "numbers" / ".part-000009.parquet.killed.tmp").write_bytes(b"half")
 
-    made = manifest.complete(tmp_path, Manifest(format="numbers", plan={}, counts={}, files=files))
+    made = manifest.complete(tmp_path, OutputManifest(format="numbers", plan={}, counts={}, files=files))
 
     assert sorted(tree(tmp_path)) == ["manifest.json", "numbers/part-000000.parquet", "numbers/part-000001.parquet"]
     assert [file.path for file in made.files] == sorted(file.path for file in files)

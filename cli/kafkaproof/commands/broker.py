@@ -15,8 +15,8 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.releases import RELEASES, Release, find_release
 from kafkaproof.cli import CANNOT_RUN, OK
-from kafkaproof.commands.broker_answers import compare, record
-from kafkaproof.commands.broker_certify import certify
+from kafkaproof.commands.broker_answers import compare_command, record_command
+from kafkaproof.commands.broker_certify import certify_broker
 from kafkaproof.commands.output import say_json
 
 # Seconds between two looks at a broker that runs in the foreground.
@@ -46,7 +46,7 @@ def list_(as_json: bool) -> None:
 
 def _described(release: Release) -> dict[str, Any]:
     try:
-        version, missing = java.find(release).version, ""
+        version, missing = java.find_java(release).version, ""
     except NoBroker as error:
         version, missing = None, str(error)
     return {
@@ -91,13 +91,13 @@ def _settings(_ctx: click.Context, _parameter: click.Parameter, given: tuple[str
 @click.option("--config", multiple=True, callback=_settings, metavar="NAME=VALUE", help="A setting of the broker's.")
 @click.option("--container", "contained", is_flag=True, help="In a container, from the image that `build` made.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a line.")
-def start(release: str, config: dict[str, str], contained: bool, as_json: bool) -> None:
+def start_command(release: str, config: dict[str, str], contained: bool, as_json: bool) -> None:
     """Start RELEASE in the foreground, until ctrl-C ends it and removes what it left."""
     from kafka_brokers import container, jvm
 
     # `kill` and the end of a CI job should leave no more behind than ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    start_it: Callable[..., JvmBroker] = container.start if contained else jvm.start
+    start_it: Callable[..., JvmBroker] = container.start_container if contained else jvm.start_jvm
     try:
         with start_it(release, config=config) as running:
             _announce(running, as_json)
@@ -122,12 +122,12 @@ def _announce(running: JvmBroker, as_json: bool) -> None:
 
 @broker.command("lock")
 @click.argument("release", nargs=-1)
-def lock(release: tuple[str, ...]) -> None:
+def lock_command(release: tuple[str, ...]) -> None:
     """Fetch the jars of each RELEASE, or of all, and write their SHA-256 into the lock file of this package."""
     try:
         wanted = [find_release(name) for name in release] or list(RELEASES)
         for each in wanted:
-            entries = jars.lock([each])[each.name]
+            entries = jars.lock_jars([each])[each.name]
             click.echo(f"{each.name}: {len(entries)} jars")
     except NoBroker as error:
         _cannot(error)
@@ -141,16 +141,16 @@ def lock(release: tuple[str, ...]) -> None:
     show_envvar=True,
     help="The image to build on; it must have `java` on its path.  [default: a public JRE image]",
 )
-def build(release: str, base: str | None) -> None:
+def build_command(release: str, base: str | None) -> None:
     """Build the image from which RELEASE runs in a container."""
     from kafka_brokers import container
 
     try:
-        click.echo(container.build(release, base or container.DEFAULT_BASE))
+        click.echo(container.build_image(release, base or container.DEFAULT_BASE))
     except NoBroker as error:
         _cannot(error)
 
 
-broker.add_command(record)
-broker.add_command(compare)
-broker.add_command(certify)
+broker.add_command(record_command)
+broker.add_command(compare_command)
+broker.add_command(certify_broker)

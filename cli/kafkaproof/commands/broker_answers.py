@@ -16,7 +16,7 @@ from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import RELEASES, find_release
 from kafka_brokers.scenarios import recorder as asking
-from kafka_brokers.scenarios.recorder import Asked, Line, Recorder, Recording
+from kafka_brokers.scenarios.recorder import AnswerFile, RecordedAnswer, Recorder, ScenarioRequest
 from kafka_conformance.runner.requests import select
 from kafka_corpus import evidence
 from kafka_corpus.case import Case
@@ -56,7 +56,7 @@ root_option = click.option(
 @click.option("--container", "contained", is_flag=True, help="Brokers in containers, from images that `build` made.")
 @root_option
 @json_option
-def record(
+def record_command(
     releases: tuple[str, ...],
     only: tuple[str, ...],
     folder: Path,
@@ -97,7 +97,7 @@ def _cases(only: Sequence[str]) -> list[Case]:
 def _starter(contained: bool) -> Callable[..., JvmBroker]:
     from kafka_brokers import container, jvm
 
-    return container.start if contained else jvm.start
+    return container.start_container if contained else jvm.start_jvm
 
 
 class _Run:
@@ -122,9 +122,9 @@ class _Run:
     def release(self, release: str) -> dict[str, Any]:
         """Ask one release; what came of it."""
         recorded = evidence.load(self._root)
-        concerned = list(asking.asked_of(self._cases, release))
+        concerned = list(asking.scenario_requests(self._cases, release))
         asked = concerned if self._everything else asking.unanswered(concerned, recorded, release)
-        recording = asking.recording_of(self._folder, release)
+        recording = asking.answer_file_of(self._folder, release)
         lines = self._ask(release, asked, recording) if asked else {}
         skipped = sorted(line.id for line in lines.values() if line.skipped)
         ended = sorted(line.id for line in lines.values() if any(step.ended for step in line.steps))
@@ -142,7 +142,7 @@ class _Run:
             "differing": [{"case": change.id, "what": change.what} for change in differing],
         }
 
-    def _ask(self, release: str, asked: Sequence[Asked], recording: Recording) -> dict[str, Line]:
+    def _ask(self, release: str, asked: Sequence[ScenarioRequest], recording: AnswerFile) -> dict[str, RecordedAnswer]:
         with progress(release, "restarts") as told, ExitStack() as started:
 
             def start() -> JvmBroker:
@@ -150,7 +150,7 @@ class _Run:
 
             recorder = Recorder(start(), anew=start)
             try:
-                return asking.ask(recorder, asked, recording, told)
+                return asking.record_answers(recorder, asked, recording, told)
             finally:
                 recorder.close()
 
@@ -170,7 +170,7 @@ def _tell(said: dict[str, Any]) -> None:
 @only_option
 @root_option
 @json_option
-def compare(old: str, new: str, only: tuple[str, ...], root: Path | None, as_json: bool) -> NoReturn:
+def compare_command(old: str, new: str, only: tuple[str, ...], root: Path | None, as_json: bool) -> NoReturn:
     """Show the cases that release NEW answers differently from release OLD, from the recorded answers."""
     recorded = evidence.load(root or package_root())
     known = brokers.recorded_releases(recorded)

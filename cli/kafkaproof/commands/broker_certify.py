@@ -14,7 +14,7 @@ from kafka_brokers.external import ExternalBroker
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import NEWEST
-from kafka_brokers.wire.client import address
+from kafka_brokers.wire.client import parse_address
 from kafka_conformance import keeping
 from kafka_conformance.keeping import DEFAULT_HELP
 from kafka_conformance.reports import summary, terminal
@@ -32,7 +32,7 @@ from kafkaproof.commands.output import say_json
 
 def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
     try:
-        address(text)
+        parse_address(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     return text
@@ -53,7 +53,7 @@ def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str
 @declared_option
 @formats_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
-def certify(
+def certify_broker(
     bootstrap: str,
     against: str,
     name: str | None,

@@ -40,7 +40,7 @@ MOST_TABLES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CertifySettings:
     """What the command line said."""
 
     only: tuple[str, ...]
@@ -55,7 +55,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CertifyOutcome:
     """How it went with one testee.
 
     Attributes:
@@ -76,12 +76,12 @@ class Done:
         return str(self.document.get("error", ""))
 
 
-def certify_several(names: Sequence[str], cases: Sequence[Case], settings: Settings) -> list[Done]:
+def certify_several(names: Sequence[str], cases: Sequence[Case], settings: CertifySettings) -> list[CertifyOutcome]:
     """Run all of *names*, write what they amount to, show it; in the order of *names*.
 
     One that cannot be run is among them, with the reason.
     """
-    done: dict[str, Done] = {}
+    done: dict[str, CertifyOutcome] = {}
     with progress_of(names) as told:
         plans = {
             name: plan for name in dict.fromkeys(names) if (plan := _plan(name, cases, settings, told(name), done))
@@ -98,7 +98,7 @@ def certify_several(names: Sequence[str], cases: Sequence[Case], settings: Setti
     return ordered
 
 
-def exit_code(done: Sequence[Done], *, lenient: bool) -> int:
+def exit_code(done: Sequence[CertifyOutcome], *, lenient: bool) -> int:
     """The worst of all; if *lenient*, those that cannot be run here count only when nobody can."""
     codes = [each.code for each in done]
     ran = [code for code in codes if code != CANNOT_RUN]
@@ -106,7 +106,7 @@ def exit_code(done: Sequence[Done], *, lenient: bool) -> int:
 
 
 def _plan(
-    name: str, cases: Sequence[Case], settings: Settings, told: Progress, done: dict[str, Done]
+    name: str, cases: Sequence[Case], settings: CertifySettings, told: Progress, done: dict[str, CertifyOutcome]
 ) -> RunPlan | None:
     """What is to be run, or None and the reason in *done*."""
     path = settings.folder / folder_name(name) / results.FILE
@@ -133,13 +133,15 @@ def _plan(
     )
 
 
-def _ended(name: str, plan: RunPlan, outcome: Outcome, settings: Settings, together: ParallelRuns) -> Done:
+def _ended(
+    name: str, plan: RunPlan, outcome: Outcome, settings: CertifySettings, together: ParallelRuns
+) -> CertifyOutcome:
     match outcome:
         case results.Results():
             made = summary.make(outcome, plan.cases, settings.declared, plan.path)
             write_report(made, settings.formats, plan.path.parent)
             _write_draft(made, settings)
-            return Done(name, summary.report_document(made), OK if made.agrees else DISAGREEMENTS, made)
+            return CertifyOutcome(name, summary.report_document(made), OK if made.agrees else DISAGREEMENTS, made)
         case Interrupted():
             return _stopped(name, plan.path, outcome)
         case CannotRun() | OSError():
@@ -183,24 +185,24 @@ def _keep_what_was_earned(path: Path) -> None:
         click.echo(f"an incomplete result was there: now {aside}; --resume would have gone on with it", err=True)
 
 
-def _cannot_run(name: str, error: CannotRun | OSError) -> Done:
+def _cannot_run(name: str, error: CannotRun | OSError) -> CertifyOutcome:
     hint = getattr(error, "hint", "")
     text = printable(str(error), 2000)
     click.echo(f"{text}\n  hint: {hint}" if hint else text, err=True)
     document = {"testee": {"connect": name}, "error": text, "hint": hint, "agrees": False, "certified": False}
-    return Done(name, document, CANNOT_RUN)
+    return CertifyOutcome(name, document, CANNOT_RUN)
 
 
-def _stopped(name: str, path: Path, stopped: Interrupted) -> Done:
+def _stopped(name: str, path: Path, stopped: Interrupted) -> CertifyOutcome:
     click.echo(f"{name}: {stopped}; what was earned is in {path}, --resume goes on with it", err=True)
     if (before := results.previous_result(path)).exists():
         click.echo(f"{name}: the complete result from before is {before}", err=True)
     counts = results.read_results(path).counts() if path.exists() else {}
     document = {"testee": {"connect": name}, "complete": False, "agrees": False, "certified": False, "counts": counts}
-    return Done(name, document | {"error": str(stopped), "result": str(path)}, INTERRUPTED)
+    return CertifyOutcome(name, document | {"error": str(stopped), "result": str(path)}, INTERRUPTED)
 
 
-def _write_draft(made: Report, settings: Settings) -> None:
+def _write_draft(made: Report, settings: CertifySettings) -> None:
     if settings.draft:
         settings.draft.write_text(deviations.draft_deviations(made.results.lines, settings.declared), encoding="utf-8")
         click.echo(f"all findings are declared in {settings.draft}; now say there why each is tolerable", err=True)
@@ -216,7 +218,7 @@ def write_report(made: Report, formats: Sequence[str], folder: Path) -> None:
         write_formats(made, formats, folder)
 
 
-def _write_together(done: Sequence[Done], settings: Settings) -> None:
+def _write_together(done: Sequence[CertifyOutcome], settings: CertifySettings) -> None:
     """Several testees in one matrix, beside the directories of each."""
     made = [each.made for each in done if each.made]
     if len(done) > 1 and made:
@@ -226,7 +228,7 @@ def _write_together(done: Sequence[Done], settings: Settings) -> None:
         write_together(made, settings.formats, settings.folder, not_run)
 
 
-def _show(done: Sequence[Done], settings: Settings) -> None:
+def _show(done: Sequence[CertifyOutcome], settings: CertifySettings) -> None:
     made = [each.made for each in done if each.made]
     if len(made) <= MOST_TABLES:
         for each in made:
@@ -236,7 +238,7 @@ def _show(done: Sequence[Done], settings: Settings) -> None:
         terminal.show_together(made, not_run, settings.folder, terminal.console())
 
 
-def _reason(done: Done) -> str:
+def _reason(done: CertifyOutcome) -> str:
     """Why a testee was not run, without its name, and the command that changes this where there is one."""
     why, hint = done.why.removeprefix(f"{done.name} cannot run: "), done.document.get("hint", "")
     return f"{why} ({hint})" if hint else why
@@ -246,7 +248,7 @@ JSON: Final = "history.json"
 PAGE: Final = "history.html"
 
 
-def certify_history(known: KnownTestee, last: int, cases: Sequence[Case], settings: Settings) -> int:
+def certify_history(known: KnownTestee, last: int, cases: Sequence[Case], settings: CertifySettings) -> int:
     """Run the *last* releases of *known*, show and write since when each finding is there; give the exit code."""
     try:
         releases = newest(known, last)
@@ -265,13 +267,13 @@ def certify_history(known: KnownTestee, last: int, cases: Sequence[Case], settin
     return exit_code(done, lenient=True)
 
 
-def _history(name: str, releases: Sequence[str], done: Sequence[Done]) -> History:
+def _history(name: str, releases: Sequence[str], done: Sequence[CertifyOutcome]) -> History:
     pairs = list(zip(releases, done, strict=True))
     runs = [(release, each.made.results) for release, each in pairs if each.made]
     return history(name, runs, {release: each.why for release, each in pairs if not each.made})
 
 
-def _write(made: History, settings: Settings) -> None:
+def _write(made: History, settings: CertifySettings) -> None:
     from kafka_conformance.reports.html import history_page
 
     (settings.folder / JSON).write_bytes(indented_json(history_document(made)))
@@ -281,7 +283,7 @@ def _write(made: History, settings: Settings) -> None:
 FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
 
 
-def named(formats: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
+def name_list_parser(formats: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
     """What reads `--format`: names with commas in between, each of them one of *formats*."""
 
     def read(_ctx: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
@@ -306,7 +308,12 @@ declared_option = click.option(
     help="Known deviations (TOML); strict, one that no longer happens fails the run.",
 )  # fmt: skip
 formats_option = click.option(
-    "--format", "formats", callback=named(FORMATS), default="json", metavar="NAME,…", help=f"{', '.join(FORMATS)}."
+    "--format",
+    "formats",
+    callback=name_list_parser(FORMATS),
+    default="json",
+    metavar="NAME,…",
+    help=f"{', '.join(FORMATS)}.",
 )
 
 
@@ -332,7 +339,7 @@ formats_option = click.option(
 @click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Address space of a testee.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
-def certify(
+def certify_command(
     testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
     **options: Any,
 ) -> NoReturn:  # fmt: skip
@@ -343,7 +350,7 @@ def certify(
     that consumes.  Several run side by side.
     """
     folder = keeping.result_directory(folder, part=bool(options["only"]))
-    settings = Settings(folder=folder, jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
+    settings = CertifySettings(folder=folder, jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
     if everything == bool(testees):
         raise click.UsageError("say which testees to certify, or --all")
     if settings.draft and len(testees) != 1:

@@ -69,7 +69,7 @@ def compile_command(
 
     written = compiler.write(compiled, place, areas=areas or None)
     text = f"{len(compiled.cases)} cases, " + (f"wrote {', '.join(written)}" if written else "nothing has changed")
-    say({"cases": len(compiled.cases), "written": written}, as_json, lambda: [text])
+    print_document({"cases": len(compiled.cases), "written": written}, as_json, lambda: [text])
 
 
 def _refuse_if_released() -> None:
@@ -120,7 +120,7 @@ def check_command(root: Path | None, as_json: bool) -> None:
     document = {"ok": not drifts, "cases": len(every), "drifts": [drift._asdict() for drift in drifts]}
     document |= {"unpredicted": dict(silent), "waiting": waiting}
     lines = [*silence_lines(silent), *waiting_lines(waiting), *drift_lines(drifts, len(every))]
-    say(document, as_json, lambda: lines)
+    print_document(document, as_json, lambda: lines)
     sys.exit(1 if drifts else 0)
 
 
@@ -148,7 +148,7 @@ def status_command(*, with_ids: bool, root: Path | None, as_json: bool) -> None:
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     heading = f"corpus {document['corpus']}, {number:,} cases"
-    say(document, as_json, lambda: [heading, *waiting.lines(with_ids=with_ids)])
+    print_document(document, as_json, lambda: [heading, *waiting.lines(with_ids=with_ids)])
 
 
 @corpus.command("errata")
@@ -184,11 +184,11 @@ def list_command(area: str | None, rule: str | None, only: str | None, as_json: 
     cases = [case for case in load_vectors(only) if area in (None, case.area)]
     if rule is not None:
         cases = [case for case in cases if rule.upper() in case.rules]
-    document = {"corpus": corpus_hash(), "cases": [summary(case) for case in cases]}
-    say(document, as_json, lambda: list_lines(cases), lambda: print_table(cases))
+    document = {"corpus": corpus_hash(), "cases": [case_summary(case) for case in cases]}
+    print_document(document, as_json, lambda: list_lines(cases), lambda: print_table(cases))
 
 
-def summary(case: Case) -> dict[str, Any]:
+def case_summary(case: Case) -> dict[str, Any]:
     """A case in a line's worth of fields."""
     fields = {"id": case.id, "title": case.title, "area": case.area, "op": case.op}
     return fields | {"verdict": case.expect.verdict, "rules": list(case.rules), "since": case.since}
@@ -219,14 +219,14 @@ def show_command(id_: str, raw: bool, as_json: bool) -> None:
     from kafka_corpus import show
     from kafka_corpus.vectors import line_of
 
-    case = find(id_)
+    case = find_case(id_)
     if raw:
         click.echo(show.raw_bytes(case), nl=False)
         return
-    say(json.loads(line_of(case)), as_json, lambda: show.lines(case), lambda: show.print_case(case))
+    print_document(json.loads(line_of(case)), as_json, lambda: show.lines(case), lambda: show.print_case(case))
 
 
-def find(id_: str) -> Case:
+def find_case(id_: str) -> Case:
     """The case of that id, or a usage error that names near ones."""
     import difflib
 
@@ -251,11 +251,11 @@ def export_command(folder: Path, inputs: bool, only_check: bool, as_json: bool) 
 
     if only_check:
         found = export.differences(folder, with_inputs=inputs)
-        say({"ok": not found, "differences": found}, as_json, lambda: found or [f"{folder} is up to date"])
+        print_document({"ok": not found, "differences": found}, as_json, lambda: found or [f"{folder} is up to date"])
         sys.exit(1 if found else 0)
     written = export.export(folder, with_inputs=inputs)
     text = f"{len(written)} files in {folder}; read README.md there first"
-    say({"folder": str(folder), "written": written}, as_json, lambda: [text])
+    print_document({"folder": str(folder), "written": written}, as_json, lambda: [text])
 
 
 @corpus.group("evidence")
@@ -298,10 +298,10 @@ def add_command(name: str, version: str, replies: Iterable[bytes], root: Path | 
     written = evidence.write(whole, place)
     answers, in_all = len(recording.answers), clients.number_of_answers(whole, name, version)
     text = f"{answers} answers of {name} {version}, {in_all} in all; wrote {', '.join(written) or 'nothing new'}"
-    say({"written": written, "answers": answers, "in_all": in_all}, as_json, lambda: [text])
+    print_document({"written": written, "answers": answers, "in_all": in_all}, as_json, lambda: [text])
 
 
-def say(
+def print_document(
     document: Any,
     as_json: bool,
     lines: Callable[[], Iterable[str]],

@@ -29,7 +29,7 @@ from kafka_conformance.testees.known import known_testees
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
-from kafkaproof.commands.certify import named
+from kafkaproof.commands.certify import name_list_parser
 from kafkaproof.commands.output import say_json
 
 NONE: Final = "none"
@@ -59,8 +59,8 @@ class Parties:
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at once.  [default: processors]")
 @click.option(
-    "--format", "formats", callback=named(FORMATS), default="html,markdown,json", metavar="NAME,…", show_default=True,
-    help="What is written beside the result.",
+    "--format", "formats", callback=name_list_parser(FORMATS), default="html,markdown,json", metavar="NAME,…",
+    show_default=True, help="What is written beside the result.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
@@ -176,7 +176,7 @@ def _broker(asked: str | None, read: str, stack: ExitStack) -> Broker | None:
     except NoBroker as error:
         raise click.UsageError(str(error)) from error
     try:
-        return stack.enter_context(jvm.start(asked or NEWEST))
+        return stack.enter_context(jvm.start_jvm(asked or NEWEST))
     except NoBroker as error:
         if asked or read == "stored":
             raise CannotRun(str(error)) from error

@@ -58,7 +58,7 @@ def explain_command(
     if as_json:
         click.echo(to_json(title, explanation))
     else:
-        show(title, explanation, console(width, plain=no_color))
+        print_explanation(title, explanation, output_console(width, plain=no_color))
     sys.exit(VALID if explanation.error is None else BROKEN)
 
 
@@ -112,11 +112,11 @@ def from_case(case_id: str) -> tuple[str, bytes]:
         payloads = b"".join(step_payload(step) for step in case.input.produces() if not step.is_null())
         return f"{case.id}: {case.title} (what is produced)", payloads
     source = input_of(case)
-    data = source if isinstance(source, bytes) else written(case_id, source, case.expect.data)
+    data = source if isinstance(source, bytes) else encoded_batch(case_id, source, case.expect.data)
     return f"{case.id}: {case.title}", data
 
 
-def written(case_id: str, batch: Batch, expected: bytes | None) -> bytes:
+def encoded_batch(case_id: str, batch: Batch, expected: bytes | None) -> bytes:
     """The bytes that stand for *batch*."""
     if expected is not None:
         return expected
@@ -126,7 +126,7 @@ def written(case_id: str, batch: Batch, expected: bytes | None) -> bytes:
         raise Misuse(f"{case_id} has no bytes to explain: {error}") from None
 
 
-def console(width: int | None, *, plain: bool) -> Console:
+def output_console(width: int | None, *, plain: bool) -> Console:
     """Standard output: coloured on a terminal, plain otherwise."""
     on = Console(highlight=False)
     if on.is_terminal and not plain:
@@ -134,7 +134,7 @@ def console(width: int | None, *, plain: bool) -> Console:
     return Console(highlight=False, width=width or PIPED_WIDTH, color_system=None)
 
 
-def show(title: str, explanation: Explanation, on: Console) -> None:
+def print_explanation(title: str, explanation: Explanation, on: Console) -> None:
     """Print an explanation."""
     name = Text(f"{printable(title)} · {explanation.section.title.removeprefix('input of ')}", "bold")
     on.print(name, soft_wrap=True)

@@ -26,7 +26,7 @@ from kafkaproof.commands.output import say_json
 @click.command("smoke")
 @click.argument("testee")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def smoke(testee: str, as_json: bool) -> NoReturn:
+def smoke_command(testee: str, as_json: bool) -> NoReturn:
     """Ask whether the adapter of TESTEE is sound, before its codec is judged."""
     checks: list[SmokeCheck] = []
     on = terminal.console()
@@ -129,7 +129,7 @@ def _show(listed: list[dict[str, Any]]) -> None:
 @click.argument("names", metavar="NAME[@VERSION]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Build all that have something to build.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def build(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
+def build_testees_command(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Build testees in other languages, with pinned versions, unless that has been done.
 
     Builds go into the user's cache. One line for each testee says whether it was built, was built before, or is left

@@ -6,6 +6,6 @@ topic exists.  What it serves are tapes (`tape`): the bytes as they are, then
 one record that says that this was all.
 """
 
-from kafka_brokers.fake_broker.server import CATCHES, END, FakeBroker, Tape
+from kafka_brokers.fake_broker.server import END, VERSIONS_BY_MAGIC, FakeBroker, Tape
 
-__all__ = ["CATCHES", "END", "FakeBroker", "Tape"]
+__all__ = ["END", "VERSIONS_BY_MAGIC", "FakeBroker", "Tape"]

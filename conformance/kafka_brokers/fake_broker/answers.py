@@ -102,7 +102,7 @@ def list_offset(index: int, timestamp: int, latest: int) -> Message:
     }
 
 
-def fetched(index: int, end: int, records: bytes, aborted: Sequence[tuple[int, int]] = ()) -> Message:
+def fetch_response(index: int, end: int, records: bytes, aborted: Sequence[tuple[int, int]] = ()) -> Message:
     """To Fetch, for one partition: all of it is stable; *aborted* has producer id and first offset of transactions."""
     return {
         "partition_index": index,
@@ -116,7 +116,7 @@ def fetched(index: int, end: int, records: bytes, aborted: Sequence[tuple[int, i
     }
 
 
-def produced(index: int) -> Message:
+def produce_response(index: int) -> Message:
     """To Produce, for one partition: it was taken."""
     return {
         "index": index,

@@ -128,7 +128,7 @@ def end_record(offset: int, magic: int) -> bytes:
 
 
 # What a producer chooses its magic by: it writes the newest that Produce and Fetch both have (KIP-32, KIP-98, KIP-110).
-CATCHES: Final[Mapping[int, Versions]] = {
+VERSIONS_BY_MAGIC: Final[Mapping[int, Versions]] = {
     0: {**VERSIONS, tables.PRODUCE: (0, 1), tables.FETCH: (0, 1)},
     1: {**VERSIONS, tables.PRODUCE: (0, 2), tables.FETCH: (0, 3)},
     2: {**VERSIONS, tables.PRODUCE: (3, 9), tables.FETCH: (4, 12)},
@@ -140,7 +140,7 @@ _CLIENT_ID: Final = byte_string(INT16, text=True, nullable=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ConnectionHandler:
     """What a client said of itself (KIP-511); empty where it did not."""
 
     name: str = ""
@@ -157,7 +157,7 @@ class FakeBroker:
     """
 
     def __init__(self, *, versions: Versions = VERSIONS, partitions: int = 1) -> None:
-        self.client = Client()
+        self.client = ConnectionHandler()
         self.producer = (0, 0)
         self._versions = versions
         self._apis = {api.key: api for api in versions}
@@ -282,7 +282,7 @@ class FakeBroker:
 
     def _meet(self, body: Message) -> None:
         if name := body.get("client_software_name", ""):
-            self.client = Client(name, body["client_software_version"])
+            self.client = ConnectionHandler(name, body["client_software_version"])
 
     def _topics(self) -> list[str]:
         with self._change:
@@ -315,7 +315,7 @@ class FakeBroker:
         responses = [
             {
                 "name": topic["name"],
-                "partition_responses": [answers.produced(each["index"]) for each in topic["partition_data"]],
+                "partition_responses": [answers.produce_response(each["index"]) for each in topic["partition_data"]],
             }
             for topic in body["topic_data"]
         ]
@@ -345,8 +345,8 @@ class FakeBroker:
         tape = self._tapes.get((topic, index))
         records = b"" if tape is None else tape.read(offset, magic)
         if tape is None:
-            return answers.fetched(index, offset, records)
-        return answers.fetched(index, tape.end_offset, records, tape.aborted)
+            return answers.fetch_response(index, offset, records)
+        return answers.fetch_response(index, tape.end_offset, records, tape.aborted)
 
 
 def _asked(body: Message) -> list[tuple[str, int]]:

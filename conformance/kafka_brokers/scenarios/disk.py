@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kafka_brokers import cleaning
 from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.scenarios.normalize import Normal
-from kafka_brokers.scenarios.runner import CannotPlay, Stage
+from kafka_brokers.scenarios.runner import CannotPlay, ScenarioRunner
 from kafka_brokers.wire import Client, TopicPartition
 from kafka_corpus.evidence import Disk
 from kafka_corpus.scenario import Clean, Dump, Edit, ReadSegments, Restart, Scenario, StepAnswer
@@ -38,12 +38,12 @@ def settings(scenario: Scenario, release: str) -> dict[str, str]:
     return scenario.config
 
 
-def _owned(stage: Stage) -> None:
+def _owned(stage: ScenarioRunner) -> None:
     if stage.broker.data_directory is None:
         raise CannotPlay("the broker's disk cannot be seen")
 
 
-def segment(stage: Stage, _: ReadSegments) -> StepAnswer:
+def segment(stage: ScenarioRunner, _: ReadSegments) -> StepAnswer:
     """The bytes on the disk, without the fillers of cleaning."""
     _owned(stage)
     found = cleaning.read_segments(stage.broker, stage.partition)
@@ -58,7 +58,7 @@ def _without_fillers(data: bytes) -> bytes:
         return data
 
 
-def clean(stage: Stage, _: Clean) -> StepAnswer:
+def clean(stage: ScenarioRunner, _: Clean) -> StepAnswer:
     """What the cleaner leaves, without the filler that made it begin; `silent` if it keeps away."""
     _owned(stage)
     silent = False
@@ -72,7 +72,7 @@ def clean(stage: Stage, _: Clean) -> StepAnswer:
     return replace(segment(stage, ReadSegments()), silent=silent)
 
 
-def restart(stage: Stage, step: Restart) -> StepAnswer:
+def restart(stage: ScenarioRunner, step: Restart) -> StepAnswer:
     """End the broker one way or the other, start it, and wait until it leads the partition again."""
     _owned(stage)
     stage.client.close()
@@ -83,7 +83,7 @@ def restart(stage: Stage, step: Restart) -> StepAnswer:
     return StepAnswer()
 
 
-def edit(stage: Stage, step: Edit) -> StepAnswer:
+def edit(stage: ScenarioRunner, step: Edit) -> StepAnswer:
     """Change the segments while the broker is down; the answer holds what it then leaves of them."""
     _owned(stage)
     stage.client.close()
@@ -99,7 +99,7 @@ def edit(stage: Stage, step: Edit) -> StepAnswer:
     return segment(stage, ReadSegments())
 
 
-def _heal(stage: Stage, files: Mapping[Path, bytes]) -> None:
+def _heal(stage: ScenarioRunner, files: Mapping[Path, bytes]) -> None:
     """Put back what the broker could start with."""
     for path, data in files.items():
         path.write_bytes(data)
@@ -107,7 +107,7 @@ def _heal(stage: Stage, files: Mapping[Path, bytes]) -> None:
     connect_again(stage, stage.broker.client())
 
 
-def together(stages: Mapping[Stage, Restart | Edit]) -> None:
+def together(stages: Mapping[ScenarioRunner, Restart | Edit]) -> None:
     """One restart for all *stages*, each of which has come to such a step; none clean, or all.
 
     Raises:
@@ -131,7 +131,7 @@ def together(stages: Mapping[Stage, Restart | Edit]) -> None:
         stage.answers.append(segment(stage, ReadSegments()) if isinstance(step, Edit) else StepAnswer())
 
 
-def dump(stage: Stage, _: Dump) -> StepAnswer:
+def dump(stage: ScenarioRunner, _: Dump) -> StepAnswer:
     """What DumpLogSegments says of each entry."""
     _owned(stage)
     files = ",".join(map(str, cleaning.segment_files(stage.broker, stage.partition)))
@@ -139,14 +139,14 @@ def dump(stage: Stage, _: Dump) -> StepAnswer:
     return StepAnswer(text="\n".join(line for line in said if line.startswith(SAID_OF_ENTRIES)))
 
 
-def connect_again(stage: Stage, client: Client) -> None:
+def connect_again(stage: ScenarioRunner, client: Client) -> None:
     """Go on by *client*, once the broker leads the partition."""
     stage.client = client
     client.await_leaders({stage.partition.topic: stage.partition.partition + 1})
     stage.end = client.offset(stage.partition)
 
 
-ON_DISK: Final[Mapping[type, Callable[[Stage, Any], StepAnswer]]] = {
+ON_DISK: Final[Mapping[type, Callable[[ScenarioRunner, Any], StepAnswer]]] = {
     ReadSegments: segment,
     Clean: clean,
     Restart: restart,
@@ -179,7 +179,7 @@ class Stored(NamedTuple):
     data: bytes
 
 
-def look(broker: Broker, stored: Sequence[Stored]) -> dict[str, Disk]:
+def look_at_disks(broker: Broker, stored: Sequence[Stored]) -> dict[str, Disk]:
     """What is on the disk of *broker* for each case, by id."""
     segments = {each.id: cleaning.read_segments(broker, each.partition) for each in stored}
     said = _dumped(broker, [each for each in stored if segments[each.id]])
@@ -188,7 +188,7 @@ def look(broker: Broker, stored: Sequence[Stored]) -> dict[str, Disk]:
 
 def _disk(stored: Stored, segment: bytes, said: list[Said] | str) -> Disk:
     normal = stored.normal.log(segment)
-    unlike = said if isinstance(said, str) else difference(said, segment)
+    unlike = said if isinstance(said, str) else dump_difference(said, segment)
     return Disk(segment=b"" if normal == stored.data else normal, dump=unlike)
 
 
@@ -199,7 +199,7 @@ def _dumped(broker: Broker, stored: Sequence[Stored]) -> dict[str, list[Said] | 
     todo = list(names)
     while todo:
         text, failure = _asked(broker, [name for id_ in todo for name in names[id_]])
-        said = read(text)
+        said = read_dump(text)
         done = [id_ for id_ in todo if names[id_][-1] in said] if failure else todo
         for id_ in done:
             found[id_] = [entry for name in names[id_] for entry in said.get(name, ())]
@@ -223,7 +223,7 @@ def _last_line(text: str) -> str:
     return lines[0] if lines else "it said nothing"
 
 
-def read(text: str) -> dict[str, list[Said]]:
+def read_dump(text: str) -> dict[str, list[Said]]:
     """What the tool says of the entries in each file, by file."""
     found: dict[str, list[Said]] = {}
     current: list[Said] = []
@@ -235,10 +235,10 @@ def read(text: str) -> dict[str, list[Said]]:
     return found
 
 
-def difference(said: Sequence[Said], segment: bytes) -> str:
+def dump_difference(said: Sequence[Said], segment: bytes) -> str:
     """Where the tool does not say what the headers in *segment* do; empty if it does."""
     try:
-        expected = list(headers(segment))
+        expected = list(header_lines(segment))
     except RecordFormatError as error:
         return f"not framed: {error}"
     if len(expected) != len(said):
@@ -250,7 +250,7 @@ def difference(said: Sequence[Said], segment: bytes) -> str:
     return ""
 
 
-def headers(segment: bytes) -> Iterator[Said]:
+def header_lines(segment: bytes) -> Iterator[Said]:
     """What the headers of the entries in *segment* say, in the tool's words; every checksum is right."""
     for start, end in split_entries(segment):
         magic = segment[start + MAGIC_OFFSET]

@@ -16,8 +16,8 @@ import msgspec
 
 from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.progress import Progress
-from kafka_brokers.scenarios.disk import ON_DISK, Stored, look, settings, together
-from kafka_brokers.scenarios.runner import CannotPlay, Fresh, Patience, Stage
+from kafka_brokers.scenarios.disk import ON_DISK, Stored, look_at_disks, settings, together
+from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, WaitLimits
 from kafka_brokers.wire import BrokerError, Client, WireError
 from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.case import Case
@@ -41,7 +41,7 @@ LOOK_AT: Final = 300
 StepAnswers = tuple[StepAnswer, ...]
 
 
-class Asked(NamedTuple):
+class ScenarioRequest(NamedTuple):
     """A case, the hash of its content, and what it asks of brokers."""
 
     id: str
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     scenario: Scenario
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordedAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one broker answered to one case; `skipped` says why it could not be asked, `disk` what was on its disk."""
 
     id: str
@@ -60,7 +60,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class AnswerFile:
     """A file of lines, to which answers are added as they come.
 
     A line that a crash cut off is dropped when the file is read again.
@@ -68,20 +68,20 @@ class Recording:
 
     path: Path
 
-    def lines(self) -> dict[str, Line]:
+    def lines(self) -> dict[str, RecordedAnswer]:
         """What is there, by case id."""
         if not self.path.exists():
             return {}
         data = self.path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
-        found: dict[str, Line] = {}
+        found: dict[str, RecordedAnswer] = {}
         for line in _lines.decode_lines(whole):
             # The disk is looked at later, for many cases at once.
             seen = line.disk is not None and line.id in found
             found[line.id] = msgspec.structs.replace(found[line.id], disk=line.disk) if seen else line
         return found
 
-    def begin(self, asked: Sequence[Asked]) -> dict[str, Line]:
+    def begin(self, asked: Sequence[ScenarioRequest]) -> dict[str, RecordedAnswer]:
         """Make the file ready to be added to; what it holds of *asked* already."""
         contents = {each.id: each.sha256 for each in asked}
         kept = {id_: line for id_, line in self.lines().items() if contents.get(id_) == line.sha256}
@@ -89,17 +89,17 @@ class Recording:
         self.path.write_bytes(b"".join(map(_line, kept.values())))
         return kept
 
-    def add(self, line: Line) -> None:
+    def add(self, line: RecordedAnswer) -> None:
         """One more line, on the disk when this returns."""
         with self.path.open("ab") as file:
             file.write(_line(line))
 
 
 _encoder = msgspec.json.Encoder()
-_lines = msgspec.json.Decoder(Line)
+_lines = msgspec.json.Decoder(RecordedAnswer)
 
 
-def _line(line: Line) -> bytes:
+def _line(line: RecordedAnswer) -> bytes:
     return _encoder.encode(line) + b"\n"
 
 
@@ -119,7 +119,7 @@ class Recorder:
         self._fresh = fresh or (lambda running, start: Fresh(running, prefix=f"case-{start}"))
         self._partitions: Fresh | None = None
         self._client: Client | None = None
-        self._patience = Patience()
+        self._patience = WaitLimits()
         self._stored: list[Stored] = []
         self.renewals = 0
         self.restarts = 0
@@ -130,7 +130,7 @@ class Recorder:
             self._client.close()
             self._client = None
 
-    def record(self, asked: Sequence[Asked], recording: Recording) -> Generator[Line, None, None]:
+    def record(self, asked: Sequence[ScenarioRequest], recording: AnswerFile) -> Generator[RecordedAnswer, None, None]:
         """Ask what *recording* does not hold yet; each line as it comes, those that were there first.
 
         Raises:
@@ -146,20 +146,20 @@ class Recorder:
                 yield from self._look(recording, asked)
         yield from self._look(recording, asked)
 
-    def _look(self, recording: Recording, asked: Iterable[Asked]) -> Iterator[Line]:
+    def _look(self, recording: AnswerFile, asked: Iterable[ScenarioRequest]) -> Iterator[RecordedAnswer]:
         """The disk behind what was stored since the last look."""
         stored, self._stored = self._stored, []
         if self._broker.data_directory is None or not stored:
             return
         lines, contents = recording.lines(), {each.id: each.sha256 for each in asked}
-        for id_, disk in look(self._broker, stored).items():
-            recording.add(Line(id_, contents[id_], disk=disk))
+        for id_, disk in look_at_disks(self._broker, stored).items():
+            recording.add(RecordedAnswer(id_, contents[id_], disk=disk))
             yield msgspec.structs.replace(lines[id_], disk=disk)
 
-    def _one_by_one(self, todo: Iterable[Asked]) -> Iterator[Line]:
+    def _one_by_one(self, todo: Iterable[ScenarioRequest]) -> Iterator[RecordedAnswer]:
         return (self._ask(each) for each in todo if not can_share(each.scenario))
 
-    def _together(self, todo: Iterable[Asked]) -> Iterator[Line]:
+    def _together(self, todo: Iterable[ScenarioRequest]) -> Iterator[RecordedAnswer]:
         """Those that end the broker, which takes longer to start than all else: one start for many of them."""
         sharing = [each for each in todo if can_share(each.scenario)]
         for clean in (False, True):
@@ -171,34 +171,34 @@ class Recorder:
                 self._restart()
                 yield from map(self._ask, group)
 
-    def _play_together(self, group: Sequence[Asked]) -> list[Line]:
+    def _play_together(self, group: Sequence[ScenarioRequest]) -> list[RecordedAnswer]:
         lines, stages = [], {}
         for each in group:
             try:
                 stages[self._stage(each.scenario)] = each
             except CannotPlay as error:
-                lines.append(Line(each.id, each.sha256, skipped=str(error)))
+                lines.append(RecordedAnswer(each.id, each.sha256, skipped=str(error)))
         while ending := _at_their_ends(stages):
             together(ending)
             self._client = next(iter(ending)).client
             for stage in stages:
                 stage.client = self._client
         self.renew(self._client)
-        return lines + [Line(each.id, each.sha256, tuple(stage.answers)) for stage, each in stages.items()]
+        return lines + [RecordedAnswer(each.id, each.sha256, tuple(stage.answers)) for stage, each in stages.items()]
 
-    def _ask(self, asked: Asked) -> Line:
+    def _ask(self, asked: ScenarioRequest) -> RecordedAnswer:
         for last in (False, True):
             try:
                 stage = self._stage(asked.scenario)
                 answers = self._play(stage, asked.scenario)
                 self._note(asked.id, asked.scenario, stage, answers)
-                return Line(asked.id, asked.sha256, answers)
+                return RecordedAnswer(asked.id, asked.sha256, answers)
             except CannotPlay as error:
-                return Line(asked.id, asked.sha256, skipped=str(error))
+                return RecordedAnswer(asked.id, asked.sha256, skipped=str(error))
             except (WireError, OSError):
                 self._restart()
                 if last:
-                    return Line(asked.id, asked.sha256, (StepAnswer(ended=True),))
+                    return RecordedAnswer(asked.id, asked.sha256, (StepAnswer(ended=True),))
         raise AssertionError  # the loop has an end
 
     def play(self, scenario: Scenario) -> StepAnswers:
@@ -210,7 +210,7 @@ class Recorder:
         """
         return self._play(self._stage(scenario), scenario)
 
-    def _play(self, stage: Stage, scenario: Scenario) -> StepAnswers:
+    def _play(self, stage: ScenarioRunner, scenario: Scenario) -> StepAnswers:
         answers = stage.play(ON_DISK)
         self._client = stage.client
         if scenario.restarts():
@@ -220,7 +220,7 @@ class Recorder:
             self._partitions.give_back(settings(scenario, self._broker.release), stage.partition)
         return answers
 
-    def _note(self, id_: str, scenario: Scenario, stage: Stage, answers: StepAnswers) -> None:
+    def _note(self, id_: str, scenario: Scenario, stage: ScenarioRunner, answers: StepAnswers) -> None:
         """Remember where it was played, if the answers say all that lies there."""
         told = all(isinstance(step, Produce | EndTransaction | Fetch | InitProducerId) for step in scenario.steps)
         data = b"".join(
@@ -231,7 +231,7 @@ class Recorder:
         if told and data:
             self._stored.append(Stored(id_, stage.partition, stage.normal, data))
 
-    def _stage(self, scenario: Scenario) -> Stage:
+    def _stage(self, scenario: Scenario) -> ScenarioRunner:
         """An empty partition, and a connection."""
         if self._partitions is None:
             self._partitions = self._fresh(self._broker, self.renewals)
@@ -242,7 +242,7 @@ class Recorder:
             partitions = self._partitions.take(settings(scenario, self._broker.release), number)
         except (BrokerError, NoBroker) as error:
             raise CannotPlay(f"no topic with these settings: {error}") from error
-        return Stage(self._broker, self._client, scenario, partitions, self._patience)
+        return ScenarioRunner(self._broker, self._client, scenario, partitions, self._patience)
 
     def _restart(self) -> None:
         """A broker that is gone, or was lost, is started again."""
@@ -266,7 +266,7 @@ class Recorder:
         self._partitions = None
 
 
-def _at_their_ends(stages: Iterable[Stage]) -> dict[Stage, Restart | Edit]:
+def _at_their_ends(stages: Iterable[ScenarioRunner]) -> dict[ScenarioRunner, Restart | Edit]:
     """Play *stages* up to where the broker is ended; which of them are there, and how it is."""
     at = {stage: stage.play_until((Restart, Edit), ON_DISK) for stage in stages}
     return {stage: step for stage, step in at.items() if isinstance(step, Restart | Edit)}
@@ -290,30 +290,30 @@ def _left_nothing(answers: StepAnswers) -> bool:
     return all(answer.error_code not in (0, UNKNOWN_SERVER_ERROR) for answer in answers)
 
 
-def answers_of(lines: Mapping[str, Line]) -> dict[str, StepAnswers]:
+def answers_of(lines: Mapping[str, RecordedAnswer]) -> dict[str, StepAnswers]:
     """The answers in *lines* by case id, without what was skipped."""
     return {id_: line.steps for id_, line in lines.items() if line.steps}
 
 
-def disks_of(lines: Mapping[str, Line]) -> dict[str, Disk]:
+def disks_of(lines: Mapping[str, RecordedAnswer]) -> dict[str, Disk]:
     """What was on the disk, by case id, where that was looked at."""
     return {id_: line.disk for id_, line in lines.items() if line.disk is not None}
 
 
-def asked_of(cases: Iterable[Case], release: str) -> Iterator[Asked]:
+def scenario_requests(cases: Iterable[Case], release: str) -> Iterator[ScenarioRequest]:
     """What *release* is asked: scenarios that concern it, and inputs of decode cases as payloads."""
     for case in cases:
         scenario = scenario_of(case)
         if scenario is not None and scenario.concerns(release):
-            yield Asked(case.id, content_hash(case), scenario)
+            yield ScenarioRequest(case.id, content_hash(case), scenario)
 
 
-def unanswered(asked: Iterable[Asked], evidence: Evidence, release: str) -> list[Asked]:
+def unanswered(asked: Iterable[ScenarioRequest], evidence: Evidence, release: str) -> list[ScenarioRequest]:
     """Those of *asked* to which *evidence* has no answer of *release*."""
     return [each for each in asked if recorded(evidence, each, release) is None]
 
 
-def recorded(evidence: Evidence, asked: Asked, release: str) -> Answers | None:
+def recorded(evidence: Evidence, asked: ScenarioRequest, release: str) -> Answers | None:
     """The answers of *release* in *evidence*; None if there are none, or the case has changed."""
     line = evidence.get(asked.id)
     if line is None or line.sha256 != asked.sha256:
@@ -321,16 +321,20 @@ def recorded(evidence: Evidence, asked: Asked, release: str) -> Answers | None:
     return line.by_release().get(release)
 
 
-def ask(recorder: Recorder, asked: Sequence[Asked], recording: Recording, told: Progress) -> dict[str, Line]:
+def record_answers(
+    recorder: Recorder, asked: Sequence[ScenarioRequest], recording: AnswerFile, told: Progress
+) -> dict[str, RecordedAnswer]:
     """Ask everything that *recording* does not hold; its lines at the end, by case id."""
-    lines: dict[str, Line] = {}
+    lines: dict[str, RecordedAnswer] = {}
     for line in recorder.record(asked, recording):
         lines[line.id] = line
         told(len(lines), len(asked), recorder.restarts)
     return lines
 
 
-def merged(evidence: Evidence, release: str, asked: Sequence[Asked], lines: Mapping[str, Line]) -> Evidence:
+def merged(
+    evidence: Evidence, release: str, asked: Sequence[ScenarioRequest], lines: Mapping[str, RecordedAnswer]
+) -> Evidence:
     """*evidence* with the answers in *lines*."""
     content = {each.id: each.sha256 for each in asked}
     return brokers.with_answers(evidence, release, content, answers_of(lines), disks_of(lines))
@@ -352,7 +356,9 @@ def changes(evidence: Evidence, old: str, new: str, ids: Collection[str] | None 
             yield Change(id_, what)
 
 
-def differing(evidence: Evidence, release: str, asked: Iterable[Asked], lines: Mapping[str, Line]) -> list[Change]:
+def differing(
+    evidence: Evidence, release: str, asked: Iterable[ScenarioRequest], lines: Mapping[str, RecordedAnswer]
+) -> list[Change]:
     """Where *lines*, asked anew, are not what *evidence* holds: what `--check` finds."""
     found = []
     for each in asked:
@@ -364,6 +370,6 @@ def differing(evidence: Evidence, release: str, asked: Iterable[Asked], lines: M
     return found
 
 
-def recording_of(folder: Path, release: str) -> Recording:
+def answer_file_of(folder: Path, release: str) -> AnswerFile:
     """Where the answers of *release* go, one by one."""
-    return Recording(folder / f"{release}.ndjson")
+    return AnswerFile(folder / f"{release}.ndjson")

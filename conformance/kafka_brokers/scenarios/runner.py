@@ -13,16 +13,16 @@ from msgspec import UNSET
 
 from kafka_brokers.interface import Broker
 from kafka_brokers.scenarios.normalize import Normal, now_ms
-from kafka_brokers.wire import BrokerError, Client, Closed, Produced, Silent, TopicPartition, tables
+from kafka_brokers.wire import BrokerError, Client, ConnectionClosed, Produced, Silent, TopicPartition, tables
 from kafka_brokers.wire.client import PAUSE
 from kafka_brokers.wire.partitions import Fetched
 from kafka_brokers.wire.transactions import (
     Exchanged,
     Producer,
     add_partitions,
-    end_transaction,
     init_producer_id,
     once_verified,
+    send_end_transaction,
 )
 from kafka_corpus.authoring.build import signed
 from kafka_corpus.prediction import step_payload
@@ -103,13 +103,13 @@ class CannotPlay(Exception):
 
 
 @dataclass(slots=True)
-class Patience:
+class WaitLimits:
     """How long, in seconds, a marker is waited for; shared by all that is played to one broker."""
 
     seconds: float = MARKER_LIMIT
 
 
-class Stage:
+class ScenarioRunner:
     """A broker, a connection to it and a partition of its own for one scenario."""
 
     def __init__(
@@ -118,10 +118,10 @@ class Stage:
         client: Client,
         scenario: Scenario,
         partitions: list[TopicPartition],
-        patience: Patience | None = None,
+        patience: WaitLimits | None = None,
     ) -> None:
         """*partitions* are empty; the second is for payloads that go beside others."""
-        self._patience = patience or Patience()
+        self._patience = patience or WaitLimits()
         self.broker = broker
         self.client = client
         self.partition, *self._beside = partitions
@@ -172,7 +172,7 @@ class Stage:
             return self._produce_null(step)
         where = TopicPartition(step.topic, 0) if step.topic else self.partition
         given = self._exchanged(step, where)
-        if isinstance(given, Closed):
+        if isinstance(given, ConnectionClosed):
             return StepAnswer(closed=True)
         if given is None:
             return StepAnswer(data=self.added())
@@ -222,14 +222,14 @@ class Stage:
     def added(self) -> bytes:
         """What the log has behind the end that we know; from now on we know it."""
         found = self._fetch(self.end, tables.FETCH.newest)
-        assert not isinstance(found, Closed)
+        assert not isinstance(found, ConnectionClosed)
         self.end = _end_of(found.records, self.end)
         return self.normal.log(found.records)
 
-    def _fetch(self, offset: int, version: int, isolation: int = 0, **fields: Any) -> Fetched | Closed:
+    def _fetch(self, offset: int, version: int, isolation: int = 0, **fields: Any) -> Fetched | ConnectionClosed:
         version = min(version, self.client.newest(tables.FETCH))
         given = self.client.fetch({self.partition: offset}, version, isolation_level=isolation, max_wait_ms=0, **fields)
-        return given if isinstance(given, Closed) else given[self.partition]
+        return given if isinstance(given, ConnectionClosed) else given[self.partition]
 
     def _signed(self, step: Produce, payload: bytes) -> bytes:
         """*payload* with the id and epoch of the step's producer in each batch."""
@@ -261,7 +261,7 @@ class Stage:
         """Commit or abort, and wait for the marker."""
         producer = self._producers[step.producer]
         name = self._transactional_id(step.producer)
-        self._producers[step.producer] = end_transaction(self.client, name, producer, commit=step.commit)
+        self._producers[step.producer] = send_end_transaction(self.client, name, producer, commit=step.commit)
         limit = time.monotonic() + self._patience.seconds
         while not (marker := self.added()) and time.monotonic() < limit:
             time.sleep(PAUSE)
@@ -274,7 +274,7 @@ class Stage:
         """Fetch what the step says."""
         limits = {} if step.max_bytes is UNSET else {"partition_max_bytes": step.max_bytes}
         given = self._fetch(step.offset, step.api_version, ISOLATION[step.isolation], **limits)
-        if isinstance(given, Closed):
+        if isinstance(given, ConnectionClosed):
             return StepAnswer(closed=True)
         return StepAnswer(
             error_code=given.error_code,
@@ -289,14 +289,14 @@ class Stage:
         return StepAnswer(base_offset=self.client.offset(self.partition, step.timestamp, ISOLATION[step.isolation]))
 
 
-Ways = Mapping[type, Callable[[Stage, Any], StepAnswer]]
+Ways = Mapping[type, Callable[[ScenarioRunner, Any], StepAnswer]]
 _WAYS: Final[Ways] = {
-    Produce: Stage.produce,
-    InitProducerId: Stage.init_producer_id,
-    AddPartitions: Stage.add_partitions,
-    EndTransaction: Stage.end_transaction,
-    Fetch: Stage.fetch,
-    FindOffset: Stage.find_offset,
+    Produce: ScenarioRunner.produce,
+    InitProducerId: ScenarioRunner.init_producer_id,
+    AddPartitions: ScenarioRunner.add_partitions,
+    EndTransaction: ScenarioRunner.end_transaction,
+    Fetch: ScenarioRunner.fetch,
+    FindOffset: ScenarioRunner.find_offset,
 }
 
 

@@ -5,15 +5,15 @@ records: they go out as they were given, and come back as they were stored.
 """
 
 from kafka_brokers.wire.client import Client
-from kafka_brokers.wire.connection import Closed, Connection
+from kafka_brokers.wire.connection import Connection, ConnectionClosed
 from kafka_brokers.wire.errors import BrokerError, GarbledResponse, Silent, Unreachable, UnsupportedVersion, WireError
 from kafka_brokers.wire.partitions import Fetched, Produced, TopicPartition
 
 __all__ = [
     "BrokerError",
     "Client",
-    "Closed",
     "Connection",
+    "ConnectionClosed",
     "Fetched",
     "GarbledResponse",
     "Produced",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kafka_brokers.wire import tables
-from kafka_brokers.wire.connection import TIME_LIMIT, WINDOW, Closed, Connection, Request
+from kafka_brokers.wire.connection import TIME_LIMIT, WINDOW, Connection, ConnectionClosed, Request
 from kafka_brokers.wire.errors import BrokerError, Silent, UnsupportedVersion, WireError
 from kafka_brokers.wire.partitions import (
     Fetched,
@@ -19,9 +19,9 @@ from kafka_brokers.wire.partitions import (
     Produced,
     TopicPartition,
     fetch_body,
-    fetched,
+    parse_fetch_response,
+    parse_produce_response,
     produce_body,
-    produced,
 )
 from kafka_brokers.wire.schema import ZERO_UUID, Api, Message
 
@@ -41,7 +41,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 
-def address(bootstrap: str) -> tuple[str, int]:
+def parse_address(bootstrap: str) -> tuple[str, int]:
     """Host and port of `host:port`.  Raises `ValueError` if it is none."""
     host, colon, port = bootstrap.rpartition(":")
     if not colon or not host or not port.isdigit():
@@ -61,7 +61,7 @@ class Client:
             Unreachable: nobody is there.
             ValueError: *bootstrap* is not `host:port`.
         """
-        self._address = address(bootstrap)
+        self._address = parse_address(bootstrap)
         self._time_limit = time_limit
         self._ranges = ranges
         self._names = Names({})
@@ -80,7 +80,9 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def exchange(self, requests: Iterable[Request], window: int = WINDOW) -> Iterator[Message | Closed | None]:
+    def exchange(
+        self, requests: Iterable[Request], window: int = WINDOW
+    ) -> Iterator[Message | ConnectionClosed | None]:
         """An answer to each request, in order; `Closed` for those on which the broker closed the connection.
 
         What was behind such a request is asked again on a new connection.  If
@@ -95,7 +97,7 @@ class Client:
         done = 0
         while done < len(todo):
             for answer in self._connection.exchange(todo[done:], window):
-                if isinstance(answer, Closed):
+                if isinstance(answer, ConnectionClosed):
                     self._reconnect()
                 done += 1
                 yield answer
@@ -104,7 +106,7 @@ class Client:
         self._connection.close()
         self._connection = self._connect()
 
-    def ask(self, api: Api, body: Mapping[str, Any], version: int | None = None) -> Message | Closed | None:
+    def ask(self, api: Api, body: Mapping[str, Any], version: int | None = None) -> Message | ConnectionClosed | None:
         """One request, in the newest common version or in *version*, whether the broker has that or not."""
         request = Request(api, self.newest(api) if version is None else version, body)
         return next(self.exchange((request,)))
@@ -112,7 +114,7 @@ class Client:
     def demand(self, api: Api, body: Mapping[str, Any], version: int | None = None) -> Message:
         """As `ask`, where a broker that closes the connection is an error (`WireError`)."""
         answer = self.ask(api, body, version)
-        if isinstance(answer, Closed) or answer is None:
+        if isinstance(answer, ConnectionClosed) or answer is None:
             raise WireError(f"{api.name}: the broker closed the connection: {answer and answer.how}")
         return answer
 
@@ -188,7 +190,7 @@ class Client:
 
     def produce(
         self, payloads: Mapping[TopicPartition, bytes | None], version: int | None = None, **fields: Any
-    ) -> dict[TopicPartition, Produced] | Closed | None:
+    ) -> dict[TopicPartition, Produced] | ConnectionClosed | None:
         """Produce these bytes; *fields* are those of the request, such as `acks` and `transactional_id`.
 
         With acks=0 there is nothing to be told: None, or `Closed` if the broker then closed the connection.
@@ -197,13 +199,13 @@ class Client:
         if not request.answered:
             return self._unanswered(request)
         answer = next(self.exchange((request,)))
-        return produced(answer, self._names) if isinstance(answer, dict) else answer
+        return parse_produce_response(answer, self._names) if isinstance(answer, dict) else answer
 
-    def _unanswered(self, request: Request) -> Closed | None:
+    def _unanswered(self, request: Request) -> ConnectionClosed | None:
         # The broker answers the request behind it, or closes the connection on this one.
         last = Request(tables.METADATA, 0, {"topics": [{"name": next(iter(self._topics(request)))}]})
         *_, answer = self._connection.exchange((request, last))
-        if isinstance(answer, Closed):
+        if isinstance(answer, ConnectionClosed):
             self._reconnect()
             return answer
         return None
@@ -224,11 +226,11 @@ class Client:
 
     def read_produced(self, answer: Message) -> dict[TopicPartition, Produced]:
         """The answers by partition in a produce response."""
-        return produced(answer, self._names)
+        return parse_produce_response(answer, self._names)
 
     def fetch(
         self, offsets: Mapping[TopicPartition, int], version: int | None = None, **fields: Any
-    ) -> dict[TopicPartition, Fetched] | Closed:
+    ) -> dict[TopicPartition, Fetched] | ConnectionClosed:
         """Fetch from these offsets on; *fields* are those of the request, such as `isolation_level`.
 
         Raises:
@@ -236,7 +238,7 @@ class Client:
         """
         answer = next(self.exchange((self.fetch_request(offsets, version, **fields),)))
         assert answer is not None  # there is always an answer to a fetch
-        return answer if isinstance(answer, Closed) else fetched(answer, self._names)
+        return answer if isinstance(answer, ConnectionClosed) else parse_fetch_response(answer, self._names)
 
     def fetch_request(
         self, offsets: Mapping[TopicPartition, int], version: int | None = None, **fields: Any
@@ -249,7 +251,7 @@ class Client:
 
     def read_fetched(self, answer: Message) -> dict[TopicPartition, Fetched]:
         """The answers by partition in a fetch response.  Raises `BrokerError` if all of it is an error."""
-        return fetched(answer, self._names)
+        return parse_fetch_response(answer, self._names)
 
     def _learn(self, partitions: Iterable[TopicPartition], version: int) -> None:
         """Ask for the topic ids that a request in this version needs."""
@@ -305,7 +307,7 @@ def _led(answer: Message, topics: Mapping[str, int]) -> bool:
 def answers(bootstrap: str, time_limit: float, *, named: bool = True) -> bool:
     """Whether a broker at *bootstrap* is up and, if *named*, names the brokers of its cluster: readiness."""
     try:
-        with Connection(*address(bootstrap), time_limit=time_limit) as connection:
+        with Connection(*parse_address(bootstrap), time_limit=time_limit) as connection:
             # Version 0, as every release has it; no names mean all topics, which is one or none.
             answer = connection.ask(Request(tables.METADATA, 0, {"topics": []}))
     except WireError:

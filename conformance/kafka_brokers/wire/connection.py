@@ -34,7 +34,7 @@ _NO_TAGS: Final = unsigned_varint(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ConnectionClosed:
     """The broker closed the connection instead of answering; how, in words."""
 
     how: str
@@ -98,7 +98,7 @@ class Connection:
         self._waiting: deque[tuple[Request, int]] = deque()
         self._unsent = bytearray()
         self._received = bytearray()
-        self._closed: Closed | None = None
+        self._closed: ConnectionClosed | None = None
         try:
             self._socket = socket.create_connection((host, port), timeout=time_limit)
         except OSError as error:
@@ -116,7 +116,7 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, request: Request) -> Message | Closed | None:
+    def ask(self, request: Request) -> Message | ConnectionClosed | None:
         """One request, and its answer; None where there is none to come.
 
         Raises:
@@ -125,7 +125,9 @@ class Connection:
         """
         return next(self.exchange((request,)))
 
-    def exchange(self, requests: Iterable[Request], window: int = WINDOW) -> Iterator[Message | Closed | None]:
+    def exchange(
+        self, requests: Iterable[Request], window: int = WINDOW
+    ) -> Iterator[Message | ConnectionClosed | None]:
         """Answers in the order of *requests*, *window* of which are on their way at once.
 
         Ends after a `Closed`: what comes behind that request was not looked at.
@@ -143,7 +145,7 @@ class Connection:
                 yield None
                 continue
             found = self._response()
-            if isinstance(found, Closed):
+            if isinstance(found, ConnectionClosed):
                 self._waiting.clear()
                 yield found
                 return
@@ -161,7 +163,7 @@ class Connection:
             self._next_id = (self._next_id + 1) & 0x7FFF_FFFF
         return bool(self._waiting)
 
-    def _response(self) -> bytes | Closed:
+    def _response(self) -> bytes | ConnectionClosed:
         """The next frame, without its size."""
         end = time.monotonic() + self._time_limit
         while (whole := self._whole_frame()) is None:
@@ -219,8 +221,8 @@ class Connection:
         except BlockingIOError:
             return
         except OSError as error:
-            self._closed = Closed(error.strerror or str(error))
+            self._closed = ConnectionClosed(error.strerror or str(error))
             return
         self._received += data
         if not data:
-            self._closed = Closed("closed without an answer")
+            self._closed = ConnectionClosed("closed without an answer")

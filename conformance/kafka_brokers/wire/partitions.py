@@ -127,7 +127,7 @@ def fetch_body(
     }
 
 
-def produced(message: Message, names: Names) -> dict[TopicPartition, Produced]:
+def parse_produce_response(message: Message, names: Names) -> dict[TopicPartition, Produced]:
     """The answers of a produce response, by partition."""
     return {
         TopicPartition(topic, answer["index"]): _produced(answer)
@@ -148,7 +148,7 @@ def _produced(answer: Message) -> Produced:
     )
 
 
-def fetched(message: Message, names: Names) -> dict[TopicPartition, Fetched]:
+def parse_fetch_response(message: Message, names: Names) -> dict[TopicPartition, Fetched]:
     """The answers of a fetch response, by partition.
 
     Raises:

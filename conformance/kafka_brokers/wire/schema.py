@@ -57,7 +57,7 @@ def read_unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("a varint of more than five bytes")
 
 
-def take(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+def take_bytes(data: bytes, at: int, size: int) -> tuple[bytes, int]:
     """*size* bytes, all there."""
     if size < 0 or at + size > len(data):
         raise ValueError(f"{size} bytes wanted, {len(data) - at} are left")
@@ -89,7 +89,7 @@ def _write_uuid(out: list[bytes], value: Any) -> None:
 
 
 def _read_uuid(data: bytes, at: int) -> tuple[UUID, int]:
-    raw, at = take(data, at, 16)
+    raw, at = take_bytes(data, at, 16)
     return UUID(bytes=raw), at
 
 
@@ -132,7 +132,7 @@ def byte_string(length: Codec, *, text: bool, nullable: bool) -> Codec:
         size, at = read_length(data, at)
         if size == -1 and nullable:
             return None, at
-        raw, at = take(data, at, size)
+        raw, at = take_bytes(data, at, size)
         return raw.decode() if text else raw, at
 
     return Codec(write, read)
@@ -185,7 +185,7 @@ _FIXED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class WireField:
     """One field.
 
     Attributes:
@@ -199,7 +199,7 @@ class Field:
     """
 
     name: str
-    type: Type | tuple[Field, ...]
+    type: Type | tuple[WireField, ...]
     since: int = 0
     until: int = NEVER
     many: bool = False
@@ -208,7 +208,7 @@ class Field:
     tag: int | None = None
 
 
-def compile_fields(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Codec:
+def compile_fields(fields: tuple[WireField, ...], version: int, *, flexible: bool) -> Codec:
     """The writer and the reader of a struct in one version."""
     present = [each for each in fields if each.since <= version <= each.until]
     plain = [(each, _codec(each, version, flexible)) for each in present if each.tag is None]
@@ -241,7 +241,7 @@ def compile_fields(fields: tuple[Field, ...], version: int, *, flexible: bool) -
     return Codec(write, read)
 
 
-def _codec(each: Field, version: int, flexible: bool) -> Codec:
+def _codec(each: WireField, version: int, flexible: bool) -> Codec:
     nullable = version >= each.null
     if not each.many:
         return _element(each.type, version, flexible, nullable)
@@ -249,7 +249,7 @@ def _codec(each: Field, version: int, flexible: bool) -> Codec:
     return array(_element(each.type, version, flexible, False), length, nullable=nullable)
 
 
-def _element(kind: Type | tuple[Field, ...], version: int, flexible: bool, nullable: bool) -> Codec:
+def _element(kind: Type | tuple[WireField, ...], version: int, flexible: bool, nullable: bool) -> Codec:
     if isinstance(kind, tuple):
         return compile_fields(kind, version, flexible=flexible)
     if kind in _FIXED:
@@ -259,7 +259,7 @@ def _element(kind: Type | tuple[Field, ...], version: int, flexible: bool, nulla
     return byte_string(length, text=text, nullable=nullable)
 
 
-def _write_tags(out: list[bytes], value: Mapping[str, Any], tagged: Mapping[int, tuple[Field, Codec]]) -> None:
+def _write_tags(out: list[bytes], value: Mapping[str, Any], tagged: Mapping[int, tuple[WireField, Codec]]) -> None:
     present = {
         tag: (codec, value[each.name])
         for tag, (each, codec) in tagged.items()
@@ -273,14 +273,14 @@ def _write_tags(out: list[bytes], value: Mapping[str, Any], tagged: Mapping[int,
         out.extend((unsigned_varint(tag), unsigned_varint(len(raw)), raw))
 
 
-def _read_tags(data: bytes, at: int, message: Message, tagged: Mapping[int, tuple[Field, Codec]]) -> int:
+def _read_tags(data: bytes, at: int, message: Message, tagged: Mapping[int, tuple[WireField, Codec]]) -> int:
     if data[at : at + 1] == b"\0":  # none, nearly always
         return at + 1
     count, at = read_unsigned_varint(data, at)
     for _ in range(count):
         tag, at = read_unsigned_varint(data, at)
         size, at = read_unsigned_varint(data, at)
-        raw, at = take(data, at, size)
+        raw, at = take_bytes(data, at, size)
         if tag in tagged:
             each, codec = tagged[tag]
             message[each.name] = _whole(codec, raw)
@@ -315,8 +315,8 @@ class Api:
     oldest: int
     newest: int
     flexible: int
-    request: tuple[Field, ...]
-    response: tuple[Field, ...]
+    request: tuple[WireField, ...]
+    response: tuple[WireField, ...]
 
     def is_flexible(self, version: int) -> bool:
         """Whether the version has tagged fields, in the header too."""

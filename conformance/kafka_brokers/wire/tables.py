@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafka_brokers.wire.schema import NEVER, ZERO_UUID, Api, Field, Type
+from kafka_brokers.wire.schema import NEVER, ZERO_UUID, Api, Type, WireField
 
 NO_LIMIT: Final = 0x7FFF_FFFF
 HIGHEST_OFFSET: Final = (1 << 63) - 1
@@ -18,20 +18,20 @@ HIGHEST_OFFSET: Final = (1 << 63) - 1
 LAST_BY_NAME: Final = 12
 
 
-def one(name: str, kind: Type | tuple[Field, ...], since: int = 0, until: int = NEVER, **more: Any) -> Field:
+def one(name: str, kind: Type | tuple[WireField, ...], since: int = 0, until: int = NEVER, **more: Any) -> WireField:
     """A field with one value."""
-    return Field(name, kind, since, until, **more)
+    return WireField(name, kind, since, until, **more)
 
 
-def many(name: str, kind: Type | tuple[Field, ...], since: int = 0, until: int = NEVER, **more: Any) -> Field:
+def many(name: str, kind: Type | tuple[WireField, ...], since: int = 0, until: int = NEVER, **more: Any) -> WireField:
     """A field with an array."""
-    return Field(name, kind, since, until, many=True, **more)
+    return WireField(name, kind, since, until, many=True, **more)
 
 
 THROTTLE: Final = "throttle_time_ms"
 
 
-def topic_key(name: str) -> tuple[Field, Field]:
+def topic_key(name: str) -> tuple[WireField, WireField]:
     """A topic by name, in later versions by id."""
     return one(name, "string", 0, LAST_BY_NAME), one("topic_id", "uuid", LAST_BY_NAME + 1)
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from kafka_brokers.wire import tables
 from kafka_brokers.wire.client import PAUSE, Client
-from kafka_brokers.wire.connection import Closed
+from kafka_brokers.wire.connection import ConnectionClosed
 from kafka_brokers.wire.errors import BrokerError
 from kafka_brokers.wire.partitions import Produced, TopicPartition
 
@@ -27,7 +27,7 @@ TIME_LIMIT: Final = 30.0
 ADD_PARTITIONS_VERSION: Final = 3
 
 T = TypeVar("T")
-Exchanged = dict[TopicPartition, Produced] | Closed | None
+Exchanged = dict[TopicPartition, Produced] | ConnectionClosed | None
 """The answers to a produce request; `Closed` if the connection was closed on it, None if there is none to it."""
 Payloads = Mapping[TopicPartition, bytes | None]
 """What is produced where."""
@@ -90,7 +90,7 @@ def add_partitions(
     return found
 
 
-def end_transaction(
+def send_end_transaction(
     client: Client, transactional_id: str, producer: Producer, *, commit: bool, version: int | None = None
 ) -> Producer:
     """Commit or abort; the producer to go on with, whose epoch is higher from version 5 on (KIP-890).

@@ -31,7 +31,7 @@ from typing import Final
 from kafka_brokers import jvm
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.scenarios import recorder as asking
-from kafka_brokers.scenarios.recorder import Asked, Line, Recorder
+from kafka_brokers.scenarios.recorder import ScenarioRequest, RecordedAnswer, Recorder
 from kafka_conformance.dossiers import reach
 from kafka_brokers.progress import progress
 from kafka_corpus.case import Case
@@ -297,7 +297,7 @@ CONFIG: Final = {"log.cleaner.backoff.ms": "100", "producer.id.expiration.check.
 
 
 def measure(
-    release: str, cases: Sequence[Case], folder: Path, start: Callable[..., JvmBroker] = jvm.start
+    release: str, cases: Sequence[Case], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
 ) -> dict[str, tuple[Case, reach.ReachResult]]:
     """What a broker of *release* does with the inputs of *cases*, by id; answers go to *folder* one by one.
 
@@ -305,14 +305,14 @@ def measure(
         NoBroker: it cannot be started.
     """
     by_id = {case.id: case for case in cases}
-    asked = [Asked(case.id, content_hash(case), reach.scenario_for(case)) for case in cases]
+    asked = [ScenarioRequest(case.id, content_hash(case), reach.scenario_for(case)) for case in cases]
     lines = replay_cases(release, asked, folder, start)
     return {id_: (by_id[id_], _told(by_id[id_], line)) for id_, line in lines.items() if line.steps}
 
 
 def replay_cases(
-    release: str, asked: Sequence[Asked], folder: Path, start: Callable[..., JvmBroker] = jvm.start
-) -> dict[str, Line]:
+    release: str, asked: Sequence[ScenarioRequest], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
+) -> dict[str, RecordedAnswer]:
     """What a broker of *release* answers to scenarios, by id; answers go to *folder* one by one.
 
     Raises:
@@ -325,12 +325,12 @@ def replay_cases(
 
         recorder = Recorder(new(), anew=new)
         try:
-            return asking.ask(recorder, asked, asking.recording_of(folder, release), told)
+            return asking.record_answers(recorder, asked, asking.answer_file_of(folder, release), told)
         finally:
             recorder.close()
 
 
-def _told(case: Case, line: Line) -> reach.ReachResult:
+def _told(case: Case, line: RecordedAnswer) -> reach.ReachResult:
     given = input_of(case)
     assert isinstance(given, bytes)
     return reach.reach_result(case, given, line.steps[0])

@@ -22,7 +22,7 @@ import confluent_kafka
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from msgspec import UNSET
 
-from kafka_brokers.fake_broker import CATCHES, END, FakeBroker, Tape
+from kafka_brokers.fake_broker import END, VERSIONS_BY_MAGIC, FakeBroker, Tape
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Aborted, Capability, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
@@ -226,7 +226,7 @@ class ProducerWriter:
 
     def _producer(self, magic: int, compression: str) -> Any:
         if magic not in self._brokers:
-            self._brokers[magic] = FakeBroker(versions=CATCHES[magic])
+            self._brokers[magic] = FakeBroker(versions=VERSIONS_BY_MAGIC[magic])
         if (magic, compression) not in self._producers:
             self._producers[magic, compression] = self._started(self._brokers[magic], compression)
         return self._producers[magic, compression]
@@ -261,7 +261,7 @@ def _header_text(key: bytes) -> str:
 def _check_expressible(wanted: Batch) -> None:
     offsets = [record.offset for record in wanted.records]
     for unusual, what in (
-        (wanted.magic not in CATCHES, "such a magic"),
+        (wanted.magic not in VERSIONS_BY_MAGIC, "such a magic"),
         (offsets != list(range(len(offsets))), "other offsets than 0, 1, 2"),
         (wanted.base_offset != 0, "a base offset other than 0"),
         (offsets and wanted.last_offset not in (0, offsets[-1]), "an offset after the last record"),

@@ -16,7 +16,7 @@ from kafka_brokers.scenarios.normalize import now_of
 from kafka_brokers.scenarios.runner import Fresh
 from kafka_brokers.wire import BrokerError, Client, Produced, TopicPartition
 from kafka_brokers.wire.client import PAUSE
-from kafka_brokers.wire.transactions import Producer, add_partitions, end_transaction, init_producer_id
+from kafka_brokers.wire.transactions import Producer, add_partitions, init_producer_id, send_end_transaction
 from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference, broker_answer, stored_difference
 from kafka_fuzz.broker.payloads import PRODUCERS, as_client, is_batch, sequence, with_data, with_header
 from kafka_fuzz.broker.settings import APPEND_TIME, ROOM, Settings
@@ -240,7 +240,7 @@ def end_lane_transaction(
         sender.is_lost = True  # a marker that is not taken is sent again, and again
         return None
     try:
-        following = end_transaction(client, sender.id, sender.producer, commit=commit)
+        following = send_end_transaction(client, sender.id, sender.producer, commit=commit)
     except BrokerError:
         sender.is_lost = True
         return None

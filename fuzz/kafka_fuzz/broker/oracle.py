@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from kafka_brokers.interface import Broker
 from kafka_brokers.scenarios.normalize import now_ms
-from kafka_brokers.wire import Closed, Produced, TopicPartition, WireError, tables
+from kafka_brokers.wire import ConnectionClosed, Produced, TopicPartition, WireError, tables
 from kafka_fuzz.broker import lanes as ending
 from kafka_fuzz.broker import lanes as transactions
 from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference
@@ -133,7 +133,7 @@ class Oracle:
         """The lanes in parts, those of one setting in all of them."""
         return [part for at in range(PARTS) if (part := self._busy[at::PARTS])]
 
-    def _ask(self, asked: list[LaneRequest]) -> list[tuple[LaneRequest, Produced | Closed, bytes]]:
+    def _ask(self, asked: list[LaneRequest]) -> list[tuple[LaneRequest, Produced | ConnectionClosed, bytes]]:
         """What the broker answered and stored."""
         answers = self._produce(list(request_groups(asked)))
         stored = self._stored(asked, answers)
@@ -189,7 +189,7 @@ class Oracle:
     def _expected(self, lane: Lane, mutant: Mutant, version: int) -> LaneRequest:
         return LaneRequest(lane, mutant, version, lane.predict(mutant.data, version, now_ms()))
 
-    def _produce(self, groups: list[list[LaneRequest]]) -> dict[TopicPartition, Produced | Closed]:
+    def _produce(self, groups: list[list[LaneRequest]]) -> dict[TopicPartition, Produced | ConnectionClosed]:
         requests = [
             self._client.produce_request(
                 {each.lane.where: each.mutant.data for each in group},
@@ -198,7 +198,7 @@ class Oracle:
             )
             for group in groups
         ]
-        found: dict[TopicPartition, Produced | Closed] = {}
+        found: dict[TopicPartition, Produced | ConnectionClosed] = {}
         answers = self._client.exchange(requests, REQUESTS_UNDER_WAY)
         for group in groups:
             try:
@@ -211,7 +211,7 @@ class Oracle:
         return found
 
     def _stored(
-        self, asked: list[LaneRequest], answers: Mapping[TopicPartition, Produced | Closed]
+        self, asked: list[LaneRequest], answers: Mapping[TopicPartition, Produced | ConnectionClosed]
     ) -> dict[TopicPartition, bytes]:
         """What is behind the end that each log had, where something may be."""
         looked = [each for each in asked if each.predicted.stored or is_taken(answers[each.lane.where], each.lane)]
@@ -256,7 +256,7 @@ def request_groups(asked: Iterable[LaneRequest]) -> Iterator[list[LaneRequest]]:
     yield from groups.values()
 
 
-def judge_answer(asked: LaneRequest, answer: Produced | Closed, stored: bytes) -> JudgedPayload:
+def judge_answer(asked: LaneRequest, answer: Produced | ConnectionClosed, stored: bytes) -> JudgedPayload:
     """One answer against what is predicted."""
     if isinstance(answer, Produced):
         return JudgedPayload(asked, *asked.lane.judge(asked, answer, stored))
@@ -264,7 +264,7 @@ def judge_answer(asked: LaneRequest, answer: Produced | Closed, stored: bytes) -
     return JudgedPayload(asked, answer_difference(given, asked.predicted, asked.version), given, asked.predicted)
 
 
-def is_taken(answer: Produced | Closed, lane: Lane) -> bool:
+def is_taken(answer: Produced | ConnectionClosed, lane: Lane) -> bool:
     """Whether the broker says that the log has grown."""
     return isinstance(answer, Produced) and not answer.error_code and answer.base_offset >= lane.log.log_end_offset
 

@@ -75,7 +75,7 @@ class BrokerReplayer:
         return Outcome(self._target, "crash" if has_ended else "hang")
 
     def _start(self) -> None:
-        self.broker: JvmBroker = jvm.start(self._release, config=CONFIG, flags=FLAGS)
+        self.broker: JvmBroker = jvm.start_jvm(self._release, config=CONFIG, flags=FLAGS)
         self._oracle = Oracle(self.broker, (), Random(0), prefix="canary", release=self._predicted)
 
 

@@ -24,7 +24,7 @@ import msgspec
 
 import kafka_records
 from kafka_brokers.interface import NoBroker
-from kafka_brokers.scenarios.recorder import Asked as BrokerQuestion
+from kafka_brokers.scenarios.recorder import ScenarioRequest as BrokerQuestion
 from kafka_brokers.wire.errors import error_name
 from kafka_conformance.dossiers.reach import replay_cases
 from kafka_conformance.judge.observation import (

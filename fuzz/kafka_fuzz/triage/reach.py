@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from kafka_brokers.scenarios.recorder import Asked, Line
+from kafka_brokers.scenarios.recorder import RecordedAnswer, ScenarioRequest
 from kafka_conformance.dossiers import reach as dossier
 from kafka_conformance.dossiers.reach import replay_cases
 from kafka_conformance.testees.connect import CannotRun
@@ -109,10 +109,10 @@ class ReachQuery(NamedTuple):
         """In the file of answers."""
         return f"{finding_name(self.find.key)} {self.way}"
 
-    def asked(self) -> Asked:
+    def asked(self) -> ScenarioRequest:
         """The scenario that a broker plays."""
         scenario = dossier.scenario_for(self.case()) if self.way == "whole" else by_entries(self.data)
-        return Asked(self.id, sha256(self.data).hexdigest(), scenario)
+        return ScenarioRequest(self.id, sha256(self.data).hexdigest(), scenario)
 
     def case(self) -> Case:
         """The input as a case."""
@@ -147,7 +147,7 @@ def questions(find: FuzzFinding, data: bytes) -> Iterator[ReachQuery]:
         yield ReachQuery(find, data, "entry by entry")
 
 
-def tried(question: ReachQuery, line: Line, shown: FetchCheck) -> Tried:
+def tried(question: ReachQuery, line: RecordedAnswer, shown: FetchCheck) -> Tried:
     """What the answers in *line* come to."""
     answer = merged_reach(line.steps)
     told = dossier.reach_result(question.case(), question.data, answer)

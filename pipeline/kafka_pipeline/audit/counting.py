@@ -19,7 +19,7 @@ MOST_HOURS: Final = 1 << 20
 NO_HOUR: Final = "none"
 
 
-class Counts(msgspec.Struct, kw_only=True):
+class ContentCounts(msgspec.Struct, kw_only=True):
     """How much there is of what.
 
     Attributes:
@@ -39,7 +39,7 @@ class Counts(msgspec.Struct, kw_only=True):
     oldest: int = -1
     newest: int = -1
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: ContentCounts) -> None:
         """All that *other* counted, too."""
         for mine, its in ((self.numbers, other.numbers), (self.sizes, other.sizes),
                           (self.records, other.records), (self.hours, other.hours)):  # fmt: skip
@@ -54,7 +54,7 @@ class Counts(msgspec.Struct, kw_only=True):
             self.newest = max(self.newest, other.newest)
 
 
-def count(looked: Looked) -> Counts:
+def count_contents(looked: Looked) -> ContentCounts:
     """What is in a chunk."""
     chunk, records, sizes = looked.chunk, looked.records, looked.fields[SIZE]
     rows, headers = chunk.counts.rows, chunk.counts.headers
@@ -67,7 +67,7 @@ def count(looked: Looked) -> Counts:
         bits = columns.array(name)[: (rows + 7) // 8]
         return 8 * len(bits) - int(np.bitwise_count(bits).sum(dtype=np.int64))
 
-    counts = Counts(
+    counts = ContentCounts(
         numbers={
             "entries": len(records),
             "records": rows,
@@ -103,7 +103,7 @@ def _by_power(numbers: Numbers) -> dict[str, int]:
     return {str(power): number for power, number in Counter(powers.tolist()).items()}
 
 
-def _count_hours(looked: Looked, counts: Counts) -> None:
+def _count_hours(looked: Looked, counts: ContentCounts) -> None:
     times = looked.newest
     hours = np.where((times >= 0) & (times < MOST_HOURS * HOUR_MS), times // HOUR_MS, -1)
     known, where = np.unique(hours, return_inverse=True)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from kafka_pipeline.audit.findings import Found
+from kafka_pipeline.audit.findings import AuditFindings
 from kafka_pipeline.columnar.chunk import Chunk
 from kafka_pipeline.columnar.headers import (
     ATTRIBUTES,
@@ -40,7 +40,7 @@ NOWHERE = -1
 
 
 @kernel
-def look(rows: Numbers, offsets: Numbers, times: Numbers, fields: Numbers, facts: Numbers) -> None:
+def entry_facts(rows: Numbers, offsets: Numbers, times: Numbers, fields: Numbers, facts: Numbers) -> None:
     """For each entry: the first record whose offset does not grow, the first outside of the entry's, the times."""
     for batch in range(len(rows) - 1):
         base, last = fields[BASE_OFFSET, batch], fields[LAST_OFFSET, batch]
@@ -63,7 +63,7 @@ def facts_of(chunk: Chunk) -> Numbers:
     """The facts of a chunk."""
     facts = np.empty((FACTS, chunk.counts.batches), np.int64)
     columns = chunk.columns
-    look(chunk.rows, columns.numbers("offset"), columns.numbers("timestamp"), chunk.fields, facts)
+    entry_facts(chunk.rows, columns.numbers("offset"), columns.numbers("timestamp"), chunk.fields, facts)
     return facts
 
 
@@ -96,7 +96,7 @@ class Looked:
         self.create = (self.attributes & TIMESTAMP_TYPE_MASK == 0) & (fields[MAGIC] > 0)
 
 
-def check(looked: Looked, found: Found, file: str, segment_base: int | None, now_ms: int) -> None:
+def check_entries(looked: Looked, found: AuditFindings, file: str, segment_base: int | None, now_ms: int) -> None:
     """Everything that can be said of entries one by one."""
     for kind, which, say in (*_offsets(looked, segment_base), *_times(looked, now_ms), *_producers(looked)):
         places = np.flatnonzero(which)
@@ -169,7 +169,7 @@ def _producers(looked: Looked) -> Iterator[Check]:
 NO_EPOCH = -1
 
 
-class Reached(msgspec.Struct, array_like=True):
+class LogPosition(msgspec.Struct, array_like=True):
     """How far a log has come: -1 and False before its first entry.
 
     Attributes:
@@ -198,9 +198,9 @@ class First(msgspec.Struct, array_like=True):
 class Order:
     """Follows a log entry by entry."""
 
-    def __init__(self, found: Found, gap: str = "gap") -> None:
+    def __init__(self, found: AuditFindings, gap: str = "gap") -> None:
         self.found, self.gap = found, gap
-        self.reached = Reached()
+        self.reached = LogPosition()
         self.first: First | None = None
 
     def follow(self, looked: Looked, file: str) -> Numbers:
@@ -220,7 +220,7 @@ class Order:
         self._epochs(looked, file, epochs)
         total = reached.missing + np.cumsum(missing)
         known = epochs[epochs >= 0]
-        self.reached = Reached(
+        self.reached = LogPosition(
             last=int(looked.last[-1]),
             epoch=int(known[-1]) if len(known) else reached.epoch,
             missing=int(total[-1]),

@@ -69,7 +69,7 @@ KINDS: Final[dict[str, Kind]] = {
 UNREADABLE: Final = "unreadable"
 
 
-class Finding(msgspec.Struct, frozen=True, array_like=True):
+class AuditFinding(msgspec.Struct, frozen=True, array_like=True):
     """Something that was found.
 
     Attributes:
@@ -96,20 +96,20 @@ class Finding(msgspec.Struct, frozen=True, array_like=True):
         return KINDS[self.kind].title if self.kind in KINDS else "an entry that cannot be read"
 
 
-class Found:
+class AuditFindings:
     """Findings of one stretch or log: the first of each kind, and how many there are of each rule."""
 
     def __init__(self, most: int = MOST_LISTED) -> None:
         self.most = most
-        self.listed: list[Finding] = []
+        self.listed: list[AuditFinding] = []
         self.counts: Counter[str] = Counter()
 
     def add(self, kind: str, file: str, position: int, offset: int, message: str) -> None:
         """One more of *kind*."""
         rule, severity, _ = KINDS[kind]
-        self.put(Finding(kind, rule, severity, file, position, offset, message))
+        self.put(AuditFinding(kind, rule, severity, file, position, offset, message))
 
-    def put(self, finding: Finding) -> None:
+    def put(self, finding: AuditFinding) -> None:
         """One more, as it is."""
         name = f"{finding.kind} {finding.rule} {finding.severity}"
         self.counts[name] += 1

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from crc32c import crc32c
 
 from kafka_pipeline.audit.entries import Looked
-from kafka_pipeline.audit.findings import Found
+from kafka_pipeline.audit.findings import AuditFindings
 from kafka_pipeline.audit.producers import TRANSACTIONAL, Events
 from kafka_pipeline.columnar.headers import SIZE
 from kafka_pipeline.segments.files import OFFSETS, Table, without_zeros
@@ -41,7 +41,7 @@ class Beside(NamedTuple):
     present: tuple[str, ...]
 
 
-def entries_of(path: Path, kind: np.dtype[np.void], found: Found) -> Table | None:
+def entries_of(path: Path, kind: np.dtype[np.void], found: AuditFindings) -> Table | None:
     """The entries of an index file without the zeros at its end; None where it is not there."""
     try:
         data = path.read_bytes()
@@ -52,7 +52,7 @@ def entries_of(path: Path, kind: np.dtype[np.void], found: Found) -> Table | Non
     return without_zeros(data, kind)
 
 
-def read_beside(segment: Path, found: Found) -> Beside:
+def read_beside(segment: Path, found: AuditFindings) -> Beside:
     """The index files of *segment*, looked at by themselves.  Raises `OSError`."""
     tables = {
         suffix: entries_of(segment.with_suffix(suffix), kind, found)
@@ -72,7 +72,7 @@ def read_beside(segment: Path, found: Found) -> Beside:
     return Beside(none[0] if offsets is None else offsets, none[1] if times is None else times, aborts, present)
 
 
-def _check_order(path: Path, table: Table, names: tuple[str, ...], found: Found) -> None:
+def _check_order(path: Path, table: Table, names: tuple[str, ...], found: AuditFindings) -> None:
     """Entries grow; a time index may begin with an entry of its base offset, which is zero."""
     for name in names:
         column = table[name].astype(np.int64)
@@ -84,7 +84,7 @@ def _check_order(path: Path, table: Table, names: tuple[str, ...], found: Found)
 class Held:
     """Holds the indexes of a segment against its batches, chunk by chunk."""
 
-    def __init__(self, beside: Beside, segment: Path, base_offset: int, found: Found, start: int = 0) -> None:
+    def __init__(self, beside: Beside, segment: Path, base_offset: int, found: AuditFindings, start: int = 0) -> None:
         self.found, self.base_offset = found, base_offset
         self.index, self.timeindex = (segment.with_suffix(suffix).as_posix() for suffix in (".index", ".timeindex"))
         self.positions = beside.offsets["position"].astype(np.int64)
@@ -136,7 +136,7 @@ class Held:
             self.found.add("index_beyond", self.index, int(self.positions[entry]), int(self.offsets[entry]), said)
 
 
-def check_epochs(path: Path, found: Found) -> None:
+def check_epochs(path: Path, found: AuditFindings) -> None:
     """The checkpoint of leader epochs: a version, a count, and lines that grow.  Raises `OSError`."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     try:
@@ -180,7 +180,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     entries: bytes
 
 
-def read_snapshot(path: Path, found: Found) -> Snapshot | None:
+def read_snapshot(path: Path, found: AuditFindings) -> Snapshot | None:
     """The snapshot at *path*; None, and a finding, if no broker would take it.  Raises `OSError`."""
     data = path.read_bytes()
     if wrong := _wrong_in(data):
@@ -206,7 +206,7 @@ def _wrong_in(data: bytes) -> str:
     return ""
 
 
-def snapshots_of(segment: Path, found: Found, *, last: bool) -> list[Snapshot]:
+def snapshots_of(segment: Path, found: AuditFindings, *, last: bool) -> list[Snapshot]:
     """The snapshot of the offset that *segment* begins with; of the *last* segment those of higher offsets, too."""
     paths = [segment.with_suffix(SUFFIX)]
     if last:
@@ -216,7 +216,7 @@ def snapshots_of(segment: Path, found: Found, *, last: bool) -> list[Snapshot]:
     return [snapshot for snapshot in read if snapshot is not None]
 
 
-def compare(snapshot: Snapshot, known: dict[int, Events], missing: int, found: Found) -> None:
+def compare_snapshot(snapshot: Snapshot, known: dict[int, Events], missing: int, found: AuditFindings) -> None:
     """Hold a snapshot against what the log below its offset says of producers.
 
     Args:

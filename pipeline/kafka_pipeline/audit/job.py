@@ -19,24 +19,24 @@ import pyarrow as pa
 
 from kafka_conformance.sanitize import indented_json
 from kafka_pipeline.audit.findings import SEVERITIES
-from kafka_pipeline.audit.joining import LogReport, Report
-from kafka_pipeline.audit.local import Task, report_of, tasks_of
-from kafka_pipeline.audit.page import page
-from kafka_pipeline.audit.stretch import Summary, judge
-from kafka_pipeline.segments.listing import Segment, find
+from kafka_pipeline.audit.joining import AuditReport, LogReport
+from kafka_pipeline.audit.local import AuditTask, report_of, tasks_of
+from kafka_pipeline.audit.page import audit_page
+from kafka_pipeline.audit.stretch import Summary, judge_stretch
+from kafka_pipeline.segments.listing import SegmentFile, find_segments
 from kafka_pipeline.segments.splits import SPLIT
 from kafka_pipeline.spark.manifest import (
     MANIFEST,
     PLAN,
-    Manifest,
-    alone,
+    OutputManifest,
     complete,
+    exclusive_run,
     read_manifest,
     read_plan,
     take_up,
     unsound,
 )
-from kafka_pipeline.spark.shards import Job, Show, put, put_table, read_batches, receipt_of, run
+from kafka_pipeline.spark.shards import Job, ProgressFactory, put_table, read_batches, receipt_of, run, write_durably
 
 FORMAT: Final = "kafkaproof audit"
 AUDITED: Final = "audited"
@@ -78,7 +78,7 @@ class Audit:
     split: int = SPLIT
     contiguous: bool = False
 
-    def plan(self, segments: Sequence[Segment]) -> dict[str, Any]:
+    def plan(self, segments: Sequence[SegmentFile]) -> dict[str, Any]:
         """What decides about every byte of the output, besides the bytes of the segments."""
         return {
             "job": "audit",
@@ -90,15 +90,15 @@ class Audit:
         }
 
 
-def segments_of(asked: Audit) -> list[Segment]:
+def segments_of(asked: Audit) -> list[SegmentFile]:
     """The segments as the run that is under way has them, where it is the same; else those that are there.
 
     A log grows while it is audited, and a run that goes on must not read more of it than the one that was stopped.
     """
     earlier = read_plan(asked.out)
-    there = find([asked.path])
+    there = find_segments([asked.path])
     if earlier is not None and {**earlier, "segments": []} == asked.plan([]):
-        planned = [Segment(path, size) for path, size in earlier["segments"]]
+        planned = [SegmentFile(path, size) for path, size in earlier["segments"]]
         sizes = {segment.path: segment.size for segment in there}
         if all(sizes.get(segment.path, -1) >= segment.size for segment in planned):
             return planned
@@ -113,7 +113,9 @@ def as_before(asked: Audit) -> Audit:
     return earlier if {**plan, "segments": []} == earlier.plan([]) else asked
 
 
-def audit(open_session: Callable[[], Any], asked: Audit, show: Show = lambda _: lambda *_: None) -> Report:
+def audit(
+    open_session: Callable[[], Any], asked: Audit, show: ProgressFactory = lambda _: lambda *_: None
+) -> AuditReport:
     """Judge what was not judged; a session is opened only if there is something to do.
 
     Raises:
@@ -121,32 +123,32 @@ def audit(open_session: Callable[[], Any], asked: Audit, show: Show = lambda _: 
         OtherRun: the folder holds something else.
         NotDone, CannotRun: what was earned is kept, and the same call goes on.
     """
-    with alone(asked.out):
+    with exclusive_run(asked.out):
         segments = segments_of(asked)
         manifest = take_up(asked.out, asked.plan(segments))
         if manifest and not unsound(asked.out, manifest):
-            return msgspec.json.decode((asked.out / REPORT).read_bytes(), type=Report)
+            return msgspec.json.decode((asked.out / REPORT).read_bytes(), type=AuditReport)
         (asked.out / MANIFEST).unlink(missing_ok=True)
-        put(asked.out / PLAN, msgspec.json.encode(asked.plan(segments)))
+        write_durably(asked.out / PLAN, msgspec.json.encode(asked.plan(segments)))
         tasks = tasks_of(segments, asked.split)
         with open_session() as spark:
-            run(spark, job_of(asked, tasks), range(len(tasks)), show(AUDITED))
+            run(spark, audit_job(asked, tasks), range(len(tasks)), show(AUDITED))
         return _written(asked, segments, reported(asked, len(tasks)))
 
 
-def job_of(asked: Audit, tasks: Sequence[Sequence[Task]]) -> Job:
+def audit_job(asked: Audit, tasks: Sequence[Sequence[AuditTask]]) -> Job:
     """A summary for each stretch."""
     now_ms, contiguous = asked.now_ms, asked.contiguous
 
     def read(shard: int) -> Iterator[pa.RecordBatch]:
         for task in tasks[shard]:
-            summary = judge(task.stretch, task.size, last=task.last, now_ms=now_ms, contiguous=contiguous)
+            summary = judge_stretch(task.stretch, task.size, last=task.last, now_ms=now_ms, contiguous=contiguous)
             yield pa.RecordBatch.from_arrays([pa.array([msgspec.msgpack.encode(summary)], pa.binary())], schema=SCHEMA)
 
     return Job(name=AUDITED, read=read, schema=SCHEMA, out=asked.out, folder=AUDITED)
 
 
-def reported(asked: Audit, shards: int) -> Report:
+def reported(asked: Audit, shards: int) -> AuditReport:
     """The summaries of all shards as a report; one log at a time is in memory."""
     paths = [asked.out / AUDITED / f"part-{shard:06}.parquet" for shard in range(shards)]
     summaries = (
@@ -157,18 +159,20 @@ def reported(asked: Audit, shards: int) -> Report:
     return report_of(asked.path, summaries, asked.now_ms, contiguous=asked.contiguous)
 
 
-def _written(asked: Audit, segments: Sequence[Segment], report: Report) -> Report:
+def _written(asked: Audit, segments: Sequence[SegmentFile], report: AuditReport) -> AuditReport:
     findings = [{"log": log.path, **msgspec.structs.asdict(finding)} for log in report.logs for finding in log.listed]
     tables = {
         FINDINGS: pa.Table.from_pylist(findings, FOUND),
         SEGMENTS: pa.Table.from_pylist([row for log in report.logs for row in _rows(log)], LISTED),
     }
     files = [put_table(asked.out, name, table) for name, table in tables.items()]
-    put(asked.out / REPORT, indented_json(report))
-    put(asked.out / PAGE, page(report).encode())
+    write_durably(asked.out / REPORT, indented_json(report))
+    write_durably(asked.out / PAGE, audit_page(report).encode())
     files += [receipt_of(asked.out, REPORT, len(report.logs)), receipt_of(asked.out, PAGE, 1)]
     counts = {"logs": len(report.logs), "segments": len(segments), **report.severities}
-    complete(asked.out, Manifest(format=FORMAT, plan=asked.plan(segments), counts=counts, files=files), (AUDITED,))
+    complete(
+        asked.out, OutputManifest(format=FORMAT, plan=asked.plan(segments), counts=counts, files=files), (AUDITED,)
+    )
     return report
 
 

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kafka_pipeline.audit.counting import Counts
-from kafka_pipeline.audit.entries import Order, Reached
-from kafka_pipeline.audit.findings import SEVERITIES, UNREADABLE, Finding, Found
-from kafka_pipeline.audit.indexes import Snapshot, compare
-from kafka_pipeline.audit.producers import EVENT, Aborted, Events, Producers
+from kafka_pipeline.audit.counting import ContentCounts
+from kafka_pipeline.audit.entries import LogPosition, Order
+from kafka_pipeline.audit.findings import SEVERITIES, UNREADABLE, AuditFinding, AuditFindings
+from kafka_pipeline.audit.indexes import Snapshot, compare_snapshot
+from kafka_pipeline.audit.producers import EVENT, AbortedRange, Events, Producers
 from kafka_pipeline.audit.stretch import Summary
-from kafka_pipeline.segments.listing import Segment
+from kafka_pipeline.segments.listing import SegmentFile
 
 # transaction.max.timeout.ms, by default.
 LONGEST_TRANSACTION_MS: Final = 900_000
@@ -26,7 +26,7 @@ class SegmentReport(msgspec.Struct, kw_only=True):
     path: str
     bytes: int
     read: int
-    counts: Counts
+    counts: ContentCounts
     first_offset: int
     last_offset: int
     findings: dict[str, int]
@@ -50,9 +50,9 @@ class LogReport(msgspec.Struct, kw_only=True):
 
     path: str
     segments: list[SegmentReport]
-    counts: Counts
+    counts: ContentCounts
     found: dict[str, int]
-    listed: list[Finding]
+    listed: list[AuditFinding]
     first_offset: int
     last_offset: int
     missing: int
@@ -70,7 +70,7 @@ class Joining:
 
     def __init__(self, path: str, now_ms: int, *, contiguous: bool = False) -> None:
         self.path, self.now_ms = path, now_ms
-        self.found = Found()
+        self.found = AuditFindings()
         self.order = Order(self.found, "gap_in_contiguous" if contiguous else "gap")
         self.files: list[str] = []
         self.producers = Producers(self.found, self.files)
@@ -85,8 +85,8 @@ class Joining:
         if summary.path not in self.segments:
             self.files.append(summary.path)
             self.segments[summary.path] = SegmentReport(
-                path=summary.path, bytes=0, read=0, counts=Counts(), first_offset=-1, last_offset=-1, findings={},
-                beside=summary.beside,
+                path=summary.path, bytes=0, read=0, counts=ContentCounts(), first_offset=-1, last_offset=-1,
+                findings={}, beside=summary.beside,
             )  # fmt: skip
         segment = self.segments[summary.path]
         segment.bytes = summary.end
@@ -96,7 +96,7 @@ class Joining:
             self.aborts[summary.path] = summary.aborts
         self._findings(summary)
         self.snapshots += summary.snapshots
-        self._compare(Segment(summary.path, 0).base_offset)
+        self._compare(SegmentFile(summary.path, 0).base_offset)
         if summary.first is not None:
             self._join(summary, segment)
         self.whole &= summary.read == summary.end and not any(name.startswith(UNREADABLE) for name in summary.found)
@@ -106,7 +106,7 @@ class Joining:
         reached = self.order.reached
         for snapshot in self.snapshots if self.whole and reached.last + 1 == offset else ():
             if snapshot.offset == offset:
-                compare(snapshot, self.producers.known, reached.missing, self.found)
+                compare_snapshot(snapshot, self.producers.known, reached.missing, self.found)
         self.snapshots = [snapshot for snapshot in self.snapshots if snapshot.offset != offset]
 
     def _findings(self, summary: Summary) -> None:
@@ -129,7 +129,7 @@ class Joining:
             segment.first_offset = summary.first.base
         segment.last_offset = summary.reached.last
         self.producers.join(self._later(summary, before.missing + missing))
-        self.order.reached = Reached(
+        self.order.reached = LogPosition(
             last=summary.reached.last,
             epoch=summary.reached.epoch if summary.reached.epoch >= 0 else before.epoch,
             missing=before.missing + missing + summary.reached.missing,
@@ -147,7 +147,7 @@ class Joining:
             later.heads.setdefault(int(row["producer"]), []).append(row)
         for name in np.unique(known["producer"]).tolist():
             later.known[name] = known[known["producer"] == name]
-        later.aborted = [Aborted(*each)._replace(file=file) for each in summary.aborted]
+        later.aborted = [AbortedRange(*each)._replace(file=file) for each in summary.aborted]
         return later
 
     def report(self) -> LogReport:
@@ -161,7 +161,7 @@ class Joining:
             kind = "hanging" if age > LONGEST_TRANSACTION_MS else "open"
             said = f"from offset {row['first']} on, {age / 1000:,.0f} s before the newest record"
             self.producers.add(kind, row, said)
-        counts = Counts()
+        counts = ContentCounts()
         for segment in self.segments.values():
             counts.add(segment.counts)
         order = {path: number for number, path in enumerate(self.files)}
@@ -204,7 +204,7 @@ def _events(data: bytes, missing: int, file: int) -> Events:
     return events
 
 
-def joined(path: str, summaries: Iterable[Summary], now_ms: int, *, contiguous: bool = False) -> LogReport:
+def join_summaries(path: str, summaries: Iterable[Summary], now_ms: int, *, contiguous: bool = False) -> LogReport:
     """The report of the log at *path*, from the summaries of its stretches in their order."""
     joining = Joining(path, now_ms, contiguous=contiguous)
     for summary in summaries:
@@ -212,7 +212,7 @@ def joined(path: str, summaries: Iterable[Summary], now_ms: int, *, contiguous: 
     return joining.report()
 
 
-class Report(msgspec.Struct, kw_only=True):
+class AuditReport(msgspec.Struct, kw_only=True):
     """Everything that was found.
 
     Attributes:

@@ -18,13 +18,13 @@ from multiprocessing import get_context
 import msgspec
 
 from kafka_pipeline.audit.findings import SEVERITIES
-from kafka_pipeline.audit.joining import Report, joined
-from kafka_pipeline.audit.stretch import Summary, judge
-from kafka_pipeline.segments.listing import CannotRead, Segment, find, local_path
-from kafka_pipeline.segments.splits import SPLIT, Stretch, packed, split
+from kafka_pipeline.audit.joining import AuditReport, join_summaries
+from kafka_pipeline.audit.stretch import Summary, judge_stretch
+from kafka_pipeline.segments.listing import CannotRead, SegmentFile, find_segments, local_path
+from kafka_pipeline.segments.splits import SPLIT, Stretch, pack_stretches, split_segment
 
 
-class Task(msgspec.Struct, frozen=True):
+class AuditTask(msgspec.Struct, frozen=True):
     """A stretch of a segment of *size* bytes; *last* if it is the last segment of its log."""
 
     stretch: Stretch
@@ -32,25 +32,28 @@ class Task(msgspec.Struct, frozen=True):
     last: bool
 
 
-def tasks_of(segments: Sequence[Segment], most: int) -> list[list[Task]]:
+def tasks_of(segments: Sequence[SegmentFile], most: int) -> list[list[AuditTask]]:
     """Divide segments into shards of about *most* bytes: stretches in their order, small ones together."""
     last = set({segment.log: segment.path for segment in segments}.values())
     sizes = {segment.path: segment.size for segment in segments}
-    stretches = [stretch for segment in segments for stretch in split(segment, most)]
-    return [[Task(each, sizes[each.path], each.path in last) for each in some] for some in packed(stretches, most)]
+    stretches = [stretch for segment in segments for stretch in split_segment(segment, most)]
+    return [
+        [AuditTask(each, sizes[each.path], each.path in last) for each in some]
+        for some in pack_stretches(stretches, most)
+    ]
 
 
-def report_of(path: str, summaries: Iterable[Summary], now_ms: int, *, contiguous: bool = False) -> Report:
+def report_of(path: str, summaries: Iterable[Summary], now_ms: int, *, contiguous: bool = False) -> AuditReport:
     """Join the summaries of all stretches, in their order; the summaries of one log at a time are in memory."""
     logs = [
-        joined(log, some, now_ms, contiguous=contiguous)
+        join_summaries(log, some, now_ms, contiguous=contiguous)
         for log, some in groupby(summaries, key=lambda each: each.path.rpartition("/")[0])
     ]
     severities: dict[str, int] = {
         severity: sum(number for log in logs for name, number in log.found.items() if name.endswith(f" {severity}"))
         for severity in SEVERITIES
     }
-    return Report(path=path, now_ms=now_ms, severities=severities, logs=logs)
+    return AuditReport(path=path, now_ms=now_ms, severities=severities, logs=logs)
 
 
 def audit_directory(
@@ -60,7 +63,7 @@ def audit_directory(
     contiguous: bool = False,
     processes: int = 1,
     split_bytes: int = SPLIT,
-) -> Report:
+) -> AuditReport:
     """Judge a segment file, or all segments below a directory, and return the report document.
 
     Each entry is decoded and its CRC verified; offsets, producers and transactions are followed through each log;
@@ -92,18 +95,20 @@ def audit_directory(
         raise CannotRead(f"{os.fspath(path)}: only paths of this machine can be audited")
     top = place.absolute().as_posix()
     clock = now_ms if now_ms is not None else int(time.time() * 1000)
-    shards = tasks_of(find([top]), split_bytes)
+    shards = tasks_of(find_segments([top]), split_bytes)
     summaries = _summaries(shards, partial(judge_tasks, now_ms=clock, contiguous=contiguous), processes)
     return report_of(top, summaries, clock, contiguous=contiguous)
 
 
-def judge_tasks(tasks: Sequence[Task], *, now_ms: int, contiguous: bool) -> bytes:
+def judge_tasks(tasks: Sequence[AuditTask], *, now_ms: int, contiguous: bool) -> bytes:
     """The summaries of *tasks*, as MessagePack: what another process returns."""
-    summaries = [judge(task.stretch, task.size, last=task.last, now_ms=now_ms, contiguous=contiguous) for task in tasks]
+    summaries = [
+        judge_stretch(task.stretch, task.size, last=task.last, now_ms=now_ms, contiguous=contiguous) for task in tasks
+    ]
     return msgspec.msgpack.encode(summaries)
 
 
-def _summaries(shards: Sequence[Sequence[Task]], judged: partial[bytes], processes: int) -> Iterator[Summary]:
+def _summaries(shards: Sequence[Sequence[AuditTask]], judged: partial[bytes], processes: int) -> Iterator[Summary]:
     decoder = msgspec.msgpack.Decoder(list[Summary])
     if processes == 1 or len(shards) <= 1:
         for tasks in shards:

@@ -13,8 +13,8 @@ from markupsafe import Markup
 from kafka_conformance.reports.html import asset, page_environment, policy_hash
 from kafka_conformance.sanitize import printable
 from kafka_pipeline.audit.counting import NO_HOUR
-from kafka_pipeline.audit.findings import KINDS, SEVERITIES, Finding
-from kafka_pipeline.audit.joining import LogReport, Report
+from kafka_pipeline.audit.findings import KINDS, SEVERITIES, AuditFinding
+from kafka_pipeline.audit.joining import AuditReport, LogReport
 from kafka_records.rules import rule
 
 WIDTH, HEIGHT = 640, 220
@@ -148,7 +148,7 @@ MOST_SEGMENTS_LISTED: Final = 60
 FOUND_BY_DECODER: Final = "an entry that cannot be read"
 
 
-def page(report: Report) -> str:
+def audit_page(report: AuditReport) -> str:
     """The page."""
     style = asset("page.css") + files("kafka_pipeline.audit").joinpath("assets", "audit.css").read_text("utf-8")
     worst = sorted(report.logs, key=lambda log: (SEVERITIES.index(log.worst()) if log.worst() else 9, log.path))
@@ -168,7 +168,7 @@ def page(report: Report) -> str:
     )
 
 
-def _totals(report: Report) -> dict[str, int]:
+def _totals(report: AuditReport) -> dict[str, int]:
     numbers = [log.counts.numbers for log in report.logs]
     return {
         "logs": len(report.logs),
@@ -265,7 +265,7 @@ def _kinds(log: LogReport) -> list[dict[str, Any]]:
     return sorted(kinds, key=lambda each: (SEVERITIES.index(each["severity"]), -each["count"], each["title"]))
 
 
-def _finding(finding: Finding) -> dict[str, str]:
+def _finding(finding: AuditFinding) -> dict[str, str]:
     return {
         "file": printable(finding.file.rpartition("/")[2], 100),
         "position": f"{finding.position:,}" if finding.position >= 0 else "",

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafka_pipeline.audit.findings import Found
+from kafka_pipeline.audit.findings import AuditFindings
 from kafka_records.constants import INT32_MAX
 
 PLAIN, TRANSACTIONAL, COMMIT, ABORT, UNREAD = range(5)
@@ -33,7 +33,7 @@ EXPIRES_MS: Final = 86_400_000
 NO_EPOCH: Final = -1
 
 
-class Aborted(NamedTuple):
+class AbortedRange(NamedTuple):
     """An aborted transaction: its first offset, as far as the data is there, and that of its marker."""
 
     producer: int
@@ -52,11 +52,11 @@ def last_sequences(base: npt.NDArray[np.int64], delta: npt.NDArray[np.int64]) ->
 class Producers:
     """Follows all producers of a log."""
 
-    def __init__(self, found: Found, files: list[str]) -> None:
+    def __init__(self, found: AuditFindings, files: list[str]) -> None:
         self.found, self.files = found, files
         self.known: dict[int, Events] = {}
         self.heads: dict[int, list[Any]] = {}
-        self.aborted: list[Aborted] = []
+        self.aborted: list[AbortedRange] = []
 
     def follow(self, events: Events) -> None:
         """Go over new events, in the order of the log."""
@@ -99,10 +99,10 @@ class Producers:
             markers += [*known[marks], *(row for row in head if row["kind"] > TRANSACTIONAL)]
             if known[-1]["kind"] == TRANSACTIONAL == head[0]["kind"]:
                 begun[name] = (int(head[0]["base"]), int(known[-1]["first"]), int(known[-1]["first_time"]))
-        self._transactions(rows_of(whole))
-        self._epochs(rows_of(whole))
-        self._coordinators(rows_of(markers))
-        self._sequences(rows_of(data))
+        self._transactions(event_array(whole))
+        self._epochs(event_array(whole))
+        self._coordinators(event_array(markers))
+        self._sequences(event_array(data))
         return begun
 
     def _note(self, rows: Events, names: npt.NDArray[np.int64]) -> None:
@@ -186,7 +186,7 @@ class Producers:
             self.add("mixed_transaction", row, f"the transaction from offset {earlier['first']} on is open")
         aborts = (now["kind"] == ABORT) & (before["kind"] == TRANSACTIONAL)
         self.aborted += [
-            Aborted(int(row["producer"]), int(earlier["first"]), int(row["base"]), int(row["file"]))
+            AbortedRange(int(row["producer"]), int(earlier["first"]), int(row["base"]), int(row["file"]))
             for row, earlier in zip(now[aborts], before[aborts], strict=True)
         ]
 
@@ -210,7 +210,7 @@ def _remembered(mine: Events) -> Events:
     return rows
 
 
-def rows_of(events: Iterable[Any]) -> Events:
+def event_array(events: Iterable[Any]) -> Events:
     """Events as one array."""
     rows = list(events)
     return np.array(rows, EVENT) if rows else np.zeros(0, EVENT)

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from kafka_pipeline.audit import entries
-from kafka_pipeline.audit.counting import Counts, count
-from kafka_pipeline.audit.entries import First, Looked, Order, Reached, facts_of
-from kafka_pipeline.audit.findings import UNREADABLE, Finding, Found
+from kafka_pipeline.audit.counting import ContentCounts, count_contents
+from kafka_pipeline.audit.entries import First, LogPosition, Looked, Order, facts_of
+from kafka_pipeline.audit.findings import UNREADABLE, AuditFinding, AuditFindings
 from kafka_pipeline.audit.indexes import SUFFIX, Held, Snapshot, check_epochs, read_beside, snapshots_of
 from kafka_pipeline.audit.producers import (
     ABORT,
@@ -21,18 +21,18 @@ from kafka_pipeline.audit.producers import (
     PLAIN,
     TRANSACTIONAL,
     UNREAD,
-    Aborted,
+    AbortedRange,
     Events,
     Producers,
+    event_array,
     last_sequences,
-    rows_of,
 )
 from kafka_pipeline.columnar.chunk import Chunk
 from kafka_pipeline.columnar.headers import BASE_SEQUENCE, PRODUCER_EPOCH
 from kafka_pipeline.columnar.jit import Numbers
-from kafka_pipeline.columnar.scan import WINDOW, Reading, Source, as_buffer, scan_stretch
-from kafka_pipeline.segments.files import Table, opened, stretch_source
-from kafka_pipeline.segments.listing import Segment
+from kafka_pipeline.columnar.scan import WINDOW, ByteSource, Reading, as_buffer, scan_stretch
+from kafka_pipeline.segments.files import Table, open_segment, stretch_source
+from kafka_pipeline.segments.listing import SegmentFile
 from kafka_pipeline.segments.splits import Stretch
 from kafka_records.control import TRANSACTION_MARKERS, decode_key, decode_value
 from kafka_records.errors import RecordFormatError
@@ -61,45 +61,45 @@ class Summary(msgspec.Struct, kw_only=True):
     start: int
     end: int
     read: int
-    listed: list[Finding]
+    listed: list[AuditFinding]
     found: dict[str, int]
-    counts: Counts
+    counts: ContentCounts
     first: First | None
-    reached: Reached
+    reached: LogPosition
     heads: bytes
     known: bytes
-    aborted: list[Aborted]
+    aborted: list[AbortedRange]
     aborts: list[tuple[int, int, int]] | None
     snapshots: list[Snapshot]
     beside: list[str]
 
 
-def judge(stretch: Stretch, size: int, *, last: bool, now_ms: int, contiguous: bool = False) -> Summary:
+def judge_stretch(stretch: Stretch, size: int, *, last: bool, now_ms: int, contiguous: bool = False) -> Summary:
     """Judge a stretch of a segment of *size* bytes; *last* says that it is the log's last segment.
 
     Raises:
         OSError: it cannot be read.
     """
-    with opened(stretch.path) as source:
+    with open_segment(stretch.path) as source:
         return _Judge(stretch, size, last, now_ms, contiguous).judge(stretch_source(source, size))
 
 
 class _Judge:
     def __init__(self, stretch: Stretch, size: int, last: bool, now_ms: int, contiguous: bool) -> None:
         self.stretch, self.size, self.last, self.now_ms = stretch, size, last, now_ms
-        self.found = Found()
-        self.base_offset = Segment(stretch.path, size).base_offset
+        self.found = AuditFindings()
+        self.base_offset = SegmentFile(stretch.path, size).base_offset
         self.order = Order(self.found, "gap_in_contiguous" if contiguous else "gap")
         self.producers = Producers(self.found, [stretch.path])
-        self.counts = Counts()
+        self.counts = ContentCounts()
         self.snapshots: list[Snapshot] = []
         self.path = Path(stretch.path)
         self.broken = False
-        self.framing: Finding | None = None
+        self.framing: AuditFinding | None = None
 
-    def judge(self, source: Source) -> Summary:
+    def judge(self, source: ByteSource) -> Summary:
         """All of it."""
-        beside = read_beside(self.path, self.found if self.stretch.start == 0 else Found(0))
+        beside = read_beside(self.path, self.found if self.stretch.start == 0 else AuditFindings(0))
         present = list(beside.present) + self._others()
         base = self.base_offset
         held = None if base is None else Held(beside, self.path, base, self.found, self.stretch.start)
@@ -121,23 +121,23 @@ class _Judge:
                 return int(read)
             looked = Looked(chunk, facts_of(chunk))
             self._errors(chunk)
-            entries.check(looked, self.found, self.stretch.path, self.base_offset, self.now_ms)
+            entries.check_entries(looked, self.found, self.stretch.path, self.base_offset, self.now_ms)
             missing = self.order.follow(looked, self.stretch.path)
             self.producers.follow(self._events(looked, missing))
-            self.counts.add(count(looked))
+            self.counts.add(count_contents(looked))
             if held is not None:
                 held.follow(looked)
 
     def _errors(self, chunk: Chunk) -> None:
         for broken in chunk.broken:
             said = f"{broken.kind}: {broken.path}: {broken.message} (byte {broken.offset})"
-            finding = Finding(UNREADABLE, broken.rule, "error", self.stretch.path, broken.position, -1, said)
+            finding = AuditFinding(UNREADABLE, broken.rule, "error", self.stretch.path, broken.position, -1, said)
             if broken.size is None:
                 self.framing = finding
             else:
                 self.found.put(finding)
 
-    def _tail(self, source: Source, read: int) -> None:
+    def _tail(self, source: ByteSource, read: int) -> None:
         """What is behind the last whole entry."""
         left = self.stretch.end - read
         if self.last and is_zero(source, read, self.stretch.end):
@@ -174,7 +174,7 @@ class _Judge:
             return
         keys, values = (looked.chunk.records.column(name) for name in ("key", "value"))
         for mark, row in zip(marks.tolist(), looked.chunk.rows[at[marks]].tolist(), strict=True):
-            kind, coordinator, wrong = marker_of(keys[row].as_py(), values[row].as_py())
+            kind, coordinator, wrong = marker_event(keys[row].as_py(), values[row].as_py())
             events["kind"][mark], events["coordinator"][mark] = kind, coordinator
             if wrong:
                 place = int(at[mark])
@@ -204,7 +204,7 @@ class _Judge:
             counts=self.counts,
             first=self.order.first,
             reached=self.order.reached,
-            heads=rows_of(row for _, head in sorted(self.producers.heads.items()) for row in head).tobytes(),
+            heads=event_array(row for _, head in sorted(self.producers.heads.items()) for row in head).tobytes(),
             known=b"".join(rows.tobytes() for _, rows in sorted(self.producers.known.items())),
             aborted=self.producers.aborted,
             aborts=None
@@ -215,7 +215,7 @@ class _Judge:
         )
 
 
-def is_zero(source: Source, start: int, end: int) -> bool:
+def is_zero(source: ByteSource, start: int, end: int) -> bool:
     """Whether all bytes from *start* to *end* are zero."""
     for at in range(start, end, WINDOW):
         window = as_buffer(source.window(at, min(at + WINDOW, end)))
@@ -225,7 +225,7 @@ def is_zero(source: Source, start: int, end: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def marker_of(key: bytes | None, value: bytes | None) -> tuple[int, int, str]:
+def marker_event(key: bytes | None, value: bytes | None) -> tuple[int, int, str]:
     """The kind of event that a marker is, its coordinator epoch, and what is wrong with it (SEG-13)."""
     try:
         _, type_ = decode_key(key)

@@ -23,18 +23,18 @@ _NEEDED = ("numba", "numpy", "pyarrow", "isal", "zlib_ng")
 if _missing := [name for name in _NEEDED if find_spec(name) is None]:
     raise ImportError(f"{', '.join(_missing)} not installed: pip install 'kafkaproof[columnar]'")
 
-from kafka_pipeline.columnar.chunk import (  # noqa: E402  # noqa: E402
+from kafka_pipeline.columnar.chunk import (  # noqa: E402
     BATCHES,
     ERRORS,
     RECORDS,
     Broken,
     Chunk,
+    batch_tables,
     batches_of,
     read_by_reference,
-    tables_of,
 )
-from kafka_pipeline.columnar.decoder import read  # noqa: E402
-from kafka_pipeline.columnar.encoder import in_batches, pack, write  # noqa: E402
+from kafka_pipeline.columnar.decoder import read_chunks  # noqa: E402
+from kafka_pipeline.columnar.encoder import in_batches, pack_records, write_rows  # noqa: E402
 from kafka_pipeline.columnar.scan import scan  # noqa: E402
 
 __all__ = [
@@ -43,12 +43,12 @@ __all__ = [
     "RECORDS",
     "Broken",
     "Chunk",
+    "batch_tables",
     "batches_of",
     "in_batches",
-    "pack",
-    "read",
+    "pack_records",
     "read_by_reference",
+    "read_chunks",
     "scan",
-    "tables_of",
-    "write",
+    "write_rows",
 ]

@@ -42,7 +42,7 @@ class Out(NamedTuple):
     batches: int
 
 
-class Counts(NamedTuple):
+class FillCounts(NamedTuple):
     """How much of a chunk is filled."""
 
     rows: int = 0
@@ -50,7 +50,7 @@ class Counts(NamedTuple):
     batches: int = 0
 
 
-class Pool:
+class MemoryPool:
     """Memory that is used again once nobody looks at it: fresh pages cost more than what is written to them."""
 
     def __init__(self) -> None:
@@ -74,10 +74,10 @@ class Pool:
 
 
 # Threads may share it: an array that another looks at has one reference more.
-POOL: Final = Pool()
+POOL: Final = MemoryPool()
 
 
-class Place(NamedTuple):
+class ColumnPlace(NamedTuple):
     """Where a column lies in the memory of its chunk."""
 
     start: int
@@ -85,7 +85,7 @@ class Place(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def places_of(room: Counts) -> dict[str, Place]:
+def column_places(room: FillCounts) -> dict[str, ColumnPlace]:
     """The places of all columns for so many rows, headers and batches; bitmaps follow one another."""
     rows, headers, batches = room
     # In the order of `Out`.
@@ -105,18 +105,18 @@ def places_of(room: Counts) -> dict[str, Place]:
         "batch_row": 8 * batches,
     }
     starts = accumulate((size + -size % ALIGNMENT + APART for size in sizes.values()), initial=0)
-    return {name: Place(start, start + size) for (name, size), start in zip(sizes.items(), starts, strict=False)}
+    return {name: ColumnPlace(start, start + size) for (name, size), start in zip(sizes.items(), starts, strict=False)}
 
 
-class Columns:
+class ChunkColumns:
     """Memory for so many rows, so many headers of theirs, and so many batches.
 
     Making it runs with cold caches, so there is little to run: arrays are made when somebody wants one.
     """
 
-    def __init__(self, room: Counts, pool: Pool) -> None:
+    def __init__(self, room: FillCounts, pool: MemoryPool) -> None:
         self.room = room
-        self.places = places = places_of(room)
+        self.places = places = column_places(room)
         memory = pool.take(places["batch_row"].end + ALIGNMENT)
         address = int(memory.ctypes.data)
         skipped = -address % ALIGNMENT
@@ -159,6 +159,6 @@ class Columns:
         return self.array(name).view(np.int64)
 
 
-def bytes_of(buffer: pa.Buffer) -> memoryview:
+def buffer_bytes(buffer: pa.Buffer) -> memoryview:
     """The bytes of a buffer, to read, or to write where it is our own."""
     return memoryview(buffer).cast("B")

@@ -23,7 +23,7 @@ WIDTH: Final = NARROWEST * LANES
 LEAST: Final = 4  # bytes that the initial value takes
 
 
-def tables_of(polynomial: int) -> Numbers:
+def crc_tables(polynomial: int) -> Numbers:
     """Eight tables of 256, for eight bytes at a time ("slicing by 8")."""
     divisor = reflected(polynomial, 32)
     tables = np.zeros((8, 256), np.int64)
@@ -38,8 +38,8 @@ def tables_of(polynomial: int) -> Numbers:
     return tables
 
 
-_TABLES_32C: Final = tables_of(CRC32C)
-_TABLES_32: Final = tables_of(CRC32)
+_TABLES_32C: Final = crc_tables(CRC32C)
+_TABLES_32: Final = crc_tables(CRC32)
 
 
 @part

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_pipeline.columnar import headers
-from kafka_pipeline.columnar.buffers import Columns, Counts
-from kafka_pipeline.columnar.entries import Source
+from kafka_pipeline.columnar.buffers import ChunkColumns, FillCounts
+from kafka_pipeline.columnar.entries import EntrySource
 from kafka_pipeline.columnar.jit import Numbers
 from kafka_pipeline.columnar.memory import VIEW
 from kafka_records import DEFAULT, Batch, Header, Kind, Limits, Record, RecordFormatError, decode
@@ -72,9 +72,9 @@ class Chunk:
     The views of keys, values and headers point into the memory that was read, and keep it.
     """
 
-    columns: Columns
-    counts: Counts
-    source: Source
+    columns: ChunkColumns
+    counts: FillCounts
+    source: EntrySource
     memory: tuple[pa.Buffer, ...]
     broken: tuple[Broken, ...]
 
@@ -83,7 +83,7 @@ class Chunk:
         """One row for each record; the schema is `RECORDS`."""
         columns, rows = self.columns, self.counts.rows
         arrays = [
-            *(plain(columns.buffer(name), rows) for name in ("position", "offset", "timestamp")),
+            *(int64_column(columns.buffer(name), rows) for name in ("position", "offset", "timestamp")),
             self.views("key", "key_bits", rows),
             self.views("value", "value_bits", rows),
             self.headers(),
@@ -133,7 +133,7 @@ class Chunk:
         return pa.Array.from_buffers(HEADER, count, [None], children=[key, value])
 
 
-def plain(buffer: pa.Buffer, rows: int) -> pa.Array:
+def int64_column(buffer: pa.Buffer, rows: int) -> pa.Array:
     """A column of int64 without nulls."""
     return pa.Array.from_buffers(pa.int64(), rows, [None, buffer])
 
@@ -191,7 +191,7 @@ def read_by_reference(data: bytes, *, limits: Limits = DEFAULT) -> Reading:
             at += size
 
 
-def tables_of(batches: Sequence[Batch]) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def batch_tables(batches: Sequence[Batch]) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Batches of the reference as the two tables that `write` takes.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from kafka_pipeline.columnar.buffers import POOL, Columns, Counts, Pool, bytes_of
+from kafka_pipeline.columnar.buffers import POOL, ChunkColumns, FillCounts, MemoryPool, buffer_bytes
 from kafka_pipeline.columnar.chunk import Broken, Chunk, view_of
 from kafka_pipeline.columnar.entries import (
     BROKEN,
@@ -18,7 +18,7 @@ from kafka_pipeline.columnar.entries import (
     PACKED,
     PACKED_FIELDS,
     READY_FIELDS,
-    Source,
+    EntrySource,
     find_packed,
     read_entries,
 )
@@ -49,18 +49,20 @@ class Region:
     farther: END, EDGE, or BROKEN.
     """
 
-    def __init__(self, memory: pa.Buffer, size: int, position: int, limits: Limits, pool: Pool, *, final: bool) -> None:
+    def __init__(
+        self, memory: pa.Buffer, size: int, position: int, limits: Limits, pool: MemoryPool, *, final: bool
+    ) -> None:
         start = memory.address
         self.memory = memory
-        self.view = bytes_of(memory)
+        self.view = buffer_bytes(memory)
         readable = start + memory.size + slack_behind(memory)
-        self.source = Source(start, start + size, readable, position, limits.max_output_bytes)
+        self.source = EntrySource(start, start + size, readable, position, limits.max_output_bytes)
         self.limits = limits
         self.pool = pool
         self.final = final
         self.at = start
         self.why = END
-        self.room = Counts(min(ROWS, max(size, LEAST)), min(ROWS, max(size, LEAST)), min(ROWS, max(size // 26, 1)))
+        self.room = FillCounts(min(ROWS, max(size, LEAST)), min(ROWS, max(size, LEAST)), min(ROWS, max(size // 26, 1)))
         self.inflater = Inflater(start, self.view, limits.max_output_bytes, pool)
         self.packed = np.zeros((0, PACKED_FIELDS), np.int64)
         self.ready, self.cursor = NO_ROWS, 0
@@ -79,21 +81,21 @@ class Region:
                 yield chunk
             elif self.why == NO_ROOM:
                 # Not even one entry fits.
-                self.room = Counts(2 * self.room.rows, self.room.headers, self.room.batches)
+                self.room = FillCounts(2 * self.room.rows, self.room.headers, self.room.batches)
             if self.why == NO_HEADERS:
-                self.room = Counts(self.room.rows, 2 * self.room.headers, self.room.batches)
+                self.room = FillCounts(self.room.rows, 2 * self.room.headers, self.room.batches)
 
     def next_chunk(self) -> Chunk:
         """The next chunk; empty if there was no room for even one entry, or nothing is left."""
         self.inflater.blocks.keep(self.ready[self.cursor :])
-        columns = Columns(self.room, self.pool)
-        counts = Counts()
+        columns = ChunkColumns(self.room, self.pool)
+        counts = FillCounts()
         broken: list[Broken] = []
         while True:
             why, self.at, *filled, self.cursor = read_entries(
                 self.source, self.at, columns.out, *counts, self.ready, self.cursor
             )
-            counts = Counts(*filled)
+            counts = FillCounts(*filled)
             if why == PACKED:
                 self.inflate()
             elif why == REFUSED:
@@ -106,7 +108,7 @@ class Region:
         memory = (self.memory, *self.blocks)
         return Chunk(columns, counts, self.source, memory, tuple(broken))
 
-    def is_full(self, counts: Counts, broken: list[Broken]) -> bool:
+    def is_full(self, counts: FillCounts, broken: list[Broken]) -> bool:
         """Whether the chunk is large enough, though there may be room for more rows."""
         return (counts.batches > 0 and self.inflater.blocks.size > INFLATED) or len(broken) >= ERRORS
 
@@ -119,7 +121,7 @@ class Region:
         self.ready, self.cursor = self.inflater.inflate(self.packed), 0
         self.packed = self.packed[len(self.ready) :]
 
-    def ask(self, columns: Columns, counts: Counts, broken: list[Broken]) -> tuple[Counts, int]:
+    def ask(self, columns: ChunkColumns, counts: FillCounts, broken: list[Broken]) -> tuple[FillCounts, int]:
         """Have the reference read the entry at hand: it becomes rows, or an error."""
         end = self.at + self.size_at(self.at)
         try:
@@ -166,7 +168,7 @@ class Region:
         offset = position + error.offset
         return Broken(position, size, error.kind, error.path, offset, error.inner_offset, error.rule, error.message)
 
-    def put(self, batch: Batch, columns: Columns, counts: Counts) -> Counts:
+    def put(self, batch: Batch, columns: ChunkColumns, counts: FillCounts) -> FillCounts:
         """A batch that the reference read, as rows."""
         rows, headers, batches = counts
         position = self.at - self.source.start + self.source.position
@@ -184,9 +186,9 @@ class Region:
                 headers += 1
             rows += 1
             columns.array("header_end").view(np.int32)[rows] = headers
-        return Counts(rows, headers, batches + 1)
+        return FillCounts(rows, headers, batches + 1)
 
-    def put_bytes(self, columns: Columns, name: str, bits: str, row: int, data: bytes | None) -> None:
+    def put_bytes(self, columns: ChunkColumns, name: str, bits: str, row: int, data: bytes | None) -> None:
         """A view in *row*; its bytes are copied to inflated memory."""
         if data is None:
             columns.clear(bits, row)
@@ -197,7 +199,7 @@ class Region:
         columns.array(name)[VIEW * row : VIEW * row + VIEW] = np.frombuffer(view, np.uint8)
 
 
-def lacking_room(columns: Columns, counts: Counts, batch: Batch) -> int | None:
+def lacking_room(columns: ChunkColumns, counts: FillCounts, batch: Batch) -> int | None:
     """What there is no room for, NO_ROOM or NO_HEADERS; None if *batch* fits."""
     if counts.rows + len(batch.records) > columns.room.rows or counts.batches == columns.room.batches:
         return NO_ROOM
@@ -213,13 +215,13 @@ def slack_behind(memory: pa.Buffer) -> int:
 def padded(data: memoryview) -> pa.Buffer:
     """A copy with slack behind it."""
     buffer = pa.allocate_buffer(len(data) + SLACK)
-    bytes_of(buffer)[: len(data)] = data
-    bytes_of(buffer)[len(data) :] = bytes(SLACK)
+    buffer_bytes(buffer)[: len(data)] = data
+    buffer_bytes(buffer)[len(data) :] = bytes(SLACK)
     return buffer
 
 
-def read(
-    data: object, *, position: int = 0, limits: Limits = DEFAULT, pool: Pool = POOL, final: bool = True
+def read_chunks(
+    data: object, *, position: int = 0, limits: Limits = DEFAULT, pool: MemoryPool = POOL, final: bool = True
 ) -> Generator[Chunk, None, tuple[int, bool]]:
     """Chunks of the complete entries in *data*, which starts at *position* of its file.
 
@@ -228,7 +230,7 @@ def read(
     an entry of unknown magic that is not whole is left to the next call.
     """
     memory = pa.py_buffer(data)
-    view = bytes_of(memory)
+    view = buffer_bytes(memory)
     done = 0
     if memory.size > SMALL or slack_behind(memory) >= SLACK:
         region = Region(memory, memory.size, position, limits, pool, final=final)

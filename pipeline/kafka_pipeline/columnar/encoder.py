@@ -29,7 +29,7 @@ from kafka_pipeline.columnar.headers import (
     TIMESTAMP_TYPES,
     Flags,
     fill_fields,
-    find_plain,
+    find_plain_entries,
     to_arrow,
 )
 from kafka_pipeline.columnar.memory import SLACK, VIEW, Strings, Table
@@ -43,7 +43,7 @@ from kafka_pipeline.columnar.writer import (
     likely_bytes,
     most_bytes,
     write_entries,
-    write_payload,
+    write_entry_payload,
 )
 from kafka_records import encode
 from kafka_records.attributes import (
@@ -75,7 +75,7 @@ STEP: Final = 1024 * 1024
 APPEND, NO_TYPE = TIMESTAMP_TYPES.index("append"), TIMESTAMP_TYPES.index("none")
 
 
-def write(records: pa.RecordBatch, batches: pa.RecordBatch) -> pa.Buffer:
+def write_rows(records: pa.RecordBatch, batches: pa.RecordBatch) -> pa.Buffer:
     """The entries that the rows of *batches* describe; each takes the next `record_count` rows of *records*.
 
     The tables are as `read` gives them; positions, sizes, CRCs and attributes
@@ -90,11 +90,11 @@ def write(records: pa.RecordBatch, batches: pa.RecordBatch) -> pa.Buffer:
     if (counts < 0).any() or counts.sum() != records.num_rows:
         raise ValueError(f"batches of {counts.sum()} records, and {records.num_rows} records")
     fields = fields_of(batches, numbers_of(records["timestamp"]), counts)
-    typed = places_of(batches["timestamp_type"], TIMESTAMP_TYPES) != NO_TYPE
-    return Writer(records, fields, typed, batches).write()
+    typed = name_indexes(batches["timestamp_type"], TIMESTAMP_TYPES) != NO_TYPE
+    return RowWriter(records, fields, typed, batches).write()
 
 
-def pack(
+def pack_records(
     records: pa.RecordBatch, count: int, *, magic: int = MAGIC_VALUE_V2, compression: Compression = "none"
 ) -> pa.Buffer:
     """All of *records* in batches of *count*: what `write` gives for `in_batches`, at less cost.
@@ -104,7 +104,7 @@ def pack(
         ValueError: *count* is not above 0.
     """
     fields = fields_of_producer(records, count, magic, compression)
-    return Writer(records, fields, np.full(len(fields), magic > MAGIC_VALUE_V0)).write()
+    return RowWriter(records, fields, np.full(len(fields), magic > MAGIC_VALUE_V0)).write()
 
 
 def in_batches(
@@ -132,7 +132,7 @@ def rows_of_fields(entries: int) -> Numbers:
     return POOL.take(size + -size % STEP)[:size].view(np.int64).reshape(entries, FIELDS)
 
 
-class Writer:
+class RowWriter:
     """Records on their way to bytes; *fields* say of what batches, *typed* which of these have a timestamp type."""
 
     def __init__(
@@ -143,7 +143,7 @@ class Writer:
         self.table = self.table_of(records)
         self.fields = fields
         self.plain = np.empty(len(fields), np.int64)
-        find_plain(fields, typed, numbers_of(records["offset"]), self.plain)
+        find_plain_entries(fields, typed, numbers_of(records["offset"]), self.plain)
         self.take(likely_bytes(self.table, records.num_rows, len(self.plain)))
 
     def take(self, size: int) -> None:
@@ -224,14 +224,14 @@ class Writer:
         codec = COMPRESSIONS[fields[ATTRIBUTES] & COMPRESSION_CODEC_MASK]
         payload = compress(codec, self.memory[self.at - self.base : end - self.base].tobytes(), magic=fields[MAGIC])
         if fields[MAGIC] == MAGIC_VALUE_V2:
-            return None if len(payload) > INT32_MAX - SIZE_V2 else sealed(fields, payload)
+            return None if len(payload) > INT32_MAX - SIZE_V2 else v2_batch(fields, payload)
         return encode_message(
             Message(fields[LAST_OFFSET], fields[MAGIC], fields[ATTRIBUTES], fields[MAX_TIMESTAMP], None, payload)
         )
 
     def payload_end(self, batch: int, row: int) -> int:
         """Where what is to be compressed ends, which starts where other entries ended; or why it was not written."""
-        return int(write_payload(self.table, self.address_of(batch), row, self.at, self.base, self.room))
+        return int(write_entry_payload(self.table, self.address_of(batch), row, self.at, self.base, self.room))
 
     def by_reference(self, batch: int, row: int) -> bytes:
         """What the reference writes, if it does."""
@@ -240,7 +240,7 @@ class Writer:
         return encode(batch_in(batches, batch, self.records.slice(row, count)))
 
 
-def sealed(fields: list[int], payload: bytes) -> bytes:
+def v2_batch(fields: list[int], payload: bytes) -> bytes:
     """A v2 batch with this payload."""
     header = BatchHeader(
         base_offset=fields[BASE_OFFSET],
@@ -274,7 +274,7 @@ def numbers_at(numbers: Numbers, places: Numbers) -> Numbers:
     return numbers[np.minimum(places, len(numbers) - 1)] if len(numbers) else np.zeros_like(places)
 
 
-def places_of(array: pa.Array, names: tuple[str, ...]) -> Numbers:
+def name_indexes(array: pa.Array, names: tuple[str, ...]) -> Numbers:
     """A column of names as the places that they have among *names*."""
     places = np.array([names.index(name) for name in array.dictionary.to_pylist()] or [0], np.int64)
     return places[numbers_of(array.indices)]
@@ -285,9 +285,9 @@ def fields_of(batches: pa.RecordBatch, timestamps: Numbers, counts: Numbers) -> 
     fields = np.zeros((FIELDS, len(counts)), np.int64)
     for name, number in NUMBERS.items():
         fields[number] = numbers_of(batches[name])
-    append = places_of(batches["timestamp_type"], TIMESTAMP_TYPES) == APPEND
+    append = name_indexes(batches["timestamp_type"], TIMESTAMP_TYPES) == APPEND
     horizon = batches["delete_horizon"]
-    attributes = places_of(batches["compression"], COMPRESSIONS)
+    attributes = name_indexes(batches["compression"], COMPRESSIONS)
     attributes |= (append & (fields[MAGIC] > MAGIC_VALUE_V0)) * TIMESTAMP_TYPE_MASK
     attributes |= numbers_of(batches["transactional"]) * TRANSACTIONAL_FLAG_MASK
     attributes |= numbers_of(batches["control"]) * CONTROL_FLAG_MASK

@@ -18,12 +18,12 @@ from kafka_pipeline.columnar.records import (
     REFUSED,
     SIZE_AT,
     is_intact,
+    message_value,
     read_message,
     read_records,
     read_run,
     read_set,
     take_back,
-    value_of,
 )
 from kafka_records.attributes import COMPRESSION_CODEC_MASK, TIMESTAMP_TYPE_MASK
 from kafka_records.budget import BATCH_COST, HEADER_COST, MESSAGE_COST, PAYLOAD_COST, PER_INPUT_BYTE, RECORD_COST, START
@@ -65,7 +65,7 @@ BROKEN: Final = 5  # size or magic cannot be
 PACKED: Final = 6  # compressed bytes that nobody has inflated yet
 
 
-class Source(NamedTuple):
+class EntrySource(NamedTuple):
     """The bytes to read: addresses, the position in the file of the first, and what decoding may take besides.
 
     All below *readable* may be looked at, but only what is below *end* counts.
@@ -84,7 +84,7 @@ READY_FIELDS: Final = 5
 
 
 @inlined
-def frame(at: int, end: int) -> int:
+def entry_end(at: int, end: int) -> int:
     """Where the entry at *at* ends; 0 if it is not whole, -1 if its size or magic cannot be (`log.next_entry`)."""
     left = end - at
     if left < LOG_OVERHEAD:
@@ -100,7 +100,7 @@ def frame(at: int, end: int) -> int:
 
 
 @inlined
-def room_of(source: Source, at: int, end: int) -> int:
+def room_of(source: EntrySource, at: int, end: int) -> int:
     """Bytes of memory that decoding the entry may take, as the reference counts (`budget.py`)."""
     return START + PER_INPUT_BYTE * (end - at) + source.most_output
 
@@ -115,7 +115,16 @@ def is_intact_batch(at: int, end: int, floor: int) -> bool:
 
 @inlined
 def read_batch(
-    source: Source, at: int, end: int, payload: int, size: int, buffer: int, base: int, out: Out, row: int, header: int
+    source: EntrySource,
+    at: int,
+    end: int,
+    payload: int,
+    size: int,
+    buffer: int,
+    base: int,
+    out: Out,
+    row: int,
+    header: int,
 ) -> tuple[int, int, int]:
     """The records of the v2 batch at *at*, plain at *payload*; its CRC is known to be right."""
     count = load_i32(at + RECORD_COUNT_OFFSET_V2)
@@ -148,8 +157,17 @@ def read_batch(
 
 
 @part
-def read_wrapper(
-    source: Source, at: int, end: int, payload: int, size: int, buffer: int, base: int, out: Out, row: int, header: int
+def read_inner_messages(
+    source: EntrySource,
+    at: int,
+    end: int,
+    payload: int,
+    size: int,
+    buffer: int,
+    base: int,
+    out: Out,
+    row: int,
+    header: int,
 ) -> tuple[int, int]:
     """The inner messages of the wrapper at *at*, plain at *payload*; its own CRC is known to be right."""
     if row + size // SMALLEST_MESSAGE > out.rows:
@@ -165,7 +183,7 @@ def read_wrapper(
 
 
 @inlined
-def read_plain(source: Source, at: int, end: int, out: Out, row: int, header: int) -> tuple[int, int, int]:
+def read_plain(source: EntrySource, at: int, end: int, out: Out, row: int, header: int) -> tuple[int, int, int]:
     """The entry at *at*, which is not compressed."""
     if load_u8(at + MAGIC_OFFSET) == MAGIC_VALUE_V2:
         if not is_intact_batch(at, end, source.start):
@@ -182,7 +200,7 @@ def read_plain(source: Source, at: int, end: int, out: Out, row: int, header: in
 
 
 @inlined
-def codec_of(at: int) -> int:
+def entry_codec(at: int) -> int:
     """The codec of an entry, by its number; those that its format does not have are -1."""
     if load_u8(at + MAGIC_OFFSET) == MAGIC_VALUE_V2:
         codec = load_i16(at + ATTRIBUTES_OFFSET_V2) & COMPRESSION_CODEC_MASK
@@ -193,7 +211,7 @@ def codec_of(at: int) -> int:
 
 @part
 def read_packed(
-    source: Source, at: int, end: int, out: Out, row: int, header: int, ready: Numbers, cursor: int
+    source: EntrySource, at: int, end: int, out: Out, row: int, header: int, ready: Numbers, cursor: int
 ) -> tuple[int, int, int]:
     """The entry at *at*, which is compressed."""
     if cursor == len(ready) or ready[cursor, 0] != at:
@@ -203,12 +221,14 @@ def read_packed(
         return REFUSED, row, header
     if load_u8(at + MAGIC_OFFSET) == MAGIC_VALUE_V2:
         return read_batch(source, at, end, payload, size, buffer, base, out, row, header)
-    status, end_row = read_wrapper(source, at, end, payload, size, buffer, base, out, row, header)
+    status, end_row = read_inner_messages(source, at, end, payload, size, buffer, base, out, row, header)
     return status, end_row, header
 
 
 @part
-def read_messages(source: Source, at: int, out: Out, row: int, header: int, batch: int) -> tuple[int, int, int]:
+def read_plain_messages(
+    source: EntrySource, at: int, out: Out, row: int, header: int, batch: int
+) -> tuple[int, int, int]:
     """Plain v0 or v1 messages, as far as they are right; where that ends, rows and batches."""
     limit = min(source.end, source.readable - SLACK)
     moved = source.position - source.start
@@ -219,7 +239,7 @@ def read_messages(source: Source, at: int, out: Out, row: int, header: int, batc
 
 @kernel
 def read_entries(
-    source: Source, at: int, out: Out, row: int, header: int, batch: int, ready: Numbers, cursor: int
+    source: EntrySource, at: int, out: Out, row: int, header: int, batch: int, ready: Numbers, cursor: int
 ) -> tuple[int, int, int, int, int, int]:
     """Entries from *at* on, as far as it goes.
 
@@ -227,17 +247,17 @@ def read_entries(
     are now; and how many of the *ready* payloads are used up.
     """
     while True:
-        end = frame(at, source.end)
+        end = entry_end(at, source.end)
         if end <= 0:
             return END if end == 0 else BROKEN, at, row, header, batch, cursor
         if end + SLACK > source.readable:
             return EDGE, at, row, header, batch, cursor
         if batch == out.batches:
             return NO_ROOM, at, row, header, batch, cursor
-        codec = codec_of(at)
+        codec = entry_codec(at)
         if codec == 0 and load_u8(at + MAGIC_OFFSET) != MAGIC_VALUE_V2:
             first = at
-            at, row, batch = read_messages(source, at, out, row, header, batch)
+            at, row, batch = read_plain_messages(source, at, out, row, header, batch)
             if at != first:
                 continue
         status, end_row, end_header = REFUSED, row, header
@@ -261,19 +281,19 @@ PACKED_FIELDS: Final = 4
 
 
 @kernel
-def find_packed(source: Source, at: int, until: int, found: Numbers) -> int:
+def find_packed(source: EntrySource, at: int, until: int, found: Numbers) -> int:
     """Compressed entries from *at* to *until*, as many as there is room for: how many, in *found*, CRCs verified."""
     count = 0
     while count < len(found) and at < until:
-        end = frame(at, source.end)
+        end = entry_end(at, source.end)
         if end <= 0 or end + SLACK > source.readable:
             break
-        codec = codec_of(at)
+        codec = entry_codec(at)
         if codec > 0:
             found[count, 0], found[count, 1], found[count, 2], found[count, 3] = at, 0, -1, codec
             if load_u8(at + MAGIC_OFFSET) != MAGIC_VALUE_V2:
                 if is_intact(at, end, source.start):
-                    value, size = value_of(at, end)
+                    value, size = message_value(at, end)
                     found[count, 1], found[count, 2] = value, size if value else -1
             elif is_intact_batch(at, end, source.start):
                 payload = at + RECORD_BATCH_OVERHEAD

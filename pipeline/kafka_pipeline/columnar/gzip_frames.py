@@ -93,7 +93,7 @@ def read_lengths(at: int, position: int, end: int, count: int, table: Numbers, l
 
 
 @part
-def filled(lengths: Numbers, first: int, end: int) -> int:
+def code_space(lengths: Numbers, first: int, end: int) -> int:
     """What the codes of these lengths add up to; `WHOLE` is complete."""
     total = 0
     for number in range(first, end):
@@ -119,10 +119,10 @@ def is_plain(at: int, size: int, table: Numbers, lengths: Numbers) -> bool:
     count = literals + distances
     if not read_lengths(at, 17 + 3 * used, end, count, table, lengths) or lengths[END_OF_BLOCK] == 0:
         return False
-    if filled(lengths, 0, literals) != WHOLE:
+    if code_space(lengths, 0, literals) != WHOLE:
         return False
     # No distance at all, or a single one, which is half a table.
-    rest = filled(lengths, literals, count)
+    rest = code_space(lengths, literals, count)
     return rest in (WHOLE, 0) or (rest == WHOLE >> 1 and lengths[literals:count].max() == 1)
 
 
@@ -150,7 +150,7 @@ inflate_stateless: Callable[[int, int], int] = cast(Any, intrinsic(_inflate_stat
 
 
 @part
-def output_bound(at: int, size: int) -> int:
+def gzip_output_bound(at: int, size: int) -> int:
     """The size that the member at *at* claims, or `ODD` if it has extras, or is too small for that."""
     if size < HEADER_SIZE + TRAILER_SIZE or raw_u32(at) != USUAL_START:
         return ODD

@@ -72,7 +72,7 @@ NAMES: Final = pa.dictionary(pa.int8(), pa.string())
 
 
 @part
-def read_header(at: int, first_offset: int, fields: Numbers, batch: int) -> None:
+def read_entry_header(at: int, first_offset: int, fields: Numbers, batch: int) -> None:
     """The fields of the entry at *at*; *first_offset* is that of its first record, for v0 and v1 (NST-26)."""
     magic = load_u8(at + MAGIC_OFFSET)
     fields[SIZE, batch] = load_i32(at + SIZE_AT) + LOG_OVERHEAD
@@ -109,7 +109,7 @@ def read_headers(
         fields[POSITION, batch] = positions[batch]
         fields[RECORDS, batch] = end - row
         first = offsets[row] if end > row else 0
-        read_header(start + positions[batch] - position, first, fields, batch)
+        read_entry_header(start + positions[batch] - position, first, fields, batch)
 
 
 SCHEMA: Final = pa.schema(
@@ -159,8 +159,8 @@ def to_arrow(fields: Numbers) -> pa.RecordBatch:
     appended = (attributes & TIMESTAMP_TYPE_MASK != 0).astype(np.int8)
     horizon = modern & (attributes & DELETE_HORIZON_FLAG_MASK != 0)
     made: dict[str, pa.Array] = {
-        "compression": named((attributes & COMPRESSION_CODEC_MASK).astype(np.int8), COMPRESSIONS),
-        "timestamp_type": named(np.where(magic == MAGIC_VALUE_V0, np.int8(2), appended), TIMESTAMP_TYPES),
+        "compression": names_at((attributes & COMPRESSION_CODEC_MASK).astype(np.int8), COMPRESSIONS),
+        "timestamp_type": names_at(np.where(magic == MAGIC_VALUE_V0, np.int8(2), appended), TIMESTAMP_TYPES),
         "transactional": pa.array(modern & (attributes & TRANSACTIONAL_FLAG_MASK != 0)),
         "control": pa.array(modern & (attributes & CONTROL_FLAG_MASK != 0)),
         "base_timestamp": pa.array(fields[BASE_TIMESTAMP], mask=~modern),
@@ -171,7 +171,7 @@ def to_arrow(fields: Numbers) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([made[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
-def named(numbers: Numbers, names: tuple[str, ...]) -> pa.Array:
+def names_at(numbers: Numbers, names: tuple[str, ...]) -> pa.Array:
     """Numbers as the names that stand at them."""
     return pa.DictionaryArray.from_arrays(pa.array(numbers), dictionary_of(names))
 
@@ -237,7 +237,7 @@ def is_legacy(fields: Numbers, typed: bool, last: int) -> bool:
 
 
 @kernel
-def find_plain(fields: Numbers, typed: Flags, offsets: Numbers, plain: Numbers) -> None:
+def find_plain_entries(fields: Numbers, typed: Flags, offsets: Numbers, plain: Numbers) -> None:
     """Ones for entries whose fields are plainly right; of the others the reference says what they are."""
     end = 0
     for batch in range(len(plain)):

@@ -27,7 +27,7 @@ from numba.extending import intrinsic
 from zlib_ng import zlib_ng
 
 from kafka_pipeline.columnar import gzip_frames, lz4_frames, snappy_blocks, zstd_frames
-from kafka_pipeline.columnar.buffers import POOL, Numbers, Pool, bytes_of
+from kafka_pipeline.columnar.buffers import POOL, MemoryPool, Numbers, buffer_bytes
 from kafka_pipeline.columnar.entries import READY_FIELDS
 from kafka_pipeline.columnar.jit import kernel, part
 from kafka_pipeline.columnar.memory import SLACK, Emit, load_u8
@@ -92,13 +92,13 @@ def zstandard_library() -> ctypes.CDLL | None:
     return library("zstandard", "_cffi*.so")
 
 
-def address(found: ctypes.CDLL | None, name: str) -> int:
+def symbol_address(found: ctypes.CDLL | None, name: str) -> int:
     """Where a function of a library lies; 0 if it has none of that name."""
     function = getattr(found, name, None)
     return (ctypes.cast(function, ctypes.c_void_p).value or 0) if function is not None else 0
 
 
-class Context:
+class InflateContext:
     """What Zstandard and ISA-L need to decompress, used again for each frame; no two threads may use one."""
 
     def __init__(self) -> None:
@@ -109,8 +109,8 @@ class Context:
         if create is not None and self.free is not None:
             create.restype, self.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
             self.address = create() or 0
-        zstd = address(found, "ZSTD_decompressDCtx") if self.address else 0
-        lz4 = address(library("lz4.block", "_block*.so"), "LZ4_decompress_safe")
+        zstd = symbol_address(found, "ZSTD_decompressDCtx") if self.address else 0
+        lz4 = symbol_address(library("lz4.block", "_block*.so"), "LZ4_decompress_safe")
         self.state = POOL.take(gzip_frames.STATE_SIZE)
         self.libraries = Libraries(lz4, zstd, self.address, self.isal(), int(self.state.ctypes.data))
 
@@ -122,7 +122,7 @@ class Context:
             return 0
         init.restype, init.argtypes = None, [ctypes.c_void_p]
         init(int(self.state.ctypes.data))
-        return address(found, "isal_inflate_stateless")
+        return symbol_address(found, "isal_inflate_stateless")
 
     def __del__(self) -> None:
         if self.address:
@@ -150,13 +150,13 @@ decompress_context: Callable[[int, int, int, int, int, int], int] = cast(Any, in
 def bound_of(libraries: Libraries, at: int, size: int, codec: int, check_header: bool) -> int:
     """The most bytes that a payload can give, or `ODD` if it is unusual."""
     if codec == LZ4 and libraries.lz4:
-        return lz4_frames.output_bound(at, size, check_header)
+        return lz4_frames.lz4_output_bound(at, size, check_header)
     if codec == SNAPPY:
-        return snappy_blocks.output_bound(at, size)
+        return snappy_blocks.snappy_output_bound(at, size)
     if codec == ZSTD and libraries.zstd:
-        return zstd_frames.output_bound(at, size) or ODD
+        return zstd_frames.zstd_output_bound(at, size) or ODD
     if codec == GZIP and libraries.isal:
-        return gzip_frames.output_bound(at, size)
+        return gzip_frames.gzip_output_bound(at, size)
     return ODD
 
 
@@ -237,7 +237,7 @@ def inflate_gzip(data: memoryview, most: int, plain: int) -> Written:
 class Blocks:
     """Memory for plain bytes, which becomes data buffers of the chunk's columns."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: MemoryPool) -> None:
         self.pool = pool
         self.buffers: list[pa.Buffer] = []
         self.view = memoryview(b"")  # of the last one
@@ -249,7 +249,7 @@ class Blocks:
         buffer = pa.py_buffer(self.pool.take(FRONT + max(least, BLOCK_SIZE) + SLACK))
         self.buffers.append(buffer)
         self.size += buffer.size
-        self.view = bytes_of(buffer)
+        self.view = buffer_bytes(buffer)
         self.base = buffer.address
         self.at, self.end = self.base + FRONT, self.base + buffer.size
 
@@ -279,16 +279,16 @@ class Blocks:
 class Inflater:
     """Makes compressed entries plain, in blocks of memory."""
 
-    def __init__(self, start: int, view: memoryview, most_output: int, pool: Pool) -> None:
+    def __init__(self, start: int, view: memoryview, most_output: int, pool: MemoryPool) -> None:
         self.start, self.view = start, view
         # What any entry may decompress to; large ones may more, and the reference knows.
         self.most = (START + most_output - BATCH_COST - RECORD_COST) // PAYLOAD_COST
         self.blocks = Blocks(pool)
 
     @cached_property
-    def context(self) -> Context:
+    def context(self) -> InflateContext:
         """What libraries work on; most logs are all plain or all compressed."""
-        return Context()
+        return InflateContext()
 
     def inflate(self, packed: Numbers) -> Numbers:
         """The rows of `entries.find_packed` as rows that are ready: as many as give `AT_ONCE` bytes, one at least."""

@@ -90,7 +90,7 @@ def blocks_at(at: int, size: int, check_header: bool) -> tuple[int, int]:
 
 
 @part
-def output_bound(at: int, size: int, check_header: bool) -> int:
+def lz4_output_bound(at: int, size: int, check_header: bool) -> int:
     """The most bytes that the frame at *at* can give, or `ODD`; it is whole if it is not odd."""
     end = at + size
     flags = load_u8(at + 4) if size > 4 else 0

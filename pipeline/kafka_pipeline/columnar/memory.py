@@ -347,7 +347,7 @@ def size_of(strings: Strings, row: int) -> int:
 
 
 @inlined
-def zigzag(value: int) -> int:
+def zigzag_bits(value: int) -> int:
     """A signed number as one without a sign, its bits those of a uint64 (VAR-02)."""
     return value << 1 ^ value >> 63
 
@@ -382,7 +382,7 @@ def write_long(to: int, raw: int) -> int:
 
 
 @inlined
-def write_raw(to: int, raw: int) -> int:
+def write_raw_varint(to: int, raw: int) -> int:
     """The varint of a zig-zag number, in its shortest form (VAR-04); where it ends."""
     if 0 <= raw < 0x80:
         store_8(to, raw)

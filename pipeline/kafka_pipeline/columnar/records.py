@@ -69,7 +69,9 @@ def read_nullable(at: int, stop: int, to: int, bits: int, row: int, buffer: int,
 
 
 @inlined
-def read_headers(at: int, stop: int, count: int, buffer: int, base: int, out: Out, header: int) -> tuple[int, bool]:
+def read_record_headers(
+    at: int, stop: int, count: int, buffer: int, base: int, out: Out, header: int
+) -> tuple[int, bool]:
     """*count* headers: where they end, and whether they are all right (REC-18, REC-20)."""
     for number in range(header, header + count):
         raw, at = read_raw(at)
@@ -99,7 +101,7 @@ def read_body(at: int, stop: int, buffer: int, base: int, out: Out, row: int, he
             return REFUSED, header  # REC-14, REC-15
         if header + count > out.headers:
             return NO_HEADERS, header
-        at, good = read_headers(at, stop, count, buffer, base, out, header)
+        at, good = read_record_headers(at, stop, count, buffer, base, out, header)
         header += count
         if not good:
             return REFUSED, header
@@ -204,7 +206,7 @@ def are_intact(at: int, one: int, two: int, three: int, end: int) -> bool:
 
 
 @inlined
-def value_of(at: int, end: int) -> tuple[int, int]:
+def message_value(at: int, end: int) -> tuple[int, int]:
     """Where the value of a message lies, and its size, which is negative for null; (0, 0) if it is not whole."""
     at += SIZE_V0 if load_u8(at + MAGIC_OFFSET) == MAGIC_VALUE_V0 else SIZE_V1
     if at + 4 > end:
@@ -229,7 +231,7 @@ def store_nullable(to: int, bits: int, row: int, at: int, size: int, floor: int)
 def read_message(at: int, end: int, position: int, buffer: int, base: int, out: Out, row: int, header: int) -> int:
     """The message from *at* to *end* as a row, its own offset and timestamp in it."""
     fetch_ahead(at, end, AHEAD)
-    value, value_size = value_of(at, end)
+    value, value_size = message_value(at, end)
     if value == 0:
         return REFUSED
     legacy = load_u8(at + MAGIC_OFFSET) == MAGIC_VALUE_V0
@@ -273,7 +275,7 @@ def put_plain(at: int, end: int, floor: int, moved: int, out: Out, row: int, mag
 
 
 @part
-def read_one(at: int, limit: int, floor: int, moved: int, out: Out, row: int, magic: int) -> int:
+def read_plain_message(at: int, limit: int, floor: int, moved: int, out: Out, row: int, magic: int) -> int:
     """The plain message at *at*: where it ends, or 0 if it is not plainly right."""
     end = next_of(at, limit, (SIZE_V0 if magic == MAGIC_VALUE_V0 else SIZE_V1) + 8)
     if end == 0 or not is_intact(at, end, floor):
@@ -339,7 +341,7 @@ def read_run(
         most = min(last - row, STRETCH)
         at, read = read_fours(at, limit, floor, moved, out, row, most if at - floor >= WIDTH else 0, magic)
         if read < most:
-            end = read_one(at, limit, floor, moved, out, row + read, magic)
+            end = read_plain_message(at, limit, floor, moved, out, row + read, magic)
             going = end != 0
             at, read = (end, read + 1) if going else (at, read)
         put_entries(out, row, batch, read, header, magic)

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from kafka_pipeline.columnar.buffers import bytes_of
+from kafka_pipeline.columnar.buffers import buffer_bytes
 from kafka_pipeline.columnar.chunk import Chunk
-from kafka_pipeline.columnar.decoder import read
-from kafka_pipeline.columnar.entries import BROKEN, frame
+from kafka_pipeline.columnar.decoder import read_chunks
+from kafka_pipeline.columnar.entries import BROKEN, entry_end
 from kafka_pipeline.columnar.headers import LAST_OFFSET_DELTA_AT, MAX_TIMESTAMP_AT, TIMESTAMP_AT
 from kafka_pipeline.columnar.jit import Numbers, kernel, part
 from kafka_pipeline.columnar.memory import SLACK, load_i32, load_i64, load_u8
@@ -77,7 +77,7 @@ def find_runs(at: int, end: int, bounds: Bounds, most: int, runs: Numbers) -> tu
     """
     count, open_ = 0, False
     while True:
-        stop = frame(at, end)
+        stop = entry_end(at, end)
         if stop <= 0:
             return count, at, BROKEN if stop else 0
         wanted = is_wanted(at, stop, bounds)
@@ -127,7 +127,7 @@ Reading = Generator[Chunk, None, tuple[int, bool]]
 """Gives chunks, then where it ended, and whether size or magic there cannot be."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Bytes that are looked at in windows."""
 
     size: int
@@ -172,7 +172,7 @@ def scan(path: Path, *, window: int = WINDOW, limits: Limits = DEFAULT) -> Itera
 
 
 def scan_stretch(
-    source: Source,
+    source: ByteSource,
     start: int = 0,
     end: int | None = None,
     *,
@@ -196,7 +196,7 @@ def scan_stretch(
         stop = min(at + needed, end)
         data = source.window(at, stop)
         if bounds == ALL:
-            done, broken = yield from read(data, position=at, limits=limits, final=stop == end)
+            done, broken = yield from read_chunks(data, position=at, limits=limits, final=stop == end)
         else:
             done, broken = yield from _read_wanted(data, at, bounds, limits, final=stop == end)
         at += done
@@ -207,21 +207,21 @@ def scan_stretch(
 
 
 def _read_wanted(data: object, position: int, bounds: Bounds, limits: Limits, *, final: bool) -> Reading:
-    view = bytes_of(as_buffer(data))
+    view = buffer_bytes(as_buffer(data))
     runs = runs_in(data, bounds)
     for start, end in runs.places:
-        yield from read(view[start:end], position=position + start, limits=limits)
+        yield from read_chunks(view[start:end], position=position + start, limits=limits)
     if not runs.broken:
         return runs.done, False
     # What cannot be is never skipped; behind an unknown magic it goes on.
-    done, broken = yield from read(view[runs.done :], position=position + runs.done, limits=limits, final=final)
+    done, broken = yield from read_chunks(view[runs.done :], position=position + runs.done, limits=limits, final=final)
     return runs.done + done, broken
 
 
-def _needed(source: Source, at: int, end: int) -> int:
+def _needed(source: ByteSource, at: int, end: int) -> int:
     """How many bytes a window takes that the entry at *at* did not fit; all the rest where there are not so many."""
     if end - at < LOG_OVERHEAD:
         return end - at
-    head = bytes(bytes_of(as_buffer(source.window(at, at + LOG_OVERHEAD))))
+    head = bytes(buffer_bytes(as_buffer(source.window(at, at + LOG_OVERHEAD))))
     whole = LOG_OVERHEAD + int(ENTRY.struct.unpack(head)[1])
     return whole + SLACK if whole <= end - at else end - at

@@ -120,7 +120,7 @@ def inflate_block(at: int, end: int, to: int, size: int) -> bool:
 
 
 @part
-def output_bound(at: int, size: int) -> int:
+def snappy_output_bound(at: int, size: int) -> int:
     """What the xerial blocks at *at* claim to give, or `ODD`: they are whole, and none claims more than it can."""
     end = at + size
     if size < HEADER_SIZE or raw_i64(at) != FRAME_MAGIC:

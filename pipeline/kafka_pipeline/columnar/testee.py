@@ -9,7 +9,7 @@ import pyarrow as pa
 from kafka_conformance.testees.interface import CodecError
 from kafka_conformance.testees.reference import DECODES, ENCODES, VERSION
 from kafka_corpus.wire import WireBatch, from_wire, to_wire
-from kafka_pipeline.columnar import batches_of, read, tables_of, write
+from kafka_pipeline.columnar import batch_tables, batches_of, read_chunks, write_rows
 from kafka_records import Batch, Record, RecordFormatError
 from kafka_records import encode as _encode
 
@@ -21,7 +21,7 @@ NAME = "columnar"
 def decode(data: bytes) -> list[WireBatch]:
     """Every complete batch of *data*, all fields exposed."""
     batches: list[WireBatch] = []
-    for chunk in read(data):
+    for chunk in read_chunks(data):
         broken = chunk.broken[0] if chunk.broken else None
         before = (to_wire(batch) for at, batch in batches_of(chunk) if broken is None or at < broken.position)
         batches.extend(before)
@@ -35,10 +35,10 @@ def encode(batch: WireBatch) -> bytes:
     plain = from_wire(batch)
     try:
         try:
-            tables = tables_of([plain])
+            tables = batch_tables([plain])
         except (OverflowError, pa.ArrowException):
             return _encode(plain)
-        return bytes(write(*tables))
+        return bytes(write_rows(*tables))
     except RecordFormatError as error:
         raise CodecError(error.kind, str(error)) from error
 
@@ -46,4 +46,4 @@ def encode(batch: WireBatch) -> bytes:
 # Kernels are compiled, or found in the cache, before any question is asked.
 _one = Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 0, None, None),))
 for _batch in (_one, replace(_one, compression="lz4")):
-    decode(bytes(write(*tables_of([_batch]))))
+    decode(bytes(write_rows(*batch_tables([_batch]))))

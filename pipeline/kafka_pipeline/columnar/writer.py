@@ -52,9 +52,9 @@ from kafka_pipeline.columnar.memory import (
     store_i64,
     width_of,
     write_bytes,
-    write_raw,
+    write_raw_varint,
     write_view,
-    zigzag,
+    zigzag_bits,
 )
 from kafka_records.attributes import COMPRESSION_CODEC_MASK, TIMESTAMP_TYPE_MASK
 from kafka_records.constants import INT32_MAX, LOG_OVERHEAD, MAGIC_VALUE_V1, MAGIC_VALUE_V2, NO_TIMESTAMP
@@ -161,13 +161,13 @@ FULL: Final = 3  # there was no room for this one
 
 
 @part
-def write_headers(table: Table, first: int, end: int, to: int) -> int:
+def write_record_headers(table: Table, first: int, end: int, to: int) -> int:
     """Headers; where they end."""
     for header in range(first, end):
         size = size_of(table.header_key, header)
-        to = write_bytes(write_raw(to, size << 1), table.header_key, header, size)
+        to = write_bytes(write_raw_varint(to, size << 1), table.header_key, header, size)
         size = size_of(table.header_value, header)
-        to = write_raw(to, zigzag(size))
+        to = write_raw_varint(to, zigzag_bits(size))
         if size != NULL:
             to = write_bytes(to, table.header_value, header, size)
     return to
@@ -191,7 +191,7 @@ def are_writable(table: Table, fields: int, row: int) -> bool:
 def width_of_numbers(key_size: int, value_size: int, times: int, offsets: int, headers: int) -> int:
     """Bytes of a record's body, but for its strings and headers."""
     width = 1 + width_of(times) + width_of(offsets) + width_of(headers << 1)
-    return width + width_of(zigzag(key_size)) + width_of(zigzag(value_size))
+    return width + width_of(zigzag_bits(key_size)) + width_of(zigzag_bits(value_size))
 
 
 @part
@@ -244,17 +244,17 @@ def write_any(table: Table, row: int, times: int, offsets: int, to: int, room: i
             return REFUSED
         body = to + width_of(width << 1)
     store_8(body, 0)  # ATT-15
-    at = write_raw(write_raw(body + 1, times), offsets)
-    at = write_raw(at, zigzag(key_size))
+    at = write_raw_varint(write_raw_varint(body + 1, times), offsets)
+    at = write_raw_varint(at, zigzag_bits(key_size))
     if key_size != NULL:
         at = write_bytes(at, table.key, row, key_size)
-    at = write_raw(at, zigzag(value_size))
+    at = write_raw_varint(at, zigzag_bits(value_size))
     if value_size != NULL:
         at = write_bytes(at, table.value, row, value_size)
-    at = write_raw(at, (end - first) << 1)
+    at = write_raw_varint(at, (end - first) << 1)
     if end != first:
-        at = write_headers(table, first, end, at)
-    write_raw(to, (at - body) << 1)
+        at = write_record_headers(table, first, end, at)
+    write_raw_varint(to, (at - body) << 1)
     return at
 
 
@@ -267,7 +267,7 @@ def headers_of(table: Table, row: int) -> tuple[int, int]:
 
 
 @inlined
-def write_records(table: Table, fields: int, row: int, to: int, room: int) -> int:
+def write_v2_records(table: Table, fields: int, row: int, to: int, room: int) -> int:
     """The records of a v2 batch, which start in *row*; where they end, `NO_ROOM` or `REFUSED`.
 
     *room*: where no record may start, but for the bytes of its strings.
@@ -282,8 +282,8 @@ def write_records(table: Table, fields: int, row: int, to: int, room: int) -> in
             row, to = write_shorts(table, fields, row, min(end, row + (room - to) // SHORT_RECORD), to)
         if row == end:
             return to
-        times = zigzag(raw_i64(table.timestamp + 8 * row) - base_timestamp)
-        to = write_any(table, row, times, zigzag(raw_i64(table.offset + 8 * row) - base_offset), to, room)
+        times = zigzag_bits(raw_i64(table.timestamp + 8 * row) - base_timestamp)
+        to = write_any(table, row, times, zigzag_bits(raw_i64(table.offset + 8 * row) - base_offset), to, room)
         if to < 0:
             return to
         row += 1
@@ -308,7 +308,7 @@ def write_batch_header(fields: int, at: int, end: int, floor: int) -> None:
 
 
 @inlined
-def write_nullable(table: Table, is_key: bool, row: int, to: int) -> int:
+def write_message_field(table: Table, is_key: bool, row: int, to: int) -> int:
     """Key or value of a message, an int32 size first; where it ends."""
     strings = table.key if is_key else table.value
     size = size_of(strings, row)
@@ -337,8 +337,8 @@ def write_messages(table: Table, fields: int, row: int, to: int, floor: int, roo
             timestamp = raw_i64(fields + 8 * MAX_TIMESTAMP) if append else raw_i64(table.timestamp + 8 * at)  # NST-22
             store_i64(to + TIMESTAMP_AT, timestamp)
             end = to + SIZE_V1
-        end = write_nullable(table, True, at, end)
-        end = write_nullable(table, False, at, end)
+        end = write_message_field(table, True, at, end)
+        end = write_message_field(table, False, at, end)
         if end - to > INT32_MAX:
             return REFUSED
         store_i32(to + SIZE_AT, end - to - LOG_OVERHEAD)
@@ -348,19 +348,19 @@ def write_messages(table: Table, fields: int, row: int, to: int, floor: int, roo
 
 
 @kernel
-def write_payload(table: Table, fields: int, row: int, to: int, floor: int, room: int) -> int:
+def write_entry_payload(table: Table, fields: int, row: int, to: int, floor: int, room: int) -> int:
     """What is to be compressed of an entry; where it ends, `NO_ROOM` or `REFUSED`."""
     if raw_i64(fields + 8 * MAGIC) == MAGIC_VALUE_V2:
-        return write_records(table, fields, row, to, room)
+        return write_v2_records(table, fields, row, to, room)
     return write_messages(table, fields, row, to, floor, room, True)
 
 
 @inlined
-def write_entry(table: Table, fields: int, row: int, to: int, floor: int, room: int) -> int:
+def write_plain_entry(table: Table, fields: int, row: int, to: int, floor: int, room: int) -> int:
     """An entry that is not compressed; where it ends, `NO_ROOM` or `REFUSED`."""
     if raw_i64(fields + 8 * MAGIC) != MAGIC_VALUE_V2:
         return write_messages(table, fields, row, to, floor, room, False)
-    end = write_records(table, fields, row, to + SIZE_V2, room)
+    end = write_v2_records(table, fields, row, to + SIZE_V2, room)
     if end < 0:
         return end
     if end - to > INT32_MAX:
@@ -383,7 +383,7 @@ def write_entries(
             return ASK, batch, row, to
         if raw_i64(fields + 8 * ATTRIBUTES) & COMPRESSION_CODEC_MASK:
             return PACK, batch, row, to
-        end = write_entry(table, fields, row, to, floor, room)
+        end = write_plain_entry(table, fields, row, to, floor, room)
         if end < 0:
             return FULL if end == NO_ROOM else ASK, batch, row, to
         row += raw_i64(fields + 8 * RECORDS)

@@ -42,7 +42,7 @@ def blocks_bound(at: int, end: int, block_size: int, trailer: int) -> int:
 
 
 @part
-def output_bound(at: int, size: int) -> int:
+def zstd_output_bound(at: int, size: int) -> int:
     """The most bytes that a single usual frame can give; 0 for anything else, and for a frame without output."""
     if size < LONGEST_HEADER or raw_u32(at) != FRAME_MAGIC:
         return 0

@@ -28,8 +28,18 @@ from kafka_pipeline.jobs import merging
 from kafka_pipeline.jobs import merging as assembling
 from kafka_pipeline.jobs.rounds import ALIKE, SCHEMA, STORED, Shard
 from kafka_pipeline.jobs.space import grid_hash
-from kafka_pipeline.spark.manifest import MANIFEST, Manifest, alone, complete, take_up, unsound
-from kafka_pipeline.spark.shards import RECEIPTS, Job, NotDone, Receipt, Show, earned, put, run, work
+from kafka_pipeline.spark.manifest import MANIFEST, OutputManifest, complete, exclusive_run, take_up, unsound
+from kafka_pipeline.spark.shards import (
+    RECEIPTS,
+    Job,
+    ProgressFactory,
+    Receipt,
+    ShardsFailed,
+    earned,
+    run,
+    work,
+    write_durably,
+)
 
 FORMAT: Final = "kafkaproof campaign"
 ROUNDS: Final = "rounds"
@@ -38,7 +48,7 @@ CELLS_FILE: Final = "cells"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Campaign:
+class CampaignSettings:
     """What is asked for.
 
     Attributes:
@@ -100,14 +110,16 @@ class Campaign:
         return self.out / MERGED / f"round={number:06}" / f"part-{number:06}.parquet"
 
 
-def campaign(open_session: Callable[[], Any], asked: Campaign, show: Show = lambda _: lambda *_: None) -> Manifest:
+def campaign_on_spark(
+    open_session: Callable[[], Any], asked: CampaignSettings, show: ProgressFactory = lambda _: lambda *_: None
+) -> OutputManifest:
     """Do what is not done; a session is opened only if there is something to do.
 
     Raises:
         OtherRun: the folder holds something else.
         NotDone, CannotRun: what was earned is kept, and the same call goes on.
     """
-    with alone(asked.out):
+    with exclusive_run(asked.out):
         manifest = take_up(asked.out, asked.plan())
         if manifest and not unsound(asked.out, manifest):
             return manifest
@@ -119,7 +131,7 @@ def campaign(open_session: Callable[[], Any], asked: Campaign, show: Show = lamb
             return _done(spark, asked, gone, show)
 
 
-def _done(spark: Any, asked: Campaign, gone: tuple[str, ...], show: Show) -> Manifest:
+def _done(spark: Any, asked: CampaignSettings, gone: tuple[str, ...], show: ProgressFactory) -> OutputManifest:
     receipts: dict[int, list[Receipt]] = {}
     listed: list[Receipt] = []
     for number in range(asked.rounds):
@@ -139,10 +151,10 @@ def _done(spark: Any, asked: Campaign, gone: tuple[str, ...], show: Show) -> Man
         "finds": len(assembled.finds),
         "cells": listed[-1].counts.get("rows", 0),
     }
-    return complete(asked.out, Manifest(format=FORMAT, plan=asked.plan(), counts=counts, files=files))
+    return complete(asked.out, OutputManifest(format=FORMAT, plan=asked.plan(), counts=counts, files=files))
 
 
-def round_job(asked: Campaign, number: int, gone: tuple[str, ...] = ()) -> Job:
+def round_job(asked: CampaignSettings, number: int, gone: tuple[str, ...] = ()) -> Job:
     """The shards of one round."""
     before = asked.merged(number - 1)
 
@@ -162,7 +174,9 @@ def round_job(asked: Campaign, number: int, gone: tuple[str, ...] = ()) -> Job:
     )
 
 
-def table_job(asked: Campaign, name: str, schema: pa.Schema, table: Callable[[int], pa.Table], place: str = "") -> Job:
+def table_job(
+    asked: CampaignSettings, name: str, schema: pa.Schema, table: Callable[[int], pa.Table], place: str = ""
+) -> Job:
     """Tables that the driver makes, kept as shards are."""
     return Job(
         name=name,
@@ -178,11 +192,11 @@ def table_job(asked: Campaign, name: str, schema: pa.Schema, table: Callable[[in
 def _made(job: Job, number: int) -> Receipt:
     receipt = next(earned(job, [number]), None) or work(job, number)
     if receipt.problem:
-        raise NotDone({number: receipt.problem})
+        raise ShardsFailed({number: receipt.problem})
     return receipt
 
 
-def _merged(spark: Any, asked: Campaign, number: int) -> pa.Table:
+def _merged(spark: Any, asked: CampaignSettings, number: int) -> pa.Table:
     return merging.merge_corpora(spark, asked.out / ROUNDS / f"round={number:06}", asked.merged(number - 1))
 
 
@@ -204,13 +218,13 @@ def _counted(batch: pa.RecordBatch) -> dict[str, int]:
     return counts
 
 
-def _reports(asked: Campaign, receipts: dict[int, list[Receipt]]) -> Iterator[assembling.Reported]:
+def _reports(asked: CampaignSettings, receipts: dict[int, list[Receipt]]) -> Iterator[assembling.ShardReport]:
     for number, some in receipts.items():
         for receipt in some:
-            yield assembling.Reported(number, receipt.shard, asked.round_of(number, receipt.shard), receipt.counts)
+            yield assembling.ShardReport(number, receipt.shard, asked.round_of(number, receipt.shard), receipt.counts)
 
 
-def restore(asked: Campaign, manifest: Manifest) -> None:
+def restore(asked: CampaignSettings, manifest: OutputManifest) -> None:
     """Write the receipts of a whole campaign again, so that only what has gone bad is done again."""
     counted = assembling.counts_in(asked.out)
     files: dict[tuple[str, int], list[Any]] = {}
@@ -225,4 +239,4 @@ def restore(asked: Campaign, manifest: Manifest) -> None:
             counts = counted.get((wanted.target, wanted.number), {})
         if counts:
             receipt = Receipt(shard=number, files=sorted(some, key=lambda file: file.path), counts=counts)
-            put(asked.out / RECEIPTS / job / f"{number:06}.json", msgspec.json.encode(receipt))
+            write_durably(asked.out / RECEIPTS / job / f"{number:06}.json", msgspec.json.encode(receipt))

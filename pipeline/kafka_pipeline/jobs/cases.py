@@ -49,7 +49,7 @@ ALIKE: Final = ("mutator", "codec", "field", "boundary", "lie", "nesting", "posi
 TOGETHER: Final = 4096
 
 
-def numbers(start: int, stop: int) -> Iterator[pa.RecordBatch]:
+def index_batches(start: int, stop: int) -> Iterator[pa.RecordBatch]:
     """The numbers from *start* up to *stop*, as the batches that `Cases` takes."""
     for at in range(start, stop, TOGETHER):
         yield pa.RecordBatch.from_arrays([pa.array(range(at, min(at + TOGETHER, stop)), pa.int64())], schema=INDEX)
@@ -135,7 +135,7 @@ def by_place(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         at += count
 
 
-def listed(paths: list[Path]) -> pa.RecordBatch:
+def dropped_rows(paths: list[Path]) -> pa.RecordBatch:
     """The rows that go from one shard, in their order, from whatever Spark wrote of them."""
     tables = [pa.Table.from_batches([batch]) for batch in read_batches(paths, DROPPED.names)]
     rows: Any = pa.concat_tables(tables).cast(DROPPED).sort_by("index") if tables else DROPPED.empty_table()
@@ -159,7 +159,7 @@ COVERAGE_QUERY: Final = f"""
 SHAPES: Final = "SELECT count(DISTINCT shape) AS shapes FROM cases"
 
 
-def table(counted: pa.Table, grid: Iterable[MutantCell]) -> pa.Table:
+def coverage_table(counted: pa.Table, grid: Iterable[MutantCell]) -> pa.Table:
     """The coverage table: what was *counted*, and zeros for cells of *grid* that were not, sorted by cell."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {
         ("model", *cell): dict(zip(KEY, ("model", *cell), strict=True)) | dict.fromkeys(COUNTS, 0) for cell in grid
@@ -168,7 +168,7 @@ def table(counted: pa.Table, grid: Iterable[MutantCell]) -> pa.Table:
     return pa.Table.from_pylist([rows[key] for key in sorted(rows)], schema=COVERAGE_SCHEMA)
 
 
-def summary(coverage: pa.Table) -> dict[str, int]:
+def coverage_summary(coverage: pa.Table) -> dict[str, int]:
     """The table in a few numbers."""
     rows = coverage.to_pylist()
     counts = {name: sum(row[name] for row in rows) for name in COUNTS if name != "shapes"}

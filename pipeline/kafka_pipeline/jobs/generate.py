@@ -21,11 +21,11 @@ import pyarrow as pa
 from kafka_fuzz.mutate import Profile
 from kafka_pipeline.jobs import cases as coverage
 from kafka_pipeline.jobs import cases as keeping
-from kafka_pipeline.jobs.cases import ALIKE, SCHEMA, Cases, numbers
-from kafka_pipeline.jobs.space import Space, grid, grid_hash
+from kafka_pipeline.jobs.cases import ALIKE, SCHEMA, Cases, index_batches
+from kafka_pipeline.jobs.space import Space, grid_hash, model_grid
 from kafka_pipeline.spark import tables
-from kafka_pipeline.spark.manifest import MANIFEST, Manifest, OtherRun, alone, complete, take_up, unsound
-from kafka_pipeline.spark.shards import FileReceipt, Job, Receipt, Show, put_table, read_batches, run
+from kafka_pipeline.spark.manifest import MANIFEST, OtherRun, OutputManifest, complete, exclusive_run, take_up, unsound
+from kafka_pipeline.spark.shards import FileReceipt, Job, ProgressFactory, Receipt, put_table, read_batches, run
 
 FORMAT: Final = "kafkaproof cases"
 STAGED: Final = "staged"
@@ -86,17 +86,19 @@ class Generate:
     def numbers(self, shard: int) -> Iterator[pa.RecordBatch]:
         """The numbers of a shard."""
         start = shard * self.shard_rows
-        return numbers(start, min(start + self.shard_rows, self.cases))
+        return index_batches(start, min(start + self.shard_rows, self.cases))
 
 
-def generate(open_session: Callable[[], Any], asked: Generate, show: Show = lambda _: lambda *_: None) -> Manifest:
+def generate_cases(
+    open_session: Callable[[], Any], asked: Generate, show: ProgressFactory = lambda _: lambda *_: None
+) -> OutputManifest:
     """Make what is not there, and mend what has gone bad; a session is opened only if there is something to do.
 
     Raises:
         OtherRun: the folder holds something else.
         NotDone, CannotRun: what was earned is kept, and the same call goes on.
     """
-    with alone(asked.out):
+    with exclusive_run(asked.out):
         manifest = take_up(asked.out, asked.plan())
         bad = unsound(asked.out, manifest) if manifest else []
         if manifest and not bad:
@@ -108,7 +110,7 @@ def generate(open_session: Callable[[], Any], asked: Generate, show: Show = lamb
             return _made(spark, asked, show)
 
 
-def _made(spark: Any, asked: Generate, show: Show) -> Manifest:
+def _made(spark: Any, asked: Generate, show: ProgressFactory) -> OutputManifest:
     run(spark, staging_job(asked), asked.shards, show(STAGED))
     _list(spark, asked)
     dropped = run(spark, _dropping(asked), asked.shards, show(DROPPED))
@@ -116,7 +118,7 @@ def _made(spark: Any, asked: Generate, show: Show) -> Manifest:
     covered, counts = _cover(spark, asked)
     counts = {"made": asked.cases, "dropped": _summed(dropped), **counts}
     files = [covered, *_files(dropped), *_files(kept)]
-    manifest = Manifest(format=FORMAT, plan=asked.plan(), counts=counts, files=files)
+    manifest = OutputManifest(format=FORMAT, plan=asked.plan(), counts=counts, files=files)
     return complete(asked.out, manifest, (STAGED, LISTED))
 
 
@@ -137,14 +139,14 @@ def staging_job(asked: Generate) -> Job:
 def _list(spark: Any, asked: Generate) -> None:
     """Have Spark list the rows that go; they are taken from there shard by shard."""
     tables.view(spark, "staged", asked.out / STAGED)
-    with tables.asking():
+    with tables.spark_failures():
         rows = spark.sql(keeping.query(asked.shard_rows, asked.per_shape))
         rows.repartition("shard").write.mode("overwrite").partitionBy("shard").parquet(str(asked.out / LISTED))
 
 
 def _dropping(asked: Generate) -> Job:
     def read(shard: int) -> Iterator[pa.RecordBatch]:
-        yield keeping.listed(sorted((asked.out / LISTED / f"shard={shard}").glob("*.parquet")))
+        yield keeping.dropped_rows(sorted((asked.out / LISTED / f"shard={shard}").glob("*.parquet")))
 
     def count(batch: pa.RecordBatch) -> dict[str, int]:
         reasons = batch.column("reason").to_pylist()
@@ -180,12 +182,14 @@ def keeping_job(asked: Generate, out: Path | None = None, *, anew: bool = False)
 def _cover(spark: Any, asked: Generate) -> tuple[FileReceipt, dict[str, Any]]:
     """Write the coverage table; its receipt, and the counts of the manifest."""
     tables.view(spark, "cases", asked.out / CASES)
-    covered = coverage.table(tables.ask(spark, coverage.COVERAGE_QUERY), grid())
-    shapes = tables.ask(spark, coverage.SHAPES).to_pylist()[0]["shapes"]
-    return put_table(asked.out, COVERAGE, covered), {**coverage.summary(covered), "shapes": shapes}
+    covered = coverage.coverage_table(tables.query_table(spark, coverage.COVERAGE_QUERY), model_grid())
+    shapes = tables.query_table(spark, coverage.SHAPES).to_pylist()[0]["shapes"]
+    return put_table(asked.out, COVERAGE, covered), {**coverage.coverage_summary(covered), "shapes": shapes}
 
 
-def _mended(spark: Any, asked: Generate, manifest: Manifest, bad: Sequence[str], show: Show) -> Manifest | None:
+def _mended(
+    spark: Any, asked: Generate, manifest: OutputManifest, bad: Sequence[str], show: ProgressFactory
+) -> OutputManifest | None:
     """Make bad shards again, from their numbers; None where that does not do."""
     shards = shards_of(bad)
     if shards is None:
@@ -203,13 +207,15 @@ def shards_of(paths: Sequence[str]) -> set[int] | None:
     return {int(Path(path).stem.removeprefix("part-")) for path in paths}
 
 
-def check(open_session: Callable[[], Any], asked: Generate, show: Show = lambda _: lambda *_: None) -> list[str]:
+def check_output(
+    open_session: Callable[[], Any], asked: Generate, show: ProgressFactory = lambda _: lambda *_: None
+) -> list[str]:
     """What is wrong with a whole output: files that are not as the manifest says, or not what is made now.
 
     Raises:
         OtherRun: there is no whole output, or it is another one.
     """
-    with alone(asked.out):
+    with exclusive_run(asked.out):
         manifest = take_up(asked.out, asked.plan()) if (asked.out / MANIFEST).exists() else None
         if manifest is None:
             raise OtherRun(f"there is no {MANIFEST} in {asked.out}")

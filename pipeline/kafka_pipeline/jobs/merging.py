@@ -41,7 +41,7 @@ from kafka_fuzz.campaign.replay import replay_known_findings
 from kafka_fuzz.findings import FINDINGS_FOLDER as FINDS
 from kafka_fuzz.findings import FuzzFinding, write_atomically, write_finding
 from kafka_fuzz.mutate import MutantCell
-from kafka_pipeline.jobs.rounds import COUNTS, MILLISECONDS, PROGRESS, SCHEMA, fill, find_of
+from kafka_pipeline.jobs.rounds import COUNTS, MILLISECONDS, PROGRESS, SCHEMA, fill, row_finding
 from kafka_pipeline.spark import tables
 from kafka_pipeline.spark.shards import read_batches
 
@@ -67,7 +67,7 @@ FALLEN: Final = "SELECT DISTINCT 'fallen' AS what, target, key FROM seen WHERE w
 _BEST: Final = (
     f"size, sha256, {_CELL}, profile, labels, version, kind, detail, function, told, why, asked, target, data"
 )
-FINDS_QUERY: Final = f"""
+FINDINGS_QUERY: Final = f"""
     SELECT key, sum(count) AS count, min(struct({_BEST})) AS best, min(struct(round, shard)) AS first
     FROM rounds WHERE what = 'finds' GROUP BY key ORDER BY key
 """
@@ -97,9 +97,9 @@ def merge_corpora(spark: Any, new: Path, before: Path) -> pa.Table:
         parts.append(f"SELECT {names} FROM before")
     if not parts:
         return SCHEMA.empty_table()
-    with tables.asking():
+    with tables.spark_failures():
         spark.sql(" UNION ALL ".join(parts)).createOrReplaceTempView("seen")
-    return pa.concat_tables([_filled(tables.ask(spark, query)) for query in (CORPUS, FALLEN)])
+    return pa.concat_tables([_filled(tables.query_table(spark, query)) for query in (CORPUS, FALLEN)])
 
 
 def _filled(table: pa.Table) -> pa.Table:
@@ -116,7 +116,7 @@ def _empty(column: pa.Field, rows: int) -> pa.Array:
     return pa.array([value] * rows, column.type)
 
 
-class Reported(NamedTuple):
+class ShardReport(NamedTuple):
     """A shard that is done: its round, its number, what was asked, and what it counted."""
 
     number: int
@@ -125,7 +125,7 @@ class Reported(NamedTuple):
     counts: dict[str, int]
 
 
-class Best(NamedTuple):
+class BestInput(NamedTuple):
     """A find with its smallest input, and the round and shard that saw it first."""
 
     find: FuzzFinding
@@ -150,11 +150,11 @@ class Assembled:
         return there
 
     @cached_property
-    def finds(self) -> list[Best]:
+    def finds(self) -> list[BestInput]:
         """The finds of all rounds, counts added up."""
-        rows = tables.ask(self._spark, FINDS_QUERY).to_pylist() if self._view else []
+        rows = tables.query_table(self._spark, FINDINGS_QUERY).to_pylist() if self._view else []
         return [
-            Best(find_of(row["best"] | {"key": row["key"], "count": row["count"]}), row["best"]["data"],
+            BestInput(row_finding(row["best"] | {"key": row["key"], "count": row["count"]}), row["best"]["data"],
                  (row["first"]["round"], row["first"]["shard"]))
             for row in rows
         ]  # fmt: skip
@@ -173,9 +173,9 @@ class Assembled:
         """The cells that were reached, by target."""
         if not self._view:
             return CELLS_SCHEMA.empty_table()
-        return tables.ask(self._spark, CELLS).cast(CELLS_SCHEMA)
+        return tables.query_table(self._spark, CELLS).cast(CELLS_SCHEMA)
 
-    def write(self, out: Path, text: str, seed: int, reports: Iterable[Reported]) -> None:
+    def write(self, out: Path, text: str, seed: int, reports: Iterable[ShardReport]) -> None:
         """Write the folder; what an earlier attempt left of it goes."""
         for name in (store.CORPUS_FOLDER, FINDS):
             shutil.rmtree(out / name, ignore_errors=True)
@@ -191,7 +191,7 @@ class Assembled:
         write_atomically(out / LOG, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         write_state(out, CampaignState(seed, max(line.number for line in lines) + 1))
 
-    def _report(self, told: Reported) -> RoundReport:
+    def _report(self, told: ShardReport) -> RoundReport:
         asked = told.asked
         names = set(finding_targets(asked.target))
         new = [best.find.key for best in self.finds if best.first == (told.number, told.shard)]

@@ -34,7 +34,7 @@ from kafka_fuzz.findings import FuzzFinding, finding_input, read_findings, write
 from kafka_fuzz.mutate import Mutant, MutantCell
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_pipeline.jobs.sweep import lasting
-from kafka_pipeline.spark.needs import Refused
+from kafka_pipeline.spark.needs import BadShard
 from kafka_pipeline.spark.shards import read_batches
 
 What = Literal["inputs", "finds", "fallen"]
@@ -72,13 +72,13 @@ _EMPTY: Final[dict[str, Any]] = {
 Row = dict[str, Any]
 
 
-def batch_of(rows: Iterable[Row], counts: bytes = b"{}") -> pa.RecordBatch:
+def rows_to_batch(rows: Iterable[Row], counts: bytes = b"{}") -> pa.RecordBatch:
     """*rows*, and what else is counted, as JSON that goes along."""
     schema = SCHEMA.with_metadata({b"counts": counts})
     return pa.RecordBatch.from_pylist([_EMPTY | row for row in rows], schema=schema)
 
 
-def row_of_input(target: str, shard: int, entry: CorpusEntry, data: bytes) -> Row:
+def input_row(target: str, shard: int, entry: CorpusEntry, data: bytes) -> Row:
     """An input that was kept: its key is the outcome's, or the vector's."""
     return {
         "what": "inputs",
@@ -96,7 +96,7 @@ def row_of_input(target: str, shard: int, entry: CorpusEntry, data: bytes) -> Ro
     }
 
 
-def row_of_find(shard: int, find: FuzzFinding, data: bytes) -> Row:
+def finding_row(shard: int, find: FuzzFinding, data: bytes) -> Row:
     """A find: its target is the one that is to blame, which may be one of several that were asked."""
     outcome = find.outcome
     return {
@@ -126,12 +126,12 @@ def row_of_fallen(testee: str, shard: int, cause: str) -> Row:
     return {"what": "fallen", "target": testee, "shard": shard, "key": cause}
 
 
-def mutant_of(row: Mapping[str, Any]) -> Mutant:
+def row_mutant(row: Mapping[str, Any]) -> Mutant:
     """An input of a row, as the corpus of a campaign takes it."""
-    return Mutant(row["data"], row["profile"], tuple(row["labels"]), None, cell_of(row))
+    return Mutant(row["data"], row["profile"], tuple(row["labels"]), None, row_cell(row))
 
 
-def find_of(row: Mapping[str, Any]) -> FuzzFinding:
+def row_finding(row: Mapping[str, Any]) -> FuzzFinding:
     """The find of a row."""
     outcome = Outcome(row["target"], row["kind"], row["detail"], row["function"], row["told"], row["why"])
     return FuzzFinding(
@@ -141,14 +141,14 @@ def find_of(row: Mapping[str, Any]) -> FuzzFinding:
         size=row["size"],
         profile=row["profile"],
         labels=tuple(row["labels"]),
-        cell=cell_of(row),
+        cell=row_cell(row),
         version=row["version"],
         count=row["count"],
         asked=row["asked"],
     )
 
 
-def cell_of(row: Mapping[str, Any]) -> MutantCell:
+def row_cell(row: Mapping[str, Any]) -> MutantCell:
     """The cell of a row."""
     return MutantCell(*(row[name] for name in MutantCell._fields))
 
@@ -161,7 +161,7 @@ MILLISECONDS: Final = "milliseconds"
 ENVIRONMENT: Final = {"PYTHONHASHSEED": "0"}
 
 
-class Died(Exception):
+class ChildKilled(Exception):
     """The child ended before it had told what it did: it was killed from outside, and may do better elsewhere."""
 
 
@@ -195,7 +195,7 @@ class Shard:
             given = self._prepare(asked)
             report, milliseconds = ran(asked)
             counts = {name: getattr(report, name) for name in COUNTS} | {MILLISECONDS: milliseconds}
-            return batch_of(self._rows(asked, given), msgspec.json.encode(counts))
+            return rows_to_batch(self._rows(asked, given), msgspec.json.encode(counts))
 
     def _prepare(self, asked: RoundPlan) -> int:
         """Write what the child begins with; how much of its index that is."""
@@ -214,9 +214,9 @@ class Shard:
     def _rows(self, asked: RoundPlan, given: int) -> Iterator[Row]:
         corpus = Corpus(asked.directory, asked.target)
         for entry in read_index(corpus.folder / INDEX, given)[0]:
-            yield row_of_input(asked.target, self.number, entry, corpus.data(entry))
+            yield input_row(asked.target, self.number, entry, corpus.data(entry))
         for find in read_findings(asked.directory):
-            yield row_of_find(self.number, find, finding_input(asked.directory, find))
+            yield finding_row(self.number, find, finding_input(asked.directory, find))
         for testee, causes in sorted(read_fallen(asked.directory).items()):
             for cause in sorted(cause for cause, often in causes.items() if often >= 1.0):
                 yield row_of_fallen(testee, self.number, cause)
@@ -233,7 +233,7 @@ def fill(root: Path, rows: Iterable[Mapping[str, Any]]) -> None:
             continue
         if target not in corpora:
             corpora[target] = Corpus(root, target)
-        corpora[target].keep(mutant_of(row), row["key"], row["lines"], row["version"])
+        corpora[target].keep(row_mutant(row), row["key"], row["lines"], row["version"])
     for corpus in corpora.values():
         corpus.close()
     write_atomically(root / STATE / FALLEN, msgspec.json.encode(fallen))
@@ -241,11 +241,11 @@ def fill(root: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def ran(asked: RoundPlan) -> tuple[RoundReport, int]:
     """What the child says at its end, and the CPU-milliseconds that it took, with all that it started."""
-    before = spent()
+    before = children_cpu_seconds()
     done = subprocess.run(
         round_command(asked), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ | ENVIRONMENT
     )
-    took = round((spent() - before) * 1000)
+    took = round((children_cpu_seconds() - before) * 1000)
     last = done.stdout.splitlines()[-1:]
     try:
         report = msgspec.json.decode(last[0], type=RoundMessage).report if last else None
@@ -253,13 +253,13 @@ def ran(asked: RoundPlan) -> tuple[RoundReport, int]:
         report = None
     if report is None or report.interrupted:
         words = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise Died(f"a round of {asked.target} ended with {done.returncode}: {''.join(words)}")
+        raise ChildKilled(f"a round of {asked.target} ended with {done.returncode}: {''.join(words)}")
     if report.failure or not report.executions:
-        raise Refused(f"{asked.target}: {report.failure or 'it executed nothing'}")
+        raise BadShard(f"{asked.target}: {report.failure or 'it executed nothing'}")
     return report, took
 
 
-def spent() -> float:
+def children_cpu_seconds() -> float:
     """CPU-seconds of the processes that ended below this one."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

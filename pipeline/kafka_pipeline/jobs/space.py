@@ -34,7 +34,7 @@ from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell
 from kafka_fuzz.targets.codecs import reference_agrees, right_answer
-from kafka_pipeline.spark.needs import Refused
+from kafka_pipeline.spark.needs import BadShard
 from kafka_records import Batch, Record
 
 # Indexes below this, so that no two pairs of seed and index are drawn alike.
@@ -44,7 +44,7 @@ SHARES: Final[dict[Profile, int]] = {"model": 1}
 
 
 @cache
-def grid() -> tuple[MutantCell, ...]:
+def model_grid() -> tuple[MutantCell, ...]:
     """The cells, in the order of the table of lies."""
     return tuple(all_cells())
 
@@ -52,7 +52,7 @@ def grid() -> tuple[MutantCell, ...]:
 @cache
 def grid_hash() -> str:
     """What an index stands for depends on it, so a manifest says it."""
-    return sha256("\n".join(map(repr, grid())).encode()).hexdigest()
+    return sha256("\n".join(map(repr, model_grid())).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Space:
         profile = self.turns[turn]
         point = around * self.turns.count(profile) + self.turns[:turn].count(profile)
         if profile == "model":
-            cells = grid()
+            cells = model_grid()
             return for_cell(rng, cells[point % len(cells)])
         seeds = own_seeds()
         # Mostly from the entry whose turn it is; splices come from another.
@@ -208,7 +208,7 @@ COLUMNS: Final = (
 )
 
 
-class Wrong(Refused):
+class Wrong(BadShard):
     """The reference does not give the answer that goes with a lie: one of them is wrong, and nothing is written."""
 
 
@@ -245,7 +245,7 @@ class Rows:
             rules_of(mutant, right),
             batches,
             xxh3_128_digest(mutant.data),
-            shape_of(cell, right, outlines, len(mutant.data)),
+            shape_hash(cell, right, outlines, len(mutant.data)),
         )
 
 
@@ -257,7 +257,7 @@ def rules_of(mutant: Mutant, right: Expectation) -> tuple[str, ...]:
     return () if lie == NO_FAULT else FAULTS[lie].rules
 
 
-def shape_of(cell: MutantCell, right: Expectation, outlines: bytes, size: int) -> int:
+def shape_hash(cell: MutantCell, right: Expectation, outlines: bytes, size: int) -> int:
     """The hash of a shape, as a signed 64-bit integer."""
     parts = (
         _bytes_of(cell),

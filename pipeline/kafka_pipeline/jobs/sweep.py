@@ -30,9 +30,18 @@ from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_pipeline.spark import tables
-from kafka_pipeline.spark.manifest import MANIFEST, Manifest, OtherRun, alone, complete, read_manifest, take_up, unsound
-from kafka_pipeline.spark.needs import Refused as ShardRefused
-from kafka_pipeline.spark.shards import Job, Receipt, Show, put_table, read_batches, run
+from kafka_pipeline.spark.manifest import (
+    MANIFEST,
+    OtherRun,
+    OutputManifest,
+    complete,
+    exclusive_run,
+    read_manifest,
+    take_up,
+    unsound,
+)
+from kafka_pipeline.spark.needs import BadShard as ShardRefused
+from kafka_pipeline.spark.shards import Job, ProgressFactory, Receipt, put_table, read_batches, run
 
 SCHEMA: Final = pa.schema([
     pa.field(name, kind, nullable=False)
@@ -57,7 +66,7 @@ _batches: Final = msgspec.json.Decoder(list[WireBatch])
 _json: Final = msgspec.json.Encoder()
 
 
-class Asking:
+class SweepSession:
     """One testee's process and what is asked of it; a context manager, with which the process ends."""
 
     def __init__(self, testee: str) -> None:
@@ -66,7 +75,7 @@ class Asking:
         self._sandbox: Sandbox | None = None
         self._hello: HelloReply | None = None
 
-    def __enter__(self) -> Asking:
+    def __enter__(self) -> SweepSession:
         """Start it.  Raises `Refused` of the pipeline if that cannot be done here."""
         try:
             self._sandbox = Sandbox(connect.connect(self._testee))
@@ -84,7 +93,7 @@ class Asking:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """An observation for each case of *batch*, in its order."""
-        cases = cases_of(batch)
+        cases = batch_cases(batch)
         rows = dict(self._rows(cases))
         columns = zip(*(rows[case.id] for case in cases), strict=True) if cases else [()] * len(SCHEMA)
         arrays = [pa.array(column, each.type) for column, each in zip(columns, SCHEMA, strict=True)]
@@ -109,7 +118,7 @@ class Asking:
                 raise ShardRefused(str(error)) from None
 
 
-def cases_of(batch: pa.RecordBatch) -> list[Case]:
+def batch_cases(batch: pa.RecordBatch) -> list[Case]:
     """The rows of generated cases as the judge has them."""
     columns = (batch.column(name).to_pylist() for name in COLUMNS)
     return [_case(*row) for row in zip(*columns, strict=True)]
@@ -127,8 +136,8 @@ def row_of(case: Case, observation: Observation) -> tuple[Any, ...]:
     index = int(case.id.rpartition("[")[2].removesuffix("]"))
     why = lasting(verdict.outcome, verdict.why)
     batches = len(observation.batches) if isinstance(observation, Decoded) else -1
-    kind = "" if verdict.outcome == "agree" else kind_of(observation)
-    return index, verdict.outcome, verdict.field, kind, why[:LONGEST], batches, answer_of(observation)
+    kind = "" if verdict.outcome == "agree" else error_kind(observation)
+    return index, verdict.outcome, verdict.field, kind, why[:LONGEST], batches, answer_hash(observation)
 
 
 def lasting(outcome: str, why: str) -> str:
@@ -140,14 +149,14 @@ def lasting(outcome: str, why: str) -> str:
     return _PASSING.sub("#", why) if outcome in _ENDINGS else why
 
 
-def kind_of(observation: Observation) -> str:
+def error_kind(observation: Observation) -> str:
     """What kind of error a testee said that it is; empty if it said none."""
     if isinstance(observation, Refused | Decoded | ConsumedRecords) and observation.error is not None:
         return observation.error.kind
     return ""
 
 
-def answer_of(observation: Observation) -> int:
+def answer_hash(observation: Observation) -> int:
     """A hash that equal data share, so that those who are wrong in the same way are found; 0 for no data."""
     if not isinstance(observation, Decoded | ConsumedRecords):
         return 0
@@ -158,7 +167,7 @@ def answer_of(observation: Observation) -> int:
 
 def observations(testee: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What *testee* did with the cases of *batches*; its process lives as long as this runs."""
-    with Asking(testee) as asking:
+    with SweepSession(testee) as asking:
         yield from map(asking, batches)
 
 
@@ -229,12 +238,12 @@ class Sweep:
     out: Path
     testees: tuple[str, ...]
 
-    def plan(self, given: Manifest) -> dict[str, Any]:
+    def plan(self, given: OutputManifest) -> dict[str, Any]:
         """What decides about the output, as far as we can say: testees themselves may change."""
         return {"job": "sweep", "testees": list(self.testees), "cases": given.sha256, "generated": given.plan}
 
 
-def cases_in(folder: Path) -> Manifest:
+def cases_in(folder: Path) -> OutputManifest:
     """The manifest of generated cases.  Raises `OtherRun` where there are none, or bad ones."""
     given = read_manifest(folder)
     if given is None or given.format != INPUT:
@@ -245,7 +254,7 @@ def cases_in(folder: Path) -> Manifest:
     return given
 
 
-def folder_of(testee: str) -> str:
+def testee_folder(testee: str) -> str:
     """The name of a testee in paths, where it is a column called `testee`.
 
     >>> folder_of("kafka-python"), folder_of("process:./mine --fast")
@@ -255,7 +264,9 @@ def folder_of(testee: str) -> str:
     return testee if testee == plain else f"{plain[-40:].strip('-')}-{sha256(testee.encode()).hexdigest()[:8]}"
 
 
-def sweep(open_session: Callable[[], Any], asked: Sweep, show: Show = lambda _: lambda *_: None) -> Manifest:
+def sweep_testees(
+    open_session: Callable[[], Any], asked: Sweep, show: ProgressFactory = lambda _: lambda *_: None
+) -> OutputManifest:
     """Ask what was not asked; a session is opened only if there is something to do.
 
     Raises:
@@ -263,7 +274,7 @@ def sweep(open_session: Callable[[], Any], asked: Sweep, show: Show = lambda _: 
         NotDone, CannotRun: what was earned is kept, and the same call goes on.
     """
     given = cases_in(asked.cases)
-    with alone(asked.out):
+    with exclusive_run(asked.out):
         manifest = take_up(asked.out, asked.plan(given))
         if manifest and not unsound(asked.out, manifest):
             return manifest
@@ -273,12 +284,12 @@ def sweep(open_session: Callable[[], Any], asked: Sweep, show: Show = lambda _: 
             receipts = [
                 receipt
                 for testee in asked.testees
-                for receipt in run(spark, job_of(asked, given, testee), shards, show(testee))
+                for receipt in run(spark, sweep_job(asked, given, testee), shards, show(testee))
             ]
             return _compared(spark, asked, given, receipts)
 
 
-def job_of(asked: Sweep, given: Manifest, testee: str) -> Job:
+def sweep_job(asked: Sweep, given: OutputManifest, testee: str) -> Job:
     """The observations of one testee."""
     paths = [asked.cases / file.path for file in given.files if file.path.startswith("cases/")]
 
@@ -286,7 +297,7 @@ def job_of(asked: Sweep, given: Manifest, testee: str) -> Job:
         mine = [path for path in paths if path.name == f"part-{shard:06}.parquet"]
         yield from observations(testee, read_batches(mine, COLUMNS))
 
-    folder = f"{OBSERVATIONS}/testee={folder_of(testee)}"
+    folder = f"{OBSERVATIONS}/testee={testee_folder(testee)}"
     return Job(
         name=folder,
         read=read,
@@ -303,19 +314,19 @@ def _count(batch: pa.RecordBatch) -> dict[str, int]:
     return {row["values"]: row["counts"] for row in outcomes}
 
 
-def _compared(spark: Any, asked: Sweep, given: Manifest, receipts: Sequence[Receipt]) -> Manifest:
+def _compared(spark: Any, asked: Sweep, given: OutputManifest, receipts: Sequence[Receipt]) -> OutputManifest:
     tables.view(spark, "observations", asked.out / OBSERVATIONS)
     tables.view(spark, "cases", asked.cases / "cases")
-    vectors, clusters = tables.ask(spark, VECTORS), tables.ask(spark, CLUSTERS)
+    vectors, clusters = tables.query_table(spark, VECTORS), tables.query_table(spark, CLUSTERS)
     files = [file for receipt in receipts for file in receipt.files]
     files += [put_table(asked.out, VECTORS_FOLDER, vectors), put_table(asked.out, CLUSTERS_FOLDER, clusters)]
-    rows, names = vectors.to_pylist(), sorted(map(folder_of, asked.testees))
+    rows, names = vectors.to_pylist(), sorted(map(testee_folder, asked.testees))
     counts = {
         "outcomes": compare_outcomes(rows, names),
         "agreement": agreement(rows, names),
         "clusters": clusters.num_rows,
     }
-    return complete(asked.out, Manifest(format=FORMAT, plan=asked.plan(given), counts=counts, files=files))
+    return complete(asked.out, OutputManifest(format=FORMAT, plan=asked.plan(given), counts=counts, files=files))
 
 
 def clusters_of(out: Path) -> list[dict[str, Any]]:

@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.fs as pafs
 
-from kafka_pipeline.columnar.buffers import bytes_of
-from kafka_pipeline.columnar.scan import Source, as_buffer, mapped
-from kafka_pipeline.segments.listing import SUFFIX, Segment, local_path
+from kafka_pipeline.columnar.buffers import buffer_bytes
+from kafka_pipeline.columnar.scan import ByteSource, as_buffer, mapped
+from kafka_pipeline.segments.listing import SUFFIX, SegmentFile, local_path
 from kafka_records.constants import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_VALUE_V2, RECORD_OVERHEAD_V0
 from kafka_records.layout import ENTRY, MAGIC_OFFSET
 
 
-class Reached:
+class RemoteFile:
     """A file on another machine: a window of it is read when it is asked for."""
 
     def __init__(self, file: Any) -> None:
@@ -40,7 +40,7 @@ class Reached:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Source]:
+def open_segment(path: str) -> Iterator[ByteSource]:
     """The bytes of a segment.  Raises `OSError`."""
     here = local_path(path)
     if here is not None:
@@ -49,10 +49,10 @@ def opened(path: str) -> Iterator[Source]:
         return
     system, inner = pafs.FileSystem.from_uri(path)
     with system.open_input_file(inner) as file:
-        yield Reached(file)
+        yield RemoteFile(file)
 
 
-def stretch_source(source: Source, size: int) -> Source:
+def stretch_source(source: ByteSource, size: int) -> ByteSource:
     """*source*, which still has *size* bytes.  Raises `OSError` if it has become shorter."""
     if source.size < size:
         raise OSError(f"it has {source.size:,} bytes, and had {size:,}")
@@ -72,7 +72,7 @@ def without_zeros(data: bytes, kind: np.dtype[np.void]) -> Table:
     return table[: -(-(int(used[-1]) + 1) // kind.itemsize)] if len(used) else table[:0]
 
 
-def indexed(source: Source, segment: Segment, most: int) -> Iterator[int]:
+def indexed(source: ByteSource, segment: SegmentFile, most: int) -> Iterator[int]:
     """Where to cut a segment behind about *most* bytes, by what its index says; nowhere if there is none.
 
     A cut that no entry begins at would be worse than none, so each is looked at:
@@ -91,13 +91,13 @@ def indexed(source: Source, segment: Segment, most: int) -> Iterator[int]:
         yield cut
 
 
-def offsets_beside(segment: Segment) -> list[tuple[int, int]]:
+def offsets_beside(segment: SegmentFile) -> list[tuple[int, int]]:
     """What the index of *segment* holds: an offset, and where an entry with offsets up to that begins at the latest."""
     base = segment.base_offset
     if base is None:
         return []
     try:
-        with opened(f"{segment.path.removesuffix(SUFFIX)}.index") as index:
+        with open_segment(f"{segment.path.removesuffix(SUFFIX)}.index") as index:
             data = bytes_at(index, 0, min(index.size, LARGEST))
     except OSError:
         return []
@@ -106,7 +106,7 @@ def offsets_beside(segment: Segment) -> list[tuple[int, int]]:
     return list(zip(offsets.tolist(), table["position"].tolist(), strict=True))
 
 
-def begins(source: Source, segment: Segment, offset: int, position: int) -> bool:
+def begins(source: ByteSource, segment: SegmentFile, offset: int, position: int) -> bool:
     """Whether an entry begins at *position* whose own offset an index may have with *offset*."""
     if segment.size - position < HEADER_SIZE_UP_TO_MAGIC:
         return False
@@ -116,6 +116,6 @@ def begins(source: Source, segment: Segment, offset: int, position: int) -> bool
     return whole and head[MAGIC_OFFSET] <= MAGIC_VALUE_V2 and (segment.base_offset or 0) <= base <= offset
 
 
-def bytes_at(source: Source, start: int, end: int) -> bytes:
+def bytes_at(source: ByteSource, start: int, end: int) -> bytes:
     """Bytes of a file; none are asked for where there are none."""
-    return bytes(bytes_of(as_buffer(source.window(start, end)))) if start < end else b""
+    return bytes(buffer_bytes(as_buffer(source.window(start, end)))) if start < end else b""

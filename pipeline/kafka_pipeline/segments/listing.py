@@ -26,7 +26,7 @@ class CannotRead(Exception):
     """There is nothing to read at a path, or it cannot be reached: one line."""
 
 
-class Segment(msgspec.Struct, frozen=True, order=True):
+class SegmentFile(msgspec.Struct, frozen=True, order=True):
     """A segment file.
 
     Attributes:
@@ -66,13 +66,13 @@ def local_path(place: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None
 
 
-def find(places: Iterable[str]) -> list[Segment]:
+def find_segments(places: Iterable[str]) -> list[SegmentFile]:
     """The segments at *places*: files of any name, and the `.log` files below directories, each once, in order.
 
     Raises:
         CannotRead: a place is not there, cannot be read, or has no segments.
     """
-    found: set[Segment] = set()
+    found: set[SegmentFile] = set()
     for place in places:
         path = local_path(place)
         try:
@@ -85,15 +85,15 @@ def find(places: Iterable[str]) -> list[Segment]:
     return sorted(found, key=_order)
 
 
-def _order(segment: Segment) -> tuple[str, int, str]:
+def _order(segment: SegmentFile) -> tuple[str, int, str]:
     base = segment.base_offset
     return segment.log, -1 if base is None else base, segment.path
 
 
-def _local(path: Path) -> Iterator[Segment]:
+def _local(path: Path) -> Iterator[SegmentFile]:
     path = path.absolute()
     if path.is_file():
-        yield Segment(path.as_posix(), path.stat().st_size)
+        yield SegmentFile(path.as_posix(), path.stat().st_size)
         return
     if not path.is_dir():
         raise FileNotFoundError(2, "no such file or directory")
@@ -105,10 +105,10 @@ def _local(path: Path) -> Iterator[Segment]:
         for name in names:
             if NAME.fullmatch(name):
                 file = Path(folder, name)
-                yield Segment(file.as_posix(), file.stat().st_size)
+                yield SegmentFile(file.as_posix(), file.stat().st_size)
 
 
-def _remote(place: str) -> Iterator[Segment]:
+def _remote(place: str) -> Iterator[SegmentFile]:
     import pyarrow as pa
 
     try:
@@ -117,7 +117,7 @@ def _remote(place: str) -> Iterator[Segment]:
         raise OSError(str(error)) from None
 
 
-def _reached(place: str) -> Iterator[Segment]:
+def _reached(place: str) -> Iterator[SegmentFile]:
     import pyarrow.fs as pafs
 
     system, inner = pafs.FileSystem.from_uri(place)
@@ -128,4 +128,4 @@ def _reached(place: str) -> Iterator[Segment]:
     infos = [info] if info.is_file else system.get_file_info(pafs.FileSelector(inner, recursive=True))
     for each in infos:
         if each.is_file and (info.is_file or NAME.fullmatch(PurePosixPath(each.path).name)):
-            yield Segment(f"{top}{each.path}", each.size)
+            yield SegmentFile(f"{top}{each.path}", each.size)

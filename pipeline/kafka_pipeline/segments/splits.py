@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from kafka_pipeline.columnar.scan import ALL, WINDOW, Bounds, Source, runs_in
-from kafka_pipeline.segments.files import indexed, opened
-from kafka_pipeline.segments.listing import Segment, local_path
+from kafka_pipeline.columnar.scan import ALL, WINDOW, Bounds, ByteSource, runs_in
+from kafka_pipeline.segments.files import indexed, open_segment
+from kafka_pipeline.segments.listing import SegmentFile, local_path
 
 SPLIT: Final = 256 * 1024 * 1024
 """Bytes in one task: a task of Spark's costs a tenth of a second however little it does."""
@@ -23,7 +23,7 @@ class Stretch(msgspec.Struct, frozen=True, order=True):
     end: int
 
 
-def split(segment: Segment, most: int = SPLIT) -> list[Stretch]:
+def split_segment(segment: SegmentFile, most: int = SPLIT) -> list[Stretch]:
     """The whole segment in stretches of about *most* bytes, found by the headers of its entries.
 
     The last one reaches to the end, whatever is there, and so does the first
@@ -36,14 +36,14 @@ def split(segment: Segment, most: int = SPLIT) -> list[Stretch]:
     """
     if segment.size <= most:
         return [Stretch(segment.path, 0, segment.size)]
-    with opened(segment.path) as source:
+    with open_segment(segment.path) as source:
         is_here = local_path(segment.path) is not None
         cuts = list(boundaries(source, 0, segment.size, most) if is_here else indexed(source, segment, most))
     starts = [0, *cuts]
     return [Stretch(segment.path, start, end) for start, end in zip(starts, [*cuts, segment.size], strict=True)]
 
 
-def boundaries(source: Source, start: int, end: int, most: int) -> Iterator[int]:
+def boundaries(source: ByteSource, start: int, end: int, most: int) -> Iterator[int]:
     """Where to cut from *start* to *end*: behind about *most* bytes, between entries, with some on both sides."""
     at, cut = start, start
     while at < end:
@@ -57,7 +57,7 @@ def boundaries(source: Source, start: int, end: int, most: int) -> Iterator[int]
         at += runs.done
 
 
-def whole_entries(source: Source, start: int, end: int) -> int:
+def whole_entries(source: ByteSource, start: int, end: int) -> int:
     """Where the last entry from *start* on that is whole by *end* ends; *end* if what is there cannot be followed."""
     at = start
     window = WINDOW
@@ -72,7 +72,7 @@ def whole_entries(source: Source, start: int, end: int) -> int:
     return at
 
 
-def packed(stretches: Iterable[Stretch], most: int = SPLIT) -> list[list[Stretch]]:
+def pack_stretches(stretches: Iterable[Stretch], most: int = SPLIT) -> list[list[Stretch]]:
     """The same stretches in tasks of about *most* bytes, in order."""
     tasks: list[list[Stretch]] = []
     room = 0
@@ -86,7 +86,7 @@ def packed(stretches: Iterable[Stretch], most: int = SPLIT) -> list[list[Stretch
     return tasks
 
 
-def among(segments: Sequence[Segment], bounds: Bounds = ALL) -> list[Segment]:
+def among(segments: Sequence[SegmentFile], bounds: Bounds = ALL) -> list[SegmentFile]:
     """Those of *segments* that may hold offsets within *bounds*, by their names (SEG-01)."""
     kept = []
     for segment, following in zip(segments, [*segments[1:], None], strict=True):

@@ -44,7 +44,7 @@ SCHEMAS: Final[dict[View, pa.Schema]] = {
 }
 
 
-def table(chunk: Chunk, view: View, schema: pa.Schema, file: str) -> pa.RecordBatch:
+def chunk_table(chunk: Chunk, view: View, schema: pa.Schema, file: str) -> pa.RecordBatch:
     """The columns of *chunk* that *schema* names, in its order and types."""
     given: pa.RecordBatch = getattr(chunk, view)
     arrays = [
@@ -54,7 +54,7 @@ def table(chunk: Chunk, view: View, schema: pa.Schema, file: str) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def chosen(view: View, names: Sequence[str]) -> pa.Schema:
+def select_columns(view: View, names: Sequence[str]) -> pa.Schema:
     """The schema of a view with these columns only, in this order; all without names.
 
     Raises:

@@ -20,14 +20,14 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_pipeline.spark.shards import RECEIPTS, FileReceipt, is_sound, put
+from kafka_pipeline.spark.shards import RECEIPTS, FileReceipt, is_sound, write_durably
 
 MANIFEST: Final = "manifest.json"
 PLAN: Final = "plan.json"
 SCHEMA_VERSION: Final = 1
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class OutputManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a whole output holds.
 
     Attributes:
@@ -52,7 +52,7 @@ class OtherRun(Exception):
 
 
 @contextmanager
-def alone(out: Path) -> Iterator[None]:
+def exclusive_run(out: Path) -> Iterator[None]:
     """Keep other runs out of *out*.  Raises `OtherRun` if one is there."""
     out.mkdir(parents=True, exist_ok=True)
     # The folder itself is locked, so that there is no file that nobody asked for.
@@ -71,7 +71,7 @@ def _lock(folder: int, out: Path) -> None:
         raise OtherRun(f"another run is at work in {out}") from None
 
 
-def take_up(out: Path, plan: dict[str, Any]) -> Manifest | None:
+def take_up(out: Path, plan: dict[str, Any]) -> OutputManifest | None:
     """Begin, or go on: the manifest of what is there and whole, None while there is none.
 
     Raises:
@@ -83,15 +83,15 @@ def take_up(out: Path, plan: dict[str, Any]) -> Manifest | None:
         different = sorted(name for name in {*earlier, *plan} if earlier.get(name) != plan.get(name))
         raise OtherRun(f"{out} holds another run, which differs in {', '.join(different)}; choose another folder")
     if manifest is None:
-        put(out / PLAN, msgspec.json.encode(plan))
+        write_durably(out / PLAN, msgspec.json.encode(plan))
     return manifest
 
 
-def complete(out: Path, manifest: Manifest, scratch: Sequence[str] = ()) -> Manifest:
+def complete(out: Path, manifest: OutputManifest, scratch: Sequence[str] = ()) -> OutputManifest:
     """Write the manifest of what is whole now, and clear away what it took to get there."""
     files = sorted(manifest.files, key=lambda file: file.path)
     manifest = msgspec.structs.replace(manifest, files=files, sha256=hash_of_files(files))
-    put(out / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+    write_durably(out / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
     for name in (RECEIPTS, *scratch):
         shutil.rmtree(out / name, ignore_errors=True)
     (out / PLAN).unlink(missing_ok=True)
@@ -100,15 +100,15 @@ def complete(out: Path, manifest: Manifest, scratch: Sequence[str] = ()) -> Mani
     return manifest
 
 
-def read_manifest(out: Path) -> Manifest | None:
+def read_manifest(out: Path) -> OutputManifest | None:
     """The manifest; None where there is none, or what there is cannot be read."""
     try:
-        return msgspec.json.decode((out / MANIFEST).read_bytes(), type=Manifest)
+        return msgspec.json.decode((out / MANIFEST).read_bytes(), type=OutputManifest)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def unsound(out: Path, manifest: Manifest) -> list[str]:
+def unsound(out: Path, manifest: OutputManifest) -> list[str]:
     """The files that are gone, or are not what the manifest says."""
     return [file.path for file in manifest.files if not is_sound(out, file)]
 

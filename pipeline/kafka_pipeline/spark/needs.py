@@ -12,11 +12,11 @@ EXTRA: Final = "pip install 'kafkaproof[spark]'"
 MODULES: Final = {"pyspark": "PySpark", "pyarrow": "PyArrow", "pandas": "pandas"}
 
 
-class CannotRun(Exception):
+class PipelineError(Exception):
     """The pipeline could not be run at all; one line that says why, for exit code 3."""
 
 
-class Refused(Exception):
+class BadShard(Exception):
     """The content of a shard is wrong, and doing it again would not help."""
 
 
@@ -24,9 +24,9 @@ def require() -> None:
     """Raise `CannotRun` unless PySpark, what it needs, and a Java are here; imports none of them."""
     missing = [name for module, name in MODULES.items() if find_spec(module) is None]
     if missing:
-        raise CannotRun(f"the pipeline needs {' and '.join(missing)}: {EXTRA}")
+        raise PipelineError(f"the pipeline needs {' and '.join(missing)}: {EXTRA}")
     if java() is None:
-        raise CannotRun("the pipeline needs Java 17 or newer: set JAVA_HOME, or put java on the path")
+        raise PipelineError("the pipeline needs Java 17 or newer: set JAVA_HOME, or put java on the path")
 
 
 def java() -> Path | None:

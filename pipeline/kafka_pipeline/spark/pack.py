@@ -23,8 +23,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from kafka_pipeline.spark.needs import CannotRun
-from kafka_pipeline.spark.tables import asking
+from kafka_pipeline.spark.needs import PipelineError
+from kafka_pipeline.spark.tables import spark_failures
 
 OURS: Final = ("kafka_records", "kafka_corpus", "kafka_brokers", "kafka_conformance", "kafka_fuzz", "kafka_pipeline")
 NAME: Final = "kafkaproof"
@@ -37,14 +37,14 @@ _EXTRA: Final = re.compile(r"extra\s*==\s*['\"](?P<name>[^'\"]+)['\"]")
 EXTRAS: Final = frozenset({"columnar", "spark", "testees"})
 
 
-def pack(out: Path) -> int:
+def write_archive(out: Path) -> int:
     """Write the archive, a gzipped tar; the number of files in it.
 
     Raises:
         CannotRun: Kafkaproof is not installed here, so that nobody knows what it depends on.
         OSError: it cannot be written.
     """
-    files = sorted(contents().items())
+    files = sorted(archive_contents().items())
     with (
         out.open("wb") as file,
         gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0) as stream,
@@ -57,7 +57,7 @@ def pack(out: Path) -> int:
     return len(files)
 
 
-def contents() -> dict[str, Path]:
+def archive_contents() -> dict[str, Path]:
     """What goes into `site-packages`, by name in the archive."""
     folder = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
     found = {name: path for package in OURS for name, path in _package(package)}
@@ -85,7 +85,7 @@ def _needed() -> list[Distribution]:
     try:
         todo = list(_requires(distribution(NAME), EXTRAS))
     except PackageNotFoundError:
-        raise CannotRun("only an installed Kafkaproof can be packed: pip install '.[spark]'") from None
+        raise PipelineError("only an installed Kafkaproof can be packed: pip install '.[spark]'") from None
     found: dict[str, Distribution] = {}
     while todo:
         name = todo.pop()
@@ -136,7 +136,7 @@ def _link(tar: tarfile.TarFile, name: str, target: str) -> None:
     tar.addfile(info)
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """One worker process.
 
     Attributes:
@@ -156,10 +156,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     path: list[str]
 
 
-def here() -> Place:
+def this_environment() -> WorkerEnvironment:
     """This process."""
     specs = {name: find_spec(name) for name in OURS}
-    return Place(
+    return WorkerEnvironment(
         host=platform.node(),
         folder=str(Path.cwd()),
         python=platform.python_version(),
@@ -169,17 +169,19 @@ def here() -> Place:
     )
 
 
-def places(spark: Any, tasks: int) -> Sequence[Place]:
+def worker_environments(spark: Any, tasks: int) -> Sequence[WorkerEnvironment]:
     """What *tasks* tasks find; executors that get none are not seen.
 
     Raises:
         CannotRun: Spark gave up.
     """
-    with asking():
+    with spark_failures():
         rows = spark.range(0, tasks, 1, tasks).mapInArrow(_tell, "place binary").collect()
-    return [msgspec.json.decode(bytes(row["place"]), type=Place) for row in rows]
+    return [msgspec.json.decode(bytes(row["place"]), type=WorkerEnvironment) for row in rows]
 
 
 def _tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
-        yield pa.RecordBatch.from_arrays([pa.array([msgspec.json.encode(here())], pa.binary())], names=["place"])
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([msgspec.json.encode(this_environment())], pa.binary())], names=["place"]
+        )

@@ -27,7 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from kafka_pipeline.spark.needs import CannotRun, require
+from kafka_pipeline.spark.needs import PipelineError, require
 
 # Seconds: a start takes one or two, and a minute on a machine that is very busy.
 PATIENCE: Final = 300.0
@@ -85,9 +85,9 @@ def _told(running: subprocess.Popen[bytes], told: Path, end: float) -> tuple[int
     """The port and the secret; the file appears whole."""
     while not told.exists():
         if running.poll() is not None:
-            raise CannotRun(f"its Java ended with {running.returncode}")
+            raise PipelineError(f"its Java ended with {running.returncode}")
         if time.monotonic() > end:
-            raise CannotRun("its Java stood still, and was ended")
+            raise PipelineError("its Java stood still, and was ended")
         time.sleep(LOOK)
     said = told.read_bytes()
     (port, length) = struct.unpack_from(">ii", said)
@@ -220,13 +220,13 @@ def at_once(open_spark: Opener) -> Iterator[Opener]:
 def _started(settings: Settings, start: Callable[[dict[str, str]], Any]) -> Iterator[Any]:
     require()
     conf = {"spark.master": master_of(settings.master)} | conf_of(settings)
-    failures: tuple[type[Exception], ...] = (CannotRun, *spark_errors())
+    failures: tuple[type[Exception], ...] = (PipelineError, *spark_errors())
     with _environment(settings):
         try:
             with gateway(conf):
                 spark = start(conf)
         except failures as error:
-            raise CannotRun(f"Spark does not start on {settings.master}: {first_line(error)}") from None
+            raise PipelineError(f"Spark does not start on {settings.master}: {first_line(error)}") from None
         try:
             yield spark
         finally:

@@ -28,7 +28,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_pipeline.spark.needs import CannotRun, Refused
+from kafka_pipeline.spark.needs import BadShard, PipelineError
 from kafka_pipeline.spark.session import first_line, spark_errors
 
 RECEIPTS: Final = "receipts"
@@ -65,7 +65,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
+def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
     """What a job does that has made its rows while it read."""
     return batch
 
@@ -89,7 +89,7 @@ class Job:
 
     name: str
     read: Callable[[int], Iterable[pa.RecordBatch]]
-    function: Pure = as_it_is
+    function: Pure = unchanged
     schema: pa.Schema
     out: Path
     folder: str
@@ -110,7 +110,7 @@ def work(job: Job, shard: int) -> Receipt:
         for batch in job.read(shard):
             writer.write(job.function(batch))
         return writer.finish()
-    except (OSError, Refused, pa.ArrowException) as error:
+    except (OSError, BadShard, pa.ArrowException) as error:
         return Receipt(shard=shard, problem=_words(error))
     finally:
         writer.drop()
@@ -156,7 +156,7 @@ class ShardWriter:
         files = [self._closed(file) for _, file in sorted(self._files.items())]
         receipt = Receipt(shard=self._shard, files=files, counts=dict(sorted(self._counts.items())))
         self._files.clear()
-        put(self._job.receipt_path(self._shard), msgspec.json.encode(receipt))
+        write_durably(self._job.receipt_path(self._shard), msgspec.json.encode(receipt))
         return receipt
 
     def drop(self) -> None:
@@ -200,7 +200,7 @@ class ShardWriter:
         beside = self._beside(file.path)
         with beside.open("rb") as written:
             os.fsync(written.fileno())
-        size, digest = beside.stat().st_size, hash_of(beside)
+        size, digest = beside.stat().st_size, file_sha256(beside)
         beside.replace(file.path)
         return FileReceipt(file.path.relative_to(self._job.out).as_posix(), file.rows, size, digest)
 
@@ -209,7 +209,7 @@ class ShardWriter:
         return path.with_name(f".{path.name}{self._mark}")
 
 
-def put(path: Path, data: bytes) -> None:
+def write_durably(path: Path, data: bytes) -> None:
     """Write a small file, all or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
@@ -234,10 +234,10 @@ def put_table(out: Path, name: str, table: pa.Table) -> FileReceipt:
 
 def receipt_of(out: Path, name: str, rows: int) -> FileReceipt:
     """The receipt of the file *name* below *out*.  Raises `OSError`."""
-    return FileReceipt(name, rows, (out / name).stat().st_size, hash_of(out / name))
+    return FileReceipt(name, rows, (out / name).stat().st_size, file_sha256(out / name))
 
 
-def hash_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """SHA-256 of a file.  Raises `OSError`."""
     digest = sha256()
     with path.open("rb") as file:
@@ -250,7 +250,7 @@ def is_sound(out: Path, file: FileReceipt) -> bool:
     """Whether a file is there, and as its receipt says."""
     path = out / file.path
     try:
-        return path.stat().st_size == file.bytes and hash_of(path) == file.sha256
+        return path.stat().st_size == file.bytes and file_sha256(path) == file.sha256
     except OSError:
         return False
 
@@ -283,19 +283,19 @@ def read_batches(paths: Iterable[Path], columns: list[str] | None = None, **opti
                 for group in range(file.num_row_groups):
                     yield from file.read_row_group(group, columns=columns).to_batches()
         except (pa.ArrowException, OSError) as error:
-            raise Refused(f"{path.name} cannot be read: {_words(error)}") from None
+            raise BadShard(f"{path.name} cannot be read: {_words(error)}") from None
 
 
 # Between looks at how far the tasks are, in seconds.
 LOOK: Final = 0.5
 
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called with the shards done and all shards."""
-Show = Callable[[str], Told]
+ProgressFactory = Callable[[str], OnProgress]
 """Gives, for the name of a step, what is told how far it is."""
 
 
-class NotDone(Exception):
+class ShardsFailed(Exception):
     """Some shards have a problem; what the others earned is kept.
 
     Attributes:
@@ -309,7 +309,7 @@ class NotDone(Exception):
         self.problems = problems
 
 
-def run(spark: Any, job: Job, shards: Sequence[int], told: Told = lambda *_: None) -> list[Receipt]:
+def run(spark: Any, job: Job, shards: Sequence[int], told: OnProgress = lambda *_: None) -> list[Receipt]:
     """Do those of *shards* that are not earned; the receipts of all, in their order.
 
     Raises:
@@ -324,7 +324,7 @@ def run(spark: Any, job: Job, shards: Sequence[int], told: Told = lambda *_: Non
             made = _collected(spark, job, todo)
         problems = {receipt.shard: receipt.problem for receipt in made if receipt.problem}
         if problems:
-            raise NotDone(problems)
+            raise ShardsFailed(problems)
         have |= {receipt.shard: receipt for receipt in made}
         told(len(shards), len(shards))
     return [have[shard] for shard in shards]
@@ -336,7 +336,7 @@ def _collected(spark: Any, job: Job, todo: Sequence[int]) -> list[Receipt]:
     try:
         receipts = tasks.mapPartitions(partial(do, job)).collect()
     except spark_errors() as error:
-        raise CannotRun(f"Spark gave up: {first_line(error)}") from None
+        raise PipelineError(f"Spark gave up: {first_line(error)}") from None
     return [msgspec.json.decode(receipt, type=Receipt) for receipt in receipts]
 
 

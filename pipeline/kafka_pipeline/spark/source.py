@@ -45,7 +45,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from kafka_pipeline.columnar import read
+from kafka_pipeline.columnar import read_chunks
 from kafka_pipeline.columnar.scan import ALL, Bounds, scan_stretch
 from kafka_pipeline.segments import files, listing, splits, tables
 from kafka_pipeline.segments.splits import Stretch
@@ -57,7 +57,7 @@ def through_hadoop(spark: Any, path: str, *, view: tables.View = "records", colu
     Raises:
         ValueError: the view has no such column.
     """
-    schema = tables.chosen(view, columns)
+    schema = tables.select_columns(view, columns)
     options = {"recursiveFileLookup": "true", "pathGlobFilter": "*.log"}
     files = spark.read.format("binaryFile").options(**options).load(path).select("path", "content")
     return files.mapInArrow(partial(_rows, view, schema), from_arrow_schema(schema))
@@ -66,8 +66,8 @@ def through_hadoop(spark: Any, path: str, *, view: tables.View = "records", colu
 def _rows(view: tables.View, schema: pa.Schema, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in given:
         for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
-            for chunk in read(content.as_buffer()):
-                yield tables.table(chunk, view, schema, path.as_py())
+            for chunk in read_chunks(content.as_buffer()):
+                yield tables.chunk_table(chunk, view, schema, path.as_py())
 
 
 NAME: Final = "kafka-segments"
@@ -99,21 +99,23 @@ def segments(
         CannotRead: there are no segments.
     """
     given = {"path": ",".join(places), "view": view, "columns": ",".join(columns), "split": str(split)}
-    asked = Asked(given)
+    asked = ReadOptions(given)
     schema = from_arrow_schema(asked.schema)
-    reader = Reader(asked, schema)
+    reader = SegmentReader(asked, schema)
     reader.bounds = bounds
     parts = reader.partitions()
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(partial(_partition_rows, reader, parts), schema)
 
 
-def _partition_rows(reader: Reader, parts: Sequence[Part], tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _partition_rows(
+    reader: SegmentReader, parts: Sequence[SegmentPartition], tasks: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     for batch in tasks:
         for number in batch.column(0).to_pylist():
             yield from reader.read(parts[number])
 
 
-class Part(InputPartition):  # type: ignore[misc]
+class SegmentPartition(InputPartition):  # type: ignore[misc]
     """What one task reads."""
 
     def __init__(self, stretches: Sequence[Stretch]) -> None:
@@ -125,7 +127,7 @@ class Part(InputPartition):  # type: ignore[misc]
         return [Stretch(*each) for each in self.value]
 
 
-class Asked:
+class ReadOptions:
     """The options of one read.  Raises `ValueError` for what is none."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -141,7 +143,7 @@ class Asked:
             raise ValueError(f"{NAME} has no view {view!r}; it has {', '.join(tables.VIEWS)}")
         self.view: tables.View = view
         names = [name.strip() for name in given.get("columns", "").split(",")]
-        self.schema = tables.chosen(self.view, [name for name in names if name])
+        self.schema = tables.select_columns(self.view, [name for name in names if name])
         self.split = _bytes(given.get("split", str(splits.SPLIT)))
 
     def narrowed(self, schema: Any) -> pa.Schema:
@@ -150,7 +152,7 @@ class Asked:
         Raises:
             ValueError: a column is none of ours, or of another type.
         """
-        ours = from_arrow_schema(tables.chosen(self.view, schema.fieldNames()))
+        ours = from_arrow_schema(tables.select_columns(self.view, schema.fieldNames()))
         for field, own in zip(schema.fields, ours.fields, strict=True):
             if field.dataType.simpleString() != own.dataType.simpleString():
                 raise ValueError(f"the column {own.name} is {own.dataType.simpleString()}")
@@ -160,10 +162,10 @@ class Asked:
         """The rows of *stretches*.  Raises `OSError`."""
         bounds = ALL if self.view == "errors" else bounds
         for stretch in stretches:
-            with files.opened(stretch.path) as opened:
+            with files.open_segment(stretch.path) as opened:
                 source = files.stretch_source(opened, stretch.end)
                 for chunk in scan_stretch(source, stretch.start, stretch.end, bounds=bounds):
-                    rows = tables.table(chunk, self.view, schema, stretch.path)
+                    rows = tables.chunk_table(chunk, self.view, schema, stretch.path)
                     if rows.num_rows:
                         yield rows
 
@@ -184,21 +186,21 @@ class KafkaSegments(DataSource):  # type: ignore[misc]
 
     def schema(self) -> Any:
         """The view's columns, or those that were chosen."""
-        return from_arrow_schema(Asked(self.options).schema)
+        return from_arrow_schema(ReadOptions(self.options).schema)
 
-    def reader(self, schema: StructType) -> Reader:
+    def reader(self, schema: StructType) -> SegmentReader:
         """For `spark.read`."""
-        return Reader(Asked(self.options), schema)
+        return SegmentReader(ReadOptions(self.options), schema)
 
-    def streamReader(self, schema: StructType) -> StreamReader:
+    def streamReader(self, schema: StructType) -> SegmentStreamReader:
         """For `spark.readStream`."""
-        return StreamReader(Asked(self.options), schema)
+        return SegmentStreamReader(ReadOptions(self.options), schema)
 
 
-class Reader(DataSourceReader):  # type: ignore[misc]
+class SegmentReader(DataSourceReader):  # type: ignore[misc]
     """Everything that is there when a query starts."""
 
-    def __init__(self, asked: Asked, schema: Any) -> None:
+    def __init__(self, asked: ReadOptions, schema: Any) -> None:
         self.asked = asked
         self.given = asked.narrowed(schema)
         self.bounds = ALL
@@ -209,15 +211,17 @@ class Reader(DataSourceReader):  # type: ignore[misc]
             self.bounds = narrower(self.bounds, each, self.asked.view)
         return filters
 
-    def partitions(self) -> list[Part]:
+    def partitions(self) -> list[SegmentPartition]:
         """Segments that may hold what is wanted, cut between batches."""
-        segments = listing.find(self.asked.places)
+        segments = listing.find_segments(self.asked.places)
         if self.asked.view != "errors":
             segments = splits.among(segments, self.bounds)
-        stretches = (each for segment in segments for each in splits.split(segment, self.asked.split))
-        return [Part(some) for some in splits.packed(stretches, self.asked.split)] or [Part([])]
+        stretches = (each for segment in segments for each in splits.split_segment(segment, self.asked.split))
+        return [SegmentPartition(some) for some in splits.pack_stretches(stretches, self.asked.split)] or [
+            SegmentPartition([])
+        ]
 
-    def read(self, partition: Part) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
         return self.asked.read(partition.stretches, self.given, self.bounds)
 
@@ -246,10 +250,10 @@ def narrower(bounds: Bounds, wanted: Filter, view: tables.View) -> Bounds:
     return bounds
 
 
-class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
+class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     """What is appended while a query runs.  An offset of the stream is a number of bytes for each segment."""
 
-    def __init__(self, asked: Asked, schema: Any) -> None:
+    def __init__(self, asked: ReadOptions, schema: Any) -> None:
         self.asked = asked
         self.given = asked.narrowed(schema)
         self.seen: dict[str, int] = {}
@@ -261,32 +265,32 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: ARG002 - Spark's
         """The ends of the last whole entries.  Segments that retention took away are forgotten."""
         found = {}
-        for segment in listing.find(self.asked.places):
+        for segment in listing.find_segments(self.asked.places):
             begin = max(self.seen.get(segment.path, 0), (start or {}).get(segment.path, 0))
             found[segment.path] = self._end(segment, begin)
         self.seen = found
         return found
 
-    def _end(self, segment: listing.Segment, begin: int) -> int:
+    def _end(self, segment: listing.SegmentFile, begin: int) -> int:
         """Where the stream goes on to in a segment; never back, even if the broker has cut it off."""
         if begin >= segment.size:
             return begin
-        with files.opened(segment.path) as source:
+        with files.open_segment(segment.path) as source:
             return splits.whole_entries(source, begin, segment.size)
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Part]:
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SegmentPartition]:
         """What came between two offsets of the stream."""
         stretches = []
         for path, stop in sorted(end.items()):
             begin = start.get(path, 0)
             if begin < stop:
-                with files.opened(path) as source:
+                with files.open_segment(path) as source:
                     cuts = list(splits.boundaries(source, begin, stop, self.asked.split))
                 stretches += [
                     Stretch(path, one, other) for one, other in zip([begin, *cuts], [*cuts, stop], strict=True)
                 ]
-        return [Part(some) for some in splits.packed(stretches, self.asked.split)]
+        return [SegmentPartition(some) for some in splits.pack_stretches(stretches, self.asked.split)]
 
-    def read(self, partition: Part) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
         return self.asked.read(partition.stretches, self.given, ALL)

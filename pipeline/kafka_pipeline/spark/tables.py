@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_pipeline.spark.needs import CannotRun
+from kafka_pipeline.spark.needs import PipelineError
 from kafka_pipeline.spark.session import first_line, spark_errors
 
 
@@ -18,13 +18,13 @@ def view(spark: Any, name: str, folder: Path) -> None:
     Raises:
         CannotRun: a file cannot be read.
     """
-    with asking():
+    with spark_failures():
         spark.read.option("basePath", str(folder)).option("recursiveFileLookup", "false").parquet(
             str(folder)
         ).createOrReplaceTempView(name)
 
 
-def ask(spark: Any, query: str, views: Mapping[str, Path] | None = None) -> pa.Table:
+def query_table(spark: Any, query: str, views: Mapping[str, Path] | None = None) -> pa.Table:
     """What *query* gives, small enough to come to the driver.
 
     Raises:
@@ -32,11 +32,11 @@ def ask(spark: Any, query: str, views: Mapping[str, Path] | None = None) -> pa.T
     """
     for name, folder in (views or {}).items():
         view(spark, name, folder)
-    with asking():
+    with spark_failures():
         return spark.sql(query).toArrow()
 
 
-class asking:
+class spark_failures:
     """Turns what Spark raises into `CannotRun`, with one line of it."""
 
     def __enter__(self) -> None:
@@ -44,4 +44,4 @@ class asking:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, spark_errors()):
-            raise CannotRun(f"Spark gave up: {first_line(error)}") from None
+            raise PipelineError(f"Spark gave up: {first_line(error)}") from None

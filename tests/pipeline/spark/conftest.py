@@ -16,10 +16,10 @@ import pytest
 from tests.pipeline.spark.commands import LONG, finished, kafkaproof
 
 from kafka_fuzz.campaign.plan import LOG
-from kafka_pipeline.jobs.campaign import Campaign, campaign
-from kafka_pipeline.jobs.generate import Generate, generate
-from kafka_pipeline.jobs.space import grid
-from kafka_pipeline.jobs.sweep import Sweep, sweep
+from kafka_pipeline.jobs.campaign import CampaignSettings, campaign_on_spark
+from kafka_pipeline.jobs.generate import Generate, generate_cases
+from kafka_pipeline.jobs.space import model_grid
+from kafka_pipeline.jobs.sweep import Sweep, sweep_testees
 from kafka_pipeline.spark.session import Settings, session
 
 TESTEES = (
@@ -88,8 +88,8 @@ def generated(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Gener
     """Generated cases: what was asked, and all of it is there."""
     out = tmp_path_factory.mktemp("generated") / "out"
     # More than one round through the grid, so that shapes come again.
-    asked = Generate(out=out, cases=len(grid()) * 9 // 8, seed=5, shard_rows=2_000, per_shape=1)
-    generate(opened, asked)
+    asked = Generate(out=out, cases=len(model_grid()) * 9 // 8, seed=5, shard_rows=2_000, per_shape=1)
+    generate_cases(opened, asked)
     return asked
 
 
@@ -97,7 +97,7 @@ def generated(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Gener
 def few(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Generate:
     """A few cases in four shards, for those who ask testees."""
     asked = Generate(out=tmp_path_factory.mktemp("few") / "out", cases=600, seed=6, shard_rows=150)
-    generate(opened, asked)
+    generate_cases(opened, asked)
     return asked
 
 
@@ -105,14 +105,14 @@ def few(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Generate:
 def swept(opened: Opener, few: Generate, tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """A sweep over them, whole."""
     asked = Sweep(cases=few.out, out=tmp_path_factory.mktemp("swept") / "out", testees=TESTEES)
-    sweep(opened, asked)
+    sweep_testees(opened, asked)
     return asked
 
 
 @pytest.fixture(scope="session")
-def fuzzed(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+def fuzzed(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> CampaignSettings:
     """A campaign, whole: a target in process, and testees of which one crashes in every shard."""
-    asked = Campaign(
+    asked = CampaignSettings(
         out=tmp_path_factory.mktemp("fuzzed") / "out",
         targets=("kafka-python", "differential:miniature:crashes-on-a-tenth,reference"),
         rounds=2,
@@ -120,7 +120,7 @@ def fuzzed(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Campaign
         executions=200,
         seed=9,
     )
-    campaign(opened, asked)
+    campaign_on_spark(opened, asked)
     return asked
 
 

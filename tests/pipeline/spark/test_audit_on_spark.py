@@ -17,10 +17,10 @@ pytest.importorskip("numba")
 from tests.pipeline.spark.commands import finished, kafkaproof
 
 from kafka_pipeline.audit.job import Audit, audit
-from kafka_pipeline.audit.joining import joined
+from kafka_pipeline.audit.joining import join_summaries
 from kafka_pipeline.audit.local import tasks_of
-from kafka_pipeline.audit.stretch import judge
-from kafka_pipeline.segments.listing import find
+from kafka_pipeline.audit.stretch import judge_stretch
+from kafka_pipeline.segments.listing import find_segments
 
 pytestmark = pytest.mark.spark
 
@@ -32,13 +32,13 @@ Tree = Callable[[Path], dict[str, bytes]]
 def test_it_says_what_one_process_says(audited: Audit, logs: Path, closed: Opener) -> None:
     """The report of each log is that of its stretches judged here; the tables hold the same rows."""
     report = msgspec.json.decode((audited.out / "report.json").read_bytes())
-    tasks = [task for shard in tasks_of(find([str(logs)]), MIB) for task in shard]
+    tasks = [task for shard in tasks_of(find_segments([str(logs)]), MIB) for task in shard]
     assert len(tasks) > 8
     found = []
     for log, name in zip(report["logs"], ("large-0", "orders-0"), strict=True):
         mine = [task for task in tasks if f"/{name}/" in task.stretch.path]
-        summaries = [judge(task.stretch, task.size, last=task.last, now_ms=audited.now_ms) for task in mine]
-        assert log == msgspec.to_builtins(joined(str(logs / name), summaries, audited.now_ms))
+        summaries = [judge_stretch(task.stretch, task.size, last=task.last, now_ms=audited.now_ms) for task in mine]
+        assert log == msgspec.to_builtins(join_summaries(str(logs / name), summaries, audited.now_ms))
         found += [[str(logs / name), *finding] for finding in log["listed"]]
     assert {"unreadable", "overlap", "duplicate", "aborted_missing"} <= {row[1] for row in found}
     rows = pq.read_table(audited.out / "findings.parquet").to_pylist()

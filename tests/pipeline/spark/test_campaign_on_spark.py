@@ -16,9 +16,9 @@ from kafka_fuzz.campaign.plan import read_log, read_state
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.findings import finding_input, read_findings
 from kafka_fuzz.mutate import MutantCell
-from kafka_pipeline.jobs.campaign import Campaign, campaign
-from kafka_pipeline.spark.shards import NotDone
-from kafkaproof.commands.pipeline.campaign import folded
+from kafka_pipeline.jobs.campaign import CampaignSettings, campaign_on_spark
+from kafka_pipeline.spark.shards import ShardsFailed
+from kafkaproof.commands.pipeline.campaign import deduplicated_findings
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +33,7 @@ def rows_of(folder: Path, what: str) -> list[dict[str, Any]]:
     return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
 
 
-def merged(asked: Campaign, number: int) -> list[dict[str, Any]]:
+def merged(asked: CampaignSettings, number: int) -> list[dict[str, Any]]:
     """The inputs of the corpora after round *number*."""
     return [row for row in pq.ParquetFile(asked.merged(number)).read().to_pylist() if row["what"] == "inputs"]
 
@@ -50,7 +50,7 @@ def note(smallest: dict[tuple[Any, ...], int], row: dict[str, Any]) -> None:
         smallest[claim] = min(smallest.get(claim, row["size"]), row["size"])
 
 
-def test_every_shard_saw_what_it_saw(fuzzed: Campaign) -> None:
+def test_every_shard_saw_what_it_saw(fuzzed: CampaignSettings) -> None:
     """Each shard of each round counts, and has found; the testee that crashes has crashed in all of its shards."""
     lines = list(read_log(fuzzed.out))
 
@@ -63,7 +63,7 @@ def test_every_shard_saw_what_it_saw(fuzzed: Campaign) -> None:
         assert {row["shard"] for row in finds if (row["target"], row["kind"]) == (CRASHING, "crash")} == {1, 3}
 
 
-def test_merging_loses_nothing_and_keeps_the_smallest(fuzzed: Campaign) -> None:
+def test_merging_loses_nothing_and_keeps_the_smallest(fuzzed: CampaignSettings) -> None:
     """Whatever an input of the rounds did, one of the merged corpus does, and it is the smallest that did it."""
     smallest: dict[tuple[Any, ...], int] = {}
     kept: list[dict[str, Any]] = []
@@ -79,7 +79,7 @@ def test_merging_loses_nothing_and_keeps_the_smallest(fuzzed: Campaign) -> None:
     assert len(kept) < len(rows_of(fuzzed.out / "rounds", "inputs"))
 
 
-def test_a_round_begins_with_what_the_one_before_learnt(fuzzed: Campaign) -> None:
+def test_a_round_begins_with_what_the_one_before_learnt(fuzzed: CampaignSettings) -> None:
     """In the second round an input is kept only for what no shard of the first had seen."""
     before = {claim for row in merged(fuzzed, 0) for claim in claims(row)}
     later = rows_of(fuzzed.out / "rounds/round=000001", "inputs")
@@ -88,7 +88,7 @@ def test_a_round_begins_with_what_the_one_before_learnt(fuzzed: Campaign) -> Non
     assert all(claims(row) - before for row in later)
 
 
-def test_the_folder_is_that_of_a_campaign(fuzzed: Campaign, tmp_path: Path) -> None:
+def test_the_folder_is_that_of_a_campaign(fuzzed: CampaignSettings, tmp_path: Path) -> None:
     """Finds and corpora are where local campaigns have them; triage folds them, and a report is written."""
     finds = {find.key: find for find in read_findings(fuzzed.out)}
     seen = rows_of(fuzzed.out / "rounds", "finds")
@@ -107,15 +107,15 @@ def test_the_folder_is_that_of_a_campaign(fuzzed: Campaign, tmp_path: Path) -> N
     assert sum(row["inputs"] for row in cells) == len(rows_of(fuzzed.out / "rounds", "inputs"))
 
     out = tmp_path / "report"
-    assert {find.key for find in folded(fuzzed.out)} <= set(finds)
+    assert {find.key for find in deduplicated_findings(fuzzed.out)} <= set(finds)
     argv = [sys.executable, "-m", "kafkaproof", "fuzz", "report", "--dir", str(fuzzed.out), "--out", str(out)]
     assert subprocess.run(argv, check=False, capture_output=True).returncode == 1
-    new = sum(find.state == "new" for find in folded(fuzzed.out))
+    new = sum(find.state == "new" for find in deduplicated_findings(fuzzed.out))
     assert f"\n{new} new, 0 known, 0 gone. " in (out / "summary.md").read_text(encoding="utf-8")
     assert new > 5
 
 
-def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: Campaign, same: Tree) -> None:
+def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: CampaignSettings, same: Tree) -> None:
     """What has gone bad is found by its hash, and only that shard is done again, to the same bytes."""
     before, log = same(fuzzed.out), list(read_log(fuzzed.out))
     bad, other = sorted((fuzzed.out / "rounds/round=000000/what=finds").iterdir())[:2]
@@ -124,7 +124,7 @@ def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: Campaign, same:
     data[len(data) // 2] ^= 1
     bad.write_bytes(data)
 
-    campaign(opened, fuzzed)
+    campaign_on_spark(opened, fuzzed)
 
     assert same(fuzzed.out) == before
     assert other.stat().st_mtime_ns == since
@@ -140,13 +140,13 @@ def test_time_is_counted_and_what_was_earned_stays(
 ) -> None:
     """Rounds of so many minutes, killed with the virtual machine behind the first shard, go on with the others."""
     out, minutes, targets = tmp_path / "out", 0.05, ("reference", "kafka-python")
-    asked = Campaign(out=out, targets=targets, rounds=2, shards=1, executions=0, minutes=minutes, seed=9)
+    asked = CampaignSettings(out=out, targets=targets, rounds=2, shards=1, executions=0, minutes=minutes, seed=9)
     options = {"--targets": "+".join(targets), "--rounds": 2, "--shards": 1, "--minutes": minutes, "--seed": 9}
     stopped(("campaign", *(str(part) for pair in options.items() for part in pair)), out, signal.SIGKILL)
     earned = {path: data for path, data in tree(out).items() if path.startswith("receipts/")}
     assert earned
 
-    campaign(opened, asked)
+    campaign_on_spark(opened, asked)
 
     said = msgspec.json.decode((out / "manifest.json").read_bytes())
     files = {file["path"]: file for file in said["files"]}
@@ -156,11 +156,13 @@ def test_time_is_counted_and_what_was_earned_stays(
     assert {(line.target, line.number) for line in lines} == {(name, at) for name in targets for at in range(2)}
     assert all(line.executions > 0 and line.cpu_seconds >= minutes * 60 / 2 for line in lines)
     assert said["counts"]["executions"] == sum(line.executions for line in lines)
-    campaign(closed, asked)
+    campaign_on_spark(closed, asked)
 
 
 def test_a_testee_that_does_not_start_ends_the_campaign(opened: Opener, tmp_path: Path) -> None:
     """It is a problem of the shards, and is named."""
-    asked = Campaign(out=tmp_path, targets=("differential:process:true,reference",), rounds=1, shards=1, executions=9)
-    with pytest.raises(NotDone, match="process:true did not say hello"):
-        campaign(opened, asked)
+    asked = CampaignSettings(
+        out=tmp_path, targets=("differential:process:true,reference",), rounds=1, shards=1, executions=9
+    )
+    with pytest.raises(ShardsFailed, match="process:true did not say hello"):
+        campaign_on_spark(opened, asked)

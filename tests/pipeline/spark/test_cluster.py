@@ -18,7 +18,7 @@ from tests.pipeline.spark.commands import finished, kafkaproof
 from kafka_corpus.authoring.build import TIMESTAMP
 from kafka_corpus.authoring.logs import keyed, lies
 from kafka_pipeline.audit.job import Audit, audit
-from kafka_pipeline.jobs.campaign import Campaign
+from kafka_pipeline.jobs.campaign import CampaignSettings
 
 pytestmark = pytest.mark.spark
 
@@ -67,7 +67,7 @@ def test_a_machine_is_lost(environment: Path, tmp_path: Path) -> None:
 
 
 def test_an_executor_dies_under_a_campaign(
-    environment: Path, fuzzed: Campaign, tmp_path: Path, same: Callable[[Path], dict[str, bytes]]
+    environment: Path, fuzzed: CampaignSettings, tmp_path: Path, same: Callable[[Path], dict[str, bytes]]
 ) -> None:
     """Fuzzing on a cluster that loses an executor gives the bytes that this machine gives with nothing lost."""
     asked = ["campaign", "--targets", "+".join(fuzzed.targets), "--rounds", "2", "--shards", "2", "--no-triage"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kafka_pipeline.jobs.campaign import Campaign, campaign
-from kafka_pipeline.jobs.generate import Generate, generate
-from kafka_pipeline.jobs.sweep import sweep
+from kafka_pipeline.jobs.campaign import CampaignSettings, campaign_on_spark
+from kafka_pipeline.jobs.generate import Generate, generate_cases
+from kafka_pipeline.jobs.sweep import sweep_testees
 from kafka_pipeline.spark.manifest import OtherRun
 
 pytestmark = pytest.mark.spark
@@ -30,9 +30,9 @@ def audit(opened: Opener, asked: Any) -> Any:
 
 # By the fixture that has a whole one: the job, and a question that is another.
 JOBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "generated": (generate, {"seed": 6}),
-    "swept": (sweep, {"testees": ("reference",)}),
-    "fuzzed": (campaign, {"executions": 201}),
+    "generated": (generate_cases, {"seed": 6}),
+    "swept": (sweep_testees, {"testees": ("reference",)}),
+    "fuzzed": (campaign_on_spark, {"executions": 201}),
     "audited": (audit, {"contiguous": True}),
 }
 
@@ -71,7 +71,7 @@ def generating(asked: Generate) -> tuple[str, ...]:
     return ("generate", "--cases", str(asked.cases), "--seed", "5", "--shard", "2000", "--per-shape", "1")
 
 
-def fuzzing(asked: Campaign) -> tuple[str, ...]:
+def fuzzing(asked: CampaignSettings) -> tuple[str, ...]:
     """The command that runs this campaign."""
     targets = "+".join(asked.targets)
     return (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.pipeline.spark.commands import finished
 
-from kafka_pipeline.spark.needs import CannotRun
+from kafka_pipeline.spark.needs import PipelineError
 from kafka_pipeline.spark.session import gateway
 
 pytestmark = pytest.mark.spark
@@ -39,7 +39,7 @@ def test_java_that_ends_is_told(home: Home, code: int) -> None:
     """PySpark waits for ever for one that ends with 0."""
     home(f"exit {code}")
 
-    with pytest.raises(CannotRun, match=f"its Java ended with {code}"), gateway({}):
+    with pytest.raises(PipelineError, match=f"its Java ended with {code}"), gateway({}):
         pass
 
 
@@ -47,7 +47,7 @@ def test_java_that_stands_still_is_ended(home: Home, tmp_path: Path) -> None:
     """Its process is gone, and says nothing more."""
     home(f"echo $$ > {tmp_path}/pid; exec sleep 100")
 
-    with pytest.raises(CannotRun, match="stood still"), gateway({}, patience=1.0):
+    with pytest.raises(PipelineError, match="stood still"), gateway({}, patience=1.0):
         pass
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -16,11 +16,11 @@ import pytest
 
 from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_pipeline.jobs.cases import INDEX
-from kafka_pipeline.jobs.generate import Generate, check, generate
-from kafka_pipeline.jobs.space import COLUMNS, Rows, Space, grid
-from kafka_pipeline.spark.needs import CannotRun
+from kafka_pipeline.jobs.generate import Generate, check_output, generate_cases
+from kafka_pipeline.jobs.space import COLUMNS, Rows, Space, model_grid
+from kafka_pipeline.spark.needs import PipelineError
 from kafka_pipeline.spark.session import Settings, session
-from kafka_pipeline.spark.shards import Job, NotDone, run
+from kafka_pipeline.spark.shards import Job, ShardsFailed, run
 
 pytestmark = pytest.mark.spark
 
@@ -72,9 +72,9 @@ def test_coverage_counts_the_kept_cases(generated: Generate) -> None:
     counts = msgspec.json.decode((generated.out / "manifest.json").read_bytes())["counts"]
 
     assert sum(covered.values()) == len(rows_of(generated.out / "cases")) == counts["cases"]
-    assert set(covered) == set(grid())
-    for number, cell in enumerate(grid()):
-        assert covered[cell] == sum(index not in gone for index in range(number, generated.cases, len(grid())))
+    assert set(covered) == set(model_grid())
+    for number, cell in enumerate(model_grid()):
+        assert covered[cell] == sum(index not in gone for index in range(number, generated.cases, len(model_grid())))
 
 
 def test_bad_shards_are_told_and_made_again(opened: Opener, generated: Generate, tmp_path: Path, tree: Tree) -> None:
@@ -86,9 +86,9 @@ def test_bad_shards_are_told_and_made_again(opened: Opener, generated: Generate,
     data[len(data) // 2] ^= 1
     bad.write_bytes(data)
 
-    assert check(opened, replace(generated, out=out)) == [str(bad.relative_to(out))]
+    assert check_output(opened, replace(generated, out=out)) == [str(bad.relative_to(out))]
 
-    generate(opened, replace(generated, out=out))
+    generate_cases(opened, replace(generated, out=out))
     assert tree(out) == tree(generated.out)
 
 
@@ -107,18 +107,18 @@ def test_check_makes_every_case_again(opened: Opener, generated: Generate, tmp_p
     )
     (out / "manifest.json").write_text(manifest, encoding="utf-8")
 
-    assert check(opened, replace(generated, out=out)) == [name]
+    assert check_output(opened, replace(generated, out=out)) == [name]
 
 
 def test_a_full_disk(opened: Opener, generated: Generate, small_disk: Path, tree: Tree) -> None:
     """A disk that is full ends a run with one line; with more room, the same run goes on."""
     out = small_disk / "out"
-    with pytest.raises(NotDone, match="No space left on device"):
-        generate(opened, replace(generated, out=out))
+    with pytest.raises(ShardsFailed, match="No space left on device"):
+        generate_cases(opened, replace(generated, out=out))
     assert not list(out.rglob("*.tmp"))
 
     subprocess.run(["mount", "-o", "remount,size=256m", str(small_disk)], check=True)
-    generate(opened, replace(generated, out=out))
+    generate_cases(opened, replace(generated, out=out))
     assert tree(out) == tree(generated.out)
 
 
@@ -129,7 +129,7 @@ def test_what_a_shard_raises_is_one_line(opened: Opener, tmp_path: Path) -> None
         raise ValueError(f"shard {shard} is odd\nand more")
 
     job = Job(name="odd", read=read, function=lambda batch: batch, schema=INDEX, out=tmp_path, folder="odd")
-    with opened() as spark, pytest.raises(CannotRun, match=r"^Spark gave up: and more$"):
+    with opened() as spark, pytest.raises(PipelineError, match=r"^Spark gave up: and more$"):
         run(spark, job, [1])
 
 
@@ -138,7 +138,7 @@ def test_spark_that_does_not_start_is_one_line() -> None:
     program = "from kafka_pipeline.spark.session import *\nwith session(Settings(master='nowhere')): pass"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
-    assert CannotRun.__name__ in done.stderr
+    assert PipelineError.__name__ in done.stderr
     assert "Spark does not start on nowhere" in done.stderr.rstrip().splitlines()[-1]
     assert Settings().master == "local[*]"
     assert callable(session)

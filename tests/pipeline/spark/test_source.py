@@ -107,11 +107,11 @@ def test_headers_bound_what_is_read(log: Path) -> None:
     from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan, Not
 
     from kafka_pipeline.columnar.scan import ALL
-    from kafka_pipeline.spark.source import Asked, KafkaSegments, Reader
+    from kafka_pipeline.spark.source import KafkaSegments, ReadOptions, SegmentReader
 
     def bounds(view: str, *filters: Any) -> tuple[int, ...]:
         source = KafkaSegments({"path": str(log), "view": view})
-        reader = Reader(Asked(source.options), source.schema())
+        reader = SegmentReader(ReadOptions(source.options), source.schema())
         assert list(reader.pushFilters(list(filters))) == list(filters)
         return tuple(reader.bounds)
 
@@ -134,10 +134,10 @@ def test_headers_bound_what_is_read(log: Path) -> None:
 )
 def test_wrong_options_are_named(options: dict[str, str], said: str, log: Path) -> None:
     """Whatever is wrong is said before anything is read."""
-    from kafka_pipeline.spark.source import Asked
+    from kafka_pipeline.spark.source import ReadOptions
 
     with pytest.raises(ValueError, match=said):
-        Asked({"path": str(log), **options})
+        ReadOptions({"path": str(log), **options})
 
 
 def test_what_is_not_there_is_named(spark: Any, log: Path) -> None:
@@ -176,10 +176,10 @@ def test_a_stream_follows_the_log(spark: Any, log: Path, tmp_path: Path) -> None
 
 def test_a_stream_never_goes_back(log: Path, tmp_path: Path) -> None:
     """A segment that the broker has cut off is not read again from its beginning."""
-    from kafka_pipeline.spark.source import Asked, KafkaSegments, StreamReader
+    from kafka_pipeline.spark.source import KafkaSegments, ReadOptions, SegmentStreamReader
 
     source = KafkaSegments({"path": str(tmp_path)})
-    reader = StreamReader(Asked(source.options), source.schema())
+    reader = SegmentStreamReader(ReadOptions(source.options), source.schema())
     segment = tmp_path / f"{0:020}.log"
     segment.write_bytes((log / segment.name).read_bytes())
     reached = reader.latestOffset()

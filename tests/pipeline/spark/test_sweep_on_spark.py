@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_pipeline.jobs.generate import Generate
-from kafka_pipeline.jobs.sweep import Sweep, folder_of, sweep
+from kafka_pipeline.jobs.sweep import Sweep, sweep_testees, testee_folder
 from kafka_pipeline.spark.manifest import OtherRun
-from kafka_pipeline.spark.shards import NotDone
+from kafka_pipeline.spark.shards import ShardsFailed
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +28,9 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 def outcomes_of(swept: Sweep) -> dict[str, dict[int, str]]:
     """The outcome of each case, by testee."""
-    folders = {folder_of(testee): swept.out / f"observations/testee={folder_of(testee)}" for testee in swept.testees}
+    folders = {
+        testee_folder(testee): swept.out / f"observations/testee={testee_folder(testee)}" for testee in swept.testees
+    }
     return {name: {row["index"]: row["outcome"] for row in rows_of(folder)} for name, folder in folders.items()}
 
 
@@ -66,15 +68,15 @@ def test_a_bad_shard_is_asked_again(opened: Opener, swept: Sweep, tree: Tree) ->
     bad = min((swept.out / "observations").rglob("part-000001.parquet"))
     bad.write_bytes(bad.read_bytes()[:-9])
 
-    sweep(opened, swept)
+    sweep_testees(opened, swept)
 
     assert tree(swept.out) == before
 
 
 def test_a_testee_that_does_not_start_ends_the_sweep(opened: Opener, few: Generate, tmp_path: Path) -> None:
     """It is a problem of the shards, and is named."""
-    with pytest.raises(NotDone, match="process:true did not say hello"):
-        sweep(opened, Sweep(cases=few.out, out=tmp_path / "out", testees=("process:true",)))
+    with pytest.raises(ShardsFailed, match="process:true did not say hello"):
+        sweep_testees(opened, Sweep(cases=few.out, out=tmp_path / "out", testees=("process:true",)))
 
 
 def test_bad_cases_are_not_asked(opened: Opener, few: Generate, tmp_path: Path) -> None:
@@ -83,4 +85,4 @@ def test_bad_cases_are_not_asked(opened: Opener, few: Generate, tmp_path: Path) 
     (tmp_path / "manifest.json").write_bytes((few.out / "manifest.json").read_bytes())
 
     with pytest.raises(OtherRun, match="has gone bad"):
-        sweep(opened, Sweep(cases=tmp_path, out=tmp_path / "out", testees=("reference",)))
+        sweep_testees(opened, Sweep(cases=tmp_path, out=tmp_path / "out", testees=("reference",)))

@@ -7,10 +7,10 @@ from typing import ClassVar
 import click
 
 from kafkaproof.checkout import provide_benchmarks
-from kafkaproof.cli import Late
+from kafkaproof.cli import LazyGroup
 
 
-class LateFuzz(Late):
+class LateFuzz(LazyGroup):
     """The group's commands, none of them imported."""
 
     # Name, where it is defined, and what `--help` says without importing it.

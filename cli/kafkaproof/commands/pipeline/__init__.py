@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import click
 
-from kafkaproof.cli import Late
+from kafkaproof.cli import LazyGroup
 
 
-class LatePipeline(Late):
+class LatePipeline(LazyGroup):
     """The group's commands, none of them imported."""
 
     # Name, where it is defined, and what `--help` says without importing it.
@@ -21,8 +21,11 @@ class LatePipeline(Late):
             "kafkaproof.commands.pipeline.audit:audit",
             "Judge log directories: every rule that data at rest can break.",
         ),
-        "case": ("kafkaproof.commands.pipeline.generate:case", "Make one generated case again, alone."),
-        "pack": ("kafkaproof.commands.pipeline.generate:pack", "Pack the environment that a cluster's executors need."),
+        "case": ("kafkaproof.commands.pipeline.generate:case_command", "Make one generated case again, alone."),
+        "pack": (
+            "kafkaproof.commands.pipeline.generate:pack_command",
+            "Pack the environment that a cluster's executors need.",
+        ),
         "doctor": ("kafkaproof.commands.pipeline.generate:doctor", "Say what the executors of a cluster have."),
     }
 

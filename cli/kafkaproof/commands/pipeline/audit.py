@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kafka_conformance.sanitize import printable
-from kafka_pipeline.spark.needs import CannotRun
+from kafka_pipeline.spark.needs import PipelineError
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
 
 if TYPE_CHECKING:
     from kafka_pipeline.audit.job import Audit
-    from kafka_pipeline.audit.joining import Report
+    from kafka_pipeline.audit.joining import AuditReport
 
 MOST_SHOWN: Final = 20
 MIB: Final = 1 << 20
@@ -60,7 +60,7 @@ def audit(
     """
     with exits():
         open_spark = opener(master, conf, environment, sql=False)
-        from kafka_pipeline.segments.listing import CannotRead, find, local_path
+        from kafka_pipeline.segments.listing import CannotRead, find_segments, local_path
         from kafka_pipeline.spark.manifest import MANIFEST
         from kafka_pipeline.spark.session import at_once
 
@@ -70,7 +70,7 @@ def audit(
             raise click.UsageError("audit takes a path of this machine, or of a mount that all executors share")
         place = here.absolute().as_posix()
         try:
-            total = sum(segment.size for segment in find([place]))
+            total = sum(segment.size for segment in find_segments([place]))
             # A whole output needs no Spark.
             with nullcontext(open_spark) if (out / MANIFEST).exists() else at_once(open_spark) as open_session:
                 from kafka_pipeline.audit import job
@@ -81,15 +81,15 @@ def audit(
                 with steps(split, -(-total // MIB), "MiB") as show:
                     report = job.audit(open_session, asked, show)
         except CannotRead as error:
-            raise CannotRun(str(error)) from None
+            raise PipelineError(str(error)) from None
     if as_json:
         say_json({"out": str(out), **_numbers(asked, report)})
     else:
-        say(report, out)
+        print_audit(report, out)
     ctx.exit(DISAGREEMENTS if report.severities["error"] or report.severities["warning"] else OK)
 
 
-def _numbers(asked: Audit, report: Report) -> dict[str, object]:
+def _numbers(asked: Audit, report: AuditReport) -> dict[str, object]:
     return {
         "path": asked.path,
         "logs": [{"path": log.path, "found": log.found, "numbers": log.counts.numbers} for log in report.logs],
@@ -97,7 +97,7 @@ def _numbers(asked: Audit, report: Report) -> dict[str, object]:
     }
 
 
-def say(report: Report, out: Path) -> None:
+def print_audit(report: AuditReport, out: Path) -> None:
     """What was found, by kind and log; then where all of it is."""
     from kafka_pipeline.audit.findings import SEVERITIES
 

@@ -84,12 +84,12 @@ def campaign(
     """
     if executions and minutes:
         raise click.UsageError("--executions and --minutes exclude each other")
-    names, text = names_of(targets), listed(known)
+    names, text = names_of(targets), known_list_text(known)
     with exits():
         open_session = opener(master, conf, environment)
         from kafka_pipeline.jobs import campaign as job
 
-        asked = job.Campaign(
+        asked = job.CampaignSettings(
             out=out.resolve(),
             targets=names,
             rounds=rounds,
@@ -102,8 +102,8 @@ def campaign(
         )
         unit = "cases" if asked.executions else "shards"
         with steps(asked.executions or 1, (asked.executions or 1) * len(asked.tasks), unit) as show:
-            manifest = job.campaign(open_session, asked, show)
-        found = folded(asked.out) if triages else []
+            manifest = job.campaign_on_spark(open_session, asked, show)
+        found = deduplicated_findings(asked.out) if triages else []
     if as_json:
         finds = [draft_document(find) for find in found]
         say_json({"out": str(out), "sha256": manifest.sha256, **manifest.counts, "triage": finds})
@@ -134,7 +134,7 @@ def names_of(text: str) -> tuple[str, ...]:
     return names
 
 
-def listed(path: Path | None) -> str:
+def known_list_text(path: Path | None) -> str:
     """The text of a list of known finds; a usage error where it is none."""
     if path is None:
         return ""
@@ -145,7 +145,7 @@ def listed(path: Path | None) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def folded(out: Path) -> list[TriagedFinding]:
+def deduplicated_findings(out: Path) -> list[TriagedFinding]:
     """The finds after triage, which is done here, once."""
     if not (out / FOLDER / FILE).is_file():
         found = triaged([out], None, budget=Budget(RUNS, 10.0), every=False, jobs=2, tell=_tell)

@@ -15,7 +15,7 @@ from kafkaproof.commands.output import say_json
 from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
 
 if TYPE_CHECKING:
-    from kafka_pipeline.spark.manifest import Manifest
+    from kafka_pipeline.spark.manifest import OutputManifest
 import sys
 
 from kafkaproof.cli import CANNOT_RUN
@@ -29,7 +29,7 @@ from kafkaproof.cli import CANNOT_RUN
 @click.option("--mutators", default="model", show_default=True, metavar="NAME=SHARE,…")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write its bytes there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, bytes as base64.")
-def case(index: int, directory: Path | None, seed: int, mutators: str, out: Path | None, as_json: bool) -> None:
+def case_command(index: int, directory: Path | None, seed: int, mutators: str, out: Path | None, as_json: bool) -> None:
     """Make case INDEX again: the same bytes and the same right answer as in the output of `pipeline generate`."""
     try:
         space = Space.of(seed, parse_shares(mutators)) if directory is None else space_of(directory)
@@ -41,7 +41,7 @@ def case(index: int, directory: Path | None, seed: int, mutators: str, out: Path
     if as_json:
         say_json(made | {"batches": msgspec.Raw(made["batches"])})
     else:
-        say(made)
+        print_generated_case(made)
 
 
 def space_of(directory: Path) -> Space:
@@ -59,7 +59,7 @@ def space_of(directory: Path) -> Space:
         raise ValueError(f"{directory} has no manifest of generated cases") from None
 
 
-def say(made: dict[str, Any]) -> None:
+def print_generated_case(made: dict[str, Any]) -> None:
     """The case in a few lines, and its bytes in hex."""
     where = (made["lie"], made["field"], made["boundary"], made["nesting"], made["position"])
     answer = made["verdict"] + (f": {' or '.join(made['kinds'])}" if made["kinds"] else "")
@@ -129,7 +129,9 @@ def generate(
             verify=verify,
         )
         with steps(shard, cases) as show:
-            made = job.check(open_session, asked, show) if checks else job.generate(open_session, asked, show)
+            made = (
+                job.check_output(open_session, asked, show) if checks else job.generate_cases(open_session, asked, show)
+            )
     if isinstance(made, list):
         say_checked(made, as_json=as_json)
         ctx.exit(DISAGREEMENTS if made else OK)
@@ -154,7 +156,7 @@ def say_checked(bad: list[str], *, as_json: bool) -> None:
         click.echo("\n".join(f"wrong: {path}" for path in bad) or "every file is what is made now")
 
 
-def report_generated(manifest: Manifest, out: Path, *, as_json: bool) -> None:
+def report_generated(manifest: OutputManifest, out: Path, *, as_json: bool) -> None:
     """What there is now."""
     if as_json:
         say_json({"out": str(out), "counts": manifest.counts, "files": len(manifest.files), "sha256": manifest.sha256})
@@ -171,7 +173,7 @@ def report_generated(manifest: Manifest, out: Path, *, as_json: bool) -> None:
 
 @click.command("pack")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-def pack(file: Path) -> None:
+def pack_command(file: Path) -> None:
     """Write FILE (.tar.gz): Kafkaproof and what it needs, for `--environment`.
 
     Driver and executors need the same Python at the same place; Spark brings PySpark.
@@ -181,7 +183,7 @@ def pack(file: Path) -> None:
 
         if not file.name.endswith(packing.SUFFIXES):
             raise click.UsageError(f"the name of an environment ends with {' or '.join(packing.SUFFIXES)}")
-        count = packing.pack(file)
+        count = packing.write_archive(file)
     click.echo(f"{count:,} files, {file.stat().st_size / 2**20:,.0f} MiB in {file}", err=True)
 
 
@@ -199,11 +201,11 @@ def doctor(
     """
     with exits():
         open_session = opener(master, conf, environment)
-        from kafka_pipeline.spark.pack import here, places
+        from kafka_pipeline.spark.pack import this_environment, worker_environments
 
         with open_session() as spark:
-            found = places(spark, tasks)
-    wrong = [place for place in found if place.python != here().python or not all(place.packages.values())]
+            found = worker_environments(spark, tasks)
+    wrong = [place for place in found if place.python != this_environment().python or not all(place.packages.values())]
     if as_json:
         say_json({"places": [msgspec.to_builtins(place) for place in found]})
     else:

@@ -16,7 +16,7 @@ import click
 
 from kafka_brokers.progress import progress
 from kafka_conformance.sanitize import printable
-from kafka_pipeline.spark.needs import CannotRun, require
+from kafka_pipeline.spark.needs import PipelineError, require
 from kafkaproof.cli import CANNOT_RUN, INTERRUPTED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -76,7 +76,7 @@ def exits() -> Iterator[None]:
     try:
         with _interrupts():
             yield
-    except CannotRun as error:
+    except PipelineError as error:
         _end(str(error), CANNOT_RUN)
     except click.ClickException:
         raise
@@ -84,11 +84,11 @@ def exits() -> Iterator[None]:
         _end("interrupted; the same command goes on", INTERRUPTED)
     except Exception as error:
         from kafka_pipeline.spark.manifest import OtherRun
-        from kafka_pipeline.spark.shards import NotDone
+        from kafka_pipeline.spark.shards import ShardsFailed
 
         if isinstance(error, OtherRun):
             raise click.UsageError(str(error)) from None
-        if isinstance(error, NotDone):
+        if isinstance(error, ShardsFailed):
             _end(f"{error}; what was done is kept, and the same command goes on", CANNOT_RUN)
         if isinstance(error, OSError):
             _end(f"{error.strerror or error}; what was done is kept, and the same command goes on", CANNOT_RUN)
@@ -112,7 +112,7 @@ def _interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, hear)
     try:
         yield
-    except CannotRun:
+    except PipelineError:
         if heard:
             raise KeyboardInterrupt from None
         raise

@@ -15,7 +15,7 @@ from kafkaproof.commands.output import say_json
 from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
 
 if TYPE_CHECKING:
-    from kafka_pipeline.spark.manifest import Manifest
+    from kafka_pipeline.spark.manifest import OutputManifest
 
 MOST_SHOWN: Final = 20
 
@@ -59,17 +59,17 @@ def sweep(
         asked = job.Sweep(cases=cases.resolve(), out=out.resolve(), testees=tuple(sorted(set(testees))))
         given = job.cases_in(asked.cases)
         with steps(given.plan["shard_rows"], given.plan["cases"]) as show:
-            manifest = job.sweep(open_session, asked, show)
+            manifest = job.sweep_testees(open_session, asked, show)
         clusters = job.clusters_of(asked.out)
     if as_json:
         say_json({"out": str(out), "sha256": manifest.sha256, **manifest.counts})
     else:
-        say(manifest, clusters)
+        print_sweep(manifest, clusters)
     found = any(set(counts) & set(SEVERITIES) for counts in manifest.counts["outcomes"].values())
     ctx.exit(DISAGREEMENTS if found else OK)
 
 
-def say(manifest: Manifest, clusters: list[dict[str, Any]]) -> None:
+def print_sweep(manifest: OutputManifest, clusters: list[dict[str, Any]]) -> None:
     """Outcomes and agreement as tables, then the largest clusters."""
     outcomes, agreement = manifest.counts["outcomes"], manifest.counts["agreement"]
     names = [name for name in (*SEVERITIES, "agree", "skipped") if any(name in each for each in outcomes.values())]
