@@ -96,7 +96,7 @@ def buckets_of(rows: Sequence[OutcomeRepeat]) -> float:
 
 def median_findings(rows: Sequence[OutcomeRepeat]) -> float:
     """The median number of finds as campaigns keep them apart."""
-    return median(len(each.finds) for each in rows) if rows else 0
+    return median(len(each.findings) for each in rows) if rows else 0
 
 
 def ratio(found: float, plain: float) -> str:
@@ -271,7 +271,7 @@ def fed(feed: Feed, judge: Grader, pool: list[Prepared], seconds: float) -> int:
             posted += 1
         seen = feed.collect()
         for prepared, each in zip(batches[collected % len(batches)], seen, strict=True):
-            judge.told(prepared, each.answer)
+            judge.grade(prepared, each.answer)
         collected += 1
         inputs += len(seen)
     return inputs

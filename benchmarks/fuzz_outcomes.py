@@ -71,11 +71,11 @@ class Ends:
     @classmethod
     def of(cls, target: Target) -> Ends:
         """Of *target*, which has to be a codec; TypeError for the reference's promises."""
-        codec = getattr(target.ask, "__self__", None)
+        codec = getattr(target.check, "__self__", None)
         if not isinstance(codec, CodecTarget):
             raise TypeError(f"{target.name} is no codec: nobody else's fuzzing could be compared")
         found = cls(codec)
-        found.watched = replace(target, ask=replace(codec, testee=cast("Testee", found)).ask)
+        found.watched = replace(target, check=replace(codec, testee=cast("Testee", found)).check)
         return found
 
     def decode(self, data: bytes) -> Sequence[WireBatch]:
@@ -111,7 +111,7 @@ WITHOUT_WORDS: Final = tuple(each for each in EDITS if each[1] is not put_word)
 MOST_REPLAYED: Final = 4000
 
 
-class OutcomeRepeat(msgspec.Struct):
+class OutcomeRepeat(msgspec.Struct, rename={"findings": "finds", "skipped": "stepped_over"}):
     """One repeat.
 
     Attributes:
@@ -127,11 +127,11 @@ class OutcomeRepeat(msgspec.Struct):
     executions: int
     seconds: float
     firsts: dict[str, float]
-    finds: dict[str, float]
+    findings: dict[str, float]
     ends: dict[str, float]
     lines: int
     reached: list[str]
-    stepped_over: int
+    skipped: int
 
 
 def measure_repeat(target: Target, profile: str, seed: int, seconds: float) -> OutcomeRepeat:
@@ -147,7 +147,7 @@ def measure_repeat(target: Target, profile: str, seed: int, seconds: float) -> O
     start = time.process_time()
     while (spent := time.process_time() - start) < seconds:
         mutant = drawn(rng, seeds, profile, deck)
-        if stepping.over(mutant):
+        if stepping.skips(mutant):
             stepped_over += 1
             continue
         outcome = target.run(mutant)

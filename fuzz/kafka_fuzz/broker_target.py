@@ -71,12 +71,12 @@ class BrokerRound:
         stopped: whether somebody wants it to stop.
     """
 
-    asked: RoundPlan
+    plan: RoundPlan
     release: str
     broker: JvmBroker
-    store: FindingStore
+    findings: FindingStore
     corpus: Corpus
-    stepping: InputSkips
+    skips: InputSkips
     executions: int = 0
     skipped: int = 0
     restarts: int = 0
@@ -88,13 +88,13 @@ class BrokerRound:
 
     def run(self, tell: OnProgress) -> None:
         """Ask until the time is up, or somebody wants it to stop."""
-        rng, parent = Random(self.asked.stream), os.getppid()
+        rng, parent = Random(self.plan.stream), os.getppid()
         payloads = self._payloads(rng)
         oracle = self._oracle(rng)
         for turn in count():
             if turn % TURNS_BETWEEN_LOOKS == 0:
                 self.spent = cpu_seconds() - self.began
-            if self.stopped or os.getppid() != parent or self.spent >= self.asked.cpu_seconds:
+            if self.stopped or os.getppid() != parent or self.spent >= self.plan.cpu_seconds:
                 break
             try:
                 judged = oracle.turn(lambda log: self._draw(payloads, log))
@@ -110,11 +110,11 @@ class BrokerRound:
         kept = [self.corpus.data(entry) for entry in self.corpus.entries.values() if entry.size <= LONGEST]
         others = [path.read_bytes() for path in sample_most(rng, other_inputs(self.corpus), MOST_SEEDS)]
         seeds = (
-            *(self.asked.cases or own_seeds()),
+            *(self.plan.cases or own_seeds()),
             *sample_most(rng, kept, MOST_SEEDS),
             *(data for data in others if len(data) <= LONGEST),
         )
-        return Payloads(rng, seeds, magics=magics, profile=self.asked.profile)
+        return Payloads(rng, seeds, magics=magics, profile=self.plan.profile)
 
     def _oracle(self, rng: Random) -> Oracle:
         return Oracle(
@@ -122,7 +122,7 @@ class BrokerRound:
         )
 
     def _draw(self, payloads: Payloads, log: LogState) -> Mutant:
-        while self.stepping.over(mutant := payloads.draw(log)):
+        while self.skips.skips(mutant := payloads.draw(log)):
             self.skipped += 1
         return mutant
 
@@ -130,16 +130,16 @@ class BrokerRound:
         """Count, and keep what filled a new cell or was answered in a way that was not seen before."""
         self.executions += len(judged)
         for each in judged:
-            mutant, wanted = each.asked.mutant, each.wanted
+            mutant, wanted = each.request.mutant, each.wanted
             bucket = f"{wanted.rule}|{wanted.error_code}|{wanted.path}|{entry_format(mutant.data)}"
             if mutant.cell not in self.corpus.cells or bucket not in self.corpus.buckets:
                 self.corpus.keep(mutant, bucket, version=self.release)
 
     def _look_again(self, oracle: Oracle, differing: list[JudgedPayload]) -> None:
         for each in differing[:MOST_AGAIN]:
-            alike = (each.different, each.wanted.rule, fault_of(each.asked.mutant))
+            alike = (each.different, each.wanted.rule, fault_of(each.request.mutant))
             self.alike[alike] = self.alike.get(alike, 0) + 1
-            if self.alike[alike] <= ENOUGH and (found := confirm_difference(oracle, self.asked.target, each)):
+            if self.alike[alike] <= ENOUGH and (found := confirm_difference(oracle, self.plan.target, each)):
                 self.keep(found)
                 with suppress(NotShown):  # it does not show every time
                     self.keep(shrink_difference(oracle, found))
@@ -147,13 +147,13 @@ class BrokerRound:
     def keep(self, found: BrokerDifference) -> None:
         """A find, on the disk when this returns."""
         self._add(found.outcome, found.mutant)
-        if self.store.known[found.outcome.key].sha256 == sha256(found.mutant.data).hexdigest():
-            path = finding_folder(self.asked.directory, found.outcome.key) / CONTEXT
+        if self.findings.findings[found.outcome.key].sha256 == sha256(found.mutant.data).hexdigest():
+            path = finding_folder(self.plan.directory, found.outcome.key) / CONTEXT
             write_atomically(path, msgspec.json.encode(found.context))
 
     def _add(self, outcome: Outcome, mutant: Mutant) -> None:
-        self.stepping.learn(mutant, outcome)
-        if self.store.add(outcome, mutant, version=self.release, seconds=self.spent):
+        self.skips.learn(mutant, outcome)
+        if self.findings.add(outcome, mutant, version=self.release, seconds=self.spent):
             self.new.append(outcome.key)
 
     def _find_culprit(self, oracle: Oracle, lost: BrokerLost, rng: Random) -> Oracle:
@@ -165,10 +165,10 @@ class BrokerRound:
                 oracle.again(each.lane.settings, (), each.mutant, each.version)
             except BrokerLost:
                 kind = self._restart(oracle)
-                self._add(broker_lost_outcome(self.asked.target, kind, each), each.mutant)
+                self._add(broker_lost_outcome(self.plan.target, kind, each), each.mutant)
                 return self._oracle(rng)
         for each in lost.suspects[:1]:  # none of them by itself
-            self._add(broker_lost_outcome(self.asked.target, kind, each, "with others"), each.mutant)
+            self._add(broker_lost_outcome(self.plan.target, kind, each, "with others"), each.mutant)
         return oracle
 
     def _restart(self, oracle: Oracle) -> OutcomeClass:
@@ -188,7 +188,7 @@ class BrokerRound:
             cells=len(self.corpus.cells),
             corpus=len(self.corpus.entries),
             buckets=len(self.corpus.buckets),
-            finds=sum(find.outcome.target == self.asked.target for find in self.store.known.values()),
+            findings=sum(find.outcome.target == self.plan.target for find in self.findings.findings.values()),
             skipped=self.skipped,
         )
 

@@ -52,7 +52,7 @@ class CoTestees:
         self._feeds = dict(feeds)
         self.left_out: dict[str, str] = {}
         self.kinds: dict[str, str] = {}
-        (first,), (again,) = self._told([data]), self._told([data])
+        (first,), (again,) = self._outcome_kinds([data]), self._outcome_kinds([data])
         unsteady = [name for name in first if first[name] != again.get(name, first[name])]
         for name in unsteady:
             self._leave_out(name, FLAKY)
@@ -60,13 +60,13 @@ class CoTestees:
 
     def stays(self, many: Sequence[bytes], shows: Sequence[bool]) -> list[bool]:
         """Of *many*, those that show the find, and of which all make what they made of the first input."""
-        told = iter(self._told([data for data, shown in zip(many, shows, strict=True) if shown]))
+        told = iter(self._outcome_kinds([data for data, shown in zip(many, shows, strict=True) if shown]))
         return [shown and self._is_same(next(told)) for shown in shows]
 
     def _is_same(self, told: Mapping[str, str]) -> bool:
         return all(self.kinds[name] == kind for name, kind in told.items())
 
-    def _told(self, many: Sequence[bytes]) -> list[dict[str, str]]:
+    def _outcome_kinds(self, many: Sequence[bytes]) -> list[dict[str, str]]:
         """The class of everybody's answer to each; who ends for good is left out from then on."""
         told: list[dict[str, str]] = [{} for _ in many]
         prepared = [Prepared(as_mutant(data)) for data in many]
@@ -145,7 +145,7 @@ class Executor(Protocol):
 
     version: str
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
         """*data* as small as it gets, and what is then made of it.
 
         Testees of *company* keep their verdicts on it, as far as they can be had here and answer alike each time.
@@ -175,15 +175,15 @@ class InProcessExecutor:
             raise NoTarget(self._last_words)
         self.version = msgspec.json.decode(line, type=str)
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
         """*data* as small as it gets; where a candidate kills the process, each gets one of its own."""
         del company
         task = ShrinkTask(data, budget.runs, budget.seconds)
-        line = self._asked(task)
+        line = self._run_task(task)
         if not line:
             self.close()
             self._start()
-            line = self._asked(msgspec.structs.replace(task, careful=True))
+            line = self._run_task(msgspec.structs.replace(task, careful=True))
         if not line:
             self.close()
             raise NoTarget(self._last_words)
@@ -192,7 +192,7 @@ class InProcessExecutor:
             raise NotShown(done.error or "it shows nothing any more")
         return done
 
-    def _asked(self, task: ShrinkTask) -> bytes:
+    def _run_task(self, task: ShrinkTask) -> bytes:
         assert self._child.stdin is not None
         try:
             self._child.stdin.write(msgspec.json.encode(task) + b"\n")
@@ -232,7 +232,7 @@ class TesteeExecutor:
 
     def __init__(self, specs: Sequence[str]) -> None:
         self.feeds: list[Feed] = []
-        self._company: dict[str, Feed | str] = {}
+        self._co_testees: dict[str, Feed | str] = {}
         try:
             for spec in specs:
                 self.feeds.append(Feed(connect(spec)))
@@ -257,7 +257,7 @@ class TesteeExecutor:
             for at, (outcome, data) in enumerate(zip(first, many, strict=True))
         ]
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
         """*data* as small as it gets; company is asked about those candidates only that show the same to all others."""
         try:
             ((outcome, wanted),) = self.verdicts([data])
@@ -273,7 +273,7 @@ class TesteeExecutor:
             ((outcome, _),) = self.verdicts([done.data])
         except CannotRun as error:
             raise NoTarget(str(error)) from error
-        left_out = {name: why for name in company if isinstance(why := self._company[name], str)}
+        left_out = {name: why for name in company if isinstance(why := self._co_testees[name], str)}
         return Done(
             done.data, outcome, done.runs, done.seconds, done.complete,
             verdicts=beside.kinds, left_out=left_out | beside.left_out,
@@ -282,13 +282,13 @@ class TesteeExecutor:
     def _joined(self, company: Sequence[str]) -> dict[str, Feed]:
         """Those of *company* that can be had, started when they are first asked for."""
         for name in company:
-            if name not in self._company:
-                self._company[name] = start_feed(name)
-        return {name: feed for name in company if isinstance(feed := self._company[name], Feed)}
+            if name not in self._co_testees:
+                self._co_testees[name] = start_feed(name)
+        return {name: feed for name in company if isinstance(feed := self._co_testees[name], Feed)}
 
     def close(self) -> None:
         """End them."""
-        for feed in (*self.feeds, *self._company.values()):
+        for feed in (*self.feeds, *self._co_testees.values()):
             if isinstance(feed, Feed):
                 feed.close()
 

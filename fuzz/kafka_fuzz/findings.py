@@ -63,9 +63,9 @@ class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True, rename={"mode
     version: str = ""
     seconds: float = 0.0
     count: int = 1
-    asked: TargetMode = ""
+    mode: TargetMode = ""
     names: tuple[str, ...] = ()
-    vector: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
     expected: Expectation | None = None
 
 
@@ -83,26 +83,28 @@ class FindingStore:
 
     root: Path
     target: str = ""
-    asked: TargetMode = ""
+    mode: TargetMode = ""
     names: tuple[str, ...] = ()
-    known: dict[str, FuzzFinding] = field(default_factory=dict)
+    findings: dict[str, FuzzFinding] = field(default_factory=dict)
     _unwritten: dict[str, int] = field(default_factory=dict)
-    _without_vector: dict[bytes, list[str]] = field(default_factory=dict)
+    _without_outcomes: dict[bytes, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read what is there."""
-        self.known = {find.key: find for find in read_findings(self.root) if self.target in ("", find.outcome.target)}
+        self.findings = {
+            find.key: find for find in read_findings(self.root) if self.target in ("", find.outcome.target)
+        }
 
     def add(self, outcome: Outcome, mutant: Mutant, *, version: str = "", seconds: float = 0.0) -> bool:
         """Take note of a find; whether there was none with its key.  OSError where the disk does not take it.
 
         A find that another *version* shows as well has that version from then on.
         """
-        old = self.known.get(outcome.key)
+        old = self.findings.get(outcome.key)
         if old is not None and old.size <= len(mutant.data):
             self._unwritten[old.key] = self._unwritten.get(old.key, 0) + 1
             if version not in ("", old.version):
-                self.known[old.key] = update_finding(self.root, old, version=version)
+                self.findings[old.key] = update_finding(self.root, old, version=version)
             return False
         find = FuzzFinding(
             key=outcome.key,
@@ -115,29 +117,29 @@ class FindingStore:
             version=version,
             seconds=old.seconds if old else seconds,
             count=1,
-            asked=self.asked,
+            mode=self.mode,
             names=self.names,
             expected=mutant.expected if outcome.target == REFERENCE else None,
         )
-        self.known[find.key] = write_finding(self.root, find, mutant.data)
+        self.findings[find.key] = write_finding(self.root, find, mutant.data)
         if self.names:
-            self._without_vector.setdefault(mutant.data, []).append(find.key)
+            self._without_outcomes.setdefault(mutant.data, []).append(find.key)
         return old is None
 
-    def answered(self, data: bytes, vector: tuple[str, ...]) -> None:
+    def add_outcomes(self, data: bytes, vector: tuple[str, ...]) -> None:
         """Keep what all of `names` made of *data* with the finds that it was added for."""
-        for key in self._without_vector.pop(data, ()):
-            if self.known[key].sha256 == sha256(data).hexdigest():
-                self.known[key] = update_finding(self.root, self.known[key], vector=vector)
+        for key in self._without_outcomes.pop(data, ()):
+            if self.findings[key].sha256 == sha256(data).hexdigest():
+                self.findings[key] = update_finding(self.root, self.findings[key], vector=vector)
 
     def flush(self) -> None:
         """Write the counts, which `add` leaves to this."""
         for key, count in self._unwritten.items():
             with folder_lock(finding_folder(self.root, key)):
-                find = read_finding(finding_folder(self.root, key) / FINDING_FILE) or self.known[key]
+                find = read_finding(finding_folder(self.root, key) / FINDING_FILE) or self.findings[key]
                 find = msgspec.structs.replace(find, count=find.count + count)
                 write_atomically(finding_folder(self.root, key) / FINDING_FILE, msgspec.json.encode(find))
-            self.known[key] = find
+            self.findings[key] = find
         self._unwritten.clear()
 
 

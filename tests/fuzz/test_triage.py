@@ -51,7 +51,7 @@ def campaign(root: Path, *lies: str) -> Path:
     for data in finds().values():
         outcome = target.run(as_mutant(data))
         for lie in lies or ("",):
-            told = msgspec.structs.replace(outcome, lie=lie)
+            told = msgspec.structs.replace(outcome, fault=lie)
             store.add(told, as_mutant(data), version="1")
     return root
 
@@ -131,7 +131,7 @@ def test_lies_that_come_to_the_same_are_one_find(tmp_path: Path) -> None:
     outcome = TARGETS[TARGET]().run(as_mutant(data))
     assert outcome.kind == "accepts_invalid"
     for lie in ("one", "two"):
-        store.add(msgspec.structs.replace(outcome, lie=lie), as_mutant(data))
+        store.add(msgspec.structs.replace(outcome, fault=lie), as_mutant(data))
     run("triage", "--dir", tmp_path)
     (find,) = read_triage(tmp_path)
     assert isinstance(find, TriagedFinding)

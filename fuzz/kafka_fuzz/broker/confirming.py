@@ -72,7 +72,7 @@ def confirm_difference(oracle: Oracle, target: str, judged: JudgedPayload) -> Br
     Raises:
         Lost: the broker did not live to answer.
     """
-    asked = judged.asked
+    asked = judged.request
     if is_of_the_heap(judged):
         return None
     if asked.lane.sender is not None:
@@ -86,7 +86,7 @@ def confirm_difference(oracle: Oracle, target: str, judged: JudgedPayload) -> Br
 
 def confirmed_in_transaction(oracle: Oracle, target: str, judged: JudgedPayload) -> BrokerDifference | None:
     """The same for a transactional producer; a marker is what it is, and is not had again."""
-    asked = judged.asked
+    asked = judged.request
     if MARKER in asked.mutant.labels:
         return difference_of(target, judged, ())
     assert asked.lane.sender is not None
@@ -94,7 +94,7 @@ def confirmed_in_transaction(oracle: Oracle, target: str, judged: JudgedPayload)
     for before in ((), tuple(since)):
         again = oracle.again_in_transaction(judged, before)
         if again.different:
-            return difference_of(target, again, as_sent(before, asked.lane.sender, again.asked.lane.sender))
+            return difference_of(target, again, as_sent(before, asked.lane.sender, again.request.lane.sender))
     return None
 
 
@@ -129,7 +129,7 @@ def producer_of(data: bytes) -> int:
 
 def difference_of(target: str, judged: JudgedPayload, before: tuple[Taken, ...]) -> BrokerDifference:
     """What is kept of a difference."""
-    asked, given, wanted = judged.asked, judged.given, judged.wanted
+    asked, given, wanted = judged.request, judged.given, judged.wanted
     sender = asked.lane.sender
     context = Context(
         release=asked.lane.release,
@@ -148,10 +148,10 @@ def difference_of(target: str, judged: JudgedPayload, before: tuple[Taken, ...])
 
 def difference_outcome(target: str, judged: JudgedPayload) -> Outcome:
     """The find: told apart by what differs, the rule that the reference names, magic and codec, and the lie."""
-    mutant = judged.asked.mutant
+    mutant = judged.request.mutant
     detail = f"{judged.different} by {judged.wanted.rule}, {entry_format(mutant.data)}"
-    settings = ", ".join(f"{name}={value}" for name, value in judged.asked.lane.settings.items()) or "no settings"
-    return Outcome(target, "difference", detail, "", fault_of(mutant), f"produce {judged.asked.version}, {settings}")
+    settings = ", ".join(f"{name}={value}" for name, value in judged.request.lane.settings.items()) or "no settings"
+    return Outcome(target, "difference", detail, "", fault_of(mutant), f"produce {judged.request.version}, {settings}")
 
 
 def fault_of(mutant: Mutant) -> str:

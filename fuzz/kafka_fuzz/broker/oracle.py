@@ -40,7 +40,7 @@ Draw = Callable[[LogState], Mutant]
 class JudgedPayload(NamedTuple):
     """A payload that was answered; *different* says where broker and reference part, and is empty if they do not."""
 
-    asked: LaneRequest
+    request: LaneRequest
     different: str
     given: BrokerAnswer
     wanted: AppendResult
@@ -102,7 +102,7 @@ class Oracle:
         """
         pool = ThreadPoolExecutor(1)
         try:
-            parts = [pool.submit(self._ask, self._asked(draw, lanes)) for lanes in self._parts()]
+            parts = [pool.submit(self._ask, self._drawn_requests(draw, lanes)) for lanes in self._parts()]
             judged = [judge_answer(*each) for part in parts for each in part.result()]
         finally:
             pool.shutdown(cancel_futures=True)
@@ -110,7 +110,7 @@ class Oracle:
             judged += self._between()
         except WireError as error:
             raise BrokerLost(error, []) from error
-        self._renew({each.asked.lane.where for each in judged if each.different})
+        self._renew({each.request.lane.where for each in judged if each.different})
         return judged
 
     def _between(self) -> Iterator[JudgedPayload]:
@@ -158,7 +158,7 @@ class Oracle:
         Raises:
             Lost: the broker did not live to answer.
         """
-        asked, old = judged.asked, judged.asked.lane.sender
+        asked, old = judged.request, judged.request.lane.sender
         lane = self._lanes.take_sender(asked.lane.settings, self._client)
         assert old is not None
         assert lane.sender is not None
@@ -175,7 +175,7 @@ class Oracle:
         (answered,) = self._ask([asked])
         return judge_answer(*answered)
 
-    def _asked(self, draw: Draw, lanes: Iterable[Lane]) -> list[LaneRequest]:
+    def _drawn_requests(self, draw: Draw, lanes: Iterable[Lane]) -> list[LaneRequest]:
         new, old = self._rng.choice(self._new), self._rng.choice(self._old or self._new)
         return [self._drawn(lane, draw(lane.log), old, new) for lane in lanes]
 

@@ -57,10 +57,10 @@ class DifferentialRound:
         new: keys that the folder did not hold.
     """
 
-    asked: RoundPlan
+    plan: RoundPlan
     session: Differential
     corpus: Corpus
-    finds: FindingStore
+    findings: FindingStore
     known: list[KnownFinding] = field(default_factory=list)
     stopped: bool = False
     new: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class DifferentialRound:
         """Until the time is over, or somebody says so."""
         self._recall()
         spent, parent = own_cpu_seconds(), os.getppid()
-        limit, most = self.asked.cpu_seconds * len(self.session.testees), self.asked.executions
+        limit, most = self.plan.cpu_seconds * len(self.session.testees), self.plan.executions
 
         def go_on() -> bool:
             tell(self.progress())
@@ -83,13 +83,13 @@ class DifferentialRound:
             self._take(judgement)
 
     def _mutants(self) -> Iterator[Mutant]:
-        rng, deck = Random(self.asked.stream), Deck()
-        others = sorted((self.asked.directory / CORPUS_FOLDER).glob("*/*.bin"))
+        rng, deck = Random(self.plan.stream), Deck()
+        others = sorted((self.plan.directory / CORPUS_FOLDER).glob("*/*.bin"))
         entries = [path for path in others if path.stat().st_size <= LONGEST]
         kept = [
             path.read_bytes() for path in (entries if len(entries) < MOST_SEEDS else rng.sample(entries, MOST_SEEDS))
         ]
-        cases = self.asked.cases
+        cases = self.plan.cases
         untried = [*cases, *kept]
         rng.shuffle(untried)
         self.seeds += [*own_seeds(), *cases, *kept]
@@ -97,7 +97,7 @@ class DifferentialRound:
             if untried and rng.random() < AS_THEY_ARE:
                 yield unchanged_mutant(untried.pop())
                 continue
-            profile = draw_profile(rng) if self.asked.profile == "mixed" else self.asked.profile
+            profile = draw_profile(rng) if self.plan.profile == "mixed" else self.plan.profile
             yield mutate(rng, self.seeds, profile, deck)  # type: ignore[arg-type]  # the command line takes no others
 
     def _take(self, judgement: InputResult) -> None:
@@ -105,32 +105,32 @@ class DifferentialRound:
         for outcome in judgement.outcomes:
             testee = testees[outcome.target]
             spent = testee.feed.cpu_seconds
-            if self.finds.add(outcome, mutant, version=testee.hello.version, seconds=spent):
+            if self.findings.add(outcome, mutant, version=testee.hello.version, seconds=spent):
                 self.new.append(outcome.key)
-        if judgement.vector:
-            self.finds.answered(mutant.data, judgement.vector)
-        if judgement.new and not EXPENSIVE & set(judgement.vector):
-            self.corpus.keep(mutant, self.session.vectors.written(judgement.vector))
+        if judgement.outcome_tuple:
+            self.findings.add_outcomes(mutant.data, judgement.outcome_tuple)
+        if judgement.new and not EXPENSIVE & set(judgement.outcome_tuple):
+            self.corpus.keep(mutant, self.session.outcome_tuples.text(judgement.outcome_tuple))
             if len(mutant.data) <= LONGEST:
                 self.seeds.append(mutant.data)
 
     def _recall(self) -> None:
         """What earlier rounds have learnt."""
         self.session.cells |= self.corpus.cells
-        self.session.vectors.recall(self.corpus.buckets)
-        fallen = read_fallen(self.asked.directory)
+        self.session.outcome_tuples.load(self.corpus.buckets)
+        fallen = read_fallen(self.plan.directory)
         for testee in self.session.testees:
-            testee.fallen.update(fallen.get(versioned_name(testee), {}))
+            testee.skip_weights.update(fallen.get(versioned_name(testee), {}))
             for rule in self.known:
                 if rule.target == testee.judge.name:
-                    testee.fallen.update(dict.fromkeys(rule.lies, 1.0))
+                    testee.skip_weights.update(dict.fromkeys(rule.faults, 1.0))
 
     def remember(self) -> None:
         """Write what this one has learnt."""
-        folder = self.asked.directory / STATE
+        folder = self.plan.directory / STATE
         with folder_lock(folder):  # other rounds learn about other testees meanwhile
-            fallen = read_fallen(self.asked.directory)
-            fallen |= {versioned_name(testee): dict(testee.fallen) for testee in self.session.testees}
+            fallen = read_fallen(self.plan.directory)
+            fallen |= {versioned_name(testee): dict(testee.skip_weights) for testee in self.session.testees}
             write_atomically(folder / FALLEN, msgspec.json.encode(fallen))
 
     def progress(self) -> Progress:
@@ -140,9 +140,9 @@ class DifferentialRound:
             cpu_seconds=own_cpu_seconds() + self.session.cpu_seconds,
             cells=len(self.session.cells),
             corpus=len(self.corpus.entries),
-            buckets=len(self.session.vectors.seen),
-            finds=len(self.finds.known),
-            skipped=sum(sum(testee.stepped.values()) for testee in self.session.testees),
+            buckets=len(self.session.outcome_tuples.seen),
+            findings=len(self.findings.findings),
+            skipped=sum(sum(testee.skipped.values()) for testee in self.session.testees),
         )
 
 
@@ -175,7 +175,7 @@ def run_differential_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     session = (SequentialDifferential if asked.executions else Differential)([connect(name) for name in names])
     corpus, finds = (
         Corpus(asked.directory, asked.target),
-        FindingStore(asked.directory, asked="differential", names=names),
+        FindingStore(asked.directory, mode="differential", names=names),
     )
     gone = gone_ids(asked.directory)
     known = [rule for rule in read_known_findings(asked.directory) if rule.id not in gone]
@@ -202,7 +202,7 @@ def run_differential_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
 
 def differential_report(rounds: DifferentialRound, seconds: float) -> RoundReport:
     """What the round did."""
-    asked, session = rounds.asked, rounds.session
+    asked, session = rounds.plan, rounds.session
     versions = [versioned_name(testee) for testee in session.testees]
     silent = {each.judge.name: "it says that it reads nothing" for each in session.testees if reads_nothing(each)}
     cannot_run = silent | session.cannot_run

@@ -48,15 +48,15 @@ class EncodeRound:
         unsteady: keys that were seen once, and not when the same was asked alone.
     """
 
-    asked: RoundPlan
-    finds: FindingStore
+    plan: RoundPlan
+    findings: FindingStore
     writers: list[EncodeTestee] = field(default_factory=list)
     ended: list[EncodeTestee] = field(default_factory=list)
     cannot_run: dict[str, str] = field(default_factory=dict)
     new: list[str] = field(default_factory=list)
     cells: set[object] = field(default_factory=set)
     outcomes: set[str] = field(default_factory=set)
-    unsteady: set[str] = field(default_factory=set)
+    flaky: set[str] = field(default_factory=set)
     spent: float = 0.0
     inputs: int = 0
     stopped: bool = False
@@ -71,15 +71,15 @@ class EncodeRound:
                 continue
             if writer.writes:
                 self.writers.append(writer)
-            elif self.asked.target.partition(":")[2]:  # whoever is named is expected to
+            elif self.plan.target.partition(":")[2]:  # whoever is named is expected to
                 self.cannot_run[name] = "it says that it does not write"
         if not self.writers:
             raise CannotRun("; ".join(self.cannot_run.values()) or "no testee writes")
 
     def run(self, tell: OnProgress) -> None:
         """Until the time is over, or somebody says so."""
-        rng, began = Random(self.asked.stream), cpu_seconds()
-        limit, most, parent = self.asked.cpu_seconds * len(self.writers), self.asked.executions, os.getppid()
+        rng, began = Random(self.plan.stream), cpu_seconds()
+        limit, most, parent = self.plan.cpu_seconds * len(self.writers), self.plan.executions, os.getppid()
         with ThreadPoolExecutor(len(self.writers)) as pool:
             while not self.stopped and self.writers and self.spent < limit and os.getppid() == parent:
                 if most and (self.inputs >= most or self.cannot_run):
@@ -88,12 +88,12 @@ class EncodeRound:
                 turn = [draw(rng) for _ in range(TURN)]
                 self.cells |= {each.cell for each in turn}
                 asked = [*self.writers]
-                for writer, told in zip(asked, pool.map(self._told, asked, [turn] * len(asked)), strict=True):
+                for writer, told in zip(asked, pool.map(self._encode, asked, [turn] * len(asked)), strict=True):
                     self._take(writer, told)
                 self.spent = cpu_seconds() - began
                 tell(self.progress())
 
-    def _told(self, writer: EncodeTestee, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
+    def _encode(self, writer: EncodeTestee, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
         try:
             return writer.asked(turn)
         except CannotRun as error:
@@ -103,13 +103,13 @@ class EncodeRound:
     def _take(self, writer: EncodeTestee, told: Sequence[tuple[Writing, Observation]]) -> None:
         for writing, seen in told:
             outcome = encode_outcome(writer.name, writing, seen)
-            if outcome.key in self.unsteady or not self._is_sure(writer, writing, outcome):
-                self.unsteady.add(outcome.key)
+            if outcome.key in self.flaky or not self._is_sure(writer, writing, outcome):
+                self.flaky.add(outcome.key)
                 continue
             self.outcomes.add(outcome.key)
             if outcome.kind in EXPENSIVE:
                 writer.fallen[writing.value] += 1
-            if outcome.is_finding and self.finds.add(
+            if outcome.is_finding and self.findings.add(
                 outcome, mutant_of(writing), version=writer.hello.version, seconds=self.spent
             ):
                 self.new.append(outcome.key)
@@ -119,9 +119,9 @@ class EncodeRound:
 
     def _is_sure(self, writer: EncodeTestee, writing: Writing, outcome: Outcome) -> bool:
         """Whether a find that nobody saw before shows again alone: what is left of earlier requests is none."""
-        if not outcome.is_finding or outcome.key in self.outcomes or outcome.key in self.finds.known:
+        if not outcome.is_finding or outcome.key in self.outcomes or outcome.key in self.findings.findings:
             return True
-        again = self._told(writer, [writing])
+        again = self._encode(writer, [writing])
         return any(encode_outcome(writer.name, writing, seen).key == outcome.key for _, seen in again)
 
     def progress(self) -> Progress:
@@ -131,7 +131,7 @@ class EncodeRound:
             cpu_seconds=self.spent,
             cells=len(self.cells),
             buckets=len(self.outcomes),
-            finds=len(self.finds.known),
+            findings=len(self.findings.findings),
             skipped=sum(writer.skipped for writer in (*self.writers, *self.ended)),
         )
 
@@ -143,7 +143,7 @@ def run_encode_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
         BadConnect, CannotRun: one of the names is none, or no testee starts that writes.
     """
     began = time.monotonic()
-    rounds = EncodeRound(asked, FindingStore(asked.directory, asked="encode"))
+    rounds = EncodeRound(asked, FindingStore(asked.directory, mode="encode"))
 
     def stop(*_: object) -> None:
         rounds.stopped = True
@@ -155,7 +155,7 @@ def run_encode_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
             rounds.run(tell)
     finally:
         signal.signal(signal.SIGTERM, before)
-        rounds.finds.flush()
+        rounds.findings.flush()
     missing = [f"{name} did not run: {why}" for name, why in rounds.cannot_run.items()]
     versions = [f"{writer.name} {writer.hello.version}" for writer in rounds.writers]
     executions = {writer.name: writer.executions for writer in (*rounds.writers, *rounds.ended)}

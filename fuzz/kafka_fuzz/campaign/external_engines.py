@@ -25,6 +25,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+import msgspec
+
 from kafka_conformance.testees.connect import CannotRun, connect
 from kafka_conformance.testees.known import find_testee
 from kafka_conformance.testees.recipe import BuildError, BuildRecipe, build_testee, shipped, what_is_missing
@@ -61,8 +63,7 @@ MAX_SEED_FAILURES: Final = 3
 MOST_OUTPUT: Final = 400
 
 
-@dataclass(slots=True)
-class EngineReport:
+class EngineReport(msgspec.Struct, rename={"findings": "finds"}):
     """What a side target did.
 
     Attributes:
@@ -80,7 +81,7 @@ class EngineReport:
     fed: int = 0
     kept: int = 0
     suspects: int = 0
-    finds: list[str] = field(default_factory=list)
+    findings: list[str] = []
     failure: str = ""
 
 
@@ -111,7 +112,7 @@ class Engine:
     """
 
     corpus: Path
-    said: Path
+    crash_folder: Path
     argv: Sequence[str]
     folder: Path
     is_go: bool
@@ -144,7 +145,7 @@ class Engine:
 
     def _once(self, left: float) -> None:
         argv = [part.replace("{seconds}", str(int(left))) for part in self.argv]
-        environment = os.environ | {"KAFKAPROOF_SIDE": str(self.said)}
+        environment = os.environ | {"KAFKAPROOF_SIDE": str(self.crash_folder)}
         with (self.folder / OUTPUT).open("wb") as output:
             engine = subprocess.Popen(
                 argv,
@@ -167,18 +168,18 @@ class Engine:
         if code:
             self._take_last()
             if not self.executions and not self.suspects():
-                raise CannotRun(f"the engine ended with {code}, and executed nothing: {self.last_words()}")
+                raise CannotRun(f"the engine ended with {code}, and executed nothing: {self.last_output()}")
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The end of what it said, the last time."""
         return (self.folder / OUTPUT).read_text(errors="replace").strip()[-MOST_OUTPUT:]
 
     def _take_last(self) -> None:
         """The input with which the process ended, if there was one."""
         with suppress(FileNotFoundError):
-            data = (self.said / LAST).read_bytes()
+            data = (self.crash_folder / LAST).read_bytes()
             if log := data[4 : 4 + int.from_bytes(data[:4], "big")]:
-                (self.said / f"died-{sha256(log).hexdigest()[:16]}.bin").write_bytes(log)
+                (self.crash_folder / f"died-{sha256(log).hexdigest()[:16]}.bin").write_bytes(log)
 
     def inputs(self) -> Iterator[bytes]:
         """What is in its corpus."""
@@ -194,7 +195,7 @@ class Engine:
 
     def suspects(self) -> list[bytes]:
         """The inputs over which the harness fell."""
-        return [path.read_bytes() for path in sorted(self.said.glob("*-*.bin"))]
+        return [path.read_bytes() for path in sorted(self.crash_folder.glob("*-*.bin"))]
 
 
 def executed(output: bytes) -> int:
@@ -317,14 +318,14 @@ def run_engine(kind: str, testee: str, seconds: float, directory: Path) -> Engin
     report.starts = engine.run(seconds)
     report.executions = engine.executions
     if not engine.executions:
-        report.failure = f"the engine executed nothing: {engine.last_words()}"
+        report.failure = f"the engine executed nothing: {engine.last_output()}"
     suspects = engine.suspects()
     new = [log for log in dict.fromkeys(map(fix_up_log, engine.inputs())) if log and input_name(log) not in known]
     report.suspects, report.kept = len(suspects), len(new)
     for log in new:
         corpus.keep(unchanged_mutant(log), f"kept by {kind}")
     corpus.close()
-    report.finds = list(_judged(testee, [*suspects, *new], finds))
+    report.findings = list(_judged(testee, [*suspects, *new], finds))
     return report
 
 

@@ -63,13 +63,13 @@ class HarnessFault(Exception):
 class ForkServer:
     """What is imported and shared by the workers of one round."""
 
-    asked: RoundPlan
-    tell: OnProgress
+    plan: RoundPlan
+    on_progress: OnProgress
     target: Target
-    stepping: InputSkips
+    skips: InputSkips
     loops: EndlessFunctions
     corpus: Corpus
-    finds: FindingStore
+    findings: FindingStore
     pool: Pool
     box: BlackBox = field(default_factory=BlackBox)
     errors: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
@@ -83,8 +83,8 @@ class ForkServer:
         signal.signal(signal.SIGTERM, self._stop)
         idle = 0
         while not self.stopping and not self.failure:
-            left = self.asked.cpu_seconds - total_cpu_seconds()
-            if left <= 0 and self.box.executions and not self.asked.executions:
+            left = self.plan.cpu_seconds - total_cpu_seconds()
+            if left <= 0 and self.box.executions and not self.plan.executions:
                 return
             before, left = self.box.executions, max(left, FIRST)
             status = self.forked(lambda left=left: self._work(left))  # type: ignore[misc]  # mypy infers no default
@@ -97,11 +97,11 @@ class ForkServer:
 
     def _work(self, seconds: float) -> None:
         worker = Worker(
-            self.asked,
+            self.plan,
             self.target,
             self.corpus,
-            self.finds,
-            self.stepping,
+            self.findings,
+            self.skips,
             self.loops,
             self.box,
             self.pool,
@@ -113,7 +113,7 @@ class ForkServer:
 
         signal.signal(signal.SIGTERM, stop)
         worker.skipped = self.box.progress().skipped
-        if self.asked.engine == "atheris":
+        if self.plan.engine == "atheris":
             drive(worker, seconds)
         else:
             worker.run(seconds)
@@ -140,7 +140,7 @@ class ForkServer:
         asked_at = 0.0
         while not select.select([reading], [], [], TICK)[0]:
             progress = self.box.progress()
-            self.tell(progress)
+            self.on_progress(progress)
             watch.look()
             if progress.executions != last:
                 last, watch = progress.executions, Watch(pid)
@@ -158,7 +158,7 @@ class ForkServer:
         if self.stopping:
             return
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == HARNESS_FAULT:
-            self.failure = self.said()
+            self.failure = self.error_text()
             return
         last = self.box.last()
         if not last:
@@ -170,21 +170,21 @@ class ForkServer:
             return
         if found:
             guilty, outcome = found
-            self.stepping.learn(guilty, outcome)
-            self.finds.add(outcome, guilty, version=self.target.version, seconds=total_cpu_seconds())
-            self.finds.flush()
+            self.skips.learn(guilty, outcome)
+            self.findings.add(outcome, guilty, version=self.target.version, seconds=total_cpu_seconds())
+            self.findings.flush()
         self._catch_up()
 
     def _catch_up(self) -> None:
         """Read what the worker had written, for the next one."""
         self.pool.add(self.corpus.refresh())
         self.pool.complete()
-        self.finds = FindingStore(self.asked.directory, self.asked.target)
+        self.findings = FindingStore(self.plan.directory, self.plan.target)
         self.learn_loops()
 
     def learn_loops(self) -> None:
         """Take note of the hangs that are known."""
-        for find in self.finds.known.values():
+        for find in self.findings.findings.values():
             self.loops.learn(find.outcome)
 
     def _guilty(self, last: list[Mutant], status: int) -> tuple[Mutant, Outcome] | None:
@@ -194,20 +194,20 @@ class ForkServer:
         """
         first = self._outcome(last[0], status)
         if first.kind == "hang":
-            alone = first if first.key in self.finds.known else self.outcome_of(last[0])
+            alone = first if first.key in self.findings.findings else self.outcome_of(last[0])
             return (last[0], alone) if alone.is_finding else None
         for mutant in last:
             again = self.forked(lambda mutant=mutant: self._alone(mutant))  # type: ignore[misc]  # as above
             if not os.WIFEXITED(again) or os.WEXITSTATUS(again) not in (0, HARNESS_FAULT):
                 return mutant, self._outcome(mutant, again)
-        return last[0], Outcome(first.target, first.kind, f"{first.detail}, not alone", "", first.lie, first.why)
+        return last[0], Outcome(first.target, first.kind, f"{first.detail}, not alone", "", first.fault, first.why)
 
     def outcome_of(self, mutant: Mutant) -> Outcome:
         """What one input does, in a process of its own.  Raises `OurFault`."""
         with tempfile.TemporaryFile() as answer:
             status = self.forked(lambda: self._alone(mutant, answer))
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == HARNESS_FAULT:
-                raise HarnessFault(self.said())
+                raise HarnessFault(self.error_text())
             if not os.WIFEXITED(status) or os.WEXITSTATUS(status):
                 return self._outcome(mutant, status)
             answer.seek(0)
@@ -227,7 +227,7 @@ class ForkServer:
     def _outcome(self, mutant: Mutant, status: int) -> Outcome:
         kind, detail = self._ending(status)
         lie = mutant.labels[0] if mutant.profile == "model" and mutant.labels else ""
-        return Outcome(self.target.name, kind, detail, "", lie, self.said()[-200:])
+        return Outcome(self.target.name, kind, detail, "", lie, self.error_text()[-200:])
 
     def _ending(self, status: int) -> tuple[OutcomeClass, str]:
         if not os.WIFSIGNALED(status):
@@ -235,11 +235,11 @@ class ForkServer:
         number = os.WTERMSIG(status)
         if number in (signal.SIGPROF, signal.SIGKILL):
             return "hang", ""
-        if number == signal.SIGABRT and any(words in self.said() for words in NO_MEMORY):
+        if number == signal.SIGABRT and any(words in self.error_text() for words in NO_MEMORY):
             return "memory", "abort"
         return "crash", signal.Signals(number).name
 
-    def said(self) -> str:
+    def error_text(self) -> str:
         """The end of what the last worker wrote to its standard error."""
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace").strip()[-2000:]
@@ -278,7 +278,7 @@ def run_in_process_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     """A round of a target in process: `RunRound`."""
     began = time.monotonic()
     zygote = open_fork_server(asked, tell)
-    before = set(zygote.finds.known)
+    before = set(zygote.findings.findings)
     gc.freeze()
     zygote.run()
     return in_process_report(zygote, before, time.monotonic() - began)
@@ -315,7 +315,7 @@ def warm_up(asked: RoundPlan) -> None:
 
 def in_process_report(zygote: ForkServer, before: set[str], seconds: float) -> RoundReport:
     """What the round did."""
-    asked, progress = zygote.asked, zygote.box.progress()
+    asked, progress = zygote.plan, zygote.box.progress()
     corpus, finds = Corpus(asked.directory, asked.target), FindingStore(asked.directory, asked.target)
     with suppress(OSError):
         zygote.errors.close()
@@ -326,7 +326,7 @@ def in_process_report(zygote: ForkServer, before: set[str], seconds: float) -> R
         cells=len(corpus.cells),
         corpus=len(corpus.entries),
         buckets=len(corpus.buckets),
-        finds=len(finds.known),
+        findings=len(finds.findings),
         skipped=progress.skipped,
     )
     return round_report(
@@ -334,13 +334,8 @@ def in_process_report(zygote: ForkServer, before: set[str], seconds: float) -> R
         ended,
         version=zygote.target.version,
         seconds=round(seconds, 3),
-        new_findings=tuple(sorted(set(finds.known) - before)),
+        new_findings=tuple(sorted(set(finds.findings) - before)),
         restarts=zygote.restarts,
         interrupted=zygote.stopping,
         failure=zygote.failure,
     )
-
-
-def progress_of(report: RoundReport) -> Progress:
-    """The same numbers, as a screen wants them."""
-    return Progress(**{name: getattr(in_process_report, name) for name in Progress.__struct_fields__})

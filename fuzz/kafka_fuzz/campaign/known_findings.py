@@ -113,18 +113,23 @@ class Reproducer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KnownFinding(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    rename={"faults": "lies", "reproducer": "canary", "mode": "asked"},
+):
     """One known find, as the file has it."""
 
     id: str
     target: str
     keys: tuple[str, ...]
     about: str = ""
-    lies: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
     cell: dict[str, Any] = {}
     shape: str = ""
-    canary: Reproducer | None = None
-    asked: TargetMode = ""
+    reproducer: Reproducer | None = None
+    mode: TargetMode = ""
 
     def explains(self, key: str) -> bool:
         """Whether the find *key* is no news."""
@@ -132,9 +137,9 @@ class KnownFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def matches(self, mutant: Mutant) -> bool:
         """Whether *mutant* would show it again; never, if nothing says which inputs do."""
-        if self.shape and (not self.lies or mutant.labels == UNKNOWN):
+        if self.shape and (not self.faults or mutant.labels == UNKNOWN):
             return SHAPES[self.shape](mutant.data)
-        if fault_in(mutant) not in self.lies:
+        if fault_in(mutant) not in self.faults:
             return False
         fields = mutant.cell._asdict()
         return all(fields.get(name) == value for name, value in self.cell.items())
@@ -177,7 +182,7 @@ class AlreadyKnown:
     rules: tuple[KnownFinding, ...]
     corpus: dict[str, CorpusResult]
 
-    def why_not(self, key: str, version: str) -> str:
+    def reason(self, key: str, version: str) -> str:
         """Why the find *key* in that *version* of its target is no news; empty where it is."""
         rule = next((rule for rule in self.rules if rule.explains(key)), None)
         if rule is not None:
@@ -200,14 +205,14 @@ class InputSkips:
     def __init__(self, target: str, known: Iterable[KnownFinding], gone: Sequence[str] = ()) -> None:
         self.rules: dict[str, list[KnownFinding]] = {}
         ours = [rule for rule in known if rule.target == target and rule.id not in gone]
-        self.shapes = [SHAPES[rule.shape] for rule in ours if rule.shape and not rule.lies]
-        self.shapes_of_unknown = [SHAPES[rule.shape] for rule in ours if rule.shape and rule.lies]
+        self.shapes = [SHAPES[rule.shape] for rule in ours if rule.shape and not rule.faults]
+        self.shapes_of_unknown = [SHAPES[rule.shape] for rule in ours if rule.shape and rule.faults]
         for rule in ours:
-            for lie in rule.lies:
+            for lie in rule.faults:
                 self.rules.setdefault(lie, []).append(rule)
-        self.dear: dict[tuple[str, ...], int] = {}
+        self.expensive: dict[tuple[str, ...], int] = {}
 
-    def over(self, mutant: Mutant) -> bool:
+    def skips(self, mutant: Mutant) -> bool:
         """Whether to step over *mutant*."""
         rules = self.rules.get(fault_in(mutant))
         if rules is not None and any(rule.matches(mutant) for rule in rules):
@@ -216,20 +221,20 @@ class InputSkips:
             return True
         if mutant.labels == UNKNOWN and any(shape(mutant.data) for shape in self.shapes_of_unknown):
             return True
-        return bool(self.dear) and self._like_dear_ones(mutant)
+        return bool(self.expensive) and self._is_like_expensive(mutant)
 
     def learn(self, mutant: Mutant, outcome: Outcome) -> None:
         """Take note of what an input cost, where something is known of it that others have in common with it."""
         if outcome.kind in EXPENSIVE and mutant.cell.field != ANYWHERE:
             kind = input_kind(mutant)
-            self.dear[kind] = self.dear.get(kind, 0) + 1
+            self.expensive[kind] = self.expensive.get(kind, 0) + 1
 
-    def _like_dear_ones(self, mutant: Mutant) -> bool:
+    def _is_like_expensive(self, mutant: Mutant) -> bool:
         kind = input_kind(mutant)
-        count = self.dear.get(kind, 0)
+        count = self.expensive.get(kind, 0)
         if count < ENOUGH:
             return False
-        self.dear[kind] = count + 1
+        self.expensive[kind] = count + 1
         return count % ANYWAY != 0
 
 

@@ -102,7 +102,7 @@ class LibfuzzerWorker:
     def __init__(self, worker: Worker, seconds: float) -> None:
         self.worker = worker
         self.seconds = seconds
-        self.rng = Random(f"{worker.asked.stream}/{worker.attempt}")
+        self.rng = Random(f"{worker.plan.stream}/{worker.attempt}")
         self.last: Mutant | None = None
         self.count = 0
 
@@ -129,17 +129,17 @@ class LibfuzzerWorker:
             os._exit(0)  # libFuzzer would go on
 
     def _profile(self, rng: Random) -> Profile:
-        asked = self.worker.asked.profile
+        asked = self.worker.plan.profile
         return draw_profile(rng) if asked == "mixed" else asked  # type: ignore[return-value]  # the command line takes no others
 
 
 def drive(worker: Worker, seconds: float) -> None:
     """Run *worker* under libFuzzer; it does not come back."""
     worker.pool.complete()
-    folder = edges_folder(worker.asked)
+    folder = edges_folder(worker.plan)
     folder.mkdir(parents=True, exist_ok=True)
     driven = LibfuzzerWorker(worker, seconds)
-    seed = 1 + Random(worker.asked.stream).randrange(2**31 - 1)
+    seed = 1 + Random(worker.plan.stream).randrange(2**31 - 1)
     flags = (f"-seed={seed}", f"-max_len={LONGEST}", f"-artifact_prefix={folder}/")
     run_libfuzzer([sys.argv[0], str(folder), *FLAGS, *flags], driven.run, driven.mutate)
 
@@ -168,12 +168,12 @@ class LibfuzzerTarget:
         self.target = target
         self.shown = shown
         self.known = read_known_findings(Path())
-        self.stepping = InputSkips(target.name, self.known)
+        self.skips = InputSkips(target.name, self.known)
 
     def run(self, data: bytes) -> None:
         """One input."""
         mutant = unchanged_mutant(bytes(data))
-        if self.stepping.over(mutant):
+        if self.skips.skips(mutant):
             return
         outcome = self.target.run(mutant)
         known = outcome.bucket in self.shown or any(rule.explains(outcome.key) for rule in self.known)
@@ -186,7 +186,7 @@ def shown_by_seeds(target: Target) -> frozenset[str]:
     """The buckets of the finds that the seeds of *target* show: libFuzzer would stop at the first of them."""
     stepping = InputSkips(target.name, read_known_findings(Path()))
     mutants = (unchanged_mutant(data) for data in target_seeds(target.name))
-    outcomes = (target.run(mutant) for mutant in mutants if not stepping.over(mutant))
+    outcomes = (target.run(mutant) for mutant in mutants if not stepping.skips(mutant))
     return frozenset(outcome.bucket for outcome in outcomes if outcome.is_finding)
 
 

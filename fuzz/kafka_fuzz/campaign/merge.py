@@ -81,7 +81,7 @@ class Covered:
 
 def merge_corpus(zygote: ForkServer) -> Merged:
     """Merge the corpus of the zygote's target.  OSError where the disk does not take it."""
-    corpus, target = zygote.corpus, zygote.asked.target
+    corpus, target = zygote.corpus, zygote.plan.target
     before, damaged = len(corpus.entries), without_damaged(corpus)
     place = sibling_folder(corpus.root, target, NEW)
     unrun: set[str] = set()
@@ -92,7 +92,7 @@ def merge_corpus(zygote: ForkServer) -> Merged:
         if not guilty or guilty in unrun:
             break
         unrun.add(guilty)  # it did not die of it then, and does now: it is kept as it is
-    why = f"a worker died: {zygote.said() or status}" if status else ""
+    why = f"a worker died: {zygote.error_text() or status}" if status else ""
     return put_in_place(corpus, why, before, damaged)
 
 

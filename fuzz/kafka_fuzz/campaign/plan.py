@@ -119,7 +119,7 @@ class RoundPlan(msgspec.Struct, frozen=True):
         return f"{self.seed}/{self.target}/{self.profile}/{self.number}"
 
 
-class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True, rename={"findings": "finds"}):
     """How far a round is; what does not apply to a target stays 0.
 
     Attributes:
@@ -139,11 +139,13 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     cells: int = 0
     corpus: int = 0
     buckets: int = 0
-    finds: int = 0
+    findings: int = 0
     skipped: int = 0
 
 
-class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
+class RoundReport(
+    msgspec.Struct, frozen=True, omit_defaults=True, rename={"findings": "finds", "new_findings": "finds_new"}
+):
     """What one round did: a line of `log.ndjson`.
 
     Attributes:
@@ -172,7 +174,7 @@ class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
     cells: int = 0
     corpus: int = 0
     buckets: int = 0
-    finds: int = 0
+    findings: int = 0
     skipped: int = 0
     new_findings: tuple[str, ...] = ()
     restarts: int = 0

@@ -114,7 +114,7 @@ def measure_recall(
     found: list[Recall] = []
     for testee, each in sorted(shown.items()):
         ours = (find for find in finds if find.outcome.target == testee and find.version == each.version)
-        mine = {find.key for find in ours if find.asked == "differential"}
+        mine = {find.key for find in ours if find.mode == "differential"}
         if not mine and testee not in asked:
             continue
         places = {placeless(key) for key in mine}

@@ -51,7 +51,7 @@ MOST_SAID: Final = 300
 def replay_known_findings(directory: Path, known: Sequence[KnownFinding], targets: Sequence[str]) -> list[ReplayResult]:
     """Ask the canaries of *targets*, and write what they said; of one that could not be asked, why."""
     singers = {one for target in targets for one in replay_targets(target)}
-    rules = [rule for rule in known if rule.canary is not None]
+    rules = [rule for rule in known if rule.reproducer is not None]
     asked = sorted({rule_target(rule) for rule in rules} & singers)
     ids = {rule.id for rule in known if rule_target(rule) in asked}
     others = [result for result in read_replay_results(directory) if result.id not in ids]
@@ -80,7 +80,7 @@ def replay_target(target: str, asked: TargetMode) -> ReplayTarget:
 
 def rule_target(rule: KnownFinding) -> ReplayTarget:
     """Who is asked about the canary of *rule*."""
-    return replay_target(rule.target, rule.asked)
+    return replay_target(rule.target, rule.mode)
 
 
 def confirms(rule: KnownFinding, key: str) -> bool:
@@ -211,9 +211,9 @@ def open_replayer(who: ReplayTarget, directory: Path) -> Iterator[Callable[[Repr
 
 def replay_rule(rule: KnownFinding, ask: Callable[[Reproducer], Outcome]) -> ReplayResult:
     """What the canary of *rule* says."""
-    assert rule.canary is not None
+    assert rule.reproducer is not None
     try:
-        outcome = ask(rule.canary)
+        outcome = ask(rule.reproducer)
     except Exception as error:
         return _not_replayed(rule, f"{type(error).__name__}: {str(error).strip().rpartition(chr(10))[2]}")
     key = outcome.key if outcome.is_finding else ""
@@ -231,7 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="where to begin")
     given = parser.parse_args(arguments)
     who: ReplayTarget = (given.target, given.asked)
-    rules = [rule for rule in read_known_findings(given.dir) if rule.canary is not None and rule_target(rule) == who]
+    rules = [
+        rule for rule in read_known_findings(given.dir) if rule.reproducer is not None and rule_target(rule) == who
+    ]
     with open_replayer(who, given.dir) as ask:
         write_line(None)
         for rule in rules[given.first :]:

@@ -35,8 +35,8 @@ class FindingCounts:
         if time.monotonic() - self.at >= SECONDS_BETWEEN_LOOKS:
             targets = {one: target for target in campaign.plan.targets for one in replay_targets(target)}
             self.by = {}
-            for find in campaign.finds():
-                target = targets[replay_target(find.outcome.target, find.asked)]
+            for find in campaign.findings():
+                target = targets[replay_target(find.outcome.target, find.mode)]
                 self.by.setdefault(target, Counter())[severity(find.outcome.kind)] += 1
             self.at = time.monotonic()
         return self.by
@@ -63,7 +63,7 @@ def table(campaign: Campaign, by: dict[str, Counter[str]]) -> Table:
     """Everything, a row for each target."""
     from rich.table import Table
 
-    running = ", ".join(f"{child.asked.target} #{child.asked.number}" for child in campaign.running)
+    running = ", ".join(f"{child.plan.target} #{child.plan.number}" for child in campaign.running)
     made = Table(title=f"{max(campaign.left, 0):.0f} s left  ·  {running}", title_justify="left", box=None)
     for name in COLUMNS:
         made.add_column(name, justify="left" if name in ("target", "finds") else "right", no_wrap=name != "finds")

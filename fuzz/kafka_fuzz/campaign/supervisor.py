@@ -65,17 +65,17 @@ class ReceivedMessage(NamedTuple):
     """Something that a child said; None when it has said its last."""
 
     child: RoundChild
-    said: RoundMessage | None
+    message: RoundMessage | None
 
 
 class RoundChild:
     """A round in a process group of its own, so that an interrupt reaches only us."""
 
     def __init__(self, asked: RoundPlan, heard: SimpleQueue[ReceivedMessage]) -> None:
-        self.asked = asked
+        self.plan = asked
         self.progress = Progress()
         self.began = time.monotonic()
-        self.stop_asked = 0.0
+        self.stop_requested_at = 0.0
         self.report: RoundReport | None = None
         self._errors = b""
         self._process = subprocess.Popen(
@@ -99,17 +99,17 @@ class RoundChild:
 
     def stop(self) -> None:
         """Ask it to stop in good order."""
-        if not self.stop_asked:
-            self.stop_asked = time.monotonic()
+        if not self.stop_requested_at:
+            self.stop_requested_at = time.monotonic()
             with suppress(ProcessLookupError):
                 self._process.terminate()
 
     def check(self) -> None:
         """Kill it if it takes far too long, or was asked to stop a while ago."""
         now = time.monotonic()
-        if now - self.began > START + self.asked.cpu_seconds * CROWDED:
+        if now - self.began > START + self.plan.cpu_seconds * CROWDED:
             self.stop()
-        if self.stop_asked and now - self.stop_asked > GRACE:
+        if self.stop_requested_at and now - self.stop_requested_at > GRACE:
             self.kill()
 
     def kill(self) -> None:
@@ -128,8 +128,8 @@ class RoundChild:
         return self._lost(code)
 
     def _lost(self, code: int) -> RoundReport:
-        asked, progress = self.asked, self.progress
-        killed = bool(self.stop_asked)
+        asked, progress = self.plan, self.progress
+        killed = bool(self.stop_requested_at)
         last = self._errors.decode(errors="replace").strip().splitlines()[-1:] or [f"it ended with {code}"]
         return round_report(
             asked,
@@ -223,12 +223,12 @@ class Campaign:
 
     plan: CampaignPlan
     show: Callable[[Campaign], None]
-    memory: CampaignState = field(init=False)
+    state: CampaignState = field(init=False)
     first: int = field(init=False)
-    standings: dict[str, TargetState] = field(init=False)
+    states: dict[str, TargetState] = field(init=False)
     known: list[KnownFinding] = field(init=False)
     old: set[str] = field(init=False)
-    sung: list[ReplayResult] = field(default_factory=list)
+    replays: list[ReplayResult] = field(default_factory=list)
     running: list[RoundChild] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     interrupted: bool = False
@@ -239,18 +239,18 @@ class Campaign:
         """Read what the folder holds."""
         plan = self.plan
         recover_corpora(plan.directory)
-        self.memory = read_state(plan.directory)
+        self.state = read_state(plan.directory)
         if plan.seed is not None:
-            self.memory = CampaignState(plan.seed, self.memory.next_round)
-        self.first = self.memory.next_round
+            self.state = CampaignState(plan.seed, self.state.next_round)
+        self.first = self.state.next_round
         self.known = read_known_findings(plan.directory)
-        self.standings = {name: TargetState() for name in plan.targets}
+        self.states = {name: TargetState() for name in plan.targets}
         self.old = {find.key for find in read_findings(plan.directory)}
 
     def run(self) -> None:
         """Until the time is over, somebody interrupts, or no target can be run."""
         try:
-            self.sung = replay_known_findings(self.plan.directory, self.known, self.plan.targets)
+            self.replays = replay_known_findings(self.plan.directory, self.known, self.plan.targets)
             self.began = time.monotonic()
             while self._fill() or self.running:
                 self._listen()
@@ -268,8 +268,8 @@ class Campaign:
 
     def progress(self, target: str) -> Progress:
         """What *target* has done in this campaign, rounds under way too."""
-        standing = self.standings[target]
-        now = [child.progress for child in self.running if child.asked.target == target]
+        standing = self.states[target]
+        now = [child.progress for child in self.running if child.plan.target == target]
         last = max([standing.last, *now], key=lambda each: (each.lines, each.corpus))
         return Progress(
             executions=standing.executions + sum(each.executions for each in now),
@@ -278,11 +278,11 @@ class Campaign:
             cells=last.cells,
             corpus=last.corpus,
             buckets=last.buckets,
-            finds=last.finds,
+            findings=last.findings,
             skipped=standing.skipped + sum(each.skipped for each in now),
         )
 
-    def finds(self) -> list[FuzzFinding]:
+    def findings(self) -> list[FuzzFinding]:
         """All finds of the campaign's targets, the worst first."""
         from kafka_conformance.judge.verdict import SEVERITIES
 
@@ -290,19 +290,19 @@ class Campaign:
         found = [
             find
             for find in read_findings(self.plan.directory)
-            if replay_target(find.outcome.target, find.asked) in singers
+            if replay_target(find.outcome.target, find.mode) in singers
         ]
         return sorted(found, key=lambda find: (SEVERITIES.index(severity(find.outcome.kind)), find.key))
 
-    def news(self) -> AlreadyKnown:
+    def already_known(self) -> AlreadyKnown:
         """What is no news; a find that is gone would be."""
-        return already_known(self.plan.directory, [sung.id for sung in self.sung if sung.gone])
+        return already_known(self.plan.directory, [sung.id for sung in self.replays if sung.gone])
 
     def failures(self) -> dict[str, str]:
         """Targets that could not be run, and why."""
         return {
             name: standing.failures[-1] if standing.failures else "it executed nothing"
-            for name, standing in self.standings.items()
+            for name, standing in self.states.items()
             if standing.failures or (not standing.executions and not self.interrupted)
         }
 
@@ -319,18 +319,18 @@ class Campaign:
 
     def _next_target(self) -> str | None:
         """The one that had the fewest rounds, of those that can be run."""
-        able = [name for name, standing in self.standings.items() if standing.in_a_row < MAX_IDLE_ROUNDS]
+        able = [name for name, standing in self.states.items() if standing.in_a_row < MAX_IDLE_ROUNDS]
         return min(able, key=lambda name: self._turns[name], default=None)
 
     def _start(self, target: str) -> None:
-        number = self.memory.next_round
-        self.memory = CampaignState(self.memory.seed, number + 1)
-        write_state(self.plan.directory, self.memory)  # before it starts: no number is used twice
+        number = self.state.next_round
+        self.state = CampaignState(self.state.seed, number + 1)
+        write_state(self.plan.directory, self.state)  # before it starts: no number is used twice
         self._turns[target] += 1
         plan = self.plan
         seconds = max(min(plan.each(), self.left), LEAST)
         asked = RoundPlan(
-            target, plan.directory, self.memory.seed, number, seconds, plan.profile, plan.engine, plan.blind
+            target, plan.directory, self.state.seed, number, seconds, plan.profile, plan.engine, plan.blind
         )
         self.running.append(RoundChild(asked, self._heard))
 
@@ -353,7 +353,7 @@ class Campaign:
 
     def _ended(self, child: RoundChild) -> None:
         self.running.remove(child)  # before anything can fail: who has said its last is not waited for
-        report, standing = child.end(), self.standings[child.asked.target]
+        report, standing = child.end(), self.states[child.plan.target]
         standing.last = Progress(**{name: getattr(report, name) for name in Progress.__struct_fields__})
         failure = standing.take(report, over=self.left <= 0)
         log_round(self.plan.directory, msgspec.structs.replace(report, failure=failure), self.first)

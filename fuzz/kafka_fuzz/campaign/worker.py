@@ -83,7 +83,7 @@ class BlackBox:
             progress.cells,
             progress.corpus,
             progress.buckets,
-            progress.finds,
+            progress.findings,
             progress.cpu_seconds,
         )
 
@@ -166,7 +166,7 @@ class LoopFinder:
                 yield frame
             frame = frame.f_back
 
-    def told(self, outcome: Outcome) -> Outcome:
+    def with_loop(self, outcome: Outcome) -> Outcome:
         """*outcome*, which says the loop if it is a hang."""
         if outcome.kind != "hang" or not self.stayed:
             return outcome
@@ -181,12 +181,12 @@ def module_of(frame: FrameType) -> str:
 
 def skip_endless(target: Target, loops: EndlessFunctions) -> Target:
     """*target*, which does not wait for *loops*."""
-    return replace(target, hopeless=loops.hopeless)
+    return replace(target, is_endless=loops.hopeless)
 
 
 def unhurried(target: Target, loop: LoopFinder) -> Target:
     """*target*, which does the same however crowded the machine is."""
-    return replace(target, hopeless=loop.look, measured=False)
+    return replace(target, is_endless=loop.look, measured=False)
 
 
 # A wider limit than the soft one: for loops that do not come back to the interpreter.  Where that is rare, the
@@ -226,11 +226,11 @@ class Worker:
         attempt: how often the process died in this round before.
     """
 
-    asked: RoundPlan
+    plan: RoundPlan
     target: Target
     corpus: Corpus
-    finds: FindingStore
-    stepping: InputSkips
+    findings: FindingStore
+    skips: InputSkips
     loops: EndlessFunctions
     box: BlackBox
     pool: Pool
@@ -249,7 +249,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         """Watch the loops, and the lines that nobody covered."""
-        if self.asked.executions:
+        if self.plan.executions:
             self.loop, self.hard = LoopFinder(self.target.packages), HARD_SECONDS_COUNTED
             self.target = unhurried(self.target, self.loop)
         else:
@@ -262,7 +262,7 @@ class Worker:
 
         A round whose inputs are counted is over when it has had them, whatever that takes.
         """
-        rng = Random(f"{self.asked.stream}/{self.attempt}")
+        rng = Random(f"{self.plan.stream}/{self.attempt}")
         while not self.is_over(seconds):
             if self.box.executions >= AT_ONCE:
                 self.pool.complete()
@@ -272,20 +272,20 @@ class Worker:
     def is_over(self, seconds: float) -> bool:
         """Look at the clock, and tell the counts; whether it is time to stop."""
         self.spent = time.process_time() - self.began
-        self.tell()
-        most = self.asked.executions
+        self.publish_counts()
+        most = self.plan.executions
         spent = self.box.executions >= most if most else self.spent >= seconds
         return self.stopped or spent or os.getppid() != self.parent
 
     def finish(self) -> None:
         """Write what is not written yet."""
         signal.setitimer(signal.ITIMER_PROF, 0)
-        self.finds.flush()
-        self.tell()
+        self.findings.flush()
+        self.publish_counts()
 
     def one(self, mutant: Mutant, rng: Random) -> Outcome | None:
         """Run one input; None if it was stepped over."""
-        if self.stepping.over(mutant):
+        if self.skips.skips(mutant):
             self.skipped += 1
             return None
         self.box.remember(mutant)
@@ -308,7 +308,7 @@ class Worker:
     def _ran(self, mutant: Mutant) -> Outcome:
         if self.loop is None:
             return self.target.run(mutant)
-        outcome = self.loop.told(self.target.run(mutant))
+        outcome = self.loop.with_loop(self.target.run(mutant))
         self.loop.forget()
         return outcome
 
@@ -332,26 +332,32 @@ class Worker:
             known.keep(mutant, outcome.bucket, new, self.target.version)
             if len(mutant.data) <= LONGEST:
                 self.pool.seeds.append(mutant.data)
-            self.tell()
+            self.publish_counts()
 
     def _found(self, mutant: Mutant, outcome: Outcome) -> None:
         if outcome.is_finding:
-            self.stepping.learn(mutant, outcome)
+            self.skips.learn(mutant, outcome)
             self.loops.learn(outcome)
-            self.finds.add(outcome, mutant, version=self.target.version, seconds=self.spent)
+            self.findings.add(outcome, mutant, version=self.target.version, seconds=self.spent)
         if outcome.kind == "wrong_data":
             self.deck.learn(mutant)
 
-    def tell(self) -> None:
+    def publish_counts(self) -> None:
         """Write the counts where the process outside sees them."""
         corpus = self.corpus
-        counts = (len(corpus.lines), len(corpus.cells), len(corpus.entries), len(corpus.buckets), len(self.finds.known))
+        counts = (
+            len(corpus.lines),
+            len(corpus.cells),
+            len(corpus.entries),
+            len(corpus.buckets),
+            len(self.findings.findings),
+        )
         self.box.count(Progress(0, self.spent, *counts, self.skipped))
 
     def _next(self, rng: Random) -> Mutant:
         if rng.random() < AS_THEY_ARE and self.pool.untried:
             return unchanged_mutant(self.pool.untried.pop())
-        profile = self.asked.profile
+        profile = self.plan.profile
         if profile == "mixed":
             profile = "model" if self.box.executions < ONE_OF_EACH else draw_profile(rng)
         return mutate(rng, self.pool.seeds, profile, self.deck)  # type: ignore[arg-type]  # the command line takes no others

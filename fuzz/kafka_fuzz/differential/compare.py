@@ -58,7 +58,7 @@ class JudgedBatch:
     number: int
     batch: Batch
     place: int
-    told: list[Grade | None]
+    grades: list[Grade | None]
 
 
 @dataclass(slots=True)
@@ -70,13 +70,13 @@ class TesteeSession:
     hello: HelloReply
     judge: Grader
     todo: Queue[tuple[int, Batch] | None] = field(default_factory=lambda: Queue(MAX_QUEUED))
-    fallen: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    stepped: Counter[str] = field(default_factory=Counter)
+    skip_weights: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    skipped: Counter[str] = field(default_factory=Counter)
     skipped_batches: int = 0
     out: deque[tuple[int, Batch, list[int]]] = field(default_factory=deque)
     ended: bool = False
 
-    def wants(self, prepared: Prepared) -> bool:
+    def accepts(self, prepared: Prepared) -> bool:
         """Whether it can be asked that, and need not be spared it."""
         if self.hello.consumer and prepared.unfollowable:
             return False
@@ -84,15 +84,15 @@ class TesteeSession:
         if limited and unsupported_bytes(prepared.mutant.data, self.hello):
             return False
         cause = skip_cause(prepared)
-        if self.fallen[cause] < 1.0:
+        if self.skip_weights[cause] < 1.0:
             return True
-        self.stepped[cause] += 1
-        return self.stepped[cause] % SAMPLE == 0
+        self.skipped[cause] += 1
+        return self.skipped[cause] % SAMPLE == 0
 
     def learn(self, prepared: Prepared, told: Grade) -> None:
         """Take note of what it fell over."""
         if told.kind in STEPS:
-            self.fallen[skip_cause(prepared)] += 1.0 / STEPS[told.kind]
+            self.skip_weights[skip_cause(prepared)] += 1.0 / STEPS[told.kind]
 
 
 def skip_cause(prepared: Prepared) -> str:
@@ -112,7 +112,7 @@ class InputResult:
     """
 
     mutant: Mutant
-    vector: OutcomeTuple = ()
+    outcome_tuple: OutcomeTuple = ()
     outcomes: tuple[Outcome, ...] = ()
     new: str = ""
 
@@ -123,7 +123,7 @@ class _Open:
 
     batch: Batch
     classes: list[dict[str, str]]
-    asked: int = 0
+    expected: int = 0
     answered: int = 0
 
 
@@ -139,7 +139,7 @@ class Differential:
         self.testees: list[TesteeSession] = []
         self.cannot_run: dict[str, str] = {}
         self.cells: set[MutantCell] = set()
-        self.vectors = OutcomeTuples(())
+        self.outcome_tuples = OutcomeTuples(())
         self.inputs = 0
         self._done: Queue[JudgedBatch | BaseException] = Queue()
         self._open: dict[int, _Open] = {}
@@ -170,7 +170,7 @@ class Differential:
         if not self.testees:
             raise CannotRun("; ".join(self.cannot_run.values()) or "there is no testee")
         # Who cannot run has a place all the same, so that vectors of other sessions mean the same.
-        self.vectors.names = tuple(connection.name for connection in self._connections)
+        self.outcome_tuples.names = tuple(connection.name for connection in self._connections)
         self._threads = [threading.Thread(target=self._work, args=(each,), daemon=True) for each in self.testees]
         for thread in self._threads:
             thread.start()
@@ -230,22 +230,22 @@ class Differential:
     def _offer(self, number: int, batch: Batch) -> bool:
         """Give it to everybody who can take it; wait until somebody can, or there is nobody left."""
         opened = self._open[number] = _Open(batch, [{} for _ in batch])
-        while not opened.asked and not self._stopped:
+        while not opened.expected and not self._stopped:
             running = [testee for testee in self.testees if not testee.ended]
             if not running:
                 raise CannotRun("; ".join(self.cannot_run.values()))
-            opened.asked = len(running)
+            opened.expected = len(running)
             for testee in running:
                 if not self._put(testee, number, batch):
                     testee.skipped_batches += 1
-                    opened.asked -= 1
-            if not opened.asked:
+                    opened.expected -= 1
+            if not opened.expected:
                 time.sleep(PAUSE)
-        if opened.asked:
+        if opened.expected:
             self.inputs += len(batch)
         else:
             del self._open[number]
-        return bool(opened.asked)
+        return bool(opened.expected)
 
     def _put(self, testee: TesteeSession, number: int, batch: Batch) -> bool:
         """Whether *testee* takes it; whoever is patient waits until it does, or ends."""
@@ -273,12 +273,12 @@ class Differential:
             opened = self._open.get(judged.number)
             if opened is not None:
                 opened.answered += 1
-                if opened.answered == opened.asked:
+                if opened.answered == opened.expected:
                     yield from self._close(judged.number)
 
     def _finds(self, judged: JudgedBatch) -> Iterator[InputResult]:
         judge, opened = self.testees[judged.place].judge, self._open.get(judged.number)
-        for index, told in enumerate(judged.told):
+        for index, told in enumerate(judged.grades):
             if told is None or told.detail == NOT_RUN:
                 continue
             if opened is not None:
@@ -291,12 +291,12 @@ class Differential:
         """The vectors of a batch, with gaps for those who are late."""
         opened = self._open.pop(number)
         for prepared, classes in zip(opened.batch, opened.classes, strict=True):
-            vector = self.vectors.vector(classes)
+            vector = self.outcome_tuples.of(classes)
             yield InputResult(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
 
     def novelty(self, mutant: Mutant, vector: OutcomeTuple) -> str:
         """Why an input that was answered so is kept, `cell` or `vector`; empty where it is not."""
-        new_vector = self.vectors.is_new(vector)
+        new_vector = self.outcome_tuples.is_new(vector)
         if mutant.cell not in self.cells:
             self.cells.add(mutant.cell)
             return "cell"
@@ -324,7 +324,7 @@ class Differential:
             given = self._next(testee) if len(testee.out) < AHEAD else None
             if given is not None:
                 number, batch = given
-                asked = [index for index, prepared in enumerate(batch) if testee.wants(prepared)]
+                asked = [index for index, prepared in enumerate(batch) if testee.accepts(prepared)]
                 testee.out.append((number, batch, asked))
                 testee.feed.post([batch[index].mutant.data for index in asked])
             elif testee.out:
@@ -358,7 +358,7 @@ class Differential:
 
 def grade_answer(judge: Grader, prepared: Prepared, seen: MeasuredAnswer) -> Grade:
     """What *seen* is worth, what it cost included."""
-    told, size = judge.told(prepared, seen.answer), len(prepared.mutant.data)
+    told, size = judge.grade(prepared, seen.answer), len(prepared.mutant.data)
     if told.kind not in ("ok", "refused"):
         return told
     # To fill memory takes time as well.
@@ -402,17 +402,17 @@ class SequentialDifferential(Differential):
             for testee in self.testees:
                 yield from self._asked(testee, batch, classes)
             for prepared, each in zip(batch, classes, strict=True):
-                vector = self.vectors.vector(each)
+                vector = self.outcome_tuples.vector(each)
                 yield InputResult(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
 
     def _asked(self, testee: TesteeSession, batch: Batch, classes: list[dict[str, str]]) -> Iterator[InputResult]:
         """What one testee makes of a batch: finds, and the class of each answer."""
-        asked = [index for index, prepared in enumerate(batch) if testee.wants(prepared)]
+        asked = [index for index, prepared in enumerate(batch) if testee.accepts(prepared)]
         answers = testee.feed.ask([CaseRequest(batch[index].mutant.data) for index in asked])
         testee.feed.executions += len(asked)
         for index, answered in zip(asked, answers, strict=True):
             prepared = batch[index]
-            told = testee.judge.told(prepared, answered.observation)
+            told = testee.judge.grade(prepared, answered.observation)
             testee.learn(prepared, told)
             if told.detail == NOT_RUN:
                 continue

@@ -81,7 +81,7 @@ class Prepared:
     @property
     def stream(self) -> str:
         """The codec whose own framing the lie is about; empty for any other lie."""
-        return self.mutant.cell.codec if self.lie and self.mutant.cell.nesting == "stream" else ""
+        return self.mutant.cell.codec if self.fault and self.mutant.cell.nesting == "stream" else ""
 
     @cached_property
     def rule(self) -> str:
@@ -95,7 +95,7 @@ class Prepared:
         return ""
 
     @property
-    def lie(self) -> str:
+    def fault(self) -> str:
         """The label of the lie; empty where none is known."""
         known = self.mutant.expected is not None and self.mutant.labels
         return self.mutant.labels[0] if known else ""
@@ -248,7 +248,7 @@ class Grader:
         self.name = name
         self._masks: dict[object, Mask] = {}
 
-    def told(self, prepared: Prepared, answer: CodecAnswer | Observation) -> Grade:
+    def grade(self, prepared: Prepared, answer: CodecAnswer | Observation) -> Grade:
         """The class of *answer*, at once where it is what most answers are, else by the judge of certification."""
         if isinstance(answer, CodecAnswer):
             return self._at_once(prepared, answer) or self._with_care(prepared, observe(answer))
@@ -258,7 +258,7 @@ class Grader:
         """*told* as a find keeps it, under a key that is one for each cause, whatever the input was."""
         where = _where(prepared, told)
         # What was said, or the function, tells it already; whatever the lie was.
-        lie = "" if told.detail and told.kind in ("crash", "leaked_exception") else prepared.lie
+        lie = "" if told.detail and told.kind in ("crash", "leaked_exception") else prepared.fault
         return Outcome(self.name, told.kind, told.detail, where, lie, told.why)
 
     def _at_once(self, prepared: Prepared, answer: CodecAnswer) -> Grade | None:
@@ -330,7 +330,7 @@ def _where(prepared: Prepared, told: Grade) -> str:
             return prepared.rule.partition("-")[0]
         case "accepts_invalid":
             return prepared.rule
-    place = "" if prepared.lie else f"valid {prepared.era(0)}".strip()
+    place = "" if prepared.fault else f"valid {prepared.era(0)}".strip()
     return told.function or prepared.rule or place
 
 
@@ -373,11 +373,11 @@ class OutcomeTuples:
     names: tuple[str, ...]
     seen: set[OutcomeTuple] = field(default_factory=set)
 
-    def vector(self, classes: Mapping[str, str]) -> OutcomeTuple:
+    def of(self, classes: Mapping[str, str]) -> OutcomeTuple:
         """The vector of *classes*; who is not named was not asked."""
         return tuple(classes.get(name, NOT_RUN) for name in self.names)
 
-    def written(self, vector: OutcomeTuple) -> str:
+    def text(self, vector: OutcomeTuple) -> str:
         """*vector* with the names that it is about, as a later session reads it, whoever takes part by then.
 
         >>> Vectors(("a", "b")).written(("ok", "crash"))
@@ -385,20 +385,20 @@ class OutcomeTuples:
         """
         return ",".join(f"{name}={told}" for name, told in zip(self.names, vector, strict=True))
 
-    def recall(self, written: Iterable[str]) -> None:
+    def load(self, written: Iterable[str]) -> None:
         """Take note of vectors of earlier sessions, by name: who was not there has a gap."""
         for each in written:
-            vector = self._recalled(each)
+            vector = self._parse(each)
             if any(told != NOT_RUN for told in vector):
                 self.seen.add(vector)
 
-    def _recalled(self, written: str) -> OutcomeTuple:
+    def _parse(self, written: str) -> OutcomeTuple:
         """Without names, it is about ours if there are as many of them; what is about nobody here is empty."""
         if "=" not in written:
             plain = tuple(written.split(" "))
             return plain if len(plain) == len(self.names) else ()
         pairs = (pair.rpartition("=") for pair in written.split(","))
-        return self.vector({name: told for name, _, told in pairs})
+        return self.of({name: told for name, _, told in pairs})
 
     def is_new(self, vector: OutcomeTuple) -> bool:
         """Take note of *vector*; whether none was like it.

@@ -141,7 +141,7 @@ class Writers:
             for at, (outcome, each) in enumerate(zip(first, asked, strict=True))
         ]
 
-    def reduced(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
         """*data*, a batch, as small and plain as it gets; finds of writers have no company.
 
         Raises:

@@ -130,9 +130,9 @@ class Target:
     name: str
     version: str
     packages: tuple[str, ...]
-    ask: Callable[[Mutant], TargetResult]
+    check: Callable[[Mutant], TargetResult]
     limit: float = LIMIT
-    hopeless: Hopeless | None = None
+    is_endless: Hopeless | None = None
     measured: bool = True
 
     def run(self, mutant: Mutant) -> Outcome:
@@ -176,7 +176,7 @@ class Target:
 
     def _survived(self, mutant: Mutant) -> TargetResult:
         try:
-            return guard(self.limit, self.hopeless).call(self.ask, mutant)
+            return guard(self.limit, self.is_endless).call(self.check, mutant)
         except TooLong as error:
             return TargetResult("hang", function=innermost(error.__traceback__, self.packages))
         except MemoryError as error:

@@ -128,7 +128,7 @@ class CodecTarget:
     packages: tuple[str, ...]
     documented: frozenset[str]
 
-    def ask(self, mutant: Mutant) -> TargetResult:
+    def check(self, mutant: Mutant) -> TargetResult:
         """Decode, and say what that is worth."""
         expected = right_answer(mutant)
         try:
@@ -153,4 +153,4 @@ class CodecTarget:
 def codec_target(name: str, module: str, packages: tuple[str, ...], documented: tuple[str, ...]) -> Target:
     """The testee *module* as a target; ImportError where what it needs is not installed."""
     testee = load_testee(module)
-    return Target(name, testee.VERSION, packages, CodecTarget(testee, packages, frozenset(documented)).ask)
+    return Target(name, testee.VERSION, packages, CodecTarget(testee, packages, frozenset(documented)).check)

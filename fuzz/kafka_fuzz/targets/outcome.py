@@ -154,7 +154,7 @@ SEVERITY: Final[dict[OutcomeClass, Severity]] = {
 MOST_DETAIL: Final = 200
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename={"fault": "lie"}):
     """One target and one input.
 
     Attributes:
@@ -170,7 +170,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: OutcomeClass
     detail: str = ""
     function: str = ""
-    lie: str = ""
+    fault: str = ""
     why: str = ""
 
     @property
@@ -181,7 +181,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def key(self) -> str:
         """What makes two finds one: target, class, detail, and the function, or the lie where there is none."""
-        return "|".join((self.target, self.kind, self.detail[:MOST_DETAIL], self.function or f"lie {self.lie}"))
+        return "|".join((self.target, self.kind, self.detail[:MOST_DETAIL], self.function or f"lie {self.fault}"))
 
     @property
     def bucket(self) -> str:

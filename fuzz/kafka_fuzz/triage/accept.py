@@ -46,9 +46,9 @@ def accepted_entry(find: TriagedFinding, reason: str, root: Path) -> KnownFindin
         target=outcome.target,
         keys=tuple(map(escape, keys)),
         about=f"{find.version}: {reason}" if find.version else reason,
-        lies=(find.labels[0],) if dear else (),
-        canary=canary_of(find, root) if len(find.data) <= LONGEST_REPRODUCER else None,
-        asked=find.asked,
+        faults=(find.labels[0],) if dear else (),
+        reproducer=canary_of(find, root) if len(find.data) <= LONGEST_REPRODUCER else None,
+        mode=find.asked,
     )
 
 
@@ -66,7 +66,7 @@ def merged_entries(old: Iterable[KnownFinding], new: Iterable[KnownFinding]) -> 
 
 def open_finds(finds: Sequence[TriagedFinding], news: AlreadyKnown) -> list[TriagedFinding]:
     """Those of *finds* that are there, and of which some key is still news."""
-    return [find for find in finds if find.open and any(not news.why_not(key, find.version) for key in find.keys)]
+    return [find for find in finds if find.open and any(not news.reason(key, find.version) for key in find.keys)]
 
 
 def listed_entries(path: Path) -> list[KnownFinding]:

@@ -189,7 +189,7 @@ class FetchCheck:
 
     def by(self, find: FuzzFinding, data: bytes, fetched: bytes) -> bool | None:
         """Whether *fetched* shows the find that *data* shows; None where nobody can say so here."""
-        if find.asked:
+        if find.mode:
             return self._by_testee(find.outcome.target, data, fetched)
         target = TARGETS.get(find.outcome.target)
         return None if target is None else target().run(as_mutant(fetched)).bucket == find.outcome.bucket
@@ -247,7 +247,7 @@ def is_sent(find: FuzzFinding) -> bool:
 
 def is_written(find: FuzzFinding) -> bool:
     """Whether it is about what a testee writes, so that nobody has to put anything before it."""
-    return find.asked == "encode"
+    return find.mode == "encode"
 
 
 def keep(root: Path, find: FuzzFinding, release: str, answer: Tried | None) -> FindingReach:

@@ -73,7 +73,7 @@ def triaged(
     work = _Work(roots[0], before, news, budget, every, tell)
     by_target: dict[tuple[str, TargetMode], list[Smallest]] = {}
     for each in finds.values():
-        by_target.setdefault((each.find.outcome.target, each.find.asked), []).append(each)
+        by_target.setdefault((each.find.outcome.target, each.find.mode), []).append(each)
     with ThreadPoolExecutor(jobs) as pool:
         parts = list(pool.map(lambda who: work.of_target(who, by_target[who]), sorted(by_target)))
     went_by = {each.key for each in before.values()}
@@ -134,14 +134,14 @@ class _Work:
         if old is None or there.version in ("", old.version):
             return old
         with suppress(NotShown):
-            again = there.reduced(old.data, budget=ONCE)
+            again = there.shrink(old.data, budget=ONCE)
             if again.outcome is not None and again.outcome.bucket == old.outcome.bucket:
                 return msgspec.structs.replace(old, version=there.version)
         return None
 
     def _is_known(self, each: Smallest, version: str) -> bool:
         key = each.find.key
-        return bool(self.news.why_not(key, each.find.version) or self.news.why_not(key, version))
+        return bool(self.news.reason(key, each.find.version) or self.news.reason(key, version))
 
     def _left(self, there: Who, each: Smallest, why: str) -> TriagedFinding:
         """*each* as it was found, for the reason *why*; asked once, if nobody knows whether this version shows it."""
@@ -151,7 +151,7 @@ class _Work:
         if there.version in ("", version):
             return _made(each, why_not=why, version=version)
         try:
-            there.reduced(each.data, budget=ONCE)
+            there.shrink(each.data, budget=ONCE)
         except NotShown as error:
             return _made(each, why_not=str(error))
         return _made(each, why_not=why, version=there.version)
@@ -159,7 +159,7 @@ class _Work:
     def _reduced(self, there: Who, each: Smallest) -> TriagedFinding:
         company = [name for name in each.find.names if name != each.find.outcome.target]
         try:
-            smaller = there.reduced(each.data, budget=self.budget, company=company)
+            smaller = there.shrink(each.data, budget=self.budget, company=company)
         except NotShown as error:
             made = _made(each, why_not=str(error))
         else:
@@ -192,7 +192,7 @@ def _others_of_causes(some: Iterable[Smallest]) -> list[str]:
     first: dict[str, Smallest] = {}
     others = []
     for each in sorted(some, key=lambda one: (len(one.data), one.find.key)):
-        cause = drafted_cause(each.find.outcome, _right(each.find.asked, each.data, each.find.outcome))
+        cause = drafted_cause(each.find.outcome, _right(each.find.mode, each.data, each.find.outcome))
         if first.setdefault(cause, each) is not each:
             others.append(each.find.key)
     return others
@@ -202,7 +202,7 @@ def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", versio
     """*each* as *done* made it, or as it was found, which *why_not* explains."""
     find = each.find
     data, outcome = (done.data, done.outcome or find.outcome) if done else (each.data, find.outcome)
-    right = _right(find.asked, data, outcome)
+    right = _right(find.mode, data, outcome)
     return TriagedFinding(
         name=finding_name(find.key),
         key=find.key,
@@ -219,11 +219,11 @@ def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", versio
         labels=find.labels,
         why_not=why_not,
         cause=drafted_cause(outcome, right),
-        asked=find.asked,
+        asked=find.mode,
         verdicts=done.verdicts if done else {},
         left_out=done.left_out if done else {},
         names=find.names,
-        vector=find.vector,
+        vector=find.outcomes,
         expected=find.expected,
     )
 
@@ -236,7 +236,7 @@ def _right(asked: TargetMode, data: bytes, outcome: Outcome) -> str:
 
 
 def _stated(each: TriagedFinding, last: Last, news: AlreadyKnown) -> TriagedFinding:
-    reasons = (news.why_not(key, each.version) for key in (*each.keys, each.outcome.key))
+    reasons = (news.reason(key, each.version) for key in (*each.keys, each.outcome.key))
     known_by = next(filter(None, reasons), "")
     was = bool(known_by) or any(key in last.open for key in each.keys)
     # That an input shows nothing says something only where it was asked, and showed it before.

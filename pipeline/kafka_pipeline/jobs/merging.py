@@ -211,7 +211,7 @@ class Assembled:
 
 def with_names(find: FuzzFinding, target: str) -> FuzzFinding:
     """*find* with those who were asked beside its testee in a round of *target*."""
-    side_by_side = find.asked == "differential" and target
+    side_by_side = find.mode == "differential" and target
     return msgspec.structs.replace(find, names=testees_in(target)) if side_by_side else find
 
 

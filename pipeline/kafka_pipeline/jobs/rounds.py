@@ -114,10 +114,10 @@ def finding_row(shard: int, find: FuzzFinding, data: bytes) -> Row:
         "kind": outcome.kind,
         "detail": outcome.detail,
         "function": outcome.function,
-        "told": outcome.lie,
+        "told": outcome.fault,
         "why": lasting(outcome.kind, outcome.why),
         "count": find.count,
-        "asked": find.asked,
+        "asked": find.mode,
     }
 
 
@@ -144,7 +144,7 @@ def row_finding(row: Mapping[str, Any]) -> FuzzFinding:
         cell=row_cell(row),
         version=row["version"],
         count=row["count"],
-        asked=row["asked"],
+        mode=row["asked"],
     )
 
 
@@ -154,7 +154,7 @@ def row_cell(row: Mapping[str, Any]) -> MutantCell:
 
 
 # What a round counts, and its log says.
-PROGRESS: Final = ("executions", "skipped", "lines", "cells", "corpus", "buckets", "finds")
+PROGRESS: Final = ("executions", "skipped", "lines", "cells", "corpus", "buckets", "findings")
 COUNTS: Final = (*PROGRESS, "restarts")
 MILLISECONDS: Final = "milliseconds"
 # Sets of strings have the same order in every process.

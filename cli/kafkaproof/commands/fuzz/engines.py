@@ -74,13 +74,13 @@ def engine_command(
         click.echo(
             f"{report.testee}: {report.starts} starts, {report.executions:,} executions, {report.fed:,} inputs in, "
             f"{report.kept:,} new ones out, {report.suspects} over which the harness fell; "
-            f"{len(report.finds)} new finds"
+            f"{len(report.findings)} new finds"
         )
-        for key in report.finds:
+        for key in report.findings:
             click.echo(f"  {key}")
     if report.failure:
         click.echo(printable(report.failure, 1000), err=True)
-    ctx.exit(CANNOT_RUN if report.failure else DISAGREEMENTS if report.finds else OK)
+    ctx.exit(CANNOT_RUN if report.failure else DISAGREEMENTS if report.findings else OK)
 
 
 @click.command("merge")

@@ -85,7 +85,7 @@ def minimise(
         raise click.UsageError("--target says whom to ask about a file")
     try:
         with open_executor(asked, others, asked=target_mode(found, named=bool(target))) as who:
-            done = who.reduced(found.data, budget=Budget(seconds=seconds), company=co_testees(found, target, others))
+            done = who.shrink(found.data, budget=Budget(seconds=seconds), company=co_testees(found, target, others))
     except (NoTarget, NotShown) as error:
         click.echo(f"{asked}: {error}", err=True)
         sys.exit(CANNOT_RUN)
@@ -100,7 +100,7 @@ def target_mode(found: MinimiseInput, *, named: bool) -> TargetMode:
     try:
         finding_batch(found.data)
     except ValueError:
-        return found.find.asked if found.find and not named else ""
+        return found.find.mode if found.find and not named else ""
     return "encode"
 
 

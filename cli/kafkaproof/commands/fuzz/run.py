@@ -139,8 +139,8 @@ def campaign_exit_code(campaign: Campaign) -> int:
         return INTERRUPTED
     if campaign.failures():
         return CANNOT_RUN
-    news = campaign.news()
-    return DISAGREEMENTS if any(not news.why_not(find.key, find.version) for find in campaign.finds()) else OK
+    news = campaign.already_known()
+    return DISAGREEMENTS if any(not news.reason(find.key, find.version) for find in campaign.findings()) else OK
 
 
 def print_campaign(campaign: Campaign, *, as_json: bool) -> None:
@@ -150,20 +150,20 @@ def print_campaign(campaign: Campaign, *, as_json: bool) -> None:
         return
     for target in campaign.plan.targets:
         click.echo(target_line(target, campaign.progress(target)))
-    for sung in campaign.sung:
+    for sung in campaign.replays:
         if sung.gone:
             click.echo(printable(f"  gone: {sung.id}; its canary shows {sung.key or 'no find'}", 300))
         if sung.why:
             click.echo(printable(f"  canary not sung: {sung.id}; {sung.why}", 300))
-    news = campaign.news()
-    shown = [find for find in campaign.finds() if not news.why_not(find.key, find.version)]
+    news = campaign.already_known()
+    shown = [find for find in campaign.findings() if not news.reason(find.key, find.version)]
     for find in shown[:MOST_SHOWN]:
         mark = "new" if find.key not in campaign.old else "   "
         click.echo(printable(f"  {mark} {severity(find.outcome.kind):16} {find.size:6} B  {find.key}", 160))
     if len(shown) > MOST_SHOWN:
         click.echo(f"  and {len(shown) - MOST_SHOWN} more")
     counts: Counter[str] = Counter(severity(find.outcome.kind) for find in shown)
-    known = len(campaign.finds()) - len(shown)
+    known = len(campaign.findings()) - len(shown)
     click.echo(f"{severity_summary(counts) or 'no finds'}; {known} known  ·  {campaign.plan.directory}")
     for target, why in campaign.failures().items():
         click.echo(printable(f"{target} could not be run: {why}", 1000), err=True)
@@ -180,19 +180,19 @@ def target_line(target: str, progress: Progress) -> str:
 
 def campaign_document(campaign: Campaign) -> dict[str, Any]:
     """Everything, for programs."""
-    news = campaign.news()
+    news = campaign.already_known()
     return {
         "directory": str(campaign.plan.directory),
-        "seed": campaign.memory.seed,
+        "seed": campaign.state.seed,
         "interrupted": campaign.interrupted,
         "targets": {
             name: {"progress": campaign.progress(name), "rounds": standing.rounds, "restarts": standing.restarts}
-            for name, standing in campaign.standings.items()
+            for name, standing in campaign.states.items()
         },
         "finds": [
-            {"find": find, "new": find.key not in campaign.old, "known": news.why_not(find.key, find.version)}
-            for find in campaign.finds()
+            {"find": find, "new": find.key not in campaign.old, "known": news.reason(find.key, find.version)}
+            for find in campaign.findings()
         ],
-        "canaries": campaign.sung,
+        "canaries": campaign.replays,
         "failures": campaign.failures(),
     }

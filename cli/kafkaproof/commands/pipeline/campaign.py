@@ -113,7 +113,7 @@ def campaign(
         told = ", ".join(f"{count:,} {name}" for name, count in manifest.counts.items())
         click.echo(f"{told}  ·  sha256 {manifest.sha256}")
     news = already_known(asked.out)
-    new = any(not news.why_not(find.key, find.version) for find in read_findings(asked.out))
+    new = any(not news.reason(find.key, find.version) for find in read_findings(asked.out))
     ctx.exit(DISAGREEMENTS if new else OK)
 
 
