@@ -130,7 +130,7 @@ class FindingStore:
         """Keep what all of `names` made of *data* with the finds that it was added for."""
         for key in self._without_outcomes.pop(data, ()):
             if self.findings[key].sha256 == sha256(data).hexdigest():
-                self.findings[key] = update_finding(self.root, self.findings[key], vector=vector)
+                self.findings[key] = update_finding(self.root, self.findings[key], outcomes=vector)
 
     def flush(self) -> None:
         """Write the counts, which `add` leaves to this."""

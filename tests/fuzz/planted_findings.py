@@ -36,8 +36,8 @@ EXECUTIONS: Final = 64
 EXECUTIONS_ANY: Final = 16
 SLOW: Final = ("hang", "crash")
 # A round that measures what an input costs is limited by its CPU-seconds; counted rounds measure nothing.
-MEASURED_SECONDS: Final = 0.2
-FEW: Final = 3
+MEASURED_SECONDS: Final = 1.0
+FEW: Final = 60
 # The function of ours that each promise is about, by the module in which the target looks it up.
 PROMISED: Final = {
     "roundtrip": (kafka_records, "decode"),
@@ -188,7 +188,7 @@ def found(made: fork_worker.ForkServer, target: Target) -> set[str]:
     made.target = target
     made.run()
     assert not made.failure, made.failure
-    return on_disk(made.asked.directory)
+    return on_disk(made.plan.directory)
 
 
 def on_disk(directory: Path) -> set[str]:
@@ -213,7 +213,7 @@ def rounds(name: str, folder: Path) -> dict[str, list[str]]:
 
     for kind in CLASSES:
         one = made(f"said {kind}")
-        results[f"said {kind}"] = sorted(found(one, replace(one.target, ask=says(kind))))
+        results[f"said {kind}"] = sorted(found(one, replace(one.target, check=says(kind))))
     if name in PROMISED:
         module, function = PROMISED[name]
         defects = promise_defects(name, getattr(module, function))
@@ -226,7 +226,7 @@ def rounds(name: str, folder: Path) -> dict[str, list[str]]:
         for label, defect in codec_defects(codec).items():
             one = made(label)
             defective = replace(codec, testee=Defective(codec.testee, defect))
-            results[label] = sorted(found(one, short(replace(one.target, ask=defective.ask), label)))
+            results[label] = sorted(found(one, short(replace(one.target, check=defective.ask), label)))
     results["flaky"] = flaky(made("flaky"))
     return results
 
@@ -251,7 +251,7 @@ def flaky(made: fork_worker.ForkServer) -> list[str]:
         seen.add(mutant.data)
         raise KeyError("planted")
 
-    return sorted(found(made, replace(made.target, ask=ask)))
+    return sorted(found(made, replace(made.target, check=ask)))
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ def test_bench() -> None:
 
 def test_buckets_are_told_by_what_anybody_can_see() -> None:
     """Another lie that breaks the same rule is no other bucket, another rule is one; who mutated does not matter."""
-    rng, taken = Random(1), Outcome("t", "accepts_invalid", "error", lie="a", why="expected malformed, got 1 batch")
+    rng, taken = Random(1), Outcome("t", "accepts_invalid", "error", fault="a", why="expected malformed, got 1 batch")
     lies = {cell.lie: for_cell(rng, cell) for cell in all_cells() if cell.magic == 2}
-    by_lie = {lie: bucket_of(mutant, replace(taken, lie=lie)) for lie, mutant in lies.items()}
+    by_lie = {lie: bucket_of(mutant, replace(taken, fault=lie)) for lie, mutant in lies.items()}
     blind = {lie: bucket_of(mutant._replace(expected=None, labels=()), taken) for lie, mutant in lies.items()}
     assert by_lie == blind
     assert by_lie["crc_wrong"] == "t|accepts_invalid|error|CRC-07"

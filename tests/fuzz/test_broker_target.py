@@ -116,8 +116,8 @@ def test_transactional_lanes(broker: JvmBroker) -> None:
     oracle = Oracle(broker, [], Random(1), prefix="transactional", transactional=lanes.transactional_settings(RELEASE))
     payloads = Payloads(Random(2), [SOUND], magics=(2,), profile="repair")
     judged = [each for _ in range(40) for each in oracle.turn(payloads.draw)]
-    assert [(each.different, each.asked.mutant.labels) for each in judged if each.different] == []
-    markers = [each for each in judged if "marker" in each.asked.mutant.labels]
+    assert [(each.different, each.request.mutant.labels) for each in judged if each.different] == []
+    markers = [each for each in judged if "marker" in each.request.mutant.labels]
     assert markers
     assert all(len(each.given.stored) == 78 for each in markers)
     sent = [each for each in judged if each not in markers]
@@ -138,7 +138,7 @@ def test_a_transaction_is_had_again(broker: JvmBroker) -> None:
     expected = LaneRequest(lane, mutant(gap), 11, lane.predict(gap, 11, 0))
     judged = JudgedPayload(expected, "made up", BrokerAnswer(), expected.predicted)
     again = oracle.again_in_transaction(judged, ())
-    assert BATCH_V2.values(again.asked.mutant.data)["producer_id"] != id_
+    assert BATCH_V2.values(again.request.mutant.data)["producer_id"] != id_
     assert (again.given.error_code, again.different) == (120, "")
     assert confirm_difference(oracle, "broker:test", judged) is None
     marker = JudgedPayload(
@@ -219,7 +219,7 @@ def test_canaries_of_brokers() -> None:
     target, known = f"broker:{RELEASE}", ("broker:*|difference|error NONE, predicted UNKNOWN_PRODUCER_ID by *|lie *",)
     sent = Sent(8, {"compression.type": "gzip"}, ((producing(8, 0).hex(), 8),))
     rules = [
-        KnownFinding(name, target, known, canary=Reproducer(hex=data.hex(), sent=how))
+        KnownFinding(name, target, known, reproducer=Reproducer(hex=data.hex(), sent=how))
         for name, data, how in (("there", producing(7, 5), sent), ("gone", SOUND, sent), ("untold", SOUND, None))
     ]
     with open_broker_replayer(target, predicted="2.4.1") as singer:
@@ -237,7 +237,7 @@ def test_canaries_of_brokers() -> None:
 def test_a_canary_that_a_campaign_asks(tmp_path: Path) -> None:
     """The process that asks canaries starts a broker for those of one; as the reference predicts it, it is gone."""
     known = KnownFinding(
-        "r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), canary=Reproducer(hex=SOUND.hex(), sent=Sent(9))
+        "r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), reproducer=Reproducer(hex=SOUND.hex(), sent=Sent(9))
     )
     (tmp_path / KNOWN_FILE).write_text(text_of([known]))
     (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"broker:{RELEASE}"])

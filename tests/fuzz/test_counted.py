@@ -61,7 +61,7 @@ def test_testees_that_crash(tmp_path: Path) -> None:
     assert sum(find.count for find in read_findings(tmp_path / "one")) > 4
     for find in read_findings(tmp_path / "one"):
         assert find.names == ("miniature:crashes-on-a-tenth", "reference")
-        assert find.vector[find.names.index(find.outcome.target)] == find.outcome.kind
+        assert find.outcomes[find.names.index(find.outcome.target)] == find.outcome.kind
 
 
 @pytest.mark.slow
@@ -90,8 +90,8 @@ def test_the_loop_is_what_stays_on_the_stack() -> None:
             guard(LOOK * 20, loop.look).call(before_looping)
         except TooLong:
             pass
-    assert loop.told(Outcome("x", "hang", function="f")).function == f"{__name__}.looping"
-    assert loop.told(Outcome("x", "crash", function="f")).function == "f"
+    assert loop.with_loop(Outcome("x", "hang", function="f")).function == f"{__name__}.looping"
+    assert loop.with_loop(Outcome("x", "crash", function="f")).function == "f"
     assert loop.look(no_frame()) is False
 
 

@@ -63,7 +63,7 @@ def test_at_once_is_as_with_care() -> None:
     for prepared in map(Prepared, mutants(300)):
         other = CodecAnswer(batches=[]) if prepared.right.batches else CodecAnswer(error=Refusal("malformed"))
         for answer in (right_of(prepared), other):
-            quick, slow = Grader("quick").told(prepared, answer), Grader("slow").told(prepared, observe(answer))
+            quick, slow = Grader("quick").grade(prepared, answer), Grader("slow").grade(prepared, observe(answer))
             assert quick.kind == slow.kind, (prepared.mutant, answer)
 
 
@@ -76,7 +76,7 @@ def test_fields_left_out_are_no_difference() -> None:
         batches = [to_wire(batch) for batch in prepared.right.batches]
         for batch in batches:
             batch.max_timestamp = type(batch)().max_timestamp
-        assert judge.told(prepared, CodecAnswer(batches=batches)).kind == "ok"
+        assert judge.grade(prepared, CodecAnswer(batches=batches)).kind == "ok"
 
 
 @pytest.mark.parametrize("name", ["crashes-on-a-tenth", "panics"])
@@ -142,17 +142,17 @@ def test_a_session() -> None:
     session, judged = run(["reference", "miniature:ignores-crc"], 400)
     finds = {outcome.target for judgement in judged for outcome in judgement.outcomes}
     assert finds == {"miniature:ignores-crc"}
-    judged = [judgement for judgement in judged if judgement.vector]
+    judged = [judgement for judgement in judged if judgement.outcome_tuple]
     assert len(judged) == session.inputs == 400
-    new = [judgement.vector for judgement in judged if judgement.new == "vector"]
+    new = [judgement.outcome_tuple for judgement in judged if judgement.new == "vector"]
     assert len(set(new)) == len(new)
-    assert ("refused", "accepts_invalid") in {judgement.vector for judgement in judged}
+    assert ("refused", "accepts_invalid") in {judgement.outcome_tuple for judgement in judged}
 
 
 def test_what_is_not_announced() -> None:
     """A testee that announces v2 only is not asked the rest, and that is no difference."""
     _, judged = run(["miniature:skip-all", "reference"], 60)
-    assert {judgement.vector[0] for judgement in judged if judgement.vector} == {NOT_RUN}
+    assert {judgement.outcome_tuple[0] for judgement in judged if judgement.outcome_tuple} == {NOT_RUN}
     assert not any(judgement.outcomes for judgement in judged)
 
 
@@ -194,13 +194,13 @@ def test_gaps() -> None:
 def test_vectors_of_other_testees() -> None:
     """Vectors are recalled by name, whoever has come, gone or changed places; without names only where all have one."""
     before = OutcomeTuples(("process:./a -x=1", "b"))
-    kept = [before.written(("ok", "crash")), before.written((NOT_RUN, "hang")), "hang ok", "ok ok ok"]
+    kept = [before.text(("ok", "crash")), before.text((NOT_RUN, "hang")), "hang ok", "ok ok ok"]
     later = OutcomeTuples(("b", "c", "process:./a -x=1"))
-    later.recall(kept)
+    later.load(kept)
     assert later.seen == {("crash", NOT_RUN, "ok"), ("hang", NOT_RUN, NOT_RUN), ("ok", "ok", "ok")}
     assert not later.is_new((NOT_RUN, NOT_RUN, "ok"))
     other = OutcomeTuples(("c",))
-    other.recall(kept)
+    other.load(kept)
     assert other.seen == set()
 
 

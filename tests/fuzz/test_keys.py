@@ -31,7 +31,7 @@ def unlabelled(prepared: Prepared) -> Prepared:
 def keys(some: list[Prepared], answer: object) -> set[str]:
     """The keys of finds if a testee gives *answer* to each."""
     judge = Grader("t")
-    return {judge.outcome(each, judge.told(each, answer)).key for each in some}  # type: ignore[arg-type]
+    return {judge.outcome(each, judge.grade(each, answer)).key for each in some}  # type: ignore[arg-type]
 
 
 TAKEN = CodecAnswer(batches=[])
@@ -109,9 +109,9 @@ def test_who_was_asked_before_does_not_matter() -> None:
     ]
     used = Grader("t")
     answers = (TAKEN, REFUSED, Hung(1.0))
-    there = [used.outcome(each, used.told(each, answer)).key for each in some for answer in answers]
-    fresh = [Grader("t").outcome(each, Grader("t").told(each, answer)).key for each in some for answer in answers]
-    back = [used.outcome(each, used.told(each, answer)).key for each in some[::-1] for answer in answers[::-1]]
+    there = [used.outcome(each, used.grade(each, answer)).key for each in some for answer in answers]
+    fresh = [Grader("t").outcome(each, Grader("t").grade(each, answer)).key for each in some for answer in answers]
+    back = [used.outcome(each, used.grade(each, answer)).key for each in some[::-1] for answer in answers[::-1]]
     assert there == fresh == back[::-1]
 
 

@@ -55,7 +55,7 @@ def test_the_list_is_read(tmp_path: Path) -> None:
     (tmp_path / KNOWN_FILE).write_text('[[known]]\nid = "x"\ntarget = "t"\nkeys = ["t|*"]\n')
     packaged = read_known_findings(tmp_path / "nowhere")
     assert packaged
-    assert all(rule.canary for rule in packaged)
+    assert all(rule.reproducer for rule in packaged)
     assert [rule.id for rule in read_known_findings(tmp_path)] == [*(rule.id for rule in packaged), "x"]
 
 
@@ -69,13 +69,13 @@ def test_a_wrong_list(text: str, tmp_path: Path) -> None:
 
 def test_a_lie_is_stepped_over() -> None:
     """Inputs with the lie, in the cells that the rule names, and no others; not for another target, nor once gone."""
-    rule = KnownFinding("id", "t", ("t|hang*",), lies=("inner_size_leads_nowhere",), cell={"codec": "gzip"})
+    rule = KnownFinding("id", "t", ("t|hang*",), faults=("inner_size_leads_nowhere",), cell={"codec": "gzip"})
     mutant = for_cell(Random(0), CELL)
-    assert InputSkips("t", [rule]).over(mutant)
-    assert not InputSkips("t", [rule]).over(for_cell(Random(0), CELL._replace(codec="lz4")))
-    assert not InputSkips("t", [rule]).over(for_cell(Random(0), CLAIM))
-    assert not InputSkips("other", [rule]).over(mutant)
-    assert not InputSkips("t", [rule], gone=["id"]).over(mutant)
+    assert InputSkips("t", [rule]).skips(mutant)
+    assert not InputSkips("t", [rule]).skips(for_cell(Random(0), CELL._replace(codec="lz4")))
+    assert not InputSkips("t", [rule]).skips(for_cell(Random(0), CLAIM))
+    assert not InputSkips("other", [rule]).skips(mutant)
+    assert not InputSkips("t", [rule], gone=["id"]).skips(mutant)
 
 
 def test_a_claim_is_seen_in_the_bytes() -> None:
@@ -97,11 +97,11 @@ def test_dear_ones_are_learnt() -> None:
     """What hung twice is rarely run again; what only leaked an exception is."""
     stepping, mutant = InputSkips("t", []), plain(b"1", "size edge")
     for _ in range(ENOUGH):
-        assert not stepping.over(mutant)
+        assert not stepping.skips(mutant)
         stepping.learn(mutant, Outcome("t", "hang"))
-    assert sum(stepping.over(mutant) for _ in range(1000)) > 900
+    assert sum(stepping.skips(mutant) for _ in range(1000)) > 900
     stepping.learn(plain(b"1", "other"), Outcome("t", "leaked_exception"))
-    assert not stepping.over(plain(b"1", "other"))
+    assert not stepping.skips(plain(b"1", "other"))
 
 
 def test_what_nobody_changed_is_not_alike() -> None:
@@ -110,8 +110,8 @@ def test_what_nobody_changed_is_not_alike() -> None:
     for _ in range(ENOUGH):
         for mutant in (unchanged_mutant(own_seeds()[0]), mutate(rng, own_seeds(), "bytes")):
             stepping.learn(mutant, Outcome("t", "hang"))
-    assert not any(stepping.over(unchanged_mutant(data)) for data in own_seeds())
-    assert not any(stepping.over(mutate(rng, own_seeds(), "bytes")) for _ in range(300))
+    assert not any(stepping.skips(unchanged_mutant(data)) for data in own_seeds())
+    assert not any(stepping.skips(mutate(rng, own_seeds(), "bytes")) for _ in range(300))
 
 
 @pytest.mark.parametrize("target", ["kafka-python", "aiokafka", "aiokafka-pure"])
@@ -124,9 +124,9 @@ def test_known_loops_are_told_by_bytes(target: str) -> None:
     assert {cell.codec for cell in cells} == {"gzip", "snappy", "lz4"}
     for cell in cells:
         mutant = for_cell(Random(0), cell)
-        assert stepping.over(mutant)
-        assert stepping.over(unchanged_mutant(mutant.data))
-    assert not any(stepping.over(unchanged_mutant(data)) for data in own_seeds())
+        assert stepping.skips(mutant)
+        assert stepping.skips(unchanged_mutant(mutant.data))
+    assert not any(stepping.skips(unchanged_mutant(data)) for data in own_seeds())
 
 
 @pytest.mark.slow
@@ -152,14 +152,14 @@ def test_a_canary_without_its_lie_is_the_known_find() -> None:
         mutant = mutate(rng, own_seeds(), "model")
         for told in worths:
             key = judge.outcome(Prepared(mutant), told).key
-            rule = KnownFinding("id", "t", (escape(key),), canary=Reproducer(hex=mutant.data.hex()))
-            assert rule.canary is not None
-            again = judge.outcome(Prepared(rule.canary.mutant()), told).key
+            rule = KnownFinding("id", "t", (escape(key),), reproducer=Reproducer(hex=mutant.data.hex()))
+            assert rule.reproducer is not None
+            again = judge.outcome(Prepared(rule.reproducer.mutant()), told).key
             assert confirms(rule, again), (key, again)
             lost += not rule.explains(again)
             others = (Grade("crash"), Grade(told.kind, "another"), Grade("ok"))
             assert not any(confirms(rule, judge.outcome(Prepared(mutant), other).key) for other in others)
-        in_process = Outcome("t", "hang", lie=mutant.labels[0])
+        in_process = Outcome("t", "hang", fault=mutant.labels[0])
         assert confirms(KnownFinding("id", "t", (in_process.key,)), Outcome("t", "hang").key)
     assert lost > 60
     assert not confirms(KnownFinding("id", "t", ("t|hang||lie x",)), "")
@@ -171,7 +171,9 @@ def test_a_canary_without_its_lie_is_the_known_find() -> None:
 def test_canaries_that_end_whoever_asks() -> None:
     """One that ends the process, or takes for ever, is told by itself: the others are for the next process."""
     kinds = {"a": "crash", "b": "hang", "c": "memory"}
-    rules = [KnownFinding(name, "t", (f"t|{kind}||*",), canary=Reproducer(hex="00")) for name, kind in kinds.items()]
+    rules = [
+        KnownFinding(name, "t", (f"t|{kind}||*",), reproducer=Reproducer(hex="00")) for name, kind in kinds.items()
+    ]
     first = ReplayResult("t", "a", "t|crash||x", gone=False)
     lines: SimpleQueue[bytes] = SimpleQueue()
     with TemporaryFile() as said:
@@ -188,7 +190,7 @@ def test_canaries_that_end_whoever_asks() -> None:
 
 def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
     """Of a release that nobody knows, or where the harness falls: told with the reason, and none of them is gone."""
-    rule = KnownFinding("b", "broker:9.9.9", ("broker:9.9.9|*",), canary=Reproducer(hex="00"))
+    rule = KnownFinding("b", "broker:9.9.9", ("broker:9.9.9|*",), reproducer=Reproducer(hex="00"))
     (tmp_path / KNOWN_FILE).write_text(text_of([rule]))
     (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), ["broker:9.9.9"])
     assert (told.state, gone_ids(tmp_path)) == ("not sung", [])
@@ -207,7 +209,7 @@ def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
 def test_a_canary_of_a_testee_that_does_not_run(tmp_path: Path) -> None:
     """What cannot be started says nothing of its finds, and that is told."""
     name = f"process:{sys.executable} -c pass"
-    rules = [KnownFinding(id_, name, ("*",), canary=Reproducer(hex="00"), asked="differential") for id_ in "ab"]
+    rules = [KnownFinding(id_, name, ("*",), reproducer=Reproducer(hex="00"), mode="differential") for id_ in "ab"]
     (tmp_path / KNOWN_FILE).write_text(text_of(rules))
     told = replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"differential:{name}"])
     assert [each.id for each in told] == ["a", "b"]
@@ -228,9 +230,9 @@ def test_what_the_corpus_shows_is_no_news(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     key = f"{name}|accepts_invalid|error|CRC-07"
     shown = corpus_results(tmp_path)[name]
-    assert already_known(tmp_path).why_not(key, shown.version) == f"the corpus shows it: {shown.keys[key]}"
-    assert not already_known(tmp_path).why_not(key, "another")
-    assert not already_known(tmp_path).why_not(f"{name}|crash|signal 11|", shown.version)
+    assert already_known(tmp_path).reason(key, shown.version) == f"the corpus shows it: {shown.keys[key]}"
+    assert not already_known(tmp_path).reason(key, "another")
+    assert not already_known(tmp_path).reason(f"{name}|crash|signal 11|", shown.version)
     assert CliRunner().invoke(fuzz, ["corpus", name, "--dir", str(tmp_path), "--check"]).exit_code == 0
 
 
@@ -251,7 +253,9 @@ def test_canaries_of_testees(tmp_path: Path) -> None:
     bad[CRC_OFFSET_V2] ^= 1
     name = "miniature:ignores-crc"
     rules = [
-        KnownFinding(id_, name, (f"{name}|accepts_invalid|*",), canary=Reproducer(hex=data.hex()), asked="differential")
+        KnownFinding(
+            id_, name, (f"{name}|accepts_invalid|*",), reproducer=Reproducer(hex=data.hex()), mode="differential"
+        )
         for id_, data in (("there", bad), ("mended", b"\0"))
     ]
     (tmp_path / KNOWN_FILE).write_text(text_of(merged_entries(rules, ())))
@@ -266,7 +270,7 @@ def test_canaries_of_testees(tmp_path: Path) -> None:
 @given(st.text(), st.lists(st.text(), max_size=3), st.text(max_size=5))
 def test_a_list_is_read_as_it_was_written(about: str, keys: list[str], id_: str) -> None:
     """Whatever a testee said, the file that is written holds it, and nothing else."""
-    rule = KnownFinding(id_, "t", tuple(keys), about=about, canary=Reproducer(cell=CELL), asked="differential")
+    rule = KnownFinding(id_, "t", tuple(keys), about=about, reproducer=Reproducer(cell=CELL), mode="differential")
     text = text_of([rule])
     with TemporaryDirectory() as folder:
         path = Path(folder) / KNOWN_FILE

@@ -43,11 +43,11 @@ CONTEXT_OF = Context("4.4.0", {"cleanup.policy": "compact"}, 9, (), (0, 7, DATA)
 
 def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> TriagedFinding:
     """The find of that outcome, as triage leaves it."""
-    FindingStore(root, asked=asked).add(outcome, mutant, version="1")
+    FindingStore(root, mode=asked).add(outcome, mutant, version="1")
     (find,) = read_findings(root)
     made = TriagedFinding(
         finding_name(find.key), find.key, {find.key: find.sha256}, "new", outcome, mutant.data, find.size, "ok", 1,
-        asked=find.asked, expected=find.expected,
+        asked=find.mode, expected=find.expected,
     )  # fmt: skip
     write_triage(root, [made])
     return made

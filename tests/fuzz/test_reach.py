@@ -40,7 +40,7 @@ def kept(root: Path, data: bytes, target: str = "sample", **more: str) -> FuzzFi
     """A find of *target* with that input."""
     store = FindingStore(root)
     store.add(Outcome(target, "leaked_exception", "KeyError", **more), Mutant(data, "bytes", (), None, CELL))
-    return next(find for find in store.known.values() if find.outcome.target == target)
+    return next(find for find in store.findings.values() if find.outcome.target == target)
 
 
 def test_entries_are_produced_one_by_one() -> None:
@@ -133,7 +133,7 @@ def test_who_can_bring_a_find_about() -> None:
 
 def test_of_what_is_written_nobody_is_asked(tmp_path: Path) -> None:
     """A find of writing is about no bytes that anybody could send: no broker is started, and the answer says so."""
-    store = FindingStore(tmp_path, asked="encode")
+    store = FindingStore(tmp_path, mode="encode")
     store.add(Outcome("sample", "wrong_data", "writing", "v2"), Mutant(b"{}", "model", (), None, CELL))
     told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
     assert told.exit_code == 0, told.output

@@ -34,7 +34,7 @@ SHOWN = {
 
 def found(folder: Path, *outcomes: Outcome, version: str = "1.0") -> None:
     """A campaign with these finds."""
-    store = FindingStore(folder, asked="differential")
+    store = FindingStore(folder, mode="differential")
     for outcome in outcomes:
         store.add(outcome, Mutant(b"x", "bytes", (), None, cell_of(b"x", "")), version=version)
 
@@ -90,7 +90,7 @@ def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asked", ["encode", ""])
 def test_finds_of_other_kinds_say_nothing_of_reading(tmp_path: Path, asked: Any) -> None:
     """Who was asked to write alone, or in process, is not counted, and no find of that is beyond what cases show."""
-    store = FindingStore(tmp_path, asked=asked)
+    store = FindingStore(tmp_path, mode=asked)
     outcome = Outcome("mine", "wrong_data", "writing batches.records.key", "v2")
     store.add(outcome, Mutant(b"{}", "model", (), None, cell_of(b"", "")), version="1.0")
     assert measure_recall(list(read_findings(tmp_path)), SHOWN) == []

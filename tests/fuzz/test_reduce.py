@@ -261,7 +261,7 @@ def test_a_testee_in_its_own_process_is_asked() -> None:
     with open_executor("miniature:ignores_crc", ["reference"]) as who:
         data = bytearray(good_batches())
         data[CRC_OFFSET_V2] ^= 0xFF
-        done = who.reduced(bytes(data))
+        done = who.shrink(bytes(data))
     assert done.outcome is not None
     assert done.outcome.kind == "accepts_invalid"
     assert len(done.data) == BATCH_V2.size
@@ -322,7 +322,7 @@ def test_a_worker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypat
         who = worker(tmp_path, does)
         assert who.version == "1.0"
         with pytest.raises(NoTarget, match="broken" if "broken" in does else "did not answer in time"):
-            who.reduced(b"any", budget=Budget(1, 0.0))
+            who.shrink(b"any", budget=Budget(1, 0.0))
 
 
 def test_a_target_that_cannot_be_imported_says_so() -> None:

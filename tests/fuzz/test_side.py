@@ -187,13 +187,13 @@ def test_what_an_engine_gives_is_the_testees(
     bad[CRC_OFFSET_V2] ^= 1
     (tmp_path / "work").mkdir()
     engine = engine_of(tmp_path / "work", f"echo '{said}'; sleep 3")
-    (engine.said / "leak-1.bin").write_bytes(bad)
+    (engine.crash_folder / "leak-1.bin").write_bytes(bad)
     monkeypatch.setattr(external_engines, "build_engine", lambda *_: engine)
     monkeypatch.setitem(ENGINES, "go", (name,))
     done = CliRunner().invoke(kafkaproof, ["fuzz", "side", "go", "--seconds", "2", "--dir", str(tmp_path)])
     assert done.exit_code == code, done.output
     assert ("executed nothing: it waited" in done.output) is (code == 3)
-    assert {(find.outcome.target, find.asked) for find in read_findings(tmp_path)} == {(name, "differential")}
+    assert {(find.outcome.target, find.mode) for find in read_findings(tmp_path)} == {(name, "differential")}
 
 
 def test_finds_of_a_testee_without_a_word_of_how_it_was_asked() -> None:

@@ -130,8 +130,8 @@ def test_keys() -> None:
     """An exception is told by type and function, everything else by the lie; a line of text is no part of it."""
     leaked = Outcome("x", "leaked_exception", "KeyError", "x.f", "crc_wrong", "said this")
     assert leaked.key == Outcome("x", "leaked_exception", "KeyError", "x.f", "size", "said that").key
-    taken = Outcome("x", "accepts_invalid", "error", lie="crc_wrong")
-    assert taken.key != Outcome("x", "accepts_invalid", "error", lie="size").key
+    taken = Outcome("x", "accepts_invalid", "error", fault="crc_wrong")
+    assert taken.key != Outcome("x", "accepts_invalid", "error", fault="size").key
 
 
 def test_severities() -> None:
@@ -152,7 +152,7 @@ def test_finds_are_on_the_disk_at_once(tmp_path: Path) -> None:
     assert not store.add(outcome, mutant(b"one", "b"))
     assert not store.add(outcome, mutant(b"larger", "c"))
     store.flush()
-    (find,) = findings.FindingStore(tmp_path).known.values()
+    (find,) = findings.FindingStore(tmp_path).findings.values()
     assert (find.size, find.labels, find.count, findings.finding_input(tmp_path, find)) == (3, ("b",), 3, b"one")
 
 
@@ -162,4 +162,4 @@ def test_half_a_find_is_no_find(tmp_path: Path) -> None:
     store.add(Outcome("x", "crash"), mutant(b"1"))
     (path,) = tmp_path.glob("finds/*/find.json")
     path.write_bytes(path.read_bytes()[:20])
-    assert findings.FindingStore(tmp_path).known == {}
+    assert findings.FindingStore(tmp_path).findings == {}

@@ -103,7 +103,7 @@ def test_nothing_is_new_the_second_night(triaged: Path, tmp_path: Path) -> None:
 
 def test_what_shows_nothing_any_more_is_gone(triaged: Path, tmp_path: Path) -> None:
     """A find of last night whose input is read right today is gone, and no failure."""
-    outcome = Outcome(TARGET, "accepts_invalid", lie="healed")
+    outcome = Outcome(TARGET, "accepts_invalid", fault="healed")
     for root in (tmp_path / "last", tmp_path / "this"):
         FindingStore(root).add(outcome, as_mutant(good_batches()))
     assert run("triage", "--dir", tmp_path / "this", "--against", tmp_path / "last").exit_code == 0
@@ -195,8 +195,8 @@ def test_one_find_is_accepted(triaged: Path, tmp_path: Path) -> None:
     name = read_triage(triaged)[0].name
     assert run("known", name, "--dir", triaged, "--file", listed, "--reason", "why").exit_code == 0
     (entry,) = read_known_list(listed)
-    assert entry.canary is not None
-    assert bytes.fromhex(entry.canary.hex) == read_triage(triaged)[0].data
+    assert entry.reproducer is not None
+    assert bytes.fromhex(entry.reproducer.hex) == read_triage(triaged)[0].data
     assert all(entry.explains(key) for key in read_triage(triaged)[0].keys)
     assert run("known", "no-such", "--dir", triaged, "--file", listed, "--reason", "why").exit_code == 2
 
@@ -296,9 +296,9 @@ def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
     records = tuple(Record(at, at, b"key", b"value", (Header(b"h", b"v"),)) for at in range(3))
     data = encode(Batch(magic=2, base_offset=0, last_offset=2, records=records, max_timestamp=2)) + good_batches()
     outcome = Outcome(HEADLESS, "wrong_data", "batches.records.headers.length none", "v2")
-    store = FindingStore(tmp_path, asked="differential", names=(HEADLESS, LASTLESS, NOBODY))
+    store = FindingStore(tmp_path, mode="differential", names=(HEADLESS, LASTLESS, NOBODY))
     store.add(outcome, as_mutant(data))
-    store.answered(data, ("wrong_data", "wrong_data", "-"))
+    store.add_outcomes(data, ("wrong_data", "wrong_data", "-"))
     done = run("triage", "--dir", tmp_path)
     (find,) = read_triage(tmp_path)
     # Alone, it comes down to one record; the other one drops the last of two.

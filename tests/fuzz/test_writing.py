@@ -70,7 +70,7 @@ def test_other_bytes_are_wrong_data() -> None:
         "null value",
     )
     outcome = encode_outcome("mine", asked, Encoded(kafka_records.encode(BATCH)))
-    assert (outcome.kind, outcome.detail, outcome.function, outcome.lie) == (
+    assert (outcome.kind, outcome.detail, outcome.function, outcome.fault) == (
         "wrong_data",
         "writing batches.records.headers.length none",
         "v2",
@@ -116,7 +116,7 @@ def test_a_round(tmp_path: Path, cpu: float) -> None:
     assert report.executions > 100
     assert {find.key for find in found} == set(report.new_findings)
     assert {find.outcome.target for find in found} == {"kafka-python"}
-    assert {find.asked for find in found} == {"encode"}
+    assert {find.mode for find in found} == {"encode"}
     assert all(msgspec.json.decode(finding_input(tmp_path, find), type=WireBatch) for find in found)
 
 
@@ -192,7 +192,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         replace(LARGE, records=tuple(each._replace(headers=each.headers[:1]) for each in LARGE.records))
     )
     outcome = encode_outcome(testee, asked, Encoded(lost))
-    FindingStore(root, asked="encode").add(outcome, mutant_of(asked), version="1")
+    FindingStore(root, mode="encode").add(outcome, mutant_of(asked), version="1")
     return root
 
 
@@ -200,16 +200,16 @@ def test_a_batch_is_made_small(written: Path) -> None:
     """What is left is one record with the header that gets lost and one that does not; the outcome is the same."""
     (find,) = read_findings(written)
     with open_executor(find.outcome.target, asked="encode") as who:
-        done = who.reduced(finding_input(written, find))
+        done = who.shrink(finding_input(written, find))
         assert done.outcome is not None
         assert done.outcome.bucket == find.outcome.bucket
         (record,) = finding_batch(done.data).records
         assert record == Record(record.offset, 0, b"", None, (Header(b"", b"1"), Header(b"", None)))
         assert (finding_batch(done.data).compression, finding_batch(done.data).producer_id) == ("none", -1)
         with pytest.raises(NotShown):
-            who.reduced(data_of(BATCH))
+            who.shrink(data_of(BATCH))
         with pytest.raises(NotShown):
-            who.reduced(b"no batch")
+            who.shrink(b"no batch")
 
 
 @pytest.mark.slow

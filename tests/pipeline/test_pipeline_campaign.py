@@ -92,8 +92,8 @@ def test_finds_know_who_was_asked_beside(tmp_path: Path) -> None:
         ("", ()),
     )
     for asked, names in cases:
-        store = FindingStore(tmp_path / f"as {asked}", asked=asked)
+        store = FindingStore(tmp_path / f"as {asked}", mode=asked)
         store.add(Outcome("sarama", "crash"), as_mutant(b"any"))
-        (find,) = store.known.values()
+        (find,) = store.findings.values()
         assert with_names(find, "differential:sarama,process:./mine --fast").names == names
         assert with_names(find, "") == find

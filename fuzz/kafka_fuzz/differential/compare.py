@@ -402,7 +402,7 @@ class SequentialDifferential(Differential):
             for testee in self.testees:
                 yield from self._asked(testee, batch, classes)
             for prepared, each in zip(batch, classes, strict=True):
-                vector = self.outcome_tuples.vector(each)
+                vector = self.outcome_tuples.of(each)
                 yield InputResult(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
 
     def _asked(self, testee: TesteeSession, batch: Batch, classes: list[dict[str, str]]) -> Iterator[InputResult]:
