@@ -20,7 +20,7 @@ LAST_OF_V1 = 2
 
 
 def scenario_of(case: Case) -> Scenario | None:
-    """What a broker is asked about *case*: its scenario, or its bytes to decode as a payload; None if neither."""
+    """The scenario that brokers run for *case*: its own, or one that produces its bytes to decode; None if neither."""
     if isinstance(case.input, Scenario):
         return case.input
     if case.op != "decode" or not isinstance(case.input, bytes):

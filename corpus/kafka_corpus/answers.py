@@ -1,6 +1,6 @@
 """Answers to cases: the reference's, recorded ones, and whether they are right.
 
-`kafka_conformance` judges testees with severities; here it is only asked
+`kafka_conformance` judges testees with severities; this module only checks
 whether an answer contradicts a case, and where first.
 """
 
@@ -27,7 +27,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def ask_reference(case: Case) -> Answer:
-    """What `kafka_records` answers, in full; of a scenario, what it says of the newest release that is asked."""
+    """The full answer of `kafka_records`; for a scenario, its prediction for the newest release in range."""
     if isinstance(case.input, Scenario):
         answers = newest_predicted(case.input)
         return Answer(verdict="skipped") if answers is None else Answer(verdict="ok", answers=list(answers))

@@ -1,4 +1,4 @@
-"""What a case is: an input, the answer that is right, and why.
+"""Values of a case: an input, the right answer, and the reason.
 
 A case is written as a function (`kafka_corpus.registry`), compiled to one line
 of a vector file (`kafka_corpus.vectors`) and judged by `kafka_conformance`.
@@ -13,8 +13,8 @@ from typing import Any, Literal
 from kafka_corpus.scenario import Scenario, StepAnswer
 from kafka_records import Batch, Kind
 
-# The last five are asked of brokers: a payload produced; what is fetched, and in old formats;
-# what lies on the disk; what the cleaner leaves.
+# The last five run on brokers: a payload is produced; bytes are fetched, also in old formats;
+# the bytes on disk are read; the cleaner runs.
 Op = Literal["decode", "encode", "append", "fetch", "convert", "segment", "compact"]
 Verdict = Literal[
     "valid",  # must give exactly what is expected
@@ -51,7 +51,7 @@ class Expectation:
 
     Attributes:
         verdict: see `Verdict`.
-        batches: decode: the batches; when invalid, those that lie before the error.
+        batches: decode: the batches; when invalid, those before the error.
         data: encode: the bytes (compressed ones serve as one example).
         kinds: the error kinds that fit, best first; empty means any.
         compare: how closely an answer has to match.
@@ -80,7 +80,7 @@ class Case:
         title: first sentence of the docstring.
         rules: ids in the rule catalogue, the one under test first.
         area: the case module, as `v2_batch`.
-        op: what is asked.
+        op: the operation under test.
         input: bytes to decode, a batch to encode, a recipe for bytes, or a scenario for a broker.
         evidence: recorded answers by implementation and release, `{"java": {"4.4.0": …}}`.
         refs: JIRA issues, KIPs, seed lines.

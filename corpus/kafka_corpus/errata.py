@@ -51,7 +51,7 @@ def _section(erratum: Erratum, cases: Sequence[Case]) -> str:
     lines = [f"## {erratum.id}: {erratum.topic}", "", "| who | says |", "|---|---|"]
     lines += [f"| {saying.source} | {_cell(saying.text)} |" for saying in erratum.says]
     rules = ", ".join(f"`{rule}`" for rule in erratum.rules)
-    lines += ["", f"**What holds:** {erratum.verdict} ({rules})", "", "| case | asks | brokers |", "|---|---|---|"]
+    lines += ["", f"**What holds:** {erratum.verdict} ({rules})", "", "| case | tests | brokers |", "|---|---|---|"]
     lines += [_row(case) for case in cases[:MOST_CASES]]
     if len(cases) > MOST_CASES:
         lines.append(f"| and {len(cases) - MOST_CASES} more like these | | |")
@@ -59,7 +59,7 @@ def _section(erratum: Erratum, cases: Sequence[Case]) -> str:
 
 
 def _row(case: Case) -> str:
-    return f"| `{_cell(case.id)}` | {_cell(case.title)} | {'; '.join(outcomes(case)) or 'not asked'} |"
+    return f"| `{_cell(case.id)}` | {_cell(case.title)} | {'; '.join(outcomes(case)) or 'no answer recorded'} |"
 
 
 def _cell(text: str) -> str:
@@ -67,7 +67,7 @@ def _cell(text: str) -> str:
 
 
 def outcomes(case: Case) -> Iterator[str]:
-    """What brokers did, as `0.11.0.3 to 4.4.0: INVALID_RECORD`, releases with the same outcome together."""
+    """Outcomes on brokers, as `0.11.0.3 to 4.4.0: INVALID_RECORD`, releases with the same outcome together."""
     answers: Mapping[str, Any] = case.evidence.get("brokers", {})
     said = [(release, _outcome(case, msgspec.to_builtins(answers[release]))) for release in sorted_releases(answers)]
     for outcome, group in groupby(said, key=lambda pair: pair[1]):
@@ -82,7 +82,7 @@ def sorted_releases(names: Iterable[str]) -> list[str]:
 
 
 def _outcome(case: Case, answer: Mapping[str, Any]) -> str:
-    """The last step tells."""
+    """The outcome of the last step."""
     expected = answer.get("as_expected", False)
     last = msgspec.to_builtins(case.expect.answers[-1]) if expected else answer["steps"][-1]
     if last.get("ended"):

@@ -5,7 +5,7 @@
     DIR/MANIFEST.json         counts and hashes
     DIR/vector.schema.json
     DIR/<area>.ndjson         the vectors
-    DIR/inputs/<area>/*.bin   the inputs that recipes stand for, when asked for
+    DIR/inputs/<area>/*.bin   the inputs that recipes stand for, with `--inputs`
 
 Each line holds its case with all recorded answers; the files in the tree keep the two apart.
 """
@@ -91,7 +91,7 @@ def export(folder: Path, *, with_inputs: bool = False) -> list[str]:
 
 
 def differences(folder: Path, *, with_inputs: bool = False) -> list[str]:
-    """What below *folder* is not as it would be written, one line each."""
+    """Differences between *folder* and a fresh export, one line each."""
     names = set()
     found = []
     for name, data in exported(with_inputs=with_inputs):
@@ -105,5 +105,5 @@ def differences(folder: Path, *, with_inputs: bool = False) -> list[str]:
 
 
 def foreign(folder: Path, names: set[str]) -> list[str]:
-    """Vector files in *folder* that are none of *names*; whatever else lies there is not ours."""
+    """Vector files in *folder* that are none of *names*; other files in the folder are ignored."""
     return sorted(path.name for path in folder.glob("*.ndjson") if path.name not in names)

@@ -1,4 +1,4 @@
-"""What the golden vectors of Kafka's own writer hold (kafka-clients 3.9.0, JDK 17)."""
+"""Contents of the golden vectors of Kafka's own writer (kafka-clients 3.9.0, JDK 17)."""
 
 from __future__ import annotations
 

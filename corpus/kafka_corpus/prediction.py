@@ -1,4 +1,4 @@
-"""What the reference says that a broker answers to a scenario, step by step."""
+"""The reference's predictions of a broker's answers to a scenario, step by step."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class _Partition:
     producers: dict[str, _Producer] = field(default_factory=dict)
     # Whether the leader epoch is still that of a new partition.
     is_first_leader: bool = True
-    # Base offsets of the segments: the first, those of fillers, and those that begin behind fillers.
+    # Base offsets of the segments: the first, those of fillers, and those that begin after fillers.
     segments: list[int] = field(default_factory=lambda: [0])
     # The last filler, and where the cleaner goes on.
     filler: int | None = None
@@ -132,12 +132,12 @@ def _predicted(scenario: Scenario, release: str) -> tuple[StepAnswer, ...]:
 
 def _prediction(step: Step) -> Callable[[_Partition, Any], StepAnswer]:
     if type(step) not in _PREDICTIONS:
-        raise Unpredicted(f"what {type(step).__name__.lower()} shows")
+        raise Unpredicted(f"the answer to {type(step).__struct_config__.tag}")
     return _PREDICTIONS[type(step)]
 
 
 def newest_predicted(scenario: Scenario) -> tuple[StepAnswer, ...] | None:
-    """What the reference says of the newest release that *scenario* is about."""
+    """The reference's prediction for the newest release that *scenario* is about."""
     return predict(scenario, scenario.until or NEWEST_RELEASE)
 
 
@@ -153,7 +153,7 @@ def step_payload(step: Produce) -> bytes:
 
 
 def version_of(step: Produce, release: str) -> int:
-    """The version of the request that *release* is asked in."""
+    """The version of the request that is sent to *release*."""
     return min(step.api_version, behaviour(release).produce[1])
 
 
@@ -297,8 +297,8 @@ def _restart(partition: _Partition, step: Restart) -> StepAnswer:
 
 
 def _edit(partition: _Partition, step: Edit) -> StepAnswer:
-    behind = b"" if step.cut else partition.stored[step.at + len(step.data) :]
-    edited = partition.stored[: step.at] + step.data + behind
+    rest = b"" if step.cut else partition.stored[step.at + len(step.data) :]
+    edited = partition.stored[: step.at] + step.data + rest
     partition.is_first_leader = False
     if partition.filler is None:
         return _recovered(partition, edited)

@@ -88,7 +88,7 @@ def gzip_zeros(mib: int) -> bytes:
 
 
 def crc32_of_zeros(size: int) -> int:
-    """CRC-32 of *size* zeros, a power of two, by squaring the step over one zero byte."""
+    """CRC-32 of *size* zeros, a power of two, by squaring the matrix of one zero byte."""
     step = [zero_byte(1 << bit) for bit in range(32)]
     while size > 1:
         step = [multiply(step, column) for column in step]
@@ -97,7 +97,7 @@ def crc32_of_zeros(size: int) -> int:
 
 
 def zero_byte(state: int) -> int:
-    """The CRC register behind one more zero byte."""
+    """The CRC register after one more zero byte."""
     for _ in range(8):
         state = state >> 1 ^ (0xEDB88320 if state & 1 else 0)
     return state
@@ -133,7 +133,7 @@ def flood(codec: Compression, magic: int, mib: int) -> bytes:
 
 
 def repeated(codec: Compression, piece: bytes, times: int, tail: bytes, *, broken: bool = False) -> bytes:
-    """*piece* as often as told and *tail* behind it, compressed piece by piece."""
+    """*piece* repeated *times* times, then *tail*, compressed piece by piece."""
     match codec:
         case "gzip":
             return zlib_member(piece) * times + gzip_member(tail)
@@ -164,7 +164,7 @@ def header_flood(codec: Compression, mib: int) -> bytes:
 
 
 def headed(codec: Compression, head: bytes, mib: int) -> bytes:
-    """*head* and *mib* MiB of zeros behind it in one stream."""
+    """*head* and then *mib* MiB of zeros in one stream."""
     match codec:
         case "gzip":
             return gzip_member(head) + gzip_zeros(mib)
@@ -178,7 +178,7 @@ def headed(codec: Compression, head: bytes, mib: int) -> bytes:
 
 
 def many_pieces(codec: Compression, count: int) -> bytes:
-    """Two records behind *count* pieces of a stream that hold nothing, or in pieces of one byte for lz4."""
+    """Two records after *count* pieces of a stream that hold nothing, or in pieces of one byte for lz4."""
     match codec:
         case "gzip":
             packed = gzip_member(PLAIN, body=deflate_stored(b"", b"")[:5] * count + deflate_stored(PLAIN))
@@ -213,7 +213,7 @@ def one_byte_blocks(plain: bytes) -> bytes:
 
 
 def many_frames(codec: Compression, count: int) -> bytes:
-    """Two records behind *count* whole streams that hold nothing."""
+    """Two records after *count* whole streams that hold nothing."""
     nothing = {
         "gzip": gzip_member(b""),
         "snappy": XERIAL_HEADER,
@@ -241,12 +241,12 @@ def many_records(count: int) -> bytes:
 
 
 def many_skippable_frames(count: int) -> bytes:
-    """Two records behind *count* skippable frames."""
+    """Two records after *count* skippable frames."""
     return compressed("zstd", skippable(b"") * count + zstd_frame(zstd_block(PLAIN)))[0]
 
 
 def wide_window(mib: int) -> bytes:
-    """A bomb whose frame says in its header how large it is, and asks for a window as large."""
+    """A bomb whose frame declares its size in its header, and requires a window as large."""
     header = zstd_header(0xE0, (mib * MIB).to_bytes(8, "little"))
     blocks = zstd_block(b"\0", size=ZSTD_RUN, kind=1) * (8 * mib)
     return enclose(zstd_frame(blocks, header=header), "zstd", 2)

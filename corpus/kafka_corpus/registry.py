@@ -25,7 +25,7 @@ from kafka_records import Batch, Kind
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a case function returns: the question and its right answer."""
+    """The result of a case function: the question and its right answer."""
 
     op: Op
     input: Question
@@ -141,7 +141,7 @@ def reads_committed(
 
 
 def invalid(data: bytes | Recipe, *kinds: Kind, before: tuple[Batch, ...] = ()) -> Draft:
-    """*data* has to be refused; *kinds* fit, the best first; *before* lie before the error."""
+    """*data* has to be refused; *kinds* fit, the best first; *before* are the batches before the error."""
     return Draft("decode", data, Expectation(verdict="invalid", kinds=kinds, batches=before))
 
 
@@ -193,12 +193,12 @@ def produced(
 
     Args:
         payload: the record bytes of the produce request.
-        answer: `stored(…)` or `refused(…)`, in the newest release that is asked.
+        answer: `stored(…)` or `error_answer(…)`, in the newest release of the range.
         api_version: the newest version of the request to be used.
         config: the topic's settings.
-        since: the oldest release that is asked; unless given, that with v2 where *payload* is v2.
+        since: the oldest release of the range; unless given, that with v2 where *payload* is v2.
         until: the newest; unless given, the last one that has the version.
-        compare: "masked" where the broker compresses anew.
+        compare: "masked" where the broker recompresses the records.
     """
     step = _produce(payload, api_version)
     return scene((step, answer), config=config, since=since, until=until, compare=compare)
@@ -211,15 +211,15 @@ def _produce(payload: bytes | Recipe, api_version: int) -> Produce:
 
 
 def scene(
-    *played: tuple[Step, StepAnswer],
+    *script: tuple[Step, StepAnswer],
     config: Mapping[str, str] | None = None,
     since: str = "",
     until: str = "",
     compare: Compare = "exact",
 ) -> Draft:
     """Steps and their answers; the arguments are those of `produced`."""
-    steps = tuple(step for step, _ in played)
-    answers = tuple(answer for _, answer in played)
+    steps = tuple(step for step, _ in script)
+    answers = tuple(answer for _, answer in script)
     scenario = Scenario(steps=steps, config=dict(config or {}), since=since, until=until).bounded()
     verdict: Verdict = "invalid" if any(answer.error_code for answer in answers) else "valid"
     return Draft(op_of(steps), scenario, Expectation(verdict=verdict, compare=compare, answers=answers))

@@ -42,7 +42,7 @@ class Made(msgspec.Struct, frozen=True):
 class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_defaults=True, kw_only=True):
     """Produce a payload; the answer holds what was stored because of it.
 
-    `api_version` is the newest version to be used: a release that has only older ones is asked in its newest.
+    `api_version` is the newest version to be used: a release that has only older ones gets its newest.
     """
 
     data: Annotated[bytes, Meta(description="neither data nor recipe stand for null")] | UnsetType = UNSET
@@ -50,7 +50,7 @@ class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_d
     api_version: int = NEWEST
     acks: int = -1
     producer: Annotated[str, Meta(description="batches get this producer's id and epoch before they are sent")] = ""
-    epochs_back: Annotated[int, Meta(description="how far behind the producer's epoch that of the batches is")] = 0
+    epochs_back: Annotated[int, Meta(description="how far the epoch of the batches is below the producer's")] = 0
     transactional: Annotated[bool, Meta(description="the request names the producer's transactional id")] = False
     again: Annotated[bytes, Meta(description="the same partition once more, in the same request")] | UnsetType = UNSET
     topic: Annotated[str, Meta(description="an internal topic in place of the scenario's own")] = ""
@@ -98,7 +98,7 @@ class Fetch(msgspec.Struct, frozen=True, tag_field="do", tag="fetch", omit_defau
 
 
 class FindOffset(msgspec.Struct, frozen=True, tag_field="do", tag="find_offset", omit_defaults=True):
-    """ListOffsets: the first record so late; -1 asks for the end of the log, -2 for its start, -3 for the last time."""
+    """ListOffsets: the first record at or after `timestamp`; -1: end of the log, -2: its start, -3: its latest time."""
 
     timestamp: int
     isolation: Isolation = "read_uncommitted"
@@ -115,7 +115,7 @@ class Restart(msgspec.Struct, frozen=True, tag_field="do", tag="restart", omit_d
 
 
 class Edit(msgspec.Struct, frozen=True, tag_field="do", tag="edit", omit_defaults=True):
-    """Kill the broker, write `data` over the segments from byte `at` on (and `cut` them behind it), and start it again.
+    """Kill the broker, write `data` over the segments from byte `at` on (`cut` drops the rest), and start it again.
 
     The answer holds what it then leaves of them.
     """
@@ -157,7 +157,7 @@ class Aborted(msgspec.Struct, frozen=True):
 
 
 class StepAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a broker answered to one step.
+    """A broker's answer to one step.
 
     Offsets are -1, and lists empty, where an answer has none.
     """
@@ -189,12 +189,12 @@ _FETCHING: Final = (Fetch, FindOffset, InitProducerId, EndTransaction)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What is done to a partition on which nothing lies.
+    """The steps to run on an empty partition.
 
     Attributes:
         steps: in order.
         config: the topic's settings, under Kafka's own names.
-        since: the oldest release that is asked; empty for the oldest of all.
+        since: the oldest release of the range; empty for the oldest of all.
         until: the newest; empty for the newest of all.
     """
 
@@ -204,7 +204,7 @@ class Scenario:
     until: str = ""
 
     def concerns(self, release: str) -> bool:
-        """Whether *release* is asked."""
+        """Whether *release* is in the range of the scenario."""
         number = release_number(release)
         newest = release_number(self.until) if self.until else (NEWEST,)
         return release_number(self.since or "0") <= number <= newest
@@ -227,13 +227,13 @@ class Scenario:
         return any(isinstance(step, Restart | Edit) for step in self.steps)
 
     def is_plain(self) -> bool:
-        """Whether it is one payload, produced without more ado: what a testee's `append` can be asked."""
+        """Whether the scenario is one plain payload, which a testee's `append` can answer, too."""
         only = self.steps[0]
         return len(self.steps) == 1 and isinstance(only, Produce) and only.is_plain()
 
 
 def op_of(steps: Sequence[Step]) -> Op:
-    """What a scenario is about: the furthest from the request that it looks: cleaner, disk, old fetches, fetches."""
+    """The operation of a scenario, by the step furthest from a produce: cleaner, disk, old fetches, fetches."""
     for op, kinds in _OPS:
         if any(isinstance(step, kinds) for step in steps):
             return op

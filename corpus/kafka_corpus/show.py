@@ -30,7 +30,7 @@ MOST_BYTES: Final = 512
 def print_list(cases: list[Case]) -> None:
     """A table of cases, and how many they are."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("case", "op", "verdict", "rules", "what it says"):
+    for title in ("case", "op", "verdict", "rules", "title"):
         table.add_column(title, overflow="fold", no_wrap=title in ("op", "verdict"))
     for case in cases:
         verdict = Text(case.expect.verdict, STYLES[case.expect.verdict])
@@ -71,7 +71,7 @@ def question(case: Case) -> Iterator[str]:
     """The input."""
     match case.input:
         case Scenario():
-            yield from played(case.input)
+            yield from scenario_lines(case.input)
         case Batch():
             yield "input  a batch"
             yield f"  {as_json(to_wire(case.input))}"
@@ -84,10 +84,10 @@ def question(case: Case) -> Iterator[str]:
                 yield f"  aborted: {as_json(case.aborted)}; committed: {as_json(case.expect.committed)}"
 
 
-def played(scenario: Scenario) -> Iterator[str]:
+def scenario_lines(scenario: Scenario) -> Iterator[str]:
     """A scenario: whom it concerns, and what is done."""
     config = "".join(f", {name}={value}" for name, value in scenario.config.items())
-    yield f"input  played to brokers from {scenario.since or 'the first'} to {scenario.until or 'the newest'}{config}"
+    yield f"input  runs on brokers from {scenario.since or 'the first'} to {scenario.until or 'the newest'}{config}"
     for step in scenario.steps:
         yield f"  {as_json(step)}"
         if isinstance(step, Produce) and step.data is not UNSET:
@@ -95,7 +95,7 @@ def played(scenario: Scenario) -> Iterator[str]:
 
 
 def answer(case: Case) -> Iterator[str]:
-    """What is right."""
+    """The right answer."""
     expect = case.expect
     kinds = f" ({' or '.join(expect.kinds)})" if expect.kinds else ""
     yield f"right  {expect.verdict}{kinds}, compared: {expect.compare}"

@@ -7,8 +7,8 @@ For property tests of any codec, ours or yours (`pip install "kafkaproof[strateg
         assert my_codec.decode(data) == kafka_records.decode(data)
 
     @given(strategies.nearly_valid())
-    def test_my_codec_refuses_what_kafka_refuses(lie):
-        data, label = lie
+    def test_my_codec_refuses_what_kafka_refuses(faulty):
+        data, label = faulty
         with pytest.raises(MyError):
             my_codec.decode(data)
 
@@ -174,7 +174,7 @@ def markers(draw: st.DrawFn, offset: int = 0) -> Record:
 
 
 def with_timestamps(content: Sequence[Record], kind: TimestampType, now: int) -> tuple[tuple[Record, ...], int]:
-    """*content* with the timestamps that *kind* asks for, and the largest of them."""
+    """*content* with the timestamps that *kind* requires, and the largest of them."""
     if kind == "append":
         return tuple(record._replace(timestamp=now) for record in content), now
     return tuple(content), max((record.timestamp for record in content), default=NO_TIMESTAMP)
@@ -223,21 +223,21 @@ def encoded(
 
 @st.composite
 def nearly_valid(draw: st.DrawFn, *, magic: int | None = None, label: str | None = None) -> tuple[bytes, str]:
-    """Bytes with one lie in them that every reader must refuse, and the label of the lie.
+    """Bytes with one fault that every reader must refuse, and the label of the fault.
 
-    Lengths and checksums agree with the lie, so that it is the only one.  `LIES`
-    has the labels, and the error kinds that fit; *label* asks for one of them.
+    Lengths and checksums agree with the fault, so that it is the only one.  `FAULTS`
+    has the labels, and the error kinds that fit; *label* selects one of them.
 
     `@given(nearly_valid())` gives `(b"...", "record_count_too_high")`.
     """
-    told = [FAULTS[label]] if label else list(FAULTS.values())
+    choices = [FAULTS[label]] if label else list(FAULTS.values())
     if magic is None:
-        magic = draw(st.sampled_from([each for each in MAGICS if any(each in lie.magics for lie in told)]))
-    label = label or draw(st.sampled_from([name for name, lie in FAULTS.items() if magic in lie.magics]))
-    lie = FAULTS[label]
-    codec: Compression | None = "none" if lie.plain else None
+        magic = draw(st.sampled_from([each for each in MAGICS if any(each in fault.magics for fault in choices)]))
+    label = label or draw(st.sampled_from([name for name, fault in FAULTS.items() if magic in fault.magics]))
+    fault = FAULTS[label]
+    codec: Compression | None = "none" if fault.plain else None
     batch = draw(batches(magic=magic, compression=codec).filter(lambda made: bool(made.records)))
-    return lie.tell(encode(batch), draw(st.integers(0, 2**16))), label
+    return fault.apply(encode(batch), draw(st.integers(0, 2**16))), label
 
 
 __all__ = [

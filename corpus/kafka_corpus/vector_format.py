@@ -22,11 +22,11 @@ from kafka_records import Batch, Kind
 
 SCHEMA_VERSION: Final = 1
 CORPUS_VERSION: Final = "1.0"
-# Until 1.0 is released nobody holds us to an id; False from then on, and for ever.
+# Ids may change until 1.0 is released; False from then on, and for ever.
 UNRELEASED: Final = True
 
 OPS: Final[tuple[Op, ...]] = get_args(Op)
-# What codecs are asked; all else is for brokers.
+# The operations that codecs answer; all others run on brokers.
 CODEC_OPS: Final[tuple[Op, ...]] = ("decode", "encode")
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -40,7 +40,7 @@ class RecipeInput(msgspec.Struct):
 
 
 class ScenarioInput(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What is done to a fresh partition of a broker, and the releases that it concerns."""
+    """The steps to run on a broker's fresh partition, and the releases that the scenario concerns."""
 
     steps: Annotated[list[Step], Meta(min_length=1)]
     config: Annotated[dict[str, str], Meta(description="the topic's settings")] = {}
@@ -88,7 +88,7 @@ class Vector(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What an implementation answered to a case.
+    """An implementation's answer to a case.
 
     Batches and bytes are kept as hashes; as a whole only where they are not what
     the case expects.
@@ -120,7 +120,7 @@ class BriefStep(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class BrokerAnswer(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What a broker of a release answered: as the case expects, or else what."""
+    """The answer of a broker of one release: as the case expects, or its own steps."""
 
     as_expected: bool = False
     steps: list[BriefStep] = []
@@ -206,8 +206,8 @@ def to_case(vector: Vector) -> Case:
 
 def _from_input(given: Input) -> Question:
     if given.scenario is not UNSET:
-        asked = given.scenario
-        return Scenario(steps=tuple(asked.steps), config=asked.config, since=asked.since, until=asked.until)
+        scenario = given.scenario
+        return Scenario(steps=tuple(scenario.steps), config=scenario.config, since=scenario.since, until=scenario.until)
     if given.data is not UNSET:
         return given.data
     if given.batch is not UNSET:
@@ -246,7 +246,7 @@ def input_of(case: Case) -> bytes | Batch:
         TypeError: the case is a scenario for a broker.
     """
     if isinstance(case.input, Scenario):
-        raise TypeError(f"{case.id} is played to a broker, and has no one input")
+        raise TypeError(f"{case.id} runs on a broker, and has no single input")
     if not isinstance(case.input, Recipe):
         return case.input
     # Few need it, and it imports every codec.

@@ -92,9 +92,9 @@ def decode_header(data: bytes) -> BatchHeader:
 def decode_payload(
     data: bytes, header: BatchHeader, compression: Compression, room: int
 ) -> tuple[tuple[Record, ...], int]:
-    """Read the records behind the header, through the codec if there is one (CMP-01)."""
+    """Read the records after the header, through the codec if there is one (CMP-01)."""
     if header.record_count == 0:
-        return (), room  # HDR-16: the bytes behind the header are never looked at
+        return (), room  # HDR-16: the bytes after the header are never looked at
     if header.record_count < 0:
         # HDR-15: RecordIterator "Found invalid record count"
         message = f"record_count is {header.record_count}"
@@ -175,7 +175,7 @@ def encode_at(index: int, record: Record, base_offset: int, base_timestamp: int)
 
 
 def base_timestamp_of(batch: Batch) -> int:
-    """What a writer puts into the header.
+    """The base timestamp that a writer puts into the header.
 
     The delete horizon if there is one (TIM-18, A07), else the first record's
     timestamp (TIM-06), or -1 in an empty batch (TIM-21).

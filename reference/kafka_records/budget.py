@@ -30,7 +30,7 @@ def budget(data: bytes, limits: Limits) -> int:
 
 
 def pay(room: int, price: int, *, offset: int, path: str = "") -> int:
-    """What is left of *room* after *price*; kind `limit` if that is less than nothing."""
+    """The rest of *room* after *price*; kind `limit` if that is less than nothing."""
     if price > room:
         raise out_of_room(offset, path)
     return room - price

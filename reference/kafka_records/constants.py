@@ -18,7 +18,7 @@ NO_PARTITION_LEADER_EPOCH: Final = -1
 
 # FRM-01: offset and size come before every entry and are not part of its size.
 LOG_OVERHEAD: Final = 12
-# FRM-03: the first byte that tells the formats apart is byte 16.
+# FRM-03: byte 16 is the first that distinguishes the formats.
 HEADER_SIZE_UP_TO_MAGIC: Final = 17
 # LEG-01, LEG-02: the smallest v0 and v1 messages, without LOG_OVERHEAD.
 RECORD_OVERHEAD_V0: Final = 14

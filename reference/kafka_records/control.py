@@ -81,7 +81,7 @@ class ControlRecord:
 
 
 def decode_control(record: Record) -> ControlRecord:
-    """What the record of a control batch says.
+    """The content of a record in a control batch.
 
     Raises:
         RecordFormatError: key or value is too short or contradicts itself; its

@@ -1,4 +1,4 @@
-"""Where every fixed field of a record format lies, as data.
+"""The place of every fixed field of a record format, as data.
 
 Decoders, encoders, `explain` and mutators read these tables, so a width is
 written down once.  Fields that follow a variable part (keys, values, v2
@@ -31,7 +31,7 @@ class FixedField:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Fixed fields that lie end to end."""
+    """Fixed fields end to end."""
 
     fields: tuple[FixedField, ...]
     struct: Struct

@@ -3,7 +3,7 @@
     offset i64 | message_size i32 | crc u32 | magic i8 | attributes i8 | [v1: timestamp i64]
     key_length i32 | key | value_length i32 | value
 
-LEG-01, LEG-02, seed 004:55-94, LegacyRecord.  What lies between the value and
+LEG-01, LEG-02, seed 004:55-94, LegacyRecord.  Any bytes between the value and
 the end of the message is ignored, though the CRC covers it (LEG-05, LEG-12).
 """
 
@@ -31,7 +31,7 @@ class Message(NamedTuple):
 
 
 def layout_of(magic: int) -> Layout:
-    """v0's layout, or v1's for everything else: LegacyRecord asks only whether magic is 0."""
+    """v0's layout, or v1's for everything else: LegacyRecord only checks whether magic is 0."""
     return MESSAGE_V0 if magic == MAGIC_VALUE_V0 else MESSAGE_V1
 
 

@@ -68,7 +68,7 @@ def decode_wrapper(wrapper: Message, compression: Compression, room: int) -> tup
         # LEG-15: DeepRecordsIterator "Invalid wrapper compressionType"
         message, at = "v0 and v1 know no zstd", ATTRIBUTES_OFFSET_LEGACY
         raise RecordFormatError("unsupported_compression", message, path="attributes", offset=at, rule="LEG-15")
-    # NST-02: a wrapper's key should be null; whatever it is, nobody looks at it.
+    # NST-02: a wrapper's key should be null; any other key is ignored.
     key_size = 4 + len(wrapper.key or b"")
     value_at = layout_of(wrapper.magic).size + key_size + 4
     if wrapper.value is None:
@@ -137,7 +137,7 @@ def resolve(messages: list[Inner], base: int, wrapper: Message) -> list[Record]:
 
 
 def base_offset_of(messages: list[Inner], wrapper: Message) -> int:
-    """What to add to inner offsets (NST-08 to NST-10, NST-12, NST-14)."""
+    """The number to add to inner offsets (NST-08 to NST-10, NST-12, NST-14)."""
     if wrapper.magic == MAGIC_VALUE_V0 or wrapper.offset == 0:
         # NST-09: "produce data from certain versions of librdkafka" has wrapper offset 0
         return 0
@@ -224,7 +224,7 @@ def check_message_records(batch: Batch) -> None:
             message = f"offset {record.offset} follows {previous}"
             raise RecordFormatError("malformed", message, path=f"{path}.offset", rule="OFF-07")
         if record.offset - batch.base_offset > INT32_MAX:
-            # MemoryRecordsBuilder#recordWritten asks this in every format.
+            # MemoryRecordsBuilder#recordWritten checks this in every format.
             message = f"offset {record.offset} is too far from {batch.base_offset}"
             raise RecordFormatError("malformed", message, path=f"{path}.offset", rule="OFF-08")
         if not NO_TIMESTAMP <= record.timestamp <= INT64_MAX:

@@ -1,4 +1,4 @@
-"""What decoding gives and encoding takes: batches, records, headers, limits.
+"""Values that decoding gives and encoding takes: batches, records, headers, limits.
 
 A ``Batch`` is one entry of a log, whatever its magic: a v2 record batch, one
 plain v0/v1 message, or one v0/v1 wrapper with its inner messages as records.

@@ -49,7 +49,7 @@ def encode_nullable_int32(value: bytes | None) -> bytes:
 
 
 def wrap_int64(value: int) -> int:
-    """What a Java long makes of *value*: sums wrap silently (HDR-26, TIM-01).
+    """*value* as a Java long: sums wrap silently (HDR-26, TIM-01).
 
     >>> wrap_int64(2**63)
     -9223372036854775808
@@ -60,7 +60,7 @@ def wrap_int64(value: int) -> int:
 
 
 def wrap_int32(value: int) -> int:
-    """What a Java int makes of *value*."""
+    """*value* as a Java int."""
     return (value + 2**31) % 2**32 - 2**31
 
 

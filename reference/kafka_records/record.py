@@ -20,7 +20,7 @@ from kafka_records.varint import decode_varint, decode_varlong, encode_varint, e
 
 
 class Base(NamedTuple):
-    """What a record takes from its batch; *append_time* is None unless LogAppendTime."""
+    """The values that a record takes from its batch; *append_time* is None unless LogAppendTime."""
 
     offset: int
     timestamp: int

@@ -23,7 +23,7 @@ MAX_UNSIGNED_BYTES: Final = 5
 
 
 def decode_struct(data: bytes, at: int, schema: Schema) -> tuple[dict[str, Any], int]:
-    """Read the fields of *schema* and the tagged fields behind them."""
+    """Read the fields of *schema* and the tagged fields after them."""
     fields: dict[str, Any] = {}
     for name, type_ in schema:
         try:
@@ -72,7 +72,7 @@ def decode_array(data: bytes, at: int, schema: Schema) -> tuple[tuple[dict[str, 
 
 
 def skip_tagged_fields(data: bytes, at: int) -> int:
-    """Step over (tag, size, bytes) as often as the count says."""
+    """Skip (tag, size, bytes) as often as the count says."""
     count, at = decode_unsigned(data, at, MAX_UNSIGNED_BYTES, "tagged_fields")
     for _ in range(min(count, len(data) - at + 1)):
         _, at = decode_unsigned(data, at, MAX_UNSIGNED_BYTES, "tagged_fields")

@@ -23,7 +23,7 @@ from kafka_records.varint import sizeof_varint, sizeof_varlong
 
 
 def sizeof_nullable(value: bytes | None) -> int:
-    """A varint length and the bytes behind it; null takes one byte."""
+    """A varint length and its bytes; null takes one byte."""
     return sizeof_varint(-1 if value is None else len(value)) + len(value or b"")
 
 
@@ -71,7 +71,7 @@ def estimate_size_upper_bound(
     value: bytes | None,
     headers: Sequence[Header] = (),
 ) -> int:
-    """What a batch of this one record can take (AbstractRecords#estimateSizeInBytesUpperBound)."""
+    """The most bytes that a batch of this one record can take (AbstractRecords#estimateSizeInBytesUpperBound)."""
     if magic >= MAGIC_VALUE_V2:
         return RECORD_BATCH_OVERHEAD + record_size_upper_bound(key, value, headers)
     # Kafka leaves the inner message's own 12-byte prefix out of this sum; so do we.
@@ -80,5 +80,5 @@ def estimate_size_upper_bound(
 
 
 def estimate_compressed_size(size: int, compression: Compression) -> int:
-    """What Kafka reserves for the compressed form (AbstractRecords#estimateCompressedSizeInBytes)."""
+    """The bytes that Kafka reserves for the compressed form (AbstractRecords#estimateCompressedSizeInBytes)."""
     return size if compression == "none" else min(max(size // 2, 1024), 1 << 16)

@@ -4,7 +4,7 @@ import struct
 
 from tests.pipeline.recorded import HOUR, NOW, Log, Place, damage, seal
 
-from kafka_corpus.authoring.logs import lies
+from kafka_corpus.authoring.logs import on_disk
 from kafka_records import Batch, Record, decode, encode
 
 
@@ -295,7 +295,7 @@ def a_marker_that_is_compressed(log: Log) -> list[Place]:
 def at_deltas(*deltas: int) -> bytes:
     """The first batch, with three records at these offset deltas."""
     records = (Record(delta, 1795276061986, b"k", b"v") for delta in deltas)
-    return lies(*records, base_offset=0, last_offset=68, producer_id=0, producer_epoch=0, base_sequence=0)
+    return on_disk(*records, base_offset=0, last_offset=68, producer_id=0, producer_epoch=0, base_sequence=0)
 
 
 @damage

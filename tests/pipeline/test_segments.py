@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.fs as pafs
 from tests.pipeline.recorded import ARCHIVE
 
-from kafka_corpus.authoring.logs import keyed, lies
+from kafka_corpus.authoring.logs import keyed, on_disk
 from kafka_pipeline.columnar import scan
 from kafka_pipeline.columnar.scan import ALL, Bounds, mapped, runs_in, scan_stretch
 from kafka_pipeline.segments import tables
@@ -37,7 +37,7 @@ def message(offset: int, magic: int, timestamp: int = -1) -> bytes:
 def log_of(count: int) -> list[bytes]:
     """Entries of all formats, three offsets each of v2."""
     entries = [message(0, 0), message(1, 1, 5), message(2, 1, 9)]
-    entries += [lies(*(keyed(3 * at + more, b"key") for more in range(3))) for at in range(1, count)]
+    entries += [on_disk(*(keyed(3 * at + more, b"key") for more in range(3))) for at in range(1, count)]
     return entries
 
 

@@ -17,7 +17,7 @@ APPEND, TRANSACTIONAL, CONTROL, HORIZON = 0x08, 0x10, 0x20, 0x40
 
 
 def some_records(count: int = 2, *, base: int = 0) -> tuple[Record, ...]:
-    """Records a millisecond apart, their keys and values saying which is which."""
+    """Records a millisecond apart, with their index in keys and values."""
     return tuple(
         Record(base + index, TIMESTAMP + index, b"key %d" % index, b"value %d" % index) for index in range(count)
     )
@@ -39,7 +39,7 @@ def payload_of(records: Sequence[Record], *, base_offset: int = 0, base_timestam
 
 
 def header_attributes(batch: Batch) -> int:
-    """The attribute bits that say what *batch* says."""
+    """The attributes of the fields of *batch*."""
     return (
         codec_id(batch.compression)
         | (APPEND if batch.timestamp_type == "append" else 0)
@@ -50,7 +50,7 @@ def header_attributes(batch: Batch) -> int:
 
 
 def batch_of(*records: Record, **fields: object) -> Batch:
-    """A batch of *records*: offsets from the first to the last, the newest timestamp, unless told."""
+    """A batch of *records*: offsets from first to last, the newest timestamp; *fields* replaces any field."""
     known: dict[str, object] = {
         "magic": 2,
         "base_offset": records[0].offset if records else 0,
@@ -62,7 +62,7 @@ def batch_of(*records: Record, **fields: object) -> Batch:
 
 
 def header_base_timestamp(batch: Batch) -> int:
-    """What stands in the header: the horizon, the first record's time, or -1 (A07)."""
+    """The base timestamp of the header: the delete horizon, the first record's time, or -1 (A07)."""
     if batch.delete_horizon is not None:
         return batch.delete_horizon
     return batch.records[0].timestamp if batch.records else -1

@@ -186,7 +186,7 @@ def record(
     timestamp: int = TIMESTAMP,
     headers: Iterable[tuple[bytes, bytes | None]] = (),
 ) -> Record:
-    """What `raw_record` with the same arguments decodes to, at absolute *offset* and *timestamp*."""
+    """The record that `raw_record` with the same arguments encodes, at absolute *offset* and *timestamp*."""
     return Record(offset, timestamp, key, value, tuple(Header(name, content) for name, content in headers))
 
 

@@ -1,7 +1,7 @@
-"""Single lies that can be told about a valid entry: what `strategies.nearly_valid` draws from.
+"""Single faults for a valid entry; `strategies.nearly_valid` draws from them.
 
-A lie takes the bytes of one valid entry and a number to choose by, and gives
-bytes that every reader must refuse.  Unless the lie is about one of them,
+A fault takes the bytes of one valid entry and a number to choose by, and gives
+bytes that every reader must refuse.  Unless the fault concerns one of them,
 lengths and checksums agree with the rest.
 """
 
@@ -25,16 +25,16 @@ ATTRIBUTES_V2: Final = BATCH_V2.field("attributes").offset + 1  # the byte that 
 
 @dataclass(frozen=True, slots=True)
 class EntryFault:
-    """One lie.
+    """One fault.
 
     Attributes:
-        tell: makes the bytes, from those of a valid entry and a number.
+        apply: makes the bytes, from those of a valid entry and a number.
         kinds: the error kinds that fit.
-        magics: the formats that it can be told about.
+        magics: the formats that it applies to.
         plain: only without compression.
     """
 
-    tell: Callable[[bytes, int], bytes]
+    apply: Callable[[bytes, int], bytes]
     kinds: tuple[Kind, ...]
     magics: tuple[int, ...]
     plain: bool = False
@@ -68,7 +68,7 @@ def an_unknown_magic(data: bytes, choice: int) -> bytes:
 
 
 def an_unknown_codec(data: bytes, choice: int) -> bytes:
-    """One of the three codec ids that nobody has."""
+    """One of the three codec ids that no codec has."""
     at = ATTRIBUTES_V2 if data[MAGIC_OFFSET] == 2 else ATTRIBUTES_OFFSET_LEGACY
     attributes = data[at] & ~CODEC_BITS | UNKNOWN_CODECS[choice % 3]
     return with_right_checksum(data[:at] + bytes((attributes,)) + data[at + 1 :])

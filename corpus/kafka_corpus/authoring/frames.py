@@ -117,7 +117,7 @@ def deflate_stored(*parts: bytes) -> bytes:
 
 
 def gzip_header(*, flags: int = 0, method: int = 8, mtime: int = 0, xfl: int = 0, os: int = 0xFF) -> bytes:
-    """The ten bytes at the start of a member; those of Kafka's writer unless told."""
+    """The ten bytes at the start of a member; by default those of Kafka's writer."""
     return GZIP_HEADER.pack(b"\x1f\x8b", method, flags, mtime, xfl, os)
 
 
@@ -170,12 +170,12 @@ def snappy_block(plain: bytes, *, claim: int | None = None) -> bytes:
 
 
 def xerial_chunk(block: bytes, *, size: bytes | None = None) -> bytes:
-    """A raw block behind its big-endian length, or behind *size* as given."""
+    """A raw block after its big-endian length, or after *size* as given."""
     return (len(block).to_bytes(4, "big") if size is None else size) + block
 
 
 def xerial(*parts: bytes, header: bytes = XERIAL_HEADER) -> bytes:
-    """Each of *parts* in a block of its own behind *header*."""
+    """A *header*, then each of *parts* in a block of its own."""
     return header + b"".join(xerial_chunk(snappy_block(part)) for part in parts)
 
 
@@ -199,7 +199,7 @@ def lz4_sequence(literals: bytes, match: int = 0) -> bytes:
 
 
 def lz4_block(plain: bytes) -> bytes:
-    """A compressed block of *plain*, its last five bytes literals as the format asks."""
+    """A compressed block of *plain*, its last five bytes literals as the format requires."""
     out, head = b"", plain[:-12]
     pending = b""
     for literals, length in runs(head):
@@ -221,7 +221,7 @@ def lz4_header(
 
 
 def lz4_data(block: bytes, *, stored: bool = False, checksum: int | None = None) -> bytes:
-    """A block behind its size, the checksum behind it if one is given."""
+    """A block after its size, followed by its checksum if one is given."""
     size = len(block) | (STORED_BIT if stored else 0)
     tail = b"" if checksum is None else checksum.to_bytes(4, "little")
     return size.to_bytes(4, "little") + block + tail
@@ -236,7 +236,7 @@ def lz4_frame(*blocks: bytes, broken: bool = False, end: bytes = LZ4_END_MARK) -
 
 
 def zstd_header(descriptor: int = 0, fields: bytes = b"\x58") -> bytes:
-    """Magic, frame header descriptor and the fields behind it; the window is 2 MiB unless told."""
+    """Magic, frame header descriptor and the fields after it; by default the window is 2 MiB."""
     return ZSTD_MAGIC + bytes((descriptor,)) + fields
 
 

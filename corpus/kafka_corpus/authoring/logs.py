@@ -1,4 +1,4 @@
-"""Logs as they lie on a broker's disk, and what the cleaner and recovery leave of them."""
+"""Logs as a broker stores them on disk, and the bytes that the cleaner and recovery leave of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def keyed(offset: int, key: bytes | None, value: bytes | None = b"value", *, lat
     return Record(offset, TIMESTAMP + (offset if later is None else later), key, value)
 
 
-def lies(*records: Record, **fields: Any) -> bytes:
+def on_disk(*records: Record, **fields: Any) -> bytes:
     """A batch on the disk; *fields* are those of `Batch`."""
     return bytes_of(batch_of(*records, **({"partition_leader_epoch": 0} | fields)))
 

@@ -1,6 +1,6 @@
 """v0 and v1 messages and wrappers by hand, and the batches that they have to be read as.
 
-The bytes come from `build.raw_message` and `frames`, so nothing here asks the
+The bytes come from `build.raw_message` and `frames`; nothing here uses the
 reference.
 """
 
@@ -93,14 +93,14 @@ def seal(
 
 
 def timestamp_type(magic: int, *, append: bool = False) -> TimestampType:
-    """What bit 3 means in *magic*."""
+    """The timestamp type that bit 3 selects in *magic*."""
     if not magic:
         return "none"
     return "append" if append else "create"
 
 
 def single_batch(record: Record, magic: int, *, append: bool = False) -> Batch:
-    """What an uncompressed message is read as."""
+    """The batch that an uncompressed message decodes to."""
     return Batch(
         magic=magic,
         base_offset=record.offset,
@@ -112,7 +112,7 @@ def single_batch(record: Record, magic: int, *, append: bool = False) -> Batch:
 
 
 def single_batches(records: Iterable[Record], magic: int) -> tuple[Batch, ...]:
-    """What uncompressed messages end to end are read as (LEG-24)."""
+    """The batches that uncompressed messages end to end decode to (LEG-24)."""
     return tuple(single_batch(record, magic) for record in records)
 
 
@@ -125,7 +125,7 @@ def wrapper_batch(
     offset: int | None = None,
     timestamp: int = TIMESTAMP,
 ) -> Batch:
-    """What a wrapper is read as; *offset* and *timestamp* are those of the wrapper."""
+    """The batch that a wrapper decodes to; *offset* and *timestamp* are those of the wrapper."""
     records = tuple(records)
     return Batch(
         magic=magic,

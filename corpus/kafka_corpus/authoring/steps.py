@@ -2,7 +2,7 @@
 
 Which of the two depends on the topic's compression.type (RWR-03), so cases about
 compressed bytes come in pairs: a broker that keeps them reads only as much as
-its checks need, one that builds them anew reads everything.
+its checks need, one that rebuilds them reads everything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kafka_records.broker.errors import UNKNOWN_SERVER_ERROR
 from kafka_records.constants import Compression
 from kafka_records.layout import BATCH_V2
 
-# The topic's compression.type; compressed batches are kept, or written anew without compression.
+# The topic's compression.type; compressed batches are kept, or rebuilt without compression.
 KEPT, REBUILT = "producer", "uncompressed"
 PATHS: Final = {"kept": KEPT, "rebuilt": REBUILT}
 # The last produce version that takes v0 and v1, and the release that zstd came with.
@@ -45,7 +45,7 @@ def compression(kind: str) -> dict[str, str]:
 
 
 def ways(**values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Each of the named values on a topic that keeps it, and the first also where it is written anew.
+    """Each of the named values on a topic that keeps it, and the first also where it is rebuilt.
 
     One axis, of which every value goes the same way in a decoder: the second
     path then needs no more than one of them.
@@ -75,12 +75,12 @@ def rebuilt_batch(*records: Record, codec: Compression = "none", **fields: objec
 
 
 def since_of(codec: Compression) -> str:
-    """The oldest release that is asked about *codec* in v2; empty where that is the first with v2."""
+    """The oldest release in range for *codec* in v2; empty where that is the first with v2."""
     return FIRST_OF_ZSTD if codec == "zstd" else ""
 
 
 def taken(codec: Compression, packed: bytes, path: str, *records: Record) -> Draft:
-    """*packed* holds *records* (two, unless given): a broker keeps it, or builds the records anew."""
+    """*packed* holds *records* (by default two): a broker keeps it, or rebuilds the batch."""
     data, batch = compressed(codec, packed, *records)
     answer = stored(kept_batch(data) if path == KEPT else rebuilt_batch(*batch.records))
     return produced(data, answer, config=compression(path), since=since_of(codec))
@@ -165,9 +165,9 @@ def with_deltas(deltas: Sequence[int], codec: Compression = "none", **fields: in
 
 
 def assigned(batch: bytes, base_offset: int = 0, *, appended: bool = False) -> bytes:
-    """*batch* as a broker stores it unless it builds it anew; *appended* on a LogAppendTime topic.
+    """*batch* as a broker stores it unless it rebuilds it; *appended* on a LogAppendTime topic.
 
-    Offset and leader epoch lie before what the CRC covers (RWR-01).
+    Offset and leader epoch come before the bytes that the CRC covers (RWR-01).
     """
     if appended:
         batch = put(batch, "attributes", number_in(batch, "attributes") | APPEND)
@@ -207,7 +207,7 @@ def repeats(batch: bytes, base_offset: int = 0, *, timestamp: int | None = None)
 
 
 def fetched(data: bytes, end: int, *, stable: int | None = None, **more: Any) -> StepAnswer:
-    """What a fetch brings from a log that ends at offset *end*; *stable* is where the first open transaction begins."""
+    """The response to a fetch from a log that ends at offset *end*; the first open transaction begins at *stable*."""
     return StepAnswer(data=data, high_watermark=end, last_stable_offset=end if stable is None else stable, **more)
 
 

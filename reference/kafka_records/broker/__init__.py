@@ -1,4 +1,4 @@
-"""What a broker does with a produced payload: `append`, and the values that it takes and gives."""
+"""Appends of produced payloads by a broker: `append`, and the values that it takes and gives."""
 
 from kafka_records.broker.append import append
 from kafka_records.broker.config import TopicConfig

@@ -1,4 +1,4 @@
-"""What a broker does with a produced payload: KafkaApis, ReplicaManager and UnifiedLog.
+"""Append of a produced payload by a broker: KafkaApis, ReplicaManager and UnifiedLog.
 
 They look at one thing after the other, and the first that is wrong decides (PRD-01):
 
@@ -41,7 +41,7 @@ FIRST_FOR_ZSTD = 7
 def append(
     log: LogState, payload: bytes, config: TopicConfig, *, release: str, api_version: int, now_ms: int
 ) -> AppendResult:
-    """What the leader of a partition answers to *payload*, and what it stores.
+    """The answer of a partition's leader to *payload*, and the bytes that it stores.
 
     Args:
         log: the partition so far.

@@ -33,7 +33,7 @@ def header_of(entry: Entry) -> BatchHeader:
 
 
 def base_of(header: BatchHeader, *, append: bool) -> Base:
-    """What records take from their batch; LogAppendTime overrides their own times (TIM-02)."""
+    """The values that records take from their batch; LogAppendTime overrides their own times (TIM-02)."""
     return Base(header.base_offset, header.base_timestamp, header.max_timestamp if append else None)
 
 
@@ -121,7 +121,7 @@ def _compressed(stream: Stream, count: int, reading: Reading, read: Reader) -> I
 
 
 def _translated(thrown: Thrown, does: Behaviour) -> Thrown:
-    """What #readNext makes of an exception (CMP-04, CMP-05, VAR-10)."""
+    """The exception that #readNext turns *thrown* into (CMP-04, CMP-05, VAR-10)."""
     ends = "IllegalArgumentException" if does.skips_by == "stream" else "EOFException"
     if thrown.name == ends:
         return Thrown("InvalidRecordException", thrown.rule)

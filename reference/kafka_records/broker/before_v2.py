@@ -2,7 +2,7 @@
 
 They look at less.  No magic is refused, wrappers may stand beside plain
 messages, and messages that keep their format keep their bytes even where a
-wrapper is made anew.
+wrapper is rebuilt.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _validate_compressed(messages: Sequence[LegacyView], task: Task) -> tuple[by
         converts = converts or message.magic != task.magic
         validated.append(_convert(inner, task))
     if in_place and not converts:
-        # Nobody sets anything in what stands behind the first wrapper.
+        # No field changes in the messages after the first wrapper.
         rest = b"".join(_entry(message.offset, message.data) for message in messages[1:])
         return _kept(messages[0], validated, task) + rest, len(validated), "in place"
     return _rebuilt(validated, task), len(validated), "converted" if converts else "rebuilt"

@@ -1,4 +1,4 @@
-"""What a topic's configuration says about an append, under Kafka's own names."""
+"""The settings of a topic that concern an append, under Kafka's own names."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class TopicConfig:
         )
 
     def limits(self, does: Behaviour) -> tuple[int, int]:
-        """How far record timestamps may lie before and after the broker's time, in milliseconds (TIM-10, TIM-24)."""
+        """How far record timestamps may be before and after the broker's time, in milliseconds (TIM-10, TIM-24)."""
         difference = _or(self.difference_max if does.difference_max else None, INT64_MAX)
         if not does.time_limits:
             return difference, difference
@@ -101,8 +101,8 @@ class TopicConfig:
 
     def magic(self, does: Behaviour) -> int:
         """The format that is stored (CNV-01)."""
-        asked = self.message_format if does.honours_message_format else None
-        return min(_or(asked, does.newest_magic), does.newest_magic)
+        requested = self.message_format if does.honours_message_format else None
+        return min(_or(requested, does.newest_magic), does.newest_magic)
 
     def target(self, source: Compression) -> Compression:
         """The codec of what is stored, where the batches came in *source* (RWR-03)."""

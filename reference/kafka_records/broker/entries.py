@@ -1,6 +1,6 @@
 """The entries of a produced payload, framed as the broker frames them, and fields at fixed places.
 
-Bytes may be fewer than a header: what lies beyond is then an
+Bytes may be fewer than a header: a field beyond them is then an
 IndexOutOfBoundsException, as it is in Java (HDR-05, LEG-03).
 """
 

@@ -23,7 +23,7 @@ LARGEST_ARRAY: Final = 15 * 2**24
 
 
 class Room:
-    """What is left of the heap while a partition's records are gathered.
+    """Heap that is left while a partition's records are gathered.
 
     Attributes:
         left: bytes.
@@ -36,7 +36,7 @@ class Room:
         """Make room for *size* bytes.
 
         Raises:
-            Thrown: there is none; *rule* says what asked for it.
+            Thrown: there is none; *rule* is the rule that needs it.
         """
         if size > min(self.left, LARGEST_ARRAY):
             raise Thrown("OutOfMemoryError", rule)

@@ -19,7 +19,7 @@ from kafka_records.model import Record
 
 
 class Validated(NamedTuple):
-    """What is to be stored, how many records it holds and how it came about."""
+    """The bytes to store, how many records they hold and how they came about."""
 
     data: bytes
     records: int
@@ -40,7 +40,7 @@ def validate(batches: Sequence[Entry], task: Task) -> Validated:
 
 
 def _views(batch: Entry, task: Task, *, outline: bool = False) -> Iterable[View]:
-    """The records of a batch, each read when it is asked for."""
+    """The records of a batch, each read on demand."""
     if batch.is_v2:
         return records_of(batch, task.does, task.largest_body, outline=outline, room=task.room)
     return messages_of(batch, task.does, task.room)
@@ -113,7 +113,7 @@ def _validate_compressed(batches: Sequence[Entry], task: Task) -> Validated:
         _check_compressed(batch, task, checked)
     if in_place and checked.ordered:
         maximum = task.now if task.appends_time else checked.max_timestamp
-        # Before 2.4 there may be more batches; nobody sets anything in those.
+        # Before 2.4 there may be more batches; no field changes in those.
         rest = b"".join(batch.data for batch in batches[1:])
         data = kept(first, task.offset + checked.count - 1, maximum, task) + rest
         return Validated(data, checked.count, "in place")
@@ -122,7 +122,7 @@ def _validate_compressed(batches: Sequence[Entry], task: Task) -> Validated:
 
 
 class _Checked:
-    """What is known of the records of a compressed set once they have been looked at.
+    """Facts about the records of a compressed set after they have been checked.
 
     Attributes:
         count: how many there are.

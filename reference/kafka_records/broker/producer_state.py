@@ -36,7 +36,7 @@ def is_verified(batch: Entry, log: LogState, does: Behaviour) -> bool:
 
 
 def verified(batch: Entry, log: LogState, does: Behaviour, api_version: int) -> LogState:
-    """The log once it is noted that the coordinator has to be asked about *batch* (#maybeCreateVerificationGuard)."""
+    """The log with a pending verification of *batch* by the coordinator (#maybeCreateVerificationGuard)."""
     if is_verified(batch, log, does):
         return log
     epoch, sequence = batch.number("producer_epoch"), batch.number("base_sequence")
@@ -45,7 +45,7 @@ def verified(batch: Entry, log: LogState, does: Behaviour, api_version: int) -> 
 
 
 def check_fencing(batch: Entry, log: LogState, does: Behaviour) -> None:
-    """PID-14, before anybody is asked about *batch* or looks into it.
+    """PID-14, before the coordinator verifies *batch* and before its records are read.
 
     Raises:
         Thrown: the log has a later epoch of its producer.
@@ -60,7 +60,7 @@ def _adds_partitions(does: Behaviour, api_version: int) -> bool:
 
 
 def check_transaction(batch: Entry, log: LogState, does: Behaviour, api_version: int) -> None:
-    """What the transaction coordinator has to say before the append (TXN-05, KIP-890).
+    """Check the transaction coordinator's state before the append (TXN-05, KIP-890).
 
     Raises:
         Thrown: the partition is not part of the producer's open transaction.
@@ -107,13 +107,13 @@ def _check_epoch(header: BatchHeader, state: ProducerState) -> None:
         raise Thrown("InvalidProducerEpochException", "PID-14")
 
 
-def _check_first(header: BatchHeader, state: ProducerState, asked: Verification) -> None:
+def _check_first(header: BatchHeader, state: ProducerState, pending: Verification) -> None:
     """Since 4.0 a transaction begun by produce 12 starts at sequence 0 where its producer is unknown.
 
-    What the coordinator was asked about earlier comes first, transactional or not.
+    The pending verification is checked first, whether the batch is transactional or not.
     """
     sequence = header.base_sequence
-    if sequence > asked.lowest_sequence or (asked.bumps_epoch and sequence != 0 and not state.batches):
+    if sequence > pending.lowest_sequence or (pending.bumps_epoch and sequence != 0 and not state.batches):
         raise Thrown("OutOfOrderSequenceException", "PID-06")
 
 

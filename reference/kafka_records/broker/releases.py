@@ -31,7 +31,7 @@ HOUR: Final = 3_600_000  # milliseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What a release does, where releases differ.
+    """Behaviour of a release, where releases differ.
 
     Attributes:
         produce: oldest and newest version of the produce request.
@@ -48,7 +48,7 @@ class Behaviour:
         names_lengths: whether a record that is longer than the batch is refused, not read as null.
         bounds_bodies: whether compressed records are measured by max.decompressed.message.bytes.
         buffers_gzip: whether it reads gzip through a buffer; if not, half a KiB of compressed bytes at a time.
-        knows_horizon: whether bit 6 survives where attributes are written anew (KIP-534).
+        knows_horizon: whether bit 6 survives where attributes are rewritten (KIP-534).
         checks_prefix: whether its zstd refuses one to four bytes that cannot begin a frame.
         skips_any_size: whether its zstd skips a frame whose size overflows with its header.
         sees_available: whether its byte streams say how much is left.
@@ -66,7 +66,7 @@ class Behaviour:
         drops_headers: whether records with headers can be converted (KAFKA-6739; 1.0.2 and 1.1.1 were the first).
         keeps_unconverted: whether what is stored is sent as it is where nothing was to be converted in it.
         converts_always: whether old fetches are converted for whatever they read, rather than only if that is newer.
-        tells_stable: whether read_uncommitted is told the last stable offset.
+        reports_stable: whether a read_uncommitted fetch gets the last stable offset.
         guards_zstd: whether a topic of compression.type=zstd refuses old fetches (CNV-15).
         transaction_version: of the feature transaction.version; from 2 on a marker carries the next epoch (KIP-890).
     """
@@ -103,7 +103,7 @@ class Behaviour:
     drops_headers: bool = False
     keeps_unconverted: bool = False
     converts_always: bool = False
-    tells_stable: bool = False
+    reports_stable: bool = False
     guards_zstd: bool = False
     transaction_version: int = 0
 
@@ -130,7 +130,7 @@ CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
         "one_magic": True,
         "ordered_inner": True,
         "skips_by": "buffer",
-        "tells_stable": True,
+        "reports_stable": True,
     },
     (2, 5): {
         "ordered_inner": False,
@@ -178,7 +178,7 @@ MINORS: Final[frozenset[Version]] = frozenset(
 
 @lru_cache(maxsize=64)
 def behaviour(release: str) -> Behaviour:
-    """What *release*, like "4.4.0", does.
+    """The behaviour of *release*, like "4.4.0".
 
     Raises:
         RecordFormatError: kind `malformed`, for a release that is not in the table.
@@ -195,7 +195,7 @@ def behaviour(release: str) -> Behaviour:
 
 
 def minor_version(release: str) -> Version:
-    """What a release stands for: three numbers before 1.0, two since; empty if it is none.
+    """The version of a release: three numbers before 1.0, two since; empty if it is none.
 
     >>> minor_version("0.10.2.2"), minor_version("4.4.0"), minor_version("newest")
     ((0, 10, 2), (4, 4), ())

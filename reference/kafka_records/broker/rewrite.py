@@ -1,4 +1,4 @@
-"""What the broker stores: the producer's bytes with a few fields set, or records written anew.
+"""The bytes that the broker stores: the producer's with a few fields set, or rebuilt records.
 
 RWR-01, RWR-02: bytes are kept where codec and format are those of the topic;
 then only offset and leader epoch change, and timestamp type, maximum and CRC if
@@ -42,7 +42,7 @@ MESSAGE_BODY_AT = MESSAGE_V1.size
 
 
 def kept(entry: Entry, last_offset: int, max_timestamp: int, task: Task) -> bytes:
-    """*entry* in place: offset, epoch, and what the topic's timestamp type asks for."""
+    """*entry* in place: offset, epoch, and the fields that the topic's timestamp type sets."""
     if entry.is_v2:
         return _kept_batch(entry, last_offset, max_timestamp, task)
     data = last_offset.to_bytes(8, "big", signed=True) + entry.data[8:]
@@ -61,7 +61,7 @@ def _kept_batch(entry: Entry, last_offset: int, max_timestamp: int, task: Task) 
     records = entry.data[BATCH_V2.size :]
     if not _changes(entry, header.max_timestamp, max_timestamp, task):
         return BATCH_V2.struct.pack(*header) + records
-    # ATT-09: bits that nobody knows vanish, those of the second byte too.
+    # ATT-09: unknown bits vanish, those of the second byte too.
     known = KNOWN_BITS | (DELETE_HORIZON_FLAG_MASK if task.does.knows_horizon else 0)
     attributes = _with_type(entry.attributes & known, task)
     header = header._replace(attributes=attributes, max_timestamp=max_timestamp)

@@ -1,4 +1,4 @@
-"""What a partition's leader knows before an append, and what it answers.
+"""State of a partition's leader before an append, and its answer.
 
 All values: an append gives a result with the next state in it.
 """
@@ -45,7 +45,7 @@ class BatchMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerState:
-    """What is known of one producer id; *batches* oldest first, five at most."""
+    """State of one producer id; *batches* oldest first, five at most."""
 
     epoch: int = NO_PRODUCER_EPOCH
     batches: tuple[BatchMetadata, ...] = ()
@@ -75,7 +75,7 @@ UNKNOWN_PRODUCER: Final = ProducerState()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producing:
-    """What the request says beside its payload, and what the transaction coordinator says to it.
+    """The request's fields beside its payload, and the transaction coordinator's state for it.
 
     Attributes:
         transactional_id: whether the request names a transactional id that it may write under (TXN-02).
@@ -90,7 +90,7 @@ class Producing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a leader asked the coordinator about a producer whose transaction has not begun here (KIP-890).
+    """A leader's pending request to the coordinator: a producer whose transaction has not begun here (KIP-890).
 
     Attributes:
         epoch: the producer's newest.
@@ -122,10 +122,10 @@ class LogState:
     verifying: Mapping[int, Verification] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_verification(self, producer_id: int, verification: Verification | None) -> LogState:
-        """The same log, with or without what was asked about that producer."""
+        """The same log, with the verification of that producer replaced or removed."""
         others = {key: each for key, each in self.verifying.items() if key != producer_id}
-        asked = {} if verification is None else {producer_id: verification}
-        return replace(self, verifying=MappingProxyType(others | asked))
+        pending = {} if verification is None else {producer_id: verification}
+        return replace(self, verifying=MappingProxyType(others | pending))
 
     def with_producer(self, producer_id: int, state: ProducerState) -> LogState:
         """The same log, knowing *state* of that producer."""
@@ -134,7 +134,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendResult:
-    """What the broker answers for the partition, and what it stored.
+    """The broker's answer for the partition, and the bytes that it stored.
 
     Attributes:
         error_code: Kafka's number; 0 where the payload was taken, or known already.

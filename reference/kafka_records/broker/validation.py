@@ -1,4 +1,4 @@
-"""What LogValidator refuses in batches and in records, and in which order."""
+"""Checks of LogValidator on batches and on records, in its order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafka_records.primitives import wrap_int64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is to be done with a partition's batches.
+    """The append of a partition's batches.
 
     Attributes:
         does: the release.

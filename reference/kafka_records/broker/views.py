@@ -18,7 +18,7 @@ KEY_SIZE_AT_V0, KEY_SIZE_AT_V1 = 6, 14
 
 
 class View(Protocol):
-    """What the validator asks of a record."""
+    """The fields of a record that the validator reads."""
 
     @property
     def offset(self) -> int:
@@ -69,7 +69,7 @@ class DefaultView:
         """REC-27: there is no CRC of records."""
 
     def contents(self) -> Record:
-        """All of it; an outline is never asked (OFF-05)."""
+        """All of it; the validator does not read this of an outline (OFF-05)."""
         assert self.record is not None
         return self.record
 
@@ -132,7 +132,7 @@ class LegacyView:
         return self.magic == magic
 
     def is_compressed(self, does: Behaviour) -> bool:
-        """Its codec bits; those that nobody knows are an error (LEG-16)."""
+        """Its codec bits; unknown ones are an error (LEG-16)."""
         codec = self.attributes & COMPRESSION_CODEC_MASK
         if codec >= does.codecs:
             raise Thrown("IllegalArgumentException", "LEG-16")
@@ -145,7 +145,7 @@ class LegacyView:
 
     @property
     def value_size(self) -> int:
-        """As it stands there, behind the key."""
+        """The value as stored, after the key."""
         return self._number(self._value_size_at, 4)
 
     @property

@@ -1,4 +1,4 @@
-"""What the log cleaner makes of a log, and recovery of a segment: `compact`, `recover`, and their values."""
+"""The log cleaner and the recovery of a segment: `compact`, `recover`, and their values."""
 
 from kafka_records.compaction.compact import compact
 from kafka_records.compaction.model import CleanerConfig, CompactResult, Fate, Round, Segment

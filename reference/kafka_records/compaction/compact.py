@@ -1,4 +1,4 @@
-"""What the log cleaner makes of a log: Cleaner#doClean.
+"""A round of the log cleaner: Cleaner#doClean.
 
 It goes over the log twice.  The first time it notes the last offset of every
 key in what is dirty; the second time it writes what those offsets leave.
@@ -31,7 +31,7 @@ def compact(data: bytes, config: CleanerConfig, given: Round = FIRST, *, release
     """A log after the cleaner of *release* has been over it once.
 
     The offset map is taken to be large enough for all keys.  Before 2.3 the state of
-    transactions began anew with each segment (KAFKA-8351); here it does not.
+    transactions started over with each segment (KAFKA-8351); here they do not.
 
     Args:
         data: all of the log, the active segment too; what is not cleaned comes back as it was.
@@ -102,7 +102,7 @@ def _log_end(log: Sequence[Entry], given: Round) -> int:
 
 
 def _keeps_end(log: Sequence[Entry], end: int, given: Round, rules: Cleaning) -> int | None:
-    """CLN-16: behind which batch nothing may be missing."""
+    """CLN-16: the batch after which no offset may be missing."""
     if rules.keeps_last == "nothing":
         return None
     if rules.keeps_last == "round":

@@ -60,7 +60,7 @@ def _open_nothing(entry: Entry, does: Behaviour) -> None:
 
 
 def marker_of(entry: Entry, does: Behaviour) -> str | None:
-    """What a control batch's first record is (TXN-17): "abort", "commit", "other"; None if it has no record (TXN-18).
+    """The type of a control batch's first record (TXN-17): "abort", "commit", "other"; None without records (TXN-18).
 
     Raises:
         Thrown: its key is none (TXN-09, TXN-10, TXN-19).

@@ -1,4 +1,4 @@
-"""What becomes of one batch: MemoryRecords#filterTo."""
+"""Filtering of one batch: MemoryRecords#filterTo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def filtered(entry: Entry, task: CleaningTask, *, can_discard: bool) -> tuple[by
     """The bytes that take the place of *entry*, perhaps none, and why.
 
     Raises:
-        Thrown: the batch cannot be decoded, or not be written anew (CLN-24).
+        Thrown: the batch cannot be decoded, or not be rewritten (CLN-24).
     """
     all_go = discards(entry, task, can_discard=can_discard)
     stays = keeps_empty(entry, task)

@@ -1,4 +1,4 @@
-"""What the cleaner is given and what it makes of a log, as values."""
+"""Input and result of the cleaner, as values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CleanerConfig:
         )
 
     def largest_body(self, does: Behaviour) -> int | None:
-        """What the body of a compressed record may take, in releases that bound it."""
+        """Most bytes that the body of a compressed record may take, in releases that bound it."""
         return self.max_decompressed_message_bytes if does.bounds_bodies else None
 
 
@@ -68,7 +68,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What a round of cleaning knows beside the bytes; what is None follows from the bytes.
+    """Input of a round of cleaning beside the bytes; a field that is None follows from the bytes.
 
     Attributes:
         first_dirty_offset: where the last round ended, 0 before the first.
@@ -90,11 +90,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What became of one entry.
+    """The cleaner's decision about one entry.
 
     Attributes:
         last_offset: its last offset, which names it.
-        outcome: whether its bytes are kept, written anew, only its header written, gone, or not looked at.
+        outcome: whether its bytes are kept, rewritten, only its header written, gone, or not looked at.
         kept: how many of its records stay.
         dropped: how many go; 0 where they were not even read.
         rules: what decided.

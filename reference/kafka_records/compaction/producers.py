@@ -14,7 +14,7 @@ from kafka_records.conversion.files import last_offset_of
 
 
 def producers_of(entries: Iterable[Entry]) -> Mapping[int, ProducerState]:
-    """What a broker knows of the producers that wrote a log (SEG-14)."""
+    """State of the producers that wrote a log, as a broker rebuilds it (SEG-14)."""
     found: dict[int, ProducerState] = {}
     for entry in entries:
         if entry.has_producer_id:

@@ -1,4 +1,4 @@
-"""What a broker keeps of a segment file when it starts after a crash: LogSegment#recover.
+"""Recovery of a segment file when a broker starts after a crash: LogSegment#recover.
 
 Only headers and checksums are looked at, and the first batch that is not right
 ends the log, whatever follows it (SEG-07).
@@ -44,7 +44,7 @@ class RecoverResult:
 
 
 def recover(segment: bytes, *, release: str, base_offset: int = 0) -> RecoverResult:
-    """What is left of *segment*, a file that is named after *base_offset*, after `kill -9`.
+    """The part of *segment*, a file that is named after *base_offset*, that stays after `kill -9`.
 
     Raises:
         RecordFormatError: the release is not described.

@@ -1,7 +1,7 @@
 """How cleaners differ from release to release, as one table of what changed when.
 
-A release stands for the newest patch of its minor version that is asked
-somewhere in this project, as in `broker.releases`.
+A release stands for the newest patch of its minor version that is listed
+anywhere in this project, as in `broker.releases`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KeepsLast = Literal["nothing", "round", "log"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaning:
-    """What a release's cleaner does, where cleaners differ.
+    """Behaviour of a release's cleaner, where cleaners differ.
 
     Attributes:
         does: how the release reads batches, and everything else about it.
@@ -28,7 +28,7 @@ class Cleaning:
             (KIP-534, KAFKA-8522).
         keeps_last: whose last batch stays, empty if need be: that of a round (KAFKA-17076), or only that of the
             log, which a round seldom reaches (4.4).
-        converts: whether v0 and v1 become v2 where they are written anew (KIP-724).
+        converts: whether v0 and v1 become v2 where they are rewritten (KIP-724).
     """
 
     does: Behaviour
@@ -52,7 +52,7 @@ CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
 
 
 def cleaning(release: str) -> Cleaning:
-    """What the cleaner of *release*, like "4.4.0", does.
+    """The behaviour of the cleaner of *release*, like "4.4.0".
 
     Raises:
         RecordFormatError: kind `malformed`, for a release that is not in the table, or one before batches (0.11).

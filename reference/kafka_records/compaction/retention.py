@@ -1,4 +1,4 @@
-"""What may go: batches before they are read, and records one by one."""
+"""Retention in a round of cleaning: batches before they are read, and records one by one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CleaningTask:
         now_ms: when it began.
         producers: the active ones.
         end: the first offset that is not cleaned.
-        keeps_end: the offset behind the batch that stays for being the last; None if there is none.
+        keeps_end: the offset after the batch that stays for being the last; None if there is none.
         last_offsets: of each key that is dirty; the offset map.
     """
 

@@ -1,4 +1,4 @@
-"""What is written where a batch does not stay as it is: the records that are left, or an empty header."""
+"""Bytes that replace a changed batch: the records that are left, or an empty header."""
 
 from __future__ import annotations
 

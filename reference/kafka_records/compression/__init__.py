@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def decompress(compression: Compression, data: bytes, *, magic: int, most: int) -> bytes:
-    """The plain bytes behind *data*, at most *most* of them.
+    """The plain bytes of *data*, at most *most* of them.
 
     Raises:
         RecordFormatError: kind `decompression`, or `limit` when there is more.

@@ -1,4 +1,4 @@
-"""What all codecs share: how a refusal is said, and output that stops at its limit."""
+"""Parts that all codecs share: the error of a refusal, and output that stops at its limit."""
 
 from __future__ import annotations
 

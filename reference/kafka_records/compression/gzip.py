@@ -19,7 +19,7 @@ MAGIC = b"\x1f\x8b"
 DEFLATE = 8
 FIRST_PIECE, LARGEST_PIECE = 128, 64 * 1024  # bytes
 FHCRC, FEXTRA, FNAME, FCOMMENT = 0x02, 0x04, 0x08, 0x10
-# GZIPInputStream#readTrailer looks for another member only behind more than this:
+# GZIPInputStream#readTrailer looks for another member only if more than this follows:
 # this trailer (8), the smallest header (10) and another trailer (8).
 SMALLEST_REST = 26
 # GZP-08: OS is "unknown" (ff) since JDK 16, 0 before.
@@ -42,7 +42,7 @@ def decompress(data: bytes, most: int) -> bytes:
 
 
 def header_end(data: bytes, at: int) -> int:
-    """Where the deflate data behind the member header at *at* starts (GZP-01, GZP-06)."""
+    """Where the deflate data after the member header at *at* starts (GZP-01, GZP-06)."""
     start = at
     if len(data) - at < HEADER.size:
         raise refused("the gzip header is cut short", at, "GZP-01")
@@ -87,7 +87,7 @@ def inflate_member(data: bytes, at: int, output: Output) -> int:
 def inflate_piece(inflater: zlib._Decompress, piece: bytes, at: int, output: Output) -> bytes:
     """Add what *piece* of a member gives; return it."""
     try:
-        # One byte more than there is room for tells "full" from "too much".
+        # One byte more than there is room for distinguishes "full" from "too much".
         block = inflater.decompress(piece, output.room + 1)
     except zlib.error as error:
         raise refused(f"corrupt deflate data: {error}", at, "GZP-01") from None

@@ -39,7 +39,7 @@ def decompress(data: bytes, most: int, *, check_header: bool) -> bytes:
         block, after = read_block(data, at, size, block_size, flags)
         if not block:
             # LZ4-15: Kafka takes a block without output for the end of the data, and
-            # never looks behind it, at an EndMark either.
+            # never looks after it, at an EndMark either.
             return bytes(output.data)
         output.add(block, at)
         at = after

@@ -51,7 +51,7 @@ def add_blocks(data: bytes, at: int, output: Output) -> None:
             continue
         if is_half_a_header(data, at):
             # SNP-04: #isValidHeader says no, and the read is over.  One that has given nothing
-            # is taken for the end of the stream; else the next goes on behind the 16 bytes.
+            # is taken for the end of the stream; else the next block follows the 16 bytes.
             # Java also ends a read where its buffer is full; we do not count so closely.
             if len(output.data) == read_from:
                 return
@@ -75,7 +75,7 @@ def repeated_header_end(data: bytes, at: int) -> int:
 
 
 def add_block(data: bytes, at: int, output: Output) -> int:
-    """Add the output of the block whose length lies at *at*; return where the block ends."""
+    """Add the output of the block whose length is at *at*; return where the block ends."""
     size: int = INT32.unpack_from(data, at)[0]
     start = at + INT32.size
     if not 0 <= size <= MAX_CHUNK_SIZE:

@@ -1,7 +1,7 @@
 """Zstandard frames (RFC 8878) as zstd-jni's input stream reads them.
 
 Frames and skippable frames follow one another as one stream (ZST-02, ZST-03);
-any other byte behind them is an error (ZST-04).  We read the frame and block
+any other byte after them is an error (ZST-04).  We read the frame and block
 headers ourselves to bound the output before anything is allocated.
 """
 
@@ -17,7 +17,7 @@ MAGIC = bytes.fromhex("28b52ffd")  # 0xFD2FB528, little-endian
 SKIPPABLE = bytes.fromhex("2a4d18")  # 0x184D2A5?, without its lowest byte
 # ZST-08: ZSTD_WINDOWLOG_LIMIT_DEFAULT, and one byte as in ZSTD_MAXWINDOWSIZE_DEFAULT.
 MAX_WINDOW_SIZE = (1 << 27) + 1
-# ZSTD_WINDOWLOG_MAX: a header that asks for more is none.
+# ZSTD_WINDOWLOG_MAX: a header with a larger window is none.
 MAX_WINDOW_LOG = 31
 MAX_BLOCK_SIZE = 128 * 1024
 CONTENT_SIZE_BYTES = (0, 2, 4, 8)
@@ -28,7 +28,7 @@ FULL = ("did not decompress full frame", "Destination buffer is too small")
 
 
 class Frame(NamedTuple):
-    """What a frame header says; *content_size* is None when it does not say, *block_size* is the most."""
+    """Fields of a frame header; *content_size* is None when it is absent, *block_size* is the most."""
 
     content_size: int | None
     checksum: bool
@@ -70,7 +70,7 @@ def add_frame(data: bytes, at: int, output: Output) -> int:
         raise refused(f"the zstd frame claims {content_size} bytes, its blocks hold at most {bound}", at, "ZST-06")
     if frame.content_size is not None and content_size > output.room:
         raise over_limit(output.most, at)
-    # One byte more than there is room for tells "full" from "too much".
+    # One byte more than there is room for distinguishes "full" from "too much".
     cap = min(bound, output.room + 1)
     try:
         output.add(inflate_frame(data[at:end], cap), at)
@@ -82,7 +82,7 @@ def add_frame(data: bytes, at: int, output: Output) -> int:
 
 
 def read_frame_header(data: bytes, at: int, most_window: int = MAX_WINDOW_SIZE) -> Frame:
-    """What the frame header at *at* says (ZST-06, ZST-08, ZST-09); no window may be larger than *most_window*."""
+    """The frame header at *at* (ZST-06, ZST-08, ZST-09); no window may be larger than *most_window*."""
     descriptor = data[at + 4] if at + 4 < len(data) else 0
     single_segment = bool(descriptor & 0x20)
     window_at = at + 5

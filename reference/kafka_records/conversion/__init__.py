@@ -1,4 +1,4 @@
-"""What brokers turn stored batches into for old fetches, and old messages into when they are appended: `convert`."""
+"""Conversion by brokers: stored batches for old fetches, and old messages when they are appended: `convert`."""
 
 from kafka_records.conversion.convert import convert
 

@@ -1,6 +1,6 @@
 """Stored batches as older ones: RecordsUtil#downConvert.
 
-A batch that is old enough is copied, every other is read and written anew
+A batch that is old enough is copied, every other is read and rewritten
 (CNV-18).  Nothing checks a CRC on the way.
 """
 
@@ -33,7 +33,7 @@ def down_convert(batches: Iterable[Entry], to_magic: int, first_offset: int, doe
 
 
 def choose(batches: Iterable[Entry], to_magic: int, first_offset: int, does: Behaviour) -> tuple[Chosen, ...]:
-    """What is left of *batches*.  All are read before any is written, so an error in the last leaves nothing at all.
+    """The converted *batches*.  All are read before any is written, so an error in the last leaves nothing at all.
 
     Raises:
         Thrown: a batch cannot be converted, or not be read.

@@ -1,4 +1,4 @@
-"""What is put into a response in the place of the stored bytes: LazyDownConversionRecords and its Send (KIP-283).
+"""Bytes of a response in place of the stored ones: LazyDownConversionRecords and its Send (KIP-283).
 
 How many bytes follow is said before they are converted.  The size is that of the
 stored bytes, or of the first batch converted, if that is larger; so what is
@@ -37,7 +37,7 @@ class Closed(Exception):
 
 
 def sent(stored: bytes, batches: Sequence[Entry], to_magic: int, first_offset: int, does: Behaviour) -> bytes:
-    """What a broker sends for *stored*, which *batches* are the whole entries of.
+    """The bytes that a broker sends for *stored*, whose whole entries are *batches*.
 
     Raises:
         Thrown: the first batch cannot be converted.
@@ -89,9 +89,9 @@ def _filled(first: bytes, rest: Iterator[bytes], size: int) -> bytes:
 
 
 def _end(thrown: Thrown, remaining: int) -> bytes:
-    """CNV-14: the client reads what it has got, and is told of zstd when it asks for more.
+    """CNV-14: the client reads what has arrived, and gets the zstd error with its next fetch.
 
-    The iterator cannot be asked again after an error, so one overflow batch has
+    The iterator cannot continue after an error, so one overflow batch has
     to be enough.
     """
     if thrown.name != "UnsupportedCompressionTypeException" or remaining > len(overflow := _overflow(remaining)):

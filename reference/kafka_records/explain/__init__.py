@@ -34,7 +34,7 @@ def explain(data: bytes, *, limits: Limits = DEFAULT) -> Explanation:
 
 
 def attempt(data: bytes, limits: Limits) -> tuple[tuple[Batch, ...], RecordFormatError | None]:
-    """What `decode` gives, and what it raises."""
+    """The batches that `decode` gives, and the error that it raises."""
     try:
         return decode(data, limits=limits), None
     except RecordFormatError as error:

@@ -1,6 +1,6 @@
 """Compressed bytes in words: what each codec's framing says, and what is inside.
 
-The framing is told with the codecs' own constants and functions; when one of
+The framing is explained with the codecs' own constants and functions; when one of
 these refuses, the rest is left unread.  Positions count from the first
 compressed byte, as in `kafka_records.compression`.
 """
@@ -25,7 +25,7 @@ OPENED_COST = 4
 
 
 class Content(NamedTuple):
-    """What compressed bytes belong to, and how what they hold is written."""
+    """The place of compressed bytes, and how their content is written."""
 
     compression: Compression
     magic: int
@@ -47,7 +47,7 @@ def write_packed(pen: Pen, name: str, content: Content) -> None:
 
 
 def unpack(ink: Ink, data: bytes, content: Content) -> bytes:
-    """What the compressed bytes hold, paid for."""
+    """The decompressed bytes, paid for from the memory budget."""
     compression, magic, _ = content
     if compression == "zstd" and magic < MAGIC_VALUE_V2:
         raise refused("v0 and v1 know no zstd", 0, "LEG-15")

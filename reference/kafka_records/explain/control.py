@@ -82,7 +82,7 @@ class Value(NamedTuple):
     start: int
 
     def struct(self, schema: Schema) -> None:
-        """Write the fields of *schema*, and the tagged fields behind them."""
+        """Write the fields of *schema*, and the tagged fields after them."""
         for name, type_ in schema:
             self.field(name, type_)
         for index in range(self.unsigned("tagged_fields")):

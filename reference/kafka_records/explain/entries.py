@@ -14,7 +14,7 @@ from kafka_records.log import next_entry
 from kafka_records.model import Batch
 
 LAYOUTS = (MESSAGE_V0, MESSAGE_V1, BATCH_V2)
-# What can be told of an entry that is not all there.
+# Meanings of the fields of an incomplete entry.
 PLAIN = {
     "crc": "cannot be verified here",
     "magic": "the format version",
@@ -43,7 +43,7 @@ def write_log(pen: Pen, batches: tuple[Batch, ...]) -> None:
 
 
 def write_impossible(pen: Pen, error: RecordFormatError) -> None:
-    """Size or magic cannot be, so nobody knows where the next entry starts."""
+    """Size or magic is impossible, so the start of the next entry is unknown."""
     with pen.part("batch", f"not an entry: {error.message}"):
         write_fixed(pen, MESSAGE_V0, say_plainly, upto=LOG_OVERHEAD)
         if error.path == "magic":

@@ -30,28 +30,28 @@ def codec_of(attributes: int) -> str:
 def say_attributes(attributes: int, magic: int) -> Words:
     """A summary, and a note for each bit that the format knows."""
     unsigned, digits = (attributes & 0xFFFF, 4) if magic == MAGIC_VALUE_V2 else (attributes & 0xFF, 2)
-    told = tell(unsigned, magic)
-    summary = ", ".join(text for mask, text in told if unsigned & mask or mask <= bits.TIMESTAMP_TYPE_MASK)
-    notes = tuple(Note(pattern(unsigned, mask, 4 * digits), text) for mask, text in told)
+    named = bit_meanings(unsigned, magic)
+    summary = ", ".join(text for mask, text in named if unsigned & mask or mask <= bits.TIMESTAMP_TYPE_MASK)
+    notes = tuple(Note(pattern(unsigned, mask, 4 * digits), text) for mask, text in named)
     rule = "ATT-01" if magic == MAGIC_VALUE_V2 else "LEG-13"
     return Words(f"0x{unsigned:0{digits}x}", summary, notes, rule)
 
 
-def tell(attributes: int, magic: int) -> list[tuple[int, str]]:
-    """What each known bit says, and the unknown ones if any is set."""
-    told = [(bits.COMPRESSION_CODEC_MASK, codec_of(attributes))]
+def bit_meanings(attributes: int, magic: int) -> list[tuple[int, str]]:
+    """The mask and meaning of each known bit, and of the unknown ones if any is set."""
+    named = [(bits.COMPRESSION_CODEC_MASK, codec_of(attributes))]
     if magic > MAGIC_VALUE_V0:
         append = attributes & bits.TIMESTAMP_TYPE_MASK
-        told.append((bits.TIMESTAMP_TYPE_MASK, "LogAppendTime" if append else "CreateTime"))
+        named.append((bits.TIMESTAMP_TYPE_MASK, "LogAppendTime" if append else "CreateTime"))
     if magic == MAGIC_VALUE_V2:
-        told += [(mask, yes if attributes & mask else no) for mask, yes, no in V2_FLAGS]
+        named += [(mask, yes if attributes & mask else no) for mask, yes, no in V2_FLAGS]
     if attributes & UNUSED[magic]:
-        told.append((UNUSED[magic], "unused bits, ignored"))
-    return told
+        named.append((UNUSED[magic], "unused bits, ignored"))
+    return named
 
 
 def say_crc(stored: int, computed: int, *, name: str, covers: tuple[int, int], rule: str) -> Words:
-    """Whether a checksum is right; *covers* is the first byte and the one behind the last."""
+    """Whether a checksum is right; *covers* is the first byte that it covers, and the end."""
     first, end = covers
     what = f"{name} of bytes {span(first, end - 1)}"
     verdict = "matches" if stored == computed else f"stored 0x{stored:08x}, computed 0x{computed:08x}"

@@ -128,7 +128,7 @@ def write_xerial_header(packed: Packed) -> None:
 
 
 def write_snappy_block(packed: Packed) -> int:
-    """Write a length and the raw block behind it; give the length of its output."""
+    """Write a length and the raw block after it; give the length of its output."""
     (length,) = snappy.INT32.unpack_from(packed.data, packed.at)
     packed.say("block_length", 4, str(length), "big-endian", "SNP-05")
     if not 0 <= length <= packed.pen.left:

@@ -20,7 +20,7 @@ def write_lz4(packed: Packed, *, check_header: bool) -> None:
     flags, block_size, _ = lz4.read_lz4_header(packed.data, check_header=check_header)
     while write_lz4_block(packed, flags, block_size):
         pass
-    packed.pen.rest("ignored: behind the end of the frame", rule="LZ4-14")
+    packed.pen.rest("ignored: after the end of the frame", rule="LZ4-14")
 
 
 def write_lz4_header(packed: Packed, *, check_header: bool) -> None:
@@ -28,8 +28,8 @@ def write_lz4_header(packed: Packed, *, check_header: bool) -> None:
     packed.say("magic", 4, "0x184d2204", "an LZ4 frame, little-endian", "LZ4-01")
     flags, descriptor = (*packed.data[4:6], 0, 0)[:2]
     version = f"version {flags >> 6}"
-    told = ", ".join((version, *(name for flag, name in FLAGS if flags & flag)))
-    packed.say("FLG", 1, f"0x{flags:02x}", told, "LZ4-02")
+    meaning = ", ".join((version, *(name for flag, name in FLAGS if flags & flag)))
+    packed.say("FLG", 1, f"0x{flags:02x}", meaning, "LZ4-02")
     packed.say("BD", 1, f"0x{descriptor:02x}", f"blocks of at most {block_size_of(descriptor)}", "LZ4-04")
     if flags & lz4.CONTENT_SIZE:
         packed.number("content_size", 8, "not looked at", "LZ4-08")
@@ -37,7 +37,7 @@ def write_lz4_header(packed: Packed, *, check_header: bool) -> None:
 
 
 def block_size_of(descriptor: int) -> str:
-    """What BD says of the largest block; Kafka knows the codes 4 to 7."""
+    """The largest block that BD allows; Kafka knows the codes 4 to 7."""
     code = descriptor >> 4 & 7
     return f"{1 << (2 * code - 2):,} KiB" if code >= 4 else "no known size"
 
@@ -56,7 +56,7 @@ def say_checksum(packed: Packed, check_header: bool) -> str:
 
 
 def write_lz4_block(packed: Packed, flags: int, block_size: int) -> bool:
-    """Write a block, or the end of the frame; tell whether there is more."""
+    """Write a block, or the end of the frame; return whether there is more."""
     at = packed.at
     word = int.from_bytes(packed.data[at : at + 4], "little")
     length, stored = word & ~lz4.STORED, bool(word & lz4.STORED)

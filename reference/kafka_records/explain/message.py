@@ -95,7 +95,7 @@ def message_title(values: Values, length: int) -> str:
 
 
 def write_body(pen: Pen) -> None:
-    """Write key and value, and what may lie behind them."""
+    """Write key and value, and any bytes after them."""
     for name in ("key", "value"):
         length = write_length(pen, name)
         pen.content(name, max(length, 0), content, "key" if name == "key" else "value")
@@ -113,7 +113,7 @@ def write_length(pen: Pen, name: str) -> int:
 
 
 def write_wrapper(pen: Pen, values: Values, batch: Batch | None) -> None:
-    """Write a wrapper's key, which nobody looks at, and its value, opened."""
+    """Write a wrapper's key, which is ignored, and its value, opened."""
     length = write_length(pen, "key")
     pen.content("key", max(length, 0), lambda raw: Words(size(len(raw)), "ignored", rule="NST-02"), "key")
     length = write_length(pen, "value")
@@ -129,7 +129,7 @@ def write_wrapper(pen: Pen, values: Values, batch: Batch | None) -> None:
 
 
 def write_inner(pen: Pen, records: tuple[Record, ...]) -> None:
-    """Write an inner message set; *records* are what its messages stand for, if `decode` could tell."""
+    """Write an inner message set; *records* are the decoded messages, empty if `decode` failed."""
     index = 0
     while pen.left >= LOG_OVERHEAD:
         _, length = ENTRY.struct.unpack_from(pen.data, pen.at)

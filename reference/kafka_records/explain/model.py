@@ -1,4 +1,4 @@
-"""What `explain` gives: sections of bytes, in them parts, in them fields.
+"""Result of `explain`: sections of bytes, in them parts, in them fields.
 
     Explanation ── Section (the input) ── Part (a batch) ── Field, Field, Part (a record) …
                                              └── opened: Section (what its compressed bytes hold)

@@ -29,7 +29,7 @@ FIELD_COST = 1024
 
 @dataclass(slots=True)
 class Ink:
-    """What is left of the memory budget, for all sections together."""
+    """The memory budget that is left, for all sections together."""
 
     room: int
 

@@ -12,7 +12,7 @@ from kafka_records.primitives import wrap_int64
 
 
 class Surroundings(NamedTuple):
-    """What a record takes from its batch; *append_time* is None unless LogAppendTime."""
+    """The values that a record takes from its batch; *append_time* is None unless LogAppendTime."""
 
     base_offset: int
     base_timestamp: int
@@ -30,7 +30,7 @@ class Surroundings(NamedTuple):
 
 
 def write_record(pen: Pen, index: int, around: Surroundings) -> None:
-    """Write one record; if it is broken, its length still tells where the next starts."""
+    """Write one record; if it is broken, its length still shows where the next starts."""
     with pen.part(f"records[{index}]", f"record {index}") as draft:
         length = pen.varint("length", lambda value: f"{size(value)} to follow", "framing", "REC-02")
         pen.narrow("length", length)

@@ -16,7 +16,7 @@ DAY_MS = 86_400_000
 
 
 class Words(NamedTuple):
-    """How a field is told: its value as text, what that means, details, the rule."""
+    """Texts of a field: its value as text, the meaning, details, the rule."""
 
     shown: str
     meaning: str = ""
@@ -138,7 +138,7 @@ def pattern(value: int, mask: int, width: int) -> str:
 
 
 def overlong(used: int, shortest: int) -> str:
-    """What to say of a varint with more bytes than it needs (VAR-05), or nothing."""
+    """A remark on a varint with more bytes than it needs (VAR-05), or nothing."""
     if used == shortest:
         return ""
     return f"overlong: {size(used)} where {shortest} would do"
@@ -150,7 +150,7 @@ def joined(*texts: str) -> str:
 
 
 def length_of(what: str, value: int) -> str:
-    """What a nullable length says: every negative one is null."""
+    """The meaning of a nullable length: every negative one is null."""
     if value < 0:
         return f"null: no {what}" if value == -1 else f"null as well: a negative length is read like -1, no {what}"
     return f"an empty {what}" if value == 0 else f"a {what} of {size(value)}"

@@ -45,12 +45,12 @@ def write_zstd_header(packed: Packed, frame: zstd.Frame) -> None:
     descriptor = packed.data[packed.at + 4]
     single = bool(descriptor & 0x20)
     packed.say("magic", 4, "0xfd2fb528", "a zstd frame, little-endian", "ZST-02")
-    told = joined(
+    meaning = joined(
         "one segment" if single else "",
         "content size" if frame.content_size is not None else "no content size",
         "content checksum" if frame.checksum else "no checksum",
     ).replace(";", ",")
-    packed.say("descriptor", 1, f"0x{descriptor:02x}", told, "ZST-10")
+    packed.say("descriptor", 1, f"0x{descriptor:02x}", meaning, "ZST-10")
     if not single:
         window = zstd.window_size(packed.data[packed.at])
         packed.say("window", 1, f"0x{packed.data[packed.at]:02x}", f"a window of {size(window)}", "ZST-08")
@@ -61,12 +61,12 @@ def write_zstd_header(packed: Packed, frame: zstd.Frame) -> None:
 
 
 def write_zstd_block(packed: Packed) -> bool:
-    """Write a block; tell whether it is the last."""
+    """Write a block; return whether it is the last."""
     at = packed.at
     header = int.from_bytes(packed.data[at : at + 3], "little")
     last, kind, length = bool(header & 1), header >> 1 & 3, header >> 3
-    told = f"{BLOCK_TYPES[kind]}, {size(length)}{', the last block' if last else ''}"
-    packed.say("block_header", 3, f"0x{header:06x}", told, "ZST-07")
+    meaning = f"{BLOCK_TYPES[kind]}, {size(length)}{', the last block' if last else ''}"
+    packed.say("block_header", 3, f"0x{header:06x}", meaning, "ZST-07")
     if (not packed.pen.left and not (last and length == 0)) or kind == 3:
         raise refused("a zstd block is cut short or of reserved type", at, "ZST-07")
     packed.bulk("block", packed.at + (1 if kind == 1 else length), "block data", "ZST-07")

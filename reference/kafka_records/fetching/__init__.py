@@ -1,4 +1,4 @@
-"""What a fetch gives: the bytes that a broker sends (`fetch_view`), and the records that a consumer makes of them."""
+"""Fetches: the bytes that a broker sends (`fetch_view`), and the records that a consumer reads from them."""
 
 from kafka_records.fetching.consumer import Consumed, committed, consume
 from kafka_records.fetching.segment import IndexEntry, offset_index

@@ -1,4 +1,4 @@
-"""What a consumer makes of fetched bytes: CompletedFetch of the Java client."""
+"""Reading of fetched bytes by a consumer: CompletedFetch of the Java client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Aborted = tuple[int, int]
 
 
 class Consumed(NamedTuple):
-    """What an application sees of a fetch, and the offset that its consumer asks for next."""
+    """The records that an application sees of a fetch, and the offset of the consumer's next fetch."""
 
     records: tuple[Record, ...]
     next_offset: int
@@ -35,14 +35,14 @@ def committed(fetched: bytes, aborted: Iterable[Aborted] = (), *, fetch_offset: 
 
 
 def consume(fetched: bytes, *, fetch_offset: int = 0, aborted: Iterable[Aborted] | None = None) -> Consumed:
-    """What a consumer makes of the bytes of a fetch.
+    """The records that a consumer reads from the bytes of a fetch.
 
     Records below *fetch_offset* are dropped (CON-04, OFF-12), and control
     records are never seen (TXN-22, TXN-24).
 
     Args:
         fetched: entries end to end; the last may be cut off.
-        fetch_offset: what was asked for.
+        fetch_offset: the offset in the fetch request.
         aborted: transactions to be left out, in any order; None is read_uncommitted.
 
     Raises:
@@ -112,7 +112,7 @@ def _decoded(data: bytes) -> Batch:
 
 
 def _seen(batch: Batch, position: int) -> tuple[list[Record], int]:
-    """What an application sees of a batch, and the position behind that; every record moves it on, seen or not."""
+    """The records that an application sees of a batch, and the next position; unseen records advance it, too."""
     found = []
     for record in batch.records:
         if record.offset >= position:
@@ -123,7 +123,7 @@ def _seen(batch: Batch, position: int) -> tuple[list[Record], int]:
 
 
 def _next_offset(data: bytes) -> int:
-    """The offset behind an entry, even if it is empty (CON-02, OFF-11)."""
+    """The offset after an entry, even if it is empty (CON-02, OFF-11)."""
     delta = BatchHeader._make(BATCH_V2.struct.unpack_from(data)).last_offset_delta if _is_v2(data) else 0
     return wrap_int64(_offset(data) + delta + 1)
 

@@ -21,7 +21,7 @@ class IndexEntry(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """What was read of a segment.
+    """The part of a segment that was read.
 
     Attributes:
         position: of the batch that holds the offset, in bytes from the start of the file.
@@ -64,14 +64,14 @@ def read_segment(
 
     Args:
         stored: the segment.
-        offset: what is asked for.
+        offset: the offset to read from.
         most: bytes that the reader would like at most.
         end: position that must not be read beyond.
         index: the segment's offset index.
         whole_first: whether the first batch comes whole, however large it is (KIP-74).
 
     Returns:
-        None where all that is stored lies below *offset*.
+        None where all stored offsets are below *offset*.
 
     Raises:
         Thrown: a size that cannot be (SEG-04), or a limit below 0.
@@ -109,6 +109,6 @@ def position_of(stored: bytes, offset: int) -> int:
 
 
 def upper_bound(piece: Slice, index: Iterable[IndexEntry], log_end_offset: int) -> int:
-    """#fetchUpperBoundOffset: an offset above all that was read, as near as the index can tell."""
+    """#fetchUpperBoundOffset: an offset above all that was read, as near as the index allows."""
     end = piece.position + len(piece.data)
     return next((each.offset for each in index if each.position >= end), log_end_offset)

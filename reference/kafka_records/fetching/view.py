@@ -42,7 +42,7 @@ LAST_OF_V1: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResult:
-    """What a broker answers for one partition.
+    """A broker's answer for one partition.
 
     Attributes:
         error_code: Kafka's number.
@@ -65,7 +65,7 @@ class FetchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fetch:
-    """A partition as its leader sees it, and what is asked of it.  Attributes are the arguments of `fetch_view`."""
+    """A partition as its leader sees it, and the request for it.  Attributes are the arguments of `fetch_view`."""
 
     stored: bytes
     offset: int
@@ -100,7 +100,7 @@ class _Fetch:
 
 
 class _Read(NamedTuple):
-    """What UnifiedLog#read gives."""
+    """Result of UnifiedLog#read."""
 
     data: bytes
     aborted: tuple[tuple[int, int], ...] | None
@@ -125,12 +125,12 @@ def fetch_view(
     config: TopicConfig = DEFAULT_CONFIG,
     down_conversion: bool = True,
 ) -> FetchResult:
-    """What a broker answers to a consumer's fetch of one partition.
+    """Answer a consumer's fetch of one partition as a broker does.
 
     Args:
-        stored: the segment that *fetch_offset* lies in.
-        fetch_offset: what is asked for.
-        high_watermark: the offset behind the last record that is replicated.
+        stored: the segment that holds *fetch_offset*.
+        fetch_offset: the offset in the request.
+        high_watermark: the offset after the last record that is replicated.
         api_version: of the fetch request.
         release: of Kafka, like "4.4.0".
         isolation_level: 1 is read_committed, for versions that know it.
@@ -140,7 +140,7 @@ def fetch_view(
         max_bytes: what it allows for all, or what is left of that (from version 3 on).
         is_first: whether no partition before this one had data in the response.
         log_start_offset: everything below has been deleted.
-        log_end_offset: behind the last record; *high_watermark* if all is replicated.
+        log_end_offset: after the last record; *high_watermark* if all is replicated.
         index: the segment's offset index, which decides how far aborted transactions are listed; that of a log
             appended to batch by batch if it is not given.
         config: the topic's settings.
@@ -199,13 +199,13 @@ def _answered(fetch: _Fetch) -> FetchResult:
         records=found.data,
         aborted=found.aborted,
         high_watermark=fetch.high_watermark,
-        last_stable_offset=_told_stable(fetch),
+        last_stable_offset=_reported_stable(fetch),
     )
 
 
-def _told_stable(fetch: _Fetch) -> int:
-    told = fetch.version >= FIRST_WITH_ISOLATION and (fetch.committed or fetch.does.tells_stable)
-    return fetch.last_stable_offset if told else NO_OFFSET
+def _reported_stable(fetch: _Fetch) -> int:
+    reports = fetch.version >= FIRST_WITH_ISOLATION and (fetch.committed or fetch.does.reports_stable)
+    return fetch.last_stable_offset if reports else NO_OFFSET
 
 
 def _read(fetch: _Fetch) -> _Read:
@@ -216,7 +216,7 @@ def _read(fetch: _Fetch) -> _Read:
     whole_first = fetch.is_first and not fetch.limited
     piece = read_segment(fetch.stored, fetch.offset, fetch.most, end, fetch.offset_index, whole_first=whole_first)
     if piece is None or (piece.incomplete and not fetch.limited):
-        # Nothing is left behind the offset; or less than a batch, which would help nobody (KIP-74).
+        # Nothing follows the offset; or less than a batch, which no consumer can use (KIP-74).
         return _Read(b"", None)
     return _Read(piece.data, _aborted(fetch, piece) if fetch.committed else None)
 

@@ -1,8 +1,8 @@
 """The rule catalogue: every rule by which Kafka takes, refuses or rewrites record data.
 
 The rules are data, one TOML file per group, and ``RecordFormatError.rule`` and
-``explain`` point into them.  A file is read when somebody asks for a rule of
-its group, and once only: decoding must not pay for the catalogue.
+``explain`` point into them.  A file is read once, with the first rule of its
+group that is needed: decoding must not pay for the catalogue.
 
 >>> rule("FRM-01").sources
 ('Records#LOG_OVERHEAD', 'seed 002:564')
@@ -51,7 +51,7 @@ class Rule:
         group: the prefix of the id.
         statement: the rule in one sentence or a few.
         strength: how binding it is: *must* is fixed by the layout or enforced by
-            code, *should* a convention of writers that nobody enforces, *may*
+            code, *should* a convention of writers that is not enforced, *may*
             tolerated or accidental.  None for a bare fact.
         checked_by: what can show it; empty if nothing from outside can.
         applies_to: the batches that it can be checked with; ``any`` if their
@@ -87,7 +87,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """What one source says, in our words.  *source* is written as in ``Rule.sources``."""
+    """The text of one source, in our words.  *source* is written as in ``Rule.sources``."""
 
     source: str
     text: str
@@ -188,7 +188,7 @@ def _saying(entry: dict[str, str]) -> Saying:
 
 
 def _table(name: str) -> dict[str, Any]:
-    # Not at the top: whoever imports us pays for a parser only when asking for a rule.
+    # Not at the top: an import of this package pays for a parser only when it needs a rule.
     import tomllib
     from importlib.resources import files
 

@@ -39,7 +39,7 @@ class AbortIndex:
     def overlapping(self, fetch_offset: int, upper_bound: int) -> tuple[tuple[int, int], ...]:
         """Producer id and first offset of those that reach into *fetch_offset* to *upper_bound* (TXN-23).
 
-        TransactionIndex#collectAbortedTxns, which stops where all that follow must lie behind.
+        TransactionIndex#collectAbortedTxns, which stops where all that follow must be later.
         """
         found = []
         for each in self.entries:
@@ -51,7 +51,7 @@ class AbortIndex:
 
 
 class _Change(NamedTuple):
-    """What a batch does to a transaction: opens it, or ends it."""
+    """The effect of a batch on a transaction: opens it, or ends it."""
 
     producer_id: int
     offset: int
@@ -112,7 +112,7 @@ def _entries(stored: bytes) -> Iterator[Entry]:
 
 
 def transaction_end(batch: Entry) -> str:
-    """What the first record of a control batch says: "commit" or "abort" (TXN-17, TXN-20)."""
+    """The type of the first record of a control batch: "commit" or "abort" (TXN-17, TXN-20)."""
     (decoded,) = decode(batch.data)
     first = decoded.records[0]
     _, type_ = decode_key(first.key)

@@ -65,7 +65,7 @@ def end_transaction(
     state = log.producers.get(producer_id, UNKNOWN_PRODUCER)
     if refused := _refusal(marker, state, epoch, coordinator_epoch, config, does):
         return AppendResult(log=log, error_code=refused[0], rule=refused[1])
-    # UnifiedLog#updateProducers: what the coordinator was asked is forgotten with a marker, too.
+    # UnifiedLog#updateProducers: a marker also removes the pending verification.
     after = log.with_producer(producer_id, _ended(state, epoch, coordinator_epoch)).with_verification(producer_id, None)
     return AppendResult(
         log=replace(after, log_end_offset=log.log_end_offset + 1),  # OFF-15

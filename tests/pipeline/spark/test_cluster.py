@@ -16,7 +16,7 @@ from tests.pipeline.spark.clusters import LOCAL_CLUSTER, an_executor_dies, made,
 from tests.pipeline.spark.commands import finished, kafkaproof
 
 from kafka_corpus.authoring.build import TIMESTAMP
-from kafka_corpus.authoring.logs import keyed, lies
+from kafka_corpus.authoring.logs import keyed, on_disk
 from kafka_pipeline.audit.job import Audit, audit
 from kafka_pipeline.jobs.campaign import CampaignSettings
 
@@ -85,7 +85,7 @@ def test_an_executor_dies_in_an_audit(
     tree: Callable[[Path], dict[str, bytes]],
 ) -> None:
     """What a cluster that loses an executor says of a damaged log is what this machine says."""
-    batch = lies(*(keyed(at, b"key", b"v" * 1000) for at in range(60)))
+    batch = on_disk(*(keyed(at, b"key", b"v" * 1000) for at in range(60)))
     log = tmp_path / "orders-0"
     log.mkdir()
     (log / f"{0:020}.log").write_bytes((batch * 17 + batch[:-1] + b"?") * 17)

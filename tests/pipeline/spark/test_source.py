@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from kafka_corpus.authoring.logs import keyed, lies
+from kafka_corpus.authoring.logs import keyed, on_disk
 from kafka_pipeline.columnar import scan
 
 pytestmark = pytest.mark.spark
@@ -23,7 +23,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A partition of two segments, four records a batch; one batch of the second is damaged."""
     folder = tmp_path_factory.mktemp("logs") / "orders-0"
     folder.mkdir()
-    entries = [lies(*(keyed(4 * at + more, b"key") for more in range(4))) for at in range(BATCHES)]
+    entries = [on_disk(*(keyed(4 * at + more, b"key") for more in range(4))) for at in range(BATCHES)]
     entries[250] = entries[250][:-1] + b"?"
     (folder / f"{0:020}.log").write_bytes(b"".join(entries[:200]))
     (folder / f"{800:020}.log").write_bytes(b"".join(entries[200:]))

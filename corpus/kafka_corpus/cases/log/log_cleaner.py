@@ -7,7 +7,7 @@ from typing import Any
 from kafka_corpus.authoring.batches import batch_of, bytes_of
 from kafka_corpus.authoring.build import grid, overlong_varint, raw_batch, raw_header, raw_record, record
 from kafka_corpus.authoring.frames import codec_id, deflate_stored, gzip_member
-from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, appends, cleans, keyed, lies, serves
+from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, appends, cleans, keyed, on_disk, serves
 from kafka_corpus.authoring.shapes import CODECS as ALL_CODECS
 from kafka_corpus.authoring.steps import APPEND_TIME, assigned, since_of, takes, times
 from kafka_corpus.registry import Draft, case, scene
@@ -29,7 +29,7 @@ def copied_batch(batch: bytes) -> Draft:
     return scene(
         takes(batch),
         appends(keyed(1, b"other"), keyed(2, b"other")),
-        cleans(assigned(batch), lies(keyed(2, b"other"), base_offset=1)),
+        cleans(assigned(batch), on_disk(keyed(2, b"other"), base_offset=1)),
         config=COMPACTED,
     )
 
@@ -44,7 +44,7 @@ def rewritten_batch(codec: Compression) -> Draft:
     return scene(
         appends(*records, **fields),
         appends(newer),
-        cleans(lies(*records[1:3], base_offset=0, last_offset=3, **fields), lies(newer)),
+        cleans(on_disk(*records[1:3], base_offset=0, last_offset=3, **fields), on_disk(newer)),
         config=COMPACTED,
         since=since_of(codec),
         compare="exact" if codec == "none" else "masked",
@@ -67,11 +67,11 @@ def times_of_what_is_left(row: dict[str, Any]) -> Draft:
     records = [keyed(at, b"%d" % at, later=each) for at, each in enumerate(after)]
     gone = (at for at in range(3) if at not in left)
     newer = [keyed(3 + at, b"%d" % key, b"newer") for at, key in enumerate(gone)]
-    stays = lies(*(records[at] for at in left), base_offset=0, last_offset=2, compression=codec)
+    stays = on_disk(*(records[at] for at in left), base_offset=0, last_offset=2, compression=codec)
     return scene(
         appends(*records, compression=codec),
         appends(*newer),
-        cleans(stays, lies(*newer)),
+        cleans(stays, on_disk(*newer)),
         config=COMPACTED,
         compare="exact" if codec == "none" else "masked",
     )
@@ -87,7 +87,7 @@ def append_time(codec: Compression) -> Draft:
         times(first),
         times(other, 3),
         cleans(
-            lies(*left, timestamp_type="append", max_timestamp=NOW, compression=codec),
+            on_disk(*left, timestamp_type="append", max_timestamp=NOW, compression=codec),
             assigned(other, 3, appended=True),
         ),
         config=COMPACTED | APPEND_TIME,
@@ -108,7 +108,7 @@ def rewritten_header_key(codec: Compression) -> Draft:
     return scene(
         takes(first),
         appends(newer),
-        cleans(lies(kept, base_offset=0, compression=codec), lies(newer)),
+        cleans(on_disk(kept, base_offset=0, compression=codec), on_disk(newer)),
         config=COMPACTED,
         compare="exact" if codec == "none" else "masked",
     )
@@ -133,7 +133,7 @@ def rewritten_varints() -> Draft:
     return scene(
         takes(first),
         appends(newer),
-        cleans(lies(record(key=b"key", offset=1), base_offset=0), lies(newer)),
+        cleans(on_disk(record(key=b"key", offset=1), base_offset=0), on_disk(newer)),
         config=COMPACTED,
     )
 
@@ -142,7 +142,7 @@ def rewritten_varints() -> Draft:
 def whole_batches_go(codec: Compression) -> Draft:
     """Batches of which nothing is left are gone, and a fetch of an offset in the gap begins behind it."""
     log = [(keyed(0, b"a"), keyed(1, b"b")), (keyed(2, b"c"),), (keyed(3, b"b"), keyed(4, b"a"))]
-    left = [lies(*records, compression=codec) for records in log[1:]]
+    left = [on_disk(*records, compression=codec) for records in log[1:]]
     more = (keyed(6, b"c"), keyed(7, b"d"))
     return scene(
         *(appends(*records, compression=codec) for records in log),
@@ -150,7 +150,7 @@ def whole_batches_go(codec: Compression) -> Draft:
         serves(b"".join(left), 6),
         serves(b"".join(left), 6, 1),
         appends(*more),
-        cleans(left[1], lies(*more)),
+        cleans(left[1], on_disk(*more)),
         config=COMPACTED,
     )
 
@@ -163,7 +163,7 @@ def last_of_each_key(codec: Compression) -> Draft:
     left = [records[at] for at in (4, 6, 7, 8, 9)]
     return scene(
         appends(*records, compression=codec),
-        cleans(lies(*left, base_offset=0, compression=codec)),
+        cleans(on_disk(*left, base_offset=0, compression=codec)),
         config=COMPACTED,
         compare="exact" if codec == "none" else "masked",
     )
@@ -176,10 +176,10 @@ def rewritten_twice() -> Draft:
     second, third = keyed(5, b"0", b"newer"), keyed(7, b"3", b"newer")
     return scene(
         appends(*first),
-        cleans(lies(*first)),
+        cleans(on_disk(*first)),
         appends(second),
-        cleans(lies(*first[1:], base_offset=0), lies(second)),
+        cleans(on_disk(*first[1:], base_offset=0), on_disk(second)),
         appends(third),
-        cleans(lies(*first[1:3], base_offset=0, last_offset=3), lies(second), lies(third)),
+        cleans(on_disk(*first[1:3], base_offset=0, last_offset=3), on_disk(second), on_disk(third)),
         config=AT_ONCE,
     )

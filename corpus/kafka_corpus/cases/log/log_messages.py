@@ -19,7 +19,7 @@ from kafka_corpus.authoring.logs import (
     appends,
     cleans,
     keyed,
-    lies,
+    on_disk,
     planted,
     shunned,
 )
@@ -121,7 +121,7 @@ def messages_become_batches(magic: int) -> Draft:
 
 def lies_anew(*records: Record, **fields: Any) -> bytes:
     """A batch that was made from messages: nobody led it."""
-    return lies(*records, **({"partition_leader_epoch": -1} | fields))
+    return on_disk(*records, **({"partition_leader_epoch": -1} | fields))
 
 
 @case("CLN-20", "CLN-21", each=grid(magic=MAGICS, codec=OLD_CODECS))
@@ -183,10 +183,10 @@ def messages_of_another_format_are_mended() -> Draft:
 def records_without_a_key(codec: Compression) -> Draft:
     """Records without a key go, and a batch that holds no others."""
     first = (keyed(0, None), keyed(1, b"a"), keyed(2, None))
-    other = lies(keyed(4, b"b"))
+    other = on_disk(keyed(4, b"b"))
     return scene(
-        planted(lies(*first, compression=codec), lies(keyed(3, None), compression=codec), other),
-        cleans(lies(first[1], base_offset=0, last_offset=2, compression=codec), other),
+        planted(on_disk(*first, compression=codec), on_disk(keyed(3, None), compression=codec), other),
+        cleans(on_disk(first[1], base_offset=0, last_offset=2, compression=codec), other),
         config=COMPACTED,
         since=FIRST_OF_V2,
         compare="exact" if codec == "none" else "masked",
@@ -203,7 +203,7 @@ UNREADABLE = {
 @case("CLN-24", "SEG-10", each=UNREADABLE, refs=["KIP-346"])
 def undecodable_batch(batch: bytes) -> Draft:
     """A log with a batch that cannot be decoded is not cleaned, not even what lies before and behind it."""
-    log = (lies(keyed(0, b"a", b"older")), put(batch, "base_offset", 1), lies(keyed(3, b"a")))
+    log = (on_disk(keyed(0, b"a", b"older")), put(batch, "base_offset", 1), on_disk(keyed(3, b"a")))
     return scene(planted(*log), shunned(*log), config=COMPACTED, since=FIRST_WITH_CONTAINED_ERRORS)
 
 
@@ -211,10 +211,10 @@ def undecodable_batch(batch: bytes) -> Draft:
 def wrong_checksum() -> Draft:
     """The cleaner checks no checksum: a bit that flipped in a closed segment gets a right one where it writes anew."""
     first, newer = (keyed(0, b"a", b"precious"), keyed(1, b"b")), keyed(3, b"b", b"newer")
-    whole, last = lies(*first), lies(newer)
+    whole, last = on_disk(*first), on_disk(newer)
     at = whole.index(b"precious")
     spoiled = put_bytes(whole, at, b"q")
-    left = lies(keyed(0, b"a", b"qrecious"), base_offset=0, last_offset=1)
+    left = on_disk(keyed(0, b"a", b"qrecious"), base_offset=0, last_offset=1)
     return scene(
         appends(*first),
         cleans(whole),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
 from kafka_corpus.authoring.build import put, raw_message
-from kafka_corpus.authoring.logs import appends, ends_at, keyed, lies, planted, serves
+from kafka_corpus.authoring.logs import appends, ends_at, keyed, on_disk, planted, serves
 from kafka_corpus.registry import Draft, case, scene
 from kafka_corpus.scenario import FIRST_OF_V2, Edit, StepAnswer
 from kafka_records import Record
 
-FIRST, SECOND, THIRD = (lies(keyed(at, b"a"), keyed(at + 1, b"b")) for at in (0, 2, 4))
+FIRST, SECOND, THIRD = (on_disk(keyed(at, b"a"), keyed(at + 1, b"b")) for at in (0, 2, 4))
 # A message of the least size there is: 14 bytes, which its size counts.
 SMALLEST = raw_message(0, None, None, offset=4)
 
@@ -40,7 +40,7 @@ def wrong_size(size: int) -> Draft:
 def later_segments() -> Draft:
     """Segments behind one that recovery cuts off are lost with all that is in them."""
     records = [keyed(at, b"k", b"%d" % at) for at in range(6)]
-    batches = [lies(record) for record in records]
+    batches = [on_disk(record) for record in records]
     at = len(batches[0]) + len(batches[1]) - 2
     left = batches[0]
     return scene(

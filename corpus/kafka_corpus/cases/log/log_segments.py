@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_corpus.authoring.build import put, raw_message, reseal, reseal_message
-from kafka_corpus.authoring.logs import appends, ends_at, holds, keyed, lies, planted, serves
+from kafka_corpus.authoring.logs import appends, ends_at, holds, keyed, on_disk, planted, serves
 from kafka_corpus.authoring.steps import (
     ABORT,
     APPEND_TIME,
@@ -30,7 +30,7 @@ from kafka_records.broker.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQ
 from kafka_records.constants import INT32_MAX, Compression
 from kafka_records.layout import MESSAGE_V0
 
-FIRST, SECOND, THIRD = (lies(keyed(at, b"a"), keyed(at + 1, b"b")) for at in (0, 2, 4))
+FIRST, SECOND, THIRD = (on_disk(keyed(at, b"a"), keyed(at + 1, b"b")) for at in (0, 2, 4))
 # All that v2 began with.
 OLD_CODECS: tuple[Compression, ...] = ("none", "gzip", "snappy", "lz4")
 # Later than any clock that brokers are asked by: a producer is forgotten some days after its last batch.
@@ -99,7 +99,7 @@ def producers_after_a_crash() -> Draft:
     """What lies in the headers of batches is what a broker knows of producers after a crash."""
     fields: dict[str, Any] = {"producer_id": PRODUCER_ID, "producer_epoch": 3, "base_sequence": 10}
     records = [Record(at, FAR + at, b"k", b"v") for at in range(2)]
-    batch = reseal(put(lies(*records, **fields), "max_timestamp", FAR + 700))
+    batch = reseal(put(on_disk(*records, **fields), "max_timestamp", FAR + 700))
     again = Produce(data=numbered_from(10, 2, epoch=3))
     return scene(
         planted(batch),
@@ -134,7 +134,7 @@ SMALL_INDEX = {"segment.index.bytes": "36", "index.interval.bytes": "0"}
 def full_index(step: int) -> Draft:
     """A segment ends when an index of 36 bytes is full: by offsets after four entries, by times after two."""
     batches = [keyed(at, b"k", later=at * step) for at in range(6)]
-    first = b"".join(map(lies, batches[: 3 if step else 5]))
+    first = b"".join(map(on_disk, batches[: 3 if step else 5]))
     return scene(*map(appends, batches), fetches(first, 6), config=SMALL_INDEX)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, IN_A_DAY, appends, cleans, keyed, lies
+from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, IN_A_DAY, appends, cleans, keyed, on_disk
 from kafka_corpus.authoring.steps import APPEND_TIME, PRODUCER_ID, assigned, numbered_from, takes, times
 from kafka_corpus.registry import Draft, case, scene
 from kafka_corpus.scenario import NOW
@@ -22,7 +22,7 @@ def tombstone_gets_a_horizon(codec: Compression) -> Draft:
     return scene(
         appends(*first, compression=codec),
         appends(other, compression=codec),
-        cleans(lies(*first, compression=codec, delete_horizon=IN_A_DAY), lies(other, compression=codec)),
+        cleans(on_disk(*first, compression=codec, delete_horizon=IN_A_DAY), on_disk(other, compression=codec)),
         config=COMPACTED,
         compare="exact" if codec == "none" else "masked",
     )
@@ -34,8 +34,8 @@ def tombstone_in_a_batch_that_loses_records() -> Draft:
     producer = {"producer_id": PRODUCER_ID, "producer_epoch": 1, "base_sequence": 0}
     first = (keyed(0, b"a"), keyed(1, b"gone", None), keyed(2, b"a"), keyed(3, b"b"))
     newer = keyed(4, b"b", b"newer")
-    left = lies(*first[1:3], base_offset=0, last_offset=3, delete_horizon=IN_A_DAY, **producer)
-    return scene(appends(*first, **producer), appends(newer), cleans(left, lies(newer)), config=COMPACTED)
+    left = on_disk(*first[1:3], base_offset=0, last_offset=3, delete_horizon=IN_A_DAY, **producer)
+    return scene(appends(*first, **producer), appends(newer), cleans(left, on_disk(newer)), config=COMPACTED)
 
 
 @case("CLN-08", "CLN-18")
@@ -43,17 +43,19 @@ def tombstone_that_goes_gives_no_horizon() -> Draft:
     """A batch whose only tombstone goes, for its key was written again, gets no horizon."""
     first = (keyed(0, b"back", None), keyed(1, b"a"))
     newer = keyed(2, b"back")
-    return scene(appends(*first), appends(newer), cleans(lies(first[1], base_offset=0), lies(newer)), config=COMPACTED)
+    return scene(
+        appends(*first), appends(newer), cleans(on_disk(first[1], base_offset=0), on_disk(newer)), config=COMPACTED
+    )
 
 
 @case("CLN-08", "CLN-06")
 def tombstone_with_append_time() -> Draft:
     """On a LogAppendTime topic the records of a batch that gets a horizon all have the broker's time."""
-    step, answer = times(assigned(lies(keyed(0, b"a"), keyed(1, b"gone", None)), 0))
+    step, answer = times(assigned(on_disk(keyed(0, b"a"), keyed(1, b"gone", None)), 0))
     left = (keyed(0, b"a")._replace(timestamp=NOW), keyed(1, b"gone", None)._replace(timestamp=NOW))
     return scene(
         (step, answer),
-        cleans(lies(*left, timestamp_type="append", delete_horizon=IN_A_DAY)),
+        cleans(on_disk(*left, timestamp_type="append", delete_horizon=IN_A_DAY)),
         config=COMPACTED | APPEND_TIME,
     )
 
@@ -63,12 +65,12 @@ def horizon_stays(codec: Compression) -> Draft:
     """A batch that has a horizon keeps it, when it is written anew as when it is copied."""
     first = (keyed(0, b"a"), keyed(1, b"gone", None), keyed(2, b"b"))
     newer = keyed(3, b"a", b"newer")
-    left = lies(*first[1:], base_offset=0, delete_horizon=AHEAD, compression=codec)
+    left = on_disk(*first[1:], base_offset=0, delete_horizon=AHEAD, compression=codec)
     return scene(
         appends(*first, delete_horizon=AHEAD, compression=codec),
         appends(newer),
-        cleans(left, lies(newer)),
-        cleans(left, lies(newer)),
+        cleans(left, on_disk(newer)),
+        cleans(left, on_disk(newer)),
         config=AT_ONCE,
         compare="exact" if codec == "none" else "masked",
     )
@@ -84,8 +86,8 @@ def tombstone_goes(codec: Compression) -> Draft:
         appends(*first, compression=codec),
         appends(other, compression=codec),
         appends(last),
-        cleans(lies(*first, **horizon), lies(other, **horizon), lies(last)),
-        cleans(lies(first[0], last_offset=1, **horizon), lies(last)),
+        cleans(on_disk(*first, **horizon), on_disk(other, **horizon), on_disk(last)),
+        cleans(on_disk(first[0], last_offset=1, **horizon), on_disk(last)),
         config=AT_ONCE,
         compare="exact" if codec == "none" else "masked",
     )
@@ -99,7 +101,7 @@ def horizon_alone_decides(horizon: int) -> Draft:
     return scene(
         appends(*first, delete_horizon=horizon),
         appends(keyed(2, b"b")),
-        cleans(lies(*left, last_offset=1, delete_horizon=horizon), lies(keyed(2, b"b"))),
+        cleans(on_disk(*left, last_offset=1, delete_horizon=horizon), on_disk(keyed(2, b"b"))),
         config=AT_ONCE if horizon == AHEAD else COMPACTED,
     )
 
@@ -110,7 +112,7 @@ def _numbered(sequence: int, offset: int, codec: Compression = "none") -> bytes:
 
 def _empty(sequence: int, offset: int, max_timestamp: int, **fields: object) -> bytes:
     """What is left of a batch of two records."""
-    return lies(
+    return on_disk(
         base_offset=offset,
         last_offset=offset + 1,
         max_timestamp=max_timestamp,
@@ -132,8 +134,8 @@ def last_batch_of_a_producer(codec: Compression) -> Draft:
         takes(numbered_from(0, 2, codec)),
         takes(numbered_from(2, 2, codec), 2),
         appends(*newer),
-        cleans(_empty(2, 2, NEWEST_OF_TWO), lies(*newer)),
-        cleans(_empty(2, 2, NEWEST_OF_TWO), lies(*newer)),
+        cleans(_empty(2, 2, NEWEST_OF_TWO), on_disk(*newer)),
+        cleans(_empty(2, 2, NEWEST_OF_TWO), on_disk(*newer)),
         config=AT_ONCE,
     )
 
@@ -142,7 +144,7 @@ def last_batch_of_a_producer(codec: Compression) -> Draft:
 def empty_batch_with_append_time() -> Draft:
     """An empty batch keeps the type of its time, and the broker's time itself."""
     step, answer = times(numbered_from(0, 2))
-    newer, answer_to_newer = times(lies(keyed(0, b"key 0"), keyed(1, b"key 1")), 2)
+    newer, answer_to_newer = times(on_disk(keyed(0, b"key 0"), keyed(1, b"key 1")), 2)
     return scene(
         (step, answer),
         (newer, answer_to_newer),
@@ -159,9 +161,9 @@ def empty_batch_goes_in_its_turn() -> Draft:
     return scene(
         takes(numbered_from(0, 2)),
         appends(*newer),
-        cleans(_empty(0, 0, NEWEST_OF_TWO), lies(*newer)),
+        cleans(_empty(0, 0, NEWEST_OF_TWO), on_disk(*newer)),
         appends(keyed(5, b"other"), **producer),
-        cleans(lies(*newer), lies(keyed(5, b"other"), **producer)),
+        cleans(on_disk(*newer), on_disk(keyed(5, b"other"), **producer)),
         config=AT_ONCE,
     )
 
@@ -170,12 +172,12 @@ def empty_batch_goes_in_its_turn() -> Draft:
 def last_batch_of_a_round(codec: Compression) -> Draft:
     """The last batch that is cleaned stays without records, and goes in a later round."""
     tombstones = (keyed(2, b"b", None), keyed(3, b"c", None))
-    empty = lies(base_offset=2, last_offset=3, max_timestamp=tombstones[1].timestamp)
+    empty = on_disk(base_offset=2, last_offset=3, max_timestamp=tombstones[1].timestamp)
     return scene(
         appends(keyed(0, b"a"), keyed(1, b"z")),
         appends(*tombstones, compression=codec, delete_horizon=PASSED),
-        cleans(lies(keyed(0, b"a"), keyed(1, b"z")), empty),
-        cleans(lies(keyed(0, b"a"), keyed(1, b"z"))),
+        cleans(on_disk(keyed(0, b"a"), keyed(1, b"z")), empty),
+        cleans(on_disk(keyed(0, b"a"), keyed(1, b"z"))),
         config=COMPACTED,
         since=FIRST_TO_KEEP_LAST,
         until=LAST_TO_KEEP_LAST,
@@ -187,5 +189,5 @@ def last_batch_of_a_round_is_not_the_last_of_the_log() -> Draft:
     """The last batch that is cleaned goes with its records if more of the log is committed behind it."""
     first, last = keyed(0, b"a"), keyed(1, b"b", None)
     return scene(
-        appends(first), appends(last, delete_horizon=PASSED), cleans(lies(first)), config=COMPACTED, since="4.4.0"
+        appends(first), appends(last, delete_horizon=PASSED), cleans(on_disk(first)), config=COMPACTED, since="4.4.0"
     )

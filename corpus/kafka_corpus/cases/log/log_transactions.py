@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka_corpus.authoring.batches import some_records
 from kafka_corpus.authoring.build import grid
-from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, IN_A_DAY, appends, cleans, keyed, lies, shunned
+from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, IN_A_DAY, appends, cleans, keyed, on_disk, shunned
 from kafka_corpus.authoring.steps import (
     ABORT,
     COMMIT,
@@ -31,7 +31,7 @@ ENDS = {"abort": ABORT, "commit": COMMIT}
 def without_record(offset: int, *, epoch: int = 1, **fields: Any) -> bytes:
     """What is left in the end of the marker of the producer that has not written since."""
     known = {"producer_id": producer_id(0), "producer_epoch": epoch, "transactional": True, "control": True}
-    return lies(base_offset=offset, last_offset=offset, max_timestamp=NOW, **(known | fields))
+    return on_disk(base_offset=offset, last_offset=offset, max_timestamp=NOW, **(known | fields))
 
 
 @case("CLN-12", "CLN-11", "CLN-13", "CLN-15", "TXN-18", each=CODECS)
@@ -43,9 +43,9 @@ def aborted_transaction(codec: Compression) -> Draft:
         writes(data(0, 2, codec)),
         aborts(2),
         appends(other),
-        cleans(marker_at(2, ABORT), lies(other)),
-        cleans(marker_at(2, ABORT, delete_horizon=NOW), lies(other)),
-        cleans(without_record(2), lies(other)),
+        cleans(marker_at(2, ABORT), on_disk(other)),
+        cleans(marker_at(2, ABORT, delete_horizon=NOW), on_disk(other)),
+        cleans(without_record(2), on_disk(other)),
         config=AT_ONCE,
     )
 
@@ -59,7 +59,7 @@ def aborted_data_replaces_nothing() -> Draft:
         *begun(),
         writes(data(0, 2), 2),
         aborts(4),
-        cleans(lies(*first), marker_at(4, ABORT)),
+        cleans(on_disk(*first), marker_at(4, ABORT)),
         config=COMPACTED,
     )
 
@@ -76,7 +76,7 @@ def aborted_data_between_other_data() -> Draft:
         aborts(3, alias="a"),
         commits(4, alias="b", who=1),
         appends(keyed(5, b"key 9")),
-        cleans(assigned(theirs, 1), marker_at(3, ABORT), marker_at(4, COMMIT, who=1), lies(keyed(5, b"key 9"))),
+        cleans(assigned(theirs, 1), marker_at(3, ABORT), marker_at(4, COMMIT, who=1), on_disk(keyed(5, b"key 9"))),
         config=COMPACTED,
     )
 
@@ -87,17 +87,17 @@ def committed_transaction(codec: Compression) -> Draft:
     first = some_records(2)
     producer = {"producer_id": producer_id(0), "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     newer, newest = keyed(3, b"key 0", b"newer"), keyed(5, b"key 1", b"newer")
-    left = lies(first[1], base_offset=0, compression=codec, **producer)
+    left = on_disk(first[1], base_offset=0, compression=codec, **producer)
     marker = marker_at(2, COMMIT)
     return scene(
         *begun(),
         writes(data(0, 2, codec)),
         commits(2),
         appends(newer),
-        cleans(left, marker, lies(newer)),
+        cleans(left, marker, on_disk(newer)),
         appends(newest),
-        cleans(marker, lies(newer), lies(newest)),
-        cleans(marker_at(2, COMMIT, delete_horizon=IN_A_DAY), lies(newer), lies(newest)),
+        cleans(marker, on_disk(newer), on_disk(newest)),
+        cleans(marker_at(2, COMMIT, delete_horizon=IN_A_DAY), on_disk(newer), on_disk(newest)),
         config=COMPACTED,
         compare="exact" if codec == "none" else "masked",
     )
@@ -149,10 +149,12 @@ def record_under_the_key_of_a_marker(type_: int) -> Draft:
         *begun(),
         writes(kept, 1),
         ends(marker_at(3, type_), commit=type_ == COMMIT),
-        cleans(lies(first), *shown, marker_at(3, type_)),
+        cleans(on_disk(first), *shown, marker_at(3, type_)),
         appends(keyed(5, key)),
         cleans(
-            *shown, marker_at(3, type_) if shown else marker_at(3, type_, delete_horizon=IN_A_DAY), lies(keyed(5, key))
+            *shown,
+            marker_at(3, type_) if shown else marker_at(3, type_, delete_horizon=IN_A_DAY),
+            on_disk(keyed(5, key)),
         ),
         config=COMPACTED,
     )
@@ -162,7 +164,7 @@ def record_under_the_key_of_a_marker(type_: int) -> Draft:
 def open_transaction() -> Draft:
     """The cleaner keeps away from a segment in which a transaction is open, also from what lies before it."""
     first, newer = keyed(0, b"a"), keyed(1, b"a", b"newer")
-    log = (lies(first), lies(newer), assigned(data(0, 2), 2))
+    log = (on_disk(first), on_disk(newer), assigned(data(0, 2), 2))
     return scene(
         appends(first),
         appends(newer),
@@ -177,7 +179,7 @@ def open_transaction() -> Draft:
 def transaction_that_ends_after_all() -> Draft:
     """Once the transaction has ended, the cleaner goes over all that it was kept away from."""
     first, newer = keyed(0, b"key 0"), keyed(1, b"key 0", b"newer")
-    log = (lies(first), lies(newer), assigned(data(0, 2), 2))
+    log = (on_disk(first), on_disk(newer), assigned(data(0, 2), 2))
     return scene(
         appends(first),
         appends(newer),
@@ -185,6 +187,6 @@ def transaction_that_ends_after_all() -> Draft:
         writes(data(0, 2), 2),
         shunned(*log),
         aborts(5),
-        cleans(lies(newer), marker_at(5, ABORT, delete_horizon=IN_A_DAY)),
+        cleans(on_disk(newer), marker_at(5, ABORT, delete_horizon=IN_A_DAY)),
         config=COMPACTED,
     )

@@ -24,7 +24,7 @@ LARGE_CHUNK, SMALL_CHUNK = 16 * 1024, 2 * 1024
 
 
 def open_stream(compression: Compression, data: bytes, magic: int, does: Behaviour) -> Stream:
-    """What `wrapForInput` gives; its constructors read headers, and turn every error into KafkaException (CMP-06)."""
+    """The stream of `wrapForInput`; its constructors read headers, and wrap every error in KafkaException (CMP-06)."""
     try:
         source = _source(compression, data, magic, does)
     except RecordFormatError as error:

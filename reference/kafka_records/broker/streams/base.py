@@ -19,7 +19,7 @@ class Source(Protocol):
 
 
 class Stream(Protocol):
-    """What records are read from."""
+    """A stream that records are read from."""
 
     def read_byte(self) -> int:
         """The next byte, or `END`."""
@@ -73,7 +73,7 @@ class Chunked:
         return self._chunk[self._at - 1]
 
     def read(self, size: int) -> bytes | None:
-        """What the chunk still has; more than a chunk comes from the source at once."""
+        """The bytes that are left of the chunk; more than a chunk comes from the source at once."""
         if self._at == len(self._chunk) and size >= self._size:
             return self._source.read(size)
         return self._take(size) if self._has_more() else None
@@ -94,7 +94,7 @@ class Chunked:
         return size - left
 
     def _skip_in_source(self, size: int) -> int:
-        # A chunk that is read here is left as it is: Kafka goes on behind it.
+        # A chunk that is read here is left as it is: Kafka continues after it.
         return len(self._source.read(size) or b"") or int(self.read_byte() != END)
 
     def _skip_in_chunk(self, size: int) -> int:

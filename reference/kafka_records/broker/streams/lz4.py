@@ -22,7 +22,7 @@ class Lz4Source:
         self._finished = False
 
     def read(self, size: int) -> bytes | None:
-        """What is left of a block; nothing from a block without output (LZ4-15)."""
+        """The bytes that are left of a block; none from a block without output (LZ4-15)."""
         if not self._finished and not self._block:
             self._read_block()
         if self._finished:
@@ -36,7 +36,7 @@ class Lz4Source:
         word = self._number()
         size = word & ~STORED
         if size == 0:
-            # LZ4-09: the content checksum has to be there, and nobody verifies it.
+            # LZ4-09: the content checksum has to be there, and is not verified.
             self._finished = True
             if self._flags & CONTENT_CHECKSUM:
                 self._number()
@@ -52,7 +52,7 @@ class Lz4Source:
             raise Thrown("IOException", "LZ4-10")
 
     def _number(self) -> int:
-        """The next four bytes; `ByteBuffer#getInt` where there are fewer is an error that nobody declares."""
+        """The next four bytes; with fewer left, `ByteBuffer#getInt` throws an unchecked exception."""
         word = self._data[self._at : self._at + INT32_SIZE]
         if len(word) < INT32_SIZE:
             raise Thrown("BufferUnderflowException", "LZ4-09")

@@ -60,7 +60,7 @@ class SnappySource:
                     half = is_half_a_header(self._data, self._at)
                     self._at = repeated_header_end(self._data, self._at)
                     if half:
-                        # That ends this call only; the next goes on behind what was no header.
+                        # That ends this call only; the next continues after the bytes that were no header.
                         return False
                     continue
                 self._block = memoryview(self._read_block())
