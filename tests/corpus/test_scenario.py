@@ -105,7 +105,7 @@ def test_vector() -> None:
     )
     again = parse_line(line_of(case))
     assert (again.input, again.expect) == (case.input, case.expect)
-    with pytest.raises(TypeError, match="is played to a broker"):
+    with pytest.raises(TypeError, match="runs on a broker"):
         input_of(again)
 
 

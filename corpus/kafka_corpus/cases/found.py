@@ -1,7 +1,7 @@
 """Inputs that fuzzing found, each kept so that what it showed can never come back unnoticed.
 
 There is a file for each in `kafka_corpus/found`, written by `kafkaproof fuzz
-promote`: the bytes, what is right about them, the rules, and who fell over them.
+promote`: the bytes, the right answer, the rules, and the targets that failed.
 This module makes a case function of each file.
 """
 
@@ -23,14 +23,14 @@ FOLDER: Final = Path(__file__).parent.parent / "found"
 
 
 class BrokerRun(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a payload was asked of a broker with, and what that answered.
+    """A run of a payload on a broker, with its answers.
 
     Attributes:
         release: of the broker, the only one that the case is about.
         settings: of the topic.
         produce: the step that produces the payload, which is not in it.
         answers: the broker's, the one to the payload last.
-        before: what has to be done first.
+        before: the steps that come first.
         compare: `masked` where it compressed what it stored.
     """
 
@@ -42,30 +42,30 @@ class BrokerRun(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     compare: Compare = "exact"
 
     def scenario(self, payload: bytes) -> Scenario:
-        """What is done to a broker with *payload*."""
+        """The steps of the run, with *payload* in the last."""
         steps = (*self.before, msgspec.structs.replace(self.produce, data=payload))
         return Scenario(steps=steps, config=self.settings, since=self.release, until=self.release)
 
     def draft(self, payload: bytes) -> Draft:
         """The case."""
-        played = zip(self.scenario(payload).steps, self.answers, strict=True)
-        return scene(*played, config=self.settings, since=self.release, until=self.release, compare=self.compare)
+        script = zip(self.scenario(payload).steps, self.answers, strict=True)
+        return scene(*script, config=self.settings, since=self.release, until=self.release, compare=self.compare)
 
 
-class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename={"run": "asked"}):
     """One input.
 
     Attributes:
         title: what is right about it, one sentence.
         rules: ids in the rule catalogue.
-        hex: the bytes, or the payload; of what is asked to be written, those that are right.
+        hex: the bytes to decode, or the payload to produce; for a batch to encode, the right bytes.
         refused: the kinds of error that fit, best first; empty where it has to be read, or written.
-        batches: what it holds; where it is refused, what lies before the error.  To be written: the one batch.
-        found: who fell over it, and how: targets with their versions, and keys.
+        batches: decode: the batches, or those before the error.  Encode: the one batch.
+        found: the targets that failed, with their versions, and the keys of the findings.
         refs: issues.
         since: the corpus version that brought it.
         op: whether the bytes are to be read, the batch is to be written, or the payload to be produced.
-        asked: of a payload.
+        run: how a payload was produced and answered; `asked` in the file.
     """
 
     title: str
@@ -77,14 +77,14 @@ class Found(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     refs: tuple[str, ...] = ()
     since: str = "1.0"
     op: Literal["decode", "encode", "append"] = "decode"
-    asked: BrokerRun | None = None
+    run: BrokerRun | None = None
 
     def draft(self) -> Draft:
         """The case."""
         batches = tuple(map(from_wire, self.batches))
         data = bytes.fromhex(self.hex)
-        if self.asked is not None:
-            return self.asked.draft(data)
+        if self.run is not None:
+            return self.run.draft(data)
         if self.op == "encode":
             (batch,) = batches
             compare: Compare = "exact" if batch.compression == "none" else "masked"

@@ -149,7 +149,7 @@ def as_produced(find: TriagedFinding, root: Path) -> Found:
     rule = context.rule if context.rule in {rule.id for rule in all_rules()} else "PRD-01"
     return Found(
         title=title, rules=(rule,), hex=find.data.hex(), refused=(), batches=(), found=found_by_text(find), op="append",
-        asked=asked,
+        run=asked,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Sizes and lengths that lead a careless reader back to bytes that it has read (groups FRM, NST, LEG, REC and HDR).
 
-A reader that steps over what a size or length says, and does not look at its
+A reader that skips by a size or length, and does not look at its
 sign, comes to the same bytes again and never ends.  The numbers here are those
 that lead back exactly to the start of an entry, a message, a record or a header.
 """

@@ -1,4 +1,4 @@
-"""What the log cleaner leaves behind, and what a segment file holds (groups CLN, SEG and OFF).
+"""Logs after the log cleaner, and the content of segment files (groups CLN, SEG and OFF).
 
 Gaps, counts below the offset range, empty batches, delete horizons, and logs of
 several magics; each must be read, because every broker serves them.
@@ -176,7 +176,7 @@ def write_empty_batch(fields: dict[str, Any]) -> Draft:
 
 @case("CLN-15", "OFF-11", refs=("https://github.com/segmentio/kafka-go/pull/813",), each={"one": 1, "three": 3})
 def empty_batches_between(count: int) -> Draft:
-    """Empty batches lie between others; the offset moves on over their whole range."""
+    """Empty batches may stand between others; each advances the offset over its whole range."""
     gaps = [empty(1010 + 10 * n, 1019 + 10 * n, **PRODUCER) for n in range(count)]
     return log(left_of((0, 3)), *gaps, left_of((1,), base=1010 + 10 * count))
 
@@ -273,7 +273,7 @@ def preallocated_zeros(size: int) -> Draft:
 
 @case("SEG-08", "FRM-04", each={"one": 1, "eleven": 11})
 def zeros_too_few_for_a_prefix(size: int) -> Draft:
-    """Fewer than twelve zeros at the end are a tail that nobody looks at."""
+    """Fewer than twelve zeros at the end are a tail that is ignored."""
     batch = batch_of(*some_records(3))
     return valid(bytes_of(batch) + bytes(size), batch)
 
@@ -301,8 +301,8 @@ def compressed_magics_in_one_segment(codec: Compression) -> Draft:
     """Compressed batches and wrappers of one codec may share a file."""
     first, before = wrapped(numbered(0, 0, 1), 0, codec)
     second, between = wrapped(numbered(1, 2, 3), 1, codec)
-    third, behind = compressed(codec, pack(codec, plain_of(2)))
-    return valid(first + second + third, before, between, behind)
+    third, after = compressed(codec, pack(codec, plain_of(2)))
+    return valid(first + second + third, before, between, after)
 
 
 @case("SEG-11", "OFF-12", each={"again": 0, "back": -3})
@@ -320,7 +320,7 @@ def leader_epochs(epochs: tuple[int, ...]) -> Draft:
 
 @case("CLN-07", "REC-26", each=CODECS)
 def records_written_anew(codec: Compression) -> Draft:
-    """The cleaner writes what is left anew: attributes 0, shortest varints, known bits only."""
+    """The cleaner rewrites the remaining records: attributes 0, shortest varints, known bits only."""
     batch = left_of((2, 6), base=3000, compression=codec)
     plain = payload_of(batch.records, base_offset=3000, base_timestamp=batch.records[0].timestamp)
     return valid(bytes_of(batch, packed=pack(codec, plain)), batch)

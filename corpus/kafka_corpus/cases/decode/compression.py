@@ -1,4 +1,4 @@
-"""What all codecs have in common (group CMP): what is compressed, and what happens when it is not sound."""
+"""Properties that all codecs share (group CMP): the compressed part, and unsound compressed data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read(shape: dict[str, Any]) -> Draft:
     each=grid(codec=CODECS, records={name: RECORDS[name] for name in ("ten", "nothing", "headers", "long")}),
 )
 def write(shape: dict[str, Any]) -> Draft:
-    """Only the bytes behind the record count are compressed; the header stays clear."""
+    """Only the bytes after the record count are compressed; the header stays clear."""
     batch = batch_of(*shape["records"], compression=shape["codec"])
     return must_write(batch, bytes_of(batch), compare="masked")
 
@@ -98,7 +98,7 @@ def compressed_byte_changed(codec: Compression) -> Draft:
 
 @case("CMP-04", each=CODECS)
 def codec_refuses(codec: Compression) -> Draft:
-    """Bytes that a codec refuses are an error although the CRC is right; what lies before has been read."""
+    """Bytes that a codec refuses are an error although the CRC is right; earlier batches have been read."""
     good, batch = compressed(codec, pack(codec, PLAIN))
     bad, _ = compressed(codec, b"\xde\xad\xbe\xef" * 10)
     return invalid(good + bad + good, *REFUSED, before=(batch,))
@@ -158,7 +158,7 @@ PAIRS = {
 
 @case("CMP-06", each=PAIRS)
 def another_codec(pair: tuple[Compression, Compression]) -> Draft:
-    """The bits say which codec it is; nobody guesses from the bytes."""
+    """The bits name the codec; readers do not guess it from the bytes."""
     named, real = pair
     return invalid(compressed(named, pack(real, PLAIN))[0], *REFUSED)
 
@@ -228,9 +228,9 @@ def compresses_a_hundredfold(codec: Compression) -> Draft:
 
 @case("HDR-18", "CMP-03", refs=("sarama 1.61.1",))
 def more_records_than_compressed_bytes() -> Draft:
-    """A count larger than the number of compressed bytes is no lie: records that are alike take less than a byte each.
+    """A count larger than the number of compressed bytes can be right: equal records take less than a byte each.
 
-    sarama takes such a batch for one that the fetch cut short, and steps over it without an error.
+    sarama takes such a batch for one that the fetch cut short, and skips it without an error.
     """
     count = 1500
     return valid(Recipe("uniform", {"count": count}), uniform_batch(count))

@@ -239,7 +239,7 @@ def write_empty_control_batch() -> Draft:
 
 @case("TXN-19", each={"with-value": VALUE, "without": None})
 def control_record_without_key(value: bytes | None) -> Draft:
-    """A control record without a key says no type; Kafka runs into a NullPointerException when it asks."""
+    """A control record without a key has no type; Kafka throws a NullPointerException when it reads it."""
     record = Record(0, TIMESTAMP, None, value)
     return acceptable(*both(batch_of(record, **MARKER)), kinds=("malformed",), why=CARRIED)
 
@@ -259,7 +259,7 @@ def write_marker_of_another_type(type_: int) -> Draft:
 
 @case("TXN-22", "TXN-24", each={"transactional": MARKER, "kraft": {"control": True}})
 def control_bit(fields: dict[str, Any]) -> Draft:
-    """A control batch is told from others by bit 5, so that applications never see its records."""
+    """Bit 5 marks a control batch, so that applications never see its records."""
     return valid(*both(batch_of(marker(offset=13), **fields)))
 
 
@@ -289,7 +289,7 @@ def with_header(record: Record) -> Record:
 
 @case("TXN-14", "HDR-14")
 def bytes_behind_a_marker() -> Draft:
-    """A control batch has no room for bytes behind its records either."""
+    """A control batch has no room for bytes after its records either."""
     data = raw_batch(payload_of([marker()]) + b"\x00", attributes=0x30, producer_id=77, producer_epoch=3)
     return invalid(data, "malformed")
 

@@ -1,4 +1,4 @@
-"""What conversion between the formats leaves to be read and written (group CNV)."""
+"""Batches that conversion between the formats leaves for readers and writers (group CNV)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PADDINGS = {"12": 12, "13": 13, "17": 17, "18": 18, "60": 60, "61": 61, "73": 73
 
 @case("CNV-12", each=grid(magic=MAGICS, size=PADDINGS))
 def padding_behind_messages(shape: dict[str, Any]) -> Draft:
-    """Padding behind converted messages is a partial message at offset -1, and no error."""
+    """Padding after converted messages is a partial message at offset -1, and no error."""
     record = record_of(shape["magic"], 5, b"key")
     return valid(message_bytes(record, shape["magic"]) + padding(shape["size"]), single_batch(record, shape["magic"]))
 
@@ -61,7 +61,7 @@ def padding_cut_short(size: int) -> Draft:
 
 @case("CNV-12", each=CODECS)
 def padding_behind_a_wrapper(codec: Compression) -> Draft:
-    """Padding behind a converted wrapper is dropped, whatever the codec is."""
+    """Padding after a converted wrapper is dropped, whatever the codec is."""
     data, batch = wrapped(numbered(0, 3, 4), 0, codec)
     return valid(data + padding(200), batch)
 
@@ -121,7 +121,7 @@ def lz4_converted_to_v1(count: int) -> Draft:
 
 @case("CNV-17", "LZ4-06")
 def lz4_converted_and_read() -> Draft:
-    """What a broker converted to v0 with lz4 is read by an old client's rules."""
+    """Messages that a broker converted to v0 with lz4 are read by an old client's rules."""
     records = numbered(0, 320, 321)
     packed = lz4_frame(lz4_block(set_of(records, 0)), broken=True)
     assert packed[6] == 0x1A
@@ -177,7 +177,7 @@ def write_for_an_old_broker(shape: dict[str, Any]) -> Draft:
 
 @case("CNV-14", "LEG-15", each=MAGICS)
 def zstd_cannot_be_down_converted(magic: int) -> Draft:
-    """A zstd batch cannot be written below v2; its records have to be compressed anew."""
+    """A zstd batch cannot be written below v2; its records have to be recompressed."""
     batch: Batch = wrapper_batch(numbered(magic, 510, 511, 512), magic, "zstd")
     return must_refuse(batch, "malformed", "unsupported_compression")
 

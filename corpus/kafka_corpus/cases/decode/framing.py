@@ -43,7 +43,7 @@ def entry(magic: int, offset: int = 0, value: bytes = b"value") -> bytes:
 
 
 def decoded(magic: int, offset: int = 0, value: bytes = b"value") -> Batch:
-    """What `entry` with the same arguments holds."""
+    """The batch that `entry` with the same arguments decodes to."""
     timestamp = -1 if magic == 0 else TIMESTAMP
     made = expected(
         record(value, offset=offset, timestamp=timestamp), magic=magic, base_offset=offset, max_timestamp=timestamp
@@ -128,7 +128,7 @@ def crc_ends_in_two(magic: int) -> Draft:
 
 @case("FRM-04", each={"1 byte": 1, "8 bytes, the offset": 8, "11 bytes": 11})
 def short_tail_ends_the_set(size: int) -> Draft:
-    """Fewer than 12 bytes behind the last entry are a clean end."""
+    """Fewer than 12 bytes after the last entry are a clean end."""
     return valid(entry(2) + entry(2, 1)[:size], decoded(2))
 
 
@@ -195,13 +195,13 @@ def partial_batch_alone(size: int) -> Draft:
 
 @case("FRM-07", each=PARTIAL)
 def partial_batch_at_the_end(size: int) -> Draft:
-    """A partial batch behind a whole one is dropped in silence, and the whole one is read."""
+    """A partial batch after a whole one is dropped in silence, and the whole one is read."""
     return valid(entry(2, 5) + entry(2, 6)[:size], decoded(2, 5))
 
 
 @case("FRM-07", each={"v0": 0, "v1": 1})
 def partial_message_at_the_end(magic: int) -> Draft:
-    """A partial message behind a whole one is dropped in silence."""
+    """A partial message after a whole one is dropped in silence."""
     return valid(entry(magic, 5) + entry(magic, 6)[:-1], decoded(magic, 5))
 
 
@@ -213,7 +213,7 @@ def seventeen_bytes_of_an_entry(magic: int) -> Draft:
 
 @case("FRM-07")
 def rest_of_a_partial_batch_is_not_looked_at() -> Draft:
-    """Behind the magic of a partial batch, CRC, codec and count may be anything."""
+    """After the magic of a partial batch, CRC, codec and count may be anything."""
     return valid(entry(2) + entry(2, 1)[:17] + b"\xff" * 44, decoded(2))
 
 
@@ -243,7 +243,7 @@ def length_swallows_the_next_batch() -> Draft:
 
 @case("FRM-03", "FRM-11", each={"v0": 0, "v1": 1})
 def message_that_looks_like_an_empty_batch(magic: int) -> Draft:
-    """A message behind a batch is read as what its own magic says, though its zeros would make an empty batch."""
+    """A message after a batch is read by its own magic, though its zeros would make an empty batch."""
     zeros = bytes(60)
     return valid(entry(2) + entry(magic, 1, zeros), decoded(2), decoded(magic, 1, zeros))
 
@@ -317,19 +317,19 @@ def short_message_labelled_as_batch() -> Draft:
 
 @case("FRM-13", each=MAGICS)
 def eleven_zero_bytes(magic: int) -> Draft:
-    """Eleven zero bytes behind an entry are a clean end."""
+    """Eleven zero bytes after an entry are a clean end."""
     return valid(entry(magic) + bytes(11), decoded(magic))
 
 
 @case("FRM-13", each=MAGICS)
 def twelve_zero_bytes(magic: int) -> Draft:
-    """Twelve zero bytes behind an entry show a size of 0 and are refused."""
+    """Twelve zero bytes after an entry show a size of 0 and are refused."""
     return invalid(entry(magic) + bytes(12), *BAD_SIZE, before=(decoded(magic),))
 
 
 @case("FRM-13", each={"16 zero bytes": bytes(16), "100 zero bytes": bytes(100), "4096 bytes 0xff": b"\xff" * 4096})
 def padding(tail: bytes) -> Draft:
-    """Padding behind the last batch, as of a preallocated file, is refused for its size."""
+    """Padding after the last batch, as of a preallocated file, is refused for its size."""
     return invalid(entry(2) + tail, *BAD_SIZE, before=(decoded(2),))
 
 

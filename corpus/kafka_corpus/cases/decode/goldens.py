@@ -252,7 +252,7 @@ JAVA_COMPRESSED: Final = {
 
 @case("RWR-14", each={codec: (codec, text) for codec, text in JAVA_COMPRESSED.items()})
 def batch_compressed_by_java(row: tuple[Compression, str]) -> Draft:
-    """What Java writes with snappy and lz4 can be written again: header and payload byte for byte."""
+    """Bytes that Java writes with snappy and lz4 can be reproduced: header and payload byte for byte."""
     codec, text = row
     batch = expected(*GOLDEN_RECORDS, compression=codec, max_timestamp=TIMESTAMP + 5)
     return must_write(batch, bytes.fromhex(text), compare="masked")

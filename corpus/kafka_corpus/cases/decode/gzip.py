@@ -1,6 +1,6 @@
 """gzip framing as java.util.zip.GZIPInputStream takes it (group GZP).
 
-Members follow one another as one stream, what is no member behind them is
+Members follow one another as one stream, bytes after them that are no member are
 ignored, and the trailer of each is verified.
 """
 
@@ -151,15 +151,15 @@ def members_of_different_kinds() -> Draft:
 
 @case("GZP-02", "CMP-05")
 def second_member_says_too_much() -> Draft:
-    """Bytes of a second member behind the last record are bytes too many."""
+    """Bytes of a second member after the last record are bytes too many."""
     return invalid(compressed("gzip", gzip_member(PLAIN) + gzip_member(b"more"))[0], "malformed", "decompression")
 
 
 @case("GZP-03", each=grid(magic=EITHER, junk=JUNK))
 def bytes_behind_the_last_member(shape: dict[str, Any]) -> Draft:
-    """Bytes behind the last member that are no gzip header are ignored."""
+    """Bytes after the last member that are no gzip header are ignored."""
     magic = shape["magic"]
-    why = "GZIPInputStream ignores what it cannot read behind a trailer; other readers refuse it"
+    why = "GZIPInputStream ignores what it cannot read after a trailer; other readers refuse it"
     return acceptable(*around(gzip_member(plain_of(magic)) + shape["junk"], magic, "gzip"), kinds=REFUSED, why=why)
 
 
@@ -232,7 +232,7 @@ OPTIONAL = {
 
 @case("GZP-06", each=OPTIONAL)
 def optional_header_fields(fields: tuple[int, bytes]) -> Draft:
-    """FTEXT, FEXTRA, FNAME and FCOMMENT are stepped over."""
+    """FTEXT, FEXTRA, FNAME and FCOMMENT are skipped."""
     return valid(*compressed("gzip", with_flags(*fields)))
 
 

@@ -57,7 +57,7 @@ def lz4_checksum_of_the_first_framing() -> Draft:
 
 @case("LZ4-05", "FRM-02", refs=("KAFKA-9203", f"{GITHUB}/apache/kafka/pull/7769"))
 def lz4_batch_in_the_middle_of_a_buffer() -> Draft:
-    """An lz4 batch is read the same wherever in a buffer it lies.
+    """An lz4 batch is read the same wherever in a buffer it starts.
 
     Kafka 2.4 computed the header checksum over the wrong bytes when the buffer
     did not start at the frame ("Stream frame descriptor corrupted").
@@ -71,7 +71,7 @@ def lz4_batch_in_the_middle_of_a_buffer() -> Draft:
 def lz4_linked_blocks_of_large_messages() -> Draft:
     """A frame of two linked blocks is refused, the second copying from the first.
 
-    Clients whose lz4 links blocks unless told otherwise were refused by brokers
+    Clients whose lz4 links blocks by default were refused by brokers
     as soon as a message exceeded one block.
     """
     records = some_records(1)[0]._replace(value=b"linked " * 10_000)
@@ -89,7 +89,7 @@ def lz4_linked_blocks_of_large_messages() -> Draft:
 def lz4_content_checksum_never_compared() -> Draft:
     """A content checksum that does not match the content was never compared by Kafka."""
     frame = lz4_header(flg=0x64) + lz4_data(PLAIN, stored=True) + LZ4_END_MARK + b"\xde\xad\xbe\xef"
-    why = "KAFKA-20528 is about to verify it; the releases so far step over it"
+    why = "KAFKA-20528 is about to verify it; the releases so far skip it"
     return acceptable(*compressed("lz4", frame), kinds=REFUSED, why=why)
 
 
@@ -187,7 +187,7 @@ def both(*records: Record) -> tuple[bytes, Batch]:
 
 @case("TIM-18", refs=("KAFKA-8522", "KIP-534", f"{GITHUB}/redpanda-data/redpanda/pull/4010"))
 def records_before_their_base() -> Draft:
-    """Records may be older than the base timestamp, by weeks behind a delete horizon.
+    """Records may be older than the base timestamp, by weeks if that is a delete horizon.
 
     Unsigned differences put such records weeks into the future.
     """
@@ -213,7 +213,7 @@ def nothing_but_an_empty_batch() -> Draft:
     refs=(f"{GITHUB}/IBM/sarama/pull/1006", f"{GITHUB}/IBM/sarama/pull/1037", f"{GITHUB}/tulios/kafkajs/issues/562"),
 )
 def last_records_compacted_away() -> Draft:
-    """The last offset of a batch lies beyond its last record when that was compacted away.
+    """The last offset of a batch is higher than its last record's when that was compacted away.
 
     Clients went on at the last record, or moved the offsets of all of them.
     """
@@ -247,7 +247,7 @@ def control_record_with_another_value() -> Draft:
 def control_key_inside_a_record() -> Draft:
     """The type of a control record stands in the key of an ordinary record.
 
-    rskafka read it from the first bytes behind the header, and found version 8192.
+    rskafka read it from the first bytes after the header, and found version 8192.
     """
     record = Record(57, TIMESTAMP, key_of(1), bytes.fromhex("00000000002a"))
     batch = batch_of(record, control=True, **PRODUCER)
@@ -336,7 +336,7 @@ def raw_block_taken_for_xerial_blocks() -> Draft:
 def zstd_frame_of_unknown_size() -> Draft:
     """The Java client's zstd frames never say how much they hold.
 
-    Erlang and Python clients asked the frame for its size, and gave up.
+    Erlang and Python clients read the frame's size, found none, and gave up.
     """
     record = some_records(1)[0]._replace(value=b"=" * 5_000)
     batch = batch_of(record, compression="zstd")

@@ -2,7 +2,7 @@
 
 The values are messages of the flexible kind (KIP-482), with unsigned compact
 lengths inside the signed ones of the record.  A batch codec carries them as
-bytes; what KRaft's own reader (RecordsIterator) asks for beyond that is said
+bytes; what KRaft's own reader (RecordsIterator) requires beyond that is said
 where a case is `acceptable`.
 """
 
@@ -126,7 +126,7 @@ def golden(vector: tuple[int, str]) -> Draft:
     """A KRaft control batch that kafka-clients 3.9.0 wrote is read."""
     type_, written = vector
     data = bytes.fromhex(written)
-    # The value lies between its length and the header count.
+    # The value is between its length and the header count.
     return valid(data, control((type_, data[61 + 10 : -1])))
 
 
@@ -155,7 +155,7 @@ def write_leader_changes(value: bytes) -> Draft:
 def write_leader_change_without_epoch(value: bytes) -> Draft:
     """Kafka writes no leader change without a leader epoch; a batch codec may not look."""
     batch = control((2, value), epoch=-1)
-    return may_write(batch, bytes_of(batch), why="MemoryRecordsBuilder#appendLeaderChangeMessage asks for the epoch")
+    return may_write(batch, bytes_of(batch), why="MemoryRecordsBuilder#appendLeaderChangeMessage needs the epoch")
 
 
 @case("KRF-04", refs=("KIP-853",))
@@ -167,13 +167,13 @@ def leader_change_of_version_1() -> Draft:
 
 @case("KRF-09", "KRF-02", each={"one-tag": b"\x01\x00\x03abc", "two-tags": b"\x02\x00\x00\x05\x01x"})
 def tagged_fields(tags: bytes) -> Draft:
-    """Tagged fields behind a value are for versions to come."""
+    """Tagged fields after a value are for versions to come."""
     return valid(*both(control((2, LEADER_CHANGES["one-voter"][:-1] + tags))))
 
 
 @case("KRF-09", each={"snapshot-footer": (4, bytes(3) + b"more"), "kraft-version": (5, bytes(5) + b"more")})
 def bytes_behind_a_value(record: tuple[int, bytes]) -> Draft:
-    """Bytes behind a control value are carried along."""
+    """Bytes after a control value are carried along."""
     return acceptable(*both(control(record)), kinds=("malformed",), why=RAFT)
 
 
@@ -301,7 +301,7 @@ def record_longer_than_its_compressed_batch() -> Draft:
 
 @case("KRF-16", "HDR-14")
 def bytes_behind_the_last_metadata_record() -> Draft:
-    """KRaft's reader does not look for bytes behind the last record."""
+    """KRaft's reader does not look for bytes after the last record."""
     why = "RecordsIterator stops after the count, every other reader of Kafka's refuses the bytes"
     batch = metadata(RECORD)
     payload = payload_of(batch.records, base_offset=100)
@@ -318,7 +318,7 @@ def metadata_in_a_v1_message() -> Draft:
 
 @case("KRF-17", "CRC-07")
 def crc_of_a_metadata_batch() -> Draft:
-    """A metadata batch with a wrong CRC is corrupt; KRaft's reader checks only when it is asked to."""
+    """A metadata batch with a wrong CRC is corrupt; KRaft's reader checks it only on demand."""
     return invalid(flip(bytes_of(metadata(RECORD)), 75), "corrupt")
 
 

@@ -73,7 +73,7 @@ def wrapper(shape: dict[str, Any]) -> Draft:
 
 @case("LEG-06", "LEG-24", each=grid(magic={"v0": 0, "v1": 1}, offsets=OFFSETS))
 def messages_end_to_end(shape: dict[str, Any]) -> Draft:
-    """Uncompressed messages lie end to end, each with its own absolute offset."""
+    """Uncompressed messages stand end to end, each with its own absolute offset."""
     records = numbered(shape["magic"], *shape["offsets"])
     return valid(set_of(records, shape["magic"]), *single_batches(records, shape["magic"]))
 
@@ -105,7 +105,7 @@ def messages_in_a_wrapper(shape: dict[str, Any]) -> Draft:
 
 @case("NST-01", "FRM-02", each=grid(magic={"v0": 0, "v1": 1}, codec=CODECS))
 def wrappers_end_to_end(shape: dict[str, Any]) -> Draft:
-    """A log holds wrapper behind wrapper, each with an offset base of its own."""
+    """A log holds several wrappers, each with an offset base of its own."""
     magic, codec = shape["magic"], shape["codec"]
     first, before = wrapped(numbered(magic, 0, 1, 2), magic, codec)
     second, after = wrapped(numbered(magic, 3, 5), magic, codec)

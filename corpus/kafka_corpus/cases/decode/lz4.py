@@ -1,7 +1,7 @@
 """lz4 frames as Kafka's Lz4BlockInputStream takes them (group LZ4).
 
 One frame of independent blocks.  The header checksum of v0 is wrong by
-tradition, the content checksum is stepped over, and what follows the EndMark
+tradition, the content checksum is skipped, and what follows the EndMark
 is never looked at.
 """
 
@@ -219,7 +219,7 @@ def content_size(magic: int) -> Draft:
 
 @case("LZ4-08", each={"zero": 0, "one-less": len(PLAIN) - 1, "one-more": len(PLAIN) + 1, "largest": 2**64 - 1})
 def content_size_wrong(size: int) -> Draft:
-    """A content size that is wrong is stepped over like a right one."""
+    """A content size that is wrong is skipped like a right one."""
     why = "Lz4BlockInputStream skips the eight bytes; other readers compare, or allocate as much"
     data, batch = compressed("lz4", frame(FLG | CONTENT_SIZE, size=size.to_bytes(8, "little")))
     return acceptable(data, batch, kinds=(*REFUSED, "limit"), why=why)
@@ -237,7 +237,7 @@ def content_checksum(magic: int) -> Draft:
 @case("LZ4-09", refs=("KAFKA-20528",), each={"zeros": bytes(4), "of-the-block": xxh(lz4_block(PLAIN))})
 def content_checksum_wrong(checksum: bytes) -> Draft:
     """A content checksum that is wrong goes unnoticed in Kafka."""
-    why = "Lz4BlockInputStream steps over it (KAFKA-20528); the format wants it verified"
+    why = "Lz4BlockInputStream skips it (KAFKA-20528); the format wants it verified"
     packed = frame(FLG | CONTENT_CHECKSUM, end=LZ4_END_MARK + checksum)
     return acceptable(*compressed("lz4", packed), kinds=REFUSED, why=why)
 

@@ -46,7 +46,7 @@ from kafka_corpus.registry import Draft, acceptable, case, invalid, must_write, 
 
 @case("LZ4-10", each=grid(magic=MAGICS, stored={"compressed": False, "stored": True}))
 def block_checksums(shape: dict[str, Any]) -> Draft:
-    """Every block may be followed by the checksum of its bytes as they lie there."""
+    """Every block may be followed by the checksum of its bytes as stored."""
     magic, stored = shape["magic"], shape["stored"]
     blocks = [part if stored else lz4_block(part) for part in split(plain_of(magic), 30)]
     body = b"".join(lz4_data(block, stored=stored) + xxh(block) for block in blocks)
@@ -64,7 +64,7 @@ def block_checksum_wrong(shape: dict[str, Any]) -> Draft:
 
 @case("LZ4-10")
 def block_checksum_of_the_plain_bytes() -> Draft:
-    """A block checksum over the decompressed bytes is wrong: it covers those that lie there."""
+    """A block checksum over the decompressed bytes is wrong: it covers the stored ones."""
     # A run, so that the block and its content differ in length.
     record = some_records(1)[0]._replace(value=b"-" * 100)
     plain = payload_of([record])
@@ -205,14 +205,14 @@ def stored_block_of_no_bytes_at_the_end(end: bytes) -> Draft:
 
 @case("LZ4-13", each={"first": 0, "middle": 1})
 def stored_block_of_no_bytes_in_front(at: int) -> Draft:
-    """Data behind a stored block of no bytes is lost to Kafka, which then misses records."""
+    """Data after a stored block of no bytes is lost to Kafka, which then misses records."""
     why = "Lz4BlockInputStream takes it for the EndMark and refuses the batch; other readers go on"
     blocks = [lz4_data(lz4_block(part)) for part in split(PLAIN, 30)]
     blocks.insert(at, STORED_ZERO)
     return acceptable(*compressed("lz4", frame(body=b"".join(blocks))), kinds=REFUSED, why=why)
 
 
-BEHIND = {
+TAILS = {
     "one-byte": b"\x00",
     "four-zeros": bytes(4),
     "text": b"garbage behind the frame",
@@ -222,12 +222,12 @@ BEHIND = {
 }
 
 
-@case("LZ4-14", each=grid(magic=EITHER, behind=BEHIND))
+@case("LZ4-14", each=grid(magic=EITHER, tail=TAILS))
 def bytes_behind_the_frame(shape: dict[str, Any]) -> Draft:
-    """Bytes behind the EndMark are never looked at."""
+    """Bytes after the EndMark are never looked at."""
     why = "Lz4BlockInputStream is done at the EndMark; other readers look for another frame"
     magic = shape["magic"]
-    packed = lz4_frame(lz4_block(plain_of(magic)), broken=magic == 0) + shape["behind"]
+    packed = lz4_frame(lz4_block(plain_of(magic)), broken=magic == 0) + shape["tail"]
     return acceptable(*around(packed, magic, "lz4"), kinds=REFUSED, why=why)
 
 
@@ -241,7 +241,7 @@ def records_in_two_frames() -> Draft:
 
 @case("LZ4-14")
 def more_in_a_second_frame() -> Draft:
-    """Bytes in a second frame are not counted as bytes behind the last record."""
+    """Bytes in a second frame are not counted as bytes after the last record."""
     why = "Lz4BlockInputStream reads one frame; a reader of several finds bytes too many"
     packed = lz4_frame(lz4_block(PLAIN)) + lz4_frame(lz4_block(b"more"))
     return acceptable(*compressed("lz4", packed), kinds=REFUSED, why=why)
@@ -258,7 +258,7 @@ def block_of_no_output(at: int) -> Draft:
 
 @case("LZ4-15")
 def block_of_no_output_at_the_end() -> Draft:
-    """A compressed block that inflates to nothing adds nothing behind the last record."""
+    """A compressed block that inflates to nothing adds nothing after the last record."""
     why = "Kafka takes a read of 0 bytes for the end of the data, other readers go on to the EndMark"
     return acceptable(*compressed("lz4", frame(end=EMPTY_BLOCK + LZ4_END_MARK)), kinds=REFUSED, why=why)
 
@@ -272,7 +272,7 @@ def header_cut_short(shape: dict[str, Any]) -> Draft:
 
 @case("LZ4-18", "LZ4-08", each={"before-it": 6, "inside": 10, "before-the-checksum": 14})
 def header_cut_short_at_the_content_size(size: int) -> Draft:
-    """A frame that promises a content size and ends before or behind it is an error."""
+    """A frame that promises a content size and ends before or after it is an error."""
     packed = frame(FLG | CONTENT_SIZE, size=len(PLAIN).to_bytes(8, "little"))[:size]
     return invalid(compressed("lz4", packed)[0], *REFUSED)
 

@@ -59,7 +59,7 @@ def relative_offsets_not_from_0(shape: dict[str, Any]) -> Draft:
 def all_inner_offsets_zero(codec: Compression) -> Draft:
     """Inner offsets that are all 0 give every message the wrapper's offset.
 
-    Old clients wrote such sets; brokers number them anew, readers do not.
+    Old clients wrote such sets; brokers renumber them, readers do not.
     """
     inner = numbered(1, 0, 0, 0)
     data = wrap(set_of(inner, 1), 1, codec, offset=50, timestamp=TIMESTAMP + 2)
@@ -238,13 +238,13 @@ def codec_bits_on_a_plain_inner_message(magic: int) -> Draft:
 
 @case("NST-25", "NST-16", "LEG-04", each=CODECS)
 def v2_batch_in_a_v1_wrapper(codec: Compression) -> Draft:
-    """A v2 batch inside a v1 wrapper is no message: its CRC lies elsewhere."""
+    """A v2 batch inside a v1 wrapper is no message: its CRC is at another place."""
     return invalid(wrap(raw_batch(raw_record()), 1, codec), "corrupt", "malformed", "unsupported_magic", "truncated")
 
 
 @case("NST-02", each=BOTH)
 def wrapper_with_a_key(shape: dict[str, Any]) -> Draft:
-    """A wrapper's key should be null; if it is not, nobody reads it."""
+    """A wrapper's key should be null; any other key is ignored."""
     magic, codec = shape["magic"], shape["codec"]
     records = numbered(magic, 0, 1)
     data = wrap(set_of(records, magic), magic, codec, offset=1, timestamp=TIMESTAMP + 1, key=b"outer key")
@@ -303,7 +303,7 @@ def inner_size_below_smallest(shape: dict[str, Any]) -> Draft:
 
 @case("NST-07", each={"11": 11, "12": 12, "100": 100})
 def zeros_behind_the_messages(size: int) -> Draft:
-    """Twelve zero bytes behind the last inner message are a message of size 0; eleven are a short tail."""
+    """Twelve zero bytes after the last inner message are a message of size 0; eleven are a short tail."""
     records = numbered(1, 0, 1)
     data = wrap(set_of(records, 1) + bytes(size), 1, "gzip", offset=1, timestamp=TIMESTAMP + 1)
     if size >= 12:
@@ -385,7 +385,7 @@ def inner_v1_message_too_short_for_its_fields(size: int) -> Draft:
 
 @case("NST-01", "FRM-02", each=CODECS)
 def broken_wrapper_ends_the_log(codec: Compression) -> Draft:
-    """What lies before a wrapper that cannot be read has been read."""
+    """The entries before a wrapper that cannot be read have been read."""
     good, batch = wrapped(numbered(1, 0, 1), 1, codec)
     bad = wrap(b"", 1, codec, offset=2)
     return invalid(good + bad + good, *STRUCTURE, "decompression", before=(batch,))

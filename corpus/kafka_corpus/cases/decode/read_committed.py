@@ -1,4 +1,4 @@
-"""What a consumer that reads committed data leaves out, told which transactions were aborted (groups TXN, OFF and CON).
+"""Records that a read_committed consumer skips, given the list of aborted transactions (groups TXN, OFF and CON).
 
 The broker sends all batches up to the last stable offset, and names the
 aborted transactions among them by producer id and first offset; the client
@@ -47,7 +47,7 @@ def marker(offset: int, type_: int, producer: int = ONE, *, version: int = 0) ->
 
 
 def fetch(*batches: Batch, aborted: tuple[tuple[int, int], ...], seen: tuple[int, ...]) -> Draft:
-    """What is fetched, who aborted, and the offsets that are committed."""
+    """The fetched bytes, the aborted producers, and the offsets that are committed."""
     return reads_committed(b"".join(map(bytes_of, batches)), *batches, aborted=aborted, seen=seen)
 
 
@@ -86,7 +86,7 @@ def aborted_behind_committed() -> Draft:
 
 @case("TXN-23")
 def two_producers() -> Draft:
-    """Transactions of two producers at once, of which one is aborted, are told apart."""
+    """Transactions of two producers at once, of which one is aborted, are kept apart."""
     batches = data(0), data(1, TWO), data(2), marker(3, ABORT), data(4, TWO), marker(5, COMMIT, TWO)
     return fetch(*batches, aborted=((ONE, 0),), seen=(1, 4))
 
@@ -107,7 +107,7 @@ def listed_by_their_ends() -> Draft:
 
 @case("TXN-23", "OFF-12")
 def both_began_before_the_fetch() -> Draft:
-    """A fetch may lie in the middle of several transactions that began before it."""
+    """A fetch may begin in the middle of several transactions that began before it."""
     batches = data(5, TWO), data(6), marker(7, ABORT), data(8, TWO), marker(9, ABORT, TWO), plain(10)
     return fetch(*batches, aborted=((ONE, 0), (TWO, 1)), seen=(10,))
 
@@ -157,7 +157,7 @@ def data_that_was_cleaned() -> Draft:
 def nothing_but_what_was_cleaned(count: int) -> Draft:
     """A fetch of batches without records moves the consumer on, though there is nothing to give.
 
-    kafkajs asks for the same again, and for ever.
+    kafkajs repeats the same fetch for ever.
     """
     fields: dict[str, object] = {"transactional": True, "producer_id": ONE, "producer_epoch": 1, "base_sequence": 0}
     batches = [batch_of(base_offset=3 * at, last_offset=3 * at + 2, **fields) for at in range(count)]

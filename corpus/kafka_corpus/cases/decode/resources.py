@@ -41,7 +41,7 @@ BOMBS: dict[str, tuple[Compression, int]] = {
     "lz4-1-gib": ("lz4", 1024),
     "zstd-1-gib": ("zstd", 1024),
 }
-# A codec each: what a flood asks of a decoder does not depend on it.
+# A codec each: the cost of a flood for a decoder does not depend on it.
 FLOODS: dict[str, tuple[Compression, int]] = {"small": ("gzip", 1), "large": ("zstd", 256)}
 # So many that no array for them fits, or one that fills most of the memory that there is.
 HEADER_FLOODS: dict[str, tuple[Compression, int]] = {"small": ("gzip", 1), "large": ("zstd", 512)}
@@ -119,7 +119,7 @@ STREAMS: dict[str, tuple[Compression, int]] = {
 
 @case("GZP-02", "SNP-04", "ZST-02", each=STREAMS)
 def many_frames(streams: tuple[Compression, int]) -> Draft:
-    """Records behind a great many empty streams are found in good time."""
+    """Records after a great many empty streams are found in good time."""
     codec, count = streams
     recipe = Recipe("many_frames", {"codec": codec, "count": count})
     batch = batch_of(*some_records(), compression=codec)
@@ -131,7 +131,7 @@ def many_frames(streams: tuple[Compression, int]) -> Draft:
 
 @case("ZST-03", "CMP-03")
 def many_skippable_frames() -> Draft:
-    """Records behind a great many skippable frames are found in good time."""
+    """Records after a great many skippable frames are found in good time."""
     return valid(Recipe("many_skippable_frames", {"count": 200_000}), batch_of(*some_records(), compression="zstd"))
 
 
@@ -148,7 +148,7 @@ def record_count_claims(shape: dict[str, Any]) -> Draft:
 
 @case("CRC-07", refs=("kafkajs 2.2.4",))
 def many_records_under_a_wrong_checksum() -> Draft:
-    """A wrong checksum is told for what it is, however many records there are below it.
+    """A wrong checksum is reported as one, however many records the batch has.
 
     kafkajs verifies none, and its stack is full ("Maximum call stack size
     exceeded") over a batch of this many records, also where they are sound.
@@ -259,7 +259,7 @@ XERIAL_CLAIMS = {
 
 @case("SNP-06", "NST-01", "CMP-10", each=grid(magic={"v0": 0, "v1": 1}, stream=XERIAL_CLAIMS))
 def xerial_claims_in_a_wrapper(shape: dict[str, Any]) -> Draft:
-    """What a xerial stream in a wrapper says of itself allocates nothing either, and is refused."""
+    """The lengths that a xerial stream in a wrapper claims allocate nothing either, and are refused."""
     return invalid(seal(XERIAL_HEADER + shape["stream"], shape["magic"], "snappy"), *REFUSED)
 
 

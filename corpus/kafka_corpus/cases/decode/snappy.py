@@ -1,6 +1,6 @@
 """snappy framing as xerial's SnappyInputStream takes it (group SNP).
 
-Kafka writes blocks behind a header of 16 bytes, reads those or one raw block,
+Kafka writes blocks after a header of 16 bytes, reads those or one raw block,
 and knows nothing of the framing format that snappy itself describes.
 """
 
@@ -153,7 +153,7 @@ def xerial_block_corrupt(packed: bytes) -> Draft:
 @case("SNP-03", refs=("https://github.com/dpkp/kafka-python/issues/2414",), each=VERSIONS)
 def header_versions(versions: tuple[int, int]) -> Draft:
     """The version numbers of the first header are not looked at; Redpanda wrote them little-endian."""
-    why = "snappy-java and librdkafka look at the magic only, a reader that asks for version 1 is within its rights"
+    why = "snappy-java and librdkafka look at the magic only, a reader that requires version 1 is within its rights"
     return acceptable(*compressed("snappy", xerial(PLAIN, header=header(*versions))), kinds=REFUSED, why=why)
 
 
@@ -180,7 +180,7 @@ def repeated_header(shape: dict[str, Any]) -> Draft:
 
 @case("SNP-04")
 def repeated_header_at_the_end() -> Draft:
-    """A header with no blocks behind it may end a stream."""
+    """A header with no blocks after it may end a stream."""
     why = "SnappyInputStream reads it as a concatenated stream of no blocks; it looks like a block of bad size"
     return acceptable(*compressed("snappy", xerial(PLAIN) + XERIAL_HEADER), kinds=REFUSED, why=why)
 
@@ -242,7 +242,7 @@ def last_block_cut_short(shape: dict[str, Any]) -> Draft:
 
 @case("SNP-09", each=grid(magic=EITHER, size={"one": 1, "two": 2, "three": 3}))
 def stray_bytes_behind_the_last_block(shape: dict[str, Any]) -> Draft:
-    """One to three bytes behind the last block are ignored."""
+    """One to three bytes after the last block are ignored."""
     why = "SnappyInputStream takes fewer than four bytes for the end; other readers refuse them"
     packed = xerial(plain_of(shape["magic"])) + b"\xff" * shape["size"]
     return acceptable(*around(packed, shape["magic"], "snappy"), kinds=REFUSED, why=why)
@@ -250,7 +250,7 @@ def stray_bytes_behind_the_last_block(shape: dict[str, Any]) -> Draft:
 
 @case("SNP-09", each=EITHER)
 def four_zeros_behind_the_last_block(magic: int) -> Draft:
-    """Four zero bytes behind the last block are a block of no bytes, and refused."""
+    """Four zero bytes after the last block are a block of no bytes, and refused."""
     return invalid(around(xerial(plain_of(magic)) + bytes(4), magic, "snappy")[0], *REFUSED)
 
 

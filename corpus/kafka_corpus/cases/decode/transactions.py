@@ -63,7 +63,7 @@ def golden() -> Draft:
 
 @case("TXN-01", "CMP-01", each=grid(codec=CODECS, producer=PRODUCERS))
 def transactional(shape: dict[str, Any]) -> Draft:
-    """A transactional batch is told by bit 4, whatever its codec and producer."""
+    """Bit 4 marks a transactional batch, whatever its codec and producer."""
     return log(data(5, 6, compression=shape["codec"], **shape["producer"]))
 
 
@@ -101,13 +101,13 @@ def bits_do_not_touch(fields: dict[str, Any]) -> Draft:
 
 @case("TXN-23", each={"abort": 0, "commit": 1})
 def a_transaction(type_: int) -> Draft:
-    """The data of a transaction and the marker behind it are read alike, whether it was committed or aborted."""
+    """The data of a transaction and its marker are read alike, whether it was committed or aborted."""
     return log(data(0, 1), data(2, sequence=2), end(type_, 3))
 
 
 @case("TXN-23")
 def aborted_and_committed_by_turns() -> Draft:
-    """One producer's aborted and committed transactions follow one another; the markers tell them apart."""
+    """One producer's aborted and committed transactions follow one another; the markers separate them."""
     return log(data(0), end(0, 1), data(2, sequence=1), end(1, 3), data(4, sequence=2), end(0, 5))
 
 
@@ -125,7 +125,7 @@ def two_producers_at_once() -> Draft:
 
 @case("TXN-23", "TXN-24")
 def plain_data_between() -> Draft:
-    """Data outside any transaction lies between that of a transaction and its marker."""
+    """Data outside any transaction may stand between that of a transaction and its marker."""
     return log(data(0), plain(1, 2), data(3, sequence=1), plain(4), end(0, 5))
 
 

@@ -78,7 +78,7 @@ def payload_ends_early(size: int) -> Draft:
 
 @case("REC-05", each=grid(codec={codec: codec for codec in COMPRESSIONS[1:]}, size=PAYLOAD_CUTS))
 def decompressed_payload_ends_early(row: dict[str, Any]) -> Draft:
-    """What was compressed ends inside the only record; the codec has nothing to complain about."""
+    """The compressed data ends inside the only record; the codec has nothing to complain about."""
     return invalid(packed(row["codec"], raw_records([RECORD])[: row["size"]]), *COMPRESSED)
 
 
@@ -138,6 +138,6 @@ def repaired_header_ends_before_a_field(at: int) -> Draft:
 
 @case("REC-15", each={"in the first": 1, "behind the first": 9})
 def headers_end_early(size: int) -> Draft:
-    """The record's headers end inside the first or behind it, though the count says two."""
+    """The record's headers end inside the first or after it, though the count says two."""
     headers = (raw_header(b"head", b"12") + raw_header(b"foot", None))[:size]
     return invalid(packed("none", raw_record(header_count=b"\x04", headers=headers)), *STRUCTURE)

@@ -25,7 +25,7 @@ TOO_LONG = {"by-1": 1, "by-4": 4, "by-1000": 1000, "by-all": 2**31 - 1 - 100}
 
 
 def sized(length: int, content: bytes = b"") -> bytes:
-    """An int32 length and the bytes behind it."""
+    """An int32 length and its bytes."""
     return length.to_bytes(4, "big", signed=True) + content
 
 
@@ -159,14 +159,14 @@ def null_is_not_empty(content: tuple[bytes | None, bytes | None]) -> Draft:
 
 @case("LEG-11", each=TOO_LONG)
 def key_length_beyond_message(excess: int) -> Draft:
-    """A key length that reaches beyond the message is an error, and nothing behind it is read."""
+    """A key length that reaches beyond the message is an error, and nothing after it is read."""
     data = raw_message(0, body=sized(3 + 4 + 5 + excess, b"key") + sized(5, b"value"))
     return invalid(data + raw_message(0, b"next", b"message" * 200), *STRUCTURE)
 
 
 @case("LEG-11", each=TOO_LONG)
 def value_length_beyond_message(excess: int) -> Draft:
-    """A value length that reaches beyond the message is an error, and nothing behind it is read."""
+    """A value length that reaches beyond the message is an error, and nothing after it is read."""
     data = raw_message(0, body=sized(3, b"key") + sized(5 + excess, b"value"))
     return invalid(data + raw_message(0, b"next", b"message" * 200), *STRUCTURE)
 
@@ -188,7 +188,7 @@ def slack_after_value(tail: bytes) -> Draft:
 
 @case("LEG-12")
 def slack_after_null_value() -> Draft:
-    """Bytes behind a null value are slack too."""
+    """Bytes after a null value are slack too."""
     why = "Kafka reads no further than the value length"
     data = raw_message(0, b"key", None, tail=b"slack")
     return acceptable(data, single_batch(record_of(0, 0, b"key", None), 0), kinds=("malformed",), why=why)
@@ -209,7 +209,7 @@ def zstd_is_unknown_to_v0() -> Draft:
 
 @case("LEG-16", each={"five": 5, "six": 6, "seven": 7})
 def unknown_codec(codec: int) -> Draft:
-    """The codec ids 5 to 7 are nobody's."""
+    """The codec ids 5 to 7 are unassigned."""
     return invalid(raw_message(0, b"key", attributes=codec), "unsupported_compression")
 
 
@@ -230,7 +230,7 @@ def timestamp_type_bit() -> Draft:
 
 @case("LEG-17", "LEG-02")
 def timestamp_where_v1_has_it() -> Draft:
-    """Eight bytes of timestamp behind the attributes are read as lengths in v0, and do not fit."""
+    """Eight bytes of timestamp after the attributes are read as lengths in v0, and do not fit."""
     v1 = raw_message(1, b"key", timestamp=TIMESTAMP)
     return invalid(reseal_message(put(v1, "magic", 0, layout=MESSAGE_V0)), *STRUCTURE)
 

@@ -1,4 +1,4 @@
-"""v1 messages (KIP-32, Kafka 0.10): v0 and a timestamp behind the attributes (group LEG)."""
+"""v1 messages (KIP-32, Kafka 0.10): v0 and a timestamp after the attributes (group LEG)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIMESTAMPS = {
 
 
 def sized(length: int, content: bytes = b"") -> bytes:
-    """An int32 length and the bytes behind it."""
+    """An int32 length and its bytes."""
     return length.to_bytes(4, "big", signed=True) + content
 
 
@@ -74,7 +74,7 @@ def shorter_than_its_fields_with_more_behind(size: int) -> Draft:
 
 @case("LEG-03")
 def empty_key_and_no_value_length() -> Draft:
-    """A v1 message of 18 bytes ends behind an empty key, where the value length should be."""
+    """A v1 message of 18 bytes ends after an empty key, where the value length should be."""
     return invalid(tiny(18, b"\x00"), *STRUCTURE)
 
 
@@ -138,14 +138,14 @@ def null_is_not_empty(content: tuple[bytes | None, bytes | None]) -> Draft:
 
 @case("LEG-11", each=TOO_LONG)
 def key_length_beyond_message(excess: int) -> Draft:
-    """A key length that reaches beyond the message is an error, and nothing behind it is read."""
+    """A key length that reaches beyond the message is an error, and nothing after it is read."""
     data = raw_message(1, body=sized(3 + 4 + 5 + excess, b"key") + sized(5, b"value"))
     return invalid(data + raw_message(1, b"next", b"message" * 200), *STRUCTURE)
 
 
 @case("LEG-11", each=TOO_LONG)
 def value_length_beyond_message(excess: int) -> Draft:
-    """A value length that reaches beyond the message is an error, and nothing behind it is read."""
+    """A value length that reaches beyond the message is an error, and nothing after it is read."""
     data = raw_message(1, body=sized(3, b"key") + sized(5 + excess, b"value"))
     return invalid(data + raw_message(1, b"next", b"message" * 200), *STRUCTURE)
 
@@ -175,7 +175,7 @@ def zstd_is_unknown_to_v1() -> Draft:
 
 @case("LEG-16", each={"five": 5, "six": 6, "seven": 7, "seven-append": 15})
 def unknown_codec(attributes: int) -> Draft:
-    """The codec ids 5 to 7 are nobody's."""
+    """The codec ids 5 to 7 are unassigned."""
     return invalid(raw_message(1, b"key", attributes=attributes), "unsupported_compression")
 
 

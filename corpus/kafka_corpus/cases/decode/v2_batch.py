@@ -1,4 +1,4 @@
-"""The 61-byte header of a v2 batch: each field at its bounds, counts that lie, empty batches.
+"""The 61-byte header of a v2 batch: each field at its bounds, wrong counts, empty batches.
 
 `DefaultRecordBatch`, seed 002:94-121.  Attributes, CRC, offsets and timestamps
 have modules of their own.
@@ -124,7 +124,7 @@ def no_producer_but_epoch_and_sequence() -> Draft:
 
 @case("HDR-03", each=CODECS)
 def length_counts_from_the_leader_epoch(codec: Compression) -> Draft:
-    """The length leaves out its own 12 bytes; another batch starts right behind."""
+    """The length leaves out its own 12 bytes; another batch starts right after it."""
     first, second = (expected(record(offset=at), base_offset=at, compression=codec) for at in (5, 6))
     return valid(sealed(first) + sealed(second), first, second)
 
@@ -182,13 +182,15 @@ def last_offset_wraps() -> Draft:
     return acceptable(data, batch, why="Kafka lets the sum wrap; a codec may refuse an offset that cannot be")
 
 
-LIES: Final = grid(codec={"none": "none", "gzip": "gzip"}, record_count={"-1": -1, "INT32_MIN": -INT32_MAX - 1})
+NEGATIVE_COUNTS: Final = grid(
+    codec={"none": "none", "gzip": "gzip"}, record_count={"-1": -1, "INT32_MIN": -INT32_MAX - 1}
+)
 
 
-@case("HDR-15", each=LIES)
-def negative_count(lie: dict[str, Any]) -> Draft:
+@case("HDR-15", each=NEGATIVE_COUNTS)
+def negative_count(fields: dict[str, Any]) -> Draft:
     """A record count below 0 is refused."""
-    return invalid(packed(payload=raw_records(THREE), last_offset_delta=2, **lie), *STRUCTURE)
+    return invalid(packed(payload=raw_records(THREE), last_offset_delta=2, **fields), *STRUCTURE)
 
 
 @case("HDR-15")
@@ -262,14 +264,14 @@ def empty_batch(fields: dict[str, Any]) -> Draft:
 
 @case("OFF-11")
 def empty_batch_moves_the_position() -> Draft:
-    """The batch behind an empty one continues at its last offset plus 1; the empty one is given, not dropped."""
+    """The batch after an empty one continues at its last offset plus 1; the empty one is given, not dropped."""
     after = expected(record(offset=15), base_offset=15)
     return valid(sealed(empty()) + sealed(after), empty(), after)
 
 
 @case("CON-02")
 def empty_batch_at_the_end() -> Draft:
-    """A set that ends in an empty batch moves a consumer behind it, so a decoder has to give it."""
+    """A set that ends in an empty batch moves a consumer past it, so a decoder has to give it."""
     before = expected(record(offset=9), base_offset=9)
     return valid(sealed(before) + sealed(empty()), before, empty())
 
@@ -280,7 +282,7 @@ PAYLOADS: Final = {"a record": raw_record(), "a zero byte": b"\x00", "garbage": 
 
 @case("HDR-16", each=PAYLOADS)
 def count_of_zero_hides_the_payload(payload: bytes) -> Draft:
-    """With a count of 0 Kafka never looks at the bytes behind the header."""
+    """With a count of 0 Kafka never looks at the bytes after the header."""
     data = raw_batch(payload, record_count=0, base_offset=10, last_offset_delta=4)
     why = "Kafka's consumer finds nothing to read there and goes on; a codec may say that bytes are left over"
     return acceptable(data, EMPTY_BATCH, kinds=("malformed", "truncated"), why=why)
@@ -288,10 +290,10 @@ def count_of_zero_hides_the_payload(payload: bytes) -> Draft:
 
 @case("HDR-16", "FRM-02", each=PAYLOADS)
 def batch_behind_a_hidden_payload(payload: bytes) -> Draft:
-    """The batch behind one that has bytes but a count of 0 is read: the length says where it starts."""
+    """The batch after one that has bytes but a count of 0 is read: the length says where it starts."""
     data = raw_batch(payload, record_count=0, base_offset=10, last_offset_delta=4)
     after = expected(record(offset=15), base_offset=15)
-    why = "Kafka's consumer steps over the bytes by the batch's length; a codec may say that bytes are left over"
+    why = "Kafka's consumer skips the bytes by the batch's length; a codec may say that bytes are left over"
     return acceptable(data + sealed(after), EMPTY_BATCH, after, kinds=("malformed", "truncated"), why=why)
 
 

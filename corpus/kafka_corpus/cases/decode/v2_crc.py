@@ -156,7 +156,7 @@ SHAPES: Final = {
 
 
 def with_crc_like(shape: tuple[int, int, int]) -> bytes:
-    """The first value, counting up, under which the CRC's byte behind a mask lies within bounds."""
+    """The first value, counting up, for which the masked byte of the CRC is within bounds."""
     mask, low, high = shape
     shift = (mask & -mask).bit_length() - 1
     values = (b"%d" % nonce for nonce in count())
@@ -246,7 +246,7 @@ def crc_of_records_behind_a_count_of_zero() -> Draft:
 
 @case("CRC-12", each={"create": 0, "append": 0x08})
 def writer_covers_the_rewritten_timestamp(attributes: int) -> Draft:
-    """Whoever gives a v1 message another timestamp or timestamp type computes its CRC-32 again."""
+    """A v1 message with a new timestamp or timestamp type needs a new CRC-32."""
     kind = "append" if attributes else "create"
     batch = expected(record(timestamp=1234567890123), magic=1, timestamp_type=kind, max_timestamp=1234567890123)
     return must_write(batch, raw_message(1, timestamp=1234567890123, attributes=attributes))

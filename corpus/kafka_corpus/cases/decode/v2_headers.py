@@ -1,4 +1,4 @@
-"""Record headers (KIP-82): shapes, counts that lie, lengths that lie, keys that are not UTF-8.
+"""Record headers (KIP-82): shapes, wrong counts, wrong lengths, keys that are not UTF-8.
 
 `DefaultRecord#readHeaders`, seed 002:209-224.  Keys are bytes here (REC-21).
 """
@@ -63,7 +63,7 @@ def compressed_headers_are_read(codec: Compression) -> Draft:
 
 @case("REC-01", each=SHAPES)
 def headers_are_written(headers: Headers) -> Draft:
-    """A writer puts the headers down in the order given, behind their count."""
+    """A writer writes the headers in the order given, after their count."""
     batch = expected(record(key=b"key", headers=headers))
     return must_write(batch, sealed(batch))
 
@@ -124,7 +124,7 @@ def count_of_one_without_headers(codec: Compression) -> Draft:
 
 @case("REC-16", each=grid(codec=CODECS, followed=FOLLOWED))
 def count_missing(row: dict[str, Any]) -> Draft:
-    """A record that ends behind its value, as seed 000:79 draws it, has no header count and is refused."""
+    """A record that ends after its value, as seed 000:79 draws it, has no header count and is refused."""
     return broken(raw_record(header_count=b""), row["codec"], followed=row["followed"])
 
 
@@ -187,7 +187,7 @@ def negative_value_length(row: dict[str, Any]) -> Draft:
 
 
 # The second header's key has 6 bytes, and 3 bytes of value follow; its value has 2.
-LIES: Final = {
+WRONG_LENGTHS: Final = {
     "key one beyond": ("key", 10),
     "key to the end": ("key", 9),
     "key INT32_MAX": ("key", INT32_MAX),
@@ -200,10 +200,10 @@ LIES: Final = {
 }
 
 
-@case("REC-13", each=grid(codec=CODECS, lie=LIES))
+@case("REC-13", each=grid(codec=CODECS, fault=WRONG_LENGTHS))
 def header_length_lies(row: dict[str, Any]) -> Draft:
     """A header's key or value length differs from what is there, and a record follows that could be read into."""
-    return broken(header_length(*row["lie"]), row["codec"], followed=True)
+    return broken(header_length(*row["fault"]), row["codec"], followed=True)
 
 
 NOT_UTF_8: Final = {

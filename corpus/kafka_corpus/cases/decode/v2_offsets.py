@@ -99,7 +99,7 @@ def gap_of_a_control_batch() -> Draft:
 
 @case("OFF-11")
 def position_after_removed_records() -> Draft:
-    """The batch behind one whose last records were removed starts after that one's last offset."""
+    """The batch after one whose last records were removed starts after that one's last offset."""
     first, second = at(0, last_offset=9), at(10, 11)
     return valid(sealed(first) + sealed(second), first, second)
 
@@ -128,7 +128,7 @@ def record_beyond_the_last_offset(codec: Compression) -> Draft:
 
 @case("CON-04")
 def record_below_the_base_offset() -> Draft:
-    """A record with a negative delta lies below the base offset; a consumer drops it, a decoder gives it."""
+    """A record with a negative delta is below the base offset; a consumer drops it, a decoder gives it."""
     return is_read(at(97, 100, base_offset=100))
 
 
@@ -228,7 +228,7 @@ def writer_counts_from_zero(count: int) -> Draft:
 
 @case("OFF-07", each={"equal": (3, 3), "backwards": (4, 3), "third goes back": (0, 5, 4)})
 def writer_refuses_offsets_that_do_not_grow(offsets: tuple[int, ...]) -> Draft:
-    """Kafka's writer refuses a record whose offset does not lie above the one before."""
+    """Kafka's writer refuses a record whose offset is not above the one before."""
     batch = at(*offsets, last_offset=max(offsets))
     return may_write(batch, sealed(batch), why=STRICT_WRITER)
 
@@ -248,7 +248,7 @@ def writer_refuses_a_delta_beyond_int32(offset: int) -> Draft:
 
 @case("OFF-08")
 def writer_takes_the_largest_delta() -> Draft:
-    """A writer takes a record that lies exactly 2^31 - 1 above the base offset."""
+    """A writer takes a record that is exactly 2^31 - 1 above the base offset."""
     batch = at(0, INT32_MAX)
     return must_write(batch, sealed(batch))
 
@@ -262,7 +262,7 @@ def writer_starts_below_the_base_offset(offset: int) -> Draft:
 
 @case("CON-05", each=CODECS)
 def batch_behind_a_broken_one(codec: Compression) -> Draft:
-    """A batch that cannot be read stops the reader; what lies behind it is not given."""
+    """A batch that cannot be read stops the reader; later batches are not given."""
     first, last = at(0), at(2)
     broken = packed(codec, raw_record(length=b"\x01"), base_offset=1)
     return invalid(sealed(first) + broken + sealed(last), "malformed", "truncated", before=(first,))

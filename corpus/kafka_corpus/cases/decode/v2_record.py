@@ -206,7 +206,7 @@ CONTENTS: Final = {"null": None, "empty": b"", "a zero byte": b"\x00"}
 
 @case("REC-12", each=grid(key=CONTENTS, value=CONTENTS))
 def null_is_not_empty(row: dict[str, Any]) -> Draft:
-    """Null and empty are told apart, in keys and in values."""
+    """Null and empty stay distinct, in keys and in values."""
     batch = expected(record(row["value"], key=row["key"], offset=1), base_offset=1)
     return valid(sealed(batch), batch)
 
@@ -238,7 +238,7 @@ def length_beyond_the_record(row: dict[str, Any]) -> Draft:
 
 @case("REC-13", each=grid(codec=CODECS, field={name: name for name in FIELDS}, length={"all": 0, "all but one": -1}))
 def length_leaves_no_room(row: dict[str, Any]) -> Draft:
-    """A key or value length takes what the fields behind it need, to the end of the record."""
+    """A key or value length takes the bytes that the next fields need, to the end of the record."""
     return broken(claiming(row["field"], LEFT[row["field"]] + row["length"]), *STRUCTURE, codec=row["codec"])
 
 
@@ -254,7 +254,7 @@ def length_into_the_next_record(row: dict[str, Any]) -> Draft:
 
 @case("REC-13", each=grid(codec=CODECS, field={name: name for name in FIELDS}, less={"one less": 1, "0": 99}))
 def length_shorter_than_the_content(row: dict[str, Any]) -> Draft:
-    """A key or value length is too small, and the fields behind it are read from the wrong bytes."""
+    """A key or value length is too small, and the next fields are read from the wrong bytes."""
     length = max(0, len(FULL[row["field"]]) - row["less"])
     return broken(claiming(row["field"], length), *STRUCTURE, codec=row["codec"])
 
@@ -270,7 +270,7 @@ def bytes_behind_the_last_record(row: dict[str, Any]) -> Draft:
 
 @case("REC-25")
 def padded_to_a_multiple_of_eight() -> Draft:
-    """Padding behind the last record, inside the batch's length, is refused."""
+    """Padding after the last record, inside the batch's length, is refused."""
     data = raw_batch(raw_record())
     return invalid(reseal(put(data + bytes(4), "batch_length", len(data) - 8)), *STRUCTURE)
 
@@ -297,7 +297,7 @@ def body_of_attributes_only(payload: bytes) -> Draft:
 
 @case("REC-28")
 def missing_attributes() -> Draft:
-    """The last compressed record ends behind its length, before the attributes; they are not read as 0xff."""
+    """The last compressed record ends after its length, before the attributes; they are not read as 0xff."""
     return broken(raw_record() + b"\x16", *STRUCTURE, codec="gzip", count=2)
 
 

@@ -63,7 +63,7 @@ def spelled(field: str = "", form: bytes = b"", *, cut: bool = False) -> bytes:
 
 
 def plain(**changes: Any) -> Batch:
-    """What the record of `spelled` is in a batch of its own."""
+    """The record of `spelled` in a batch of its own."""
     made = record(VALUE, key=KEY, offset=2, timestamp=TIMESTAMP + 3, headers=((HEADER_KEY, HEADER_VALUE),))
     return expected(made, **{"last_offset": 2, **changes})
 
@@ -200,7 +200,7 @@ def overlong_null(row: tuple[str, int]) -> Draft:
 
 @case("VAR-06", each=grid(codec=CODECS, field={field: field for field in VARINTS[1:]}))
 def fifth_byte_continues(row: dict[str, Any]) -> Draft:
-    """A varint whose fifth byte asks for a sixth is too long, though the sixth is there."""
+    """A varint whose fifth byte announces a sixth is too long, though the sixth is there."""
     form = overlong_varint(VALUES[row["field"]], 6)
     return invalid(batch_of(spelled(row["field"], form), row["codec"]), *STRUCTURE)
 
@@ -256,20 +256,20 @@ def high_bits(field: str, bits: int) -> bytes:
 
 @case("VAR-07", each={f"{field} 0x{bits:02x}": (field, bits) for field in VARINTS for bits in (0x10, 0x70)})
 def high_bits_of_the_fifth_byte(row: tuple[str, int]) -> Draft:
-    """Bits 4 to 6 of the fifth byte lie beyond 32 bits and are dropped."""
+    """Bits 4 to 6 of the fifth byte exceed 32 bits and are dropped."""
     return acceptable(batch_of(spelled(row[0], high_bits(*row))), plain(), kinds=STRUCTURE, why=DROPPED_WHY)
 
 
 @case("VAR-08", each=grid(codec=CODECS, bits={"0x02": 0x02, "0x40": 0x40, "0x7e": 0x7E}))
 def high_bits_of_the_tenth_byte(row: dict[str, Any]) -> Draft:
-    """Bits 1 to 6 of the tenth byte lie beyond 64 bits and are dropped."""
+    """Bits 1 to 6 of the tenth byte exceed 64 bits and are dropped."""
     data = batch_of(spelled("timestamp_delta", high_bits("timestamp_delta", row["bits"])), row["codec"])
     return acceptable(data, plain(compression=row["codec"]), kinds=STRUCTURE, why=DROPPED_WHY)
 
 
 @case("VAR-08", each=tuple(COMPRESSIONS))
 def tenth_byte_continues(codec: Compression) -> Draft:
-    """A varlong whose tenth byte asks for an eleventh is too long, though the eleventh is there."""
+    """A varlong whose tenth byte announces an eleventh is too long, though the eleventh is there."""
     return invalid(batch_of(spelled("timestamp_delta", overlong_varint(3, 11)), codec), *STRUCTURE)
 
 
@@ -290,7 +290,7 @@ CUT: Final = {
 
 @case("VAR-09", each=CUT)
 def record_ends_inside_a_varint(row: tuple[str, int]) -> Draft:
-    """A record ends in a byte that asks for another, in an uncompressed batch of two records."""
+    """A record ends in a byte that announces another, in an uncompressed batch of two records."""
     field, size = row
     payload = spelled(field, b"\x80" * size, cut=True) + spelled()
     return invalid(packed("none", payload, record_count=2), *STRUCTURE)
@@ -298,7 +298,7 @@ def record_ends_inside_a_varint(row: tuple[str, int]) -> Draft:
 
 @case("VAR-11", each=CUT)
 def stream_ends_inside_a_varint(row: tuple[str, int]) -> Draft:
-    """The last compressed record ends in a byte that asks for another."""
+    """The last compressed record ends in a byte that announces another."""
     return invalid(batch_of(spelled(row[0], b"\x80" * row[1], cut=True), "gzip"), "truncated", "malformed")
 
 

@@ -1,7 +1,7 @@
 """Wrappers that end too early: streams cut short, last messages that say more than there is (groups NST, CMP).
 
 What readers of v0 and v1 do at the end of a stream is code of its own, apart
-from that for v2: where the one refuses, the other may fall over, or give what
+from that for v2: where the one refuses, the other may crash, or give what
 is not there.
 """
 
@@ -26,7 +26,7 @@ LEFT = {"one-byte": 1, "seven": 7, "ten": 10, "twelve": 12, "half": -1}
 
 @case("CMP-04", "NST-01", each=grid(magic=MAGICS, codec=CODECS, left=LEFT))
 def stream_ends_early(shape: dict[str, Any]) -> Draft:
-    """A stream in a wrapper that ends in its header, right behind it, or in its data is refused."""
+    """A stream in a wrapper that ends in its header, right after it, or in its data is refused."""
     magic, codec, left = shape["magic"], shape["codec"], shape["left"]
     packed = pack(codec, set_of(numbered(magic, 0, 1), magic), magic=magic)
     cut = packed[: len(packed) // 2 if left < 0 else left]

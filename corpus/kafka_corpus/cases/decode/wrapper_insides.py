@@ -1,6 +1,6 @@
 """Inner messages of wrappers that are not like their wrapper, or have more in them than they need (groups NST, LEG).
 
-Kafka finds an inner message by its size, and asks of its magic only whether it
+Kafka finds an inner message by its size, and checks of its magic only whether it
 has a timestamp.  A reader that walks from field to field, or that ends at a
 magic it does not know as at the end of a fetch, gives something else.
 """
@@ -26,23 +26,23 @@ REFUSED: Final[tuple[Kind, ...]] = ("unsupported_magic", "malformed", "corrupt",
 
 
 def moved(records: list[Record]) -> list[Record]:
-    """*records* with the offsets that a wrapper at `OFFSET` behind them gives them."""
+    """*records* with the offsets that a wrapper at `OFFSET` gives them."""
     return [record._replace(offset=record.offset + OFFSET) for record in records]
 
 
 @case("NST-15", refs=("sarama 1.61.1: MessageSet.decode",), each=grid(magic=UNKNOWN, place=PLACES))
 def unknown_magic(shape: dict[str, Any]) -> Draft:
-    """An inner message of a magic that nobody knows is read as v1, or refused; it is not the end of the wrapper.
+    """An inner message of an unknown magic is read as v1, or refused; it is not the end of the wrapper.
 
     sarama ends the set there without an error; kafkajs drops the whole wrapper,
-    and librdkafka what is behind.
+    and librdkafka the later messages.
     """
     records = numbered(1, 0, 1, 2)
     messages = [message_bytes(record, 1) for record in records]
     there = shape["place"]
     messages[there] = reseal_message(put(messages[there], "magic", shape["magic"], layout=MESSAGE_V0))
     data = wrap(b"".join(messages), 1, "gzip", offset=OFFSET + 2, timestamp=TIMESTAMP + 2)
-    why = "brokers refuse another magic than the wrapper's; Java's reader asks only whether it is above 0"
+    why = "brokers refuse another magic than the wrapper's; Java's reader only checks whether it is above 0"
     batch = wrapper_batch(moved(records), 1, "gzip", timestamp=TIMESTAMP + 2)
     return acceptable(data, batch, kinds=REFUSED, why=why)
 

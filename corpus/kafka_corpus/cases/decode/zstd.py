@@ -1,7 +1,7 @@
 """zstd frames as zstd-jni's input stream takes them, in v2 only (group ZST).
 
 Frames and skippable frames follow one another as one stream, and any other
-byte behind them is an error.
+byte after them is an error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SPLITS = {
 
 
 def frame(descriptor: int, fields: bytes, tail: bytes = b"") -> bytes:
-    """A frame of `PLAIN` with another header, and *tail* behind the blocks."""
+    """A frame of `PLAIN` with another header, and *tail* after the blocks."""
     return zstd_frame(*zstd_blocks(PLAIN), header=zstd_header(descriptor, fields)) + tail
 
 
@@ -102,7 +102,7 @@ def empty_frames(packed: bytes) -> Draft:
 
 @case("ZST-02", "CMP-05")
 def more_in_a_second_frame() -> Draft:
-    """Bytes of a second frame behind the last record are bytes too many."""
+    """Bytes of a second frame after the last record are bytes too many."""
     packed = FRAME + zstd_frame(*zstd_blocks(b"more"))
     return invalid(compressed("zstd", packed)[0], "malformed", "decompression")
 
@@ -119,13 +119,13 @@ SKIPPABLE = {
 
 @case("ZST-03", each=SKIPPABLE)
 def skippable_frames(packed: bytes) -> Draft:
-    """Skippable frames before and behind the data are stepped over."""
+    """Skippable frames before and after the data are skipped."""
     return valid(*compressed("zstd", packed))
 
 
 @case("ZST-03")
 def skippable_frame_between_halves() -> Draft:
-    """A skippable frame may lie in the middle of a record."""
+    """A skippable frame may stand in the middle of a record."""
     first, second = (zstd_frame(*zstd_blocks(part)) for part in split(PLAIN, 20))
     return valid(*compressed("zstd", first + skippable(b"between", nibble=7) + second))
 
@@ -144,7 +144,7 @@ def skippable_frame_cut_short(size: int) -> Draft:
     return acceptable(*compressed("zstd", packed), kinds=REFUSED, why=why)
 
 
-BEHIND = {
+TAILS = {
     "one-zero": b"\x00",
     "four-zeros": bytes(4),
     "text": b"garbage behind the frame",
@@ -153,15 +153,15 @@ BEHIND = {
 }
 
 
-@case("ZST-04", each=BEHIND)
-def bytes_behind_the_frame(behind: bytes) -> Draft:
-    """Any byte behind the last frame that starts no frame is an error, unlike with gzip and lz4."""
-    return invalid(compressed("zstd", FRAME + behind)[0], *REFUSED)
+@case("ZST-04", each=TAILS)
+def bytes_behind_the_frame(tail: bytes) -> Draft:
+    """Any byte after the last frame that starts no frame is an error, unlike with gzip and lz4."""
+    return invalid(compressed("zstd", FRAME + tail)[0], *REFUSED)
 
 
 @case("ZST-04", each={"one-byte": 1, "two-bytes": 2, "three-bytes": 3})
 def part_of_a_magic_behind_the_frame(size: int) -> Draft:
-    """The start of a magic behind the last frame may be the start of a frame that never came."""
+    """The start of a magic after the last frame may be the start of a frame that never came."""
     why = "zstd waits for the rest of the magic; whether the end of the input is an error is up to the reader"
     return acceptable(*compressed("zstd", FRAME + ZSTD_MAGIC[:size]), kinds=REFUSED, why=why)
 
@@ -233,7 +233,7 @@ def content_size_absurd(size: int) -> Draft:
 @case("ZST-06", each={"gib": 2**30, "largest": 2**64 - 3})
 def content_size_absurd_before_an_empty_block(size: int) -> Draft:
     """A content size too large goes unnoticed when the last block is empty, as Kafka's writer ends its frames."""
-    why = "zstd's streaming decoder compares behind a last block with content only; other decoders always do"
+    why = "zstd's streaming decoder compares after a last block with content only; other decoders always do"
     packed = frame(SIZE8, WINDOW + size.to_bytes(8, "little"))
     return acceptable(*compressed("zstd", packed), kinds=(*REFUSED, "limit"), why=why)
 

@@ -1,4 +1,4 @@
-"""How many bytes the smallest and some larger encodings take; golden sizes are in `goldens`."""
+"""Sizes of the smallest and some larger encodings; golden sizes are in the area of that name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's own writer makes of a v2 batch, byte by byte; and what it refuses.
+"""v2 batches as Kafka's own writer writes them, byte by byte; and batches that it refuses.
 
 Compressed bytes depend on the library, so those cases compare header fields
 and the decompressed records.  Rules about one field have their writer cases in
@@ -145,7 +145,7 @@ def empty_batch(fields: dict[str, Any]) -> Draft:
 
 @case("CLN-15", "HDR-19", each=tuple(COMPRESSIONS[1:]))
 def empty_batch_with_a_codec(codec: Compression) -> Draft:
-    """An empty batch is never compressed: Kafka's writer clears the codec, so asking for one is an error."""
+    """An empty batch is never compressed: Kafka's writer clears the codec, so a codec for one is an error."""
     return must_refuse(expected(base_offset=100, last_offset=109, compression=codec))
 
 
@@ -187,7 +187,7 @@ def tombstone() -> Draft:
 
 @case("OFF-08", each={"INT32_MAX + 1": (2**31, -(2**31)), "INT32_MIN - 1": (-(2**31) - 1, 2**31 - 1)})
 def last_offset_delta_beyond_int32(delta: tuple[int, int]) -> Draft:
-    """A last offset that lies further from the base than an int32 reaches cannot be written."""
+    """A last offset that is further from the base than an int32 reaches cannot be written."""
     wanted, cut_off = delta
     batch = expected(record(offset=2**40), base_offset=2**40, last_offset=2**40 + wanted)
     why = "Kafka checks the records' deltas only, and lets the high bits of this one fall off"

@@ -104,7 +104,7 @@ def time_zero_is_a_time(timestamps: tuple[int, ...]) -> Draft:
 
 @case("LEG-21", "TIM-03", each={"0": 0, "1": 1, "-1": -1}, refs=("kafka-go 0.4.51",))
 def time_zero_of_a_message(timestamp: int) -> Draft:
-    """A v1 message too has a time of 0, or none, as it is asked for."""
+    """A v1 message too has a time of 0, or none, as given."""
     batch = single_batch(Record(0, timestamp, b"key", b"value"), 1)
     return must_write(batch, encode(batch))
 

@@ -36,7 +36,7 @@ def message_set(magic: int, codec: Compression) -> bytes:
 
 
 def compared(codec: Compression) -> Compare:
-    """What a broker compresses anew is compared above compression."""
+    """Batches that a broker recompresses are compared above compression."""
     return "exact" if codec == "none" else "masked"
 
 
@@ -106,7 +106,7 @@ def v0_on_an_append_time_topic(codec: Compression) -> Draft:
 
 @case("CNV-05", "CNV-02", each={"none": "none", "gzip": "gzip"})
 def v1_on_an_append_time_topic(codec: Compression) -> Draft:
-    """v1 on a LogAppendTime topic keeps its own times in the records, where nobody reads them."""
+    """v1 on a LogAppendTime topic keeps its own times in the records, where readers ignore them."""
     answer = stored(append_timed(1, codec), log_append_time=NOW)
     return produced(
         message_set(1, codec), answer, api_version=OLD, config=APPEND_TIME, since=FIRST_OF_V1, compare=compared(codec)
@@ -125,7 +125,7 @@ def into_the_codec_of_the_topic(shape: dict[str, Any]) -> Draft:
 
 @case("CNV-19", each={"-2": -2, "least": -(2**63)})
 def time_below_minus_1(timestamp: int) -> Draft:
-    """A v1 message with a time below -1 cannot become v2, and nobody expected that."""
+    """A v1 message with a time below -1 cannot become v2, and fails with an unexpected exception."""
     return produced(raw_message(1, timestamp=timestamp), error_answer(UNKNOWN_SERVER_ERROR), api_version=OLD)
 
 
@@ -145,18 +145,18 @@ def time_below_minus_1_in_a_wrapper() -> Draft:
 
 
 @case("CNV-01", each=FORMATS, refs=["A34"])
-def message_format_of_the_topic_is_void(asked: tuple[int, str]) -> Draft:
+def message_format_of_the_topic_is_void(topic_format: tuple[int, str]) -> Draft:
     """Since Kafka 3.0 the topic's message format is ignored, and v2 is stored."""
-    magic, version = asked
+    magic, version = topic_format
     config = {"message.format.version": version}
     answer = stored(one_batch(magic, "none"))
     return produced(message_set(magic, "none"), answer, api_version=OLD, config=config, since="3.0.2")
 
 
 @case("CNV-01", "CNV-06", "CNV-18", each=FORMATS, refs=["A22", "A34"])
-def message_format_of_the_topic(asked: tuple[int, str]) -> Draft:
+def message_format_of_the_topic(topic_format: tuple[int, str]) -> Draft:
     """Before Kafka 3.0 a topic of an older message format stores it, and no fetch gets it converted upwards."""
-    magic, version = asked
+    magic, version = topic_format
     data = message_set(magic, "none")
     step = Produce(data=data, api_version=OLD)
     return scene(
@@ -171,7 +171,7 @@ def message_format_of_the_topic(asked: tuple[int, str]) -> Draft:
 
 @case("CNV-06", "CNV-18", each=PACKED, refs=["A34"])
 def wrapper_stored_as_it_is(codec: Compression) -> Draft:
-    """In its own message format a v1 wrapper is stored without being compressed anew, and fetched as it is."""
+    """In its own message format a v1 wrapper is stored without being recompressed, and fetched as it is."""
     data = message_set(1, codec)
     step = Produce(data=data, api_version=OLD)
     config = {"message.format.version": "0.10.0"}

@@ -1,4 +1,4 @@
-"""What fetches below version 4 got of v2 until Kafka 4.0: v1 or v0, in the room that the batches had (group CNV)."""
+"""Fetches below version 4 of v2 until Kafka 4.0: v1 or v0, in the room that the batches had (group CNV)."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def old_fetch(version: int, answer: bytes, end: int, offset: int = 0) -> Answere
     return Fetch(offset=offset, api_version=version), StepAnswer(data=answer, high_watermark=end)
 
 
-def down(*played: AnsweredStep, config: dict[str, str] | None = None, masked: bool = False, since: str = "") -> Draft:
+def down(*script: AnsweredStep, config: dict[str, str] | None = None, masked: bool = False, since: str = "") -> Draft:
     """A scenario for the releases that still convert downwards."""
-    return scene(*played, config=config, since=since, until=LAST_OF_V1, compare="masked" if masked else "exact")
+    return scene(*script, config=config, since=since, until=LAST_OF_V1, compare="masked" if masked else "exact")
 
 
 def converted(magic: int, *records: Record) -> bytes:
@@ -60,9 +60,9 @@ def converted(magic: int, *records: Record) -> bytes:
 
 
 @case("CNV-07", "CNV-08", "CNV-09", each=VERSIONS)
-def versions(asked: tuple[int, int]) -> Draft:
+def versions(version_and_magic: tuple[int, int]) -> Draft:
     """Fetch 0 and 1 get v0, fetch 2 and 3 get v1: a message for each record of an uncompressed batch."""
-    version, magic = asked
+    version, magic = version_and_magic
     batch = producer_batch(3)
     records = converted(magic, *some_records(3))
     return down(takes(batch), old_fetch(version, filled(records, max(len(batch), len(records))), 3))
@@ -79,51 +79,51 @@ HEADED = [record._replace(headers=(Header(b"key", b"a longer value"),) * 4) for 
 
 
 @case("CNV-08", "CNV-12", each=NEWEST)
-def headers_are_dropped(asked: tuple[int, int]) -> Draft:
+def headers_are_dropped(version_and_magic: tuple[int, int]) -> Draft:
     """Headers are lost, and the room that they took is filled up."""
-    version, magic = asked
+    version, magic = version_and_magic
     batch = bytes_of(batch_of(*HEADED))
     records = converted(magic, *some_records(2))
     return down(takes(batch), old_fetch(version, filled(records, len(batch)), 2))
 
 
 @case("CNV-08", "PID-02", each=NEWEST)
-def producers_are_dropped(asked: tuple[int, int]) -> Draft:
+def producers_are_dropped(version_and_magic: tuple[int, int]) -> Draft:
     """Producer id, epoch and sequence are lost."""
-    version, magic = asked
+    version, magic = version_and_magic
     batch = numbered_from(5, 1, epoch=3)
     records = converted(magic, *some_records(1))
     return down(takes(batch), old_fetch(version, filled(records, len(batch)), 1))
 
 
 @case("CNV-08", "CNV-12", each=NEWEST)
-def markers_are_dropped(asked: tuple[int, int]) -> Draft:
+def markers_are_dropped(version_and_magic: tuple[int, int]) -> Draft:
     """Markers are lost, and aborted data looks like any other to an old client."""
-    version, magic = asked
+    version, magic = version_and_magic
     records = converted(magic, *some_records(2))
     size = len(data(0, 2)) + 78
     return down(*begun(), writes(data(0, 2)), aborts(2, epoch=0), old_fetch(version, filled(records, size), 3))
 
 
 @case("CNV-13", "CNV-08", each=NEWEST)
-def nothing_but_a_marker(asked: tuple[int, int]) -> Draft:
+def nothing_but_a_marker(version_and_magic: tuple[int, int]) -> Draft:
     """If nothing is left to be sent, the answer is the head of an entry of 12 bytes that claims 61."""
-    version, _ = asked
+    version, _ = version_and_magic
     answer = old_fetch(version, filled(b"", 12), 2, 1)
     return down(*begun(), writes(data(0)), aborts(1, epoch=0), answer)
 
 
 @case("CNV-13", each=NEWEST)
-def nothing_at_all(asked: tuple[int, int]) -> Draft:
+def nothing_at_all(version_and_magic: tuple[int, int]) -> Draft:
     """At the end of the log there is nothing to be converted, and nothing is sent."""
-    version, _ = asked
+    version, _ = version_and_magic
     return down(takes(producer_batch()), old_fetch(version, b"", 1, 1))
 
 
 @case("CNV-09", "TIM-13", each=NEWEST)
-def append_time(asked: tuple[int, int]) -> Draft:
+def append_time(version_and_magic: tuple[int, int]) -> Draft:
     """A v1 message gets the broker's time and bit 3; a v0 message has neither."""
-    version, magic = asked
+    version, magic = version_and_magic
     batch = producer_batch(2)
     records = [record._replace(timestamp=NOW) for record in some_records(2)]
     messages = set_of(records, magic, attributes=APPEND_BIT if magic else 0)
@@ -131,10 +131,10 @@ def append_time(asked: tuple[int, int]) -> Draft:
     return down(times(batch), answer, config=APPEND_TIME)
 
 
-@case("CNV-10", "OFF-12", each=grid(asked=NEWEST, offset={"middle": 1, "last": 2}))
+@case("CNV-10", "OFF-12", each=grid(version_and_magic=NEWEST, offset={"middle": 1, "last": 2}))
 def from_inside_an_uncompressed_batch(shape: dict[str, Any]) -> Draft:
-    """Of an uncompressed batch the records before the offset that was asked for are left out."""
-    (version, magic), offset = shape["asked"], shape["offset"]
+    """Of an uncompressed batch the records before the fetch offset are left out."""
+    (version, magic), offset = shape["version_and_magic"], shape["offset"]
     batch = producer_batch(3)
     records = converted(magic, *some_records(3)[offset:])
     return down(takes(batch), old_fetch(version, filled(records, len(batch)), 3, offset))
@@ -149,28 +149,28 @@ def wrapper(magic: int, codec: Compression, *records: Record) -> bytes:
     )[0]
 
 
-@case("CNV-11", "CNV-07", each=grid(asked=NEWEST, codec=PACKED))
+@case("CNV-11", "CNV-07", each=grid(version_and_magic=NEWEST, codec=PACKED))
 def compressed_batch(shape: dict[str, Any]) -> Draft:
     """A compressed batch becomes a wrapper of the same codec, with the offset of its last record."""
-    (version, magic), codec = shape["asked"], shape["codec"]
+    (version, magic), codec = shape["version_and_magic"], shape["codec"]
     batch = producer_batch(3, codec)
     first = takes(producer_batch(2)), takes(batch, 2)
     records = [record._replace(offset=record.offset + 2) for record in some_records(3)]
     return down(*first, old_fetch(version, wrapper(magic, codec, *records), 5, 2), masked=True)
 
 
-@case("CNV-10", "CNV-11", each=grid(asked=NEWEST, codec=PACKED))
+@case("CNV-10", "CNV-11", each=grid(version_and_magic=NEWEST, codec=PACKED))
 def from_inside_a_compressed_batch(shape: dict[str, Any]) -> Draft:
-    """Of a compressed batch all records are converted, those before the offset that was asked for as well."""
-    (version, magic), codec = shape["asked"], shape["codec"]
+    """Of a compressed batch all records are converted, those before the fetch offset as well."""
+    (version, magic), codec = shape["version_and_magic"], shape["codec"]
     answer = old_fetch(version, wrapper(magic, codec, *some_records(3)), 3, 2)
     return down(takes(producer_batch(3, codec)), answer, masked=True)
 
 
 @case("CNV-12", each=NEWEST)
-def converted_messages_are_cut(asked: tuple[int, int]) -> Draft:
-    """Behind the first batch messages are cut where the stored bytes ended, if they take more room than these."""
-    version, magic = asked
+def converted_messages_are_cut(version_and_magic: tuple[int, int]) -> Draft:
+    """After the first batch messages are cut where the stored bytes ended, if they take more room than these."""
+    version, magic = version_and_magic
     many = [Record(at, TIMESTAMP, None, b"") for at in range(10)]
     batch = bytes_of(batch_of(*many))
     moved = [record._replace(offset=record.offset + 10) for record in many]
@@ -189,17 +189,17 @@ def first_batch_is_whole(max_bytes: int) -> Draft:
 
 
 @case("CNV-14", "LEG-15", each=VERSIONS, refs=["A43"])
-def zstd_first(asked: tuple[int, int]) -> Draft:
+def zstd_first(version_and_magic: tuple[int, int]) -> Draft:
     """A fetch below version 4 that begins with a zstd batch is refused."""
-    version, _ = asked
+    version, _ = version_and_magic
     refusal = Fetch(api_version=version), StepAnswer(error_code=UNSUPPORTED_COMPRESSION_TYPE)
     return down(takes(producer_batch(2, "zstd")), refusal, since=FIRST_OF_ZSTD)
 
 
 @case("CNV-14", "CNV-12", each=NEWEST)
-def zstd_behind_others(asked: tuple[int, int]) -> Draft:
-    """A zstd batch behind others is filled over, and the client asks for it next."""
-    version, magic = asked
+def zstd_behind_others(version_and_magic: tuple[int, int]) -> Draft:
+    """A zstd batch after others is replaced by filler, and the client's next fetch starts at it."""
+    version, magic = version_and_magic
     batch, last = producer_batch(), producer_batch(2, "zstd")
     records = converted(magic, *some_records(1))
     answer = old_fetch(version, filled(records, len(batch) + len(last)), 3)
@@ -249,9 +249,9 @@ def zstd_topic_serves_everyone_again() -> Draft:
 
 
 @case("CNV-16", each=VERSIONS)
-def conversion_forbidden(asked: tuple[int, int]) -> Draft:
+def conversion_forbidden(version_and_magic: tuple[int, int]) -> Draft:
     """A topic may forbid conversion downwards, and then refuses old fetches."""
-    version, _ = asked
+    version, _ = version_and_magic
     refusal = Fetch(api_version=version), StepAnswer(error_code=UNSUPPORTED_VERSION)
     return down(takes(producer_batch()), refusal, config={"message.downconversion.enable": "false"}, since="2.0.1")
 
@@ -266,9 +266,9 @@ def newer_fetch_where_conversion_is_forbidden() -> Draft:
 
 
 @case("CNV-17", "LZ4-06", "LZ4-07", each=NEWEST, refs=["A10", "A44", "KAFKA-3160"])
-def lz4_header_checksum(asked: tuple[int, int]) -> Draft:
+def lz4_header_checksum(version_and_magic: tuple[int, int]) -> Draft:
     """lz4 is written for v0 with a header checksum over magic and descriptor, and for v1 with the right one."""
-    version, magic = asked
+    version, magic = version_and_magic
     record = Record(0, TIMESTAMP, None, bytes(range(100, 120)))
     batch = bytes_of(batch_of(record, compression="lz4"))
     plain = set_of([record], magic)

@@ -31,7 +31,7 @@ FIRST_WITH_NEWEST_TIME = "3.0.2"
 
 @case("OFF-03", "OFF-14", each=CODECS)
 def base_offsets(codec: Compression) -> Draft:
-    """Batches are fetched with the base offsets that the broker gave to them, one behind the other."""
+    """Batches are fetched with the base offsets that the broker gave to them, one after the other."""
     batches = producer_batch(3, codec), producer_batch(1), producer_batch(2, codec)
     log = b"".join(assigned(batch, at) for batch, at in zip(batches, (0, 3, 4), strict=True))
     return scene(
@@ -43,7 +43,7 @@ def base_offsets(codec: Compression) -> Draft:
 
 @case("OFF-12", each=grid(offset={"first": 3, "middle": 4, "last": 5}, codec=TWO_CODECS))
 def from_inside_a_batch(shape: dict[str, Any]) -> Draft:
-    """A fetch from inside a batch brings all of it, with records before the offset that was asked for."""
+    """A fetch from inside a batch brings all of it, with records before the fetch offset."""
     batch = producer_batch(3, shape["codec"])
     log = assigned(batch, 3) + assigned(producer_batch(), 6)
     return scene(
@@ -78,7 +78,7 @@ def at_the_end(offset: int) -> Draft:
 
 @case("OFF-12", each={"behind the end": 4, "far": 2**62, "negative": -1})
 def out_of_range(offset: int) -> Draft:
-    """There is nothing to fetch behind the end of the log, nor before its start."""
+    """There is nothing to fetch after the end of the log, nor before its start."""
     answer = StepAnswer(error_code=OUT_OF_RANGE)
     return scene(takes(producer_batch(3)), (Fetch(offset=offset), answer))
 
@@ -100,16 +100,16 @@ def order_inside_a_batch() -> Draft:
 
 @case("OFF-06", "RWR-05", each={"gzip": "gzip", "lz4": "lz4"})
 def numbered_anew_and_fetched(codec: Compression) -> Draft:
-    """What the broker numbered anew is fetched with the new deltas."""
+    """Records that the broker renumbered are fetched with the new deltas."""
     batch = with_deltas((0, 5, 7))
-    anew = assigned(with_deltas((0, 1, 2), codec))
+    renumbered = assigned(with_deltas((0, 1, 2), codec))
     step, answer = takes(batch)
-    answer = StepAnswer(base_offset=0, data=anew)
-    return scene((step, answer), fetches(anew, 3), config={"compression.type": codec}, compare="masked")
+    answer = StepAnswer(base_offset=0, data=renumbered)
+    return scene((step, answer), fetches(renumbered, 3), config={"compression.type": codec}, compare="masked")
 
 
 def compacted(*records: Record, first: int, last: int) -> bytes:
-    """What the cleaner leaves of a batch from offset *first* to *last*."""
+    """The remains of a batch from offset *first* to *last* after the cleaner."""
     fields = {"base_offset": first, "last_offset": last, "partition_leader_epoch": 0}
     return bytes_of(batch_of(*records, **fields))
 
@@ -138,23 +138,23 @@ def offset_of_the_newest_record(shape: dict[str, Any]) -> Draft:
     """The offset of the newest time is that of the record, the first of those that have it."""
     times, codec = shape["times"], shape["codec"]
     found = 2 + times.index(max(times))
-    asked = FindOffset(NEWEST_TIME), StepAnswer(base_offset=found)
-    return scene(takes(producer_batch(2)), takes(timed(times, codec), 2), asked, since=FIRST_WITH_NEWEST_TIME)
+    search = FindOffset(NEWEST_TIME), StepAnswer(base_offset=found)
+    return scene(takes(producer_batch(2)), takes(timed(times, codec), 2), search, since=FIRST_WITH_NEWEST_TIME)
 
 
 @case("OFF-17", each={"last": 2, "first": 0, "before": -5, "behind": 9})
 def first_record_so_late(time: int) -> Draft:
-    """By time the first record that is not older is found, wherever it lies in its batch; none, if all are older."""
+    """A search by time finds the first record that is not older, wherever in its batch; none, if all are older."""
     times = (0, 2, 1)
     found = next((at for at, each in enumerate(times) if each >= time), -1)
-    asked = FindOffset(TIMESTAMP + time), StepAnswer(base_offset=found)
-    return scene(takes(timed(times, "gzip")), asked)
+    search = FindOffset(TIMESTAMP + time), StepAnswer(base_offset=found)
+    return scene(takes(timed(times, "gzip")), search)
 
 
 @case("OFF-14", each={"start": (EARLIEST, 0), "end": (LATEST, 5)})
-def start_and_end(asked: tuple[int, int]) -> Draft:
-    """A log that only grew starts at offset 0 and ends behind its last record."""
-    time, found = asked
+def start_and_end(given: tuple[int, int]) -> Draft:
+    """A log that only grew starts at offset 0 and ends after its last record."""
+    time, found = given
     return scene(
         takes(producer_batch(3)), takes(producer_batch(2), 3), (FindOffset(time), StepAnswer(base_offset=found))
     )

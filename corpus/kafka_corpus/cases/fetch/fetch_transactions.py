@@ -35,7 +35,7 @@ COMMITTED: Isolation = "read_committed"
 
 @case("TXN-14", "OFF-15", each=ENDS, refs=["A14"])
 def marker(type_: int) -> Draft:
-    """The marker of a transaction is a batch of 78 bytes behind its data; the next data comes behind it."""
+    """The marker of a transaction is a batch of 78 bytes after its data; the next data follows it."""
     batch = marker_at(2, type_)
     assert len(batch) == 78
     return scene(*begun(), writes(data(0, 2)), ends(batch, commit=type_ == COMMIT), takes(producer_batch(), 3))
@@ -43,7 +43,7 @@ def marker(type_: int) -> Draft:
 
 @case("TXN-15", each=grid(type_=ENDS, codec={"gzip": "gzip", "lz4": "lz4"}))
 def marker_on_a_compressed_topic(shape: dict[str, Any]) -> Draft:
-    """On a topic whose batches are compressed anew the markers stay uncompressed."""
+    """On a topic whose batches are recompressed the markers stay uncompressed."""
     type_, codec = shape["type_"], shape["codec"]
     step = Produce(data=data(0, 2), producer="a", transactional=True)
     return scene(
@@ -115,7 +115,7 @@ def read(data_: bytes, end: int, stable: int, *first_offsets: int, offset: int =
 def open_transaction(codec: Compression) -> Draft:
     """Under read_committed a fetch ends before the first open transaction, under read_uncommitted it does not."""
     batch = assigned(data(0, 2, codec), 1)
-    behind = assigned(producer_batch(), 3)
+    after = assigned(producer_batch(), 3)
     before = assigned(producer_batch())
     return scene(
         takes(producer_batch()),
@@ -123,7 +123,7 @@ def open_transaction(codec: Compression) -> Draft:
         writes(data(0, 2, codec), 1),
         takes(producer_batch(), 3),
         read(before, 4, 1),
-        (Fetch(), fetched(before + batch + behind, 4, stable=1)),
+        (Fetch(), fetched(before + batch + after, 4, stable=1)),
     )
 
 
@@ -156,7 +156,7 @@ def aborted_transaction_under_read_uncommitted() -> Draft:
 
 @case("TXN-23", each={"its first": 0, "its second batch": 1, "its marker": 2})
 def fetch_inside_an_aborted_transaction(offset: int) -> Draft:
-    """A fetch from inside an aborted transaction still lists it, with a first offset before what was asked for."""
+    """A fetch from inside an aborted transaction still lists it, with a first offset before the fetch offset."""
     batches = [assigned(data(0)), assigned(data(1), 1), marker_at(2, ABORT), assigned(producer_batch(), 3)]
     return scene(
         *begun(),
@@ -170,7 +170,7 @@ def fetch_inside_an_aborted_transaction(offset: int) -> Draft:
 
 @case("TXN-23")
 def fetch_behind_an_aborted_transaction() -> Draft:
-    """A fetch from behind the marker lists the transaction no more."""
+    """A fetch from after the marker lists the transaction no more."""
     return scene(
         *begun(),
         writes(data(0)),

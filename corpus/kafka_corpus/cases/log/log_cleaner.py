@@ -1,4 +1,4 @@
-"""What the cleaner leaves of ordinary batches: those that it copies, and those that it writes anew (group CLN)."""
+"""Ordinary batches after the cleaner: those that it copies, and those that it rewrites (group CLN)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def times_of_what_is_left(row: dict[str, Any]) -> Draft:
 
 @case("CLN-06", "CLN-05", "CLN-01", each=CODECS)
 def append_time(codec: Compression) -> Draft:
-    """On a LogAppendTime topic the producer's times are lost in a batch that is written anew, and stay in a copy."""
+    """On a LogAppendTime topic the producer's times are lost in a rewritten batch, and stay in a copy."""
     first = bytes_of(batch_of(keyed(0, b"a"), keyed(1, b"b"), keyed(2, b"c"), compression=codec))
     other = bytes_of(batch_of(keyed(0, b"b"), keyed(1, b"d"), compression=codec))
     left = [record(key=key, offset=at, timestamp=NOW) for at, key in ((0, b"a"), (2, b"c"))]
@@ -140,7 +140,7 @@ def rewritten_varints() -> Draft:
 
 @case("CLN-17", "CLN-01", "OFF-13", each=CODECS)
 def whole_batches_go(codec: Compression) -> Draft:
-    """Batches of which nothing is left are gone, and a fetch of an offset in the gap begins behind it."""
+    """Batches of which nothing is left are gone, and a fetch of an offset in the gap begins after it."""
     log = [(keyed(0, b"a"), keyed(1, b"b")), (keyed(2, b"c"),), (keyed(3, b"b"), keyed(4, b"a"))]
     left = [on_disk(*records, compression=codec) for records in log[1:]]
     more = (keyed(6, b"c"), keyed(7, b"d"))

@@ -1,4 +1,4 @@
-"""What the cleaner leaves of v0 and v1, and of logs that no producer could have written (group CLN).
+"""v0 and v1 after the cleaner, and logs that no producer could have written (group CLN).
 
 Releases up to 2.8 still store the old formats if the topic asks for it.  Later
 ones find them on the disk only.
@@ -54,7 +54,7 @@ def wrapped(
     )
 
 
-def asking_for(magic: int, **more: str) -> dict[str, str]:
+def topic_of_format(magic: int, **more: str) -> dict[str, str]:
     """The settings of a compacted topic in an old format."""
     return COMPACTED | {"message.format.version": FORMATS[magic]} | more
 
@@ -82,7 +82,7 @@ def stored_messages(magic: int) -> Draft:
         (Produce(data=sent, api_version=2), stored(b"".join(lying))),
         cleans(*lying[1:]),
         cleans(*without),
-        config=asking_for(magic, **{"delete.retention.ms": "0"}),
+        config=topic_of_format(magic, **{"delete.retention.ms": "0"}),
         since="0.10.2.2",
         until=LAST_TO_STORE,
     )
@@ -90,7 +90,7 @@ def stored_messages(magic: int) -> Draft:
 
 @case("CLN-21", "CLN-20", each=grid(magic=MAGICS, codec=OLD_CODECS))
 def stored_wrapper(row: dict[str, Any]) -> Draft:
-    """What is left of a wrapper is wrapped anew, in its format, around the offsets and the times that are left."""
+    """The remaining messages of a wrapper are wrapped again, in its format, with their offsets and times."""
     magic, codec = row["magic"], row["codec"]
     records = old_log(magic)
     newer = dated(magic, keyed(5, b"c", b"newer"))
@@ -99,7 +99,7 @@ def stored_wrapper(row: dict[str, Any]) -> Draft:
         (Produce(data=wrapped(magic, codec, *records), api_version=2), stored(wrapped(magic, codec, *records))),
         (Produce(data=message_bytes(newer[0], magic, base=5), api_version=2), stored(last, base_offset=5)),
         cleans(wrapped(magic, codec, *records[1:4]), last),
-        config=asking_for(magic),
+        config=topic_of_format(magic),
         since="0.10.2.2",
         until=LAST_TO_STORE,
         compare="masked",
@@ -113,14 +113,14 @@ def messages_become_batches(magic: int) -> Draft:
     b, gone, a, c = records[1:]
     return scene(
         planted(*(message_bytes(record, magic) for record in records)),
-        cleans(lies_anew(b), lies_anew(gone, delete_horizon=IN_A_DAY), lies_anew(a), lies_anew(c)),
+        cleans(rewritten(b), rewritten(gone, delete_horizon=IN_A_DAY), rewritten(a), rewritten(c)),
         config=COMPACTED,
         since=FIRST_OF_V2,
     )
 
 
-def lies_anew(*records: Record, **fields: Any) -> bytes:
-    """A batch that was made from messages: nobody led it."""
+def rewritten(*records: Record, **fields: Any) -> bytes:
+    """A batch that was made from messages has no leader epoch."""
     return on_disk(*records, **({"partition_leader_epoch": -1} | fields))
 
 
@@ -132,7 +132,7 @@ def wrapper_becomes_a_batch(row: dict[str, Any]) -> Draft:
     records = dated(magic, keyed(2, b"a"), keyed(3, b"e"), keyed(4, b"a"))
     return scene(
         planted(wrapped(magic, codec, *whole), wrapped(magic, codec, *records)),
-        cleans(lies_anew(*whole, compression=codec), lies_anew(*records[1:], compression=codec)),
+        cleans(rewritten(*whole, compression=codec), rewritten(*records[1:], compression=codec)),
         config=COMPACTED,
         since=FIRST_OF_V2,
         compare="masked",
@@ -145,8 +145,8 @@ def old_tombstones_go() -> Draft:
     a, gone, b = keyed(0, b"a"), keyed(1, b"gone", None), keyed(2, b"b")
     return scene(
         planted(*(message_bytes(record, 1) for record in (a, gone, b))),
-        cleans(lies_anew(a), lies_anew(gone, delete_horizon=NOW), lies_anew(b)),
-        cleans(lies_anew(a), lies_anew(b)),
+        cleans(rewritten(a), rewritten(gone, delete_horizon=NOW), rewritten(b)),
+        cleans(rewritten(a), rewritten(b)),
         config=AT_ONCE,
         since=FIRST_OF_V2,
     )
@@ -158,7 +158,7 @@ def messages_of_another_format_inside(codec: Compression) -> Draft:
     records = dated(0, keyed(0, b"a"), keyed(1, b"b"))
     return scene(
         planted(wrap(set_of(records, 0), 1, codec, offset=1)),
-        cleans(lies_anew(*records, compression=codec)),
+        cleans(rewritten(*records, compression=codec)),
         config=COMPACTED,
         since=FIRST_OF_V2,
         compare="masked",
@@ -202,14 +202,14 @@ UNREADABLE = {
 
 @case("CLN-24", "SEG-10", each=UNREADABLE, refs=["KIP-346"])
 def undecodable_batch(batch: bytes) -> Draft:
-    """A log with a batch that cannot be decoded is not cleaned, not even what lies before and behind it."""
+    """A log with a batch that cannot be decoded is not cleaned at all, neither before nor after that batch."""
     log = (on_disk(keyed(0, b"a", b"older")), put(batch, "base_offset", 1), on_disk(keyed(3, b"a")))
     return scene(planted(*log), shunned(*log), config=COMPACTED, since=FIRST_WITH_CONTAINED_ERRORS)
 
 
 @case("CLN-24", "CRC-14", "SEG-07")
 def wrong_checksum() -> Draft:
-    """The cleaner checks no checksum: a bit that flipped in a closed segment gets a right one where it writes anew."""
+    """The cleaner checks no checksum: a bit that flipped in a closed segment gets a right one in a rewritten batch."""
     first, newer = (keyed(0, b"a", b"precious"), keyed(1, b"b")), keyed(3, b"b", b"newer")
     whole, last = on_disk(*first), on_disk(newer)
     at = whole.index(b"precious")

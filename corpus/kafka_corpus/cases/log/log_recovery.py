@@ -1,4 +1,4 @@
-"""What recovery leaves of segments after a crash, and what it cannot get over (group SEG)."""
+"""Segments after the recovery from a crash, and logs on which a broker does not start (group SEG)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def least_size(given: tuple[int, bool]) -> Draft:
 
 @case("SEG-07", "HDR-05", "CRC-14", each={"too small for a header": 48, "too large for its records": 0})
 def wrong_size(size: int) -> Draft:
-    """A batch whose size is wrong ends the log, and what was right behind it is lost."""
+    """A batch whose size is wrong ends the log, and right batches after it are lost."""
     broken = put(SECOND, "batch_length", size or len(SECOND) - 12 + 8)
     return scene(planted(FIRST, broken, THIRD, left=FIRST), ends_at(2), serves(FIRST, 2), since=FIRST_OF_V2)
 
 
 @case("SEG-07", "CRC-14")
 def later_segments() -> Draft:
-    """Segments behind one that recovery cuts off are lost with all that is in them."""
+    """Segments after one that recovery cuts off are lost with all that is in them."""
     records = [keyed(at, b"k", b"%d" % at) for at in range(6)]
     batches = [on_disk(record) for record in records]
     at = len(batches[0]) + len(batches[1]) - 2
@@ -62,10 +62,10 @@ TAILS = {
 
 
 @case("SEG-08", each=TAILS)
-def tail(behind: bytes) -> Draft:
-    """What follows the last whole batch is cut off, be it a part of a batch or of a file that was preallocated."""
+def tail(data: bytes) -> Draft:
+    """Bytes after the last whole batch are cut off, be it a part of a batch or of a file that was preallocated."""
     left = FIRST + SECOND
-    return scene(planted(left, behind, left=left), ends_at(4), serves(left, 4), since=FIRST_OF_V2)
+    return scene(planted(left, data, left=left), ends_at(4), serves(left, 4), since=FIRST_OF_V2)
 
 
 @case("SEG-09", "CRC-02", "CRC-11")
@@ -103,6 +103,6 @@ def marker_that_stops_a_broker(log: bytes) -> Draft:
 
 @case("SEG-09", "SEG-12")
 def offset_that_stops_a_broker() -> Draft:
-    """A broker does not start on a batch whose offset lies before its segment."""
+    """A broker does not start on a batch whose offset is before its segment."""
     log = put(FIRST, "base_offset", -5) + THIRD
     return scene((Edit(at=0, data=log, cut=True, fatal=True), StepAnswer(ended=True)), since=FIRST_OF_V2)

@@ -33,7 +33,7 @@ from kafka_records.layout import MESSAGE_V0
 FIRST, SECOND, THIRD = (on_disk(keyed(at, b"a"), keyed(at + 1, b"b")) for at in (0, 2, 4))
 # All that v2 began with.
 OLD_CODECS: tuple[Compression, ...] = ("none", "gzip", "snappy", "lz4")
-# Later than any clock that brokers are asked by: a producer is forgotten some days after its last batch.
+# Later than the clock of any broker: a producer is forgotten some days after its last batch.
 FAR = 2_500_000_000_000
 
 
@@ -47,7 +47,7 @@ def segment_file() -> Draft:
 
 @case("SEG-06", "SEG-01", "SEG-17", each={"v0": 0, "v1": 1})
 def mixed_formats(magic: int) -> Draft:
-    """Messages lie between batches of v2 in one file, and all of it is served."""
+    """Messages may stand between batches of v2 in one file, and all of it is served."""
     messages = raw_message(magic, b"k", offset=2) + raw_message(magic, b"k", offset=3)
     log = FIRST + messages + THIRD
     return scene(planted(log), serves(log, 6), since=FIRST_OF_V2)
@@ -55,7 +55,7 @@ def mixed_formats(magic: int) -> Draft:
 
 @case("SEG-02", "SEG-10", "CRC-05")
 def undecodable_records_are_served() -> Draft:
-    """Batches of a codec that nobody knows, or of more records than they hold, are served if the checksum is right."""
+    """Batches of an unknown codec, or of more records than they hold, are served if the checksum is right."""
     unknown = reseal(put(SECOND, "attributes", 7))
     missing = reseal(put(THIRD, "record_count", 5))
     log = FIRST + unknown + missing
@@ -73,14 +73,14 @@ def unknown_magic_is_served() -> Draft:
 
 @case("SEG-11", "SEG-02")
 def offsets_that_go_back() -> Draft:
-    """A log whose offsets go back is kept whole, and ends behind its last batch."""
+    """A log whose offsets go back is kept whole, and ends after its last batch."""
     log = SECOND + THIRD + FIRST
     return scene(planted(log), ends_at(2), holds(log), since=FIRST_OF_V2)
 
 
 @case("SEG-12", each={"fits": INT32_MAX - 1, "splits": INT32_MAX})
 def distance_in_a_segment(base_offset: int) -> Draft:
-    """A last offset may be 2147483647 behind the base offset of its segment; one more begins a segment."""
+    """A last offset may be 2147483647 above the base offset of its segment; one more begins a segment."""
     last = put(THIRD, "base_offset", base_offset)
     served = FIRST + last if base_offset == INT32_MAX - 1 else FIRST
     end = base_offset + 2
@@ -96,7 +96,7 @@ def distance_in_a_segment(base_offset: int) -> Draft:
 
 @case("SEG-14", "PRD-09")
 def producers_after_a_crash() -> Draft:
-    """What lies in the headers of batches is what a broker knows of producers after a crash."""
+    """After a crash a broker restores the state of producers from the headers of batches."""
     fields: dict[str, Any] = {"producer_id": PRODUCER_ID, "producer_epoch": 3, "base_sequence": 10}
     records = [Record(at, FAR + at, b"k", b"v") for at in range(2)]
     batch = reseal(put(on_disk(*records, **fields), "max_timestamp", FAR + 700))

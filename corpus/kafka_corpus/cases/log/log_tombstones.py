@@ -8,7 +8,7 @@ from kafka_corpus.registry import Draft, case, scene
 from kafka_corpus.scenario import NOW
 from kafka_records.constants import Compression
 
-# The first release that is asked whose cleaner keeps the last batch of a round, and the last one (KAFKA-17076).
+# The first release in range whose cleaner keeps the last batch of a round, and the last one (KAFKA-17076).
 FIRST_TO_KEEP_LAST, LAST_TO_KEEP_LAST = "3.9.2", "4.3.1"
 # Horizons of a client's: its tombstones may stay, or had to go long ago.
 AHEAD, PASSED = 2_500_000_000_000, 1_700_000_000_001
@@ -16,7 +16,7 @@ AHEAD, PASSED = 2_500_000_000_000, 1_700_000_000_001
 
 @case("CLN-08", "CLN-01", "TIM-18", each=CODECS)
 def tombstone_gets_a_horizon(codec: Compression) -> Draft:
-    """A batch with a tombstone is written anew with a delete horizon, though nothing goes; others are copied."""
+    """A batch with a tombstone is rewritten with a delete horizon, though nothing goes; others are copied."""
     first = (keyed(0, b"a"), keyed(1, b"gone", None), keyed(2, b"b"))
     other = keyed(3, b"c")
     return scene(
@@ -62,7 +62,7 @@ def tombstone_with_append_time() -> Draft:
 
 @case("CLN-09", "ATT-11", each=CODECS)
 def horizon_stays(codec: Compression) -> Draft:
-    """A batch that has a horizon keeps it, when it is written anew as when it is copied."""
+    """A batch that has a horizon keeps it, rewritten as well as copied."""
     first = (keyed(0, b"a"), keyed(1, b"gone", None), keyed(2, b"b"))
     newer = keyed(3, b"a", b"newer")
     left = on_disk(*first[1:], base_offset=0, delete_horizon=AHEAD, compression=codec)
@@ -95,7 +95,7 @@ def tombstone_goes(codec: Compression) -> Draft:
 
 @case("CLN-10", "CLN-09", each={"ahead": AHEAD, "passed": PASSED})
 def horizon_alone_decides(horizon: int) -> Draft:
-    """Before its horizon a tombstone stays, whatever delete.retention.ms says, and behind it goes at first sight."""
+    """Before its horizon a tombstone stays, whatever delete.retention.ms says; after it, it goes at first sight."""
     first = (keyed(0, b"a"), keyed(1, b"gone", None))
     left = first if horizon == AHEAD else first[:1]
     return scene(
@@ -111,7 +111,7 @@ def _numbered(sequence: int, offset: int, codec: Compression = "none") -> bytes:
 
 
 def _empty(sequence: int, offset: int, max_timestamp: int, **fields: object) -> bytes:
-    """What is left of a batch of two records."""
+    """The remains of a batch of two records."""
     return on_disk(
         base_offset=offset,
         last_offset=offset + 1,
@@ -186,7 +186,7 @@ def last_batch_of_a_round(codec: Compression) -> Draft:
 
 @case("CLN-16", "CLN-17", refs=["KAFKA-17076"])
 def last_batch_of_a_round_is_not_the_last_of_the_log() -> Draft:
-    """The last batch that is cleaned goes with its records if more of the log is committed behind it."""
+    """The last batch that is cleaned goes with its records if more of the log is committed after it."""
     first, last = keyed(0, b"a"), keyed(1, b"b", None)
     return scene(
         appends(first), appends(last, delete_horizon=PASSED), cleans(on_disk(first)), config=COMPACTED, since="4.4.0"

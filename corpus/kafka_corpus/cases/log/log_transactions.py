@@ -1,4 +1,4 @@
-"""What the cleaner leaves of transactions: aborted data, markers, and what is still open (group CLN)."""
+"""Transactions after the cleaner: aborted data, markers, and open transactions (group CLN)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENDS = {"abort": ABORT, "commit": COMMIT}
 
 
 def without_record(offset: int, *, epoch: int = 1, **fields: Any) -> bytes:
-    """What is left in the end of the marker of the producer that has not written since."""
+    """The final form of the marker of the producer that has not written since."""
     known = {"producer_id": producer_id(0), "producer_epoch": epoch, "transactional": True, "control": True}
     return on_disk(base_offset=offset, last_offset=offset, max_timestamp=NOW, **(known | fields))
 
@@ -162,7 +162,7 @@ def record_under_the_key_of_a_marker(type_: int) -> Draft:
 
 @case("CLN-25", "OFF-14")
 def open_transaction() -> Draft:
-    """The cleaner keeps away from a segment in which a transaction is open, also from what lies before it."""
+    """The cleaner keeps away from a segment in which a transaction is open, also from the part before it."""
     first, newer = keyed(0, b"a"), keyed(1, b"a", b"newer")
     log = (on_disk(first), on_disk(newer), assigned(data(0, 2), 2))
     return scene(

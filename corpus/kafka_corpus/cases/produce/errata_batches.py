@@ -139,7 +139,7 @@ def corrupt_batch_is_code_2(codec: Compression) -> Draft:
 
 @case("CRC-08", refs=["A28"])
 def crc_that_nobody_checks() -> Draft:
-    """A consumer should check the CRC of what it fetches, and may be told not to."""
+    """A consumer should check the CRC of what it fetches, and may be configured not to."""
     data = put(raw_batch(raw_record(value=b"unchecked")), "crc", 0x28282828)
     why = "Kafka's consumer refuses it unless check.crcs is false"
     return acceptable(data, expected(record(b"unchecked")), kinds=("corrupt",), why=why)
@@ -169,7 +169,7 @@ def header_key_that_is_no_text(key: bytes) -> Draft:
 
 @case("REC-22", "RWR-05", each=KEYS, refs=["A29"])
 def header_key_that_is_no_text_rewritten(keys: tuple[bytes, str]) -> Draft:
-    """Where the broker writes the record anew, the bytes of a header key that are not UTF-8 become U+FFFD."""
+    """Where the broker rewrites the record, the bytes of a header key that are not UTF-8 become U+FFFD."""
     key, kept = keys
     config = {"compression.type": "gzip"}
     return produced(keyed(key), stored(assigned(keyed(kept.encode(), "gzip"))), config=config, compare="masked")
@@ -183,11 +183,11 @@ def attributes_of_a_record(attributes: int) -> Draft:
 
 @case("ATT-15", "RWR-05", each={"all": 0x7F, "lowest": 1}, refs=["A30"])
 def attributes_of_a_record_rewritten(attributes: int) -> Draft:
-    """Where the broker writes the record anew, its attributes are 0."""
+    """Where the broker rewrites the record, its attributes are 0."""
     config = {"compression.type": "lz4"}
     plain = raw_record(attributes=attributes, value=b"bits")
-    anew = raw_batch(pack("lz4", raw_record(value=b"bits")), attributes=3)
-    return produced(raw_batch(plain), stored(assigned(anew)), config=config, compare="masked")
+    rebuilt = raw_batch(pack("lz4", raw_record(value=b"bits")), attributes=3)
+    return produced(raw_batch(plain), stored(assigned(rebuilt)), config=config, compare="masked")
 
 
 @case("TIM-13", each=CODECS, refs=["A32"])

@@ -20,7 +20,7 @@ MAGICS = {"v0": 0, "v1": 1}
 
 
 def as_v2(*records: Record, codec: Compression = "none") -> bytes:
-    """What Kafka 3.9 stores of messages (CNV-01)."""
+    """Kafka 3.9 stores *records* as a v2 batch (CNV-01)."""
     return bytes_of(batch_of(*records, compression=codec, partition_leader_epoch=0))
 
 
@@ -73,7 +73,7 @@ def type_of_inner_messages_is_ignored(bits: tuple[int, int]) -> Draft:
 
 
 def short_v1(size: int) -> bytes:
-    """A v1 message of *size* bytes behind its size field, the CRC right."""
+    """A v1 message of *size* bytes after its size field, the CRC right."""
     message = raw_message(0, None, b"s" * (size - 14))
     return reseal_message(put(message, "magic", 1, layout=MESSAGE_V0))
 

@@ -1,4 +1,4 @@
-"""What brokers make of LogAppendTime: the topic's, and that which a producer claims with bit 3 (group TIM)."""
+"""LogAppendTime on brokers: the topic's, and bit 3 in a producer's batch (group TIM)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def max_timestamp_on_append_time() -> Draft:
 
 @case("RWR-12", "TIM-12", each={"compressed": ("none", "lz4"), "recompressed": ("gzip", "snappy")})
 def append_time_rebuilt(codecs: tuple[Compression, Compression]) -> Draft:
-    """A batch built anew on a LogAppendTime topic has bit 3 and the broker's time, over the producer's deltas."""
+    """A batch rebuilt on a LogAppendTime topic has bit 3 and the broker's time, over the producer's deltas."""
     source, target = codecs
     batch = rebuilt_batch(
         *records_at(TIMESTAMP, TIMESTAMP + 5), codec=target, timestamp_type="append", max_timestamp=NOW
@@ -97,7 +97,7 @@ def bit_3_on_append_time(shape: dict[str, Any]) -> Draft:
 
 @case("TIM-13", "RWR-12")
 def bit_3_on_append_time_rebuilt() -> Draft:
-    """A producer must not set bit 3 on a LogAppendTime topic that builds batches anew either."""
+    """A producer must not set bit 3 on a LogAppendTime topic that rebuilds batches either."""
     answer = error_answer(INVALID_TIMESTAMP, record_errors=(0,))
     return produced(timed(TIMESTAMP, attributes=APPEND), answer, config={**APPEND_TIME, **compression("gzip")})
 
@@ -167,7 +167,7 @@ def bit_3_and_a_max_timestamp_beyond() -> Draft:
 
 @case("TIM-26", each={"compressed": ("none", "lz4"), "recompressed": ("gzip", "lz4"), "decompressed": ("gzip", "none")})
 def bit_3_rebuilt(codecs: tuple[Compression, Compression]) -> Draft:
-    """Where the batch is built anew, bit 3 gives every record the producer's max timestamp."""
+    """Where the batch is rebuilt, bit 3 gives every record the producer's max timestamp."""
     source, target = codecs
     data = timed(TIMESTAMP, TIMESTAMP + 9, codec=source, attributes=APPEND, max_timestamp=TIMESTAMP - 77)
     answer = stored(rebuilt_batch(*records_at(TIMESTAMP - 77, TIMESTAMP - 77), codec=target))

@@ -1,4 +1,4 @@
-"""What brokers make of the attribute bits of a produced batch and of its records (group ATT)."""
+"""Attribute bits of a produced batch and of its records on brokers (group ATT)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def unused_bits_are_stored(payload: bytes) -> Draft:
 
 @case("ATT-09", "RWR-02", each=CODECS)
 def unused_bits_vanish_with_a_new_maximum(codec: Compression) -> Draft:
-    """Where the max timestamp is wrong, the header is written anew and unknown bits are gone."""
+    """Where the max timestamp is wrong, the header is rewritten and unknown bits are gone."""
     sent = enclosed(codec, raw_record(), attributes=UNKNOWN, max_timestamp=TIMESTAMP + 5)
     right = enclosed(codec, raw_record())
     return produced(sent, stored(kept_batch(right)))
@@ -92,7 +92,7 @@ def unused_bits_vanish_with_append_time(codec: Compression) -> Draft:
 
 @case("ATT-10", "RWR-05")
 def unused_bits_are_lost_on_decompression() -> Draft:
-    """A batch that the broker decompresses and writes anew has no unknown bits."""
+    """A batch that the broker decompresses and rewrites has no unknown bits."""
     sent = enclosed("gzip", raw_record(), attributes=UNKNOWN)
     return produced(sent, stored(written(record())), config={"compression.type": "uncompressed"})
 
@@ -117,7 +117,7 @@ def delete_horizon_of_a_client_is_stored(codec: Compression) -> Draft:
 
 @case("ATT-06", "ATT-09", "ATT-11", each=CODECS)
 def delete_horizon_outlives_a_new_maximum(codec: Compression) -> Draft:
-    """Bit 6 is one that brokers know: it stays where the header is written anew, and bit 7 does not (KIP-534)."""
+    """Bit 6 is one that brokers know: it stays where the header is rewritten, and bit 7 does not (KIP-534)."""
     sent = enclosed(codec, raw_record(), attributes=HORIZON | 0x80, max_timestamp=TIMESTAMP + 5)
     right = enclosed(codec, raw_record(), attributes=HORIZON)
     return produced(sent, stored(kept_batch(right)))
@@ -125,7 +125,7 @@ def delete_horizon_outlives_a_new_maximum(codec: Compression) -> Draft:
 
 @case("ATT-06", "ATT-11", "RWR-05")
 def delete_horizon_is_lost_on_decompression() -> Draft:
-    """A batch that the broker writes anew has no delete horizon, and its base timestamp is the first record's."""
+    """A batch that the broker rewrites has no delete horizon, and its base timestamp is the first record's."""
     sent = enclosed("gzip", raw_record(timestamp_delta=5), attributes=HORIZON, max_timestamp=TIMESTAMP + 5)
     answer = stored(written(record(timestamp=TIMESTAMP + 5)))
     return produced(sent, answer, config={"compression.type": "uncompressed"})
@@ -158,7 +158,7 @@ def attributes_of_a_record_are_stored(given: tuple[Compression, int]) -> Draft:
 
 @case("ATT-15", "RWR-05")
 def attributes_of_a_record_become_zero() -> Draft:
-    """A record that the broker writes anew has no attributes."""
+    """A record that the broker rewrites has no attributes."""
     sent = enclosed("gzip", raw_record(attributes=0x7F))
     return produced(sent, stored(written(record())), config={"compression.type": "uncompressed"})
 

@@ -1,4 +1,4 @@
-"""What brokers make of compressed payloads, whatever the codec (group CMP).
+"""Compressed payloads on brokers, whatever the codec (group CMP).
 
 The frames that one codec alone has are in `produce_gzip` and its neighbours.
 """

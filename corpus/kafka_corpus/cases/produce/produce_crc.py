@@ -1,4 +1,4 @@
-"""What brokers make of the checksum of a produced batch, and what they do to it (group CRC)."""
+"""The checksum of a produced batch on brokers: how they verify and change it (group CRC)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def checksum_is_looked_at_before_the_codec(codec: Compression) -> Draft:
 
 @case("CRC-06", each={"codec 5": {"attributes": 5}, "control": {"attributes": 32}, "count 0": {"record_count": 0}})
 def checksum_is_looked_at_before_the_header(fields: dict[str, int]) -> Draft:
-    """A wrong checksum is what decides where the header asks for what cannot be."""
+    """A wrong checksum decides even where the header has impossible values."""
     batch = raw_batch(raw_record(), **{"last_offset_delta": 0, "record_count": 1} | fields)
     return produced(flip(batch, len(batch) - 1), error_answer(CORRUPT_MESSAGE))
 

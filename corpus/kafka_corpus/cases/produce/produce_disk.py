@@ -1,4 +1,4 @@
-"""What becomes of produced batches on a broker's disk: recovery (CRC-14), and what the cleaner makes of headers."""
+"""Produced batches on a broker's disk: recovery (CRC-14), and headers that the cleaner rewrites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODECS: Final[dict[str, Compression]] = {"none": "none", "gzip": "gzip"}
 UNKNOWN: Final = -0x7E80  # 0x8180: bits 7, 8 and 15
 PAIR: Final = bytes_of(batch_of(*some_records(2)))
 SIZE: Final = len(PAIR)
-# Three batches of two records, as they lie on the disk.
+# Three batches of two records, as stored on disk.
 LOG: Final = [kept_batch(PAIR, base_offset=offset) for offset in (0, 2, 4)]
 WRITTEN: Final = [(Produce(data=PAIR), stored(data, base_offset=2 * at)) for at, data in enumerate(LOG)]
 
@@ -27,7 +27,7 @@ def left(data: bytes, end: int) -> tuple[Fetch, StepAnswer]:
 
 @case("CRC-14", each={"first": 0, "second": 1, "last": 2})
 def recovery_ends_at_a_corrupt_batch(which: int) -> Draft:
-    """After a crash the log is cut off at the first batch with a wrong checksum, and what is behind it is lost."""
+    """After a crash the log is cut off at the first batch with a wrong checksum, and all after it is lost."""
     at = which * SIZE + SIZE - 1
     spoiled = flip(b"".join(LOG), at)[at : at + 1]
     remains = b"".join(LOG[:which])
@@ -77,7 +77,7 @@ def cleaned(first: bytes, second: bytes, remains: bytes, *, base_offset: int) ->
 
 @case("ATT-10")
 def unused_bits_are_lost_in_cleaning() -> Draft:
-    """A batch of which the cleaner drops a record is written anew, without the bits that nobody knows."""
+    """A batch of which the cleaner drops a record is rewritten, without the unknown bits."""
     first = reseal(put(PAIR, "attributes", UNKNOWN))
     newer = raw_batch(raw_record(key=b"key 0", value=b"newer"))
     dropped = bytes_of(batch_of(some_records(2)[1], base_offset=0, last_offset=1, partition_leader_epoch=0))
@@ -94,7 +94,7 @@ def unused_bits_stay_in_a_copied_batch() -> Draft:
 
 @case("ATT-15", "ATT-10")
 def attributes_of_a_record_become_zero_in_cleaning() -> Draft:
-    """A record in a batch that the cleaner writes anew has no attributes."""
+    """A record in a batch that the cleaner rewrites has no attributes."""
     records = raw_record(key=b"old") + raw_record(key=b"key", offset_delta=1, attributes=0x7F)
     first = raw_batch(records, record_count=2)
     newer = raw_batch(raw_record(key=b"old", value=b"newer"))

@@ -21,12 +21,12 @@ SENT_MESSAGES = set_of(MESSAGES, 1)
 
 
 def prefix(size: int, *, more: int = 0) -> bytes:
-    """The first 12 bytes of an entry of *size* bytes, and *more* zeros behind them."""
+    """The first 12 bytes of an entry of *size* bytes, and then *more* zeros."""
     return ENTRY.struct.pack(0, size) + bytes(more)
 
 
 def resized(batch: bytes, size: int) -> bytes:
-    """*batch* saying that it has *size* bytes behind its length."""
+    """*batch* with *size* in its length field."""
     return put(batch, "batch_length", size)
 
 
@@ -36,14 +36,14 @@ def resized(batch: bytes, size: int) -> bytes:
     each={f"{name}, {count} bytes": (batch, count) for name, batch in BATCHES.items() for count in (1, 8, 11)},
 )
 def short_tail_is_cut_off(given: tuple[bytes, int]) -> Draft:
-    """Fewer than 12 bytes behind a batch are no error, whatever they are, and are not stored."""
+    """Fewer than 12 bytes after a batch are no error, whatever they are, and are not stored."""
     batch, count = given
     return produced(batch + b"\xff" * count, stored(kept_batch(batch)))
 
 
 @case("FRM-04", "FRM-12", "LEG-24", each={"1 byte": 1, "11 bytes": 11})
 def short_tail_of_messages_is_cut_off(count: int) -> Draft:
-    """Fewer than 12 bytes behind v1 messages are no error."""
+    """Fewer than 12 bytes after v1 messages are no error."""
     return produced(SENT_MESSAGES + b"\xff" * count, stored(written(*MESSAGES)), api_version=LAST_OF_V1)
 
 
@@ -54,7 +54,7 @@ def short_tail_of_messages_is_cut_off(count: int) -> Draft:
     },
 )
 def size_below_14_is_corrupt(payload: bytes) -> Draft:
-    """A batch that says that it has fewer than 14 bytes behind its length is corrupt."""
+    """A batch that claims fewer than 14 bytes after its length is corrupt."""
     return produced(payload, error_answer(CORRUPT_MESSAGE))
 
 
@@ -66,7 +66,7 @@ def size_below_14_is_corrupt_without_the_rest(size: int) -> Draft:
 
 @case("FRM-05", each={"v0": 0, "v1": 1})
 def size_of_a_message_below_14_is_corrupt(magic: int) -> Draft:
-    """A message that says that it has fewer than 14 bytes behind its size is corrupt."""
+    """A message that claims fewer than 14 bytes after its size is corrupt."""
     return produced(raw_message(magic, message_size=13), error_answer(CORRUPT_MESSAGE), api_version=LAST_OF_V1)
 
 
@@ -111,7 +111,7 @@ def partial_batch_alone_is_no_batch(given: tuple[str, int]) -> Draft:
 
 @case("FRM-07", "FRM-12", each={f"{name}, {size}": (name, size) for name in BATCHES for size in (17, 61, -1)})
 def partial_batch_behind_another_is_cut_off(given: tuple[str, int]) -> Draft:
-    """A batch that is cut short behind a whole one is silently left out."""
+    """A batch that is cut short after a whole one is silently left out."""
     name, size = given
     return produced(BATCHES[name] + PLAIN[:size], stored(kept_batch(BATCHES[name])))
 
@@ -145,7 +145,7 @@ def fetch_ends_in_a_partial_batch(more: int) -> Draft:
 
 @case("FRM-07")
 def fetch_of_too_few_bytes_gives_the_first_batch() -> Draft:
-    """The first batch of a fetch comes whole, though it is larger than what was asked for (KIP-74)."""
+    """The first batch of a fetch comes whole, though it is larger than the fetch allows (KIP-74)."""
     return scene(
         (Produce(data=PLAIN), stored(kept_batch(PLAIN))),
         (
@@ -172,7 +172,7 @@ def unknown_magic_of_a_partial_batch_is_corrupt(size: int) -> Draft:
 
 @case("FRM-08", each={"3": 3, "-1": -1})
 def unknown_magic_of_a_partial_tail_is_corrupt(magic: int) -> Draft:
-    """The magic is tested on what is behind the last whole batch, though that would be cut off."""
+    """The magic is tested on the bytes after the last whole batch, though these would be cut off."""
     return produced(PLAIN + put(PLAIN, "magic", magic)[:17], error_answer(CORRUPT_MESSAGE))
 
 
@@ -203,13 +203,13 @@ def largest_size_is_a_partial_batch(batch: bytes) -> Draft:
 
 @case("FRM-09", "FRM-13")
 def overflowing_size_of_a_tail_is_an_unknown_error() -> Draft:
-    """A size that overflows is an error behind a whole batch, too."""
+    """A size that overflows is an error after a whole batch, too."""
     return produced(PLAIN + prefix(INT32_MAX, more=5), error_answer(UNKNOWN_SERVER_ERROR))
 
 
 @case("FRM-12", each=BATCHES)
 def tail_does_not_reach_the_disk(batch: bytes) -> Draft:
-    """The segment file holds the whole batch and nothing of what came behind it."""
+    """The segment file holds the whole batch and nothing of what came after it."""
     return scene(
         (Produce(data=batch + batch[:-1]), stored(kept_batch(batch))),
         (ReadSegments(), stored(kept_batch(batch), base_offset=-1)),
@@ -218,19 +218,19 @@ def tail_does_not_reach_the_disk(batch: bytes) -> Draft:
 
 @case("FRM-13", "FRM-05", each=BATCHES)
 def tail_of_12_zeros_is_corrupt(batch: bytes) -> Draft:
-    """12 zero bytes behind a batch are a second one of size 0, which is corrupt."""
+    """12 zero bytes after a batch are a second one of size 0, which is corrupt."""
     return produced(batch + bytes(12), error_answer(CORRUPT_MESSAGE))
 
 
 @case("FRM-13", "FRM-04", each=BATCHES)
 def tail_of_11_zeros_is_cut_off(batch: bytes) -> Draft:
-    """11 zero bytes behind a batch are too few to be another."""
+    """11 zero bytes after a batch are too few to be another."""
     return produced(batch + bytes(11), stored(kept_batch(batch)))
 
 
 @case("FRM-13", "NST-24")
 def tail_of_12_zeros_behind_a_wrapper_is_corrupt() -> Draft:
-    """12 zero bytes behind a v1 wrapper are corrupt as well."""
+    """12 zero bytes after a v1 wrapper are corrupt as well."""
     data, _ = wrapped(MESSAGES, 1, "gzip")
     return produced(data + bytes(12), error_answer(CORRUPT_MESSAGE), api_version=LAST_OF_V1)
 

@@ -1,4 +1,4 @@
-"""What brokers make of gzip streams, where they keep them and where they write the records anew (group GZP)."""
+"""gzip streams on brokers, where they are kept and where the records are rewritten (group GZP)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_GZIP = {
 
 @case("GZP-01", "CMP-04", each=ways(packed=NO_GZIP))
 def no_gzip(shape: dict[str, Any]) -> Draft:
-    """What GZIPInputStream cannot read is an unknown error, whichever way the broker reads it."""
+    """A stream that GZIPInputStream cannot read is an unknown error, kept or rebuilt."""
     return not_taken("gzip", shape["packed"], shape["path"])
 
 
@@ -37,7 +37,7 @@ def no_gzip_in_a_wrapper() -> Draft:
 
 @case("GZP-01", each=PATHS)
 def dynamic_huffman_code(path: str) -> Draft:
-    """A block in a Huffman code of its own is taken, and kept to the byte where the topic asks for nothing else."""
+    """A block in a Huffman code of its own is taken, and kept to the byte where the topic keeps batches."""
     records = some_records(40)
     return taken("gzip", gzip_member(payload_of(records), body=DEFLATE), path, *records)
 
@@ -57,13 +57,13 @@ def several_members(shape: dict[str, Any]) -> Draft:
 
 @case("GZP-02")
 def several_members_in_a_wrapper() -> Draft:
-    """Members end to end are taken in a wrapper, which is written anew as one batch."""
+    """Members end to end are taken in a wrapper, which is rewritten as one batch."""
     return converted("gzip", b"".join(map(gzip_member, split(plain_of(1), 10, 30))), 1)
 
 
 @case("GZP-02", "CMP-05", each=PATHS)
 def more_in_a_second_member(path: str) -> Draft:
-    """Bytes of a second member behind the last record are bytes too many."""
+    """Bytes of a second member after the last record are bytes too many."""
     return not_taken("gzip", gzip_member(PLAIN) + gzip_member(b"more"), path, code=INVALID_RECORD)
 
 
@@ -76,13 +76,13 @@ def members_that_fill_a_buffer() -> Draft:
 
 @case("GZP-03", each=ways(junk={name: JUNK[name] for name in ("one-zero", "text", "half-a-magic")}))
 def bytes_behind_the_last_member(shape: dict[str, Any]) -> Draft:
-    """Bytes behind the last member that are no gzip header are ignored; where the batch is kept, they are stored."""
+    """Bytes after the last member that are no gzip header are ignored; where the batch is kept, they are stored."""
     return taken("gzip", gzip_member(PLAIN) + shape["junk"], shape["path"])
 
 
 @case("GZP-03", each=LEGACY)
 def bytes_behind_the_last_member_of_a_wrapper(magic: int) -> Draft:
-    """Bytes behind the last member in a wrapper are ignored, and lost when it is written anew."""
+    """Bytes after the last member in a wrapper are ignored, and lost when it is rewritten."""
     return converted("gzip", gzip_member(plain_of(magic)) + JUNK["text"], magic)
 
 
@@ -120,7 +120,7 @@ def member_cut_short(shape: dict[str, Any]) -> Draft:
 
 @case("GZP-06", each=ways(fields={name: OPTIONAL[name] for name in ("name", "extra", "all")}))
 def optional_header_fields(shape: dict[str, Any]) -> Draft:
-    """FTEXT, FEXTRA, FNAME and FCOMMENT are stepped over, and stored where the batch is kept."""
+    """FTEXT, FEXTRA, FNAME and FCOMMENT are skipped, and stored where the batch is kept."""
     return taken("gzip", with_flags(*shape["fields"]), shape["path"])
 
 

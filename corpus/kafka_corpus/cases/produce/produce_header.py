@@ -1,4 +1,4 @@
-"""What brokers make of the header of a produced batch (group HDR)."""
+"""The header of a produced batch on brokers (group HDR)."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def record_count_above_the_records_is_refused(payload: bytes) -> Draft:
 
 @case("HDR-13", each={name: enclosed(codec, b"") for name, codec in CODECS.items()})
 def records_of_no_bytes_are_refused(payload: bytes) -> Draft:
-    """A batch that says one record and has no bytes behind its header, or compressed nothing, is refused."""
+    """A batch that claims one record and has no bytes after its header, or compressed nothing, is refused."""
     return produced(payload, error_answer(INVALID_RECORD))
 
 
@@ -206,7 +206,7 @@ def largest_record_count_is_refused(payload: bytes) -> Draft:
     ),
 )
 def producer_id_below_minus_one_is_none(given: dict[str, Any]) -> Draft:
-    """A producer id of -2 or below is no producer's: no sequence is asked for, and it is stored unchanged."""
+    """A producer id of -2 or below is no producer's: its sequence is not checked, and it is stored unchanged."""
     fields = {"producer_id": given["producer_id"], "base_sequence": given["base_sequence"], "producer_epoch": -7}
     batch = enclosed(given["codec"], raw_record(), **fields)
     return produced(batch, stored(kept_batch(batch)))

@@ -1,4 +1,4 @@
-"""What brokers make of lz4 frames, where they keep them and where they write the records anew (group LZ4)."""
+"""lz4 frames on brokers, where they are kept and where the records are rewritten (group LZ4)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kafka_corpus.cases.decode.lz4 import (
     frame,
     xxh,
 )
-from kafka_corpus.cases.decode.lz4_blocks import BAD_BLOCKS, BEHIND
+from kafka_corpus.cases.decode.lz4_blocks import BAD_BLOCKS, TAILS
 from kafka_corpus.golden import LZ4
 from kafka_corpus.registry import Draft, case, produced, stored
 from kafka_records.broker.errors import INVALID_RECORD
@@ -132,20 +132,20 @@ SIZES = {"right": len(PLAIN), "zero": 0, "largest": 2**64 - 1}
 
 @case("LZ4-08", each=ways(size=SIZES))
 def content_size(shape: dict[str, Any]) -> Draft:
-    """A content size is stepped over, right or wrong, and kept where the batch is."""
+    """A content size is skipped, right or wrong, and kept where the batch is."""
     return taken("lz4", frame(FLG | CONTENT_SIZE, size=shape["size"].to_bytes(8, "little")), shape["path"])
 
 
 @case("LZ4-08")
 def content_size_wrong_in_a_wrapper() -> Draft:
-    """A wrong content size in a wrapper is stepped over."""
+    """A wrong content size in a wrapper is skipped."""
     body = lz4_data(lz4_block(plain_of(1)))
     return converted("lz4", frame(FLG | CONTENT_SIZE, body=body, size=bytes(8)), 1)
 
 
 @case("LZ4-09", refs=("KAFKA-20528",), each=ways(checksum={"right": xxh(PLAIN), "wrong": bytes(4)}))
 def content_checksum(shape: dict[str, Any]) -> Draft:
-    """A content checksum is stepped over, right or wrong, and kept where the batch is."""
+    """A content checksum is skipped, right or wrong, and kept where the batch is."""
     return taken("lz4", frame(FLG | CONTENT_CHECKSUM, end=LZ4_END_MARK + shape["checksum"]), shape["path"])
 
 
@@ -172,7 +172,7 @@ def with_checksums(*blocks: bytes, wrong: int | None = None, stored: bool = Fals
 
 @case("LZ4-10", each=ways(stored={"compressed": False, "stored": True}))
 def block_checksums(shape: dict[str, Any]) -> Draft:
-    """Blocks with right checksums over the bytes that lie there are taken."""
+    """Blocks with right checksums over the stored bytes are taken."""
     parts = split(PLAIN, 30)
     blocks = parts if shape["stored"] else list(map(lz4_block, parts))
     return taken("lz4", with_checksums(*blocks, stored=shape["stored"]), shape["path"])
@@ -278,23 +278,23 @@ def stored_block_of_no_bytes_at_the_end(shape: dict[str, Any]) -> Draft:
 
 @case("LZ4-13", each=ways(at={"first": 0, "middle": 1}))
 def stored_block_of_no_bytes_in_front(shape: dict[str, Any]) -> Draft:
-    """Data behind a stored block of no bytes is never found, and the batch is refused for want of records."""
+    """Data after a stored block of no bytes is never found, and the batch is refused for want of records."""
     blocks = [lz4_data(lz4_block(part)) for part in split(PLAIN, HALF)]
     blocks.insert(shape["at"], STORED_ZERO)
     return not_taken("lz4", frame(body=b"".join(blocks)), shape["path"], code=INVALID_RECORD)
 
 
-@case("LZ4-14", each=ways(behind={name: BEHIND[name] for name in ("one-byte", "text", "half-a-frame")}))
+@case("LZ4-14", each=ways(tail={name: TAILS[name] for name in ("one-byte", "text", "half-a-frame")}))
 def bytes_behind_the_frame(shape: dict[str, Any]) -> Draft:
-    """Bytes behind the EndMark are never looked at; where the batch is kept, they are stored."""
-    return taken("lz4", frame() + shape["behind"], shape["path"])
+    """Bytes after the EndMark are never looked at; where the batch is kept, they are stored."""
+    return taken("lz4", frame() + shape["tail"], shape["path"])
 
 
 @case("LZ4-14", each=LEGACY)
 def bytes_behind_the_frame_in_a_wrapper(magic: int) -> Draft:
-    """Bytes behind the EndMark in a wrapper are lost when it is written anew."""
+    """Bytes after the EndMark in a wrapper are lost when it is rewritten."""
     packed = frame(body=lz4_data(lz4_block(plain_of(magic))), broken=magic == 0)
-    return converted("lz4", packed + BEHIND["text"], magic)
+    return converted("lz4", packed + TAILS["text"], magic)
 
 
 @case("LZ4-14", each=PATHS)
@@ -306,7 +306,7 @@ def records_in_two_frames(path: str) -> Draft:
 
 @case("LZ4-14", each=PATHS)
 def more_in_a_second_frame(path: str) -> Draft:
-    """Bytes in a second frame are not counted as bytes behind the last record."""
+    """Bytes in a second frame are not counted as bytes after the last record."""
     return taken("lz4", frame() + lz4_frame(lz4_block(b"more")), path)
 
 
@@ -324,13 +324,13 @@ def block_of_no_output_in_a_value() -> Draft:
 
 @case("LZ4-15", each={"in-a-value": 14, "before-a-timestamp-delta": HALF + 2})
 def block_of_no_output_rebuilt(at: int) -> Draft:
-    """A broker that writes records anew finds a byte too many behind a block of no output."""
+    """A broker that rewrites records finds a byte too many after a block of no output."""
     return not_taken("lz4", interrupted(at), REBUILT, code=INVALID_RECORD)
 
 
 @case("LZ4-15", "TIM-08")
 def block_of_no_output_in_a_timestamp() -> Draft:
-    """A byte 0xFF that nobody sent becomes part of a timestamp delta, and the max timestamp is corrected by it."""
+    """A byte 0xFF that was not sent becomes part of a timestamp delta, and the max timestamp is corrected by it."""
     # ff 02 is the delta -192, so that the first record is the newest.
     data, _ = compressed("lz4", interrupted(HALF + 2))
     return produced(data, stored(kept_batch(data, max_timestamp=TIMESTAMP)))
@@ -338,13 +338,13 @@ def block_of_no_output_in_a_timestamp() -> Draft:
 
 @case("LZ4-15", each={"before-a-length": HALF, "before-attributes": HALF + 1})
 def block_of_no_output_noticed(at: int) -> Draft:
-    """A byte 0xFF that nobody sent is noticed where a record's structure depends on it."""
+    """A byte 0xFF that was not sent is noticed where a record's structure depends on it."""
     return not_taken("lz4", interrupted(at), KEPT, code=INVALID_RECORD)
 
 
 @case("LZ4-15", each=PATHS)
 def block_of_no_output_at_the_end(path: str) -> Draft:
-    """A compressed block that inflates to nothing behind the last record does no harm."""
+    """A compressed block that inflates to nothing after the last record does no harm."""
     return taken("lz4", frame(end=EMPTY_BLOCK + LZ4_END_MARK), path)
 
 

@@ -1,7 +1,7 @@
-"""What brokers make of produced v0 and v1 messages that are not compressed (group LEG).
+"""Produced v0 and v1 messages that are not compressed, on brokers (group LEG).
 
 The expected bytes are those of 3.9, the last release that takes messages: it
-writes them anew as one v2 batch (CNV-01).  Brokers before 0.11 store them as
+rewrites them as one v2 batch (CNV-01).  Brokers before 0.11 store them as
 they came, and look at less.
 """
 
@@ -55,7 +55,7 @@ def body(key_length: int, key: bytes, value_length: int, value: bytes) -> bytes:
 
 
 def short_message(size: int, magic: int = 1) -> bytes:
-    """A message of *size* bytes behind its size, all zeros behind the attributes, its checksum right."""
+    """A message of *size* bytes after its size, all zeros after the attributes, its checksum right."""
     message = raw_message(magic, body=bytes(40), message_size=size, timestamp=0)[: 12 + size]
     return reseal_message(message)
 
@@ -167,7 +167,7 @@ def key_or_value_beyond_the_message_is_an_unknown_error(given: dict[str, Any]) -
 
 @case("LEG-12", "CNV-01", each=grid(magic=MAGICS, slack={"1 byte": b"\x00", "a message": raw_message(1)}))
 def slack_behind_the_value_is_lost(given: dict[str, Any]) -> Draft:
-    """Bytes of the message behind its value are ignored, and gone when it is written anew."""
+    """Bytes of the message after its value are ignored, and gone when it is rewritten."""
     magic = given["magic"]
     payload = raw_message(magic, b"key", tail=given["slack"])
     return sent(payload, becomes(record_of(magic, key=b"key")))
@@ -175,7 +175,7 @@ def slack_behind_the_value_is_lost(given: dict[str, Any]) -> Draft:
 
 @case("LEG-12", "LEG-05")
 def slack_is_covered_by_the_checksum() -> Draft:
-    """The checksum runs to the end of the message, over what is behind the value."""
+    """The checksum runs to the end of the message, over the bytes after the value."""
     message = raw_message(1, b"key", tail=b"slack")
     return sent(flip(message, len(message) - 1), error_answer(CORRUPT_MESSAGE))
 
@@ -234,14 +234,14 @@ def append_bit_of_v1_is_refused_on_append_time() -> Draft:
 
 @case("LEG-20", each=grid(magic=MAGICS, bits={"0x70": 0x70, "0x80": -0x80, "0xf0": -0x10}))
 def high_attribute_bits_of_a_message_vanish(given: dict[str, int]) -> Draft:
-    """Bits 4 to 7 are accepted, and gone when the message is written anew."""
+    """Bits 4 to 7 are accepted, and gone when the message is rewritten."""
     magic = given["magic"]
     return sent(raw_message(magic, attributes=given["bits"]), becomes(record_of(magic)))
 
 
 @case("LEG-20", each=MAGICS)
 def high_attribute_bits_of_a_wrapper_vanish(magic: int) -> Draft:
-    """Bits 4 to 7 of a wrapper are accepted, and gone when it is written anew."""
+    """Bits 4 to 7 of a wrapper are accepted, and gone when it is rewritten."""
     records = numbered(magic, 0)
     data = wrap(set_of(records, magic), magic, "gzip", attributes=-0x10)
     answer = stored(written(*records, codec="gzip"))

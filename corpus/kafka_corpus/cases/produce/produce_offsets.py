@@ -1,4 +1,4 @@
-"""What brokers make of the offsets in a produced batch (group OFF, and HDR where it says the same)."""
+"""Offsets of a produced batch on brokers (group OFF, and HDR where it says the same)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def base_offset_of_any_other_kind(offset: int) -> Draft:
 
 @case("OFF-01", "RWR-01")
 def offsets_go_on() -> Draft:
-    """The broker gives the first batch offset 0 and the next the one behind its last record."""
+    """The broker gives the first batch offset 0 and the next the one after its last record."""
     first = put(BATCH, "partition_leader_epoch", 0)
     return scene(
         (Produce(data=BATCH), stored(first)),
@@ -80,14 +80,14 @@ def deltas_on_an_append_time_topic(deltas: tuple[int, ...]) -> Draft:
 
 @case("OFF-04", "OFF-10", each=DELTAS, refs=["A41"])
 def deltas_are_fetched_as_sent(deltas: tuple[int, ...]) -> Draft:
-    """Whoever fetches gets these deltas too, though some of the offsets they make belong to no record of the batch."""
+    """Consumers get these deltas too, though some of the offsets they make belong to no record of the batch."""
     batch = with_deltas(deltas)
     return scene(takes(batch), fetches(assigned(batch), len(deltas)))
 
 
 @case("OFF-05", each=grid(codec=CODECS, deltas=DELTAS))
 def deltas_in_a_compressed_batch(shape: dict[str, Any]) -> Draft:
-    """A compressed batch whose deltas do not count from 0 would be built anew, which the broker cannot do."""
+    """A compressed batch whose deltas do not count from 0 has to be rebuilt, which the broker cannot do."""
     codec = shape["codec"]
     return produced(with_deltas(shape["deltas"], codec), error_answer(UNKNOWN_SERVER_ERROR), since=since_of(codec))
 
@@ -98,16 +98,16 @@ def right_deltas_in_a_compressed_batch(codec: Compression) -> Draft:
     return scene(takes(with_deltas((0, 1, 2), codec)), since=since_of(codec))
 
 
-def numbered_anew(deltas: tuple[int, ...], codec: Compression) -> bytes:
-    """What `with_deltas` holds, its deltas counted from 0, packed with *codec*."""
+def renumbered(deltas: tuple[int, ...], codec: Compression) -> bytes:
+    """The batch of `with_deltas`, its deltas counted from 0, packed with *codec*."""
     return assigned(with_deltas(tuple(range(len(deltas))), codec))
 
 
 @case("OFF-06", "RWR-05", each=grid(codec=CODECS, deltas=DELTAS))
 def deltas_are_numbered_anew(shape: dict[str, Any]) -> Draft:
-    """Where the topic's codec is another one, the deltas count from 0 afterwards, and nobody is told."""
+    """Where the topic's codec is another one, the deltas silently count from 0 afterwards."""
     codec, deltas = shape["codec"], shape["deltas"]
-    answer = stored(numbered_anew(deltas, codec))
+    answer = stored(renumbered(deltas, codec))
     config = {"compression.type": codec}
     return produced(with_deltas(deltas), answer, config=config, since=since_of(codec), compare="masked")
 
@@ -116,6 +116,6 @@ def deltas_are_numbered_anew(shape: dict[str, Any]) -> Draft:
 def deltas_are_numbered_anew_without_codec(shape: dict[str, Any]) -> Draft:
     """Where the topic is uncompressed, a compressed batch is unpacked and its deltas count from 0 afterwards."""
     codec, deltas = shape["codec"], shape["deltas"]
-    answer = stored(numbered_anew(deltas, "none"))
+    answer = stored(renumbered(deltas, "none"))
     config = {"compression.type": "uncompressed"}
     return produced(with_deltas(deltas, codec), answer, config=config, since=since_of(codec))

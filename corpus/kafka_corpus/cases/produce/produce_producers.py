@@ -32,7 +32,7 @@ from kafka_records.constants import INT32_MAX, INT64_MAX, Compression
 CODECS: dict[str, Compression] = {"none": "none", "gzip": "gzip"}
 RESTARTED = (Restart(clean=True), StepAnswer())
 
-NOBODY: dict[str, dict[str, int]] = {
+NO_PRODUCER: dict[str, dict[str, int]] = {
     "epoch 0": {"producer_epoch": 0},
     "largest epoch": {"producer_epoch": 32767},
     "least epoch": {"producer_epoch": -32768},
@@ -44,14 +44,14 @@ NOBODY: dict[str, dict[str, int]] = {
 }
 
 
-@case("PID-02", "PID-01", each=grid(fields=NOBODY, codec=CODECS))
+@case("PID-02", "PID-01", each=grid(fields=NO_PRODUCER, codec=CODECS))
 def without_a_producer_id(shape: dict[str, Any]) -> Draft:
     """Without a producer id of 0 or above, epoch and sequence mean nothing: twice the same is stored twice."""
     batch = producer_batch(2, shape["codec"], **shape["fields"])
     return scene(takes(batch), takes(batch, 2))
 
 
-@case("PID-02", each=NOBODY)
+@case("PID-02", each=NO_PRODUCER)
 def without_a_producer_id_fetched(fields: dict[str, int]) -> Draft:
     """Epoch and sequence that mean nothing are fetched as they were sent."""
     batch = producer_batch(2, "gzip", **fields)
@@ -78,7 +78,7 @@ def epoch_minus_1(codec: Compression) -> Draft:
 
 @case("PID-05", each=grid(epoch={"-2": -2, "least": -32768}, codec=CODECS))
 def epoch_below_minus_1(shape: dict[str, Any]) -> Draft:
-    """An epoch below -1 is older than that of a producer that nobody knows."""
+    """An epoch below -1 is older than that of an unknown producer."""
     batch = numbered_from(0, 1, shape["codec"], epoch=shape["epoch"])
     return produced(batch, error_answer(INVALID_PRODUCER_EPOCH))
 
@@ -104,7 +104,7 @@ def epoch_minus_1_and_then_a_true_one() -> Draft:
 
 @case("PID-05", "PID-04", "RWR-05")
 def epoch_minus_1_built_anew() -> Draft:
-    """A batch with epoch -1 cannot be built anew: the writer does not take what the validator took."""
+    """A batch with epoch -1 cannot be rebuilt: the writer does not take what the validator took."""
     batch = numbered_from(0, epoch=-1)
     return produced(batch, error_answer(UNKNOWN_SERVER_ERROR), config={"compression.type": "gzip"})
 
@@ -210,8 +210,8 @@ def restarted(batch: bytes) -> bytes:
 def expired_producer(codec: Compression) -> Draft:
     """A producer whose last batch is years old by its timestamp is forgotten when the broker starts again."""
     batch = numbered_from(50, 1, codec)
-    behind = Produce(data=batch), stored(restarted(assigned(batch, 1)), base_offset=1)
-    return scene(takes(numbered_from(0, 1, codec)), RESTARTED, behind)
+    second = Produce(data=batch), stored(restarted(assigned(batch, 1)), base_offset=1)
+    return scene(takes(numbered_from(0, 1, codec)), RESTARTED, second)
 
 
 @case("PID-19")

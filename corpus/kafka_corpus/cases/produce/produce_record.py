@@ -1,4 +1,4 @@
-"""What brokers make of the records in a produced batch: their lengths, keys and values (group REC)."""
+"""Records of a produced batch on brokers: their lengths, keys and values (group REC)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def claiming(length: int) -> bytes:
 
 
 def second(**fields: object) -> bytes:
-    """A whole record, and a second one as told."""
+    """A whole record, and a second one with the given fields."""
     return RECORD + raw_record(offset_delta=1, **fields)  # type: ignore[arg-type]  # the caller's names
 
 
@@ -75,7 +75,7 @@ def length_that_reaches_into_the_next_record_is_refused(length: int) -> Draft:
     each={"tail": raw_record(tail=b"x"), "one less": claiming(BODY - 1), "one more": claiming(BODY + 1)},
 )
 def fields_that_miss_the_length_are_refused_in_a_rewrite(payload: bytes) -> Draft:
-    """Where a compressed batch is decompressed to be written anew, the length is compared with the fields."""
+    """Where a compressed batch is decompressed to be rewritten, the length is compared with the fields."""
     return produced(enclosed("gzip", payload), error_answer(INVALID_RECORD), config=UNCOMPRESSED)
 
 
@@ -171,7 +171,7 @@ def negative_key_length_is_stored(payload: bytes) -> Draft:
 
 @case("REC-10", "RWR-05", each=NEGATIVE)
 def negative_key_length_becomes_minus_one(length: int) -> Draft:
-    """Where the broker writes the record anew, a key length below 0 is a null key's."""
+    """Where the broker rewrites the record, a key length below 0 is a null key's."""
     sent = enclosed("gzip", raw_record(key_length=encode_varint(length)))
     return produced(sent, stored(written(record())), config=UNCOMPRESSED)
 
@@ -199,14 +199,14 @@ def negative_value_length_is_stored(payload: bytes) -> Draft:
 
 @case("REC-11", "RWR-05", each=NEGATIVE)
 def negative_value_length_becomes_minus_one(length: int) -> Draft:
-    """Where the broker writes the record anew, a value length below 0 is a null value's."""
+    """Where the broker rewrites the record, a value length below 0 is a null value's."""
     sent = enclosed("gzip", raw_record(value=None, value_length=encode_varint(length)))
     return produced(sent, stored(written(record(None))), config=UNCOMPRESSED)
 
 
-# What is behind the key is its value's length and five bytes, and the header count.
-BEHIND_KEY: Final = 1 + len(b"value") + 1
-BEYOND_KEY: Final = {"one more": 3 + BEHIND_KEY + 1, "2^31 - 1": INT32_MAX}
+# After the key come its value's length and five bytes, and the header count.
+AFTER_KEY: Final = 1 + len(b"value") + 1
+BEYOND_KEY: Final = {"one more": 3 + AFTER_KEY + 1, "2^31 - 1": INT32_MAX}
 BEYOND_VALUE: Final = {"one more": 5 + 1 + 1, "2^31 - 1": INT32_MAX}
 
 
@@ -246,16 +246,16 @@ def large_value_cut_short_is_refused(codec: Compression) -> Draft:
     )
 
 
-# What is behind the records
+# Bytes after the records
 
 
 @case("REC-25", each={codec: codec for codec in ("none", *COMPRESSED)})
 def zero_byte_behind_the_records_is_refused(codec: Compression) -> Draft:
-    """A single byte behind the last record is an error, even 0."""
+    """A single byte after the last record is an error, even 0."""
     return produced(enclosed(codec, RECORD + b"\x00"), error_answer(INVALID_RECORD), since=since_of(codec))
 
 
 @case("REC-25", "HDR-14", each=offered(CODECS, {"a record": second(), "0xff": RECORD + b"\xff"}))
 def more_behind_the_records_is_refused(payload: bytes) -> Draft:
-    """The payload has to end behind as many records as the header counts."""
+    """The payload has to end after as many records as the header counts."""
     return produced(payload, error_answer(INVALID_RECORD))

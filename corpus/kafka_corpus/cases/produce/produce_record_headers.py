@@ -1,4 +1,4 @@
-"""What brokers make of the headers of produced records (group REC, from REC-14 on)."""
+"""Headers of produced records on brokers (group REC, from REC-14 on)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def negative_header_count_is_refused(payload: bytes) -> Draft:
 
 @case("REC-14", "RWR-05", each=NEGATIVE)
 def negative_header_count_is_refused_in_a_rewrite(count: int) -> Draft:
-    """A header count below 0 is refused where the batch is decompressed to be written anew."""
+    """A header count below 0 is refused where the batch is decompressed to be rewritten."""
     return produced(enclosed("gzip", counting(count)), error_answer(INVALID_RECORD), config=UNCOMPRESSED)
 
 
@@ -67,7 +67,7 @@ def header_count_takes_in_the_next_record(codec: Compression) -> Draft:
 
 @case("REC-16", each=offered(CODECS, {"no count": raw_record(header_count=b"")}))
 def missing_header_count_is_refused(payload: bytes) -> Draft:
-    """A record that ends behind its value is refused."""
+    """A record that ends after its value is refused."""
     return produced(payload, error_answer(INVALID_RECORD))
 
 
@@ -108,7 +108,7 @@ def null_header_key_is_refused(payload: bytes) -> Draft:
 
 @case("REC-18", "RWR-05")
 def null_header_key_is_refused_in_a_rewrite() -> Draft:
-    """A null header key is refused where the batch is decompressed to be written anew."""
+    """A null header key is refused where the batch is decompressed to be rewritten."""
     return produced(
         enclosed("gzip", counting(1, raw_header(None, b"1"))), error_answer(INVALID_RECORD), config=UNCOMPRESSED
     )
@@ -141,7 +141,7 @@ def empty_header_key_is_stored(payload: bytes) -> Draft:
 
 @case("REC-19", "RWR-05")
 def empty_header_key_stays_in_a_rewrite() -> Draft:
-    """An empty header key is written anew as an empty one."""
+    """An empty header key is rewritten as an empty one."""
     headers = ((b"", b"1"), (b"", None))
     return in_a_rewrite(having(*headers), headers)
 
@@ -163,7 +163,7 @@ def negative_header_value_length_is_stored(payload: bytes) -> Draft:
 
 @case("REC-20", "RWR-05", each=NEGATIVE)
 def negative_header_value_length_becomes_minus_one(length: int) -> Draft:
-    """Where the broker writes the record anew, a header value length below 0 is a null value's."""
+    """Where the broker rewrites the record, a header value length below 0 is a null value's."""
     sent = counting(1, raw_header(b"h", None, value_length=encode_varint(length)))
     return in_a_rewrite(sent, ((b"h", None),))
 
@@ -186,7 +186,7 @@ def header_key_that_is_not_utf8_is_stored(payload: bytes) -> Draft:
 
 @case("REC-22", "REC-21", "RWR-05", each=NOT_UTF8)
 def header_key_that_is_not_utf8_is_lost_in_a_rewrite(given: tuple[bytes, bytes]) -> Draft:
-    """Where the broker writes the record anew, what is not UTF-8 in a header key becomes U+FFFD."""
+    """Where the broker rewrites the record, what is not UTF-8 in a header key becomes U+FFFD."""
     key, becomes = given
     return in_a_rewrite(having((key, b"1")), ((becomes, b"1"),))
 
@@ -221,5 +221,5 @@ def repeated_header_keys_are_stored(payload: bytes) -> Draft:
 
 @case("REC-23", "RWR-05", each=REPEATED)
 def repeated_header_keys_keep_their_order_in_a_rewrite(headers: tuple[tuple[bytes, bytes | None], ...]) -> Draft:
-    """Where the broker writes the record anew, headers stay as many, and in their order."""
+    """Where the broker rewrites the record, headers stay as many, and in their order."""
     return in_a_rewrite(having(*headers), headers)

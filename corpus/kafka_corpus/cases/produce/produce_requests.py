@@ -74,7 +74,7 @@ def first_fault_decides(fault: tuple[bytes, int, dict[str, str]]) -> Draft:
 
 @case("PRD-01", "PRD-06")
 def batch_rules_before_base_offset() -> Draft:
-    """What the request's version asks of batches comes before the base offset."""
+    """The checks of the request's version on batches come before that of the base offset."""
     payload = packed("zstd", NO_KEY, base_offset=1)
     return produced(payload, error_answer(UNSUPPORTED_COMPRESSION_TYPE), api_version=6, since="2.1.0")
 
@@ -269,7 +269,7 @@ STRUCTURES = {
 
 @case("PRD-12", each=STRUCTURES)
 def structure_has_no_index(data: bytes) -> Draft:
-    """What is wrong with the structure of a batch is answered without the indexes of records."""
+    """An error in the structure of a batch is answered without the indexes of records."""
     return produced(data, error_answer(INVALID_RECORD, record_errors=()))
 
 
@@ -353,6 +353,6 @@ def partition_named_twice(codec: Compression) -> Draft:
 
 @case("PRD-19")
 def internal_topic() -> Draft:
-    """Nobody but brokers may write to a topic of Kafka's own."""
+    """Only brokers may write to an internal topic of Kafka."""
     step = Produce(data=bytes_of(batch_of(*some_records(1))), topic="__transaction_state")
     return scene((InitProducerId("a"), StepAnswer()), (step, error_answer(INVALID_TOPIC_EXCEPTION)))

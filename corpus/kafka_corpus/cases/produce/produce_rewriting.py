@@ -1,4 +1,4 @@
-"""What brokers store: the bytes as they came with a few fields set, or batches of their own (group RWR)."""
+"""Bytes that brokers store: as they came with a few fields set, or batches of their own (group RWR)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def target_of(topic: str, source: Compression) -> Compression:
 
 @case("RWR-03", "RWR-01", "RWR-07", "RWR-11", each=grid(topic=TOPICS, codec=ALL))
 def which_path(shape: dict[str, Any]) -> Draft:
-    """The topic's compression.type and the batch's codec say whether longwinded records are kept or written anew."""
+    """The topic's compression.type and the batch's codec say whether longwinded records are kept or rewritten."""
     topic, source = shape["topic"], shape["codec"]
     target = target_of(topic, source)
     sent = enclosed(source, LONGWINDED, record_count=2, max_timestamp=TIMESTAMP + 1)
@@ -105,7 +105,7 @@ def which_path(shape: dict[str, Any]) -> Draft:
 
 @case("RWR-01", each={"none": "none", **CODECS})
 def only_two_fields_change(codec: Compression) -> Draft:
-    """Offset and leader epoch are all that changes of a batch that is kept, bits that nobody knows included."""
+    """Offset and leader epoch are all that changes in a batch that is kept; unknown bits stay."""
     attributes = UNKNOWN_BITS | HORIZON
     sent = enclosed(codec, PLAIN, record_count=2, max_timestamp=TIMESTAMP + 1, attributes=attributes)
     again = put(sent, "partition_leader_epoch", 77)
@@ -119,7 +119,7 @@ def only_two_fields_change(codec: Compression) -> Draft:
 
 @case("RWR-02", "ATT-09", each=ALL)
 def attributes_written_anew(codec: Compression) -> Draft:
-    """Where the max timestamp is corrected, attributes are written anew: unknown bits vanish, the horizon stays."""
+    """Where the max timestamp is corrected, attributes are rewritten: unknown bits vanish, the horizon stays."""
     attributes = UNKNOWN_BITS | HORIZON
     sent = enclosed(codec, PLAIN, record_count=2, attributes=attributes, max_timestamp=5)
     answer = stored(kept_batch(sent, attributes=codec_id(codec) | HORIZON, max_timestamp=TIMESTAMP + 1))
@@ -153,7 +153,7 @@ def wrapper_decompressed() -> Draft:
     "RWR-05", each={"compressed": ("none", "gzip"), "decompressed": ("gzip", "none"), "recompressed": ("gzip", "lz4")}
 )
 def fresh_header(codecs: tuple[Compression, Compression]) -> Draft:
-    """A batch built anew has the first record's time as its base, and counts offsets from 0."""
+    """A rebuilt batch has the first record's time as its base, and counts offsets from 0."""
     source, target = codecs
     payload = b"".join(
         raw_record(timestamp_delta=delta, offset_delta=offset, key=b"key %d" % at, value=b"value")
@@ -168,7 +168,7 @@ def fresh_header(codecs: tuple[Compression, Compression]) -> Draft:
 
 @case("RWR-05", "OFF-01")
 def rebuilt_at_a_later_offset() -> Draft:
-    """A batch built anew behind another gets the next offset, its deltas from 0 again."""
+    """A batch rebuilt after another gets the next offset, its deltas from 0 again."""
     sent = enclosed("gzip", PLAIN, record_count=2, max_timestamp=TIMESTAMP + 1)
     first = rebuilt_batch(*some_records())
     second = put(first, "base_offset", 2)
@@ -206,7 +206,7 @@ def transaction_survives(commit: bool) -> Draft:
 
 @case("RWR-06", each={"unknown": UNKNOWN_BITS, "horizon": HORIZON, "all": UNKNOWN_BITS | HORIZON})
 def bits_dropped(attributes: int) -> Draft:
-    """A rebuild drops the bits that nobody knows and that of the delete horizon."""
+    """A rebuild drops the unknown bits and that of the delete horizon."""
     sent = enclosed("gzip", PLAIN, record_count=2, attributes=attributes)
     return produced(sent, stored(rebuilt_batch(*some_records())), config=compression(REBUILT))
 
@@ -253,7 +253,7 @@ def record_length_kept(shape: dict[str, Any]) -> Draft:
 
 @case("RWR-08", each=grid(difference=LENGTHS, codec={"gzip": "gzip", "lz4": "lz4"}))
 def record_length_rebuilt(shape: dict[str, Any]) -> Draft:
-    """A wrong record length is an invalid record where the batch is built anew."""
+    """A wrong record length is an invalid record where the batch is rebuilt."""
     record = raw_record()
     sent = enclosed(shape["codec"], encode_varint(len(record) - 1 + shape["difference"]) + record[1:])
     return produced(sent, error_answer(INVALID_RECORD), config=compression(REBUILT))
@@ -295,7 +295,7 @@ def markers_stay_uncompressed(codec: Compression) -> Draft:
 
 @case("RWR-14", each={"snappy": "snappy", "lz4": "lz4"})
 def reproducible(codec: Compression) -> Draft:
-    """What the broker compresses with snappy and lz4 is always the same, to the byte."""
+    """The broker's output with snappy and lz4 is always the same, to the byte."""
     plain = payload_of(GOLDEN_RECORDS)
     # lz4 stores what does not get smaller; snappy has one literal of it.
     expected = lz4_frame(body=lz4_data(plain, stored=True)) if codec == "lz4" else pack("snappy", plain)

@@ -58,7 +58,7 @@ def gap_between_sequences(shape: dict[str, Any]) -> Draft:
 
 @case("PID-07", "PID-16", each=CODECS)
 def sequences_that_follow(codec: Compression) -> Draft:
-    """Each batch starts at the sequence behind the last record of the one before it."""
+    """Each batch starts at the sequence after the last record of the one before it."""
     return scene(
         takes(numbered_from(0, 1, codec)),
         takes(numbered_from(1, 4, codec), 1),
@@ -69,7 +69,7 @@ def sequences_that_follow(codec: Compression) -> Draft:
 
 @case("PID-10", "PID-07", each=grid(count={"at the edge": 1, "inside": 3}, codec=CODECS), refs=["A21"])
 def sequences_wrap(shape: dict[str, Any]) -> Draft:
-    """Behind sequence 2147483647 comes 0, between two batches or inside one."""
+    """Sequences wrap from 2147483647 to 0, between two batches or inside one."""
     count, codec = shape["count"], shape["codec"]
     first = numbered_from(INT32_MAX, count, codec)
     return scene(takes(first), takes(numbered_from(count - 1, 2, codec), count), repeats(first))
@@ -77,7 +77,7 @@ def sequences_wrap(shape: dict[str, Any]) -> Draft:
 
 @case("PID-10", "PID-07", each={"1 instead of 0": 1, "backwards": INT32_MAX - 1}, refs=["A21"])
 def sequences_do_not_wrap_elsewhere(sequence: int) -> Draft:
-    """Behind sequence 2147483647 nothing but 0 is taken."""
+    """After sequence 2147483647 only 0 is taken."""
     return scene(
         takes(numbered_from(INT32_MAX)),
         refuses(numbered_from(sequence), OUT_OF_ORDER_SEQUENCE_NUMBER),
@@ -87,7 +87,7 @@ def sequences_do_not_wrap_elsewhere(sequence: int) -> Draft:
 
 @case("PID-10", "PID-03", refs=["A21"])
 def sequences_never_wrap_to_a_negative() -> Draft:
-    """What overflows in 32 bits, a negative sequence, is none."""
+    """A sequence that overflows 32 bits, a negative one, is none."""
     return scene(takes(numbered_from(INT32_MAX)), refuses(numbered_from(-(2**31)), INVALID_RECORD))
 
 
@@ -165,7 +165,7 @@ def repeated_on_an_append_time_topic(codec: Compression) -> Draft:
 
 @case("PID-08", "RWR-05")
 def repeated_where_batches_are_built_anew() -> Draft:
-    """A batch that the broker built anew is known by its sequences like any other."""
+    """A batch that the broker rebuilt is known by its sequences like any other."""
     batch = numbered_from(0, 2)
     once = Produce(data=batch), stored(assigned(numbered_from(0, 2, "gzip")))
     return scene(once, repeats(batch), config={"compression.type": "gzip"}, compare="masked")
@@ -196,7 +196,7 @@ WRONG: dict[str, tuple[bytes, int]] = {
 
 @case("PID-15", each=WRONG)
 def duplicate_with_a_fault(shape: tuple[bytes, int]) -> Draft:
-    """What is wrong with a batch is found before it is found to be a duplicate."""
+    """A faulty batch is refused for its fault before the search for duplicates."""
     batch, error_code = shape
     return scene(takes(TWO), refuses(batch, error_code), config={"max.message.bytes": "500"})
 

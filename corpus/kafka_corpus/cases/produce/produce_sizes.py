@@ -77,7 +77,7 @@ def message_of_v1(more: int) -> Draft:
 
 @case("SIZ-01", "FRM-11")
 def tail_is_not_measured() -> Draft:
-    """The start of a second batch behind the first is neither measured nor stored."""
+    """The start of a second batch after the first is neither measured nor stored."""
     data = sent()
     return produced(data + data[:11], stored(kept_batch(data)), config=limit(len(data)))
 
@@ -116,7 +116,7 @@ def same_records_one_by_one() -> Draft:
 
 @case("SIZ-04", each={"at-the-limit": 0, "above": 1})
 def measured_again_when_decompressed(more: int) -> Draft:
-    """What is decompressed is measured again."""
+    """Decompressed records are measured again."""
     record = some_records(1)[0]._replace(value=b"-" * 1000)
     data = bytes_of(batch_of(record, compression="gzip"))
     config = {**limit(len(rebuilt_batch(record)) - more), **compression(REBUILT)}
@@ -142,7 +142,7 @@ def measured_before_it_is_compressed() -> Draft:
 
 @case("SIZ-06", each=grid(codec=CODECS, more={"at-the-limit": 0, "above": 1}))
 def as_large_as_a_segment(shape: dict[str, Any]) -> Draft:
-    """What is appended may be as large as a segment and no larger."""
+    """An append may be as large as a segment and no larger."""
     data = sent(shape["codec"])
     answer = error_answer(RECORD_LIST_TOO_LARGE) if shape["more"] else stored(kept_batch(data))
     config = {SEGMENT: str(len(data) - shape["more"])}
@@ -205,7 +205,7 @@ def fetch_of_two(codec: Compression, max_bytes: int, data: bytes) -> Draft:
 
 @case("SIZ-08", each=grid(codec=CODECS, max_bytes={"one": 1, "all-but-one": -1}))
 def first_batch_is_whole(shape: dict[str, Any]) -> Draft:
-    """The first batch of a fetch is whole, however little was asked for."""
+    """The first batch of a fetch is whole, however small the limit of the fetch."""
     batch = sent(shape["codec"])
     size = shape["max_bytes"] % len(batch)
     return fetch_of_two(shape["codec"], size, assigned(batch))

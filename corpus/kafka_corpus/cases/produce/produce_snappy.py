@@ -1,4 +1,4 @@
-"""What brokers make of snappy streams, where they keep them and where they write the records anew (group SNP)."""
+"""snappy streams on brokers, where they are kept and where the records are rewritten (group SNP)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def raw_block_below_16_bytes(path: str) -> Draft:
 
 @case("SNP-02", each=LEGACY)
 def raw_block_in_a_wrapper(magic: int) -> Draft:
-    """A raw block in a wrapper is written anew behind a xerial header."""
+    """A raw block in a wrapper is rewritten after a xerial header."""
     return converted("snappy", snappy_block(plain_of(magic)), magic)
 
 
@@ -156,13 +156,13 @@ def last_block_cut_short(shape: dict[str, Any]) -> Draft:
 
 @case("SNP-09", each=ways(size={"one": 1, "three": 3}))
 def stray_bytes_behind_the_last_block(shape: dict[str, Any]) -> Draft:
-    """One to three bytes behind the last block are ignored; where the batch is kept, they are stored."""
+    """One to three bytes after the last block are ignored; where the batch is kept, they are stored."""
     return taken("snappy", xerial(PLAIN) + b"\xff" * shape["size"], shape["path"])
 
 
 @case("SNP-09", each=PATHS)
 def four_zeros_behind_the_last_block(path: str) -> Draft:
-    """Four zero bytes behind the last block are a block of no bytes, and refused."""
+    """Four zero bytes after the last block are a block of no bytes, and refused."""
     return not_taken("snappy", xerial(PLAIN) + bytes(4), path)
 
 

@@ -1,4 +1,4 @@
-"""What brokers make of timestamps on CreateTime topics (group TIM)."""
+"""Timestamps on CreateTime topics on brokers (group TIM)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def sum_that_wraps(codec: Compression) -> Draft:
 
 @case("TIM-01", "RWR-05")
 def sum_that_wraps_rebuilt() -> Draft:
-    """A timestamp that came out of a wrapped sum is the new base timestamp when the batch is built anew."""
+    """A timestamp that came out of a wrapped sum is the new base timestamp when the batch is rebuilt."""
     data = packed("gzip", WRAPPING, base_timestamp=INT64_MIN, max_timestamp=TIMESTAMP)
     return produced(data, stored(rebuilt_batch(*records_at(TIMESTAMP))), config=compression(REBUILT))
 
@@ -107,7 +107,7 @@ def timestamp_below_minus_1_among_others() -> Draft:
 
 @case("TIM-05", "RWR-09", each={"from-none": ("none", "gzip"), "from-gzip": ("gzip", "uncompressed")})
 def timestamp_below_minus_1_rebuilt(codecs: tuple[Compression, str]) -> Draft:
-    """A timestamp below -1 is an unknown error where the batch has to be built anew, even behind a good one."""
+    """A timestamp below -1 is an unknown error where the batch has to be rebuilt, even after a good one."""
     source, target = codecs
     answer = error_answer(UNKNOWN_SERVER_ERROR)
     return produced(timed(TIMESTAMP, -2, codec=source), answer, config=compression(target))
@@ -125,12 +125,12 @@ def max_timestamp_wrong(shape: dict[str, Any]) -> Draft:
 
 @case("TIM-08")
 def max_timestamp_fetched_back() -> Draft:
-    """What is fetched has the max timestamp that the broker found, and it is searched by that."""
+    """Fetched batches have the max timestamp that the broker found, and searches by time use it."""
     data = timed(TIMESTAMP, TIMESTAMP + 5, max_timestamp=INT64_MAX)
-    mended = kept_batch(data, max_timestamp=TIMESTAMP + 5)
+    corrected = kept_batch(data, max_timestamp=TIMESTAMP + 5)
     found = FindOffset(TIMESTAMP + 5), StepAnswer(base_offset=1)
     beyond = FindOffset(TIMESTAMP + 6), StepAnswer()
-    return scene((Produce(data=data), stored(mended)), fetches(mended, 2), found, beyond)
+    return scene((Produce(data=data), stored(corrected)), fetches(corrected, 2), found, beyond)
 
 
 @case("TIM-09", each=CODECS)
@@ -157,7 +157,7 @@ def not_too_long_ago() -> Draft:
 
 @case("TIM-10", each=CODECS)
 def too_far_ahead(codec: Compression) -> Draft:
-    """Records behind the limit for the future are refused, and the one that is not is not listed."""
+    """Records beyond the limit for the future are refused, and the one that is not is not listed."""
     data = timed(TIMESTAMP, YEAR_2100, codec=codec)
     answer = error_answer(INVALID_TIMESTAMP, record_errors=(1,))
     return limited(data, answer, {AFTER: "1000"})
@@ -194,7 +194,7 @@ def past_by_default(stamp: int) -> Draft:
 
 @case("TIM-11")
 def future_by_default() -> Draft:
-    """Since Kafka 4.0 a timestamp may lie an hour ahead by default, and no century."""
+    """Since Kafka 4.0 a timestamp may be an hour ahead by default, and no century."""
     return produced(timed(YEAR_2100), error_answer(INVALID_TIMESTAMP, record_errors=(0,)))
 
 
@@ -245,7 +245,7 @@ def horizon_of_a_producer(codec: Compression) -> Draft:
 
 @case("TIM-18", "TIM-19", "RWR-06")
 def horizon_rebuilt() -> Draft:
-    """A batch that is built anew loses bit 6, and its records keep their times above a new base."""
+    """A batch that is rebuilt loses bit 6, and its records keep their times above a new base."""
     answer = stored(rebuilt_batch(*some_records(3)))
     return produced(with_horizon("gzip"), answer, config=compression(REBUILT))
 
@@ -301,7 +301,7 @@ def segment_rolls_by_time(later: int) -> Draft:
 
 @case("TIM-25")
 def segment_rolls_by_max_timestamp() -> Draft:
-    """What counts is the largest timestamp of the batch that arrives, corrected by the broker."""
+    """The largest timestamp of the batch that arrives counts, corrected by the broker."""
     first, second = timed(TIMESTAMP), timed(TIMESTAMP, max_timestamp=TIMESTAMP + 5000)
     stored_second = put(kept_batch(second, max_timestamp=TIMESTAMP), "base_offset", 1)
     return scene(

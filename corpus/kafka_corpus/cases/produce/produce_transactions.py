@@ -64,7 +64,7 @@ def transactional_data_for_another_partition() -> Draft:
 
 @case("TXN-02", "ATT-04", each=CODECS)
 def transactional_without_producer_id(codec: Compression) -> Draft:
-    """The transactional bit alone asks for a transactional id, though the batch has no producer id."""
+    """The transactional bit alone requires a transactional id, though the batch has no producer id."""
     batch = producer_batch(1, codec, transactional=True, **NO_ID)
     return scene(refuses(batch, TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
@@ -87,7 +87,7 @@ def judged_by_the_first_batch(transactional_first: bool) -> Draft:
 
 @case("TXN-03", "PRD-04")
 def transactional_data_behind_other_data() -> Draft:
-    """In an old request, too, only the first batch is asked for a transaction; the log then finds two too many.
+    """In an old request, too, only the first batch needs a transaction; the log then finds two too many.
 
     Before Kafka 2.4 both were stored.
     """
@@ -121,10 +121,10 @@ NOT_ADDED: dict[str, tuple[int, int]] = {
 }
 
 
-@case("TXN-05", each=grid(asked=NOT_ADDED, codec=CODECS), refs=["KIP-890"])
+@case("TXN-05", each=grid(expected=NOT_ADDED, codec=CODECS), refs=["KIP-890"])
 def partition_not_added(shape: dict[str, Any]) -> Draft:
     """A partition that was not added to the transaction takes none of its data; the code depends on the version."""
-    api_version, error_code = shape["asked"]
+    api_version, error_code = shape["expected"]
     return scene(named(), fails(data(0, 1, shape["codec"]), error_code, api_version=api_version))
 
 
@@ -152,8 +152,8 @@ def added_transaction_that_does_not_begin_at_0() -> Draft:
 @case("TXN-05", each={"10": VERIFIED, "12": ADDING})
 def unknown_transactional_id(api_version: int) -> Draft:
     """A transactional id that the coordinator does not know has no transactions."""
-    nobody = named(transactional=False)
-    return scene(nobody, fails(data(0), INVALID_PRODUCER_ID_MAPPING, api_version=api_version))
+    unnamed = named(transactional=False)
+    return scene(unnamed, fails(data(0), INVALID_PRODUCER_ID_MAPPING, api_version=api_version))
 
 
 @case("TXN-05", "PID-14", each={"10": VERIFIED, "12": ADDING})
@@ -220,7 +220,7 @@ def uncompressed_transactional_data_below_v2() -> Draft:
 
 
 def control(**fields: Any) -> bytes:
-    """What looks like a marker, from a client."""
+    """A batch that looks like a marker, from a client."""
     return marker_at(0, COMMIT, partition_leader_epoch=-1, **fields)
 
 
@@ -247,7 +247,7 @@ def transactional_control_batch_without_an_id() -> Draft:
 
 @case("TXN-08", "TXN-05", each=NOT_ADDED)
 def control_batch_outside_a_transaction(asked: tuple[int, int]) -> Draft:
-    """A transactional control batch is first asked for its transaction."""
+    """A transactional control batch is first checked for its transaction."""
     api_version, error_code = asked
     return scene(named(), fails(control(), error_code, api_version=api_version))
 
@@ -290,7 +290,7 @@ def abort_after_a_marker_of_a_client() -> Draft:
 
 @case("TXN-05", "PID-14", "HDR-12", each=CODECS)
 def broken_batch_of_the_transaction_before(codec: Compression) -> Draft:
-    """The coordinator fences an older epoch before its records are counted; a broker that asks nobody counts first."""
+    """The coordinator fences an older epoch before records are counted; without verification they are counted first."""
     broken = reseal(put(data(1, 2, codec), "record_count", 9))
     stale = fails(broken, INVALID_PRODUCER_EPOCH, epochs_back=1)
     return scene(named(), writes(data(0)), commits(1), stale, writes(data(0, epoch=1), 2))

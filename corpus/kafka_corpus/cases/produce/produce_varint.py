@@ -1,4 +1,4 @@
-"""What brokers make of the varints in produced records (group VAR)."""
+"""Varints in produced records on brokers (group VAR)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def longer_form_of_a_varlong_is_accepted(payload: bytes) -> Draft:
 
 @case("VAR-05", "RWR-05")
 def longest_forms_become_short_in_a_rewrite() -> Draft:
-    """Where the broker writes the records anew, every varint takes its shortest form."""
+    """Where the broker rewrites the records, every varint takes its shortest form."""
     stretched = record_with(
         length=None,  # type: ignore[arg-type]  # the right one
         **{field: overlong_varint(SAYS[field], longest(field)) for field in IN_BODY},

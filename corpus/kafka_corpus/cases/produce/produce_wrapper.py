@@ -1,7 +1,7 @@
-"""What brokers make of produced v0 and v1 wrappers: compressed message sets (group NST).
+"""Produced v0 and v1 wrappers, which are compressed message sets, on brokers (group NST).
 
 The expected bytes are those of 3.9, the last release that takes wrappers: it
-writes them anew as one v2 batch (CNV-01).
+rewrites them as one v2 batch (CNV-01).
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ TAILS: Final = {
 
 @case("NST-06", each=TAILS)
 def tail_behind_inner_messages_is_dropped(tail: bytes) -> Draft:
-    """Behind an inner message, fewer than 12 bytes or one that is cut short are left out."""
+    """After an inner message, fewer than 12 bytes or one that is cut short are left out."""
     return takes(wrap(INNER + tail, 1, "gzip", offset=2, timestamp=TIMESTAMP + 2), *THREE)
 
 
 @case("NST-06", each={"snappy": "snappy", "lz4": "lz4"})
 def tail_behind_inner_messages_of_v0_is_dropped(codec: Compression) -> Draft:
-    """A v0 message that is cut short behind others is left out."""
+    """A v0 message that is cut short after others is left out."""
     records = numbered(0, 0, 1)
     return takes(wrap(set_of(records, 0) + raw_message(0)[:-1], 0, codec, offset=1), *records, codec=codec)
 
@@ -112,7 +112,7 @@ def inner_size_below_14_is_corrupt(given: dict[str, int]) -> Draft:
 
 @case("NST-07", "NST-06", each={"12 zeros": bytes(12), "size 13": raw_message(1, message_size=13)})
 def inner_size_below_14_behind_another_is_corrupt(tail: bytes) -> Draft:
-    """Behind an inner message, 12 bytes that say too small a size are corrupt, not a tail to be dropped."""
+    """After an inner message, 12 bytes with too small a size are corrupt, not a tail to be dropped."""
     return refuses(wrap(INNER + tail, 1, "gzip", offset=2), CORRUPT_MESSAGE)
 
 
@@ -170,7 +170,7 @@ def inner_offsets_of_v0_are_written_anew(offsets: tuple[int, ...]) -> Draft:
 
 @case("NST-13", "RWR-05")
 def inner_offsets_go_on_behind_what_is_there() -> Draft:
-    """The records of a second wrapper get the offsets behind those of the first."""
+    """The records of a second wrapper get the offsets after those of the first."""
     data = wrapped(THREE, 1, "gzip")[0]
     first = written(*THREE)
     second = first[:7] + b"\x03" + first[8:]
@@ -272,7 +272,7 @@ def wrapper_has_to_be_alone(payload: bytes) -> Draft:
 
 @case("NST-24", "FRM-07")
 def wrapper_may_have_a_partial_one_behind_it() -> Draft:
-    """A second wrapper that is cut short is left out before that is asked."""
+    """A second wrapper that is cut short is left out before that is checked."""
     data = wrapped(THREE, 1, "gzip")[0]
     return takes(data + data[:-1], *THREE)
 
@@ -285,7 +285,7 @@ def batch_in_a_wrapper_is_refused(magic: int) -> Draft:
 
 @case("NST-25", "NST-15")
 def batch_behind_an_inner_message_is_refused() -> Draft:
-    """A v2 batch behind a message inside a wrapper is refused."""
+    """A v2 batch after a message inside a wrapper is refused."""
     batch = bytes_of(batch_of(*some_records(1)))
     return refuses(wrap(raw_message(1) + batch, 1, "gzip", offset=1), INVALID_RECORD)
 

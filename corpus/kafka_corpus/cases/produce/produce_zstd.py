@@ -1,4 +1,4 @@
-"""What brokers make of zstd frames, where they keep them and where they write the records anew (group ZST)."""
+"""zstd frames on brokers, where they are kept and where the records are rewritten (group ZST)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from kafka_corpus.authoring.steps import (
     ways,
 )
 from kafka_corpus.cases.decode.zstd import (
-    BEHIND,
     BLOCKS,
     CHECKSUM,
     DICTIONARIES,
@@ -39,6 +38,7 @@ from kafka_corpus.cases.decode.zstd import (
     SINGLE_SEGMENT,
     SIZE8,
     SKIPPABLE,
+    TAILS,
     TOO_LARGE,
     WINDOW,
     WINDOWS,
@@ -68,7 +68,7 @@ def produce_7() -> Draft:
 
 @case("ZST-01", each={"fetch-4": 4, "fetch-9": 9})
 def fetch_before_10(version: int) -> Draft:
-    """Fetch versions before 10 do not get zstd batches of a topic that asks for zstd."""
+    """Fetch versions before 10 do not get zstd batches of a topic whose codec is zstd."""
     return scene(
         (Produce(data=BATCH), stored(kept_batch(BATCH))),
         (Fetch(api_version=version), StepAnswer(error_code=UNSUPPORTED_COMPRESSION_TYPE)),
@@ -122,19 +122,19 @@ def several_frames(shape: dict[str, Any]) -> Draft:
 
 @case("ZST-02", "CMP-05", each=PATHS)
 def more_in_a_second_frame(path: str) -> Draft:
-    """Bytes of a second frame behind the last record are bytes too many."""
+    """Bytes of a second frame after the last record are bytes too many."""
     return not_taken("zstd", FRAME + zstd_frame(*zstd_blocks(b"more")), path, code=INVALID_RECORD)
 
 
 @case("ZST-03", each=ways(packed={name: SKIPPABLE[name] for name in ("both", "empty", "last-magic")}))
 def skippable_frames(shape: dict[str, Any]) -> Draft:
-    """Skippable frames before and behind the data are stepped over, and stored where the batch is kept."""
+    """Skippable frames before and after the data are skipped, and stored where the batch is kept."""
     return taken("zstd", shape["packed"], shape["path"])
 
 
 @case("ZST-03", each=PATHS)
 def skippable_frame_between_halves(path: str) -> Draft:
-    """A skippable frame may lie in the middle of a record."""
+    """A skippable frame may stand in the middle of a record."""
     first, second = (zstd_frame(*zstd_blocks(part)) for part in split(PLAIN, 20))
     return taken("zstd", first + skippable(b"between", nibble=7) + second, path)
 
@@ -151,15 +151,15 @@ def skippable_frame_cut_short(shape: dict[str, Any]) -> Draft:
     return taken("zstd", FRAME + skippable(b"skip", size=shape["size"]), shape["path"])
 
 
-@case("ZST-04", each=ways(behind={name: BEHIND[name] for name in ("one-zero", "four-zeros", "text")}))
+@case("ZST-04", each=ways(tail={name: TAILS[name] for name in ("one-zero", "four-zeros", "text")}))
 def bytes_behind_the_frame(shape: dict[str, Any]) -> Draft:
-    """Any byte behind the last frame that starts no frame is an unknown error, unlike with gzip and lz4."""
-    return not_taken("zstd", FRAME + shape["behind"], shape["path"])
+    """Any byte after the last frame that starts no frame is an unknown error, unlike with gzip and lz4."""
+    return not_taken("zstd", FRAME + shape["tail"], shape["path"])
 
 
 @case("ZST-04", each=ways(size={"one-byte": 1, "three-bytes": 3}))
 def part_of_a_magic_behind_the_frame(shape: dict[str, Any]) -> Draft:
-    """The start of a magic behind the last frame is waited for in vain, and the batch is taken."""
+    """The start of a magic after the last frame is waited for in vain, and the batch is taken."""
     return taken("zstd", FRAME + ZSTD_MAGIC[: shape["size"]], shape["path"])
 
 
