@@ -228,13 +228,13 @@ def crash_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> dict[str, Any]:
 
 def standing(sound: str) -> ConnectionSpec:
     """The testee *sound* as it is."""
-    return replace(connect("reference"), name=sound, nest=False) if sound == PROGRAM else connect(sound)
+    return replace(connect("reference"), name=sound, preloads=False) if sound == PROGRAM else connect(sound)
 
 
 def falling(sound: str) -> ConnectionSpec:
     """The testee *sound*, made to end over one question in ten."""
     if sound in ("reference", PROGRAM):
-        return replace(connect("miniature:crashes-on-a-tenth"), nest=sound != PROGRAM)
+        return replace(connect("miniature:crashes-on-a-tenth"), preloads=sound != PROGRAM)
     connection = connect(sound)
     return replace(connection, environment=(*connection.environment, ("KAFKAPROOF_FALLS", "1")))
 

@@ -45,7 +45,7 @@ def test_the_sound_testee_is_the_same_but_for_the_falls() -> None:
     """A testee in another language falls by a variable; the reference has a miniature that does."""
     assert promises.falling("reference").name == "miniature:crashes-on-a-tenth"
     for one, other in ((promises.falling, promises.standing), (promises.standing, promises.falling)):
-        assert (one("reference").nest, other(promises.PROGRAM).nest) == (True, False)
+        assert (one("reference").preloads, other(promises.PROGRAM).preloads) == (True, False)
     assert promises.falling(promises.PROGRAM).argv == promises.falling("reference").argv
 
 

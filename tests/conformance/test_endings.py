@@ -93,10 +93,10 @@ def test_an_end_that_is_reported_late(script: Script, sandbox: Make) -> None:
     """A process that has ended is Crashed with its exit code, however late the process that made it says so."""
     made = sandbox(script(misbehaving("os._exit(3)")))
     made.hello()
-    nest = made._starter._nest
-    assert nest is not None
-    os.kill(nest._popen.pid, signal.SIGSTOP)
-    later = threading.Timer(2 * GRACE, os.kill, (nest._popen.pid, signal.SIGCONT))
+    server = made._starter._server
+    assert server is not None
+    os.kill(server._popen.pid, signal.SIGSTOP)
+    later = threading.Timer(2 * GRACE, os.kill, (server._popen.pid, signal.SIGCONT))
     later.start()
     answer = next(made.ask([BAD]))
     later.join()

@@ -134,7 +134,7 @@ def test_a_testee_that_stands_in_line_is_not_idle(script: Script, sandbox: Make)
 def test_a_hang_is_known_to_all_sandboxes_of_a_testee(script: Script, sandbox: Make) -> None:
     """Who hung over a case is known to hang over others of its function, and over no other."""
     made = sandbox(script(misbehaving("time.sleep(60)")), SHORT)
-    known, other = CaseRequest(BAD.subject, family="one"), CaseRequest(BAD.subject, family="other")
+    known, other = CaseRequest(BAD.subject, timeout_group="one"), CaseRequest(BAD.subject, timeout_group="other")
     learnt = made.another()._learnt
     assert not learnt.hangs_over(known)
     assert isinstance(next(made.ask([known])).observation, Hung)

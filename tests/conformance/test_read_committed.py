@@ -8,8 +8,7 @@ import pytest
 
 from kafka_conformance.judge.observation import observe
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.runner.requests import group_cases, is_relevant, request_for
-from kafka_conformance.runner.run import relevant_cases
+from kafka_conformance.runner.requests import group_cases, is_relevant, relevant_cases, request_for
 from kafka_conformance.testees import aiokafka_, interface, kafka_python, reference, serve
 from kafka_conformance.testees.protocol import CodecAnswer, DecodeRequest, HelloReply
 from kafka_corpus.case import Case

@@ -203,7 +203,7 @@ RUNNER = """
 import sys
 from pathlib import Path
 from kafka_conformance.testees.connect import connect
-from kafka_conformance.runner.run import Run, run
+from kafka_conformance.runner.run import RunPlan, run
 from kafka_corpus.case import Case, Expectation
 
 expect = Expectation(verdict="valid")
@@ -211,7 +211,7 @@ cases = [
     Case(id=f"many.c{at:03}", title="", rules=("X",), area="many", op="decode", input=b"%d" % at, expect=expect)
     for at in range(200)
 ]
-run(Run(connection=connect(sys.argv[1]), cases=cases, corpus="c", path=Path(sys.argv[2]), jobs=2))
+run(RunPlan(connection=connect(sys.argv[1]), cases=cases, corpus="c", path=Path(sys.argv[2]), jobs=2))
 """
 
 
@@ -280,18 +280,18 @@ def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> No
     """Cases that differ in nothing but the codec are a family; else those of a function are, if they claim no sizes."""
     from kafka_conformance.runner.requests import request_for
 
-    def family(id_: str, area: str) -> str:
-        return request_for(replace(next(iter(named.values())), id=id_, area=area)).family
+    def group(id_: str, area: str) -> str:
+        return request_for(replace(next(iter(named.values())), id=id_, area=area)).timeout_group
 
-    assert family("gzip.cut[v1-one]", "gzip") == family("gzip.cut[v2-two]", "gzip") == "gzip.cut"
-    assert family("v2.count[gzip-10000]", "v2") == "v2.count[10000]"
-    assert family("resources.claims[gzip-largest]", "resources") == "resources.claims[largest]"
-    assert family("resources.claims[none-largest]", "resources") == "resources.claims[largest]"
-    assert family("resources.claims[none-million]", "resources") == "resources.claims[million]"
-    assert family("resources.claims[v0-gzip]", "resources") == ""
-    assert family("gzip.member_cut_short[no-header]", "gzip") == family("compression.no_payload[gzip]", "compression")
-    assert family("resources.many_headers", "resources") == family("resources.flood_of_headers[small]", "resources")
-    assert family("resources.flood_of_headers[large]", "resources") == ""
+    assert group("gzip.cut[v1-one]", "gzip") == group("gzip.cut[v2-two]", "gzip") == "gzip.cut"
+    assert group("v2.count[gzip-10000]", "v2") == "v2.count[10000]"
+    assert group("resources.claims[gzip-largest]", "resources") == "resources.claims[largest]"
+    assert group("resources.claims[none-largest]", "resources") == "resources.claims[largest]"
+    assert group("resources.claims[none-million]", "resources") == "resources.claims[million]"
+    assert group("resources.claims[v0-gzip]", "resources") == ""
+    assert group("gzip.member_cut_short[no-header]", "gzip") == group("compression.no_payload[gzip]", "compression")
+    assert group("resources.many_headers", "resources") == group("resources.flood_of_headers[small]", "resources")
+    assert group("resources.flood_of_headers[large]", "resources") == ""
 
 
 def test_kin_are_cases_of_the_corpus(named: dict[str, Case]) -> None:

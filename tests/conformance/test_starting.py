@@ -1,4 +1,4 @@
-"""How testees come to be: a nest that forks them, and what it does when they end."""
+"""How testees come to be: a server that forks them, and what it does when they end."""
 
 import os
 import select
@@ -38,8 +38,8 @@ def starter() -> Iterator[Starter]:
 
 
 @pytest.fixture(scope="module")
-def nest() -> Iterator[ServerProcess]:
-    """A nest with the testee loaded."""
+def server() -> Iterator[ServerProcess]:
+    """A server with the testee loaded."""
     made = ServerProcess(CONNECTION)
     yield made
     made.close()
@@ -47,7 +47,7 @@ def nest() -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def commands() -> Iterator[ServerProcess]:
-    """A nest that starts a command, which says what it got."""
+    """A server that starts a command, which says what it got."""
     program = "import os, sys; print(os.getpid(), os.getsid(0), sorted(os.listdir('/proc/self/fd')), flush=True)"
     made = ServerProcess(
         ConnectionSpec(name="says", argv=(sys.executable, "-S", "-c", f"{program}; sys.exit(len(input()))"))
@@ -73,17 +73,17 @@ def says(process: SpawnedProcess, line: bytes) -> bytes:
     return os.read(process.stdout.fileno(), 1 << 16)
 
 
-def hatched(nest: ServerProcess) -> SpawnedProcess:
+def spawned(server: ServerProcess) -> SpawnedProcess:
     """A child that has come so far as to answer, and leads its group."""
-    child = nest.hatch()
+    child = server.spawn()
     child.settle()
     assert b'"protocol"' in says(child, protocol.request_line(protocol.HelloRequest()))
     return child
 
 
-def test_hatched_children_serve(nest: ServerProcess) -> None:
+def test_hatched_children_serve(server: ServerProcess) -> None:
     """Each child is a process of its own in a group of its own, and speaks the protocol over its own pipes."""
-    first, second = nest.hatch(), nest.hatch()
+    first, second = server.spawn(), server.spawn()
     for child in (first, second):
         child.settle()
     hello = protocol.request_line(protocol.HelloRequest())
@@ -95,9 +95,9 @@ def test_hatched_children_serve(nest: ServerProcess) -> None:
     assert [end(child) for child in (first, second)] == [0, 0]
 
 
-def test_how_a_hatched_child_ended_is_known(nest: ServerProcess) -> None:
+def test_how_a_hatched_child_ended_is_known(server: ServerProcess) -> None:
     """A signal is told below 0; the id of an ended child stays taken until it is reaped."""
-    child = hatched(nest)
+    child = spawned(server)
     assert not child.ended()
     os.killpg(child.pid, signal.SIGSEGV)
     while not child.ended():
@@ -108,9 +108,9 @@ def test_how_a_hatched_child_ended_is_known(nest: ServerProcess) -> None:
     assert child.ended()
 
 
-def test_one_child_outlives_another(nest: ServerProcess) -> None:
+def test_one_child_outlives_another(server: ServerProcess) -> None:
     """The end of one child, and its reaping, are nothing to the others."""
-    first, second = hatched(nest), hatched(nest)
+    first, second = spawned(server), spawned(server)
     end(first, signal.SIGKILL)
 
     assert not second.ended()
@@ -121,7 +121,7 @@ def test_one_child_outlives_another(nest: ServerProcess) -> None:
 def test_a_nest_of_commands(commands: ServerProcess) -> None:
     """A command is started in a session of its own with three pipes and nothing else, as often as it takes."""
     for length in (1, 2):
-        child = commands.hatch()
+        child = commands.spawn()
         child.settle()
         said = child.stdout.readline().decode()
         assert said == f"{child.pid} {child.pid} ['0', '1', '2', '3']\n"  # the fourth lists the folder
@@ -131,24 +131,24 @@ def test_a_nest_of_commands(commands: ServerProcess) -> None:
 
 def test_a_command_that_is_not_there_is_not_hatched() -> None:
     """What cannot be started is an error of the start."""
-    nest = ServerProcess(ConnectionSpec(name="none", argv=("/no/such/program",)))
-    child = nest.hatch()
+    server = ServerProcess(ConnectionSpec(name="none", argv=("/no/such/program",)))
+    child = server.spawn()
 
     with pytest.raises(OSError, match="is gone, or does not answer"):
         child.settle()
-    nest.close()
+    server.close()
 
 
 def test_limits_hold_for_what_a_nest_starts() -> None:
-    """A command has no more address space when it is started from a nest."""
+    """A command has no more address space when it is started from a server."""
     show = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[0], flush=True); input()"
-    nest = ServerProcess(ConnectionSpec(name="limits", argv=(sys.executable, "-S", "-c", show), memory=200 * MIB))
-    child = nest.hatch()
+    server = ServerProcess(ConnectionSpec(name="limits", argv=(sys.executable, "-S", "-c", show), memory=200 * MIB))
+    child = server.spawn()
     child.settle()
 
     assert int(child.stdout.readline()) == 200 * MIB
     assert end(child, signal.SIGKILL) == -signal.SIGKILL
-    nest.close()
+    server.close()
 
 
 def test_the_first_start_forks_nothing(starter: Starter) -> None:
@@ -182,9 +182,9 @@ def test_a_command_has_spares_after_a_few_starts() -> None:
 def test_a_nest_that_is_gone_is_done_without(starter: Starter) -> None:
     """Where nothing can be forked any more, testees are started as commands."""
     processes = [starter.start("1"), starter.start("2")]
-    assert starter._nest is not None
-    starter._nest._popen.kill()
-    starter._nest._popen.wait()
+    assert starter._server is not None
+    starter._server._popen.kill()
+    starter._server._popen.wait()
     processes.append(starter.start("3"))
 
     assert isinstance(processes[-1], CommandProcess)
@@ -192,17 +192,17 @@ def test_a_nest_that_is_gone_is_done_without(starter: Starter) -> None:
 
 
 def test_the_nest_ends_with_its_last_user(starter: Starter) -> None:
-    """A nest is kept while one sandbox uses it, and ended after the last."""
+    """A server is kept while one sandbox uses it, and ended after the last."""
     for number in ("1", "2"):
         end(starter.start(number))
-    nest = starter._nest
-    assert nest is not None
+    server = starter._server
+    assert server is not None
     starter.join()
     starter.leave()
-    assert nest._popen.poll() is None
+    assert server._popen.poll() is None
     starter.leave()
 
-    assert nest._popen.poll() is not None
+    assert server._popen.poll() is not None
     starter.join()
 
 
@@ -211,13 +211,13 @@ def test_last_words_are_brief_whoever_starts_us(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("RUST_BACKTRACE", "full")
     show = "import os; print(os.environ['RUST_BACKTRACE'], os.environ['OWN'], flush=True); input()"
     connection = ConnectionSpec(name="shows", argv=(sys.executable, "-S", "-c", show), environment=(("OWN", "1"),))
-    nest = ServerProcess(connection)
-    child = nest.hatch()
+    server = ServerProcess(connection)
+    child = server.spawn()
     child.settle()
     for process in (CommandProcess(connection, "1"), child):
         assert process.stdout.readline() == b"0 1\n"
         end(process, signal.SIGKILL)
-    nest.close()
+    server.close()
 
 
 # What a testee takes of the processor only if it does nothing else.

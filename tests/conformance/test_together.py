@@ -43,7 +43,7 @@ def test_each_ends_in_its_own_way(script: Script, tmp_path: Path) -> None:
 def test_the_slowest_goes_first(script: Script, tmp_path: Path) -> None:
     """Virtual machines have the first places, then what is loaded into Python; outcomes keep the places of the runs."""
     fast = script(REPLY)
-    kinds = (fast, replace(fast, nest=True), replace(fast, memory=4 * fast.memory), fast)
+    kinds = (fast, replace(fast, preloads=True), replace(fast, memory=4 * fast.memory), fast)
     together = ParallelRuns([plan(each, tmp_path / str(at)) for at, each in enumerate(kinds)], 2)
 
     assert [each.rank for each in together._plans] == [2, 1, 0, 3]

@@ -32,9 +32,10 @@ from kafka_conformance.runner.requests import (
     unsupported,
     unsupported_bytes,
 )
-from kafka_conformance.runner.results import Unusable
-from kafka_conformance.runner.run import STOP_SECONDS, Interrupted, sanitize_hello, trivial_decodes
+from kafka_conformance.runner.results import Unusable, sanitize_hello
+from kafka_conformance.runner.run import Interrupted, trivial_decodes
 from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.runner.workers import STOP_SECONDS
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connect import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import HelloReply

@@ -71,7 +71,7 @@ class Child:
 
     def __init__(self, connection: ConnectionSpec, starter: Starter | None = None) -> None:
         """Start it.  Raises `OSError` if that cannot be done."""
-        self.asked = 0
+        self.requests = 0
         number = str(next(_starts))
         self._cleanup = [part.replace("{start}", number) for part in connection.cleanup]
         self._local = connection.local

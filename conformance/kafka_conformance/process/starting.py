@@ -72,7 +72,7 @@ class ServerProcess:
         Raises:
             OSError: that cannot be done.
         """
-        self.knows_hello = connection.nest
+        self.knows_hello = connection.preloads
         self.program = program
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class ServerProcess:
                 start_new_session=True,
             )
 
-    def hatch(self) -> SpawnedProcess:
+    def spawn(self) -> SpawnedProcess:
         """A new child, which may not be there yet.  Raises `OSError` if there is none to be had."""
         return SpawnedProcess(self)
 
@@ -96,7 +96,7 @@ class ServerProcess:
         """Say something to it.  Raises `OSError` when it is gone."""
         with self._lock:
             if self._closed:
-                raise BrokenPipeError("the nest is closed")
+                raise BrokenPipeError("the server process is closed")
             socket.send_fds(self._line, [message], pipes)
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ def _command(connection: ConnectionSpec, program: int, line: str) -> Sequence[st
     argv = connection.argv
     if program:
         return *argv[:program], fork_server.__file__, line, *argv[program:]
-    if connection.nest:
+    if connection.preloads:
         return sys.executable, "-m", "kafka_conformance.process.preloaded", argv[-1], line
     # It is to start at once, and has to find nothing but Python's own modules.
     return sys.executable, "-E", "-S", spawn_server.__file__, line, *argv
@@ -139,9 +139,9 @@ def program_in(argv: Sequence[str]) -> int:
 class SpawnedProcess:
     """A process that a nest made."""
 
-    def __init__(self, nest: ServerProcess) -> None:
-        self.nest = nest
-        self.known = nest.knows_hello
+    def __init__(self, server: ServerProcess) -> None:
+        self.server = server
+        self.known = server.knows_hello
         ours, theirs = zip(*(_pipe(reads) for reads in (False, True, True, True)), strict=True)
         stdin, stdout, stderr, status = ours
         self.stdin: IO[bytes] = os.fdopen(stdin, "wb", buffering=0)
@@ -152,7 +152,7 @@ class SpawnedProcess:
         self.pid = 0
         self._code: int | None = None
         try:
-            nest.send(SPAWN, theirs)
+            server.send(SPAWN, theirs)
         except OSError:
             self._let_go()
             raise
@@ -189,7 +189,7 @@ class SpawnedProcess:
             self._status.close()
             self.end = None
             try:
-                self.nest.send(b"%d" % self.pid)
+                self.server.send(b"%d" % self.pid)
             except OSError:
                 pass  # who has reaped all
         return self._code
@@ -297,54 +297,54 @@ class Starter:
         self._connection = connection
         self._lock = threading.Lock()
         self._starts = self._users = 0
-        self._nest: ServerProcess | None = None
-        self._nests: list[ServerProcess] = []
+        self._server: ServerProcess | None = None
+        self._servers: list[ServerProcess] = []
         self._spares: deque[SpawnedProcess] = deque()
         # Until it turns out that it cannot be forked.
-        self._program = 0 if connection.nest else program_in(connection.argv)
+        self._program = 0 if connection.preloads else program_in(connection.argv)
         # What runs in a container is not ours to end by its process.
-        self._hatches = sys.platform == "linux" and connection.local
+        self._uses_servers = sys.platform == "linux" and connection.local
 
     def start(self, number: str) -> Process:
         """A new process of the testee; *number* tells starts apart.  Raises `OSError` if none can be started."""
-        while self._hatches:
-            hatched = None
+        while self._uses_servers:
+            spawned = None
             try:
-                hatched = self._hatched()
-                hatched.settle()
-                return hatched
+                spawned = self._spawned()
+                spawned.settle()
+                return spawned
             except OSError:
-                self._do_without(hatched)
+                self._do_without(spawned)
         started = CommandProcess(self._connection, number)
         _ask_hello(started)
         return started
 
-    def _hatched(self) -> SpawnedProcess:
+    def _spawned(self) -> SpawnedProcess:
         with self._lock:
             self._starts += 1
-            if self._starts == 1 and self._connection.nest:
+            if self._starts == 1 and self._connection.preloads:
                 # Most are never started again: what forks would load the testee once more.
-                return _greeted(self._new_nest(replace(self._connection, nest=False)).hatch())
-            if self._nest is None or (self._starts > FEW and self._nest.program != self._program):
-                self._nest = self._new_nest(self._connection, self._program if self._starts > FEW else 0)
+                return _greeted(self._new_server(replace(self._connection, preloads=False)).spawn())
+            if self._server is None or (self._starts > FEW and self._server.program != self._program):
+                self._server = self._new_server(self._connection, self._program if self._starts > FEW else 0)
             wanted = 1 + (SPARES if self._starts > FEW else 0)
             while len(self._spares) < wanted:
-                self._spares.append(_greeted(self._nest.hatch()))
+                self._spares.append(_greeted(self._server.spawn()))
             return self._spares.popleft()
 
-    def _new_nest(self, connection: ConnectionSpec, program: int = 0) -> ServerProcess:
+    def _new_server(self, connection: ConnectionSpec, program: int = 0) -> ServerProcess:
         """One more; those before it are kept, since their children end with them."""
-        self._nests.append(ServerProcess(connection, program))
-        return self._nests[-1]
+        self._servers.append(ServerProcess(connection, program))
+        return self._servers[-1]
 
-    def _do_without(self, hatched: SpawnedProcess | None) -> None:
+    def _do_without(self, spawned: SpawnedProcess | None) -> None:
         """Start otherwise what could not be had: a program that cannot be forked as a command, that by itself."""
         with self._lock:
-            failed = hatched.nest if hatched else self._nest
+            failed = spawned.server if spawned else self._server
             if failed is None or not failed.program:
-                self._hatches = False
-            elif failed is self._nest:
-                self._program, self._nest = 0, None
+                self._uses_servers = False
+            elif failed is self._server:
+                self._program, self._server = 0, None
                 self._abandon_spares()
 
     def _abandon_spares(self) -> None:
@@ -363,17 +363,17 @@ class Starter:
             if self._users:
                 return
             self._abandon_spares()
-            for nest in self._nests:
-                nest.close()
-            self._nests.clear()
-            self._nest = None
+            for server in self._servers:
+                server.close()
+            self._servers.clear()
+            self._server = None
 
 
-def _greeted(hatched: SpawnedProcess) -> SpawnedProcess:
+def _greeted(spawned: SpawnedProcess) -> SpawnedProcess:
     """With the question who it is on its way, unless that is known."""
-    if not hatched.known:
-        _ask_hello(hatched)
-    return hatched
+    if not spawned.known:
+        _ask_hello(spawned)
+    return spawned
 
 
 def _ask_hello(process: Process) -> None:

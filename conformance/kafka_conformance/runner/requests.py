@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,12 +60,12 @@ class CaseRequest:
     Attributes:
         subject: what is asked.
         heavy: asked alone, and may take long.
-        family: of what other questions it is a variation.
+        timeout_group: the cases that share known hangs with this one.
     """
 
     subject: bytes | WireBatch | AppendRequest | DecodeRequest
     heavy: bool = False
-    family: str = ""
+    timeout_group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class BehaviourProfile:
 
     def hangs_over(self, question: CaseRequest) -> bool:
         """Whether it is known to hang over such questions: it had all the time that there is, and needs no more."""
-        return question.family in self.hung
+        return question.timeout_group in self.hung
 
 
 def single_line(name: str, question: CaseRequest) -> bytes:
@@ -315,12 +315,14 @@ def request_for(case: Case, *, committed: bool = False) -> CaseRequest:
     Whoever announces `committed` is told of aborted transactions; to others their records are records like all others.
     """
     if isinstance(case.input, Scenario):
-        return CaseRequest(append_request(case.input), heavy=is_heavy(case), family=timeout_group(case))
+        return CaseRequest(append_request(case.input), heavy=is_heavy(case), timeout_group=timeout_group(case))
     given = input_of(case)
     if committed and case.aborted is not None and isinstance(given, bytes):
-        return CaseRequest(DecodeRequest(id="", data=given, aborted=list(case.aborted)), family=timeout_group(case))
+        return CaseRequest(
+            DecodeRequest(id="", data=given, aborted=list(case.aborted)), timeout_group=timeout_group(case)
+        )
     subject = to_wire(given) if isinstance(given, Batch) else given
-    return CaseRequest(subject, heavy=is_heavy(case), family=timeout_group(case))
+    return CaseRequest(subject, heavy=is_heavy(case), timeout_group=timeout_group(case))
 
 
 def is_heavy(case: Case) -> bool:
@@ -354,3 +356,42 @@ def _split(cases: Sequence[Case], most: int) -> Iterator[list[Case]]:
         size += length
     if group:
         yield group
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPlan:
+    """The cases of a run that have no result yet.
+
+    Attributes:
+        groups: cases that are sent together, in the order in which they are sent.
+        skipped: cases beyond what the testee announced, with the reason.
+    """
+
+    groups: Sequence[Sequence[Case]]
+    skipped: Sequence[tuple[Case, Skipped]]
+
+    @property
+    def count(self) -> int:
+        """How many cases are sent."""
+        return sum(map(len, self.groups))
+
+
+def relevant_cases(cases: Iterable[Case], hello: HelloReply) -> list[Case]:
+    """The cases that concern the testee that announced *hello*."""
+    deaf = hello.consumer and not hello.committed
+    return [case for case in cases if is_relevant(case, append=hello.append, deaf=deaf)]
+
+
+def plan_requests(cases: Iterable[Case], hello: HelloReply, known: Collection[str], jobs: int) -> RequestPlan:
+    """Plan the requests for *cases*, except those whose ids are *known*, to a testee with *jobs* processes at work."""
+    sent: list[Case] = []
+    skipped: list[tuple[Case, Skipped]] = []
+    for case in cases:
+        if case.id in known:
+            continue
+        if reason := unsupported(case, hello):
+            skipped.append((case, reason))
+        else:
+            sent.append(case)
+    at_once = -(-len(sent) // (jobs * 4))
+    return RequestPlan(list(group_cases(sent, min(at_once, TOGETHER))), skipped)

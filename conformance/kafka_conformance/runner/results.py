@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,9 @@ from typing import Any, Final
 import msgspec
 
 from kafka_conformance.judge.verdict import OUTCOMES, Outcome, Verdict
+from kafka_conformance.runner.requests import Tally
+from kafka_conformance.sanitize import printable
+from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case, Recipe
 
 FORMAT: Final = "kafkaproof-result"
@@ -227,8 +230,71 @@ class LineWriter:
             view = view[self._file.write(view) or 0 :]
 
 
+# Limits of the fields that a testee reports about itself: characters of a name, and items of a list.
+MAX_NAME: Final = 100
+MAX_CLAIMS: Final = 16
+
+
+def sanitize_hello(hello: HelloReply) -> HelloReply:
+    """*hello* with names and lists short enough, and printable, for result files and reports."""
+    names = {name: printable(getattr(hello, name), MAX_NAME) for name in ("name", "version", "language", "runtime")}
+    return msgspec.structs.replace(hello, decode=_limited(hello.decode), encode=_limited(hello.encode), **names)
+
+
+def _limited(capability: Capability) -> Capability:
+    compressions = [printable(name, MAX_NAME) for name in capability.compressions[:MAX_CLAIMS]]
+    return Capability(capability.magics[:MAX_CLAIMS], compressions)
+
+
+def run_header(
+    hello: HelloReply, connect: str, corpus: str, cases: int, only: Sequence[str], settings: dict[str, Any]
+) -> ResultHeader:
+    """The header of a run of *cases* cases, chosen by *only*, on the testee that *connect* names."""
+    testee = msgspec.to_builtins(sanitize_hello(hello)) | {"connect": connect}
+    return ResultHeader(testee=testee, corpus=corpus, cases=cases, only=list(only), settings=settings)
+
+
+def earlier_results(path: Path, header: ResultHeader) -> Results | None:
+    """The results in *path* that a run with *header* goes on with; None if there is no file with a header.
+
+    Raises:
+        Unusable: the file is broken, or belongs to another run.
+    """
+    if not path.exists():
+        return None
+    try:
+        earlier = read_results(path)
+    except Unusable as error:
+        if "there is no header" in str(error):
+            return None
+        raise
+    check_same_run(earlier.header, header)
+    return earlier
+
+
+def count_lines(path: Path) -> int:
+    """How many cases *path* has results of; 0 if it is not a result file."""
+    try:
+        return len(read_results(path).lines)
+    except Unusable:
+        return 0
+
+
 class ResultWriter(LineWriter):
     """Writes a result file; `finish` makes it complete."""
+
+    def finish_run(self, seconds: float, tallies: Sequence[Tally]) -> None:
+        """Add the footer of a run that took *seconds*, with the sums of *tallies*, and close."""
+        self.finish(
+            counts=read_results(self.path).counts(),
+            seconds=round(seconds, 3),
+            waited=round(sum(tally.waited for tally in tallies), 3),
+            starts=sum(tally.starts for tally in tallies),
+            strays=sum(tally.strays for tally in tallies),
+            first_stray=next((tally.first_stray for tally in tallies if tally.first_stray), ""),
+            late_ends=sum(tally.late_ends for tally in tallies),
+            first_late_end=next((tally.first_late_end for tally in tallies if tally.first_late_end), ""),
+        )
 
     def finish(self, **totals: Any) -> None:
         """Add the footer and close; *totals* are its fields but the hash."""

@@ -78,14 +78,14 @@ class Sandbox:
         self,
         connection: ConnectionSpec,
         seconds: float = MAX_SECONDS,
-        turn: CpuPermit | None = None,
+        permit: CpuPermit | None = None,
         learnt: BehaviourProfile | None = None,
         starter: Starter | None = None,
     ) -> None:
         self.connection = connection
         self.seconds = seconds
         self.tally = Tally()
-        self._turn = turn
+        self._permit = permit
         self._learnt = learnt or BehaviourProfile()
         self._starter = starter or Starter(connection)
         self._joined = False
@@ -116,7 +116,7 @@ class Sandbox:
             # Time in which it stood in line for a processor, or we did, is not its own.
             spent.append(min(answered.seconds, watch.own_seconds(waits=child.waits)))
         if self._child is not None:
-            self._child.asked, self._child.waits = 0, None  # what is trivial leaves nothing behind
+            self._child.requests, self._child.waits = 0, None  # what is trivial leaves nothing behind
         self.seconds = min(max(FACTOR * min(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
         return self.seconds
 
@@ -153,18 +153,18 @@ class Sandbox:
         if child is not None:
             child.end_group()
 
-    def take_turn(self) -> bool:
+    def take_permit(self) -> bool:
         """Wait for a place, behind those who go first; False if the run was stopped."""
-        return self._turn is None or self._turn.pass_on()
+        return self._permit is None or self._permit.pass_on()
 
-    def give_turn(self) -> None:
+    def give_permit(self) -> None:
         """Leave the place to another sandbox."""
-        if self._turn is not None:
-            self._turn.give()
+        if self._permit is not None:
+            self._permit.give()
 
-    def another(self, turn: CpuPermit | None = None) -> Sandbox:
+    def another(self, permit: CpuPermit | None = None) -> Sandbox:
         """A sandbox of its own for the same testee, with what was learnt about it."""
-        return Sandbox(self.connection, self.seconds, turn, self._learnt, self._starter)
+        return Sandbox(self.connection, self.seconds, permit, self._learnt, self._starter)
 
     # Starting
 
@@ -214,7 +214,7 @@ class Sandbox:
         before = self._clock()
         name = next(self._ids)
         child.send(many_line(name, questions))
-        child.asked += len(questions)
+        child.requests += len(questions)
         reply = self._await(child, {name}, TimeLimit(self.seconds))
         if isinstance(reply, CodecReply) and reply.many is not UNSET and len(reply.many) == len(questions):
             each = (self._clock() - before) / len(questions)
@@ -234,10 +234,10 @@ class Sandbox:
         fell.  None stands for what has to be asked again, alone.
         """
         child = self._running()
-        fresh, single = not child.asked, child.is_single()
+        fresh, single = not child.requests, child.is_single()
         ids = [next(self._ids) for _ in questions]
         child.send(b"".join(map(single_line, ids, questions)))
-        child.asked += len(questions)
+        child.requests += len(questions)
         for name, question in zip(ids, questions, strict=True):
             before = self._clock()
             reply = self._await(child, {name}, self._limit(question))
@@ -281,8 +281,8 @@ class Sandbox:
         return (patience.heavy_limit if question.heavy else patience.plain_limit)(self.seconds, memory, known=known)
 
     def _hung(self, question: CaseRequest, spent: float) -> Hung:
-        if question.family:
-            self._learnt.hung.add(question.family)
+        if question.timeout_group:
+            self._learnt.hung.add(question.timeout_group)
         return Hung(spent)
 
     def _await(self, child: Child, ids: set[str], limit: TimeLimit) -> CodecReply | Misfit | ReadFailure:
@@ -301,16 +301,16 @@ class Sandbox:
                 return ReadFailure.LATE
 
     def _lull(self, memory: int) -> None:
-        if self._turn is not None and memory < SMALL:
-            self._turn.give()
+        if self._permit is not None and memory < SMALL:
+            self._permit.give()
 
     def _go_on(self) -> None:
-        if self._turn is not None:
-            self._turn.take()
+        if self._permit is not None:
+            self._permit.take()
 
     def _clock(self) -> float:
         """Seconds that go by, without those in which we stood in line for a place."""
-        return time.monotonic() - (self._turn.waited if self._turn else 0.0)
+        return time.monotonic() - (self._permit.waited if self._permit else 0.0)
 
     # Asking one
 
@@ -335,7 +335,7 @@ class Sandbox:
             return TimedObservation(Skipped(NOT_ASKED, by_runner=True), 0.0)
         if question.heavy and not self._is_fit():
             self._replace()  # how much memory others left it would decide
-        fresh = self._child is None or not self._child.asked
+        fresh = self._child is None or not self._child.requests
         single = self._child is None or self._child.is_single()
         answered = self._once(question)
         told = self.connection.local and question.heavy and isinstance(answered.observation, Exceeded)
@@ -354,7 +354,7 @@ class Sandbox:
 
     def _is_fit(self) -> bool:
         """Whether the process can be asked what takes memory: it is new, or is dear and holds little."""
-        if self._child is None or not self._child.asked:
+        if self._child is None or not self._child.requests:
             return True
         used = self._child.usage()
         return not self._learnt.quick and (used is None or used.memory < self.connection.memory * MUCH)
@@ -372,7 +372,7 @@ class Sandbox:
         strays = self.tally.strays
         before = self._clock()
         child.send(single_line(name, question))
-        child.asked += 1
+        child.requests += 1
         reply = self._await(child, {name}, self._limit(question))
         spent = self._clock() - before
         if reply is ReadFailure.LATE and self.tally.strays == strays:

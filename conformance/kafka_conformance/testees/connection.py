@@ -38,7 +38,7 @@ class ConnectionSpec:
         local: whether the codec runs in the process that we start (a
             container's does not, so our limits on that process are not its).
         cleanup: a command that ends what killing the process leaves behind.
-        nest: whether it is a Python module, the last word of *argv*, that can be loaded once and forked.
+        preloads: whether it is a Python module, the last word of *argv*, that can be loaded once and forked.
         seconds: what a case may take at least.
     """
 
@@ -48,7 +48,7 @@ class ConnectionSpec:
     memory: int = DEFAULT_MEMORY
     local: bool = True
     cleanup: tuple[str, ...] = ()
-    nest: bool = False
+    preloads: bool = False
     seconds: float = MIN_SECONDS
 
 
@@ -72,7 +72,7 @@ def import_path() -> tuple[str, str]:
 def direct(module: str, environment: tuple[tuple[str, str], ...] = ()) -> ConnectionSpec:
     """The connection to *module*, served by this interpreter."""
     argv = (sys.executable, "-m", "kafka_conformance.testees.serve", module.strip())
-    return ConnectionSpec(name=module, argv=argv, environment=(import_path(), *environment), nest=True)
+    return ConnectionSpec(name=module, argv=argv, environment=(import_path(), *environment), preloads=True)
 
 
 _MEMORY: Final = {

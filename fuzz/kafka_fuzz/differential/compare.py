@@ -24,7 +24,7 @@ from queue import Empty, Full, Queue
 from typing import Final
 
 from kafka_conformance.runner.requests import CaseRequest, unsupported_bytes
-from kafka_conformance.runner.run import sanitize_hello
+from kafka_conformance.runner.results import sanitize_hello
 from kafka_conformance.testees.connect import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed, FeedStopped, MeasuredAnswer

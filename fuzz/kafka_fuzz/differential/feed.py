@@ -152,10 +152,10 @@ class Feed(Sandbox):
         if not self._takes_many:
             return
         child = self._running()
-        if not child.asked:
+        if not child.requests:
             child.widen()
             self._before = Cost.of(child.pid)
-        child.asked += len(batch)
+        child.requests += len(batch)
         child.send(protocol.request_line(DecodeRequest(id=name, many=list(batch))))
         child.flush()
 

@@ -15,7 +15,8 @@ import msgspec
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung, Observation, Refused
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.runner.requests import CaseRequest, unsupported
-from kafka_conformance.runner.run import sanitize_hello, trivial_decodes
+from kafka_conformance.runner.results import sanitize_hello
+from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
 from kafka_conformance.testees.protocol import HelloReply
@@ -57,7 +58,7 @@ class EncodeTestee:
         spared = [each for each in wanted if self.fallen[each.value] < ENOUGH]
         self.skipped += len(wanted) - len(spared)
         self.executions += len(spared)
-        answers = self.sandbox.ask([CaseRequest(to_wire(each.batch), family=each.value) for each in spared])
+        answers = self.sandbox.ask([CaseRequest(to_wire(each.batch), timeout_group=each.value) for each in spared])
         return [(each, answered.observation) for each, answered in zip(spared, answers, strict=True)]
 
 
