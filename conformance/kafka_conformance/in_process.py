@@ -28,7 +28,6 @@ from typing import Any, Final, NoReturn, cast
 
 import msgspec
 
-from kafka_conformance import keeping
 from kafka_conformance.judge.observation import (
     Crashed,
     Decoded,
@@ -45,7 +44,7 @@ from kafka_conformance.judge.verdict import Verdict, judge
 from kafka_conformance.reports import summary as report
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.reports.terminal import alike_findings
-from kafka_conformance.runner import results
+from kafka_conformance.runner import keeping, results
 from kafka_conformance.runner.deviations import Deviation, load_deviations
 from kafka_conformance.runner.requests import is_heavy, select, unsupported
 from kafka_conformance.runner.results import ResultHeader, ResultLine

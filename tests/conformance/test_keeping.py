@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from kafka_conformance import check_codec
 from kafka_conformance.cross import results as cross_results
 from kafka_conformance.dossiers.folder import FINDINGS
-from kafka_conformance.keeping import PART, WHOLE, WouldReplace, check_covers_result
 from kafka_conformance.reports.collection import certify_command, folder_name
 from kafka_conformance.runner import results
+from kafka_conformance.runner.keeping import PART, WHOLE, WouldReplace, check_covers_result
 from kafka_conformance.runner.results import ResultHeader
 from kafka_corpus.vectors import corpus_hash
 from kafka_records import decode

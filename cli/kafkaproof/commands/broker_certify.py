@@ -15,12 +15,11 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import NEWEST
 from kafka_brokers.wire.client import parse_address
-from kafka_conformance import keeping
-from kafka_conformance.keeping import DEFAULT_HELP
 from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.collection import folder_name
 from kafka_conformance.runner import broker as certifying
-from kafka_conformance.runner import deviations, results
+from kafka_conformance.runner import deviations, keeping, results
+from kafka_conformance.runner.keeping import DEFAULT_HELP
 from kafka_conformance.runner.requests import select
 from kafka_corpus import evidence
 from kafka_corpus.case import Case

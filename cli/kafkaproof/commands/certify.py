@@ -17,13 +17,12 @@ from typing import Any, Final, NoReturn
 import click
 
 from kafka_brokers.progress import Progress, progress_of
-from kafka_conformance import keeping
-from kafka_conformance.keeping import DEFAULT_HELP
 from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.collection import folder_name
 from kafka_conformance.reports.summary import Report
-from kafka_conformance.runner import deviations, results
+from kafka_conformance.runner import deviations, keeping, results
 from kafka_conformance.runner.history import History, history, history_document, history_lines
+from kafka_conformance.runner.keeping import DEFAULT_HELP
 from kafka_conformance.runner.requests import select
 from kafka_conformance.runner.run import Interrupted, Outcome, ParallelRuns, RunPlan
 from kafka_conformance.sanitize import indented_json, printable

@@ -15,12 +15,12 @@ import click
 
 from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.releases import NEWEST, find_release
-from kafka_conformance import keeping
 from kafka_conformance.cross import results
 from kafka_conformance.cross.results import cross_matrix, matrix_document
 from kafka_conformance.cross.run import READ, CrossRunPlan, Told, encode_requests, run
 from kafka_conformance.reports import cross as cross_table
 from kafka_conformance.reports import terminal
+from kafka_conformance.runner import keeping
 from kafka_conformance.runner.results import Unusable, previous_result
 from kafka_conformance.runner.run import Interrupted
 from kafka_conformance.sanitize import printable

@@ -9,7 +9,6 @@ from typing import NoReturn
 
 import click
 
-from kafka_conformance import keeping
 from kafka_conformance.reports import certificate as statement
 from kafka_conformance.reports import cross, output
 from kafka_conformance.reports.collection import (
@@ -21,6 +20,7 @@ from kafka_conformance.reports.collection import (
     files,
     read_collection,
 )
+from kafka_conformance.runner import keeping
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.results import FILE, Results, Unusable
 from kafka_conformance.runner.results import read_results as read_result

@@ -24,7 +24,7 @@ import msgspec
 
 from kafka_conformance.cross.verdict import Blame, Judged
 from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, outcome_rank
-from kafka_conformance.keeping import WouldReplace
+from kafka_conformance.runner.keeping import WouldReplace
 from kafka_conformance.runner.results import LineWriter, Unusable, check_footer_hash, whole_lines
 from kafka_conformance.sanitize import printable
 

@@ -27,7 +27,7 @@ import msgspec
 from kafka_conformance.sanitize import indented_json
 from kafka_conformance.dossiers import pages
 from kafka_conformance.dossiers.causes import CauseGroup, ReleasedTestee, grouped
-from kafka_conformance.keeping import WouldReplace
+from kafka_conformance.runner.keeping import WouldReplace
 from kafka_conformance.reports.collection import cases_by_id, files
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.runner.results import read_results as read_result
