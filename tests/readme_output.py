@@ -1,6 +1,9 @@
-"""Write what the main job prints into README.md, its long lines cut.
+"""Write an excerpt of the output of the main job into README.md.
 
 kafkaproof certify kafka-python | python tests/readme_output.py
+
+The excerpt has the areas with wrong data, crashes or hangs, the totals, and the first findings.  Omitted lines are
+marked, and long lines are cut.
 """
 
 import re
@@ -9,13 +12,37 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "README.md"
 START, END = "<!-- output:certify -->\n```text\n", "```\n"
-# More than a page of GitHub shows without scrolling.
-WIDEST = 150
+# GitHub shows about so many columns without scrolling.
+WIDEST = 120
+AREAS = 4
+FINDINGS = 4
+OMITTED = "…"
+
+
+def excerpt(output: str) -> list[str]:
+    """The lines of *output* that the README shows."""
+    lines = output.rstrip().splitlines()
+    total = next(number for number, line in enumerate(lines) if line.startswith("all "))
+    first, last = (
+        next(number for number, line in enumerate(lines) if re.match(pattern, line))
+        for pattern in (r"[\d,]+ findings", r"  and [\d,]+ more")
+    )
+    worst = sorted(range(2, total), key=lambda number: lines[number].split()[1] == "·")[:AREAS]
+    return [
+        *lines[:2],
+        *(lines[number] for number in sorted(worst)),
+        OMITTED,
+        *lines[total : total + 2],
+        "",
+        *lines[first : first + 1 + FINDINGS],
+        OMITTED,
+        *lines[last:],
+    ]
 
 
 def shown(output: str) -> str:
-    """The block: as printed, but for what is too wide to be read."""
-    return "".join(f"{line[:WIDEST]}…\n" if len(line) > WIDEST else f"{line}\n" for line in output.rstrip().split("\n"))
+    """The block of the README."""
+    return "".join(f"{line[:WIDEST]}…\n" if len(line) > WIDEST else f"{line}\n" for line in excerpt(output))
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.wire import WireRecord
 from kafka_records import Batch, Header, Record, encode
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "fetch-testees.md"
 RECORDS = (
     Record(0, 1_700_000_000_000, b"key", b"\xff\x00", (Header(b"h", b"v"), Header(b"n", None))),
     Record(1, 1_700_000_000_001, None, b""),
@@ -33,10 +33,8 @@ END_LINE = f'{{"key":null,"value":"{END.decode()}","encoding":"text"}}\n'
 
 @pytest.fixture(scope="module")
 def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The README's consumer, which is kafka-python's."""
-    found = re.search(
-        r"^<!-- consumer.py -->\n```python\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
+    """The consumer of docs/fetch-testees.md, which is kafka-python's."""
+    found = re.search(r"^<!-- consumer.py -->\n```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert found
     path = tmp_path_factory.mktemp("fetching") / "consumer.py"
     path.write_text(found[1], encoding="utf-8")
