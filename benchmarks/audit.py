@@ -200,10 +200,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shape", choices=modern, default="100-bytes", help="of the records")
     parser.add_argument("--folder", type=Path, help="where the log goes for a while")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
-    asked = parser.parse_args(arguments)
-    with TemporaryDirectory(dir=asked.folder) as folder:
-        figures = measure_audit(Path(folder), SHAPES[asked.shape], asked.mib * MIB, asked.rounds, asked.cores)
-    if asked.json:
+    options = parser.parse_args(arguments)
+    with TemporaryDirectory(dir=options.folder) as folder:
+        figures = measure_audit(Path(folder), SHAPES[options.shape], options.mib * MIB, options.rounds, options.cores)
+    if options.json:
         print(json.dumps(figures, indent=2))
     else:
         print("\n".join(f"{name}: {value:,}" for name, value in figures.items()))

@@ -77,16 +77,16 @@ def _predicted(payload: bytes, release: str, api_version: int, now_ms: int, roun
 class TopicRounds:
     """One topic of a broker, asked in rounds: each asks every partition for one verdict."""
 
-    def __init__(self, client: Client, topic: str, asked: list[PredictedAppend]) -> None:
+    def __init__(self, client: Client, topic: str, appends: list[PredictedAppend]) -> None:
         self._client = client
         self._version = client.newest(tables.PRODUCE)
         self._partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
-        self._asked = asked
+        self._appends = appends
         self.verdicts = 0
         self.differences = 0
 
     def _question(self, where: TopicPartition) -> PredictedAppend:
-        return self._asked[where.partition % len(self._asked)]
+        return self._appends[where.partition % len(self._appends)]
 
     def pipelined(self, rounds: range, *, fetched: bool) -> None:
         """Many partitions in a request, some requests under way at once."""
@@ -176,11 +176,11 @@ def verdict_rates(broker: JvmBroker, seconds: float = SECONDS) -> Iterator[dict[
     """Verdicts a second: pipelined and one by one, without and with the stored bytes."""
     with broker.client() as client:
         now_ms = int(time.time() * 1000)
-        asked = predicted_appends(broker.release, client.newest(tables.PRODUCE), now_ms)
+        appends = predicted_appends(broker.release, client.newest(tables.PRODUCE), now_ms)
         for number, way in enumerate((WARM_UP, *WAYS)):
             topic = f"bench-{number}"
             broker.create_topics({topic: PARTITIONS})
-            oracle = TopicRounds(client, topic, asked)
+            oracle = TopicRounds(client, topic, appends)
             if way is WARM_UP:
                 _rate(oracle, way, WARM_UP_SECONDS, enough=WARM_UP_VERDICTS)
             else:
@@ -211,12 +211,12 @@ def first_verdict(start: Callable[[str], JvmBroker], release: str) -> float:
     begin = time.perf_counter()
     with start(release) as broker, broker.client() as client:
         now_ms = int(time.time() * 1000)
-        (asked, *_) = predicted_appends(release, version := client.newest(tables.PRODUCE), now_ms, rounds=1)
+        (appends, *_) = predicted_appends(release, version := client.newest(tables.PRODUCE), now_ms, rounds=1)
         where = TopicPartition("first", 0)
         broker.create_topics({where.topic: 1})
-        answer = client.produce({where: asked.payload}, version)
+        answer = client.produce({where: appends.payload}, version)
         assert isinstance(answer, dict)
-        assert answer[where].base_offset == asked.predicted[0].base_offset
+        assert answer[where].base_offset == appends.predicted[0].base_offset
         return time.perf_counter() - begin
 
 

@@ -78,13 +78,13 @@ def exhaust(batches: Iterable[pa.RecordBatch]) -> None:
 
 def generating(folder: Path, shares: dict[Profile, int], cases: int, repeats: int) -> dict[str, float]:
     """Cases per CPU-second of each step; the first shard warms up, and is not counted."""
-    asked = Generate(out=folder, cases=cases * (repeats + 1), shares=shares, shard_rows=cases)
-    maker = asked.maker
-    staging, keeping = replace(staging_job(asked), function=maker), keeping_job(asked)
+    settings = Generate(out=folder, cases=cases * (repeats + 1), shares=shares, shard_rows=cases)
+    maker = settings.maker
+    staging, keeping = replace(staging_job(settings), function=maker), keeping_job(settings)
     seconds: dict[str, list[float]] = {"made": [], "made and staged": [], "kept": []}
     for shard in range(repeats + 1):
         spents = (
-            call_cost(partial(exhaust, map(maker, asked.numbers(shard)))),
+            call_cost(partial(exhaust, map(maker, settings.numbers(shard)))),
             call_cost(partial(done, staging, shard)),
             call_cost(partial(done, keeping, shard)),
         )
@@ -102,8 +102,8 @@ def parquet_bytes(folder: Path) -> int:
 
 def sweeping(folder: Path, testee: str, cases: int, repeats: int) -> tuple[float, float]:
     """CPU-milliseconds a case: of the in-process runner, and of a shard of a sweep, each with one process at a time."""
-    asked = Generate(out=folder, cases=cases, shard_rows=cases)
-    done(staging_job(asked))
+    settings = Generate(out=folder, cases=cases, shard_rows=cases)
+    done(staging_job(settings))
     (staged,) = (folder / STAGED).glob("*.parquet")
 
     def read(_shard: int) -> Iterator[pa.RecordBatch]:
@@ -121,15 +121,15 @@ def sweeping(folder: Path, testee: str, cases: int, repeats: int) -> tuple[float
 
 def fuzzing(folder: Path, target: str, executions: int) -> Fuzzed:
     """What a shard of a campaign costs: its start, one of the first round, and one that begins with what that kept."""
-    asked = CampaignSettings(out=folder, targets=(target,), executions=executions)
-    start, first = replace(asked, executions=1, out=folder / "start"), round_job(asked, 0)
+    settings = CampaignSettings(out=folder, targets=(target,), executions=executions)
+    start, first = replace(settings, executions=1, out=folder / "start"), round_job(settings, 0)
     begun = call_cost(partial(done, round_job(start, 0)))
     cold = call_cost(partial(done, first))
     kept = [*folder.glob("rounds/*/what=inputs/*.parquet")]
     rows = sum(read_metadata(path).num_rows for path in kept)
     size = parquet_bytes(folder / "rounds")
-    done(table_job(asked, "merged", SCHEMA, partial(_again, kept), "round=000000"))
-    warm = call_cost(partial(done, round_job(asked, 1)))
+    done(table_job(settings, "merged", SCHEMA, partial(_again, kept), "round=000000"))
+    warm = call_cost(partial(done, round_job(settings, 1)))
     return Fuzzed(begun, executions / cold, executions / warm, rows, size / max(rows, 1))
 
 
@@ -147,24 +147,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--testee", action="append", help="for the sweep; kafka-python and reference by default")
     parser.add_argument("--target", action="append", help="for the campaign; the same and both side by side by default")
     parser.add_argument("--only", choices=["generate", "sweep", "campaign"])
-    asked = parser.parse_args(arguments)
+    settings = parser.parse_args(arguments)
     if arguments is None and PURGE[0] not in os.environ:
         # It is read before anything is allocated.
         os.execve(sys.executable, sys.orig_argv, os.environ | dict([PURGE]))
-    for name, shares in MIXES.items() if asked.only in (None, "generate") else ():
+    for name, shares in MIXES.items() if settings.only in (None, "generate") else ():
         with TemporaryDirectory() as folder:
-            rates = generating(Path(folder), shares, asked.cases, asked.repeats)
+            rates = generating(Path(folder), shares, settings.cases, settings.repeats)
             sizes = [parquet_bytes(Path(folder) / name) for name in (CASES, STAGED)]
-        told = "  ".join(f"{step} {rate:,.0f}" for step, rate in rates.items())
-        kept, staged = (size / (asked.cases * (asked.repeats + 1)) for size in sizes)
-        print(f"generate {name}: {told} cases a CPU-second; {kept:,.0f} bytes a case, {staged:,.0f} staged")
-    for testee in (asked.testee or ("kafka-python", "reference")) if asked.only in (None, "sweep") else ():
+        rates_text = "  ".join(f"{step} {rate:,.0f}" for step, rate in rates.items())
+        kept, staged = (size / (settings.cases * (settings.repeats + 1)) for size in sizes)
+        print(f"generate {name}: {rates_text} cases a CPU-second; {kept:,.0f} bytes a case, {staged:,.0f} staged")
+    for testee in (settings.testee or ("kafka-python", "reference")) if settings.only in (None, "sweep") else ():
         with TemporaryDirectory() as folder:
-            inner, outer = sweeping(Path(folder), testee, asked.cases // 4, asked.repeats)
+            inner, outer = sweeping(Path(folder), testee, settings.cases // 4, settings.repeats)
         print(f"sweep {testee}: {outer:.3f} CPU-ms a case, the runner {inner:.3f}: {outer / inner:.2f} times")
-    for target in (asked.target or TARGETS) if asked.only in (None, "campaign") else ():
+    for target in (settings.target or TARGETS) if settings.only in (None, "campaign") else ():
         with TemporaryDirectory() as folder:
-            cost = fuzzing(Path(folder), target, asked.cases)
+            cost = fuzzing(Path(folder), target, settings.cases)
         print(
             f"campaign {target}: {cost.cold:,.0f} inputs a CPU-second in a first shard, {cost.warm:,.0f} in a later "
             f"one; {cost.start:.1f} s to start; {cost.kept:,} kept, {cost.size:,.0f} bytes each"

@@ -140,11 +140,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where the log goes for a while")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
-    asked = parser.parse_args(arguments)
-    with TemporaryDirectory(dir=asked.folder) as folder:
-        figures = measure_source(Path(folder), asked.mib * MIB, asked.rounds)
+    options = parser.parse_args(arguments)
+    with TemporaryDirectory(dir=options.folder) as folder:
+        figures = measure_source(Path(folder), options.mib * MIB, options.rounds)
     lines = "\n".join(f"{name}: {value:,}" for name, value in figures.items())
-    sys.stdout.write((json.dumps(figures, indent=2) if asked.json else lines) + "\n")
+    sys.stdout.write((json.dumps(figures, indent=2) if options.json else lines) + "\n")
     return 0
 
 

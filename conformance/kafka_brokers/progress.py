@@ -18,8 +18,8 @@ SECONDS_BETWEEN_LINES: Final = 5.0
 def progress(name: str, counted: str = "findings", unit: str = "cases") -> Iterator[Progress]:
     """Something to tell about progress while *name* runs, in *unit*; the third number counts *counted*."""
     if sys.stderr.isatty():
-        with _bar(name, counted) as told:
-            yield told
+        with _bar(name, counted) as on_progress:
+            yield on_progress
     else:
         yield _lines(name, counted, unit)
 
@@ -29,16 +29,16 @@ def progress_of(names: Sequence[str]) -> Iterator[Callable[[str], Progress]]:
     """Something to tell about the progress of each of *names*, which run side by side: it shows the sums."""
     what = names[0] if len(names) == 1 else f"{len(names)} testees"
     known: dict[str, tuple[int, int, int]] = {}
-    with progress(what) as told:
+    with progress(what) as on_progress:
 
         def of(name: str) -> Progress:
-            def tell(*numbers: int) -> None:
+            def on_testee_progress(*numbers: int) -> None:
                 known[name] = (numbers[0], numbers[1], numbers[2])
                 done, total, findings = (sum(column) for column in zip(*known.copy().values(), strict=True))
                 # Those that have not begun will be asked as much as this one.
-                told(done, total + (len(names) - len(known)) * numbers[1], findings)
+                on_progress(done, total + (len(names) - len(known)) * numbers[1], findings)
 
-            return tell
+            return on_testee_progress
 
         yield of
 
@@ -63,11 +63,11 @@ def _bar(name: str, counted: str) -> Iterator[Progress]:
 def _lines(name: str, counted: str, unit: str) -> Progress:
     last = time.monotonic()
 
-    def told(done: int, total: int, findings: int) -> None:
+    def on_progress(done: int, total: int, findings: int) -> None:
         nonlocal last
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
             sys.stderr.write(f"{name}: {done:,} of {total:,} {unit}, {findings:,} {counted}\n")
             sys.stderr.flush()
 
-    return told
+    return on_progress

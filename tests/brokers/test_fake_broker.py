@@ -66,7 +66,7 @@ def test_a_fetch_gets_the_bytes_as_they_are_and_then_the_end(broker: FakeBroker,
     assert is_end(end["records"], 4)
     assert decode(end["records"])[0].magic == (0 if version < 2 else 1 if version < 4 else 2)
     assert end["high_watermark"] == 5
-    assert (tape.asked, tape.position, tape.stalled) == ([0, 4], 4, False)
+    assert (tape.requests, tape.position, tape.stalled) == ([0, 4], 4, False)
     assert fetch(broker, 5, version=version)["records"] == b""
 
 

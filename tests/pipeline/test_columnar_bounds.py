@@ -14,7 +14,7 @@ pytestmark = pytest.mark.columnar
 PROGRAM = """
 import ctypes, mmap
 import pyarrow as pa
-from kafka_pipeline.columnar import read
+from kafka_pipeline.columnar import read_chunks
 from kafka_pipeline.columnar.decoder import SMALL
 from kafka_records import Batch, Header, Record, encode
 from kafka_records.constants import COMPRESSIONS
@@ -30,7 +30,7 @@ for page in (start - PAGE, end):
 def at(address, data):
     ctypes.memmove(address, data, len(data))
     view = memoryview((ctypes.c_char * len(data)).from_address(address)).cast("B")
-    chunks = list(read(view))
+    chunks = list(read_chunks(view))
     rows = pa.concat_tables([pa.Table.from_batches([chunk.records]) for chunk in chunks])
     return rows, sum(len(chunk.broken) for chunk in chunks)
 

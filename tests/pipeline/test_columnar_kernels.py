@@ -15,7 +15,7 @@ pytestmark = pytest.mark.columnar
 
 # Logs of all formats; of those that are not compressed a byte in the middle is damaged in the end.
 PROGRAM = """
-from kafka_pipeline.columnar import checksum, read, write
+from kafka_pipeline.columnar import checksum, read_chunks, write_rows
 from kafka_records import Batch, Record, decode, encode
 
 assert not checksum.NARROW and not checksum.WIDE
@@ -28,16 +28,16 @@ for magic, codec in ((0, "none"), (1, "none"), (1, "lz4"), (2, "none"), (2, "sna
     log = encode(Batch(magic=magic, base_offset=0, last_offset=129, compression=codec, timestamp_type=kind,
                        max_timestamp=newest, records=records)) * 20
     wanted = [(each.offset, each.timestamp, each.key, each.value) for batch in decode(log) for each in batch.records]
-    chunks = list(read(log))
+    chunks = list(read_chunks(log))
     columns = ("offset", "timestamp", "key", "value")
     rows = [row for chunk in chunks for row in zip(*(chunk.records[name].to_pylist() for name in columns), strict=True)]
     assert rows == wanted, (magic, codec)
     if codec == "none":
-        again = b"".join(bytes(memoryview(write(chunk.records, chunk.batches))) for chunk in chunks)
+        again = b"".join(bytes(memoryview(write_rows(chunk.records, chunk.batches))) for chunk in chunks)
         assert again == log, (magic, codec)
         damaged = bytearray(log)
         damaged[len(log) // 2 + 23] ^= 1
-        assert sum(len(chunk.broken) for chunk in read(bytes(damaged))) == 1, (magic, codec)
+        assert sum(len(chunk.broken) for chunk in read_chunks(bytes(damaged))) == 1, (magic, codec)
     print(magic, codec, len(rows))
 """
 

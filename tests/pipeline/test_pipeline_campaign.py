@@ -26,7 +26,7 @@ LONG = 60.0
 def shard(target: str, tmp_path: Path, *, executions: int = 64) -> Shard:
     """The first shard of a round that begins with nothing."""
     asked = RoundPlan(target, tmp_path, cpu_seconds=LONG, executions=executions)
-    return Shard(asked=asked, number=0, before=tmp_path / "nothing.parquet", known="")
+    return Shard(round_plan=asked, number=0, before=tmp_path / "nothing.parquet", known="")
 
 
 def test_a_shard_is_the_same_again(tmp_path: Path) -> None:

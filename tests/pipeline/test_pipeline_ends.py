@@ -8,7 +8,7 @@ import pytest
 SCRIPT = """
 import os, signal, sys, time
 from kafkaproof.commands.pipeline.options import exits
-from kafka_pipeline.spark.needs import CannotRun
+from kafka_pipeline.spark.needs import PipelineError
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with exits():
     try:
@@ -16,7 +16,7 @@ with exits():
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
     finally:
-        raise CannotRun("Spark gave up")
+        raise PipelineError("Spark gave up")
 """
 
 

@@ -15,7 +15,7 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import RELEASES, find_release
-from kafka_brokers.scenarios import recorder as asking
+from kafka_brokers.scenarios import recorder as answer_recorder
 from kafka_brokers.scenarios.recorder import AnswerFile, RecordedAnswer, Recorder, ScenarioRequest
 from kafka_conformance.runner.requests import select
 from kafka_corpus import evidence
@@ -75,7 +75,7 @@ def record_command(
         for release in [find_release(name).name for name in releases] or [each.name for each in RELEASES]:
             said.append(run.release(release))
             if not as_json:
-                _tell(said[-1])
+                _print_answers(said[-1])
     except NoBroker as error:
         click.echo(str(error), err=True)
         code = CANNOT_RUN
@@ -122,40 +122,42 @@ class _Run:
     def release(self, release: str) -> dict[str, Any]:
         """Ask one release; what came of it."""
         recorded = evidence.load(self._root)
-        concerned = list(asking.scenario_requests(self._cases, release))
-        asked = concerned if self._everything else asking.unanswered(concerned, recorded, release)
-        recording = asking.answer_file_of(self._folder, release)
-        lines = self._ask(release, asked, recording) if asked else {}
+        concerned = list(answer_recorder.scenario_requests(self._cases, release))
+        requests = concerned if self._everything else answer_recorder.unanswered(concerned, recorded, release)
+        recording = answer_recorder.answer_file_of(self._folder, release)
+        lines = self._ask(release, requests, recording) if requests else {}
         skipped = sorted(line.id for line in lines.values() if line.skipped)
         ended = sorted(line.id for line in lines.values() if any(step.ended for step in line.steps))
-        differing = asking.differing(recorded, release, asked, lines) if self._only_check else []
+        differing = answer_recorder.differing(recorded, release, requests, lines) if self._only_check else []
         if not self._only_check:
-            evidence.write(asking.merged(recorded, release, asked, lines), self._root)
+            evidence.write(answer_recorder.merged(recorded, release, requests, lines), self._root)
         # The file of answers is done with once they are recorded or compared.
         recording.path.unlink(missing_ok=True)
         return {
             "release": release,
             "cases": len(concerned),
-            "asked": len(asked),
+            "asked": len(requests),
             "skipped": skipped,
             "ended": ended,
             "differing": [{"case": change.id, "what": change.what} for change in differing],
         }
 
-    def _ask(self, release: str, asked: Sequence[ScenarioRequest], recording: AnswerFile) -> dict[str, RecordedAnswer]:
-        with progress(release, "restarts") as told, ExitStack() as started:
+    def _ask(
+        self, release: str, requests: Sequence[ScenarioRequest], recording: AnswerFile
+    ) -> dict[str, RecordedAnswer]:
+        with progress(release, "restarts") as on_progress, ExitStack() as started:
 
             def start() -> JvmBroker:
                 return started.enter_context(self._start(release, config=CONFIG))
 
-            recorder = Recorder(start(), anew=start)
+            recorder = Recorder(start(), new_broker=start)
             try:
-                return asking.record_answers(recorder, asked, recording, told)
+                return answer_recorder.record_answers(recorder, requests, recording, on_progress)
             finally:
                 recorder.close()
 
 
-def _tell(said: dict[str, Any]) -> None:
+def _print_answers(said: dict[str, Any]) -> None:
     click.echo(f"{said['release']}: {said['asked']:,} of {said['cases']:,} cases asked")
     for what, ids in (("cannot be asked", said["skipped"]), ("ended the broker", said["ended"])):
         if ids:
@@ -177,7 +179,7 @@ def compare_command(old: str, new: str, only: tuple[str, ...], root: Path | None
     for name in (old, new):
         if name not in known:
             raise click.UsageError(f"nothing is recorded of {name}; there are {', '.join(sorted(known)) or 'none'}")
-    found = list(asking.changes(recorded, old, new, [case.id for case in _cases(only)]))
+    found = list(answer_recorder.changes(recorded, old, new, [case.id for case in _cases(only)]))
     if as_json:
         say_json({"old": old, "new": new, "changes": [{"case": each.id, "what": each.what} for each in found]})
     else:

@@ -106,7 +106,7 @@ def _cases(against: str, only: Sequence[str]) -> list[Case]:
 def _run(
     bootstrap: str, name: str, against: str, cases: Sequence[Case], only: Sequence[str], path: Path
 ) -> results.Results:
-    with ExternalBroker(bootstrap) as broker, progress(name) as told:
+    with ExternalBroker(bootstrap) as broker, progress(name) as on_progress:
         plan = certifying.BrokerRunPlan(
             broker=broker,
             name=name,
@@ -115,6 +115,6 @@ def _run(
             corpus=corpus_hash(),
             path=path,
             only=only,
-            progress=told,
+            progress=on_progress,
         )
         return certifying.run(plan)

@@ -81,15 +81,17 @@ def certify_several(names: Sequence[str], cases: Sequence[Case], settings: Certi
     One that cannot be run is among them, with the reason.
     """
     done: dict[str, CertifyOutcome] = {}
-    with progress_of(names) as told:
+    with progress_of(names) as on_progress:
         plans = {
-            name: plan for name in dict.fromkeys(names) if (plan := _plan(name, cases, settings, told(name), done))
+            name: plan
+            for name in dict.fromkeys(names)
+            if (plan := _plan(name, cases, settings, on_progress(name), done))
         }
-        asked = list(plans)
+        planned = list(plans)
         together = ParallelRuns(list(plans.values()), settings.jobs)
         with _interruptible(together.stop):
             for at, outcome in together.outcomes():
-                done[asked[at]] = _ended(asked[at], plans[asked[at]], outcome, settings, together)
+                done[planned[at]] = _ended(planned[at], plans[planned[at]], outcome, settings, together)
     ordered = [done[name] for name in dict.fromkeys(names)]
     _write_together(ordered, settings)
     if not settings.as_json:
@@ -105,7 +107,7 @@ def exit_code(done: Sequence[CertifyOutcome], *, lenient: bool) -> int:
 
 
 def _plan(
-    name: str, cases: Sequence[Case], settings: CertifySettings, told: Progress, done: dict[str, CertifyOutcome]
+    name: str, cases: Sequence[Case], settings: CertifySettings, on_progress: Progress, done: dict[str, CertifyOutcome]
 ) -> RunPlan | None:
     """What is to be run, or None and the reason in *done*."""
     path = settings.folder / folder_name(name) / results.FILE
@@ -128,7 +130,7 @@ def _plan(
         path=path,
         only=settings.only,
         resume=settings.resume,
-        progress=told,
+        progress=on_progress,
     )
 
 

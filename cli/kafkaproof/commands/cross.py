@@ -90,7 +90,7 @@ def cross(
     try:
         if part:
             results.check_covers_cross(path, parties.connections, [case.id for case in cases])
-        with _told() as told, ExitStack() as stack:
+        with cross_progress() as on_progress, ExitStack() as stack:
             between = _broker(broker, read, stack)
             plan = CrossRunPlan(
                 connections=parties.connections,
@@ -104,7 +104,7 @@ def cross(
                 jobs=jobs or os.cpu_count() or 1,
                 resume=resume,
                 strict=bool(testees),
-                progress=told,
+                progress=on_progress,
             )
             done = run(plan)
     except (Unusable, OSError) as error:
@@ -165,20 +165,20 @@ def _parties(testees: Sequence[str]) -> Parties:
     return Parties(connections, absent)
 
 
-def _broker(asked: str | None, read: str, stack: ExitStack) -> Broker | None:
+def _broker(release: str | None, read: str, stack: ExitStack) -> Broker | None:
     """The broker in between; where nobody asked for one, none if there can be none."""
     from kafka_brokers import jvm
 
-    if asked == NONE:
+    if release == NONE:
         return None
     try:
-        find_release(asked or NEWEST)
+        find_release(release or NEWEST)
     except NoBroker as error:
         raise click.UsageError(str(error)) from error
     try:
-        return stack.enter_context(jvm.start_jvm(asked or NEWEST))
+        return stack.enter_context(jvm.start_jvm(release or NEWEST))
     except NoBroker as error:
-        if asked or read == "stored":
+        if release or read == "stored":
             raise CannotRun(str(error)) from error
         click.echo(f"no broker in between: {error}", err=True)
         return None
@@ -191,7 +191,7 @@ def _cannot(error: CannotRun) -> NoReturn:
 
 
 @contextmanager
-def _told() -> Iterator[Told]:
+def cross_progress() -> Iterator[Told]:
     """Something to tell how far it is: a line that changes on a terminal, a line for each step elsewhere."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: click.echo(_step(what, done, total), err=True) if total else None

@@ -49,7 +49,7 @@ def dossier(
         found = folder.read_groups(paths)
         if out is not None and not only_check:
             folder.check_covers_dossiers(found, out)
-        asked = _measured(found, measure)
+        requested = _measured(found, measure)
         written = {} if out is None else folder.build_pages(found, out, full=full)
     except (Unusable, BadStates) as error:
         raise click.UsageError(printable(str(error))) from error
@@ -59,7 +59,7 @@ def dossier(
     differing = [] if out is None or not only_check else folder.differing_pages(written, out)
     if out is not None and not only_check:
         folder.write_dossier_pages(written, out)
-    _tell(found, asked, [str(path) for path in differing], as_json)
+    _print_result(found, requested, [str(path) for path in differing], as_json)
     sys.exit(DISAGREEMENTS if differing else OK)
 
 
@@ -69,21 +69,21 @@ def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
     from kafka_conformance.reports.collection import cases_by_id
 
     ids = sorted({line.case for _, groups in found for group in groups for line in group.lines})
-    asked = {}
+    requested = {}
     for release in (find_release(name).name for name in releases):
         todo = list(reach.unmeasured([cases_by_id()[id_] for id_ in ids], release))
         answers = measure(release, todo, Path(MEASURED)) if todo else {}
         reach.write_reach(reach.merge_reach(release, answers))
-        asked[release] = len(todo)
-    return asked
+        requested[release] = len(todo)
+    return requested
 
 
-def _tell(found: Found, asked: dict[str, int], differing: Sequence[str], as_json: bool) -> None:
+def _print_result(found: Found, requested: dict[str, int], differing: Sequence[str], as_json: bool) -> None:
     if as_json:
         testees = [_document(groups) for _, groups in found]
-        say_json({"testees": testees, "asked": asked, "differing": list(differing)})
+        say_json({"testees": testees, "asked": requested, "differing": list(differing)})
         return
-    for release, number in asked.items():
+    for release, number in requested.items():
         click.echo(f"{release}: {number:,} cases asked")
     for _, groups in found:
         if groups:

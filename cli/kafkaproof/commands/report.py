@@ -69,17 +69,17 @@ def report_command(
         beside = cross.write_cross_files(crossed, out)
         plain = _plain(paths, crossed)
         if not plain:
-            _tell_crossed(beside, as_json)
+            _print_cross(beside, as_json)
         collection = _collected(plain, declared, old)
         for entry in collection.entries:
-            asked = entry.results.header
+            header = entry.results.header
             keeping.check_covers_result(
-                out / entry.folder / FILE, asked.only, asked.cases, hint="--out names another directory"
+                out / entry.folder / FILE, header.only, header.cases, hint="--out names another directory"
             )
     except Unusable as error:
         raise click.UsageError(printable(str(error))) from error
     written = beside + output.write_outputs(collection, out, [path.name for path in beside if path.suffix == ".html"])
-    _tell(collection, written, out, as_json)
+    _print_reports(collection, written, out, as_json)
     sys.exit(DISAGREEMENTS if any(_worse(collection)) else OK)
 
 
@@ -95,7 +95,7 @@ def _has_results(path: Path) -> bool:
         return False
 
 
-def _tell_crossed(written: Sequence[Path], as_json: bool) -> NoReturn:
+def _print_cross(written: Sequence[Path], as_json: bool) -> NoReturn:
     if as_json:
         say_json({"written": list(map(str, written))})
     else:
@@ -114,7 +114,7 @@ def _worse(collection: Collection) -> list[bool]:
     return [any(change.kind == "worse" for change in entry.changes or ()) for entry in collection.entries]
 
 
-def _tell(collection: Collection, written: Sequence[Path], out: Path, as_json: bool) -> None:
+def _print_reports(collection: Collection, written: Sequence[Path], out: Path, as_json: bool) -> None:
     if as_json:
         document = output.output_document(collection) | {"written": [str(path) for path in written]}
         say_json(document)
@@ -124,8 +124,8 @@ def _tell(collection: Collection, written: Sequence[Path], out: Path, as_json: b
         word = "certified" if certificate.certified else "not certified"
         click.echo(f"{entry.label} {entry.version}: {word}, score {certificate.score:.3f}")
         if entry.changes is not None:
-            told = ", ".join(f"{number:,} {kind}" for kind, number in counts(entry.changes).items() if number)
-            click.echo(f"  since the baseline: {told or 'nothing changed'}")
+            changes = ", ".join(f"{number:,} {kind}" for kind, number in counts(entry.changes).items() if number)
+            click.echo(f"  since the baseline: {changes or 'nothing changed'}")
         why = output.uncertifiable(entry, collection)
         if why:
             click.echo(f"  no certificate is written: {why}", err=True)
@@ -148,11 +148,11 @@ def _verify(path: Path, given: Sequence[Path], as_json: bool) -> int:
         document = {"holds": not found, "testee": name, "certified": content.get("certified"), "problems": found}
         say_json(document)
     else:
-        _tell_verdict(name, content.get("certified") is True, found)
+        _print_verdict(name, content.get("certified") is True, found)
     return DISAGREEMENTS if found else OK
 
 
-def _tell_verdict(name: str, certified: bool, found: Sequence[str]) -> None:
+def _print_verdict(name: str, certified: bool, found: Sequence[str]) -> None:
     if not found:
         word = "certified" if certified else "not certified"
         click.echo(f"the certificate holds: {name} is {word}, as follows from the result and this corpus")

@@ -73,7 +73,7 @@ def testees(ctx: click.Context, as_json: bool) -> None:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
     if as_json:
-        say_json({"testees": listed, "miniatures": _miniatures()})
+        say_json({"testees": listed, "miniatures": _planted_bugs()})
     else:
         _show(listed)
 
@@ -90,12 +90,12 @@ def _described(known: KnownTestee) -> dict[str, Any]:
     }
 
 
-def _miniatures() -> list[dict[str, Any]]:
+def _planted_bugs() -> list[dict[str, Any]]:
     from kafka_fuzz.planted_bugs.testees import TESTEE_BUGS
 
     return [
-        {"name": f"miniature:{name}", "wrong": miniature.wrong, "caught_as": miniature.caught_as}
-        for name, miniature in TESTEE_BUGS.items()
+        {"name": f"miniature:{name}", "wrong": bug.wrong, "caught_as": bug.caught_as}
+        for name, bug in TESTEE_BUGS.items()
     ]
 
 

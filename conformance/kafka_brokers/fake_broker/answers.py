@@ -45,8 +45,8 @@ def versions(offered: Versions, *, error_code: int = 0) -> Message:
 
 def metadata(body: Message, host: str, port: int, topics: Iterable[str], partitions: int) -> Message:
     """To Metadata: whatever topic is asked for exists."""
-    asked = body.get("topics")
-    names = list(topics) if not asked else [each["name"] for each in asked if each["name"] is not None]
+    requested = body.get("topics")
+    names = list(topics) if not requested else [each["name"] for each in requested if each["name"] is not None]
     return {
         "throttle_time_ms": 0,
         "brokers": [{"node_id": NODE, "host": host, "port": port, "rack": None}],

@@ -36,7 +36,7 @@ from kafka_records.log import split_entries
 # Key and value of the record that ends a case.
 END: Final = b"kafkaproof: end of case"
 # So often is one offset served: a client may throw a response away for reasons of its own.
-PATIENCE: Final = 3
+TIME_LIMIT: Final = 3
 # The last offset of what has none.
 NEVER: Final = 1 << 63
 
@@ -56,7 +56,7 @@ class Tape:
     def __init__(self, data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> None:
         self.data = data
         self.aborted = aborted
-        self.asked: list[int] = []
+        self.requests: list[int] = []
         self.position: int | None = None
         self.stalled = False
         self._times: Counter[int] = Counter()
@@ -74,7 +74,7 @@ class Tape:
         """What a fetch at *offset* gets; nothing behind the end record, which is written in *magic*."""
         if self.position is not None and offset > self.position:
             return b""
-        self.asked.append(offset)
+        self.requests.append(offset)
         self._times[offset] += 1
         if self.position is None and (left := self._left(offset)):
             return left
@@ -83,25 +83,25 @@ class Tape:
         return end_record(max(self.position, 0), magic)
 
     def _left(self, offset: int) -> bytes:
-        if len(self.asked) == 1:
+        if len(self.requests) == 1:
             return self.data
         # As a broker does, from the batch that holds the offset on.
         start = next((start for start, last in self._entries if last >= offset), None)
         if start is None:
             return b""
-        self.stalled = self._times[offset] > PATIENCE
+        self.stalled = self._times[offset] > TIME_LIMIT
         return b"" if self.stalled else self.data[start:]
 
 
 def _framed(data: bytes) -> Iterator[tuple[int, int]]:
     """Start and last offset of each whole entry; what is no entry and no beginning of one is never over."""
-    behind = 0
+    following = 0
     try:
         for start, end in split_entries(data):
-            behind = end
+            following = end
             yield start, _last_offset(data, start)
     except RecordFormatError:
-        yield behind, NEVER
+        yield following, NEVER
 
 
 def _last_offset(data: bytes, start: int) -> int:
@@ -299,10 +299,10 @@ class FakeBroker:
             ]
         return {"throttle_time_ms": 0, "topics": topics}
 
-    def _list_offset(self, topic: str, asked: Message) -> Message:
-        tape = self._tapes.get((topic, asked["partition_index"]))
+    def _list_offset(self, topic: str, requests: Message) -> Message:
+        tape = self._tapes.get((topic, requests["partition_index"]))
         latest = 0 if tape is None else tape.end_offset
-        return answers.list_offset(asked["partition_index"], asked["timestamp"], latest)
+        return answers.list_offset(requests["partition_index"], requests["timestamp"], latest)
 
     def _catch(self, body: Message) -> int:
         """Keep what was produced; gives the acks that are wanted."""
@@ -328,7 +328,7 @@ class FakeBroker:
             before = self._changes
             while True:
                 # Nobody waits for a tape that is over: the client is moved on already, and has not heard of it.
-                current = any(self._tapes.get(key) is self._newest for key in _asked(body))
+                current = any(self._tapes.get(key) is self._newest for key in _requested(body))
                 topics = [self._fetched(topic, magic) for topic in body["topics"]]
                 found = any(each["records"] for topic in topics for each in topic["partitions"])
                 left = end - time.monotonic()
@@ -340,8 +340,8 @@ class FakeBroker:
         name = topic["topic"]
         return {"topic": name, "partitions": [self._read(name, each, magic) for each in topic["partitions"]]}
 
-    def _read(self, topic: str, asked: Message, magic: int) -> Message:
-        index, offset = asked["partition"], asked["fetch_offset"]
+    def _read(self, topic: str, requests: Message, magic: int) -> Message:
+        index, offset = requests["partition"], requests["fetch_offset"]
         tape = self._tapes.get((topic, index))
         records = b"" if tape is None else tape.read(offset, magic)
         if tape is None:
@@ -349,7 +349,7 @@ class FakeBroker:
         return answers.fetch_response(index, tape.end_offset, records, tape.aborted)
 
 
-def _asked(body: Message) -> list[tuple[str, int]]:
+def _requested(body: Message) -> list[tuple[str, int]]:
     return [(topic["topic"], each["partition"]) for topic in body["topics"] for each in topic["partitions"]]
 
 

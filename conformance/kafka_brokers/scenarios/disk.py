@@ -38,16 +38,16 @@ def settings(scenario: Scenario, release: str) -> dict[str, str]:
     return scenario.config
 
 
-def _owned(stage: ScenarioRunner) -> None:
-    if stage.broker.data_directory is None:
+def _owned(runner: ScenarioRunner) -> None:
+    if runner.broker.data_directory is None:
         raise CannotPlay("the broker's disk cannot be seen")
 
 
-def segment(stage: ScenarioRunner, _: ReadSegments) -> StepAnswer:
+def segment(runner: ScenarioRunner, _: ReadSegments) -> StepAnswer:
     """The bytes on the disk, without the fillers of cleaning."""
-    _owned(stage)
-    found = cleaning.read_segments(stage.broker, stage.partition)
-    return StepAnswer(data=stage.normal.log(_without_fillers(found)))
+    _owned(runner)
+    found = cleaning.read_segments(runner.broker, runner.partition)
+    return StepAnswer(data=runner.normal.log(_without_fillers(found)))
 
 
 def _without_fillers(data: bytes) -> bytes:
@@ -58,92 +58,92 @@ def _without_fillers(data: bytes) -> bytes:
         return data
 
 
-def clean(stage: ScenarioRunner, _: Clean) -> StepAnswer:
+def clean(runner: ScenarioRunner, _: Clean) -> StepAnswer:
     """What the cleaner leaves, without the filler that made it begin; `silent` if it keeps away."""
-    _owned(stage)
+    _owned(runner)
     silent = False
     try:
-        cleaning.force_clean(stage.broker, stage.client, stage.partition, limit=CLEANER_LIMIT)
+        cleaning.force_clean(runner.broker, runner.client, runner.partition, limit=CLEANER_LIMIT)
     except cleaning.NotCleaned:
         silent = True
     except NoBroker as error:
         raise CannotPlay(str(error)) from error
-    stage.added()
-    return replace(segment(stage, ReadSegments()), silent=silent)
+    runner.added()
+    return replace(segment(runner, ReadSegments()), silent=silent)
 
 
-def restart(stage: ScenarioRunner, step: Restart) -> StepAnswer:
+def restart(runner: ScenarioRunner, step: Restart) -> StepAnswer:
     """End the broker one way or the other, start it, and wait until it leads the partition again."""
-    _owned(stage)
-    stage.client.close()
+    _owned(runner)
+    runner.client.close()
     if not step.clean:
-        stage.broker.kill()
-    stage.broker.restart(clean=step.clean)
-    connect_again(stage, stage.broker.client())
+        runner.broker.kill()
+    runner.broker.restart(clean=step.clean)
+    connect_again(runner, runner.broker.client())
     return StepAnswer()
 
 
-def edit(stage: ScenarioRunner, step: Edit) -> StepAnswer:
+def edit(runner: ScenarioRunner, step: Edit) -> StepAnswer:
     """Change the segments while the broker is down; the answer holds what it then leaves of them."""
-    _owned(stage)
-    stage.client.close()
-    before = {path: path.read_bytes() for path in cleaning.segment_files(stage.broker, stage.partition)}
+    _owned(runner)
+    runner.client.close()
+    before = {path: path.read_bytes() for path in cleaning.segment_files(runner.broker, runner.partition)}
     try:
-        cleaning.edit_segment(stage.broker, stage.partition, step.at, step.data, cut=step.cut)
+        cleaning.edit_segment(runner.broker, runner.partition, step.at, step.data, cut=step.cut)
     except NoBroker:
         if not step.fatal:
             raise
-        _heal(stage, before)
+        _heal(runner, before)
         return StepAnswer(ended=True)
-    connect_again(stage, stage.broker.client())
-    return segment(stage, ReadSegments())
+    connect_again(runner, runner.broker.client())
+    return segment(runner, ReadSegments())
 
 
-def _heal(stage: ScenarioRunner, files: Mapping[Path, bytes]) -> None:
+def _heal(runner: ScenarioRunner, files: Mapping[Path, bytes]) -> None:
     """Put back what the broker could start with."""
     for path, data in files.items():
         path.write_bytes(data)
-    cleaning.start_unclean(stage.broker)
-    connect_again(stage, stage.broker.client())
+    cleaning.start_unclean(runner.broker)
+    connect_again(runner, runner.broker.client())
 
 
-def together(stages: Mapping[ScenarioRunner, Restart | Edit]) -> None:
+def together(runners: Mapping[ScenarioRunner, Restart | Edit]) -> None:
     """One restart for all *stages*, each of which has come to such a step; none clean, or all.
 
     Raises:
         NoBroker: the broker does not start with what it finds.
     """
-    (broker,) = {stage.broker for stage in stages}
-    clean = all(isinstance(step, Restart) and step.clean for step in stages.values())
-    for stage in stages:
-        stage.client.close()
+    (broker,) = {runner.broker for runner in runners}
+    clean = all(isinstance(step, Restart) and step.clean for step in runners.values())
+    for runner in runners:
+        runner.client.close()
     if clean:
         broker.restart(clean=True)
     else:
         broker.kill()
-        for stage, step in stages.items():
+        for runner, step in runners.items():
             if isinstance(step, Edit):
-                cleaning.write_over(broker, stage.partition, step.at, step.data, cut=step.cut)
+                cleaning.write_over(broker, runner.partition, step.at, step.data, cut=step.cut)
         cleaning.start_unclean(broker)
     client = broker.client()
-    for stage, step in stages.items():
-        connect_again(stage, client)
-        stage.answers.append(segment(stage, ReadSegments()) if isinstance(step, Edit) else StepAnswer())
+    for runner, step in runners.items():
+        connect_again(runner, client)
+        runner.answers.append(segment(runner, ReadSegments()) if isinstance(step, Edit) else StepAnswer())
 
 
-def dump(stage: ScenarioRunner, _: Dump) -> StepAnswer:
+def dump(runner: ScenarioRunner, _: Dump) -> StepAnswer:
     """What DumpLogSegments says of each entry."""
-    _owned(stage)
-    files = ",".join(map(str, cleaning.segment_files(stage.broker, stage.partition)))
-    said = stage.broker.dump_log_segments("--deep-iteration", "--files", files).splitlines()
+    _owned(runner)
+    files = ",".join(map(str, cleaning.segment_files(runner.broker, runner.partition)))
+    said = runner.broker.dump_log_segments("--deep-iteration", "--files", files).splitlines()
     return StepAnswer(text="\n".join(line for line in said if line.startswith(SAID_OF_ENTRIES)))
 
 
-def connect_again(stage: ScenarioRunner, client: Client) -> None:
+def connect_again(runner: ScenarioRunner, client: Client) -> None:
     """Go on by *client*, once the broker leads the partition."""
-    stage.client = client
-    client.await_leaders({stage.partition.topic: stage.partition.partition + 1})
-    stage.end = client.offset(stage.partition)
+    runner.client = client
+    client.await_leaders({runner.partition.topic: runner.partition.partition + 1})
+    runner.end = client.offset(runner.partition)
 
 
 ON_DISK: Final[Mapping[type, Callable[[ScenarioRunner, Any], StepAnswer]]] = {
@@ -198,7 +198,7 @@ def _dumped(broker: Broker, stored: Sequence[Stored]) -> dict[str, list[Said] | 
     found: dict[str, list[Said] | str] = {}
     todo = list(names)
     while todo:
-        text, failure = _asked(broker, [name for id_ in todo for name in names[id_]])
+        text, failure = _dump_of(broker, [name for id_ in todo for name in names[id_]])
         said = read_dump(text)
         done = [id_ for id_ in todo if names[id_][-1] in said] if failure else todo
         for id_ in done:
@@ -210,7 +210,7 @@ def _dumped(broker: Broker, stored: Sequence[Stored]) -> dict[str, list[Said] | 
     return found
 
 
-def _asked(broker: Broker, files: Sequence[str]) -> tuple[str, str]:
+def _dump_of(broker: Broker, files: Sequence[str]) -> tuple[str, str]:
     """What the tool says of *files*, and how it failed, if it did."""
     try:
         return broker.dump_log_segments("--files", ",".join(files)), ""

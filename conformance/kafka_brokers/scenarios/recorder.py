@@ -81,9 +81,9 @@ class AnswerFile:
             found[line.id] = msgspec.structs.replace(found[line.id], disk=line.disk) if seen else line
         return found
 
-    def begin(self, asked: Sequence[ScenarioRequest]) -> dict[str, RecordedAnswer]:
+    def begin(self, requests: Sequence[ScenarioRequest]) -> dict[str, RecordedAnswer]:
         """Make the file ready to be added to; what it holds of *asked* already."""
-        contents = {each.id: each.sha256 for each in asked}
+        contents = {each.id: each.sha256 for each in requests}
         kept = {id_: line for id_, line in self.lines().items() if contents.get(id_) == line.sha256}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_bytes(b"".join(map(_line, kept.values())))
@@ -111,15 +111,15 @@ class Recorder:
         broker: Broker,
         *,
         fresh: Callable[[Broker, int], Fresh] | None = None,
-        anew: Callable[[], Broker] | None = None,
+        new_broker: Callable[[], Broker] | None = None,
     ) -> None:
         """Ask *broker*; *anew* gives another one should it not start on its data any more."""
         self._broker = broker
-        self._anew = anew
+        self._new_broker = new_broker
         self._fresh = fresh or (lambda running, start: Fresh(running, prefix=f"case-{start}"))
         self._partitions: Fresh | None = None
         self._client: Client | None = None
-        self._patience = WaitLimits()
+        self._wait_limits = WaitLimits()
         self._stored: list[Stored] = []
         self.renewals = 0
         self.restarts = 0
@@ -130,28 +130,30 @@ class Recorder:
             self._client.close()
             self._client = None
 
-    def record(self, asked: Sequence[ScenarioRequest], recording: AnswerFile) -> Generator[RecordedAnswer, None, None]:
+    def record(
+        self, requests: Sequence[ScenarioRequest], recording: AnswerFile
+    ) -> Generator[RecordedAnswer, None, None]:
         """Ask what *recording* does not hold yet; each line as it comes, those that were there first.
 
         Raises:
             NoBroker: the broker cannot be started again.
         """
-        earned = recording.begin(asked)
+        earned = recording.begin(requests)
         yield from earned.values()
-        todo = [each for each in asked if each.id not in earned]
+        todo = [each for each in requests if each.id not in earned]
         for line in chain(self._one_by_one(todo), self._together(todo)):
             recording.add(line)
             yield line
             if len(self._stored) >= LOOK_AT:
-                yield from self._look(recording, asked)
-        yield from self._look(recording, asked)
+                yield from self._look(recording, requests)
+        yield from self._look(recording, requests)
 
-    def _look(self, recording: AnswerFile, asked: Iterable[ScenarioRequest]) -> Iterator[RecordedAnswer]:
+    def _look(self, recording: AnswerFile, requests: Iterable[ScenarioRequest]) -> Iterator[RecordedAnswer]:
         """The disk behind what was stored since the last look."""
         stored, self._stored = self._stored, []
         if self._broker.data_directory is None or not stored:
             return
-        lines, contents = recording.lines(), {each.id: each.sha256 for each in asked}
+        lines, contents = recording.lines(), {each.id: each.sha256 for each in requests}
         for id_, disk in look_at_disks(self._broker, stored).items():
             recording.add(RecordedAnswer(id_, contents[id_], disk=disk))
             yield msgspec.structs.replace(lines[id_], disk=disk)
@@ -172,33 +174,33 @@ class Recorder:
                 yield from map(self._ask, group)
 
     def _play_together(self, group: Sequence[ScenarioRequest]) -> list[RecordedAnswer]:
-        lines, stages = [], {}
+        lines, runners = [], {}
         for each in group:
             try:
-                stages[self._stage(each.scenario)] = each
+                runners[self._runner(each.scenario)] = each
             except CannotPlay as error:
                 lines.append(RecordedAnswer(each.id, each.sha256, skipped=str(error)))
-        while ending := _at_their_ends(stages):
+        while ending := _at_their_ends(runners):
             together(ending)
             self._client = next(iter(ending)).client
-            for stage in stages:
-                stage.client = self._client
+            for runner in runners:
+                runner.client = self._client
         self.renew(self._client)
-        return lines + [RecordedAnswer(each.id, each.sha256, tuple(stage.answers)) for stage, each in stages.items()]
+        return lines + [RecordedAnswer(each.id, each.sha256, tuple(runner.answers)) for runner, each in runners.items()]
 
-    def _ask(self, asked: ScenarioRequest) -> RecordedAnswer:
+    def _ask(self, requests: ScenarioRequest) -> RecordedAnswer:
         for last in (False, True):
             try:
-                stage = self._stage(asked.scenario)
-                answers = self._play(stage, asked.scenario)
-                self._note(asked.id, asked.scenario, stage, answers)
-                return RecordedAnswer(asked.id, asked.sha256, answers)
+                runner = self._runner(requests.scenario)
+                answers = self._play(runner, requests.scenario)
+                self._note(requests.id, requests.scenario, runner, answers)
+                return RecordedAnswer(requests.id, requests.sha256, answers)
             except CannotPlay as error:
-                return RecordedAnswer(asked.id, asked.sha256, skipped=str(error))
+                return RecordedAnswer(requests.id, requests.sha256, skipped=str(error))
             except (WireError, OSError):
                 self._restart()
                 if last:
-                    return RecordedAnswer(asked.id, asked.sha256, (StepAnswer(ended=True),))
+                    return RecordedAnswer(requests.id, requests.sha256, (StepAnswer(ended=True),))
         raise AssertionError  # the loop has an end
 
     def play(self, scenario: Scenario) -> StepAnswers:
@@ -208,30 +210,30 @@ class Recorder:
             CannotPlay: it cannot be brought to it.
             WireError: it ended, or is silent.
         """
-        return self._play(self._stage(scenario), scenario)
+        return self._play(self._runner(scenario), scenario)
 
-    def _play(self, stage: ScenarioRunner, scenario: Scenario) -> StepAnswers:
-        answers = stage.play(ON_DISK)
-        self._client = stage.client
+    def _play(self, runner: ScenarioRunner, scenario: Scenario) -> StepAnswers:
+        answers = runner.play(ON_DISK)
+        self._client = runner.client
         if scenario.restarts():
             # Partitions that were there before have another leader epoch now.
             self.renew(self._client)
         elif scenario.is_plain() and _left_nothing(answers) and self._partitions is not None:
-            self._partitions.give_back(settings(scenario, self._broker.release), stage.partition)
+            self._partitions.give_back(settings(scenario, self._broker.release), runner.partition)
         return answers
 
-    def _note(self, id_: str, scenario: Scenario, stage: ScenarioRunner, answers: StepAnswers) -> None:
+    def _note(self, id_: str, scenario: Scenario, runner: ScenarioRunner, answers: StepAnswers) -> None:
         """Remember where it was played, if the answers say all that lies there."""
-        told = all(isinstance(step, Produce | EndTransaction | Fetch | InitProducerId) for step in scenario.steps)
+        is_covered = all(isinstance(step, Produce | EndTransaction | Fetch | InitProducerId) for step in scenario.steps)
         data = b"".join(
             answer.data
             for step, answer in zip(scenario.steps, answers, strict=True)
             if isinstance(step, Produce | EndTransaction)
         )
-        if told and data:
-            self._stored.append(Stored(id_, stage.partition, stage.normal, data))
+        if is_covered and data:
+            self._stored.append(Stored(id_, runner.partition, runner.normal, data))
 
-    def _stage(self, scenario: Scenario) -> ScenarioRunner:
+    def _runner(self, scenario: Scenario) -> ScenarioRunner:
         """An empty partition, and a connection."""
         if self._partitions is None:
             self._partitions = self._fresh(self._broker, self.renewals)
@@ -242,7 +244,7 @@ class Recorder:
             partitions = self._partitions.take(settings(scenario, self._broker.release), number)
         except (BrokerError, NoBroker) as error:
             raise CannotPlay(f"no topic with these settings: {error}") from error
-        return ScenarioRunner(self._broker, self._client, scenario, partitions, self._patience)
+        return ScenarioRunner(self._broker, self._client, scenario, partitions, self._wait_limits)
 
     def _restart(self) -> None:
         """A broker that is gone, or was lost, is started again."""
@@ -252,10 +254,10 @@ class Recorder:
         try:
             self._broker.restart()
         except NoBroker:
-            if self._anew is None:
+            if self._new_broker is None:
                 raise
             self._broker.stop()
-            self._broker = self._anew()
+            self._broker = self._new_broker()
         self.renew()
 
     def renew(self, client: Client | None = None) -> None:
@@ -266,10 +268,10 @@ class Recorder:
         self._partitions = None
 
 
-def _at_their_ends(stages: Iterable[ScenarioRunner]) -> dict[ScenarioRunner, Restart | Edit]:
+def _at_their_ends(runners: Iterable[ScenarioRunner]) -> dict[ScenarioRunner, Restart | Edit]:
     """Play *stages* up to where the broker is ended; which of them are there, and how it is."""
-    at = {stage: stage.play_until((Restart, Edit), ON_DISK) for stage in stages}
-    return {stage: step for stage, step in at.items() if isinstance(step, Restart | Edit)}
+    at = {runner: runner.play_until((Restart, Edit), ON_DISK) for runner in runners}
+    return {runner: step for runner, step in at.items() if isinstance(step, Restart | Edit)}
 
 
 def can_share(scenario: Scenario) -> bool:
@@ -308,35 +310,35 @@ def scenario_requests(cases: Iterable[Case], release: str) -> Iterator[ScenarioR
             yield ScenarioRequest(case.id, content_hash(case), scenario)
 
 
-def unanswered(asked: Iterable[ScenarioRequest], evidence: Evidence, release: str) -> list[ScenarioRequest]:
+def unanswered(requests: Iterable[ScenarioRequest], evidence: Evidence, release: str) -> list[ScenarioRequest]:
     """Those of *asked* to which *evidence* has no answer of *release*."""
-    return [each for each in asked if recorded(evidence, each, release) is None]
+    return [each for each in requests if recorded(evidence, each, release) is None]
 
 
-def recorded(evidence: Evidence, asked: ScenarioRequest, release: str) -> Answers | None:
+def recorded(evidence: Evidence, requests: ScenarioRequest, release: str) -> Answers | None:
     """The answers of *release* in *evidence*; None if there are none, or the case has changed."""
-    line = evidence.get(asked.id)
-    if line is None or line.sha256 != asked.sha256:
+    line = evidence.get(requests.id)
+    if line is None or line.sha256 != requests.sha256:
         return None
     return line.by_release().get(release)
 
 
 def record_answers(
-    recorder: Recorder, asked: Sequence[ScenarioRequest], recording: AnswerFile, told: Progress
+    recorder: Recorder, requests: Sequence[ScenarioRequest], recording: AnswerFile, is_covered: Progress
 ) -> dict[str, RecordedAnswer]:
     """Ask everything that *recording* does not hold; its lines at the end, by case id."""
     lines: dict[str, RecordedAnswer] = {}
-    for line in recorder.record(asked, recording):
+    for line in recorder.record(requests, recording):
         lines[line.id] = line
-        told(len(lines), len(asked), recorder.restarts)
+        is_covered(len(lines), len(requests), recorder.restarts)
     return lines
 
 
 def merged(
-    evidence: Evidence, release: str, asked: Sequence[ScenarioRequest], lines: Mapping[str, RecordedAnswer]
+    evidence: Evidence, release: str, requests: Sequence[ScenarioRequest], lines: Mapping[str, RecordedAnswer]
 ) -> Evidence:
     """*evidence* with the answers in *lines*."""
-    content = {each.id: each.sha256 for each in asked}
+    content = {each.id: each.sha256 for each in requests}
     return brokers.with_answers(evidence, release, content, answers_of(lines), disks_of(lines))
 
 
@@ -357,11 +359,11 @@ def changes(evidence: Evidence, old: str, new: str, ids: Collection[str] | None 
 
 
 def differing(
-    evidence: Evidence, release: str, asked: Iterable[ScenarioRequest], lines: Mapping[str, RecordedAnswer]
+    evidence: Evidence, release: str, requests: Iterable[ScenarioRequest], lines: Mapping[str, RecordedAnswer]
 ) -> list[Change]:
     """Where *lines*, asked anew, are not what *evidence* holds: what `--check` finds."""
     found = []
-    for each in asked:
+    for each in requests:
         old, now = recorded(evidence, each, release), lines[each.id].steps
         if old is None and now:
             found.append(Change(each.id, "is not recorded"))

@@ -118,10 +118,10 @@ class ScenarioRunner:
         client: Client,
         scenario: Scenario,
         partitions: list[TopicPartition],
-        patience: WaitLimits | None = None,
+        wait_limits: WaitLimits | None = None,
     ) -> None:
         """*partitions* are empty; the second is for payloads that go beside others."""
-        self._patience = patience or WaitLimits()
+        self._wait_limits = wait_limits or WaitLimits()
         self.broker = broker
         self.client = client
         self.partition, *self._beside = partitions
@@ -262,12 +262,12 @@ class ScenarioRunner:
         producer = self._producers[step.producer]
         name = self._transactional_id(step.producer)
         self._producers[step.producer] = send_end_transaction(self.client, name, producer, commit=step.commit)
-        limit = time.monotonic() + self._patience.seconds
+        limit = time.monotonic() + self._wait_limits.seconds
         while not (marker := self.added()) and time.monotonic() < limit:
             time.sleep(PAUSE)
         if not marker:
             # A broker that writes none will write none the next time.
-            self._patience.seconds = IMPATIENT
+            self._wait_limits.seconds = IMPATIENT
         return StepAnswer(data=marker)
 
     def fetch(self, step: Fetch) -> StepAnswer:

@@ -146,10 +146,10 @@ class Client:
     def metadata(self, topics: Iterable[str] | None = None) -> Message:
         """Brokers, and these topics or all; topic ids are remembered."""
         version = self.newest(tables.METADATA)
-        asked: list[Message] | None = [] if version == 0 else None  # all, in words that the version has
+        wanted: list[Message] | None = [] if version == 0 else None  # all, in words that the version has
         if topics is not None:
-            asked = [{"name": topic} for topic in topics]
-        answer = self.demand(tables.METADATA, {"topics": asked}, version)
+            wanted = [{"name": topic} for topic in topics]
+        answer = self.demand(tables.METADATA, {"topics": wanted}, version)
         ids = {each["name"]: each.get("topic_id", ZERO_UUID) for each in answer["topics"]}
         self._names = Names({**self._names.ids, **{name: found for name, found in ids.items() if found != ZERO_UUID}})
         return answer
@@ -181,11 +181,11 @@ class Client:
             time.sleep(PAUSE)
 
     def _leads(self, topics: Mapping[str, int]) -> bool:
-        asked = [
+        wanted = [
             {"name": name, "partitions": [{"partition_index": at, "timestamp": EARLIEST} for at in range(count)]}
             for name, count in topics.items()
         ]
-        answer = self.demand(tables.LIST_OFFSETS, {"topics": asked})
+        answer = self.demand(tables.LIST_OFFSETS, {"topics": wanted})
         return not any(each["error_code"] in NOT_YET for topic in answer["topics"] for each in topic["partitions"])
 
     def produce(

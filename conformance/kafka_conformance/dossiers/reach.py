@@ -323,7 +323,7 @@ def replay_cases(
         def new() -> JvmBroker:
             return started.enter_context(start(release, config=CONFIG))
 
-        recorder = Recorder(new(), anew=new)
+        recorder = Recorder(new(), new_broker=new)
         try:
             return asking.record_answers(recorder, asked, asking.answer_file_of(folder, release), told)
         finally:

@@ -216,7 +216,7 @@ class Order:
         # Numbers at the end of the range would overflow, and are findings by themselves.
         step = looked.base.astype(np.float64) - before
         missing = np.where((step > 1) & (step < 2**62), looked.base - before - 1, 0)
-        self._tell(looked, file, before, step, missing)
+        self._add_findings(looked, file, before, step, missing)
         self._epochs(looked, file, epochs)
         total = reached.missing + np.cumsum(missing)
         known = epochs[epochs >= 0]
@@ -243,7 +243,7 @@ class Order:
             self._gap(file, first.position, first.base, missing)
         return missing
 
-    def _tell(self, looked: Looked, file: str, before: Numbers, step: Numbers, missing: Numbers) -> None:
+    def _add_findings(self, looked: Looked, file: str, before: Numbers, step: Numbers, missing: Numbers) -> None:
         for at in np.flatnonzero(step < 1).tolist():
             self._overlap(file, int(looked.position[at]), int(looked.base[at]), int(before[at]))
         for at in np.flatnonzero(missing > 0).tolist():

@@ -90,14 +90,14 @@ class Audit:
         }
 
 
-def segments_of(asked: Audit) -> list[SegmentFile]:
+def segments_of(settings: Audit) -> list[SegmentFile]:
     """The segments as the run that is under way has them, where it is the same; else those that are there.
 
     A log grows while it is audited, and a run that goes on must not read more of it than the one that was stopped.
     """
-    earlier = read_plan(asked.out)
-    there = find_segments([asked.path])
-    if earlier is not None and {**earlier, "segments": []} == asked.plan([]):
+    earlier = read_plan(settings.out)
+    there = find_segments([settings.path])
+    if earlier is not None and {**earlier, "segments": []} == settings.plan([]):
         planned = [SegmentFile(path, size) for path, size in earlier["segments"]]
         sizes = {segment.path: segment.size for segment in there}
         if all(sizes.get(segment.path, -1) >= segment.size for segment in planned):
@@ -105,16 +105,16 @@ def segments_of(asked: Audit) -> list[SegmentFile]:
     return there
 
 
-def as_before(asked: Audit) -> Audit:
+def as_before(settings: Audit) -> Audit:
     """*asked* with the time of the run that is in its folder, where that is the same otherwise."""
-    manifest = read_manifest(asked.out)
-    plan = read_plan(asked.out) or (manifest.plan if manifest else {})
-    earlier = replace(asked, now_ms=plan["now_ms"]) if isinstance(plan.get("now_ms"), int) else asked
-    return earlier if {**plan, "segments": []} == earlier.plan([]) else asked
+    manifest = read_manifest(settings.out)
+    plan = read_plan(settings.out) or (manifest.plan if manifest else {})
+    earlier = replace(settings, now_ms=plan["now_ms"]) if isinstance(plan.get("now_ms"), int) else settings
+    return earlier if {**plan, "segments": []} == earlier.plan([]) else settings
 
 
 def audit(
-    open_session: Callable[[], Any], asked: Audit, show: ProgressFactory = lambda _: lambda *_: None
+    open_session: Callable[[], Any], settings: Audit, show: ProgressFactory = lambda _: lambda *_: None
 ) -> AuditReport:
     """Judge what was not judged; a session is opened only if there is something to do.
 
@@ -123,55 +123,57 @@ def audit(
         OtherRun: the folder holds something else.
         NotDone, CannotRun: what was earned is kept, and the same call goes on.
     """
-    with exclusive_run(asked.out):
-        segments = segments_of(asked)
-        manifest = take_up(asked.out, asked.plan(segments))
-        if manifest and not unsound(asked.out, manifest):
-            return msgspec.json.decode((asked.out / REPORT).read_bytes(), type=AuditReport)
-        (asked.out / MANIFEST).unlink(missing_ok=True)
-        write_durably(asked.out / PLAN, msgspec.json.encode(asked.plan(segments)))
-        tasks = tasks_of(segments, asked.split)
+    with exclusive_run(settings.out):
+        segments = segments_of(settings)
+        manifest = take_up(settings.out, settings.plan(segments))
+        if manifest and not unsound(settings.out, manifest):
+            return msgspec.json.decode((settings.out / REPORT).read_bytes(), type=AuditReport)
+        (settings.out / MANIFEST).unlink(missing_ok=True)
+        write_durably(settings.out / PLAN, msgspec.json.encode(settings.plan(segments)))
+        tasks = tasks_of(segments, settings.split)
         with open_session() as spark:
-            run(spark, audit_job(asked, tasks), range(len(tasks)), show(AUDITED))
-        return _written(asked, segments, reported(asked, len(tasks)))
+            run(spark, audit_job(settings, tasks), range(len(tasks)), show(AUDITED))
+        return _written(settings, segments, reported(settings, len(tasks)))
 
 
-def audit_job(asked: Audit, tasks: Sequence[Sequence[AuditTask]]) -> Job:
+def audit_job(settings: Audit, tasks: Sequence[Sequence[AuditTask]]) -> Job:
     """A summary for each stretch."""
-    now_ms, contiguous = asked.now_ms, asked.contiguous
+    now_ms, contiguous = settings.now_ms, settings.contiguous
 
     def read(shard: int) -> Iterator[pa.RecordBatch]:
         for task in tasks[shard]:
             summary = judge_stretch(task.stretch, task.size, last=task.last, now_ms=now_ms, contiguous=contiguous)
             yield pa.RecordBatch.from_arrays([pa.array([msgspec.msgpack.encode(summary)], pa.binary())], schema=SCHEMA)
 
-    return Job(name=AUDITED, read=read, schema=SCHEMA, out=asked.out, folder=AUDITED)
+    return Job(name=AUDITED, read=read, schema=SCHEMA, out=settings.out, folder=AUDITED)
 
 
-def reported(asked: Audit, shards: int) -> AuditReport:
+def reported(settings: Audit, shards: int) -> AuditReport:
     """The summaries of all shards as a report; one log at a time is in memory."""
-    paths = [asked.out / AUDITED / f"part-{shard:06}.parquet" for shard in range(shards)]
+    paths = [settings.out / AUDITED / f"part-{shard:06}.parquet" for shard in range(shards)]
     summaries = (
         msgspec.msgpack.decode(row, type=Summary)
         for batch in read_batches(paths)
         for row in batch.column("summary").to_pylist()
     )
-    return report_of(asked.path, summaries, asked.now_ms, contiguous=asked.contiguous)
+    return report_of(settings.path, summaries, settings.now_ms, contiguous=settings.contiguous)
 
 
-def _written(asked: Audit, segments: Sequence[SegmentFile], report: AuditReport) -> AuditReport:
+def _written(settings: Audit, segments: Sequence[SegmentFile], report: AuditReport) -> AuditReport:
     findings = [{"log": log.path, **msgspec.structs.asdict(finding)} for log in report.logs for finding in log.listed]
     tables = {
         FINDINGS: pa.Table.from_pylist(findings, FOUND),
         SEGMENTS: pa.Table.from_pylist([row for log in report.logs for row in _rows(log)], LISTED),
     }
-    files = [put_table(asked.out, name, table) for name, table in tables.items()]
-    write_durably(asked.out / REPORT, indented_json(report))
-    write_durably(asked.out / PAGE, audit_page(report).encode())
-    files += [receipt_of(asked.out, REPORT, len(report.logs)), receipt_of(asked.out, PAGE, 1)]
+    files = [put_table(settings.out, name, table) for name, table in tables.items()]
+    write_durably(settings.out / REPORT, indented_json(report))
+    write_durably(settings.out / PAGE, audit_page(report).encode())
+    files += [receipt_of(settings.out, REPORT, len(report.logs)), receipt_of(settings.out, PAGE, 1)]
     counts = {"logs": len(report.logs), "segments": len(segments), **report.severities}
     complete(
-        asked.out, OutputManifest(format=FORMAT, plan=asked.plan(segments), counts=counts, files=files), (AUDITED,)
+        settings.out,
+        OutputManifest(format=FORMAT, plan=settings.plan(segments), counts=counts, files=files),
+        (AUDITED,),
     )
     return report
 

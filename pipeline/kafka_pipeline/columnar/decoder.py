@@ -55,7 +55,7 @@ class Region:
         start = memory.address
         self.memory = memory
         self.view = buffer_bytes(memory)
-        readable = start + memory.size + slack_behind(memory)
+        readable = start + memory.size + slack_after(memory)
         self.source = EntrySource(start, start + size, readable, position, limits.max_output_bytes)
         self.limits = limits
         self.pool = pool
@@ -207,7 +207,7 @@ def lacking_room(columns: ChunkColumns, counts: FillCounts, batch: Batch) -> int
     return NO_HEADERS if counts.headers + headers > columns.room.headers else None
 
 
-def slack_behind(memory: pa.Buffer) -> int:
+def slack_after(memory: pa.Buffer) -> int:
     """How many bytes can be looked at behind *memory*, whatever is in them: the rest of the page that it ends in."""
     return -int(memory.address + memory.size) % PAGE
 
@@ -232,7 +232,7 @@ def read_chunks(
     memory = pa.py_buffer(data)
     view = buffer_bytes(memory)
     done = 0
-    if memory.size > SMALL or slack_behind(memory) >= SLACK:
+    if memory.size > SMALL or slack_after(memory) >= SLACK:
         region = Region(memory, memory.size, position, limits, pool, final=final)
         yield from region.chunks()
         done = region.at - memory.address

@@ -107,10 +107,10 @@ class Folder:
         state = builder.xor(self.fold_in(first, at, self.width), initial)
         state, at = self.by_streams(state, builder.add(at, ir.Constant(I64, self.width)), end)
         (state,), _ = self.loop(at, end, 1, [state], lambda held, now: [self.fold_in(held[0], now, self.width)])
-        behind = builder.block
+        after = builder.block
         builder.branch(done)
         builder.position_at_end(done)
-        return self.either(first, entry, state, behind)
+        return self.either(first, entry, state, after)
 
     def first_vector(self, end: ir.Value, odd: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The *odd* bytes before *end* below the initial value, which is four bytes, and what the next takes of it."""
@@ -132,20 +132,20 @@ class Folder:
         builder.cbranch(enough, long, short)
         builder.position_at_end(long)
         states = [state, *(self.load(builder.add(at, ir.Constant(I64, i * width))) for i in range(STREAMS - 1))]
-        behind = builder.add(at, ir.Constant(I64, (STREAMS - 1) * width))
+        after = builder.add(at, ir.Constant(I64, (STREAMS - 1) * width))
 
         def step(states: list[ir.Value], at: ir.Value) -> list[ir.Value]:
             places = (builder.add(at, ir.Constant(I64, i * width)) for i in range(STREAMS))
             return [self.fold_in(one, place, STREAMS * width) for one, place in zip(states, places, strict=True)]
 
-        states, behind = self.loop(behind, end, STREAMS, states, step)
+        states, after = self.loop(after, end, STREAMS, states, step)
         folded = states[0]
         for other in states[1:]:
             folded = builder.xor(self.fold(folded, width), other)
         loop_end = builder.block
         builder.branch(short)
         builder.position_at_end(short)
-        return self.either(state, entry, folded, loop_end), self.either(at, entry, behind, loop_end)
+        return self.either(state, entry, folded, loop_end), self.either(at, entry, after, loop_end)
 
     def loop(self, at: ir.Value, end: ir.Value, count: int, states: list[ir.Value], step: Any) -> Any:
         """*step* for every *count* vectors from *at*, while so many are left; gives the states, and where it ended."""

@@ -414,7 +414,7 @@ def copy_to_the_end(to: int, at: int, size: int) -> None:
 
 
 @part
-def copy_behind(to: int, at: int, size: int) -> None:
+def copy_with_slack(to: int, at: int, size: int) -> None:
     """What of these bytes lies behind the first 128."""
     for done in range(128, size, 64):
         copy_64(to + done, at + done)
@@ -439,7 +439,7 @@ def write_view(to: int, view: int, buffers: int, size: int) -> int:
     if size > 64:
         copy_64(to + 64, at + 64)
         if size > 128:
-            copy_behind(to, at, size)
+            copy_with_slack(to, at, size)
     return to + size
 
 

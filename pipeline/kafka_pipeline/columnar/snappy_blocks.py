@@ -106,12 +106,12 @@ def inflate_block(at: int, end: int, to: int, size: int) -> bool:
         literal, near, far = (kind - 1) >> 2, -(kind & 1), -(kind >> 1)
         length = (tag >> 2 & ~(near & 0x38)) + 1 + (near & 3)
         offset = near & (tag >> 5 << 8 | word & 0xFF) | far & word & 0xFFFF
-        behind = at + 1 + kind + (literal & (tag >> 2) + 1)  # not by way of `length`: the next element waits for this
+        after = at + 1 + kind + (literal & (tag >> 2) + 1)  # not by way of `length`: the next element waits for this
         apart = (offset | literal & SHORT) >= length
-        inside = (length <= SHORT) & (behind <= end) & (length <= stop - to) & (offset <= to - start)
+        inside = (length <= SHORT) & (after <= end) & (length <= stop - to) & (offset <= to - start)
         if (kind != 3) & apart & inside:
             copy_16(to, literal & (at + 1) | ~literal & (to - offset))
-            at, to = behind, to + length
+            at, to = after, to + length
         else:
             at, to = inflate_element(at, end, start, to, stop)
             if at == ODD:

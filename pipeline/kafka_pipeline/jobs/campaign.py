@@ -111,7 +111,7 @@ class CampaignSettings:
 
 
 def campaign_on_spark(
-    open_session: Callable[[], Any], asked: CampaignSettings, show: ProgressFactory = lambda _: lambda *_: None
+    open_session: Callable[[], Any], settings: CampaignSettings, show: ProgressFactory = lambda _: lambda *_: None
 ) -> OutputManifest:
     """Do what is not done; a session is opened only if there is something to do.
 
@@ -119,54 +119,56 @@ def campaign_on_spark(
         OtherRun: the folder holds something else.
         NotDone, CannotRun: what was earned is kept, and the same call goes on.
     """
-    with exclusive_run(asked.out):
-        manifest = take_up(asked.out, asked.plan())
-        if manifest and not unsound(asked.out, manifest):
+    with exclusive_run(settings.out):
+        manifest = take_up(settings.out, settings.plan())
+        if manifest and not unsound(settings.out, manifest):
             return manifest
         if manifest:
-            restore(asked, manifest)
-        gone = assembling.gone(asked.out, asked.known, asked.targets)
+            restore(settings, manifest)
+        gone = assembling.gone(settings.out, settings.known, settings.targets)
         with open_session() as spark:
-            (asked.out / MANIFEST).unlink(missing_ok=True)
-            return _done(spark, asked, gone, show)
+            (settings.out / MANIFEST).unlink(missing_ok=True)
+            return _done(spark, settings, gone, show)
 
 
-def _done(spark: Any, asked: CampaignSettings, gone: tuple[str, ...], show: ProgressFactory) -> OutputManifest:
+def _done(spark: Any, settings: CampaignSettings, gone: tuple[str, ...], show: ProgressFactory) -> OutputManifest:
     receipts: dict[int, list[Receipt]] = {}
     listed: list[Receipt] = []
-    for number in range(asked.rounds):
-        told = show(f"round {number + 1} of {asked.rounds}")
-        receipts[number] = run(spark, round_job(asked, number, gone), asked.tasks, told)
-        merge = partial(_merged, spark, asked)
-        listed.append(_made(table_job(asked, MERGED, SCHEMA, merge, f"round={number:06}"), number))
-    assembled = assembling.Assembled(spark, asked.out / ROUNDS, asked.merged(asked.rounds - 1))
+    for number in range(settings.rounds):
+        on_progress = show(f"round {number + 1} of {settings.rounds}")
+        receipts[number] = run(spark, round_job(settings, number, gone), settings.tasks, on_progress)
+        merge = partial(_merged, spark, settings)
+        listed.append(_made(table_job(settings, MERGED, SCHEMA, merge, f"round={number:06}"), number))
+    assembled = assembling.Assembled(spark, settings.out / ROUNDS, settings.merged(settings.rounds - 1))
     cells = partial(_cells, assembled)
-    listed.append(_made(table_job(asked, CELLS_FILE, merging.CELLS_SCHEMA, cells), 0))
-    assembled.write(asked.out, asked.known, asked.seed, _reports(asked, receipts))
+    listed.append(_made(table_job(settings, CELLS_FILE, merging.CELLS_SCHEMA, cells), 0))
+    assembled.write(settings.out, settings.known, settings.seed, _reports(settings, receipts))
     made = [receipt for some in receipts.values() for receipt in some]
     files = [file for receipt in (*made, *listed) for file in receipt.files]
     counts = {
         "executions": sum(receipt.counts["executions"] for receipt in made),
         "inputs": assembled.inputs,
-        "finds": len(assembled.finds),
+        "finds": len(assembled.findings),
         "cells": listed[-1].counts.get("rows", 0),
     }
-    return complete(asked.out, OutputManifest(format=FORMAT, plan=asked.plan(), counts=counts, files=files))
+    return complete(settings.out, OutputManifest(format=FORMAT, plan=settings.plan(), counts=counts, files=files))
 
 
-def round_job(asked: CampaignSettings, number: int, gone: tuple[str, ...] = ()) -> Job:
+def round_job(settings: CampaignSettings, number: int, gone: tuple[str, ...] = ()) -> Job:
     """The shards of one round."""
-    before = asked.merged(number - 1)
+    before = settings.merged(number - 1)
 
     def read(shard: int) -> Iterator[pa.RecordBatch]:
-        told = Shard(asked=asked.round_of(number, shard), number=shard, before=before, known=asked.known, gone=gone)
-        yield told.seen()
+        task = Shard(
+            round_plan=settings.round_of(number, shard), number=shard, before=before, known=settings.known, gone=gone
+        )
+        yield task.seen()
 
     return Job(
         name=f"round-{number:06}",
         read=read,
         schema=STORED,
-        out=asked.out,
+        out=settings.out,
         folder=f"{ROUNDS}/round={number:06}",
         place=_by_what,
         count=_counted,
@@ -175,14 +177,14 @@ def round_job(asked: CampaignSettings, number: int, gone: tuple[str, ...] = ()) 
 
 
 def table_job(
-    asked: CampaignSettings, name: str, schema: pa.Schema, table: Callable[[int], pa.Table], place: str = ""
+    settings: CampaignSettings, name: str, schema: pa.Schema, table: Callable[[int], pa.Table], place: str = ""
 ) -> Job:
     """Tables that the driver makes, kept as shards are."""
     return Job(
         name=name,
         read=lambda number: table(number).to_batches(),
         schema=schema,
-        out=asked.out,
+        out=settings.out,
         folder=name,
         place=lambda batch: iter([(place, batch)]),
         alike=("what", *ALIKE),
@@ -196,8 +198,8 @@ def _made(job: Job, number: int) -> Receipt:
     return receipt
 
 
-def _merged(spark: Any, asked: CampaignSettings, number: int) -> pa.Table:
-    return merging.merge_corpora(spark, asked.out / ROUNDS / f"round={number:06}", asked.merged(number - 1))
+def _merged(spark: Any, settings: CampaignSettings, number: int) -> pa.Table:
+    return merging.merge_corpora(spark, settings.out / ROUNDS / f"round={number:06}", settings.merged(number - 1))
 
 
 def _cells(assembled: assembling.Assembled, _: int) -> pa.Table:
@@ -218,15 +220,17 @@ def _counted(batch: pa.RecordBatch) -> dict[str, int]:
     return counts
 
 
-def _reports(asked: CampaignSettings, receipts: dict[int, list[Receipt]]) -> Iterator[assembling.ShardReport]:
+def _reports(settings: CampaignSettings, receipts: dict[int, list[Receipt]]) -> Iterator[assembling.ShardReport]:
     for number, some in receipts.items():
         for receipt in some:
-            yield assembling.ShardReport(number, receipt.shard, asked.round_of(number, receipt.shard), receipt.counts)
+            yield assembling.ShardReport(
+                number, receipt.shard, settings.round_of(number, receipt.shard), receipt.counts
+            )
 
 
-def restore(asked: CampaignSettings, manifest: OutputManifest) -> None:
+def restore(settings: CampaignSettings, manifest: OutputManifest) -> None:
     """Write the receipts of a whole campaign again, so that only what has gone bad is done again."""
-    counted = assembling.counts_in(asked.out)
+    counted = assembling.counts_in(settings.out)
     files: dict[tuple[str, int], list[Any]] = {}
     for file in manifest.files:
         parts = Path(file.path).parts
@@ -235,8 +239,8 @@ def restore(asked: CampaignSettings, manifest: OutputManifest) -> None:
     for (job, number), some in files.items():
         counts = {"rows": sum(file.rows for file in some)}
         if job.startswith("round-"):
-            wanted = asked.round_of(int(job.removeprefix("round-")), number)
+            wanted = settings.round_of(int(job.removeprefix("round-")), number)
             counts = counted.get((wanted.target, wanted.number), {})
         if counts:
             receipt = Receipt(shard=number, files=sorted(some, key=lambda file: file.path), counts=counts)
-            write_durably(asked.out / RECEIPTS / job / f"{number:06}.json", msgspec.json.encode(receipt))
+            write_durably(settings.out / RECEIPTS / job / f"{number:06}.json", msgspec.json.encode(receipt))

@@ -90,7 +90,7 @@ class Generate:
 
 
 def generate_cases(
-    open_session: Callable[[], Any], asked: Generate, show: ProgressFactory = lambda _: lambda *_: None
+    open_session: Callable[[], Any], settings: Generate, show: ProgressFactory = lambda _: lambda *_: None
 ) -> OutputManifest:
     """Make what is not there, and mend what has gone bad; a session is opened only if there is something to do.
 
@@ -98,73 +98,73 @@ def generate_cases(
         OtherRun: the folder holds something else.
         NotDone, CannotRun: what was earned is kept, and the same call goes on.
     """
-    with exclusive_run(asked.out):
-        manifest = take_up(asked.out, asked.plan())
-        bad = unsound(asked.out, manifest) if manifest else []
+    with exclusive_run(settings.out):
+        manifest = take_up(settings.out, settings.plan())
+        bad = unsound(settings.out, manifest) if manifest else []
         if manifest and not bad:
             return manifest
         with open_session() as spark:
-            if manifest and (mended := _mended(spark, asked, manifest, bad, show)):
-                return mended
-            (asked.out / MANIFEST).unlink(missing_ok=True)
-            return _made(spark, asked, show)
+            if manifest and (repaired := _remade(spark, settings, manifest, bad, show)):
+                return repaired
+            (settings.out / MANIFEST).unlink(missing_ok=True)
+            return _made(spark, settings, show)
 
 
-def _made(spark: Any, asked: Generate, show: ProgressFactory) -> OutputManifest:
-    run(spark, staging_job(asked), asked.shards, show(STAGED))
-    _list(spark, asked)
-    dropped = run(spark, _dropping(asked), asked.shards, show(DROPPED))
-    kept = run(spark, keeping_job(asked), asked.shards, show(CASES))
-    covered, counts = _cover(spark, asked)
-    counts = {"made": asked.cases, "dropped": _summed(dropped), **counts}
+def _made(spark: Any, settings: Generate, show: ProgressFactory) -> OutputManifest:
+    run(spark, staging_job(settings), settings.shards, show(STAGED))
+    _list(spark, settings)
+    dropped = run(spark, _dropping(settings), settings.shards, show(DROPPED))
+    kept = run(spark, keeping_job(settings), settings.shards, show(CASES))
+    covered, counts = _cover(spark, settings)
+    counts = {"made": settings.cases, "dropped": _summed(dropped), **counts}
     files = [covered, *_files(dropped), *_files(kept)]
-    manifest = OutputManifest(format=FORMAT, plan=asked.plan(), counts=counts, files=files)
-    return complete(asked.out, manifest, (STAGED, LISTED))
+    manifest = OutputManifest(format=FORMAT, plan=settings.plan(), counts=counts, files=files)
+    return complete(settings.out, manifest, (STAGED, LISTED))
 
 
-def staging_job(asked: Generate) -> Job:
+def staging_job(settings: Generate) -> Job:
     """The first step: numbers to cases."""
     return Job(
         name=STAGED,
-        read=asked.numbers,
-        function=asked.maker,
+        read=settings.numbers,
+        function=settings.maker,
         schema=SCHEMA,
-        out=asked.out,
+        out=settings.out,
         folder=STAGED,
         alike=ALIKE,
         codec="lz4",
     )
 
 
-def _list(spark: Any, asked: Generate) -> None:
+def _list(spark: Any, settings: Generate) -> None:
     """Have Spark list the rows that go; they are taken from there shard by shard."""
-    tables.view(spark, "staged", asked.out / STAGED)
+    tables.view(spark, "staged", settings.out / STAGED)
     with tables.spark_failures():
-        rows = spark.sql(keeping.query(asked.shard_rows, asked.per_shape))
-        rows.repartition("shard").write.mode("overwrite").partitionBy("shard").parquet(str(asked.out / LISTED))
+        rows = spark.sql(keeping.query(settings.shard_rows, settings.per_shape))
+        rows.repartition("shard").write.mode("overwrite").partitionBy("shard").parquet(str(settings.out / LISTED))
 
 
-def _dropping(asked: Generate) -> Job:
+def _dropping(settings: Generate) -> Job:
     def read(shard: int) -> Iterator[pa.RecordBatch]:
-        yield keeping.dropped_rows(sorted((asked.out / LISTED / f"shard={shard}").glob("*.parquet")))
+        yield keeping.dropped_rows(sorted((settings.out / LISTED / f"shard={shard}").glob("*.parquet")))
 
     def count(batch: pa.RecordBatch) -> dict[str, int]:
         reasons = batch.column("reason").to_pylist()
         return {reason: reasons.count(reason) for reason in ("content", "shape")}
 
-    return Job(name=DROPPED, read=read, schema=keeping.DROPPED, out=asked.out, folder=DROPPED, count=count)
+    return Job(name=DROPPED, read=read, schema=keeping.DROPPED, out=settings.out, folder=DROPPED, count=count)
 
 
-def keeping_job(asked: Generate, out: Path | None = None, *, anew: bool = False) -> Job:
+def keeping_job(settings: Generate, out: Path | None = None, *, from_numbers: bool = False) -> Job:
     """The last step; *anew* from the numbers, where nothing is staged any more."""
 
     def read(shard: int) -> Iterator[pa.RecordBatch]:
-        path = asked.out / DROPPED / f"part-{shard:06}.parquet"
+        path = settings.out / DROPPED / f"part-{shard:06}.parquet"
         gone = [batch.column("index") for batch in read_batches([path] if path.exists() else [], ["index"])]
         dropped = pa.concat_arrays(gone) if gone else pa.array([], pa.int64())
-        staged = asked.out / STAGED / f"part-{shard:06}.parquet"
-        maker = asked.maker
-        batches = map(maker, asked.numbers(shard)) if anew else read_batches([staged])
+        staged = settings.out / STAGED / f"part-{shard:06}.parquet"
+        maker = settings.maker
+        batches = map(maker, settings.numbers(shard)) if from_numbers else read_batches([staged])
         for batch in batches:
             yield keeping.without(batch, dropped)
 
@@ -172,32 +172,32 @@ def keeping_job(asked: Generate, out: Path | None = None, *, anew: bool = False)
         name=CASES,
         read=read,
         schema=keeping.KEPT,
-        out=out or asked.out,
+        out=out or settings.out,
         folder=CASES,
         place=keeping.by_place,
         alike=tuple(name for name in ALIKE if name in keeping.KEPT.names),
     )
 
 
-def _cover(spark: Any, asked: Generate) -> tuple[FileReceipt, dict[str, Any]]:
+def _cover(spark: Any, settings: Generate) -> tuple[FileReceipt, dict[str, Any]]:
     """Write the coverage table; its receipt, and the counts of the manifest."""
-    tables.view(spark, "cases", asked.out / CASES)
+    tables.view(spark, "cases", settings.out / CASES)
     covered = coverage.coverage_table(tables.query_table(spark, coverage.COVERAGE_QUERY), model_grid())
     shapes = tables.query_table(spark, coverage.SHAPES).to_pylist()[0]["shapes"]
-    return put_table(asked.out, COVERAGE, covered), {**coverage.coverage_summary(covered), "shapes": shapes}
+    return put_table(settings.out, COVERAGE, covered), {**coverage.coverage_summary(covered), "shapes": shapes}
 
 
-def _mended(
-    spark: Any, asked: Generate, manifest: OutputManifest, bad: Sequence[str], show: ProgressFactory
+def _remade(
+    spark: Any, settings: Generate, manifest: OutputManifest, bad: Sequence[str], show: ProgressFactory
 ) -> OutputManifest | None:
     """Make bad shards again, from their numbers; None where that does not do."""
     shards = shards_of(bad)
     if shards is None:
         return None
-    run(spark, keeping_job(asked, anew=True), sorted(shards), show(CASES))
-    if unsound(asked.out, manifest):
+    run(spark, keeping_job(settings, from_numbers=True), sorted(shards), show(CASES))
+    if unsound(settings.out, manifest):
         return None
-    return complete(asked.out, manifest)
+    return complete(settings.out, manifest)
 
 
 def shards_of(paths: Sequence[str]) -> set[int] | None:
@@ -208,24 +208,24 @@ def shards_of(paths: Sequence[str]) -> set[int] | None:
 
 
 def check_output(
-    open_session: Callable[[], Any], asked: Generate, show: ProgressFactory = lambda _: lambda *_: None
+    open_session: Callable[[], Any], settings: Generate, show: ProgressFactory = lambda _: lambda *_: None
 ) -> list[str]:
     """What is wrong with a whole output: files that are not as the manifest says, or not what is made now.
 
     Raises:
         OtherRun: there is no whole output, or it is another one.
     """
-    with exclusive_run(asked.out):
-        manifest = take_up(asked.out, asked.plan()) if (asked.out / MANIFEST).exists() else None
+    with exclusive_run(settings.out):
+        manifest = take_up(settings.out, settings.plan()) if (settings.out / MANIFEST).exists() else None
         if manifest is None:
-            raise OtherRun(f"there is no {MANIFEST} in {asked.out}")
-        bad = set(unsound(asked.out, manifest))
+            raise OtherRun(f"there is no {MANIFEST} in {settings.out}")
+        bad = set(unsound(settings.out, manifest))
         said = {file.path: file.sha256 for file in manifest.files if file.path.startswith(f"{CASES}/")}
-        told, shards, again = show(CHECKED), asked.shards, asked.out / CHECKED
+        on_progress, shards, again = show(CHECKED), settings.shards, settings.out / CHECKED
         with open_session() as spark:
             for at in range(0, len(shards), AT_ONCE):
-                told(at, len(shards))
-                made = _files(run(spark, keeping_job(asked, again, anew=True), shards[at : at + AT_ONCE]))
+                on_progress(at, len(shards))
+                made = _files(run(spark, keeping_job(settings, again, from_numbers=True), shards[at : at + AT_ONCE]))
                 bad |= {file.path for file in made if said.pop(file.path, "") != file.sha256}
                 shutil.rmtree(again, ignore_errors=True)
         return sorted(bad | set(said))

@@ -121,14 +121,14 @@ class ShardReport(NamedTuple):
 
     number: int
     shard: int
-    asked: RoundPlan
+    round_plan: RoundPlan
     counts: dict[str, int]
 
 
 class BestInput(NamedTuple):
     """A find with its smallest input, and the round and shard that saw it first."""
 
-    find: FuzzFinding
+    finding: FuzzFinding
     data: bytes
     first: tuple[int, int]
 
@@ -150,7 +150,7 @@ class Assembled:
         return there
 
     @cached_property
-    def finds(self) -> list[BestInput]:
+    def findings(self) -> list[BestInput]:
         """The finds of all rounds, counts added up."""
         rows = tables.query_table(self._spark, FINDINGS_QUERY).to_pylist() if self._view else []
         return [
@@ -182,37 +182,39 @@ class Assembled:
         (out / STATE).mkdir(exist_ok=True)
         fill(out, self.corpus)
         reports = list(reports)
-        asked = {(told.number, told.shard): told.asked.target for told in reports}
-        for best in self.finds:
-            write_finding(out, with_names(best.find, asked.get(best.first, "")), best.data)
+        round_plan = {(report.number, report.shard): report.round_plan.target for report in reports}
+        for best in self.findings:
+            write_finding(out, with_names(best.finding, round_plan.get(best.first, "")), best.data)
         if text and not (out / known_findings.KNOWN_FILE).exists():
             (out / known_findings.KNOWN_FILE).write_text(text, encoding="utf-8")
         lines = [self._report(each) for each in reports]
         write_atomically(out / LOG, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         write_state(out, CampaignState(seed, max(line.number for line in lines) + 1))
 
-    def _report(self, told: ShardReport) -> RoundReport:
-        asked = told.asked
-        names = set(finding_targets(asked.target))
-        new = [best.find.key for best in self.finds if best.first == (told.number, told.shard)]
-        counts = {name: told.counts[name] for name in COUNTS}
-        seconds = told.counts[MILLISECONDS] / 1000
+    def _report(self, report: ShardReport) -> RoundReport:
+        round_plan = report.round_plan
+        names = set(finding_targets(round_plan.target))
+        new = [best.finding.key for best in self.findings if best.first == (report.number, report.shard)]
+        counts = {name: report.counts[name] for name in COUNTS}
+        seconds = report.counts[MILLISECONDS] / 1000
         progress = Progress(cpu_seconds=seconds, **{name: counts.pop(name) for name in PROGRESS})
-        versions = ", ".join(self._versions(asked.target, names))
-        return round_report(asked, progress, version=versions, new_findings=tuple(new), **counts)
+        versions = ", ".join(self._versions(round_plan.target, names))
+        return round_report(round_plan, progress, version=versions, new_findings=tuple(new), **counts)
 
     def _versions(self, target: str, names: set[str]) -> list[str]:
         """What is known of the versions of *target*, or of the testees that it asks."""
         if names == {target}:
             return sorted({row["version"] for row in self.corpus if row["target"] == target} - {""})
-        found = (best.find for best in self.finds)
-        return sorted({f"{find.outcome.target} {find.version}" for find in found if find.outcome.target in names})
+        found = (best.finding for best in self.findings)
+        return sorted(
+            {f"{finding.outcome.target} {finding.version}" for finding in found if finding.outcome.target in names}
+        )
 
 
-def with_names(find: FuzzFinding, target: str) -> FuzzFinding:
+def with_names(finding: FuzzFinding, target: str) -> FuzzFinding:
     """*find* with those who were asked beside its testee in a round of *target*."""
-    side_by_side = find.mode == "differential" and target
-    return msgspec.structs.replace(find, names=testees_in(target)) if side_by_side else find
+    side_by_side = finding.mode == "differential" and target
+    return msgspec.structs.replace(finding, names=testees_in(target)) if side_by_side else finding
 
 
 def counts_in(out: Path) -> dict[tuple[str, int], dict[str, int]]:
@@ -231,8 +233,8 @@ def gone(out: Path, text: str, targets: Iterable[str]) -> tuple[str, ...]:
         path.parent.mkdir(exist_ok=True)
         if text:
             (out / known_findings.KNOWN_FILE).write_text(text, encoding="utf-8")
-        told = replay_known_findings(out, known_findings.read_known_findings(out), list(targets))
+        report = replay_known_findings(out, known_findings.read_known_findings(out), list(targets))
         # Which of its functions a loop was stopped in is never the same twice, and says nothing where all is as it was.
-        same = [msgspec.structs.replace(each, key=each.key if each.gone else "") for each in told]
+        same = [msgspec.structs.replace(each, key=each.key if each.gone else "") for each in report]
         write_atomically(path, msgspec.json.encode(same))
-    return tuple(sorted(sung.id for sung in read_replay_results(out) if sung.gone))
+    return tuple(sorted(replayed.id for replayed in read_replay_results(out) if replayed.gone))

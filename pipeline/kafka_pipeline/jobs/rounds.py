@@ -177,7 +177,7 @@ class Shard:
         gone: of these, and of the package's, the ids of those that no longer are.
     """
 
-    asked: RoundPlan
+    round_plan: RoundPlan
     number: int
     before: Path
     known: str
@@ -191,15 +191,15 @@ class Shard:
             Died: the child was killed.
         """
         with TemporaryDirectory(prefix="kafkaproof-") as folder:
-            asked = msgspec.structs.replace(self.asked, directory=Path(folder))
-            given = self._prepare(asked)
-            report, milliseconds = ran(asked)
+            round_plan = msgspec.structs.replace(self.round_plan, directory=Path(folder))
+            given = self._prepare(round_plan)
+            report, milliseconds = ran(round_plan)
             counts = {name: getattr(report, name) for name in COUNTS} | {MILLISECONDS: milliseconds}
-            return rows_to_batch(self._rows(asked, given), msgspec.json.encode(counts))
+            return rows_to_batch(self._rows(round_plan, given), msgspec.json.encode(counts))
 
-    def _prepare(self, asked: RoundPlan) -> int:
+    def _prepare(self, round_plan: RoundPlan) -> int:
         """Write what the child begins with; how much of its index that is."""
-        root = asked.directory
+        root = round_plan.directory
         (root / STATE).mkdir()
         (root / known.KNOWN_FILE).write_text(self.known, encoding="utf-8")
         write_atomically(
@@ -208,16 +208,16 @@ class Shard:
         )
         rows = [row for batch in read_batches(filter(Path.exists, [self.before])) for row in batch.to_pylist()]
         fill(root, rows)
-        index = Corpus(root, asked.target).folder / INDEX
+        index = Corpus(root, round_plan.target).folder / INDEX
         return index.stat().st_size if index.exists() else 0
 
-    def _rows(self, asked: RoundPlan, given: int) -> Iterator[Row]:
-        corpus = Corpus(asked.directory, asked.target)
+    def _rows(self, round_plan: RoundPlan, given: int) -> Iterator[Row]:
+        corpus = Corpus(round_plan.directory, round_plan.target)
         for entry in read_index(corpus.folder / INDEX, given)[0]:
-            yield input_row(asked.target, self.number, entry, corpus.data(entry))
-        for find in read_findings(asked.directory):
-            yield finding_row(self.number, find, finding_input(asked.directory, find))
-        for testee, causes in sorted(read_fallen(asked.directory).items()):
+            yield input_row(round_plan.target, self.number, entry, corpus.data(entry))
+        for find in read_findings(round_plan.directory):
+            yield finding_row(self.number, find, finding_input(round_plan.directory, find))
+        for testee, causes in sorted(read_fallen(round_plan.directory).items()):
             for cause in sorted(cause for cause, often in causes.items() if often >= 1.0):
                 yield row_of_fallen(testee, self.number, cause)
 
@@ -239,11 +239,15 @@ def fill(root: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write_atomically(root / STATE / FALLEN, msgspec.json.encode(fallen))
 
 
-def ran(asked: RoundPlan) -> tuple[RoundReport, int]:
+def ran(round_plan: RoundPlan) -> tuple[RoundReport, int]:
     """What the child says at its end, and the CPU-milliseconds that it took, with all that it started."""
     before = children_cpu_seconds()
     done = subprocess.run(
-        round_command(asked), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=os.environ | ENVIRONMENT
+        round_command(round_plan),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        env=os.environ | ENVIRONMENT,
     )
     took = round((children_cpu_seconds() - before) * 1000)
     last = done.stdout.splitlines()[-1:]
@@ -253,9 +257,9 @@ def ran(asked: RoundPlan) -> tuple[RoundReport, int]:
         report = None
     if report is None or report.interrupted:
         words = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise ChildKilled(f"a round of {asked.target} ended with {done.returncode}: {''.join(words)}")
+        raise ChildKilled(f"a round of {round_plan.target} ended with {done.returncode}: {''.join(words)}")
     if report.failure or not report.executions:
-        raise BadShard(f"{asked.target}: {report.failure or 'it executed nothing'}")
+        raise BadShard(f"{round_plan.target}: {report.failure or 'it executed nothing'}")
     return report, took
 
 

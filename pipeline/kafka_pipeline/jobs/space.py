@@ -253,8 +253,8 @@ def rules_of(mutant: Mutant, right: Expectation) -> tuple[str, ...]:
     """The rules that a case is about: its lie's, or the one by which the reference refuses."""
     if mutant.expected is None:
         return (right.why,) if right.why else ()
-    lie = mutant.cell.lie
-    return () if lie == NO_FAULT else FAULTS[lie].rules
+    fault = mutant.cell.lie
+    return () if fault == NO_FAULT else FAULTS[fault].rules
 
 
 def shape_hash(cell: MutantCell, right: Expectation, outlines: bytes, size: int) -> int:

@@ -124,10 +124,10 @@ def batch_cases(batch: pa.RecordBatch) -> list[Case]:
     return [_case(*row) for row in zip(*columns, strict=True)]
 
 
-def _case(index: int, lie: str, data: bytes, verdict: Any, kinds: list[Any], batches: str) -> Case:
+def _case(index: int, fault: str, data: bytes, verdict: Any, kinds: list[Any], batches: str) -> Case:
     expect = Expectation(verdict=verdict, kinds=tuple(kinds), batches=tuple(map(from_wire, _batches.decode(batches))))
     # Cases of one lie are variations of one another, as those of one case function are.
-    return Case(id=f"{lie}[{index}]", title="", rules=(), area="generated", op="decode", input=data, expect=expect)
+    return Case(id=f"{fault}[{index}]", title="", rules=(), area="generated", op="decode", input=data, expect=expect)
 
 
 def row_of(case: Case, observation: Observation) -> tuple[Any, ...]:
@@ -205,12 +205,12 @@ def agreement(vectors: Iterable[Mapping[str, Any]], testees: Sequence[str]) -> d
     both: Counter[tuple[str, str]] = Counter()
     same: Counter[tuple[str, str]] = Counter()
     for row in vectors:
-        told = dict(zip(testees, row["vector"].split(","), strict=True))
-        asked = [name for name in testees if told[name] != "skipped"]
+        on_progress = dict(zip(testees, row["vector"].split(","), strict=True))
+        asked = [name for name in testees if on_progress[name] != "skipped"]
         for one in asked:
             for other in asked:
                 both[one, other] += row["cases"]
-                same[one, other] += row["cases"] if told[one] == told[other] else 0
+                same[one, other] += row["cases"] if on_progress[one] == on_progress[other] else 0
     return {
         one: {other: round(same[one, other] / both[one, other], 6) if both[one, other] else 0.0 for other in testees}
         for one in testees

@@ -176,11 +176,11 @@ def worker_environments(spark: Any, tasks: int) -> Sequence[WorkerEnvironment]:
         CannotRun: Spark gave up.
     """
     with spark_failures():
-        rows = spark.range(0, tasks, 1, tasks).mapInArrow(_tell, "place binary").collect()
+        rows = spark.range(0, tasks, 1, tasks).mapInArrow(_environment_rows, "place binary").collect()
     return [msgspec.json.decode(bytes(row["place"]), type=WorkerEnvironment) for row in rows]
 
 
-def _tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _environment_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         yield pa.RecordBatch.from_arrays(
             [pa.array([msgspec.json.encode(this_environment())], pa.binary())], names=["place"]

@@ -30,7 +30,7 @@ from typing import Any, Final
 from kafka_pipeline.spark.needs import PipelineError, require
 
 # Seconds: a start takes one or two, and a minute on a machine that is very busy.
-PATIENCE: Final = 300.0
+TIME_LIMIT: Final = 300.0
 LOOK: Final = 0.02
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 # They end with their standard input, which is ours: when this process is gone, or takes them out of here.
@@ -38,7 +38,7 @@ _running: Final[list[subprocess.Popen[bytes]]] = []
 
 
 @contextmanager
-def gateway(conf: Mapping[str, str], patience: float = PATIENCE) -> Iterator[None]:
+def gateway(conf: Mapping[str, str], time_limit: float = TIME_LIMIT) -> Iterator[None]:
     """A virtual machine for the session that is opened in the block, unless this process has one already.
 
     Raises:
@@ -50,10 +50,10 @@ def gateway(conf: Mapping[str, str], patience: float = PATIENCE) -> Iterator[Non
         yield
         return
     with TemporaryDirectory(prefix="kafkaproof-") as folder:
-        told = Path(folder) / "gateway"
-        running = _start(conf, told)
+        connection_file = Path(folder) / "gateway"
+        running = _start(conf, connection_file)
         try:
-            port, secret = _told(running, told, time.monotonic() + patience)
+            port, secret = _connection_of(running, connection_file, time.monotonic() + time_limit)
         except BaseException:
             with running:
                 running.kill()
@@ -66,7 +66,7 @@ def gateway(conf: Mapping[str, str], patience: float = PATIENCE) -> Iterator[Non
         del os.environ[_PORT], os.environ[_SECRET]
 
 
-def _start(conf: Mapping[str, str], told: Path) -> subprocess.Popen[bytes]:
+def _start(conf: Mapping[str, str], connection_file: Path) -> subprocess.Popen[bytes]:
     from pyspark.find_spark_home import _find_spark_home
 
     script = "spark-submit.cmd" if os.name == "nt" else "spark-submit"
@@ -75,21 +75,21 @@ def _start(conf: Mapping[str, str], told: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [str(Path(_find_spark_home()) / "bin" / script), *settings, *submit],
         stdin=subprocess.PIPE,
-        env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
+        env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file)},
         # An interrupt is for us: the machine ends when we have put everything in order.
         process_group=0,
     )
 
 
-def _told(running: subprocess.Popen[bytes], told: Path, end: float) -> tuple[int, str]:
+def _connection_of(running: subprocess.Popen[bytes], connection_file: Path, end: float) -> tuple[int, str]:
     """The port and the secret; the file appears whole."""
-    while not told.exists():
+    while not connection_file.exists():
         if running.poll() is not None:
             raise PipelineError(f"its Java ended with {running.returncode}")
         if time.monotonic() > end:
             raise PipelineError("its Java stood still, and was ended")
         time.sleep(LOOK)
-    said = told.read_bytes()
+    said = connection_file.read_bytes()
     (port, length) = struct.unpack_from(">ii", said)
     return port, said[8 : 8 + length].decode()
 

@@ -309,7 +309,7 @@ class ShardsFailed(Exception):
         self.problems = problems
 
 
-def run(spark: Any, job: Job, shards: Sequence[int], told: OnProgress = lambda *_: None) -> list[Receipt]:
+def run(spark: Any, job: Job, shards: Sequence[int], on_progress: OnProgress = lambda *_: None) -> list[Receipt]:
     """Do those of *shards* that are not earned; the receipts of all, in their order.
 
     Raises:
@@ -318,15 +318,15 @@ def run(spark: Any, job: Job, shards: Sequence[int], told: OnProgress = lambda *
     """
     have = {receipt.shard: receipt for receipt in earned(job, shards)}
     todo = [shard for shard in shards if shard not in have]
-    told(len(have), len(shards))
+    on_progress(len(have), len(shards))
     if todo:
-        with _watched(spark, lambda done: told(len(have) + done, len(shards))):
+        with _watched(spark, lambda done: on_progress(len(have) + done, len(shards))):
             made = _collected(spark, job, todo)
         problems = {receipt.shard: receipt.problem for receipt in made if receipt.problem}
         if problems:
             raise ShardsFailed(problems)
         have |= {receipt.shard: receipt for receipt in made}
-        told(len(shards), len(shards))
+        on_progress(len(shards), len(shards))
     return [have[shard] for shard in shards]
 
 
@@ -349,9 +349,9 @@ def do(job: Job, shards: Iterable[int]) -> Iterator[bytes]:
 class _watched:
     """Tells how many tasks are done while Spark is at it."""
 
-    def __init__(self, spark: Any, told: Callable[[int], None]) -> None:
+    def __init__(self, spark: Any, on_progress: Callable[[int], None]) -> None:
         self._tracker = spark.sparkContext.statusTracker()
-        self._told = told
+        self._on_progress = on_progress
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -366,10 +366,10 @@ class _watched:
         last = 0
         while not self._over.wait(LOOK):
             try:
-                stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+                active_stages = [self._tracker.getStageInfo(active) for active in self._tracker.getActiveStageIds()]
             except Exception:  # the session ends: nothing more to tell
                 return
-            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            done = sum(active.numCompletedTasks for active in active_stages if active is not None)
             if done > last:
                 last = done
-                self._told(done)
+                self._on_progress(done)

@@ -99,9 +99,9 @@ def segments(
         CannotRead: there are no segments.
     """
     given = {"path": ",".join(places), "view": view, "columns": ",".join(columns), "split": str(split)}
-    asked = ReadOptions(given)
-    schema = from_arrow_schema(asked.schema)
-    reader = SegmentReader(asked, schema)
+    options = ReadOptions(given)
+    schema = from_arrow_schema(options.schema)
+    reader = SegmentReader(options, schema)
     reader.bounds = bounds
     parts = reader.partitions()
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(partial(_partition_rows, reader, parts), schema)
@@ -200,30 +200,30 @@ class KafkaSegments(DataSource):  # type: ignore[misc]
 class SegmentReader(DataSourceReader):  # type: ignore[misc]
     """Everything that is there when a query starts."""
 
-    def __init__(self, asked: ReadOptions, schema: Any) -> None:
-        self.asked = asked
-        self.given = asked.narrowed(schema)
+    def __init__(self, options: ReadOptions, schema: Any) -> None:
+        self.options = options
+        self.given = options.narrowed(schema)
         self.bounds = ALL
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Note what headers can tell.  All filters stay with Spark: a batch has more records than those wanted."""
         for each in filters:
-            self.bounds = narrower(self.bounds, each, self.asked.view)
+            self.bounds = narrower(self.bounds, each, self.options.view)
         return filters
 
     def partitions(self) -> list[SegmentPartition]:
         """Segments that may hold what is wanted, cut between batches."""
-        segments = listing.find_segments(self.asked.places)
-        if self.asked.view != "errors":
+        segments = listing.find_segments(self.options.places)
+        if self.options.view != "errors":
             segments = splits.among(segments, self.bounds)
-        stretches = (each for segment in segments for each in splits.split_segment(segment, self.asked.split))
-        return [SegmentPartition(some) for some in splits.pack_stretches(stretches, self.asked.split)] or [
+        stretches = (each for segment in segments for each in splits.split_segment(segment, self.options.split))
+        return [SegmentPartition(some) for some in splits.pack_stretches(stretches, self.options.split)] or [
             SegmentPartition([])
         ]
 
     def read(self, partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
-        return self.asked.read(partition.stretches, self.given, self.bounds)
+        return self.options.read(partition.stretches, self.given, self.bounds)
 
 
 def narrower(bounds: Bounds, wanted: Filter, view: tables.View) -> Bounds:
@@ -253,9 +253,9 @@ def narrower(bounds: Bounds, wanted: Filter, view: tables.View) -> Bounds:
 class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     """What is appended while a query runs.  An offset of the stream is a number of bytes for each segment."""
 
-    def __init__(self, asked: ReadOptions, schema: Any) -> None:
-        self.asked = asked
-        self.given = asked.narrowed(schema)
+    def __init__(self, options: ReadOptions, schema: Any) -> None:
+        self.options = options
+        self.given = options.narrowed(schema)
         self.seen: dict[str, int] = {}
 
     def initialOffset(self) -> dict[str, int]:
@@ -265,7 +265,7 @@ class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: ARG002 - Spark's
         """The ends of the last whole entries.  Segments that retention took away are forgotten."""
         found = {}
-        for segment in listing.find_segments(self.asked.places):
+        for segment in listing.find_segments(self.options.places):
             begin = max(self.seen.get(segment.path, 0), (start or {}).get(segment.path, 0))
             found[segment.path] = self._end(segment, begin)
         self.seen = found
@@ -285,12 +285,12 @@ class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             begin = start.get(path, 0)
             if begin < stop:
                 with files.open_segment(path) as source:
-                    cuts = list(splits.boundaries(source, begin, stop, self.asked.split))
+                    cuts = list(splits.boundaries(source, begin, stop, self.options.split))
                 stretches += [
                     Stretch(path, one, other) for one, other in zip([begin, *cuts], [*cuts, stop], strict=True)
                 ]
-        return [SegmentPartition(some) for some in splits.pack_stretches(stretches, self.asked.split)]
+        return [SegmentPartition(some) for some in splits.pack_stretches(stretches, self.options.split)]
 
     def read(self, partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
-        return self.asked.read(partition.stretches, self.given, ALL)
+        return self.options.read(partition.stretches, self.given, ALL)

@@ -47,7 +47,7 @@ def test_java_that_stands_still_is_ended(home: Home, tmp_path: Path) -> None:
     """Its process is gone, and says nothing more."""
     home(f"echo $$ > {tmp_path}/pid; exec sleep 100")
 
-    with pytest.raises(PipelineError, match="stood still"), gateway({}, patience=1.0):
+    with pytest.raises(PipelineError, match="stood still"), gateway({}, time_limit=1.0):
         pass
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -75,23 +75,25 @@ def audit(
             with nullcontext(open_spark) if (out / MANIFEST).exists() else at_once(open_spark) as open_session:
                 from kafka_pipeline.audit import job
 
-                asked = job.Audit(path=place, out=out.resolve(), now_ms=clock, split=split * MIB, contiguous=contiguous)
+                settings = job.Audit(
+                    path=place, out=out.resolve(), now_ms=clock, split=split * MIB, contiguous=contiguous
+                )
                 if now is None:
-                    asked = job.as_before(asked)
+                    settings = job.as_before(settings)
                 with steps(split, -(-total // MIB), "MiB") as show:
-                    report = job.audit(open_session, asked, show)
+                    report = job.audit(open_session, settings, show)
         except CannotRead as error:
             raise PipelineError(str(error)) from None
     if as_json:
-        say_json({"out": str(out), **_numbers(asked, report)})
+        say_json({"out": str(out), **_numbers(settings, report)})
     else:
         print_audit(report, out)
     ctx.exit(DISAGREEMENTS if report.severities["error"] or report.severities["warning"] else OK)
 
 
-def _numbers(asked: Audit, report: AuditReport) -> dict[str, object]:
+def _numbers(settings: Audit, report: AuditReport) -> dict[str, object]:
     return {
-        "path": asked.path,
+        "path": settings.path,
         "logs": [{"path": log.path, "found": log.found, "numbers": log.counts.numbers} for log in report.logs],
         "severities": report.severities,
     }

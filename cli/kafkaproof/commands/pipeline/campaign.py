@@ -89,7 +89,7 @@ def campaign(
         open_session = opener(master, conf, environment)
         from kafka_pipeline.jobs import campaign as job
 
-        asked = job.CampaignSettings(
+        settings = job.CampaignSettings(
             out=out.resolve(),
             targets=names,
             rounds=rounds,
@@ -100,20 +100,20 @@ def campaign(
             profile=profile,
             known=text,
         )
-        unit = "cases" if asked.executions else "shards"
-        with steps(asked.executions or 1, (asked.executions or 1) * len(asked.tasks), unit) as show:
-            manifest = job.campaign_on_spark(open_session, asked, show)
-        found = deduplicated_findings(asked.out) if triages else []
+        unit = "cases" if settings.executions else "shards"
+        with steps(settings.executions or 1, (settings.executions or 1) * len(settings.tasks), unit) as show:
+            manifest = job.campaign_on_spark(open_session, settings, show)
+        found = deduplicated_findings(settings.out) if triages else []
     if as_json:
-        finds = [draft_document(find) for find in found]
-        say_json({"out": str(out), "sha256": manifest.sha256, **manifest.counts, "triage": finds})
+        drafts = [draft_document(finding) for finding in found]
+        say_json({"out": str(out), "sha256": manifest.sha256, **manifest.counts, "triage": drafts})
     else:
         if triages:
-            print_causes(found, asked.out / FOLDER, every=False)
-        told = ", ".join(f"{count:,} {name}" for name, count in manifest.counts.items())
-        click.echo(f"{told}  ·  sha256 {manifest.sha256}")
-    news = already_known(asked.out)
-    new = any(not news.reason(find.key, find.version) for find in read_findings(asked.out))
+            print_causes(found, settings.out / FOLDER, every=False)
+        counts = ", ".join(f"{count:,} {name}" for name, count in manifest.counts.items())
+        click.echo(f"{counts}  ·  sha256 {manifest.sha256}")
+    news = already_known(settings.out)
+    new = any(not news.reason(finding.key, finding.version) for finding in read_findings(settings.out))
     ctx.exit(DISAGREEMENTS if new else OK)
 
 
@@ -148,12 +148,12 @@ def known_list_text(path: Path | None) -> str:
 def deduplicated_findings(out: Path) -> list[TriagedFinding]:
     """The finds after triage, which is done here, once."""
     if not (out / FOLDER / FILE).is_file():
-        found = triaged([out], None, budget=Budget(RUNS, 10.0), every=False, jobs=2, tell=_tell)
+        found = triaged([out], None, budget=Budget(RUNS, 10.0), every=False, jobs=2, tell=_print_line)
         write_triage(out, found)
         write_pages(out, found)
     return read_triage(out)
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     if sys.stderr.isatty() or not line.startswith(" "):
         click.echo(line, err=True)

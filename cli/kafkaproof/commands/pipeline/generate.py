@@ -119,7 +119,7 @@ def generate(
         open_session = opener(master, conf, environment)
         from kafka_pipeline.jobs import generate as job
 
-        asked = job.Generate(
+        settings = job.Generate(
             out=out.resolve(),
             cases=cases,
             seed=seed,
@@ -130,7 +130,9 @@ def generate(
         )
         with steps(shard, cases) as show:
             made = (
-                job.check_output(open_session, asked, show) if checks else job.generate_cases(open_session, asked, show)
+                job.check_output(open_session, settings, show)
+                if checks
+                else job.generate_cases(open_session, settings, show)
             )
     if isinstance(made, list):
         say_checked(made, as_json=as_json)

@@ -64,8 +64,8 @@ def steps(rows: int, total: int, unit: str = "cases") -> Iterator[Callable[[str]
 
         def show(step: str) -> Callable[[int, int], None]:
             stack.close()
-            told = stack.enter_context(progress(step, "shards", unit))
-            return lambda done, _all: told(min(done * rows, total), total, done)
+            on_progress = stack.enter_context(progress(step, "shards", unit))
+            return lambda done, _all: on_progress(min(done * rows, total), total, done)
 
         yield show
 

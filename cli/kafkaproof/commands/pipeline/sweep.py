@@ -56,11 +56,11 @@ def sweep(
         open_session = opener(master, conf, environment)
         from kafka_pipeline.jobs import sweep as job
 
-        asked = job.Sweep(cases=cases.resolve(), out=out.resolve(), testees=tuple(sorted(set(testees))))
-        given = job.cases_in(asked.cases)
+        settings = job.Sweep(cases=cases.resolve(), out=out.resolve(), testees=tuple(sorted(set(testees))))
+        given = job.cases_in(settings.cases)
         with steps(given.plan["shard_rows"], given.plan["cases"]) as show:
-            manifest = job.sweep_testees(open_session, asked, show)
-        clusters = job.clusters_of(asked.out)
+            manifest = job.sweep_testees(open_session, settings, show)
+        clusters = job.clusters_of(settings.out)
     if as_json:
         say_json({"out": str(out), "sha256": manifest.sha256, **manifest.counts})
     else:
