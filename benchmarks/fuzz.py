@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.fuzz_outcomes import MIX, PLAIN, OutcomeRepeat
-from benchmarks.planted_bugs import search_cost
+from benchmarks.planted_bugs import search_cost, searched_bugs
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung
 from kafka_conformance.testees.connect import connect
 from kafka_fuzz.broker_target import run_broker_round
@@ -34,7 +34,7 @@ from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed
 from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
 from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import PROFILES, draw_profile, mutate, own_seeds
-from kafka_fuzz.planted_bugs import ZOO, InputSeries
+from kafka_fuzz.planted_bugs import PLANTED_BUGS, InputSeries
 
 TARGETS: Final = ("kafka-python", "aiokafka-pure")
 COLUMNS: Final = (PLAIN, *PROFILES, MIX)
@@ -152,10 +152,10 @@ def measure_planted(repeats: int, most: int, names: Sequence[str] = ()) -> Itera
     """Every wrong codec, or those called *names*; all of them get the same inputs, repeat by repeat."""
     mixed = [InputSeries(seed) for seed in range(repeats)]
     plain = [InputSeries(seed, PLANTED_PLAIN) for seed in range(repeats)]
-    for name in names or ZOO:
-        decoder = ZOO[name].decoder()
-        ours = [search_cost(decoder, prey, most) for prey in mixed]
-        theirs = [search_cost(decoder, prey, most) for prey in plain]
+    for name in names or searched_bugs():
+        decoder = PLANTED_BUGS[name].decoder()
+        ours = [search_cost(decoder, series, most) for series in mixed]
+        theirs = [search_cost(decoder, series, most) for series in plain]
         yield Planted(
             name,
             median(each.executions for each in ours),

@@ -36,7 +36,7 @@ from kafka_pipeline.spark.shards import Job, read_batches, work
 
 MIXES: Final[dict[str, dict[Profile, int]]] = {
     "model": {"model": 1},
-    "model=8,repair=1,bytes=1": {"model": 8, "repair": 1, "bytes": 1},
+    "model=8,fixup=1,bytes=1": {"model": 8, "fixup": 1, "bytes": 1},
 }
 TARGETS: Final = ("kafka-python", "reference", "differential:kafka-python,reference")
 

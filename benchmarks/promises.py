@@ -234,7 +234,7 @@ def standing(sound: str) -> ConnectionSpec:
 def falling(sound: str) -> ConnectionSpec:
     """The testee *sound*, made to end over one question in ten."""
     if sound in ("reference", PROGRAM):
-        return replace(connect("miniature:crashes-on-a-tenth"), preloads=sound != PROGRAM)
+        return replace(connect("planted:crashes-on-a-tenth"), preloads=sound != PROGRAM)
     connection = connect(sound)
     return replace(connection, environment=(*connection.environment, ("KAFKAPROOF_FALLS", "1")))
 

@@ -13,7 +13,7 @@ from kafka_corpus.vectors import load_vectors
 @pytest.mark.slow
 def test_processor_seconds_are_those_of_children_too() -> None:
     """A run's processor time is that of this process and of all that it started, and not less than its own."""
-    taken = promises.one_run(connect("miniature:refuse-all"), 1)
+    taken = promises.one_run(connect("planted:refuse-all"), 1)
 
     assert taken.cases > 0
     assert 0 < taken.own < taken.cpu
@@ -43,7 +43,7 @@ def test_what_crashes_cost_is_told_with_what_it_is_measured_on() -> None:
 
 def test_the_sound_testee_is_the_same_but_for_the_falls() -> None:
     """A testee in another language falls by a variable; the reference has a miniature that does."""
-    assert promises.falling("reference").name == "miniature:crashes-on-a-tenth"
+    assert promises.falling("reference").name == "planted:crashes-on-a-tenth"
     for one, other in ((promises.falling, promises.standing), (promises.standing, promises.falling)):
         assert (one("reference").preloads, other(promises.PROGRAM).preloads) == (True, False)
     assert promises.falling(promises.PROGRAM).argv == promises.falling("reference").argv

@@ -23,7 +23,7 @@ SOME = (
     "v2_encode.end_marker",
     "legacy_encode.several_messages",
 )
-TESTEES = ("kafka-python", "reference", "miniature:writes_seconds", "miniature:writes_no_crc")
+TESTEES = ("kafka-python", "reference", "planted:writes_seconds", "planted:writes_no_crc")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_it_takes_what_is_right(written: results.CrossResults) -> None:
 
 def test_it_refuses_what_is_broken(written: results.CrossResults) -> None:
     """A batch without its checksum is refused, by Kafka's name for that, and its producer is to blame."""
-    failures = cross_matrix(written).cells["miniature:writes_no_crc", BROKER].failures
+    failures = cross_matrix(written).cells["planted:writes_no_crc", BROKER].failures
 
     assert len(failures) == len(encode_requests(SOME[:2]))
     assert {each.judged.outcome for each in failures} == {"rejects_valid"}
@@ -79,7 +79,7 @@ def test_it_refuses_what_is_broken(written: results.CrossResults) -> None:
 
 def test_it_stores_what_is_wrong(written: results.CrossResults) -> None:
     """Timestamps that a producer cut are stored as they came."""
-    cell = cross_matrix(written).cells["miniature:writes_seconds", BROKER]
+    cell = cross_matrix(written).cells["planted:writes_seconds", BROKER]
 
     assert {each.judged.outcome for each in cell.failures} == {"wrong_data"}
 
@@ -87,9 +87,9 @@ def test_it_stores_what_is_wrong(written: results.CrossResults) -> None:
 def test_consumers_read_what_it_stored(broker: Broker, tmp_path: Path) -> None:
     """With `stored`, consumers get what the broker made of it, and nothing that it refused."""
     made = cross_matrix(crossed(broker, tmp_path, "stored"))
-    refused = made.cells["miniature:writes_no_crc", "reference"]
+    refused = made.cells["planted:writes_no_crc", "reference"]
 
-    assert made.cells["miniature:writes_no_crc", WROTE].failures
+    assert made.cells["planted:writes_no_crc", WROTE].failures
     assert refused.counts.get("agree", 0) == 0
     assert made.cells["reference", "kafka-python"].failures == []
     assert made.cells["reference", "kafka-python"].counts["agree"] == len(encode_requests(SOME[:2]))

@@ -136,12 +136,10 @@ def test_the_others_are_run(kafkaproof: Command) -> None:
     "arguments",
     [
         ["certify", "reference", "--only", AREA],
-        pytest.param(
-            ["certify", "miniature:prints-stray-lines", "kafka-python", "--only", AREA], marks=pytest.mark.slow
-        ),
+        pytest.param(["certify", "planted:prints-stray-lines", "kafka-python", "--only", AREA], marks=pytest.mark.slow),
         ["certify", "process:/bin/false"],
         pytest.param(["smoke", "kafka-python"], marks=pytest.mark.slow),
-        ["smoke", "miniature:accept-all"],
+        ["smoke", "planted:accept-all"],
         ["testees"],
     ],
     ids=" ".join,
@@ -254,20 +252,20 @@ def test_resuming_something_else_is_a_mistake(kafkaproof: Command, tmp_path: Pat
 
 
 def test_known_testees_are_listed(kafkaproof: Command) -> None:
-    """`testees` names each, its version and whether it can run here, and the miniatures."""
+    """`testees` names each, its version and whether it can run here, and the planted bugs."""
     document = json.loads(kafkaproof("testees", "--json").stdout)
     listed = {each["name"]: each for each in document["testees"]}
 
     assert {"reference", "kafka-python", "aiokafka", "aiokafka-pure"} <= listed.keys()
     assert listed["kafka-python"]["runs_here"]
     assert listed["kafka-python"]["version"]
-    assert len(document["miniatures"]) >= 14
+    assert len(document["planted_bugs"]) >= 40
     assert "kafka-python" in kafkaproof("testees").stdout
 
 
 def test_smoke_says_what_it_looked_at(kafkaproof: Command) -> None:
     """`smoke` prints a line for each check, and fails on an adapter that is not sound."""
-    sound, broken = kafkaproof("smoke", "reference"), kafkaproof("smoke", "miniature:refuse-all")
+    sound, broken = kafkaproof("smoke", "reference"), kafkaproof("smoke", "planted:refuse-all")
 
     assert (sound.returncode, broken.returncode) == (0, 1)
     assert "ok    hello" in sound.stdout

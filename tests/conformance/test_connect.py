@@ -90,7 +90,7 @@ def test_far_names_are_not_suggested() -> None:
 
 def test_checking_a_string_looks_for_nothing() -> None:
     """A string can be right though what it names is not here."""
-    for text in ("process:./nobody", "container:nobody", "direct:nobody", "miniature:nobody", JAVA):
+    for text in ("process:./nobody", "container:nobody", "direct:nobody", "planted:nobody", JAVA):
         check_connect(text)
 
 

@@ -34,7 +34,7 @@ from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import kafkaproof
 
 FEW = ("writers.timestamps_with_more_digits", "writers.headers_are_a_list", "legacy_encode.several_messages")
-WRONG = ("miniature:writes_seconds", "miniature:swaps_key_and_value", "reference")
+WRONG = ("planted:writes_seconds", "planted:swaps_key_and_value", "reference")
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m|`[x](http://x.example)\"'&"
 
 
@@ -97,9 +97,9 @@ def test_everyone_who_can_run_here(tmp_path: Path) -> None:
 def test_a_wrong_writer_is_blamed_in_every_column(wrong: CrossResults) -> None:
     """A producer that rounds its timestamps is at fault with every consumer that reads them."""
     made = cross_matrix(wrong)
-    cell = made.cells["miniature:writes_seconds", "reference"]
+    cell = made.cells["planted:writes_seconds", "reference"]
 
-    assert made.cells["miniature:writes_seconds", WROTE].worst == "wrong_data"
+    assert made.cells["planted:writes_seconds", WROTE].worst == "wrong_data"
     assert cell.failures
     assert set(cell.blames) == {"producer"}
 
@@ -109,8 +109,8 @@ def test_a_wrong_reader_is_blamed_in_its_column(wrong: CrossResults) -> None:
     """A consumer that swaps key and value is at fault with a producer that is right."""
     made = cross_matrix(wrong)
 
-    assert set(made.cells["reference", "miniature:swaps_key_and_value"].blames) == {"consumer"}
-    assert set(made.cells["miniature:writes_seconds", "miniature:swaps_key_and_value"].blames) >= {"consumer"}
+    assert set(made.cells["reference", "planted:swaps_key_and_value"].blames) == {"consumer"}
+    assert set(made.cells["planted:writes_seconds", "planted:swaps_key_and_value"].blames) >= {"consumer"}
     assert made.cells["reference", "reference"].failures == []
     assert {fault.testee for fault in matrix_findings(made)} == set(WRONG[:2])
 
@@ -197,11 +197,11 @@ def invoke(*arguments: str) -> Result:
 def test_the_command(tmp_path: Path) -> None:
     """The table, the files and the exit code; `--json` is one document."""
     options = ["--broker", "none", "--only", FEW[0], "--report", str(tmp_path)]
-    done = invoke("reference", "miniature:writes_seconds", *options)
+    done = invoke("reference", "planted:writes_seconds", *options)
     names = {path.name for path in tmp_path.iterdir()}
 
     assert done.exit_code == 1, done.output
-    assert "miniature:writes_seconds" in done.stdout
+    assert "planted:writes_seconds" in done.stdout
     assert names == {"cross.ndjson", "cross.html", "cross.md", "cross.json"}
     asked = invoke("reference", *options, "--json")
     assert asked.exit_code == 0, asked.output
@@ -328,7 +328,7 @@ def test_the_page_explains_what_was_written(wrong: CrossResults) -> None:
         shown = {piece["sha256"]: piece["rows"] for piece in detail["written"]}
         assert {passage["sha256"] for passage in detail["passages"]} - {""} == set(shown)
         assert all(any(row[0] == "field" for row in rows) for rows in shown.values())
-    assert any(passage["where"] == "miniature:writes_seconds wrote it" for passage in details[0]["passages"])
+    assert any(passage["where"] == "planted:writes_seconds wrote it" for passage in details[0]["passages"])
 
 
 @pytest.mark.slow

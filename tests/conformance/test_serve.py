@@ -15,7 +15,7 @@ from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.serve import serve
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireBatch
-from kafka_fuzz.planted_bugs.testees import PlantedBug
+from kafka_fuzz.planted_bugs import PlantedBug
 from kafka_records import Batch, Record, encode
 
 

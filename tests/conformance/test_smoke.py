@@ -18,23 +18,23 @@ def checks(connection: ConnectionSpec) -> dict[str, SmokeCheck]:
     return {check.name: check for check in smoke(connection)}
 
 
-@pytest.mark.parametrize("name", ["reference", "kafka-python", "aiokafka", "miniature:prints-stray-lines"])
+@pytest.mark.parametrize("name", ["reference", "kafka-python", "aiokafka", "planted:prints-stray-lines"])
 def test_sound_adapters_pass(name: str) -> None:
     """Adapters that are sound pass every check, prints on standard output tolerated."""
     made = checks(connect(name))
 
     assert [check for check in made.values() if not check.passed] == []
     assert {"hello", "decodes a batch of magic 0", "an error for a malformed batch", "replies in order"} < made.keys()
-    assert ("DEBUG" in made["standard output"].note) == (name == "miniature:prints-stray-lines")
+    assert ("DEBUG" in made["standard output"].note) == (name == "planted:prints-stray-lines")
 
 
 @pytest.mark.parametrize(
     ("name", "failing"),
     [
-        ("miniature:accept-all", "an error for a malformed batch"),
-        ("miniature:refuse-all", "decodes a batch of magic 2"),
-        ("miniature:swaps-key-and-value", "decodes a batch of magic 1"),
-        ("miniature:writes-no-crc", "encodes a batch of magic 2"),
+        ("planted:accept-all", "an error for a malformed batch"),
+        ("planted:refuse-all", "decodes a batch of magic 2"),
+        ("planted:swaps-key-and-value", "decodes a batch of magic 1"),
+        ("planted:writes-no-crc", "encodes a batch of magic 2"),
     ],
 )
 def test_broken_adapters_fail(name: str, failing: str) -> None:

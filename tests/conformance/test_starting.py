@@ -25,7 +25,7 @@ from kafka_conformance.testees import protocol
 from kafka_conformance.testees.connect import MIB, ConnectionSpec, connect
 from kafka_records import Batch, Record, encode
 
-CONNECTION = connect("miniature:crashes-on-a-tenth")
+CONNECTION = connect("planted:crashes-on-a-tenth")
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ from kafka_conformance.testees.connect import ConnectionSpec, connect
 from kafka_conformance.process.starting import Starter
 kind, starts = sys.argv[1:]
 spins = ConnectionSpec(name="spins", argv=(sys.executable, "-S", "-c", "while True: pass"))
-starter = Starter(spins if kind == "command" else connect("miniature:hangs-on-lz4"))
+starter = Starter(spins if kind == "command" else connect("planted:hangs-on-lz4"))
 starter.join()
 for number in range(int(starts)):
     process = starter.start(str(number))

@@ -99,7 +99,7 @@ def test_unexpected_ends_are_told_by_type_and_line() -> None:
     """Leaked exceptions count by type and line of the codec."""
     ends, rng = Ends.of(make_target("kafka-python")), Random(1)
     for _ in range(300):
-        ends.saw(ends.watched.run(mutate(rng, own_seeds(), "repair")), 1.5)
+        ends.saw(ends.watched.run(mutate(rng, own_seeds(), "fixup")), 1.5)
     assert ends.firsts
     assert all(re.fullmatch(r"\w+ at kafka\.[\w.]+:\d+|(hang|memory) in kafka\.[\w.]+", end) for end in ends.firsts)
 
@@ -130,7 +130,7 @@ def test_the_rate_of_a_pipe() -> None:
     """Inputs through a testee's pipe, as one JSON document; a testee that there is not is no zero."""
     done = CliRunner().invoke(
         fuzz,
-        ["bench", "pipe", "--repeats", "1", "--seconds", "0.5", "--target", "miniature:ignores-crc", "--json"],
+        ["bench", "pipe", "--repeats", "1", "--seconds", "0.5", "--target", "planted:ignores-crc", "--json"],
     )
     assert done.exit_code == 0
     (rate,) = json.loads(done.stdout)["rates"]

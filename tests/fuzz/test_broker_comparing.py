@@ -38,9 +38,7 @@ def answered(wanted: AppendResult) -> BrokerAnswer:
 
 def mutant(data: bytes, position: str = "only") -> Mutant:
     """Bytes with a change at *position*."""
-    return Mutant(
-        data, "repair", ("crc flipped",), None, MutantCell(2, "none", "crc", "flipped", "", "entry", position)
-    )
+    return Mutant(data, "fixup", ("crc flipped",), None, MutantCell(2, "none", "crc", "flipped", "", "entry", position))
 
 
 @pytest.mark.parametrize(

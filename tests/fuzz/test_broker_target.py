@@ -114,7 +114,7 @@ def test_what_a_partition_took_before_is_tried_too() -> None:
 def test_transactional_lanes(broker: JvmBroker) -> None:
     """What a transactional producer sends is answered as predicted, in transactions and beside them; so are markers."""
     oracle = Oracle(broker, [], Random(1), prefix="transactional", transactional=lanes.transactional_settings(RELEASE))
-    payloads = Payloads(Random(2), [SOUND], magics=(2,), profile="repair")
+    payloads = Payloads(Random(2), [SOUND], magics=(2,), profile="fixup")
     judged = [each for _ in range(40) for each in oracle.turn(payloads.draw)]
     assert [(each.different, each.request.mutant.labels) for each in judged if each.different] == []
     markers = [each for each in judged if "marker" in each.request.mutant.labels]

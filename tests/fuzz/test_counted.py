@@ -52,7 +52,7 @@ def test_a_target_in_process(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_testees_that_crash(tmp_path: Path) -> None:
     """Testees are asked in turn: who crashes is asked everything else, and all vectors are the same again."""
-    one, other = rounds(tmp_path, "differential:miniature:crashes-on-a-tenth,reference", 256)
+    one, other = rounds(tmp_path, "differential:planted:crashes-on-a-tenth,reference", 256)
     assert not one.failure
     assert one.executions == other.executions > 256
     files, finds = left(tmp_path / "one")
@@ -60,19 +60,19 @@ def test_testees_that_crash(tmp_path: Path) -> None:
     assert any("tenth=crash,reference=ok" in line.decode() for line in files["index.ndjson"].splitlines())
     assert sum(find.count for find in read_findings(tmp_path / "one")) > 4
     for find in read_findings(tmp_path / "one"):
-        assert find.names == ("miniature:crashes-on-a-tenth", "reference")
+        assert find.names == ("planted:crashes-on-a-tenth", "reference")
         assert find.outcomes[find.names.index(find.outcome.target)] == find.outcome.kind
 
 
 @pytest.mark.slow
 def test_testees_that_write(tmp_path: Path) -> None:
     """Who writes wrong batches does so again, over the same values."""
-    one, other = rounds(tmp_path, "encode:miniature:writes-seconds,reference", 128)
+    one, other = rounds(tmp_path, "encode:planted:writes-seconds,reference", 128)
     assert not one.failure
     assert one.executions == other.executions > 0
     finds = list(read_findings(tmp_path / "one"))
     assert [msgspec.structs.replace(find, seconds=0.0) for find in finds] == left(tmp_path / "other")[1]
-    assert {find.outcome.target for find in finds} == {"miniature:writes-seconds"}
+    assert {find.outcome.target for find in finds} == {"planted:writes-seconds"}
 
 
 def test_a_testee_that_does_not_start(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_fields_left_out_are_no_difference() -> None:
 def test_the_guilty_input(name: str) -> None:
     """Of a batch over which a testee dies, exactly those inputs are told that kill it; the others have answers."""
     batch = [mutant.data for mutant in mutants(BATCH)][:40]
-    feed = Feed(connect(f"miniature:{name}"))
+    feed = Feed(connect(f"planted:{name}"))
     try:
         feed.open()
         feed.post(batch)
@@ -139,9 +139,9 @@ def test_amplification(tmp_path: Path) -> None:
 
 def test_a_session() -> None:
     """The reference has no finds, a wrong codec has; every combination of answers is new once."""
-    session, judged = run(["reference", "miniature:ignores-crc"], 400)
+    session, judged = run(["reference", "planted:ignores-crc"], 400)
     finds = {outcome.target for judgement in judged for outcome in judgement.outcomes}
-    assert finds == {"miniature:ignores-crc"}
+    assert finds == {"planted:ignores-crc"}
     judged = [judgement for judgement in judged if judgement.outcome_tuple]
     assert len(judged) == session.inputs == 400
     new = [judgement.outcome_tuple for judgement in judged if judgement.new == "vector"]
@@ -151,7 +151,7 @@ def test_a_session() -> None:
 
 def test_what_is_not_announced() -> None:
     """A testee that announces v2 only is not asked the rest, and that is no difference."""
-    _, judged = run(["miniature:skip-all", "reference"], 60)
+    _, judged = run(["planted:skip-all", "reference"], 60)
     assert {judgement.outcome_tuple[0] for judgement in judged if judgement.outcome_tuple} == {NOT_RUN}
     assert not any(judgement.outcomes for judgement in judged)
 
@@ -207,7 +207,7 @@ def test_vectors_of_other_testees() -> None:
 @pytest.mark.slow
 def test_a_round_after_a_testee_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The testees of `differential` may be others than yesterday: the round runs, and knows the vectors by name."""
-    names = ["miniature:ignores-crc", "reference"]
+    names = ["planted:ignores-crc", "reference"]
     for count in (1, 2):
         monkeypatch.setattr(plan, "ready_testees", lambda count=count: iter(names[:count]))
         asked = RoundPlan("differential", tmp_path, number=count, cpu_seconds=2.0)
@@ -244,13 +244,13 @@ def test_where_it_happened() -> None:
 @pytest.mark.slow
 def test_a_round(tmp_path: Path) -> None:
     """A round of a campaign writes its finds and inputs, and the next one remembers what was fallen over."""
-    target = "differential:miniature:crashes-on-headers,miniature:ignores-crc"
+    target = "differential:planted:crashes-on-headers,planted:ignores-crc"
     asked = RoundPlan(target=target, directory=tmp_path, cpu_seconds=1.0)
     report = round_runner(target)(asked, lambda _: None)
     assert (report.failure, report.interrupted) == ("", False)
     assert report.executions > 100
     kinds = {(find.outcome.target, find.outcome.kind) for find in read_findings(tmp_path)}
-    assert {("miniature:crashes-on-headers", "crash"), ("miniature:ignores-crc", "accepts_invalid")} <= kinds
+    assert {("planted:crashes-on-headers", "crash"), ("planted:ignores-crc", "accepts_invalid")} <= kinds
     assert {find.outcome.target for find in read_findings(tmp_path)} == set(finding_targets(target))
     assert Corpus(tmp_path, target).buckets
     assert all(read_fallen(tmp_path)[name] for name in read_fallen(tmp_path) if "headers" in name)
@@ -266,7 +266,7 @@ def test_known_testees() -> None:
 @pytest.mark.slow
 def test_throughput() -> None:
     """What is measured is inputs that were answered and compared, after dear ones were set aside."""
-    measured = measure_throughput("miniature:ignores-crc", 0.2)
+    measured = measure_throughput("planted:ignores-crc", 0.2)
     assert measured.inputs > 0
     assert measured.per_second > 0
     assert measured.set_aside[0] < measured.set_aside[1]

@@ -47,7 +47,7 @@ CLAIM = MutantCell(2, "snappy", "claim", "largest", "snappy_claim_wrong", "strea
 
 def plain(data: bytes, label: str) -> Mutant:
     """Bytes of which little is known."""
-    return Mutant(data, "repair", (label,), None, CELL)
+    return Mutant(data, "fixup", (label,), None, CELL)
 
 
 def test_the_list_is_read(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_reproducers() -> None:
 @pytest.mark.slow
 def test_what_the_corpus_shows_is_no_news(tmp_path: Path) -> None:
     """A testee that was asked the corpus has keys with their cases; in another version of it they are news."""
-    name = "miniature:ignores-crc"
+    name = "planted:ignores-crc"
     done = CliRunner().invoke(fuzz, ["corpus", name, "--dir", str(tmp_path)])
     assert done.exit_code == 0, done.output
     key = f"{name}|accepts_invalid|error|CRC-07"
@@ -251,7 +251,7 @@ def test_canaries_of_testees(tmp_path: Path) -> None:
     """The canary of a testee's find is asked of the testee, and only in campaigns that ask testees."""
     bad = bytearray(next(data for data in own_seeds() if first_place(data) == "v2 none"))
     bad[CRC_OFFSET_V2] ^= 1
-    name = "miniature:ignores-crc"
+    name = "planted:ignores-crc"
     rules = [
         KnownFinding(
             id_, name, (f"{name}|accepts_invalid|*",), reproducer=Reproducer(hex=data.hex()), mode="differential"

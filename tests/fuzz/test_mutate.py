@@ -2,10 +2,12 @@
 
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_fuzz.campaign.store import DECODER, CorpusEntry
 from kafka_fuzz.mutate import (
     PROFILES,
     Deck,
@@ -23,7 +25,7 @@ from kafka_fuzz.mutate.entries import CODECS, base_entry
 from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.fixup import as_message, fixed_up, write_message_bytes
 from kafka_fuzz.mutate.model import AFTER_ODDITY, Row, fault_rows, reachable
-from kafka_fuzz.mutate.mutant import NO_FAULT
+from kafka_fuzz.mutate.mutant import NO_FAULT, current_profile
 from kafka_fuzz.mutate.packing import pack_fast
 from kafka_fuzz.strategies import mutants
 from kafka_fuzz.targets.codecs import reference_agrees
@@ -55,7 +57,7 @@ def test_mutants_differ(profile: Profile) -> None:
     assert len({mutant.data for mutant in series(profile, 1)}) > 0.7 * COUNT
 
 
-@pytest.mark.parametrize("profile", ["bytes", "repair"])
+@pytest.mark.parametrize("profile", ["bytes", "fixup"])
 @given(seeds=st.lists(st.binary(max_size=200), max_size=3), number=st.integers(0, 2**32))
 def test_any_seed_will_do(profile: Profile, seeds: list[bytes], number: int) -> None:
     """Seeds may be anything, or not be there at all."""
@@ -74,7 +76,7 @@ def test_entries_of_any_format_may_lie_in_a_wrapper(codec: Compression) -> None:
     once = [wrapper_of(data) for data in inside]
     seeds = [*once, *map(wrapper_of, once)]
 
-    assert all(mutate(rng, seeds, "repair").labels for _ in range(500))
+    assert all(mutate(rng, seeds, "fixup").labels for _ in range(500))
 
 
 def wrapper_of(data: bytes) -> bytes:
@@ -84,7 +86,7 @@ def wrapper_of(data: bytes) -> bytes:
 
 def test_an_unknown_profile_is_an_error() -> None:
     """A profile that there is not is named, with those that there are."""
-    with pytest.raises(ValueError, match="'wild'; there are bytes, repair, model"):
+    with pytest.raises(ValueError, match="'wild'; there are bytes, fixup, model"):
         mutate(Random(1), (), "wild")  # type: ignore[arg-type]  # that is the point
 
 
@@ -94,7 +96,7 @@ def test_profiles_have_their_shares() -> None:
     drawn = [draw_profile(rng) for _ in range(4000)]
 
     assert 0.07 < drawn.count("bytes") / 4000 < 0.13
-    assert 0.4 < drawn.count("repair") / 4000 < 0.5
+    assert 0.4 < drawn.count("fixup") / 4000 < 0.5
 
 
 def sound(data: bytes) -> bool:
@@ -116,7 +118,7 @@ def test_repair_mends() -> None:
     """Sizes and checksums are right in all that was not left wrong on purpose."""
     wanted = [
         mutant
-        for mutant in series("repair", 5)
+        for mutant in series("fixup", 5)
         if not any(label == "cut" or "left wrong" in label or "magic" in label for label in mutant.labels)
     ]
 
@@ -126,7 +128,7 @@ def test_repair_mends() -> None:
 
 def test_repair_leaves_one_in_ten_wrong() -> None:
     """About one of ten has one thing left wrong, and says so, and it is."""
-    made = series("repair", 6)
+    made = series("fixup", 6)
     wrong = [mutant for mutant in made if any("left wrong" in label for label in mutant.labels)]
 
     assert 0.07 < len(wrong) / COUNT < 0.13
@@ -209,5 +211,27 @@ def test_what_led_a_reader_astray_comes_again() -> None:
     share = [mutant.labels[-1] for mutant in behind(deck)].count(one.lie) / len(behind(deck))
     assert share > 0.5
     rng = Random(4)
-    led = [mutant for _ in range(COUNT) if "led" in (mutant := mutate(rng, own_seeds(), "repair", deck)).labels]
+    led = [mutant for _ in range(COUNT) if "led" in (mutant := mutate(rng, own_seeds(), "fixup", deck)).labels]
     assert 0.05 < len(led) / COUNT < 0.2
+
+
+def test_old_profile_name_works_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    """`repair` is `fixup`, and a line on standard error says so; current names give no warning."""
+    assert [current_profile(name) for name in ("bytes", "fixup", "model", "mixed")] == [
+        "bytes",
+        "fixup",
+        "model",
+        "mixed",
+    ]
+    assert not capsys.readouterr().err
+    assert current_profile("repair") == "fixup"
+    assert "the profile repair is now called fixup" in capsys.readouterr().err
+
+
+def test_saved_entry_of_the_old_profile_is_read() -> None:
+    """A corpus entry that an earlier version saved with the profile `repair` can be read."""
+    saved = CorpusEntry(
+        "00", 1, "repair", ("crc flipped",), MutantCell(2, "none", "crc", "flipped", "", "entry", "only"), "ok"
+    )
+
+    assert DECODER.decode(msgspec.json.encode(saved)) == saved

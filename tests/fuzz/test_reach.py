@@ -95,7 +95,7 @@ def test_a_target_in_process_is_asked_about_what_comes_back(tmp_path: Path) -> N
 
 def test_a_testee_is_asked_about_what_comes_back(tmp_path: Path) -> None:
     """It is started, and what it makes of the input tells whether it makes the same of records written anew."""
-    name = "miniature:swaps-key-and-value"
+    name = "planted:swaps-key-and-value"
     find = msgspec.structs.replace(kept(tmp_path, SOUND, name), mode="differential")
     (batch,) = decode(SOUND)
     anew = encode(replace(batch, partition_leader_epoch=3, max_timestamp=7))

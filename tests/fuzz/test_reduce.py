@@ -258,7 +258,7 @@ def test_minimise_refuses_what_shows_nothing(tmp_path: Path) -> None:
 
 def test_a_testee_in_its_own_process_is_asked() -> None:
     """A find of a program that speaks the protocol is reduced over the pipe, many candidates at a time."""
-    with open_executor("miniature:ignores_crc", ["reference"]) as who:
+    with open_executor("planted:ignores_crc", ["reference"]) as who:
         data = bytearray(good_batches())
         data[CRC_OFFSET_V2] ^= 0xFF
         done = who.shrink(bytes(data))

@@ -182,7 +182,7 @@ def test_what_an_engine_gives_is_the_testees(
     said: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Finds are those of a testee that reads, as of `differential`; where nothing was executed, that is said."""
-    name = "miniature:ignores-crc"
+    name = "planted:ignores-crc"
     bad = bytearray(next(data for data in own_seeds() if first_place(data) == "v2 none"))
     bad[CRC_OFFSET_V2] ^= 1
     (tmp_path / "work").mkdir()

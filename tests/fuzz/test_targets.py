@@ -121,7 +121,7 @@ def test_the_reference_keeps_its_promises(name: str) -> None:
     """Hundreds of mutants of each profile, and nothing to find in the reference."""
     asked, rng = TARGETS[name](), Random(5)
     outcomes = [
-        asked.run(mutate(rng, own_seeds(), profile)) for profile in ("bytes", "repair", "model") for _ in range(200)
+        asked.run(mutate(rng, own_seeds(), profile)) for profile in ("bytes", "fixup", "model") for _ in range(200)
     ]
     assert {outcome.key: outcome.why for outcome in outcomes if outcome.is_finding} == {}
 

@@ -89,7 +89,7 @@ def test_a_version_that_adds_partitions_waits_for_the_transaction() -> None:
 def test_payloads_are_signed() -> None:
     """Mostly transactional, by the lane's own producer, in its epoch; the checksum is right again."""
     sender, rng = Sender("id", MINE), Random(1)
-    mutant = Mutant(BATCH, "repair", ("x",), None, MutantCell(2, "none", "", "", "", "entry", "only"))
+    mutant = Mutant(BATCH, "fixup", ("x",), None, MutantCell(2, "none", "", "", "", "entry", "only"))
     made = [sender.signed(mutant, LogState(), rng).data for _ in range(400)]
     headers = [BATCH_V2.values(data) for data in made]
     ids = Counter(header["producer_id"] for header in headers)

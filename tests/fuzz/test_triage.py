@@ -39,7 +39,7 @@ from kafka_records import Batch, Header, Record, decode, encode
 from kafkaproof.commands.fuzz import fuzz
 
 # One reads no headers, one not the last of several records; one is not there.
-HEADLESS, LASTLESS, NOBODY = "miniature:drops-headers", "miniature:drops-the-last-record", "process:./no-such-testee"
+HEADLESS, LASTLESS, NOBODY = "planted:drops-headers", "planted:drops-the-last-record", "process:./no-such-testee"
 # Everything that a drafted case function may name.
 NAMES = {"invalid": invalid, "valid": valid, "Batch": Batch, "Record": Record, "Header": Header}
 

@@ -29,7 +29,7 @@ from kafka_pipeline.jobs.space import (
 )
 from kafka_records import Batch, Record, RecordFormatError, decode
 
-SPACE = Space.of(7, {"model": 2, "repair": 1, "bytes": 1})
+SPACE = Space.of(7, {"model": 2, "fixup": 1, "bytes": 1})
 
 
 def made(start: int, stop: int, space: Space = SPACE) -> pa.Table:

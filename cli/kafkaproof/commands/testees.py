@@ -73,7 +73,7 @@ def testees(ctx: click.Context, as_json: bool) -> None:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
     if as_json:
-        say_json({"testees": listed, "miniatures": _planted_bugs()})
+        say_json({"testees": listed, "bugs": _planted_bugs()})
     else:
         _show(listed)
 
@@ -91,11 +91,11 @@ def _described(known: KnownTestee) -> dict[str, Any]:
 
 
 def _planted_bugs() -> list[dict[str, Any]]:
-    from kafka_fuzz.planted_bugs.testees import TESTEE_BUGS
+    from kafka_fuzz.planted_bugs import PLANTED_BUGS
 
     return [
-        {"name": f"miniature:{name}", "wrong": bug.wrong, "caught_as": bug.caught_as}
-        for name, bug in TESTEE_BUGS.items()
+        {"name": f"planted:{name}", "wrong": bug.wrong, "caught_as": bug.caught_as}
+        for name, bug in PLANTED_BUGS.items()
     ]
 
 
@@ -122,7 +122,7 @@ def _show(listed: list[dict[str, Any]]) -> None:
             style="dim",
         )
     )
-    on.print(Text("wrong on purpose: miniature:NAME (kafkaproof testees --json lists them)", style="dim"))
+    on.print(Text("wrong on purpose: planted:NAME (kafkaproof testees --json lists them)", style="dim"))
 
 
 @testees.command("build")

@@ -23,7 +23,9 @@ from kafka_conformance.testees import recipe as built
 from kafka_conformance.testees.connection import BadConnect, CannotRun, ConnectionSpec, direct, memory_of
 from kafka_conformance.testees.recipe import PIP, BuildRecipe, RecipeError, recipes
 
-MINIATURE: Final = "miniature:"
+PLANTED: Final = "planted:"
+# The former prefix works with a warning for one release.
+OLD_PLANTED: Final = "miniature:"
 JAVA: Final = "java-kafka-clients"
 OURS: Final = "kafkaproof"
 # Similarity from 0 to 1 above which a known name is suggested for an unknown one.
@@ -155,8 +157,8 @@ def _from_recipe(recipe: BuildRecipe) -> KnownTestee:
 
 
 def find_testee(name: str) -> KnownTestee | None:
-    """The known testee *name*, or NAME@VERSION; None for a miniature.  Raises `BadConnect` for any other name."""
-    if name.startswith(MINIATURE):
+    """The known testee *name*, or NAME@VERSION; None for a planted bug.  Raises `BadConnect` for any other name."""
+    if name.startswith((PLANTED, OLD_PLANTED)):
         return None
     plain, at, asked = name.partition("@")
     for known in known_testees():
@@ -204,6 +206,15 @@ def _installed(known: KnownTestee) -> BuildRecipe:
     )
 
 
+def current_prefix(name: str) -> str:
+    """*name* with `planted:` in place of the old prefix, which prints a warning to standard error."""
+    if not name.startswith(OLD_PLANTED):
+        return name
+    current = PLANTED + name.removeprefix(OLD_PLANTED)
+    sys.stderr.write(f"warning: {name} is now {current}; the prefix {OLD_PLANTED} goes with the next release\n")
+    return current
+
+
 def planted_bugs_module() -> str:
     """The module that holds planted bugs as testees, by the entry point `planted-bugs` of `kafkaproof.planted_bugs`.
 
@@ -219,7 +230,8 @@ def by_name(name: str) -> ConnectionSpec:
     """The connection to the known testee *name*, built now if it has to be."""
     known = find_testee(name)
     if known is None:
-        plain = name.removeprefix(MINIATURE).replace("-", "_")
+        name = current_prefix(name)
+        plain = name.removeprefix(PLANTED).replace("-", "_")
         return replace(direct(f"{planted_bugs_module()}.{plain}"), name=name)
     if missing := known.missing():
         raise CannotRun(f"{known.name} cannot run: {known.reason(missing)}", known.installation())

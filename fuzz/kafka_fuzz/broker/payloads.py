@@ -152,7 +152,7 @@ class Payloads:
         profile: Profile = draw_profile(rng) if self._profile == "mixed" else self._profile  # type: ignore[assignment]
         if profile == "model" and 0 not in self._magics and rng.random() >= OLD_TO_NEW:
             return for_cell(rng, pick(rng, pick(rng, new_cells())))
-        if profile == "repair" and rng.random() < LARGE:
+        if profile == "fixup" and rng.random() < LARGE:
             return mutate(rng, large_seeds(), profile)
         return mutate(rng, self._seeds, profile)
 

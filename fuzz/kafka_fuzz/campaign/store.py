@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from kafka_fuzz.campaign.plan import target_folder
-from kafka_fuzz.mutate import Mutant, MutantCell, Profile, corpus_seeds, own_seeds
+from kafka_fuzz.mutate import Mutant, MutantCell, corpus_seeds, own_seeds
 
 CORPUS_FOLDER: Final = "corpus"
 INDEX: Final = "index.ndjson"
@@ -42,7 +42,7 @@ class CorpusEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     sha: str
     size: int
-    profile: Profile
+    profile: str
     labels: tuple[str, ...]
     cell: MutantCell
     bucket: str

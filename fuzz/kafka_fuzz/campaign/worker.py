@@ -29,7 +29,7 @@ from kafka_fuzz.campaign.known_findings import EXPENSIVE, UNKNOWN, InputSkips
 from kafka_fuzz.campaign.plan import Progress, RoundPlan
 from kafka_fuzz.campaign.store import LONGEST, Corpus, Pool
 from kafka_fuzz.findings import FindingStore
-from kafka_fuzz.mutate import Deck, Mutant, MutantCell, Profile, draw_profile, mutate
+from kafka_fuzz.mutate import Deck, Mutant, MutantCell, draw_profile, mutate
 from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.mutant import NO_FAULT
 from kafka_fuzz.mutate.plain import cell_of
@@ -49,7 +49,7 @@ START: Final = 4096
 class MutantMeta(msgspec.Struct, frozen=True, array_like=True):
     """What is known of a mutant besides its bytes."""
 
-    profile: Profile
+    profile: str
     labels: tuple[str, ...]
     cell: MutantCell
 

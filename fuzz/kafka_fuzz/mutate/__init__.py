@@ -16,7 +16,7 @@ from typing import Final
 from kafka_fuzz.mutate.entries import corpus_seeds, own_seeds
 from kafka_fuzz.mutate.fixup_profile import mutate_fixup
 from kafka_fuzz.mutate.model import Deck, for_cell, mutate_model
-from kafka_fuzz.mutate.mutant import PROFILES, Expected, Mutant, MutantCell, Profile
+from kafka_fuzz.mutate.mutant import PROFILES, Expected, Mutant, MutantCell, Profile, current_profile
 from kafka_fuzz.mutate.plain import mutate_bytes
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "MutantCell",
     "Profile",
     "corpus_seeds",
+    "current_profile",
     "custom_mutator",
     "draw_profile",
     "for_cell",
@@ -38,7 +39,7 @@ __all__ = [
 # How often a mutant may be too long before one is cut.
 TRIES: Final = 4
 # How often each is run in a campaign, out of 100.
-SHARES: Final[dict[Profile, int]] = {"bytes": 10, "repair": 45, "model": 45}
+SHARES: Final[dict[Profile, int]] = {"bytes": 10, "fixup": 45, "model": 45}
 
 
 def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile, deck: Deck | None = None) -> Mutant:
@@ -56,7 +57,7 @@ def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile, deck: Deck | N
     match profile:
         case "bytes":
             return mutate_bytes(rng, seeds)
-        case "repair":
+        case "fixup":
             return mutate_fixup(rng, seeds, deck)
         case "model":
             return mutate_model(rng, deck)

@@ -51,13 +51,13 @@ def mutate_fixup(rng: Random, seeds: Sequence[bytes], deck: Deck | None = None) 
         labels.append("cut")
     magic = part.magic if 0 <= part.magic < 3 else -1
     cell = MutantCell(magic, part.codec, done.field, done.edit, "", done.nesting, entry_position(index, len(log)))
-    return Mutant(data, "repair", tuple(labels), None, cell)
+    return Mutant(data, "fixup", tuple(labels), None, cell)
 
 
 def unframed(rng: Random, seed: bytes, seeds: Sequence[bytes]) -> Mutant:
     """A seed without one whole entry: its bytes edited, then mended as if it were one."""
     done = plain.mutate_bytes(rng, (seed, *seeds[:1]))
-    return Mutant(fixed_up(done.data), "repair", done.labels, None, done.cell)
+    return Mutant(fixed_up(done.data), "fixup", done.labels, None, done.cell)
 
 
 def edit_entry(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> tuple[EditedEntry, list[str]]:

@@ -9,6 +9,7 @@ reach, so that a report can say what a campaign has not tried.
 
 from __future__ import annotations
 
+import sys
 from typing import Final, Literal, NamedTuple, get_args
 
 from kafka_corpus.case import Expectation as Expected
@@ -116,10 +117,20 @@ def entry_layout(magic: int) -> Layout:
 
 __all__ = ["PROFILES", "Expected", "Mutant", "MutantCell", "Profile"]
 
-# bytes: knows no structure, the baseline.  repair: mutates fields and mends what
-# depends on them.  model: a valid log in which one thing, and no other, is a lie.
-Profile = Literal["bytes", "repair", "model"]
+# bytes: edits bytes and knows no structure, the baseline.  fixup: mutates fields and fixes
+# up sizes and checksums.  model: a valid log with exactly one fault.
+Profile = Literal["bytes", "fixup", "model"]
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
+# The former name of `fixup`: in saved campaigns, and accepted with a warning for one release.
+OLD_FIXUP: Final = "repair"
+
+
+def current_profile(name: str) -> str:
+    """*name*, or `fixup` for its former name; prints a warning to standard error for the former name."""
+    if name != OLD_FIXUP:
+        return name
+    sys.stderr.write(f"warning: the profile {OLD_FIXUP} is now called fixup; the old name goes with the next release\n")
+    return "fixup"
 
 
 class Mutant(NamedTuple):
@@ -127,14 +138,14 @@ class Mutant(NamedTuple):
 
     Attributes:
         data: wire bytes, always.
-        profile: who made them.
+        profile: the mutator that made them; `repair` in campaigns of earlier versions.
         labels: what was done, in order; for `model` the lie and its variant.
         expected: `model` only: the right answer, which needs no second implementation.
         cell: where in the space of the format the change lies.
     """
 
     data: bytes
-    profile: Profile
+    profile: str
     labels: tuple[str, ...]
     expected: Expected | None
     cell: MutantCell

@@ -1,7 +1,8 @@
-"""The zoo: wrong codecs, each one deviation from the reference, that fuzzing has to find.
+"""Planted bugs: the reference with one thing wrong, to test the judge and the fuzzer.
 
-`ZOO` has them by name; each says what is wrong with it, and within how many
-executions it is found.
+`PLANTED_BUGS` has all of them by name.  The judge's tests check that the corpus
+reports each one as `caught_as`; the fuzzer's tests check that each one with a
+`budget` is found within that many executions.
 """
 
 from __future__ import annotations
@@ -9,11 +10,21 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_fuzz.planted_bugs.batches import BATCHES, RECORDS
-from kafka_fuzz.planted_bugs.messages import MESSAGES, STREAMS, miniatures
-from kafka_fuzz.planted_bugs.patched import DecoderAnswer, Detection, InputSeries, PatchedDecoder, search_difference
+from kafka_fuzz.planted_bugs.bug import PlantedBug
+from kafka_fuzz.planted_bugs.messages import MESSAGES, STREAMS
+from kafka_fuzz.planted_bugs.search import DecoderAnswer, Detection, InputSeries, search_difference
+from kafka_fuzz.planted_bugs.testees import NULL_TESTEES, TESTEE_BUGS
 
-__all__ = ["ZOO", "DecoderAnswer", "Detection", "InputSeries", "PatchedDecoder", "search_difference"]
+__all__ = [
+    "NULL_TESTEES",
+    "PLANTED_BUGS",
+    "DecoderAnswer",
+    "Detection",
+    "InputSeries",
+    "PlantedBug",
+    "search_difference",
+]
 
-ZOO: Final[dict[str, PatchedDecoder]] = {
-    animal.name: animal for animal in (*BATCHES, *RECORDS, *MESSAGES, *STREAMS, *miniatures())
+PLANTED_BUGS: Final[dict[str, PlantedBug]] = {
+    bug.NAME: bug for bug in (*TESTEE_BUGS.values(), *BATCHES, *RECORDS, *MESSAGES, *STREAMS)
 }

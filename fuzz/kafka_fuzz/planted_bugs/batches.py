@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_fuzz.planted_bugs.patched import PatchedDecoder
+from kafka_fuzz.planted_bugs.bug import patched_bug
 
 BATCHES: Final = (
-    PatchedDecoder(
+    patched_bug(
         "batch_crc_skipped",
         "the checksum of a batch is not looked at",
         1_000,
         "batch",
         "if header.crc != computed:",
         "if False:",
+        caught_as="accepts_invalid",
     ),
-    PatchedDecoder(
+    patched_bug(
         "batch_crc_over_another_span",
         "the checksum leaves out the first byte of the attributes",
         50,
@@ -23,7 +24,7 @@ BATCHES: Final = (
         "CRC_START_V2: Final = ATTRIBUTES_OFFSET_V2",
         "CRC_START_V2: Final = ATTRIBUTES_OFFSET_V2 + 1",
     ),
-    PatchedDecoder(
+    patched_bug(
         "magic_read_once",
         "the magic of the first entry is taken for that of all",
         500,
@@ -31,7 +32,7 @@ BATCHES: Final = (
         "data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2",
         "data[MAGIC_OFFSET] == MAGIC_VALUE_V2",
     ),
-    PatchedDecoder(
+    patched_bug(
         "partial_tail_refused",
         "an entry that is cut short at the end is an error",
         100,
@@ -40,7 +41,7 @@ BATCHES: Final = (
         'if end > len(data):\n        raise RecordFormatError("truncated", "cut", offset=at, rule="FRM-07")\n'
         "    return end",
     ),
-    PatchedDecoder(
+    patched_bug(
         "small_tail_refused",
         "fewer bytes than a prefix at the end are an error",
         2_000,
@@ -49,7 +50,7 @@ BATCHES: Final = (
         'if remaining:\n            raise RecordFormatError("truncated", "cut", offset=at, rule="FRM-04")\n'
         "        return None",
     ),
-    PatchedDecoder(
+    patched_bug(
         "batches_of_61_bytes_or_more",
         "every entry is as large as a v2 header, small messages too",
         50,
@@ -57,7 +58,7 @@ BATCHES: Final = (
         "return size < RECORD_OVERHEAD_V0",
         "return size < 49",
     ),
-    PatchedDecoder(
+    patched_bug(
         "size_claims_trusted",
         "a size beyond the input is an entry of what is there",
         100,
@@ -65,7 +66,7 @@ BATCHES: Final = (
         "return end if end <= len(data) else None  # FRM-07",
         "return min(end, len(data))",
     ),
-    PatchedDecoder(
+    patched_bug(
         "count_ends_too_early",
         "records behind the promised ones are ignored",
         1_000,
@@ -73,7 +74,7 @@ BATCHES: Final = (
         "if at != len(payload):",
         "if False:",
     ),
-    PatchedDecoder(
+    patched_bug(
         "cut_records_accepted",
         "fewer records than promised are enough",
         500,
@@ -81,7 +82,7 @@ BATCHES: Final = (
         'raise RecordFormatError("truncated", message, offset=at, rule="HDR-13")',
         "break",
     ),
-    PatchedDecoder(
+    patched_bug(
         "last_record_dropped",
         "the count is taken for the index of the last record",
         50,
@@ -89,7 +90,7 @@ BATCHES: Final = (
         "return tuple(records), room\n\n\ndef encode_batch",
         "return tuple(records[:-1]), room\n\n\ndef encode_batch",
     ),
-    PatchedDecoder(
+    patched_bug(
         "negative_count_is_empty",
         "a record count below zero is an empty batch",
         2_000,
@@ -97,7 +98,7 @@ BATCHES: Final = (
         "if header.record_count == 0:",
         "if header.record_count <= 0:",
     ),
-    PatchedDecoder(
+    patched_bug(
         "sixty_four_records",
         "no more than 64 records are read",
         500,
@@ -105,7 +106,7 @@ BATCHES: Final = (
         "        records.append(record)\n    if at",
         "        records.append(record)\n        records = records[:64]\n    if at",
     ),
-    PatchedDecoder(
+    patched_bug(
         "append_time_ignored",
         "LogAppendTime does not override the records' times",
         500,
@@ -113,7 +114,7 @@ BATCHES: Final = (
         "append_time = header.max_timestamp if header.attributes & bits.TIMESTAMP_TYPE_MASK else None",
         "append_time = None",
     ),
-    PatchedDecoder(
+    patched_bug(
         "last_offset_from_records",
         "the last offset is that of the last record, though compaction may have taken it",
         200,
@@ -121,7 +122,7 @@ BATCHES: Final = (
         "last_offset=wrap_int64(header.base_offset + header.last_offset_delta),",
         "last_offset=records[-1].offset if records else header.base_offset,",
     ),
-    PatchedDecoder(
+    patched_bug(
         "last_offset_from_count",
         "the last offset is counted from the number of records",
         100,
@@ -129,7 +130,7 @@ BATCHES: Final = (
         "last_offset=wrap_int64(header.base_offset + header.last_offset_delta),",
         "last_offset=wrap_int64(header.base_offset + header.record_count - 1),",
     ),
-    PatchedDecoder(
+    patched_bug(
         "horizon_is_the_max_timestamp",
         "the delete horizon is read from another field",
         2_000,
@@ -137,7 +138,7 @@ BATCHES: Final = (
         "delete_horizon=header.base_timestamp if has_horizon else None,",
         "delete_horizon=header.max_timestamp if has_horizon else None,",
     ),
-    PatchedDecoder(
+    patched_bug(
         "horizon_bit_is_unknown",
         "the delete horizon's bit is taken for an error",
         500,
@@ -145,7 +146,7 @@ BATCHES: Final = (
         "codec = attributes & COMPRESSION_CODEC_MASK",
         "codec = attributes & (COMPRESSION_CODEC_MASK | DELETE_HORIZON_FLAG_MASK)",
     ),
-    PatchedDecoder(
+    patched_bug(
         "unused_bits_refused",
         "attribute bits that mean nothing are an error",
         1_000,
@@ -153,7 +154,7 @@ BATCHES: Final = (
         "codec = attributes & COMPRESSION_CODEC_MASK",
         "codec = attributes & 0xFF87",
     ),
-    PatchedDecoder(
+    patched_bug(
         "codec_of_two_bits",
         "the codec is read from two bits, so zstd is none",
         50,
@@ -161,7 +162,7 @@ BATCHES: Final = (
         "codec = attributes & COMPRESSION_CODEC_MASK",
         "codec = attributes & 0x03",
     ),
-    PatchedDecoder(
+    patched_bug(
         "transactional_is_control",
         "the bits of transactional and control are swapped",
         200,
@@ -169,7 +170,7 @@ BATCHES: Final = (
         "TRANSACTIONAL_FLAG_MASK = 0x10\nCONTROL_FLAG_MASK = 0x20",
         "TRANSACTIONAL_FLAG_MASK = 0x20\nCONTROL_FLAG_MASK = 0x10",
     ),
-    PatchedDecoder(
+    patched_bug(
         "producer_id_little_endian",
         "one field of the header is little-endian",
         50,
@@ -177,7 +178,7 @@ BATCHES: Final = (
         "producer_id=header.producer_id,",
         'producer_id=int.from_bytes(header.producer_id.to_bytes(8, "big", signed=True), "little", signed=True),',
     ),
-    PatchedDecoder(
+    patched_bug(
         "base_sequence_unsigned",
         "the base sequence is unsigned, so that none is a large one",
         50,
@@ -185,7 +186,7 @@ BATCHES: Final = (
         "base_sequence=header.base_sequence,",
         "base_sequence=header.base_sequence & 0xFFFFFFFF,",
     ),
-    PatchedDecoder(
+    patched_bug(
         "offsets_of_32_bits",
         "the base offset is cut to 32 bits",
         50,
@@ -193,7 +194,7 @@ BATCHES: Final = (
         "base_offset=header.base_offset,\n        last_offset=",
         "base_offset=header.base_offset & 0xFFFFFFFF,\n        last_offset=",
     ),
-    PatchedDecoder(
+    patched_bug(
         "offsets_counted",
         "a record's offset is counted, its delta not looked at",
         200,
@@ -205,7 +206,7 @@ BATCHES: Final = (
 
 
 RECORDS: Final = (
-    PatchedDecoder(
+    patched_bug(
         "lengths_unsigned",
         "lengths are read without zig-zag",
         50,
@@ -213,7 +214,7 @@ RECORDS: Final = (
         "size, at = decode_varint(data, at, field)\n",
         "size, at = decode_varint(data, at, field)\n    size = abs(2 * size)\n",
     ),
-    PatchedDecoder(
+    patched_bug(
         "varints_of_six_bytes",
         "a varint may take a byte more than it may",
         5_000,
@@ -221,7 +222,7 @@ RECORDS: Final = (
         "MAX_VARINT_BYTES = 5",
         "MAX_VARINT_BYTES = 6",
     ),
-    PatchedDecoder(
+    patched_bug(
         "varints_of_four_bytes",
         "a varint may take a byte less than it may",
         500,
@@ -229,7 +230,7 @@ RECORDS: Final = (
         "MAX_VARINT_BYTES = 5",
         "MAX_VARINT_BYTES = 4",
     ),
-    PatchedDecoder(
+    patched_bug(
         "overlong_varints_refused",
         "a varint that could be shorter is an error",
         10_000,
@@ -239,7 +240,7 @@ RECORDS: Final = (
         '            raise RecordFormatError("malformed", "overlong", path=field, offset=at, rule="VAR-05")\n'
         "        if byte < 0x80:\n",
     ),
-    PatchedDecoder(
+    patched_bug(
         "high_bits_of_varints_kept",
         "what does not fit 32 bits is kept",
         2_000,
@@ -247,7 +248,7 @@ RECORDS: Final = (
         "value &= 0xFFFFFFFF  # VAR-07",
         "value &= 0xFFFFFFFFF  # VAR-07",
     ),
-    PatchedDecoder(
+    patched_bug(
         "timestamp_delta_of_32_bits",
         "the timestamp delta is read as a varint, not as a varlong",
         2_000,
@@ -255,7 +256,7 @@ RECORDS: Final = (
         'timestamp_delta, at = decode_varlong(body, 1, "timestamp_delta")',
         'timestamp_delta, at = decode_varint(body, 1, "timestamp_delta")',
     ),
-    PatchedDecoder(
+    patched_bug(
         "timestamps_do_not_wrap",
         "sums of timestamps are larger than 64 bits",
         5_000,
@@ -263,7 +264,7 @@ RECORDS: Final = (
         "timestamp = wrap_int64(base_timestamp + timestamp_delta)",
         "timestamp = base_timestamp + timestamp_delta",
     ),
-    PatchedDecoder(
+    patched_bug(
         "offset_delta_unsigned",
         "a record's offset is never below the base",
         2_000,
@@ -271,7 +272,7 @@ RECORDS: Final = (
         "offset = wrap_int64(base_offset + offset_delta)",
         "offset = wrap_int64(base_offset + (offset_delta & 0xFFFFFFFF))",
     ),
-    PatchedDecoder(
+    patched_bug(
         "garbage_in_a_record_accepted",
         "bytes between a record's fields and its end are ignored",
         2_000,
@@ -279,7 +280,7 @@ RECORDS: Final = (
         "if used != length:",
         "if used > length:",
     ),
-    PatchedDecoder(
+    patched_bug(
         "record_attributes_refused",
         "a record's attributes have to be zero",
         500,
@@ -289,7 +290,7 @@ RECORDS: Final = (
         '        raise RecordFormatError("malformed", "attributes", offset=0, rule="ATT-15")\n'
         "    if not body:\n",
     ),
-    PatchedDecoder(
+    patched_bug(
         "null_is_empty",
         "null is read as empty",
         50,
@@ -297,7 +298,7 @@ RECORDS: Final = (
         "        return None, at\n",
         '        return b"", at\n',
     ),
-    PatchedDecoder(
+    patched_bug(
         "only_minus_one_is_null",
         "a length below -1 is an error",
         500,
@@ -307,7 +308,7 @@ RECORDS: Final = (
         '        raise RecordFormatError("malformed", "length", path=field, offset=at, rule="REC-10")\n'
         "    if size < 0:\n        return None, at\n",
     ),
-    PatchedDecoder(
+    patched_bug(
         "negative_header_count_is_none",
         "a header count below zero is no headers",
         5_000,
@@ -315,7 +316,7 @@ RECORDS: Final = (
         "    if count == 0:\n        return (), at",
         "    if count <= 0:\n        return (), at",
     ),
-    PatchedDecoder(
+    patched_bug(
         "header_count_ignored",
         "headers are read to the end of the record, whatever their count",
         5_000,
@@ -323,7 +324,7 @@ RECORDS: Final = (
         "    for index in range(count):\n",
         "    for index in range(len(body)):\n        if at == len(body):\n            break\n",
     ),
-    PatchedDecoder(
+    patched_bug(
         "null_header_key_is_empty",
         "a header without a key has an empty one",
         5_000,
@@ -331,7 +332,7 @@ RECORDS: Final = (
         "    if key is None:\n",
         '    key = b"" if key is None else key\n    if key is None:\n',
     ),
-    PatchedDecoder(
+    patched_bug(
         "null_header_value_is_empty",
         "a header's null value is empty",
         200,
@@ -339,7 +340,7 @@ RECORDS: Final = (
         "    return Header(key, value), at",
         '    return Header(key, value or b""), at',
     ),
-    PatchedDecoder(
+    patched_bug(
         "headers_are_a_mapping",
         "of headers of one name the last is kept",
         1_000,

@@ -1,9 +1,7 @@
-"""Planted bugs as testees: decoders, encoders, and processes that misbehave.
+"""Planted bugs that are functions of their own: decoders, encoders, and processes that misbehave.
 
-Every one is the reference with its input or its output changed, and says what
-is wrong with it and as what it has to be caught.  They are reached like any
-other testee: `direct:kafka_fuzz.planted_bugs.testees.swaps_key_and_value`, or for
-short `miniature:swaps_key_and_value`.
+Each one is the reference with its input or its output changed.  As a testee it is
+`planted:swaps_key_and_value`, or `direct:kafka_fuzz.planted_bugs.testees.swaps_key_and_value`.
 """
 
 from __future__ import annotations
@@ -14,52 +12,23 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final, NoReturn
 from zlib import crc32
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kafka_conformance.judge.verdict import Severity
 from kafka_conformance.testees import reference
 from kafka_conformance.testees.interface import CodecError, NotDone
-from kafka_conformance.testees.protocol import Capability
 from kafka_corpus.wire import WireBatch, WireRecord
+from kafka_fuzz.planted_bugs.bug import PlantedBug, WireDecoder, WireEncoder
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import INT32_MAX, LOG_OVERHEAD
 from kafka_records.layout import BATCH_V2, MESSAGE_V0
 
-Decode = Callable[[bytes], list[WireBatch]]
-Encode = Callable[[WireBatch], bytes]
 
-
-def _everything() -> Capability:
-    return reference.DECODES
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlantedBug:
-    """A testee with one thing wrong.
-
-    Attributes:
-        NAME: as in `miniature:NAME`.
-        wrong: what is wrong with it.
-        caught_as: the severity that has to show it; None for those that are
-            only unpleasant, and for those that answer nothing.
-    """
-
-    NAME: str
-    wrong: str
-    caught_as: Severity | None
-    decode: Decode = reference.decode
-    encode: Encode = reference.encode
-    VERSION: str = "miniature"
-    DECODES: Capability = field(default_factory=_everything)
-    ENCODES: Capability = field(default_factory=_everything)
-
-
-def on_batches(change: Callable[[WireBatch], None]) -> Decode:
+def on_batches(change: Callable[[WireBatch], None]) -> WireDecoder:
     """The reference's decoder, with *change* done to each batch that it gives."""
 
     def decode(data: bytes) -> list[WireBatch]:
@@ -71,7 +40,7 @@ def on_batches(change: Callable[[WireBatch], None]) -> Decode:
     return decode
 
 
-def on_records(change: Callable[[WireRecord], None]) -> Decode:
+def on_records(change: Callable[[WireRecord], None]) -> WireDecoder:
     """The reference's decoder, with *change* done to each record that it gives."""
 
     def change_all(batch: WireBatch) -> None:
@@ -355,91 +324,128 @@ def _refuses_empty(data: bytes) -> list[WireBatch]:
 
 
 IGNORES_CRC = PlantedBug(
-    NAME="ignores_crc", wrong="does not look at the checksum", caught_as="accepts_invalid", decode=_ignores_crc
+    NAME="ignores_crc",
+    budget=1_000,
+    wrong="does not look at the checksum",
+    caught_as="accepts_invalid",
+    decode=_ignores_crc,
 )
 CRC_COVERS_EPOCH = PlantedBug(
     NAME="crc_covers_epoch",
+    budget=50,
     wrong="a CRC of another kind, over the leader epoch too",
     caught_as="rejects_valid",
     decode=_crc_covers_epoch,
 )
 NO_ZIGZAG = PlantedBug(
-    NAME="no_zigzag", wrong="reads lengths without zig-zag", caught_as="wrong_data", decode=on_records(_no_zigzag)
+    NAME="no_zigzag",
+    budget=50,
+    wrong="reads lengths without zig-zag",
+    caught_as="wrong_data",
+    decode=on_records(_no_zigzag),
 )
 EMPTY_AS_NULL = PlantedBug(
-    NAME="empty_as_null", wrong="empty is null", caught_as="wrong_data", decode=on_records(_empty_as_null)
+    NAME="empty_as_null", budget=50, wrong="empty is null", caught_as="wrong_data", decode=on_records(_empty_as_null)
 )
 NULL_AS_EMPTY = PlantedBug(
-    NAME="null_as_empty", wrong="null is empty", caught_as="wrong_data", decode=on_records(_null_as_empty)
+    NAME="null_as_empty", budget=50, wrong="null is empty", caught_as="wrong_data", decode=on_records(_null_as_empty)
 )
 DROPS_HEADERS = PlantedBug(
-    NAME="drops_headers", wrong="reads no headers", caught_as="wrong_data", decode=on_records(_drops_headers)
+    NAME="drops_headers", budget=50, wrong="reads no headers", caught_as="wrong_data", decode=on_records(_drops_headers)
 )
 IGNORES_APPEND_TIME = PlantedBug(
     NAME="ignores_append_time",
+    budget=500,
     wrong="LogAppendTime does not override the records' timestamps",
     caught_as="wrong_data",
     decode=_ignores_append_time,
 )
 RELATIVE_OFFSETS = PlantedBug(
     NAME="relative_offsets",
+    budget=200,
     wrong="inner offsets of a v1 wrapper are not made absolute",
     caught_as="wrong_data",
     decode=on_batches(_relative_offsets),
 )
 FIRST_GZIP_MEMBER = PlantedBug(
-    NAME="first_gzip_member", wrong="reads the first gzip member", caught_as="rejects_valid", decode=_first_gzip_member
+    NAME="first_gzip_member",
+    budget=500,
+    wrong="reads the first gzip member",
+    caught_as="rejects_valid",
+    decode=_first_gzip_member,
 )
 DROPS_THE_TAIL = PlantedBug(
     NAME="drops_the_tail",
+    budget=50,
     wrong="takes the rest behind an error for padding",
     caught_as="accepts_invalid",
     decode=_drops_the_tail,
 )
 RAW_SNAPPY_ONLY = PlantedBug(
-    NAME="raw_snappy_only", wrong="knows no xerial blocks", caught_as="rejects_valid", decode=_raw_snappy_only
+    NAME="raw_snappy_only",
+    budget=50,
+    wrong="knows no xerial blocks",
+    caught_as="rejects_valid",
+    decode=_raw_snappy_only,
 )
 LAST_OFFSET_BY_ONE = PlantedBug(
     NAME="last_offset_by_one",
+    budget=50,
     wrong="the last offset is the next one",
     caught_as="wrong_data",
     decode=on_batches(_last_offset_by_one),
 )
 UNSIGNED_EPOCH = PlantedBug(
     NAME="unsigned_epoch",
+    budget=50,
     wrong="the producer epoch is unsigned",
     caught_as="wrong_data",
     decode=on_batches(_unsigned_epoch),
 )
 SEQUENCE_OVERFLOWS = PlantedBug(
     NAME="sequence_overflows",
+    budget=1_000,
     wrong="sequences do not wrap",
     caught_as="wrong_data",
     decode=on_batches(_sequence_overflows),
 )
 SWAPS_KEY_AND_VALUE = PlantedBug(
-    NAME="swaps_key_and_value", wrong="key is value", caught_as="wrong_data", decode=on_records(_swaps_key_and_value)
+    NAME="swaps_key_and_value",
+    budget=50,
+    wrong="key is value",
+    caught_as="wrong_data",
+    decode=on_records(_swaps_key_and_value),
 )
 TIMESTAMPS_OF_32_BITS = PlantedBug(
     NAME="timestamps_of_32_bits",
+    budget=50,
     wrong="timestamps are cut to 32 bits",
     caught_as="wrong_data",
     decode=on_records(_timestamps_of_32_bits),
 )
 KEYS_AS_TEXT = PlantedBug(
-    NAME="keys_as_text", wrong="header keys become text", caught_as="lossy", decode=on_records(_keys_as_text)
+    NAME="keys_as_text",
+    budget=2_000,
+    wrong="header keys become text",
+    caught_as="lossy",
+    decode=on_records(_keys_as_text),
 )
 ONE_KIND_OF_ERROR = PlantedBug(
     NAME="one_kind_of_error", wrong="every error is the same", caught_as="wrong_error", decode=_one_kind_of_error
 )
 DROPS_THE_LAST_RECORD = PlantedBug(
     NAME="drops_the_last_record",
+    budget=50,
     wrong="stops one record early",
     caught_as="wrong_data",
     decode=on_batches(_drops_the_last_record),
 )
 REFUSES_EMPTY = PlantedBug(
-    NAME="refuses_empty", wrong="refuses compacted, empty batches", caught_as="rejects_valid", decode=_refuses_empty
+    NAME="refuses_empty",
+    budget=1_000,
+    wrong="refuses compacted, empty batches",
+    caught_as="rejects_valid",
+    decode=_refuses_empty,
 )
 
 
@@ -470,7 +476,7 @@ def _changed(batch: WireBatch, records: list[WireRecord]) -> WireBatch:
     return WireBatch(**{name: getattr(batch, name) for name in names}, records=records)
 
 
-def _writer(name: str, wrong: str, encode: Encode) -> PlantedBug:
+def _writer(name: str, wrong: str, encode: WireEncoder) -> PlantedBug:
     return PlantedBug(NAME=name, wrong=wrong, caught_as="wrong_data", encode=encode)
 
 
@@ -479,16 +485,21 @@ WRITES_NO_HEADERS = _writer("writes_no_headers", "forgets headers", _without_hea
 WRITES_SECONDS = _writer("writes_seconds", "rounds timestamps to seconds", _seconds)
 
 
-TESTEE_BUGS: dict[str, PlantedBug] = {
-    miniature.NAME: miniature for miniature in tuple(globals().values()) if isinstance(miniature, PlantedBug)
+TESTEE_BUGS: Final[dict[str, PlantedBug]] = {
+    bug.NAME: bug for bug in tuple(globals().values()) if isinstance(bug, PlantedBug)
 }
 
-# Testees that do nothing, or the same with every case: none of them may score.
-NULL_TESTEES: frozenset[str] = frozenset(("mute", "accept_all", "refuse_all", "skip_all"))
+# Testees that do nothing, or the same with every case: their score is 0.
+NULL_TESTEES: Final = frozenset(("mute", "accept_all", "refuse_all", "skip_all"))
 
 
 def __getattr__(name: str) -> PlantedBug:
-    try:
-        return TESTEE_BUGS[name]
-    except KeyError:
-        raise AttributeError(f"there is no miniature {name!r}; there are {', '.join(TESTEE_BUGS)}") from None
+    if name.startswith("__"):  # looked up by the import system
+        raise AttributeError(name)
+    from kafka_fuzz.planted_bugs import PLANTED_BUGS  # the package imports this module
+
+    if name in PLANTED_BUGS:
+        return PLANTED_BUGS[name]
+    near = get_close_matches(name, PLANTED_BUGS, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(PLANTED_BUGS)}"
+    raise AttributeError(f"there is no planted bug {name!r}; {hint}")

@@ -4,7 +4,7 @@ index ──► which mutator (shares) ──► which point of its grid ──�
 
 The grid of `model` is every cell of the format that a lie or a truth can lie in
 (`kafka_fuzz.mutate.model.reachable`), one after the other, so that each is asked as
-often as any other.  That of `repair` and `bytes` is a valid entry of every shape.
+often as any other.  That of `fixup` and `bytes` is a valid entry of every shape.
 
 Most cases hold valid entries that many others hold too, so what is worked out
 for a batch is kept, first for a while and, when it is wanted again, for good.
@@ -29,7 +29,7 @@ from xxhash import xxh3_64_digest, xxh3_64_intdigest, xxh3_128_digest
 
 from kafka_corpus.case import Expectation
 from kafka_corpus.wire import to_wire
-from kafka_fuzz.mutate import PROFILES, Mutant, Profile, for_cell, mutate, own_seeds
+from kafka_fuzz.mutate import PROFILES, Mutant, Profile, current_profile, for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell
@@ -106,10 +106,10 @@ class Space:
 
 
 def parse_shares(text: str) -> dict[Profile, int]:
-    """`model=8,repair=1` as shares; a name alone has a share of 1.
+    """`model=8,fixup=1` as shares; a name alone has a share of 1.
 
-    >>> parse_shares("model=8,repair")
-    {'model': 8, 'repair': 1}
+    >>> parse_shares("model=8,fixup")
+    {'model': 8, 'fixup': 1}
 
     Raises:
         ValueError: that is no list of shares.
@@ -117,6 +117,7 @@ def parse_shares(text: str) -> dict[Profile, int]:
     shares: dict[Profile, int] = {}
     for part in text.split(","):
         name, _, number = part.strip().partition("=")
+        name = current_profile(name)
         profile = next((each for each in PROFILES if each == name), None)
         if profile is None:
             raise ValueError(f"there is no mutator {name!r}; there are {', '.join(PROFILES)}")

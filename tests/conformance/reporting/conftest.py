@@ -21,7 +21,7 @@ from kafka_corpus.vectors import CODEC_OPS, corpus_hash
 Changed = dict[str, dict[str, Any]]
 
 AREA = "v2_headers"
-WRONG = ("miniature:swaps_key_and_value", "miniature:keys_as_text")
+WRONG = ("planted:swaps_key_and_value", "planted:keys_as_text")
 
 # What somebody may try who wants to be more than text: in HTML, in a script, in Markdown, in XML, on a terminal.
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m|`@everyone`[x](http://x.example)]]>\u202e\"'&"

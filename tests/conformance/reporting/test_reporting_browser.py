@@ -141,7 +141,7 @@ def test_the_policy_holds(chromium: Any, address: str) -> None:
 def crossed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a cross run: a writer that is wrong, a reader that is wrong, and the reference."""
     folder: Path = tmp_path_factory.mktemp("cross")
-    testees = ("miniature:writes_seconds", "miniature:swaps_key_and_value", "reference")
+    testees = ("planted:writes_seconds", "planted:swaps_key_and_value", "reference")
     options = ("--broker", "none", "--only", "writers.headers_are_a_list", "--only", "writers.timestamps*")
     done = CliRunner().invoke(kafkaproof, ["cross", *testees, *options, "--report", str(folder)])
     assert done.exit_code == 1, done.output
@@ -154,7 +154,7 @@ def test_a_filter_and_a_batch(size: Size, chromium: Any, crossed: str) -> None:
     with visited(chromium, crossed, size=size) as page:
         page.wait_for_selector("html[data-ready=yes]")
         everything = page.locator("#list li").count()
-        page.select_option("select[name=writes]", label="miniature:writes_seconds")
+        page.select_option("select[name=writes]", label="planted:writes_seconds")
         page.select_option("select[name=reads]", label="reference")
         narrowed = page.locator("#list li").count()
 
@@ -165,7 +165,7 @@ def test_a_filter_and_a_batch(size: Size, chromium: Any, crossed: str) -> None:
         page.wait_for_selector("#case h1")
         assert name in page.title()
         assert page.locator("#case .hex tr").count() > 10
-        assert "miniature:writes_seconds to reference" in page.locator("#case .said").inner_text()
+        assert "planted:writes_seconds to reference" in page.locator("#case .said").inner_text()
         assert not page.locator("#overview").is_visible()
         check_width(page, size)
         check_contrast(page)

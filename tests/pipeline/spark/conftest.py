@@ -114,7 +114,7 @@ def fuzzed(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Campaign
     """A campaign, whole: a target in process, and testees of which one crashes in every shard."""
     asked = CampaignSettings(
         out=tmp_path_factory.mktemp("fuzzed") / "out",
-        targets=("kafka-python", "differential:miniature:crashes-on-a-tenth,reference"),
+        targets=("kafka-python", "differential:planted:crashes-on-a-tenth,reference"),
         rounds=2,
         shards=2,
         executions=200,

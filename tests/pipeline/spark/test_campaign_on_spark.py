@@ -22,7 +22,7 @@ from kafkaproof.commands.pipeline.campaign import deduplicated_findings
 
 pytestmark = pytest.mark.spark
 
-CRASHING = "miniature:crashes-on-a-tenth"
+CRASHING = "planted:crashes-on-a-tenth"
 Opener = Callable[[], AbstractContextManager[Any]]
 Tree = Callable[[Path], dict[str, bytes]]
 

@@ -14,6 +14,7 @@ from benchmarks.fuzz_outcomes import OutcomeRepeat
 from kafka_brokers.interface import NoBroker
 from kafka_conformance.testees.connect import BadConnect, CannotRun
 from kafkaproof.cli import CANNOT_RUN
+from kafkaproof.commands.fuzz.run import ProfileChoice
 
 WHAT: Final = ("outcomes", "planted", "crash", "pipe", "broker")
 
@@ -27,7 +28,7 @@ WHAT: Final = ("outcomes", "planted", "crash", "pipe", "broker")
 )  # fmt: skip
 @click.option("--target", "targets", multiple=True, default=fuzz.TARGETS, show_default=True, metavar="NAME")
 @click.option(
-    "--profile", "profiles", multiple=True, type=click.Choice(fuzz.COLUMNS), default=fuzz.COLUMNS,
+    "--profile", "profiles", multiple=True, type=ProfileChoice(fuzz.COLUMNS), default=fuzz.COLUMNS,
     help="One of them, as often as you like; all of them unless given.",
 )  # fmt: skip
 @click.option(

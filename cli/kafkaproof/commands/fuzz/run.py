@@ -22,10 +22,18 @@ from kafka_fuzz.campaign.plan import (
 )
 from kafka_fuzz.campaign.screen import screen, severity_summary
 from kafka_fuzz.campaign.supervisor import Campaign
-from kafka_fuzz.mutate import PROFILES
+from kafka_fuzz.mutate import PROFILES, current_profile
 from kafka_fuzz.targets.outcome import severity
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafkaproof.commands.output import say_json
+
+
+class ProfileChoice(click.Choice[str]):
+    """A mutation profile; the former name of one is taken with a warning."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The profile that *value* names."""
+        return str(super().convert(current_profile(value), param, ctx))
 
 
 def campaign_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -44,7 +52,7 @@ MOST_SHOWN: Final = 40
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rounds at a time.")
 @campaign_option("Corpus, finds, log: what the next campaign goes on with.")
 @click.option("--seed", type=int, help="Of the campaign.  [default: that of the folder, or 1]")
-@click.option("--profile", type=click.Choice(["mixed", *PROFILES]), default="mixed", show_default=True)
+@click.option("--profile", type=ProfileChoice(["mixed", *PROFILES]), default="mixed", show_default=True)
 @click.option("--engine", type=click.Choice(["own", "atheris"]), default="own", show_default=True)
 @click.option("--round", "round_seconds", type=click.FloatRange(min=0.1), help="CPU-seconds of a round.")
 @click.option("--blind", is_flag=True, help="Leave out the cases of the corpus, as for `fuzz recall`.")

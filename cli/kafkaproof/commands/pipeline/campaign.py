@@ -20,7 +20,7 @@ from kafka_fuzz.triage.draft import draft_document, write_pages
 from kafka_fuzz.triage.run import triaged
 from kafka_pipeline.jobs.space import MOST_SEED
 from kafkaproof.cli import DISAGREEMENTS, OK
-from kafkaproof.commands.fuzz.run import split_targets
+from kafkaproof.commands.fuzz.run import ProfileChoice, split_targets
 from kafkaproof.commands.fuzz.triage import RUNS, print_causes
 from kafkaproof.commands.output import say_json
 from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
@@ -51,7 +51,7 @@ DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-py
     help="Count time instead: what all rounds take if each shard has a processor.  No two runs are alike then.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, MOST_SEED - 1), default=1, show_default=True, metavar="N")
-@click.option("--profile", type=click.Choice(["mixed", *PROFILES]), default="mixed", show_default=True)
+@click.option("--profile", type=ProfileChoice(["mixed", *PROFILES]), default="mixed", show_default=True)
 @click.option("--known", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="A list of finds that are no news (`fuzz known`).")  # fmt: skip
 @click.option("--triage/--no-triage", "triages", default=True, show_default=True, help="Fold and reduce at the end.")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from kafka_fuzz.mutate import Profile
+from kafka_fuzz.mutate.mutant import OLD_FIXUP
 from kafka_pipeline.jobs.space import COLUMNS, MOST, MOST_SEED, Rows, Space, grid_hash, parse_shares
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
@@ -54,7 +55,10 @@ def space_of(directory: Path) -> Space:
         plan = msgspec.json.decode((directory / "manifest.json").read_bytes())["plan"]
         if plan["grid"] != grid_hash():
             raise ValueError(f"{directory} was made by another version: its numbers mean other cases there")
-        return Space.of(plan["seed"], plan["mutators"])
+        shares: dict[Profile, int] = {
+            "fixup" if name == OLD_FIXUP else name: share for name, share in plan["mutators"].items()
+        }
+        return Space.of(plan["seed"], shares)
     except (OSError, KeyError, TypeError, msgspec.MsgspecError):
         raise ValueError(f"{directory} has no manifest of generated cases") from None
 
@@ -77,7 +81,7 @@ def print_generated_case(made: dict[str, Any]) -> None:
 @click.option("--seed", type=click.IntRange(0, MOST_SEED - 1), default=1, show_default=True, metavar="N")
 @click.option(
     "--mutators", default="model", show_default=True, metavar="NAME=SHARE,…",
-    help="Who makes them: model, repair, bytes, each with its share.",
+    help="Who makes them: model, fixup, bytes, each with its share.",
 )  # fmt: skip
 @click.option(
     "--shard", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N", help="Cases a shard."
