@@ -389,7 +389,7 @@ def test_every_byte_of_a_member_changed() -> None:
 @pytest.mark.parametrize("missing", ["gzip", "lz4", "zstd"])
 def test_without_the_functions_of_a_library(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a package's library cannot be called by address, its frames are read all the same."""
-    monkeypatch.setattr(frames, "address", lambda found, name: 0)
+    monkeypatch.setattr(frames, "symbol_address", lambda found, name: 0)
     data = encode(batch_of(2, missing, 50)) * 3
 
     assert reading(data) == read_by_reference(data)

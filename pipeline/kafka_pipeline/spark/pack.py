@@ -34,6 +34,8 @@ SUFFIXES: Final = (".tar.gz", ".tgz")
 LEFT_OUT: Final = frozenset({"pyspark", "py4j", NAME})
 _REQUIREMENT: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*(;(?P<marker>.*))?")
 _EXTRA: Final = re.compile(r"extra\s*==\s*['\"](?P<name>[^'\"]+)['\"]")
+# Files of our own distribution that executors read.
+METADATA: Final = frozenset({"METADATA", "entry_points.txt"})
 EXTRAS: Final = frozenset({"columnar", "spark", "testees"})
 
 
@@ -61,12 +63,28 @@ def archive_contents() -> dict[str, Path]:
     """What goes into `site-packages`, by name in the archive."""
     folder = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
     found = {name: path for package in OURS for name, path in _package(package)}
+    found |= dict(_metadata())
     for each in _needed():
         for file in each.files or []:
             path = Path(str(each.locate_file(file)))
             if ".." not in PurePosixPath(file).parts and path.suffix not in (".pyc", ".pth") and path.is_file():
                 found[file.as_posix()] = path
     return {f"{folder}/{name}": path for name, path in found.items()}
+
+
+def _metadata() -> Iterator[tuple[str, Path]]:
+    """The version and the entry points of Kafkaproof: testees and planted bugs are found through these."""
+    ours = _distribution()
+    for file in ours.files or []:
+        if file.parent.name.endswith(".dist-info") and file.name in METADATA:
+            yield file.as_posix(), Path(str(ours.locate_file(file)))
+
+
+def _distribution() -> Distribution:
+    try:
+        return distribution(NAME)
+    except PackageNotFoundError:
+        raise PipelineError("only an installed Kafkaproof can be packed: pip install '.[spark]'") from None
 
 
 def _package(package: str) -> Iterator[tuple[str, Path]]:
@@ -82,10 +100,7 @@ def _package(package: str) -> Iterator[tuple[str, Path]]:
 
 def _needed() -> list[Distribution]:
     """Everything that Kafkaproof depends on here, directly or not."""
-    try:
-        todo = list(_requires(distribution(NAME), EXTRAS))
-    except PackageNotFoundError:
-        raise PipelineError("only an installed Kafkaproof can be packed: pip install '.[spark]'") from None
+    todo = list(_requires(_distribution(), EXTRAS))
     found: dict[str, Distribution] = {}
     while todo:
         name = todo.pop()
