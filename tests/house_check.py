@@ -82,6 +82,7 @@ EXEMPT_WORDS: Final = {
     "pipeline/kafka_pipeline/columnar/": {"fold", "folded", "folds"},  # CRC folding by carry-less multiplication
     "tests/pipeline/": {"fold", "folded", "folds"},
     "corpus/kafka_corpus/cases/decode/goldens.py": {"goldens"},  # the name of an area, part of ids
+    "corpus/kafka_corpus/cases/found.py": {"asked"},  # a field of the files that `fuzz promote` wrote
 }
 EXEMPT_ANYWHERE: Final = {"slots"}  # `@dataclass(slots=True)` and `__slots__`
 EXEMPT_FILES: Final = ("tests/house_check.py", "tests/test_house_rules.py", "CHANGELOG.md")
@@ -175,19 +176,36 @@ def _of_page(name: str, text: str, exempt: set[str]) -> Iterator[Finding]:
 def _of_module(name: str, text: str, exempt: set[str]) -> Iterator[Finding]:
     for part in Path(name).with_suffix("").parts:
         yield from _identifier(name, 1, part, exempt)
-    seen = set()
+    tree = ast.parse(text)
+    seen, labels = parts_of_ids(tree) if "/cases/" in name else (set(), set())
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME and token.string not in seen:
             seen.add(token.string)
             yield from _identifier(name, token.start[0], token.string, exempt)
-        elif token.type in {tokenize.COMMENT, tokenize.STRING}:
+        elif token.type in {tokenize.COMMENT, tokenize.STRING} and token.start not in labels:
             for offset, line in enumerate(token.string.splitlines()):
                 yield from _prose(name, token.start[0] + offset, line, exempt)
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node) or ""
             if TITLES.match(docstring):
                 yield Finding("title", f"{name}:{getattr(node, 'lineno', 1)}", docstring.splitlines()[0])
+
+
+def parts_of_ids(tree: ast.Module) -> tuple[set[str], set[tuple[int, int]]]:
+    """Parts of a case module that may not change: names of case functions, and places of labels and of input bytes."""
+    names, places = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and any(
+            isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == "case"
+            for each in node.decorator_list
+        ):
+            names.add(node.name)
+        elif isinstance(node, ast.Dict):
+            places |= {(key.lineno, key.col_offset) for key in node.keys if isinstance(key, ast.Constant)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+            places.add((node.lineno, node.col_offset))
+    return names, places
 
 
 def _prose(name: str, number: int, line: str, exempt: set[str]) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ def make(name: str, rule: str, given: bytes | Batch, expect: Expectation) -> Cas
 def sample() -> list[Case]:
     """One case of each kind, sorted by id."""
     broken = put(DATA, "crc", 1)
-    accepted = Expectation(verdict="acceptable", batches=(BATCH,), kinds=("malformed",), why="nobody knows")
+    accepted = Expectation(verdict="acceptable", batches=(BATCH,), kinds=("malformed",), why="readers differ")
     return [
         make("accepts", "ATT-08", raw_batch(raw_record(), attributes=0x100), accepted),
         make("packs", "GZP-08", PACKED, Expectation(verdict="valid", data=encode(PACKED), compare="masked")),

@@ -146,5 +146,5 @@ def test_ways_of_checking() -> None:
 
 def test_silences() -> None:
     """What the reference predicts nothing about is counted by reason; what it does predict is not."""
-    asked = case_of("time", scene((FindOffset(timestamp=5), StepAnswer())))
-    assert brokers.silences([*CASES, asked]) == {"a time": len(brokers.PREDICTED)}
+    unpredicted = case_of("time", scene((FindOffset(timestamp=5), StepAnswer())))
+    assert brokers.silences([*CASES, unpredicted]) == {"a time": len(brokers.PREDICTED)}

@@ -76,7 +76,7 @@ def test_missing_and_foreign_files(sample: list[Case], root: Path) -> None:
 
 
 def test_tampered_hash(sample: list[Case], root: Path) -> None:
-    """A changed content hash is found: it says that the id asked something else once."""
+    """A changed content hash is found: the id had another content before."""
     path = root / "vectors" / "sample.ndjson"
     line = json.loads(path.read_bytes().splitlines()[0])
     replaced(path, line["sha256"].encode(), b"0" * 64)
@@ -84,7 +84,7 @@ def test_tampered_hash(sample: list[Case], root: Path) -> None:
 
 
 def test_tampered_retired_line(sample: list[Case], root: Path) -> None:
-    """A retired line that asks something else than its hash is of is found."""
+    """A retired line whose content does not match its hash is found."""
     compiler.write(compiler.compile_corpus(sample[1:], root, retire=["sample.accepts"]), root)
     assert drifts(sample[1:], root) == []
     replaced(root / "vectors" / "sample.ndjson", b'"max_timestamp":1700000000000', b'"max_timestamp":1700000000001')
@@ -92,7 +92,7 @@ def test_tampered_retired_line(sample: list[Case], root: Path) -> None:
 
 
 def test_stale_reference_answer(sample: list[Case], root: Path) -> None:
-    """An answer of the reference that is not today's is found, and `compile --all` asks again."""
+    """An answer of the reference that is not today's is found, and `compile --all` records it again."""
     replaced(root / "vectors" / "sample.ndjson", b'"rule":"CRC-07"', b'"rule":"CRC-99"')
     assert drifts(sample, root) == [("vectors", "sample.refuses")]
     assert compiler.write(compiler.compile_corpus(sample, root), root) == []

@@ -54,7 +54,7 @@ def test_nothing_has_drifted() -> None:
 
 @pytest.mark.parametrize("area", AREAS)
 def test_reference_agrees(area: str) -> None:
-    """The reference answers every case of the area as the case expects; recipes are asked by `corpus check`."""
+    """The reference answers every case of the area as the case expects; `corpus check` covers recipes."""
     plain = [case for case in of(area) if not isinstance(case.input, Recipe)]
     answers = {case.id: disagreement(case, ask_reference(case)) for case in plain}
     assert {id_: reason for id_, reason in answers.items() if reason} == {}

@@ -133,10 +133,10 @@ def test_changed_case(root: Path, sample: list[Case]) -> None:
 def test_requests_ask_every_case(sample: list[Case]) -> None:
     """The requests are hello and one line for each case, with what it asks; a decoder is told of no transactions."""
     transacted = replace(sample[2], id="sample.transacted", aborted=())
-    hello, *asked = map(json.loads, clients.requests([*sample, transacted]))
+    hello, *requests = map(json.loads, clients.requests([*sample, transacted]))
     assert hello == {"op": "hello", "protocol": 1}
-    assert [request["id"] for request in asked] == [case.id for case in sample]
-    assert [("data" in request, "batch" in request) for request in asked] == [
+    assert [request["id"] for request in requests] == [case.id for case in sample]
+    assert [("data" in request, "batch" in request) for request in requests] == [
         (case.op == "decode", case.op == "encode") for case in sample
     ]
 

@@ -1,4 +1,4 @@
-"""What is exported needs none of our code."""
+"""Exported files can be used without any of our code."""
 
 import json
 import os
@@ -112,7 +112,7 @@ def test_is_deterministic(folder: Path, tmp_path: Path) -> None:
 
 
 def test_check(tmp_path: Path) -> None:
-    """`--check` finds what is missing, changed or left over; exporting again mends it."""
+    """`--check` finds files that are missing, changed or left over; another export corrects them."""
     export.export(tmp_path)
     assert export.differences(tmp_path) == []
     (tmp_path / "LICENSE").unlink()

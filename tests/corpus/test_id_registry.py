@@ -1,4 +1,4 @@
-"""Ids are for ever: what an id once asked, it asks for ever, and it is never used again."""
+"""Ids are permanent: the content of an id never changes, and an id is never used again."""
 
 from collections.abc import Sequence
 from dataclasses import replace

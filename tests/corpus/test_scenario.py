@@ -40,7 +40,7 @@ MESSAGE = raw_message(1, b"key")
 
 
 def answers(*steps: Step, release: str = "4.4.0", **config: str) -> tuple[StepAnswer, ...]:
-    """What the reference says."""
+    """The reference's predictions."""
     settings = {name.replace("_", "."): value for name, value in config.items()}
     found = predict(Scenario(steps=steps, config=settings), release)
     assert found is not None
@@ -117,7 +117,7 @@ def test_payload() -> None:
 
 
 def test_version() -> None:
-    """A release is asked in the newest version that it has, if that is not above the step's."""
+    """A release gets the newest version that it has, if that is not above the step's."""
     assert [version_of(Produce(data=b"", api_version=9), release) for release in ("1.1.1", "4.4.0")] == [5, 9]
 
 
@@ -195,7 +195,7 @@ def test_transaction() -> None:
 
 
 def test_transaction_of_somebody_else() -> None:
-    """What the coordinator does not know is not taken as a transaction."""
+    """A producer that the coordinator does not know has no transaction."""
     data = bytes_of(batch_of(*some_records(1), producer_id=5, producer_epoch=0, base_sequence=0, transactional=True))
     (answer,) = answers(Produce(data=data, transactional=True, api_version=9))
     assert answer.error_code == 49
@@ -221,7 +221,7 @@ def test_cleaner() -> None:
 
 
 def test_cleaner_again() -> None:
-    """What is produced after a cleaning is behind the filler, and is cleaned by the next."""
+    """A batch produced after a cleaning follows the filler, and is cleaned by the next round."""
     old, new = (bytes_of(batch_of(Record(0, NOW, b"k", value))) for value in (b"old", b"new"))
     steps = (Produce(data=old), Clean(), Produce(data=new), Clean(), FindOffset(-1))
     _, first, second, cleaned, end = answers(*steps, cleanup_policy="compact")
@@ -245,7 +245,7 @@ def test_cleaner_keeps_away() -> None:
     [
         (Produce(data=BATCH, acks=2),),
         (Produce(data=BATCH, beside=BATCH),),
-        (Produce(data=BATCH, producer="nobody"),),
+        (Produce(data=BATCH, producer="unknown"),),
         (Restart(), Produce(data=BATCH)),
         (InitProducerId("a"), EndTransaction("a", True)),
         (InitProducerId("a"), AddPartitions("a"), InitProducerId("a")),
@@ -254,7 +254,7 @@ def test_cleaner_keeps_away() -> None:
     ],
 )
 def test_unpredicted(steps: tuple[Step, ...]) -> None:
-    """What the reference knows nothing about has no prediction."""
+    """A step that the reference does not know has no prediction."""
     assert predict(Scenario(steps=steps), "4.4.0") is None
 
 
@@ -275,7 +275,7 @@ def test_difference() -> None:
 
 
 def test_difference_above_compression() -> None:
-    """What another gzip makes of the same records is no difference, where that does not count."""
+    """Other compressed bytes for the same records are no difference, where compression does not count."""
     records = some_records(9)
     batch = batch_of(*records, compression="gzip")
     small, other = bytes_of(batch), bytes_of(batch, packed=gzip.compress(records_of(records), 0))

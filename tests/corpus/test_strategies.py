@@ -20,7 +20,7 @@ repeatable = settings(
 @repeatable
 @given(strategies.logs())
 def test_valid_logs_survive(log: tuple[Batch, ...]) -> None:
-    """What `logs` gives is the same after encoding and decoding, and its offsets rise."""
+    """A log from `logs` is the same after encoding and decoding, and its offsets rise."""
     assert decode(b"".join(map(encode, log))) == log
     firsts = [batch.base_offset for batch in log]
     assert firsts == sorted(firsts)
@@ -33,7 +33,7 @@ def test_valid_logs_survive(log: tuple[Batch, ...]) -> None:
 @settings(repeatable, max_examples=15)
 @given(data=st.data())
 def test_batches_of_one_kind(data: st.DataObject, magic: int, compression: Compression) -> None:
-    """`batches` gives the magic and the codec that it was asked for, and they survive."""
+    """`batches` gives the magic and the codec of its arguments, and they survive."""
     batch = data.draw(strategies.batches(magic=magic, compression=compression))
     assert (batch.magic, batch.compression) == (magic, compression)
     assert decode(encode(batch)) == (batch,)
@@ -55,14 +55,14 @@ def test_encoded_logs(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("label", sorted(strategies.FAULTS))
-def test_lies_are_refused(label: str) -> None:
-    """The reference refuses each lie that `nearly_valid` tells, with a kind that fits."""
+def test_faults_are_refused(label: str) -> None:
+    """The reference refuses each fault of `nearly_valid`, with a kind that fits."""
 
     @settings(repeatable, max_examples=20)
     @given(strategies.nearly_valid(label=label))
-    def refuse(lie: tuple[bytes, str]) -> None:
-        data, told = lie
-        assert told == label
+    def refuse(faulty: tuple[bytes, str]) -> None:
+        data, drawn = faulty
+        assert drawn == label
         with pytest.raises(RecordFormatError) as caught:
             decode(data)
         assert caught.value.kind in strategies.FAULTS[label].kinds
@@ -72,9 +72,9 @@ def test_lies_are_refused(label: str) -> None:
 
 @settings(repeatable, max_examples=15)
 @given(strategies.nearly_valid())
-def test_a_lie_has_a_label(lie: tuple[bytes, str]) -> None:
-    """What is told without asking for a lie is one of those that there are."""
-    assert lie[1] in strategies.FAULTS
+def test_a_fault_has_a_label(faulty: tuple[bytes, str]) -> None:
+    """Without an argument the label is one of `FAULTS`."""
+    assert faulty[1] in strategies.FAULTS
 
 
 SHAPES: dict[str, Callable[[Batch], bool]] = {

@@ -1,7 +1,7 @@
 """Produce payloads and the error codes that real brokers answer to them.
 
 The codes were read off brokers of these releases; `tests/brokers/test_append.py`
-asks the brokers again.
+compares them with running brokers.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ REQUEST = (
     v2("two batches", "PRD-04", BATCH + BATCH, 87),
     v2("second of size 0", "FRM-05", BATCH + bytes(12), 2),
     v2("second overflows", "FRM-09", BATCH + put(BATCH, "batch_length", INT32_MAX), -1),
-    v2("tail behind the batch", "RWR-01", BATCH + bytes(11), 0),
+    v2("tail after the batch", "RWR-01", BATCH + bytes(11), 0),
     v2("zstd before 7", "PRD-06", packed("zstd", RECORD), 76, version=6),
     v2("codec 5 before 7", "ATT-02", raw_batch(RECORD, attributes=5), -1, version=6),
     v2("zstd at 7", "RWR-01", packed("zstd", RECORD), 0, version=7),

@@ -59,7 +59,7 @@ def raw_blocks(*sizes_and_data: tuple[bytes, bool]) -> bytes:
 
 
 def sized_zstd(size: int, blocks: bytes, window: int = 0x58) -> bytes:
-    """A zstd frame that says its *size*, and that asks for that *window*; *blocks* is what follows its header."""
+    """A zstd frame with *size* as its content size and *window* as its window; *blocks* follow its header."""
     return b"\x28\xb5\x2f\xfd\xc0" + bytes((window,)) + size.to_bytes(8, "little") + blocks
 
 
@@ -68,7 +68,7 @@ def with_checksum(plain: bytes) -> bytes:
     return zstandard.ZstdCompressor(write_checksum=True).compress(plain)
 
 
-# Blocks with an empty one behind them; larger ones, which no buffer holds at once, too.
+# Blocks with an empty one after them; larger ones, which no buffer holds at once, too.
 ENDED = raw_blocks((ONE, False), (b"", True))
 BIG_BLOCKS = raw_blocks((BIG, False), (b"", True))
 KILO = raw_record(value=bytes(1500))
@@ -99,8 +99,8 @@ GZIP: tuple[Produce, ...] = (
         framed("gzip", b"".join(compress("gzip", half, magic=2) for half in HALVES), 2),
         0,
     ),
-    v2("gzip: junk behind", "RWR-01", framed("gzip", GZIP_MEMBER + bytes(40)), 0),
-    v2("gzip: little junk behind", "RWR-01", framed("gzip", GZIP_MEMBER + bytes(9)), 0),
+    v2("gzip: junk after it", "RWR-01", framed("gzip", GZIP_MEMBER + bytes(40)), 0),
+    v2("gzip: little junk after it", "RWR-01", framed("gzip", GZIP_MEMBER + bytes(9)), 0),
     v2("gzip: empty members", "RWR-01", framed("gzip", EMPTY_MEMBER * 9 + GZIP_MEMBER), 0),
     v2("gzip: a stack of empty members", "GZP-02", framed("gzip", EMPTY_MEMBER * 40_000 + GZIP_MEMBER), -1, 87),
     v2(
@@ -216,9 +216,9 @@ ZSTD: tuple[Produce, ...] = (
     v2("zstd: cut second header", "RWR-01", framed("zstd", ZSTD_FRAME + ZSTD_FRAME[:5]), 0),
     v2("zstd: cut second magic", "RWR-01", framed("zstd", ZSTD_FRAME + ZSTD_FRAME[:2]), 0),
     v2("zstd: cut second skippable magic", "RWR-01", framed("zstd", ZSTD_FRAME + b"\x5f\x2a"), 0),
-    v2("zstd: one zero behind", "ZST-04", framed("zstd", ZSTD_FRAME + bytes(1)), -1, 0),
-    v2("zstd: four zeros behind", "ZST-04", framed("zstd", ZSTD_FRAME + bytes(4)), -1, 0),
-    v2("zstd: five zeros behind", "ZST-04", framed("zstd", ZSTD_FRAME + bytes(5)), -1),
+    v2("zstd: one zero after it", "ZST-04", framed("zstd", ZSTD_FRAME + bytes(1)), -1, 0),
+    v2("zstd: four zeros after it", "ZST-04", framed("zstd", ZSTD_FRAME + bytes(4)), -1, 0),
+    v2("zstd: five zeros after it", "ZST-04", framed("zstd", ZSTD_FRAME + bytes(5)), -1),
     v2(
         "zstd: largest skippable frame",
         "RWR-01",

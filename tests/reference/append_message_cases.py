@@ -24,7 +24,7 @@ APPEND_TIME = "LogAppendTime"
 
 
 def short(size: int, magic: int = 1, attributes: int = 0) -> bytes:
-    """A message of so many bytes behind its prefix, zeros behind the attributes, its CRC right."""
+    """A message of so many bytes after its prefix, zeros after the attributes, its CRC right."""
     return fixed(bytes(8) + size.to_bytes(4, "big") + bytes(4) + bytes((magic % 256, attributes)) + bytes(size - 6))
 
 

@@ -68,14 +68,14 @@ def written(producer_id: int, base: int, count: int = 3, **fields: Any) -> bytes
 
 
 def compacted(base: int, *deltas: int, last: int, **fields: Any) -> bytes:
-    """What compaction leaves: records at *deltas* only, the last offset as it was."""
+    """A batch after compaction: records at *deltas* only, the last offset as it was."""
     records = tuple(record(base + delta) for delta in deltas)
     given: dict[str, Any] = {"records": records, "last_offset": base + last}
     return v2(base, 1, **given | fields)
 
 
 def empty(base: int, count: int = 3) -> bytes:
-    """What compaction leaves of a batch without records."""
+    """A batch without records after compaction."""
     return v2(base, count, records=(), producer_id=7, producer_epoch=0, base_sequence=0)
 
 
@@ -135,12 +135,12 @@ LOGS: Final[Mapping[str, bytes]] = dict(CODEC_LOGS) | {
     "empty batches": empty(0) + v2(3) + empty(6) + v2(9) + empty(12),
     "an empty batch only": empty(0),
     "zstd": v2(0, compression="zstd"),
-    "zstd behind": v2(0) + v2(3) + v2(6, compression="zstd"),
-    "zstd behind another codec": v2(0, compression="gzip") + v2(3, compression="zstd") + v2(6),
-    "zstd behind a marker": marker(0) + v2(1, compression="zstd"),
-    "zstd behind a marker and data": marker(0) + v2(1) + v2(4, compression="zstd"),
-    "zstd behind 140 KB": v2(0) + v2(3, size=50_000) + v2(6, compression="zstd"),
-    "zstd of many bytes behind": v2(0)
+    "zstd last": v2(0) + v2(3) + v2(6, compression="zstd"),
+    "zstd after another codec": v2(0, compression="gzip") + v2(3, compression="zstd") + v2(6),
+    "zstd after a marker": marker(0) + v2(1, compression="zstd"),
+    "zstd after a marker and data": marker(0) + v2(1) + v2(4, compression="zstd"),
+    "zstd after 140 KB": v2(0) + v2(3, size=50_000) + v2(6, compression="zstd"),
+    "much zstd last": v2(0)
     + b"".join(v2(at, 1, size=60_000, compression="none") for at in (3, 4, 5))
     + v2(6, compression="zstd"),
     "zstd before many bytes": v2(0) + v2(3, compression="zstd") + b"".join(v2(at, 1, size=70_000) for at in (6, 7, 8)),
@@ -158,21 +158,21 @@ LOGS: Final[Mapping[str, bytes]] = dict(CODEC_LOGS) | {
         for at in range(3)
     ),
     "more than fits": b"".join(v2(300 * at, 300, size=1) for at in range(20)),
-    "v1 behind v2": v2(0) + message(1, 3) + message(1, 4, 3, compression="lz4"),
-    "v0 behind v2": v2(0) + message(0, 3) + message(0, 4, 3, compression="snappy"),
+    "v1 after v2": v2(0) + message(1, 3) + message(1, 4, 3, compression="lz4"),
+    "v0 after v2": v2(0) + message(0, 3) + message(0, 4, 3, compression="snappy"),
     "v0 only, then v1": message(0, 0) + message(1, 1) + message(1, 2, 2, compression="gzip"),
     "repeated offsets": repeated(0) + v2(3),
-    "repeated offsets behind": v2(0) + repeated(3) + v2(6),
+    "repeated offsets last": v2(0) + repeated(3) + v2(6),
     "a timestamp below -1": reseal(put(v2(0), "base_timestamp", -5)) + v2(3),
     "too many counted": reseal(put(v2(0), "record_count", 4)) + v2(3),
-    "too many counted behind": v2(0) + reseal(put(v2(3), "record_count", 4)) + v2(6),
+    "too many counted last": v2(0) + reseal(put(v2(3), "record_count", 4)) + v2(6),
     "too few counted": reseal(put(v2(0), "record_count", 2)) + v2(3),
     "a negative count": reseal(put(v2(0), "record_count", -1)) + v2(3),
     "too many counted, gzip": reseal(put(v2(0, compression="gzip"), "record_count", 4)) + v2(3),
     "codec 5": reseal(put(v2(0), "attributes", 5)) + v2(3),
-    "codec 5 behind": v2(0) + reseal(put(v2(3), "attributes", 5)),
+    "codec 5 last": v2(0) + reseal(put(v2(3), "attributes", 5)),
     "not gzip": reseal(put(v2(0), "attributes", 1)) + v2(3),
-    "not gzip behind": v2(0) + reseal(put(v2(3), "attributes", 1)),
+    "not gzip last": v2(0) + reseal(put(v2(3), "attributes", 1)),
     "magic 3": put(v2(0), "magic", 3) + v2(3),
 }
 
@@ -181,5 +181,5 @@ LOGS: Final[Mapping[str, bytes]] = dict(CODEC_LOGS) | {
 def is_exact(name: str) -> bool:
     """Whether a conversion of the log *name* gives the same bytes with every library."""
     return not any(
-        word in name for word in ("gzip", "lz4", "snappy", "codec", "horizon", "v1 behind", "v0 behind", "then v1")
+        word in name for word in ("gzip", "lz4", "snappy", "codec", "horizon", "v1 after", "v0 after", "then v1")
     )

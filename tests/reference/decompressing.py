@@ -1,4 +1,4 @@
-"""One codec's decompressor, asked for what comes out and for what it refuses."""
+"""One codec's decompressor: its output and its refusals."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Stream:
     most: int
 
     def plain(self, data: bytes, most: int | None = None, magic: int = 2) -> bytes:
-        """What comes out."""
+        """The decompressed bytes."""
         return decompress(self.compression, data, magic=magic, most=self.most if most is None else most)
 
     def kind_of(self, data: bytes) -> str:

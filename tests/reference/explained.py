@@ -1,4 +1,4 @@
-"""What an explanation says, to be looked at in tests."""
+"""Views of an explanation for tests."""
 
 from kafka_records import explain
 from kafka_records.explain import Field, Part
@@ -10,7 +10,7 @@ def field(data: bytes, path: str, section: int = 0) -> Field:
 
 
 def meanings(data: bytes, section: int = 0) -> list[str]:
-    """What every field means."""
+    """The meaning of every field."""
     return [each.meaning for each in explain(data).sections[section].fields]
 
 

@@ -1,4 +1,4 @@
-"""Mutated logs: valid batches of every format and codec, broken at random, most of them mended at the door.
+"""Mutated logs: valid batches of every format and codec, broken at random, most of them with corrected checksums.
 
     python tests/reference/mutants.py SEED COUNT
 
@@ -69,7 +69,7 @@ def mutant(seed: int, number: int) -> bytes:
         data = inside(data, chance)
     for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
         data = mutate(data, chance)
-    return mended(data) if chance.random() < 0.9 else data
+    return corrected(data) if chance.random() < 0.9 else data
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
@@ -94,21 +94,21 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 
 def inside(data: bytes, chance: random.Random) -> bytes:
-    """*data* with its first batch's records mutated behind the compression, which is then made again."""
+    """*data* with its first batch's records mutated under the compression, and compressed again."""
     start = {0: 26, 1: 34, 2: 61}[data[16]]
     end = 12 + int.from_bytes(data[8:12], "big")
     codec: Compression = COMPRESSIONS[data[22 if data[16] == 2 else 17] & 7]
     plain = mutate(decompress(codec, data[start:end], magic=data[16], most=2**20), chance)
     if codec != "none" and data[16] < 2:
-        plain = mended(plain)
+        plain = corrected(plain)
     packed = compress(codec, plain, magic=data[16])
     if data[16] < 2:
         return data[: start - 4] + len(packed).to_bytes(4, "big") + packed + data[end:]
     return data[:start] + packed + data[end:]
 
 
-def mended(data: bytes) -> bytes:
-    """*data* as one entry, its size and checksum right, so that it gets past the door."""
+def corrected(data: bytes) -> bytes:
+    """*data* as one entry, its size and checksum right, so that decoders read on."""
     if len(data) < 21:
         return data
     data = data[:8] + (len(data) - 12).to_bytes(4, "big") + data[12:]
@@ -118,7 +118,7 @@ def mended(data: bytes) -> bytes:
 
 
 def refusal(data: bytes) -> RecordFormatError | None:
-    """What decode raises, if it is the one error; anything else goes on its way."""
+    """The error of decode, if it is a `RecordFormatError`; any other exception is not caught."""
     try:
         decode(data, limits=LIMITS)
     except RecordFormatError as error:

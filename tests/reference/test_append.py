@@ -19,15 +19,15 @@ LOG = LogState(log_end_offset=100, leader_epoch=7)
 
 
 def appended(case: Produce, release: str) -> AppendResult:
-    """What `append` says of *case*."""
+    """The result of `append` for *case*."""
     config = {"max.message.bytes": "4000000", **case.config}
     return append(LOG, case.payload, TopicConfig.of(config), release=release, api_version=case.version, now_ms=NOW)
 
 
-ASKED = tuple((case, release) for case in CASES for release in case.codes)
+CASES_BY_RELEASE = tuple((case, release) for case in CASES for release in case.codes)
 
 
-@pytest.mark.parametrize(("case", "release"), ASKED, ids=lambda each: getattr(each, "name", each))
+@pytest.mark.parametrize(("case", "release"), CASES_BY_RELEASE, ids=lambda each: getattr(each, "name", each))
 def test_error_codes_are_those_of_brokers(case: Produce, release: str) -> None:
     """The code is the one that a broker of that release answered, with nothing stored on an error."""
     result = appended(case, release)
@@ -42,9 +42,9 @@ def test_the_deciding_rule_is_named(case: Produce) -> None:
     assert appended(case, next(iter(case.codes))).rule == case.rule
 
 
-@pytest.mark.parametrize(("case", "release"), ASKED, ids=lambda each: getattr(each, "name", each))
+@pytest.mark.parametrize(("case", "release"), CASES_BY_RELEASE, ids=lambda each: getattr(each, "name", each))
 def test_what_is_stored_is_where_the_offsets_say(case: Produce, release: str) -> None:
-    """What is stored ends at the log's new end, and offsets of v2 batches start at its old one."""
+    """The stored bytes end at the log's new end, and offsets of v2 batches start at its old one."""
     result = appended(case, release)
     if not result.stored or case.name in LEFT_AS_THEY_ARE:
         return
@@ -59,12 +59,12 @@ def test_what_is_stored_is_where_the_offsets_say(case: Produce, release: str) ->
     assert starts[-1] + 12 + size == len(result.stored)
 
 
-# Releases before 2.4 leave what stands behind the first compressed entry as it came.
+# Releases before 2.4 leave all entries after the first compressed one as they came.
 LEFT_AS_THEY_ARE = {"two wrappers", "wrapper and message", "two v2 by an old request"}
 
 
 def test_there_are_cases_for_each_release() -> None:
-    """The table asks four releases, some two hundred payloads at the most."""
+    """The table covers four releases, some two hundred payloads at the most."""
     counts = {
         release: sum(release in case.codes for case in CASES) for release in ("4.4.0", "2.8.2", "1.1.1", "0.10.2.2")
     }
@@ -82,15 +82,15 @@ def test_there_are_cases_for_each_release() -> None:
 def test_nothing_escapes(release: str) -> None:
     """Every case of the corpus has an answer in every release, whatever its bytes are."""
     config = TopicConfig.of({"compression.type": "gzip"})
-    asked = 0
+    count = 0
     for case in load_vectors():
         if case.op == "decode" and isinstance(case.input, bytes):
             result = append(
                 LOG, case.input, config, release=release, api_version=7 if release != "0.10.2.2" else 2, now_ms=NOW
             )
             assert bool(result.stored) <= (result.error_code == 0)
-            asked += 1
-    assert asked > 2000
+            count += 1
+    assert count > 2000
 
 
 @pytest.mark.parametrize("release", ["", "newest", "0.8.2.2", "5.0.0", "4.x", "4"])

@@ -1,4 +1,4 @@
-"""What live brokers were seen to answer to produced payloads (3.9.0, 4.1.0), each with its rule."""
+"""Answers of live brokers to produced payloads (3.9.0, 4.1.0), each with its rule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def answer(
 
 
 def put(data: bytes, at: int, value: int, width: int) -> bytes:
-    """*data* with another value at *at*, and the CRC that it asks for."""
+    """*data* with another value at *at*, and the right CRC for it."""
     data = data[:at] + value.to_bytes(width, "big", signed=True) + data[at + width :]
     return data[:17] + checksum_v2(data).to_bytes(4, "big") + data[21:]
 
@@ -130,7 +130,7 @@ def test_producer_state() -> None:
 
 
 def test_another_codec_rebuilds_the_batch() -> None:
-    """A topic of another codec stores a batch written anew, with the same records (RWR-05, RWR-11)."""
+    """A topic of another codec stores a rebuilt batch with the same records (RWR-05, RWR-11)."""
     result = answer(DATA, compression_type="gzip")
     back = answer(put(result.stored, 0, 0, 8), compression_type="uncompressed")
 

@@ -1,4 +1,4 @@
-"""What `append` stores, byte by byte, and what it leaves alone."""
+"""The bytes that `append` stores, and those that it leaves alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_only_offset_and_epoch_change() -> None:
 
 
 def test_strange_bits_stay_or_go() -> None:
-    """Bits that nobody knows stay with the header and vanish with it (ATT-09); bit 6 is known since 3.1 (ATT-11)."""
+    """Unknown bits stay with the header and vanish with it (ATT-09); bit 6 is known since 3.1 (ATT-11)."""
     kept = produce(raw_batch(RECORD, attributes=0x7FC0)).stored
     assert kept[21:23] == b"\x7f\xc0"
     changed = {
@@ -169,7 +169,7 @@ def test_old_formats_on_disk() -> None:
 
 
 def test_before_v2_bytes_stay() -> None:
-    """0.10.2 copies messages that have the right magic, even into a wrapper made anew."""
+    """0.10.2 copies messages that have the right magic, even into a rebuilt wrapper."""
     strange = raw_message(1, attributes=0x70, tail=b"slack")
     assert produce(strange, "0.10.2.2", 2).stored == (100).to_bytes(8, "big") + strange[8:]
     timed = produce(strange, "0.10.2.2", 2, message_timestamp_type="LogAppendTime").stored
@@ -224,7 +224,7 @@ def test_settings_have_kafkas_defaults() -> None:
 
 
 def test_room_is_counted() -> None:
-    """What fits is no error, one byte more is (HDR-18)."""
+    """A payload that fits is no error, one byte more is (HDR-18)."""
     room = Room()
     room.take(LARGEST_ARRAY, "REC-08")
     room.take(HEAP - LARGEST_ARRAY, "REC-08")
@@ -269,8 +269,8 @@ def test_a_raw_block_is_given_as_far_as_it_is_there() -> None:
     assert thrown.value.rule == "ZST-07"
 
 
-def test_a_checksum_is_behind_the_last_block() -> None:
-    """A frame that says no size and has a checksum ends behind it, and the next one is read (ZST-05)."""
+def test_a_checksum_follows_the_last_block() -> None:
+    """A frame without a content size and with a checksum ends after that, and the next one is read (ZST-05)."""
     packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     frame = packer.compress(b"some") + packer.flush()
     stream = open_stream("zstd", frame + frame, 2, behaviour("4.4.0"))
@@ -278,7 +278,7 @@ def test_a_checksum_is_behind_the_last_block() -> None:
 
 
 def test_a_block_that_is_no_block() -> None:
-    """What cannot be decompressed is an error of its frame (ZST-05)."""
+    """A frame that cannot be decompressed is an error of that frame (ZST-05)."""
     stream = open_stream("zstd", FRAME_OF_ANY_SIZE + block_header(4, 2) + b"\xff" * 4, 2, behaviour("4.4.0"))
     with pytest.raises(Thrown, match="IOException") as thrown:
         stream.read(1)
@@ -300,7 +300,7 @@ def test_headers_of_nothing(release: str) -> None:
 @pytest.mark.parametrize("release", ["4.4.0", "2.8.2"])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 1000, 1020, 1021, 1022, 1023, 1024, 9000])
 def test_runs_of_small_headers(release: str, count: int) -> None:
-    """Headers of two bytes, with a null value or an empty one, and others between them are told apart (REC-18)."""
+    """Headers of two bytes, with a null value or an empty one, and others between them are distinct (REC-18)."""
     small, null = raw_header(b"", b""), raw_header(b"", None)
     headers = (small + null) * count + raw_header(b"k", b"v") + null * count
     record = raw_record(header_count=encode_varint(3 * count + 1), headers=headers)

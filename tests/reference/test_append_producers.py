@@ -44,7 +44,7 @@ def after(*payloads: bytes, log: LogState = LogState(), release: str = "4.4.0") 
 
 
 def test_sequences_follow_one_another() -> None:
-    """The next batch starts where the last ended, and wraps behind the largest number (PID-06, PID-07, PID-10)."""
+    """The next batch starts where the last ended, and wraps after the largest number (PID-06, PID-07, PID-10)."""
     log = after(batch(INT32_MAX - 1, count=3), batch(1), batch(2, count=5), batch(7))
     assert log.log_end_offset == 10
     assert [each.first_sequence for each in log.producers[1].batches] == [INT32_MAX - 1, 1, 2, 7]
@@ -64,7 +64,7 @@ def test_duplicates_are_answered_as_the_first_time() -> None:
 
 
 def test_epochs_go_up_and_start_at_0() -> None:
-    """A higher epoch starts anew, a lower one is fenced (PID-13, PID-14)."""
+    """A higher epoch starts over, a lower one is fenced (PID-13, PID-14)."""
     log = after(batch(5), batch(0, epoch=1))
     assert log.producers[1].batches == (BatchMetadata(0, 1, 0, TIMESTAMP),)
     assert (produce(log, batch(6)).error_code, produce(log, batch(3, epoch=2)).error_code) == (47, 45)
@@ -97,7 +97,7 @@ def test_a_transaction_needs_its_id() -> None:
     ],
 )
 def test_the_coordinator_vouches_for_the_partition(producing: Producing, version: int, code: int) -> None:
-    """What the coordinator knows decides, from 3.6 on; produce 12 adds the partition (TXN-05)."""
+    """The coordinator's state decides, from 3.6 on; produce 12 adds the partition (TXN-05)."""
     log = LogState(producing=producing)
     result = produce(log, batch(0, attributes=TRANSACTIONAL), version=version)
     assert (result.error_code, result.whole_request) == (code, False)
@@ -105,12 +105,12 @@ def test_the_coordinator_vouches_for_the_partition(producing: Producing, version
 
 
 def test_old_requests_name_no_transactional_id() -> None:
-    """Before version 3 there is no field for one, so nobody vouches for anything (TXN-02)."""
+    """Before version 3 the request has no field for one, so no transaction is verified (TXN-02)."""
     log = LogState(producing=Producing(transactional_id=True, producer="unknown"))
     transactional = batch(0, attributes=TRANSACTIONAL)
-    behind_another = raw_message(magic=1) + transactional
+    after_another = raw_message(magic=1) + transactional
     codes = {
-        version: [produce(log, payload, "3.9.2", version).error_code for payload in (transactional, behind_another)]
+        version: [produce(log, payload, "3.9.2", version).error_code for payload in (transactional, after_another)]
         for version in (2, 3)
     }
     assert codes == {2: [53, 87], 3: [49, 87]}
@@ -133,7 +133,7 @@ def test_a_transaction_begun_by_produce_12_starts_at_0() -> None:
     assert produce(IN_TRANSACTION, batch(0, attributes=TRANSACTIONAL), version=12).error_code == 0
 
 
-def test_what_was_asked_about_comes_first() -> None:
+def test_a_pending_verification_comes_first() -> None:
     """A batch whose partition was not verified keeps those of higher sequences out until it has come (KIP-890)."""
     outside = LogState(producing=Producing(transactional_id=True, in_transaction=False))
     refused = produce(outside, batch(2, attributes=TRANSACTIONAL))
@@ -148,11 +148,11 @@ def test_what_was_asked_about_comes_first() -> None:
 
 
 def test_the_lowest_sequence_of_the_newest_epoch() -> None:
-    """What was asked about keeps the lowest sequence, and starts anew with a higher epoch (KIP-890)."""
-    asked = Verification(epoch=1, lowest_sequence=5, bumps_epoch=False)
-    assert asked.seen(1, 6) == asked.seen(0, 3) == asked
-    assert asked.seen(1, 4) == replace(asked, lowest_sequence=4)
-    assert asked.seen(2, 9) == replace(asked, epoch=2, lowest_sequence=9)
+    """A pending verification keeps the lowest sequence, and starts over with a higher epoch (KIP-890)."""
+    pending = Verification(epoch=1, lowest_sequence=5, bumps_epoch=False)
+    assert pending.seen(1, 6) == pending.seen(0, 3) == pending
+    assert pending.seen(1, 4) == replace(pending, lowest_sequence=4)
+    assert pending.seen(2, 9) == replace(pending, epoch=2, lowest_sequence=9)
 
 
 def test_old_formats_take_no_transactions() -> None:

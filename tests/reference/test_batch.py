@@ -138,7 +138,7 @@ def test_an_empty_batch(three_ways: ThreeWays) -> None:
 
 @pytest.mark.parametrize("attributes", range(5))
 def test_without_records_the_payload_is_not_looked_at(attributes: int) -> None:
-    """What stands behind a record count of 0 is ignored, in any codec (HDR-16, HDR-17)."""
+    """Bytes after a record count of 0 are ignored, in any codec (HDR-16, HDR-17)."""
     for payload in (b"", b"not records"):
         assert decode(raw_batch(payload, record_count=0, attributes=attributes))[0].records == ()
 
@@ -159,7 +159,7 @@ def test_more_records_promised_than_there(count: int) -> None:
 
 @pytest.mark.parametrize("rest", [b"\x00", raw_record(offset_delta=1)])
 def test_fewer_records_promised_than_there(rest: bytes) -> None:
-    """Bytes behind the last record are refused, a zero byte too (HDR-14, REC-25)."""
+    """Bytes after the last record are refused, a zero byte too (HDR-14, REC-25)."""
     assert failure(raw_batch(raw_record() + rest)) == ("malformed", "HDR-14", "batch.records", 73)
 
 

@@ -38,7 +38,7 @@ def test_legacy_scope_starts_at_the_magic(magic: int) -> None:
 
 @pytest.mark.parametrize("at", [17, 20, 21, 60, len(BATCH) - 1])
 def test_a_flipped_bit_is_corrupt_in_v2(at: int) -> None:
-    """A flipped bit in the CRC or behind it is found before anything else is read (CRC-07)."""
+    """A flipped bit in the CRC or after it is found before anything else is read (CRC-07)."""
     with pytest.raises(RecordFormatError, match=r"stored crc \d+, computed crc \d+") as caught:
         decode(flip(BATCH, at))
     assert (caught.value.kind, caught.value.rule) == ("corrupt", "CRC-07")
@@ -48,7 +48,7 @@ def test_a_flipped_bit_is_corrupt_in_v2(at: int) -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("at", [12, 15, 17, -1])
 def test_a_flipped_bit_is_corrupt_in_a_message(magic: int, at: int) -> None:
-    """A flipped bit in the CRC or behind it is found before anything else is read (LEG-04)."""
+    """A flipped bit in the CRC or after it is found before anything else is read (LEG-04)."""
     message = raw_message(magic, b"k", b"v", tail=b"slack")
     with pytest.raises(RecordFormatError, match=r"stored crc \d+, computed crc \d+") as caught:
         decode(flip(message, at % len(message)))
@@ -57,7 +57,7 @@ def test_a_flipped_bit_is_corrupt_in_a_message(magic: int, at: int) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 7, 12, 15])
-def test_brokers_may_change_what_lies_outside(at: int) -> None:
+def test_brokers_may_change_bytes_outside(at: int) -> None:
     """Base offset and leader epoch change without the CRC (CRC-11)."""
     assert decode(flip(BATCH, at))[0].records[0].value == b"value"
 

@@ -1,4 +1,4 @@
-"""What the cleaner keeps and drops of data: keys, tombstones, formats, and what it cannot clean."""
+"""Data after cleaning: keys, tombstones, formats, and logs that cannot be cleaned."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_what_is_not_cleaned_stays() -> None:
 
 
 def test_only_dirty_keys_count() -> None:
-    """A record before the first dirty offset goes only for one behind it."""
+    """A record before the first dirty offset goes only for one after it."""
     data = log(batch(record(0, b"a"), record(1, b"a")), batch(record(2, b"b"), record(3, b"b")), LAST)
     result = cleaned(data, Round(first_dirty_offset=3))
     assert [[each.offset for each in one.records] for one in decode(result.data)] == [[0, 1], [3], [90]]
@@ -201,7 +201,7 @@ def test_a_first_round_keeps_old_tombstones() -> None:
 
 
 def test_append_time() -> None:
-    """Written anew, a batch with LogAppendTime loses the producer's times, and keeps its own."""
+    """A rewritten batch with LogAppendTime loses the producer's times, and keeps its own."""
     data = log(
         batch(record(0, b"a"), record(1, b"b"), record(2, b"a"), timestamp_type="append", max_timestamp=777), LAST
     )
@@ -221,7 +221,7 @@ def old(magic: int, *records: Record, **fields: object) -> Batch:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("release", RELEASES)
 def test_old_formats(magic: int, release: str) -> None:
-    """A wrapper is written anew in its own format, and as v2 from 4.0 on; its offsets begin with what is left."""
+    """A wrapper is rewritten in its own format, and as v2 from 4.0 on; its offsets start at the first that is left."""
     wrapper = old(magic, record(5, b"a"), record(6, b"b"), record(7, b"a"), compression="gzip")
     result = cleaned(log(wrapper, LAST), release=release)
     left = decode(result.data)[0]
@@ -304,7 +304,7 @@ UNCLEANABLE = {
 
 @pytest.mark.parametrize("name", UNCLEANABLE)
 def test_what_cannot_be_cleaned(name: str) -> None:
-    """A batch that cannot be read, or not be written anew, leaves the whole log as it is."""
+    """A batch that cannot be read, or not be rewritten, leaves the whole log as it is."""
     data, error, rule = UNCLEANABLE[name]
     data += log(LAST)
     result = cleaned(data)
@@ -313,7 +313,7 @@ def test_what_cannot_be_cleaned(name: str) -> None:
 
 
 def test_a_wrong_crc_is_made_right() -> None:
-    """The cleaner checks no CRC: what it writes anew has the right one, though a bit of a value was wrong."""
+    """The cleaner checks no CRC: a rewritten batch has the right one, though a bit of a value was wrong."""
     data = log(batch(record(0, b"a", b"value"), record(1, b"b")), batch(record(2, b"b")))
     broken = data.replace(b"value", b"valuf")
     with pytest.raises(RecordFormatError, match="crc"):

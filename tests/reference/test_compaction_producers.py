@@ -1,4 +1,4 @@
-"""What the cleaner keeps for producers and transactions: last batches, markers, and what was aborted."""
+"""Producers and transactions in a round of cleaning: last batches, markers, and aborted data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def data(offset: int, *keys: bytes, sequence: int = 0, **fields: object) -> Batc
 
 
 def plain(offset: int, key: bytes) -> Batch:
-    """A record of nobody in particular."""
+    """A record without a producer."""
     return data(offset, key, sequence=-1, producer_id=-1, producer_epoch=-1)
 
 
@@ -66,11 +66,11 @@ def cleaned(stored: bytes, given: Round = FIRST, *, release: str = "4.4.0", now:
 
 
 def outcomes(result: CompactResult) -> list[str]:
-    """What became of each batch."""
+    """The outcome of each batch."""
     return [fate.outcome for fate in result.fates]
 
 
-NOBODY = Round(producers={})
+NO_PRODUCERS = Round(producers={})
 COMMITTED = log(transactional(0, b"a", b"b"), marker(2, "commit"), plain(3, b"c"))
 
 
@@ -89,7 +89,7 @@ def test_the_last_batch_of_a_producer_stays(release: str) -> None:
 def test_producers_that_are_forgotten() -> None:
     """The last batch of a producer that has expired goes like any other."""
     stored = log(data(0, b"a"), plain(1, b"a"))
-    assert outcomes(cleaned(stored, NOBODY)) == ["dropped", "copied"]
+    assert outcomes(cleaned(stored, NO_PRODUCERS)) == ["dropped", "copied"]
 
 
 def test_sequences_that_come_again() -> None:
@@ -100,7 +100,7 @@ def test_sequences_that_come_again() -> None:
 
 
 def test_a_state_that_is_given() -> None:
-    """What is known of producers counts, not what the bytes tell."""
+    """The given state of producers counts, not that of the bytes."""
     state = ProducerState(epoch=3, batches=(BatchMetadata(0, 0, 0, 100),))
     stored = log(data(0, b"a"), data(1, b"a", sequence=1), plain(2, b"a"))
     assert outcomes(cleaned(stored, Round(producers={7: state}))) == ["emptied", "dropped", "copied"]
@@ -114,18 +114,18 @@ def test_markers_stay_with_their_data() -> None:
 def test_markers_without_data() -> None:
     """Without data a marker gets a horizon, and goes when that has come."""
     stored = log(marker(2, "commit"), plain(3, b"c"))
-    first = cleaned(stored, NOBODY)
+    first = cleaned(stored, NO_PRODUCERS)
     left = decode(first.data)[0]
     assert (left.delete_horizon, left.transactional, left.control) == (NOW + RETENTION, True, True)
     assert first.fates[0].rules == ("CLN-11",)
-    assert cleaned(first.data, NOBODY, now=NOW + RETENTION - 1).data == first.data
-    assert outcomes(cleaned(first.data, NOBODY, now=NOW + RETENTION)) == ["dropped", "copied"]
+    assert cleaned(first.data, NO_PRODUCERS, now=NOW + RETENTION - 1).data == first.data
+    assert outcomes(cleaned(first.data, NO_PRODUCERS, now=NOW + RETENTION)) == ["dropped", "copied"]
 
 
 def test_markers_before_horizons() -> None:
     """Before 3.1 a marker without data goes when the segment is old enough."""
     stored = log(marker(2, "commit"), plain(3, b"c"))
-    assert cleaned(stored, NOBODY, release="2.8.2").data == stored
+    assert cleaned(stored, NO_PRODUCERS, release="2.8.2").data == stored
     later = Round(producers={}, first_dirty_offset=3)
     assert compact(stored, CleanerConfig(delete_retention_ms=0), later, release="2.8.2", now_ms=NOW).data == log(
         plain(3, b"c")
@@ -135,10 +135,10 @@ def test_markers_before_horizons() -> None:
 def test_aborted_data_goes() -> None:
     """Whatever its keys; it hides no other record, and its marker stays for this round."""
     stored = log(plain(0, b"a"), transactional(1, b"a", b"b"), marker(3, "abort"), plain(4, b"c"))
-    result = cleaned(stored, NOBODY)
+    result = cleaned(stored, NO_PRODUCERS)
     assert outcomes(result) == ["copied", "dropped", "copied", "copied"]
     assert "CLN-12" in result.rules
-    again = cleaned(result.data, NOBODY)
+    again = cleaned(result.data, NO_PRODUCERS)
     assert decode(again.data)[1].delete_horizon == NOW + RETENTION
 
 
@@ -151,12 +151,12 @@ def test_aborted_data_of_the_last_batch() -> None:
 
 
 def test_an_index_that_is_given() -> None:
-    """What was aborted is known from the index; a marker may be in what is not cleaned yet."""
+    """The index decides what was aborted; a marker may be in the part that is not cleaned yet."""
     stored = log(transactional(0, b"a"), marker(1, "commit"), plain(2, b"b"))
     index = (AbortedTransaction(7, 0, 9, 10),)
     assert outcomes(cleaned(stored, Round(producers={}, aborted=index)))[0] == "dropped"
-    behind = log(transactional(0, b"a"), plain(1, b"b"), marker(2, "abort"))
-    result = cleaned(behind, Round(producers={}, first_uncleanable_offset=2))
+    later = log(transactional(0, b"a"), plain(1, b"b"), marker(2, "abort"))
+    result = cleaned(later, Round(producers={}, first_uncleanable_offset=2))
     assert outcomes(result) == ["dropped", "copied", "not cleaned"]
 
 
@@ -171,7 +171,7 @@ def test_markers_of_the_next_epoch() -> None:
     assert decode(third.data)[0].records == ()
     assert third.fates[0].rules == ("CLN-11", "CLN-14", "CLN-15")
     assert cleaned(third.data).data == third.data
-    assert outcomes(cleaned(third.data, NOBODY))[0] == "dropped"
+    assert outcomes(cleaned(third.data, NO_PRODUCERS))[0] == "dropped"
 
 
 def test_keys_of_markers() -> None:
@@ -199,7 +199,7 @@ def test_markers_that_cannot_be_read(key: bytes | None, error: str, rule: str) -
     assert (result.error, result.rule) == (error, rule)
 
 
-def test_an_index_that_cannot_be_told() -> None:
+def test_an_unreadable_marker_without_an_index() -> None:
     """Without an index, a marker that cannot be read makes the log uncleanable as well."""
     broken = replace(marker(0, "commit"), records=(Record(0, 100, b"\0\0", b""),))
     assert cleaned(log(broken)).error == "InvalidRecordException"

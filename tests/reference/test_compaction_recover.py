@@ -1,4 +1,4 @@
-"""What recovery leaves of a segment."""
+"""Segments after recovery."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def stored(offset: int, **fields: object) -> bytes:
 
 
 def put(data: bytes, field: str, value: int, *, right: bool = False) -> bytes:
-    """A batch with another value in a field, its CRC made right if asked."""
+    """A batch with another value in a field, with the right CRC if *right* is set."""
     place = BATCH_V2.field(field)
     changed = (
         data[: place.offset] + value.to_bytes(place.width, "big", signed=True) + data[place.offset + place.width :]

@@ -38,12 +38,12 @@ def test_members_are_one_stream() -> None:
 
 @pytest.mark.parametrize("junk", [b"?", bytes(8), b"?" * 40, b"\x1f\x8b", b"\x1f\x8b\x07" + bytes(40), bytes(1000)])
 def test_what_is_no_header_is_ignored(junk: bytes) -> None:
-    """Bytes behind the last member that are not a header are left alone (GZP-03)."""
+    """Bytes after the last member that are not a header are left alone (GZP-03)."""
     assert plain(member(b"one") + junk) == b"one"
 
 
 def test_a_second_member_has_to_be_whole() -> None:
-    """What starts like a member is one: cut short, it is an error (GZP-02, GZP-05)."""
+    """Bytes that start like a member are one: cut short, it is an error (GZP-02, GZP-05)."""
     second = member(b"second, which is long enough", level=0)
     first = member(b"one")
     assert refusal(first + second[:-1])[:2] == ("decompression", "GZP-05")
@@ -142,7 +142,7 @@ def test_the_writer_is_javas(data: bytes) -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_refused_or_taken(data: bytes) -> None:
-    """Nothing but our own error comes out of bytes behind a right header."""
+    """Any bytes after a right header give output or our own error, and no other exception."""
     for start in (b"", bytes((0x1F, 0x8B, 8)), bytes((0x1F, 0x8B, 8)) + bytes(7)):
         assert kind_of(start + data) in {"", "decompression"}
 

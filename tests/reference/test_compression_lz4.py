@@ -100,7 +100,7 @@ def test_the_checksum_of_v0() -> None:
 
 @pytest.mark.parametrize("claimed", [0, 3, 2**64 - 1])
 def test_the_content_size_is_skipped(claimed: int) -> None:
-    """Eight bytes that nobody believes (LZ4-08)."""
+    """Eight bytes that are ignored (LZ4-08)."""
     assert plain(header(0x68, between=claimed.to_bytes(8, "little")) + stored(b"one") + END_MARK) == b"one"
 
 
@@ -113,7 +113,7 @@ def test_the_content_checksum_is_not_verified() -> None:
 
 
 def test_block_checksums_are_verified() -> None:
-    """They cover the bytes of the block as they lie there (LZ4-10)."""
+    """They cover the bytes of the block as stored (LZ4-10)."""
     check = xxhash.xxh32_intdigest(b"one").to_bytes(4, "little")
     assert plain(header(0x70) + stored(b"one", check) + END_MARK) == b"one"
     assert refusal(header(0x70) + stored(b"two", check) + END_MARK) == ("decompression", "LZ4-10", 14)
@@ -140,7 +140,7 @@ def test_a_header_with_a_content_size_is_cut(cut: int) -> None:
 
 
 def test_a_stored_block_of_no_bytes_is_an_end_mark() -> None:
-    """What follows 0x80000000 is not looked at (LZ4-13)."""
+    """Bytes after 0x80000000 are not looked at (LZ4-13)."""
     assert plain(header() + stored(b"one") + stored(b"") + stored(b"two") + END_MARK) == b"one"
 
 
@@ -193,7 +193,7 @@ def test_output_is_bounded() -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_refused_or_taken(data: bytes) -> None:
-    """Nothing but our own error comes out of bytes behind a right header."""
+    """Any bytes after a right header give output or our own error, and no other exception."""
     for start in (b"", MAGIC, header(), header(0x78, between=bytes(8)), header() + len(data).to_bytes(4, "little")):
         assert kind_of(start + data) in {"", "decompression"}
 

@@ -126,7 +126,7 @@ def test_a_short_last_block() -> None:
 
 @pytest.mark.parametrize("stray", [b"\0", b"?!", bytes(3)])
 def test_stray_bytes_at_the_end(stray: bytes) -> None:
-    """One to three bytes behind the last block are ignored, four zero bytes are a block (SNP-09)."""
+    """One to three bytes after the last block are ignored, four zero bytes are a block (SNP-09)."""
     data = header() + framed(literal(b"one"))
     assert plain(data + stray) == b"one"
     assert refusal(data + bytes(4))[:2] == ("decompression", "SNP-07")
@@ -186,6 +186,6 @@ def test_output_is_bounded() -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_refused_or_taken(data: bytes) -> None:
-    """Nothing but our own error comes out of bytes, raw or behind a header."""
+    """Any bytes, raw or after a header, give output or our own error, and no other exception."""
     for start in (b"", header(), header() + len(data).to_bytes(4, "big"), encode_unsigned(40)):
         assert kind_of(start + data) in {"", "decompression", "limit"}

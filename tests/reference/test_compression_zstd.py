@@ -60,7 +60,7 @@ def test_frames_are_one_stream() -> None:
 
 @pytest.mark.parametrize("nibble", range(16))
 def test_skippable_frames_are_skipped(nibble: int) -> None:
-    """Sixteen magics are stepped over, before and after (ZST-03)."""
+    """Sixteen magics are skipped, before and after (ZST-03)."""
     skip = skippable(b"anything", nibble) + skippable(b"")
     assert plain(skip + frame(raw(b"one")) + skip + frame(raw(b"two")) + skip) == b"onetwo"
 
@@ -71,8 +71,8 @@ def test_nothing_but_skippable_frames() -> None:
 
 
 @pytest.mark.parametrize("rest", [b"\0", b"?", MAGIC[:3], bytes(100), b"\x4f" + SKIPPABLE[1:] + bytes(4)])
-def test_any_other_byte_behind_is_an_error(rest: bytes) -> None:
-    """What is no frame is refused behind one (ZST-04), and in front (CMP-06)."""
+def test_any_other_byte_after_a_frame_is_an_error(rest: bytes) -> None:
+    """Bytes that are no frame are refused after one (ZST-04), and in front (CMP-06)."""
     data = frame(raw(b"one"))
     assert refusal(data + rest) == ("decompression", "ZST-04", len(data))
     assert refusal(rest + data) == ("decompression", "CMP-06", 0)
@@ -163,7 +163,7 @@ def test_the_reserved_bit_is_refused() -> None:
 
 
 def test_a_compressed_block_of_no_bytes_is_empty() -> None:
-    """Streams, ours and zstd-jni's, step over it (ZSTD_decompressContinue)."""
+    """Streams, ours and zstd-jni's, skip it (ZSTD_decompressContinue)."""
     assert plain(frame(raw(b"one", last=False), block(2, 0, b""))) == b"one"
 
 
@@ -202,7 +202,7 @@ def test_a_claimed_size_is_not_believed() -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_refused_or_taken(data: bytes) -> None:
-    """Nothing but our own error comes out of bytes behind a right header."""
+    """Any bytes after a right header give output or our own error, and no other exception."""
     for start in (b"", MAGIC, MAGIC + b"\x00\x58", MAGIC + b"\xe4", frame(block(2, len(data), b""))):
         assert kind_of(start + data) in {"", "decompression", "limit"}
 

@@ -98,7 +98,7 @@ def test_the_golden_control_records_both_ways(type_: str) -> None:
 
 
 def test_an_end_marker_batch_is_78_bytes() -> None:
-    """Whoever writes a transaction marker with encode gets the fixed batch of 78 bytes (TXN-14, TXN-16)."""
+    """A transaction marker is encoded as the fixed batch of 78 bytes (TXN-14, TXN-16)."""
     marker = encode_control(ControlRecord("commit", {"version": 0, "coordinator_epoch": 9}), timestamp=TIMESTAMP)
     batch = Batch(
         magic=2,
@@ -136,7 +136,7 @@ def test_strings_and_arrays_come_back() -> None:
 
 @pytest.mark.parametrize("type_", [7, 32767, -1, -(2**15)])
 def test_unknown_types_are_no_error(type_: int) -> None:
-    """A type that nobody knows keeps its value as bytes, and its key version (TXN-11)."""
+    """An unknown type keeps its value as bytes, and its key version (TXN-11)."""
     key = b"\x00\x05" + type_.to_bytes(2, "big", signed=True)
     assert decode_control(record(key, b"any")) == ControlRecord(type_, b"any", 5)
     assert decode_control(record(key, None)) == ControlRecord(type_, None, 5)

@@ -1,4 +1,4 @@
-"""What brokers make of stored batches for old fetches, and of old messages when they are appended."""
+"""Conversion by brokers of stored batches for old fetches, and of old messages when they are appended."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_log_append_time() -> None:
 
 
 def test_old_batches_are_copied() -> None:
-    """What is old enough stays as it is, among what is not (CNV-18)."""
+    """Batches that are old enough stay as they are, among others that are not (CNV-18)."""
     old = message(0, 0) + message(1, 1, 3, compression="lz4")
     log = old + v2(4)
 
@@ -81,7 +81,7 @@ def test_old_batches_are_copied() -> None:
 
 
 def test_room_that_is_left_is_filled() -> None:
-    """By an entry of offset -1 that ends one byte behind the response (CNV-12)."""
+    """By an entry of offset -1 that ends one byte after the response (CNV-12)."""
     log = LOGS["headers"]
     found = convert(log, 0, release="2.8.2")
 
@@ -133,18 +133,18 @@ def test_what_follows_control_batches_is_sent_twice() -> None:
 
 
 def test_zstd_cannot_be_converted() -> None:
-    """As the first batch it is an error, behind others it becomes padding (CNV-14)."""
+    """As the first batch it is an error, after others it becomes padding (CNV-14)."""
     error = refused(v2(0, compression="zstd"))
     assert (error.kind, error.rule) == ("unsupported_compression", "CNV-14")
-    assert offsets(convert(LOGS["zstd behind"], 1, release="2.8.2")) == [[0], [1], [2]]
+    assert offsets(convert(LOGS["zstd last"], 1, release="2.8.2")) == [[0], [1], [2]]
 
 
 def test_a_broker_that_cannot_go_on_closes_the_connection() -> None:
-    """Zstd with more than 128 KiB of room behind it, and a batch that cannot be read."""
+    """Zstd with more than 128 KiB of room after it, and a batch that cannot be read."""
     error = refused(LOGS["zstd before many bytes"])
     assert (error.kind, error.rule) == ("unsupported_compression", "CNV-14")
     assert "closed" in str(error)
-    error = refused(LOGS["too many counted behind"])
+    error = refused(LOGS["too many counted last"])
     assert (error.kind, error.rule) == ("malformed", "VAR-11")
     assert "closed" in str(error)
 

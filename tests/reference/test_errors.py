@@ -104,15 +104,15 @@ def test_texts(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_places_are_counted_from_the_first_byte(name: str) -> None:
-    """Behind another batch the same error stands that many bytes later, and knows that batch."""
+    """After another batch the same error is that many bytes later, and its `batches` has that batch."""
     data, _ = TEXTS[name]
     before = raw_batch(GOOD)
-    alone, behind = failure(data), failure(before + data)
-    assert behind.offset == alone.offset + len(before)
-    assert (behind.path, behind.rule, behind.kind, behind.inner_offset) == (
+    alone, second = failure(data), failure(before + data)
+    assert second.offset == alone.offset + len(before)
+    assert (second.path, second.rule, second.kind, second.inner_offset) == (
         alone.path, alone.rule, alone.kind, alone.inner_offset,
     )  # fmt: skip
-    assert (alone.batches, behind.batches) == ((), decode(before))
+    assert (alone.batches, second.batches) == ((), decode(before))
 
 
 def test_a_value_has_no_offset() -> None:
@@ -139,7 +139,7 @@ def test_it_is_a_value_error_without_a_cause() -> None:
 
 
 def test_an_error_without_a_path() -> None:
-    """What broke outside every field is said of the input."""
+    """An error outside every field is one of the input."""
     error = RecordFormatError("malformed", "it broke", rule="FRM-01")
     assert str(error) == "it broke (at input; FRM-01)"
     assert str(error.inside("batch")) == "it broke (at batch; FRM-01)"

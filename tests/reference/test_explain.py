@@ -31,7 +31,7 @@ def check(data: bytes, limits: Limits = DEFAULT) -> Explanation:
     for section in explanation.sections:
         check_cover(section.data, section.fields)
         check_parts(section.root, 0, len(section.data))
-    assert outcome(data, limits) == told(explanation.error)
+    assert outcome(data, limits) == as_values(explanation.error)
     return explanation
 
 
@@ -60,15 +60,15 @@ def check_parts(part: Part, start: int, end: int) -> None:
 
 
 def outcome(data: bytes, limits: Limits) -> object:
-    """What `decode` raises, as values, or None."""
+    """The error of `decode`, as values, or None."""
     try:
         decode(data, limits=limits)
     except RecordFormatError as error:
-        return told(error)
+        return as_values(error)
     return None
 
 
-def told(error: RecordFormatError | None) -> object:
+def as_values(error: RecordFormatError | None) -> object:
     """An error as values."""
     return error and (error.kind, error.path, error.offset, error.inner_offset, error.rule, error.message)
 
@@ -92,8 +92,8 @@ def test_valid_logs_are_covered_and_read_whole(data: bytes) -> None:
 @pytest.mark.slow
 @pytest.mark.no_cover
 @given(nearly_valid())
-def test_lies_are_covered(nearly: tuple[bytes, str]) -> None:
-    """Every byte of a log with one lie in it belongs to one field, and the error is that of `decode`."""
+def test_faults_are_covered(nearly: tuple[bytes, str]) -> None:
+    """Every byte of a log with one fault in it belongs to one field, and the error is that of `decode`."""
     assert check(nearly[0]).error is not None
 
 
@@ -139,8 +139,8 @@ def test_every_beginning_of_a_batch_is_covered(size: int) -> None:
     assert explanation.batches == (size == len(WHOLE))
 
 
-def test_behind_a_wrong_checksum_the_walk_goes_on() -> None:
-    """A batch with a wrong CRC is annotated whole, and so is the batch behind it."""
+def test_the_walk_goes_on_after_a_wrong_checksum() -> None:
+    """A batch with a wrong CRC is annotated whole, and so is the next batch."""
     explanation = check(put(raw_batch(raw_record()), "crc", 1) + raw_batch(raw_record()))
 
     assert explanation.error is not None

@@ -1,4 +1,4 @@
-"""What explanations say of compressed bytes, and of what they hold."""
+"""Explanations of compressed bytes, and of their content."""
 
 import zlib
 
@@ -40,7 +40,7 @@ def wrapper(
 
 
 def test_wrappers_are_opened() -> None:
-    """Inner messages of v1 tell their absolute offset, and the time that holds."""
+    """Inner messages of v1 show their absolute offset, and the time that holds."""
     inner = raw_message(1, offset=0) + raw_message(1, offset=1, timestamp=5)
     data = wrapper(1, inner + b"tail", offset=11, attributes=0x08, timestamp=TIME)
 
@@ -94,7 +94,7 @@ def test_codecs_name_their_framing(codec: Compression) -> None:
 
 
 def test_xerial_headers() -> None:
-    """A repeated xerial header is told again, half of one is passed over, and stray bytes are ignored."""
+    """A repeated xerial header is explained again, half of one is passed over, and stray bytes are ignored."""
     whole = compression.compress("snappy", raw_record(), magic=2)
 
     repeated = explain(packed(2, whole[:16] + whole))
@@ -107,7 +107,7 @@ def test_xerial_headers() -> None:
 
 
 def test_gzip_trailers_and_members() -> None:
-    """Optional header fields, a second member, what follows it, and a wrong trailer are told."""
+    """Optional header fields, a second member, what follows it, and a wrong trailer are explained."""
     plain = raw_record()
     member = compression.compress("gzip", plain, magic=2)
     named = member[:3] + b"\x08" + member[4:10] + b"file\0" + member[10:]
@@ -123,7 +123,7 @@ def test_gzip_trailers_and_members() -> None:
 
 
 def test_lz4_headers() -> None:
-    """Content size, checksums, stored blocks and both kinds of header checksum are told."""
+    """Content size, checksums, stored blocks and both kinds of header checksum are explained."""
     inner = raw_message(0)
     v0 = wrapper(0, inner, "lz4")
     v2 = compression.compress("lz4", raw_record(), magic=2)

@@ -1,4 +1,4 @@
-"""What explanations say of batches, records, messages and control records."""
+"""Explanations of batches, records, messages and control records."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_timestamps_and_deltas() -> None:
 
 
 def test_producer_fields() -> None:
-    """-1 is told as none, and a sequence as the range that it starts."""
+    """-1 is shown as none, and a sequence as the range that it starts."""
     data = raw_batch(raw_record(), producer_id=7, producer_epoch=0, base_sequence=2**31 - 1, last_offset_delta=1)
 
     assert field(raw_batch(raw_record()), "batch.producer_id").meaning == "no producer id"
@@ -106,7 +106,7 @@ def test_varints_show_how_they_are_put_together() -> None:
         (raw_record(header_count=b"\x04", headers=b"\x02a\x08bb"), "not read: value claims 4 bytes, 2 are left"),
     ],
 )
-def test_what_is_behind_an_error_is_unread(record: bytes, unread: str) -> None:
+def test_bytes_after_an_error_are_unread(record: bytes, unread: str) -> None:
     """Bytes that cannot be read any more say so, and the next record is read if framing allows."""
     explanation = explain(raw_batch(record + raw_record(), record_count=2))
 
@@ -151,7 +151,7 @@ def test_long_binary_is_binary() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages(magic: int) -> None:
-    """Plain messages are told field by field, null keys as null, slack as ignored."""
+    """Plain messages are explained field by field, null keys as null, slack as ignored."""
     data = raw_message(magic, tail=b"slack")
 
     explanation = explain(data)
@@ -205,7 +205,7 @@ def control_batch(key: bytes | None, value: bytes | None) -> bytes:
 
 
 def test_end_markers() -> None:
-    """Key and value of an end marker are told field by field."""
+    """Key and value of an end marker are explained field by field."""
     data = control_batch(b"\0\0\0\1", b"\0\0\0\0\0\7")
 
     assert field(data, "batch.records[0].key.type").meaning == "commit"
@@ -215,7 +215,7 @@ def test_end_markers() -> None:
 
 @pytest.mark.parametrize("type_", KRAFT)
 def test_kraft_records(type_: str) -> None:
-    """Values of KRaft records are told field by field."""
+    """Values of KRaft records are explained field by field."""
     record = encode_control(ControlRecord(type_, KRAFT[type_]), timestamp=TIME)
 
     explanation = explain(control_batch(record.key, record.value))
@@ -243,7 +243,7 @@ def test_kraft_records(type_: str) -> None:
     ],
 )
 def test_odd_control_records(key: bytes | None, value: bytes | None, meaning: str) -> None:
-    """What is not a proper control record is still no error of `decode`, and is told."""
+    """An improper control record is still no error of `decode`, and is explained."""
     explanation = explain(control_batch(key, value))
 
     assert explanation.error is None

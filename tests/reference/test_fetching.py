@@ -54,7 +54,7 @@ def test_offsets_out_of_range() -> None:
 
 
 def test_the_high_watermark_ends_a_fetch() -> None:
-    """What is not replicated is not shown, though its offsets are in range."""
+    """Records that are not replicated are not sent, though their offsets are in range."""
     assert view(end=6, log_end_offset=9).records == A + B
     assert view(offset=7, end=6, log_end_offset=9) == view(b"", offset=7, end=6, log_end_offset=9)
 
@@ -88,7 +88,7 @@ def test_a_negative_limit_is_an_error() -> None:
 
 
 def test_isolation_levels() -> None:
-    """read_committed ends at the last stable offset, and is told of aborted transactions; others are not (TXN-23)."""
+    """read_committed ends at the last stable offset, and lists aborted transactions; other fetches do not (TXN-23)."""
     log = written(7, 0) + marker(3, commit=False) + written(8, 4) + v2(7)
     fields: dict[str, Any] = {"last_stable_offset": last_stable_offset(log, 10), "aborted": abort_index(log)}
 
@@ -101,7 +101,7 @@ def test_isolation_levels() -> None:
     assert (beyond.records, beyond.aborted) == (b"", ())
 
 
-def test_who_is_told_the_last_stable_offset() -> None:
+def test_the_last_stable_offset_by_version_and_release() -> None:
     """From version 4 on; by old brokers only with read_committed."""
     assert view(version=3).last_stable_offset == -1
     assert view(version=4).last_stable_offset == 9
@@ -109,7 +109,7 @@ def test_who_is_told_the_last_stable_offset() -> None:
     assert view(version=4, release="2.0.1", isolation_level=1).last_stable_offset == 9
 
 
-def test_nothing_behind_the_offset() -> None:
+def test_nothing_after_the_offset() -> None:
     """Where everything up to the end has been compacted away, the answer is empty and names no transactions."""
     result = view(A, 5, end=9, isolation_level=1)
 
@@ -117,7 +117,7 @@ def test_nothing_behind_the_offset() -> None:
 
 
 def test_how_far_aborted_transactions_are_listed() -> None:
-    """Up to the next entry of the offset index behind what is read, so perhaps beyond it."""
+    """Up to the next entry of the offset index after the bytes read, so perhaps beyond them."""
     log = TRANSACTIONS["mostly aborted"]
     aborted = abort_index(log)
     fields: dict[str, Any] = {"isolation_level": 1, "aborted": aborted, "partition_max_bytes": 1}
@@ -137,7 +137,7 @@ def test_old_fetches_are_converted() -> None:
     assert view(LOGS["zstd"], end=3, version=3).error_code == 76
     assert view(LOGS["codec 5"], end=6, version=3).error_code == -1
     assert view(LOGS["a negative count"], end=6, version=3).error_code == 87
-    assert view(LOGS["too many counted behind"], end=9, version=3).closed
+    assert view(LOGS["too many counted last"], end=9, version=3).closed
 
 
 def test_topics_that_refuse_old_fetches() -> None:
@@ -212,7 +212,7 @@ def test_the_last_stable_offset() -> None:
 
 
 def test_overlaps() -> None:
-    """What ends below the offset, or begins behind the bound, is not listed."""
+    """A transaction that ends below the offset, or begins after the bound, is not listed."""
     index = abort_index(TRANSACTIONS["interleaved"])
 
     assert index.overlapping(10, 14) == ((8, 3),)

@@ -1,4 +1,4 @@
-"""What a consumer makes of fetched bytes."""
+"""Reading of fetched bytes by a consumer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_commit_marker_ends_nothing() -> None:
 
 
 def test_where_the_consumer_goes_on() -> None:
-    """Behind the last batch, empty or not (CON-02, OFF-11)."""
+    """After the last batch, empty or not (CON-02, OFF-11)."""
     assert consume(v2(0) + compacted(3, 0, last=5)).next_offset == 9
     assert consume(v2(0) + empty(3)).next_offset == 6
     assert consume(message(1, 0) + message(1, 1, 3, compression="gzip")).next_offset == 4

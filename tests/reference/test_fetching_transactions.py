@@ -58,12 +58,12 @@ def test_the_producer_afterwards() -> None:
     assert log.producers[7] == replace(WRITTEN, transaction_first_offset=None, coordinator_epoch=9)
 
 
-def test_what_the_coordinator_was_asked_is_forgotten() -> None:
+def test_a_marker_removes_the_pending_verification() -> None:
     """With the marker goes the lowest sequence that came while nothing was open; other producers' stay."""
-    asked = Verification(epoch=3, lowest_sequence=0, bumps_epoch=False)
-    log = end(LOG.with_verification(7, asked).with_verification(8, asked)).log
+    pending = Verification(epoch=3, lowest_sequence=0, bumps_epoch=False)
+    log = end(LOG.with_verification(7, pending).with_verification(8, pending)).log
 
-    assert log.verifying == {8: asked}
+    assert log.verifying == {8: pending}
 
 
 def test_since_4_0_the_epoch_rises() -> None:

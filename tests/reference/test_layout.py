@@ -29,7 +29,7 @@ V1 = V0 | {"timestamp": (18, 8)}
 
 
 @pytest.mark.parametrize(("table", "expected"), [(BATCH_V2, V2), (MESSAGE_V0, V0), (MESSAGE_V1, V1)])
-def test_fields_lie_where_kafka_puts_them(table: Layout, expected: dict[str, tuple[int, int]]) -> None:
+def test_fields_are_where_kafka_puts_them(table: Layout, expected: dict[str, tuple[int, int]]) -> None:
     """Names, offsets and widths are Kafka's (HDR-01, LEG-01, LEG-02)."""
     assert {field.name: (field.offset, field.width) for field in table.fields} == expected
     assert table.size == sum(width for _, width in expected.values())
@@ -37,7 +37,7 @@ def test_fields_lie_where_kafka_puts_them(table: Layout, expected: dict[str, tup
 
 @pytest.mark.parametrize("table", [BATCH_V2, MESSAGE_V0, MESSAGE_V1])
 def test_magic_is_at_byte_16_in_every_version(table: Layout) -> None:
-    """One byte tells the formats apart before anything else is read (FRM-03)."""
+    """One byte distinguishes the formats before anything else is read (FRM-03)."""
     assert table.field("magic").offset == layout.MAGIC_OFFSET == constants.HEADER_SIZE_UP_TO_MAGIC - 1 == 16
 
 
@@ -57,14 +57,14 @@ def test_only_the_crc_is_unsigned() -> None:
 
 
 def test_a_field_that_is_not_there_is_a_key_error() -> None:
-    """Asking a table for another format's field fails loudly."""
+    """A table fails loudly for another format's field."""
     with pytest.raises(KeyError, match="timestamp"):
         MESSAGE_V0.field("timestamp")
 
 
 @pytest.mark.parametrize("module", [layout, primitives, varint])
 def test_examples_in_docstrings_hold(module: ModuleType) -> None:
-    """What a docstring shows is what happens."""
+    """The examples of docstrings are right."""
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0

@@ -39,7 +39,7 @@ def test_a_log_may_mix_magics(three_ways: ThreeWays) -> None:
 
 @pytest.mark.parametrize("entry", [V0, V1, V2], ids=["v0", "v1", "v2"])
 def test_a_partial_entry_at_the_end_is_dropped(entry: bytes, three_ways: ThreeWays) -> None:
-    """What a fetch cut off is no error (FRM-06, FRM-07)."""
+    """An entry that a fetch cut off is no error (FRM-06, FRM-07)."""
     whole = three_ways(entry)
     for cut in range(len(entry)):
         assert decode(entry + entry[:cut]) == whole
@@ -88,7 +88,7 @@ def test_an_error_knows_what_came_before() -> None:
     assert facts(error) == ("corrupt", "LEG-04", "batch.crc", len(V0 + V2) + 12)
 
 
-def test_a_framing_error_behind_a_whole_entry() -> None:
+def test_a_framing_error_after_a_whole_entry() -> None:
     """An entry is read before the next one's frame is looked at."""
     error = failure(V1 + bytes(12))
     assert (error.batches, error.offset) == (decode(V1), len(V1) + 8)

@@ -193,7 +193,7 @@ def test_claims_cost_nothing(name: str, tmp_path: Path) -> None:
     assert outcome.seconds < 1
 
 
-# Seven bytes, of which every object is made anew: nothing is shared but null.
+# Seven bytes, each object a new one: only null is shared.
 TINIEST = raw_record(value=None)
 TWO_BYTES = raw_record(key=b"kk", value=b"vv")
 LONG_TIMES = raw_record(key=b"kk", value=b"vv", timestamp_delta=2**62, offset_delta=2**30)

@@ -61,7 +61,7 @@ def test_the_smallest_messages(magic: int, size: int, three_ways: ThreeWays) -> 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_null_is_not_empty(magic: int, three_ways: ThreeWays) -> None:
-    """Lengths -1 and 0 are told apart, and every other negative length is null (LEG-08 to LEG-10)."""
+    """Lengths -1 and 0 are distinct, and every other negative length is null (LEG-08 to LEG-10)."""
     for key, value in ((b"", None), (None, b""), (b"", b"")):
         (batch,) = three_ways(raw_message(magic, key, value))
         assert batch.records[0][2:4] == (key, value)

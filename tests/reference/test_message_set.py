@@ -150,7 +150,7 @@ def test_an_inner_timestamp_type_is_ignored() -> None:
 
 
 def test_a_wrappers_key_is_ignored(three_ways: ThreeWays) -> None:
-    """A wrapper may have a key, which nobody sees (NST-02)."""
+    """A wrapper may have a key, which is ignored (NST-02)."""
     value = gzip.compress(messages(1, [0]))
     (batch,) = three_ways(raw_message(1, b"ignored", value, attributes=GZIP))
     assert batch.records == (Record(0, 0, None, b"0"),)
@@ -187,7 +187,7 @@ def test_a_set_without_a_whole_message(cut: int) -> None:
 
 
 def test_a_tail_that_is_cut_short_is_dropped() -> None:
-    """Behind the first whole message a set may end anywhere (NST-06)."""
+    """After the first whole message a set may end anywhere (NST-06)."""
     first, second = messages(1, [0]), messages(1, [1])
     for cut in range(len(second)):
         assert offsets_of(wrapper(1, first + second[:cut])) == [0]
@@ -225,7 +225,7 @@ def test_an_inner_field_is_broken() -> None:
 
 @pytest.mark.parametrize("codec", range(1, 8))
 def test_an_inner_message_is_not_compressed(codec: int) -> None:
-    """Wrappers do not nest, whatever codec the inner message names (NST-16)."""
+    """A wrapper cannot hold a wrapper, whatever codec the inner message names (NST-16)."""
     first = messages(1, [0])
     inner = first + messages(1, [1], attributes=codec)
     expected = ("malformed", "NST-16", "batch.records[1].attributes", 34, len(first) + 17)
@@ -282,7 +282,7 @@ def test_v0_writers_count_from_nothing() -> None:
     ("base_offset", "last_offset"),
     [(-1, 1), (5, 0), (0, 2), (549_755_813_888, 0)],
 )
-def test_bases_that_nobody_would_find(base_offset: int, last_offset: int) -> None:
+def test_bases_that_readers_would_not_find(base_offset: int, last_offset: int) -> None:
     """A wrapper of v1 is not written if its offset would lead a reader to another base (NST-09, NST-10)."""
     records = (Record(base_offset, TIMESTAMP, b"k", b"v"), Record(base_offset + 1, TIMESTAMP, b"k", b"v"))
     batch = Batch(magic=1, base_offset=base_offset, last_offset=last_offset, compression="gzip", records=records)

@@ -23,12 +23,12 @@ SEQUENCES = st.integers(0, 2**31 - 1)
 
 
 @given(NULLABLE, st.binary(max_size=3))
-def test_nullable_bytes_come_back(value: bytes | None, behind: bytes) -> None:
-    """Null, empty and other byte strings are told apart, in both widths of length (REC-12, LEG-10)."""
+def test_nullable_bytes_come_back(value: bytes | None, after: bytes) -> None:
+    """Null, empty and other byte strings are distinct, in both widths of length (REC-12, LEG-10)."""
     written = encode_nullable(value)
-    assert decode_nullable(b"?" + written + behind, 1, "it") == (value, 1 + len(written))
+    assert decode_nullable(b"?" + written + after, 1, "it") == (value, 1 + len(written))
     written = encode_nullable_int32(value)
-    assert decode_nullable_int32(b"?" + written + behind, 1, "it") == (value, 1 + len(written))
+    assert decode_nullable_int32(b"?" + written + after, 1, "it") == (value, 1 + len(written))
 
 
 @pytest.mark.parametrize("size", [-1, -2, -65, -(2**31)])
@@ -60,7 +60,7 @@ def test_a_cut_int32_length_is_refused(there: int) -> None:
 
 
 def test_take_gives_exactly_what_is_there() -> None:
-    """The last byte can be taken, the one behind it cannot."""
+    """The last byte can be taken, the one after it cannot."""
     assert take(b"abc", 1, 2, field="it", rule="REC-13") == (b"bc", 3)
     assert take(b"abc", 3, 0, field="it", rule="REC-13") == (b"", 3)
     with pytest.raises(RecordFormatError, match="the length claims 3 bytes, 2 are left"):
@@ -84,7 +84,7 @@ def test_what_fits_is_not_wrapped(value: int) -> None:
 
 @given(SEQUENCES, SEQUENCES)
 def test_sequences_count_modulo_2_to_the_31(sequence: int, step: int) -> None:
-    """Behind 2147483647 comes 0, and before 0 comes 2147483647 (PID-10)."""
+    """Sequences wrap from 2147483647 to 0, and backwards from 0 to 2147483647 (PID-10)."""
     assert increment_sequence(sequence, step) == (sequence + step) % 2**31
     assert decrement_sequence(sequence, step) == (sequence - step) % 2**31
     assert decrement_sequence(increment_sequence(sequence, step), step) == sequence

@@ -25,7 +25,7 @@ def failure(record: bytes, **fields: int) -> RecordFormatError:
 
 
 def facts(error: RecordFormatError) -> tuple[str, str, str, int]:
-    """What a test looks at: kind, rule, the path below the record, and the offset from the record's start."""
+    """The parts of an error that tests compare: kind, rule, the path below the record, and the offset in the record."""
     assert error.batches == ()
     path = error.path.removeprefix("batch.records[0]").removeprefix(".")
     return error.kind, error.rule, path, error.offset - 61

@@ -93,9 +93,9 @@ def test_a_codec_changes_nothing_but_the_codec(batch: Batch, compression: Compre
 
 
 @given(strategies.nearly_valid())
-def test_one_lie_is_one_error(lie: tuple[bytes, str]) -> None:
+def test_one_fault_is_one_error(faulty: tuple[bytes, str]) -> None:
     """A batch with one thing wrong in it is refused with an error that has all its parts."""
-    data, label = lie
+    data, label = faulty
     assert attempt(data) is not None, label
 
 
@@ -141,7 +141,7 @@ WILD_FIELDS = (
 @settings(max_examples=300)
 @given(VALID, st.fixed_dictionaries({}, optional=dict.fromkeys(WILD_FIELDS, INTS)))
 def test_wild_fields_are_written_or_refused(batch: Batch, changed: dict[str, Any]) -> None:
-    """What encode lets through comes back as it was, but for the times that LogAppendTime replaces."""
+    """A batch that encode accepts comes back as it was, but for the times that LogAppendTime replaces."""
     wild = replace(batch, **changed)
     if data := written(wild):
         (found,) = decode(data)
@@ -182,14 +182,14 @@ def test_random_bytes_are_read_or_refused(data: bytes) -> None:
     st.sampled_from([0, 10, 100, 2**20]),
 )
 def test_random_payloads_are_read_or_refused(data: bytes, attributes: int, count: int, most: int) -> None:
-    """Behind a header that is right, any bytes are records or refused."""
+    """After a header that is right, any bytes are records or refused."""
     attempt(raw_batch(data, attributes=attributes, record_count=count, last_offset_delta=0), Limits(most))
 
 
 @settings(max_examples=300)
 @given(st.binary(max_size=60), st.integers(0, 1), st.integers(-128, 127) | st.integers(0, 7))
 def test_random_messages_are_read_or_refused(data: bytes, magic: int, attributes: int) -> None:
-    """Behind a CRC that is right, any bytes are a message or refused."""
+    """After a CRC that is right, any bytes are a message or refused."""
     attempt(raw_message(magic, body=data + bytes(8), attributes=attributes))
     attempt(raw_message(magic, None, data, attributes=attributes))
 

@@ -1,4 +1,4 @@
-"""The rule catalogue is complete, well formed, and costs nothing until it is asked."""
+"""The rule catalogue is complete, well formed, and costs nothing until it is used."""
 
 from __future__ import annotations
 

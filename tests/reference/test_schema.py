@@ -46,12 +46,12 @@ def value(type_: Any) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("schema", [EVERY_TYPE, leader_change(VOTER_V1), *SCHEMAS.values()])
 def test_every_value_comes_back(schema: Schema) -> None:
-    """What a schema can hold is read as it was written, and nothing behind it."""
+    """Any value of a schema is read as it was written, and nothing after it."""
 
     @given(values(schema), st.binary(max_size=3))
-    def check(fields: dict[str, Any], behind: bytes) -> None:
+    def check(fields: dict[str, Any], after: bytes) -> None:
         written = encode_struct(fields, schema)
-        assert decode_struct(b"?" + written + behind, 1, schema) == (fields, 1 + len(written))
+        assert decode_struct(b"?" + written + after, 1, schema) == (fields, 1 + len(written))
 
     check()
 

@@ -54,18 +54,18 @@ def test_golden_varlongs(value: int, hexed: str) -> None:
 
 
 @given(INT32, st.binary(max_size=3), st.binary(max_size=3))
-def test_every_int32_comes_back(value: int, before: bytes, behind: bytes) -> None:
-    """A varint is read where it lies, and nothing behind it."""
+def test_every_int32_comes_back(value: int, before: bytes, after: bytes) -> None:
+    """A varint is read at its place, and nothing after it."""
     written = encode_varint(value)
-    assert decode_varint(before + written + behind, len(before), "it") == (value, len(before) + len(written))
+    assert decode_varint(before + written + after, len(before), "it") == (value, len(before) + len(written))
     assert len(written) == sizeof_varint(value)
 
 
 @given(INT64, st.binary(max_size=3), st.binary(max_size=3))
-def test_every_int64_comes_back(value: int, before: bytes, behind: bytes) -> None:
-    """A varlong is read where it lies, and nothing behind it."""
+def test_every_int64_comes_back(value: int, before: bytes, after: bytes) -> None:
+    """A varlong is read at its place, and nothing after it."""
     written = encode_varlong(value)
-    assert decode_varlong(before + written + behind, len(before), "it") == (value, len(before) + len(written))
+    assert decode_varlong(before + written + after, len(before), "it") == (value, len(before) + len(written))
     assert len(written) == sizeof_varlong(value)
 
 
@@ -90,7 +90,7 @@ def test_size_bands(most: int, size: int) -> None:
 
 @given(INT32, st.integers(1, 4))
 def test_overlong_varints_are_taken(value: int, more: int) -> None:
-    """Empty groups behind the last one change nothing, up to 5 bytes (VAR-05)."""
+    """Empty groups after the last one change nothing, up to 5 bytes (VAR-05)."""
     written = encode_varint(value)
     stretched = written[:-1] + bytes((written[-1] | 0x80,)) + b"\x80" * (more - 1) + b"\x00"
     if len(stretched) <= 5:
@@ -112,7 +112,7 @@ def test_bits_above_64_are_dropped(high: int) -> None:
 
 
 def test_a_sixth_byte_is_refused() -> None:
-    """A fifth byte that asks for another one is malformed, whether that one is there or not (VAR-06)."""
+    """A fifth byte that announces another one is malformed, whether that one is there or not (VAR-06)."""
     for data in (b"\x80" * 5, b"\x80" * 5 + b"\x00", b"\xff" * 9):
         with pytest.raises(RecordFormatError, match="key_length: the varint does not end within 5 bytes") as caught:
             decode_varint(b"\0" + data, 1, "key_length")
@@ -121,7 +121,7 @@ def test_a_sixth_byte_is_refused() -> None:
 
 
 def test_an_eleventh_byte_is_refused() -> None:
-    """A tenth byte that asks for another one is malformed (VAR-08)."""
+    """A tenth byte that announces another one is malformed (VAR-08)."""
     with pytest.raises(RecordFormatError, match="does not end within 10 bytes") as caught:
         decode_varlong(b"\x80" * 10 + b"\x00", 0, "timestamp_delta")
     assert (caught.value.kind, caught.value.rule, caught.value.offset) == ("malformed", "VAR-08", 0)

@@ -229,8 +229,8 @@ def transactions_that_overlap() -> Draft:
 def end_of_the_log(isolation: Isolation) -> Draft:
     """Under read_committed the end of the log is where the first open transaction begins."""
     end = 3 if isolation == "read_uncommitted" else 1
-    asked = FindOffset(-1, isolation), StepAnswer(base_offset=end)
-    return scene(takes(producer_batch()), *begun(), writes(data(0, 2), 1), asked)
+    found = FindOffset(-1, isolation), StepAnswer(base_offset=end)
+    return scene(takes(producer_batch()), *begun(), writes(data(0, 2), 1), found)
 
 
 @case("TXN-23", "TXN-14")

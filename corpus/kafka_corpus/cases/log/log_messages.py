@@ -1,6 +1,6 @@
 """v0 and v1 after the cleaner, and logs that no producer could have written (group CLN).
 
-Releases up to 2.8 still store the old formats if the topic asks for it.  Later
+Releases up to 2.8 still store the old formats if the topic is configured so.  Later
 ones find them on the disk only.
 """
 

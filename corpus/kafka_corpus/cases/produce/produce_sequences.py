@@ -102,7 +102,7 @@ def repeated_batch(shape: dict[str, Any]) -> Draft:
     """Any of the last five batches of a producer is answered with its old offset, and not stored again."""
     sent = window(KEPT + 1, shape["codec"])
     at = len(sent) - shape["back"]
-    return scene(*(played for _, played in sent), repeats(sent[at][0], 2 * at))
+    return scene(*(step for _, step in sent), repeats(sent[at][0], 2 * at))
 
 
 @case("PID-09", each=grid(back={"sixth": KEPT + 1, "seventh": KEPT + 2}, codec=CODECS), refs=["A18", "A19"])
@@ -110,7 +110,7 @@ def batch_repeated_too_late(shape: dict[str, Any]) -> Draft:
     """The sixth last batch is not remembered: to send it again is out of order."""
     sent = window(KEPT + 2, shape["codec"])
     again = sent[len(sent) - shape["back"]][0]
-    return scene(*(played for _, played in sent), refuses(again, OUT_OF_ORDER_SEQUENCE_NUMBER))
+    return scene(*(step for _, step in sent), refuses(again, OUT_OF_ORDER_SEQUENCE_NUMBER))
 
 
 OVERLAPS = {"head": (0, 2), "tail": (1, 2), "middle": (1, 1), "beyond": (2, 2), "more": (0, 4)}

@@ -171,9 +171,9 @@ def epoch_of_the_transaction_before() -> Draft:
 
 
 @case("TXN-05", each=NOT_ADDED)
-def transaction_that_has_ended(asked: tuple[int, int]) -> Draft:
+def transaction_that_has_ended(expected: tuple[int, int]) -> Draft:
     """Once a transaction has ended, the partition has to be added to the next one."""
-    api_version, error_code = asked
+    api_version, error_code = expected
     late = fails(data(0, epoch=1), error_code, api_version=api_version)
     return scene(*begun(), writes(data(0)), commits(1), late)
 
@@ -246,9 +246,9 @@ def transactional_control_batch_without_an_id() -> Draft:
 
 
 @case("TXN-08", "TXN-05", each=NOT_ADDED)
-def control_batch_outside_a_transaction(asked: tuple[int, int]) -> Draft:
+def control_batch_outside_a_transaction(expected: tuple[int, int]) -> Draft:
     """A transactional control batch is first checked for its transaction."""
-    api_version, error_code = asked
+    api_version, error_code = expected
     return scene(named(), fails(control(), error_code, api_version=api_version))
 
 
