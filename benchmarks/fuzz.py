@@ -44,9 +44,9 @@ def measure_outcomes(
     repeats: int, seconds: float, targets: Sequence[str] = TARGETS, profiles: Sequence[str] = COLUMNS, jobs: int = 1
 ) -> Iterator[OutcomeRepeat]:
     """Every repeat of every profile and target, each in a process of its own; CannotMeasure where one ends early."""
-    asked = list(product(range(repeats), targets, profiles))
+    plan = list(product(range(repeats), targets, profiles))
     with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(lambda one: run_repeat(one[1], one[2], one[0], seconds), asked)
+        yield from pool.map(lambda one: run_repeat(one[1], one[2], one[0], seconds), plan)
 
 
 def run_repeat(target: str, profile: str, seed: int, seconds: float) -> OutcomeRepeat:
@@ -113,8 +113,8 @@ def first_crashes(repeats: int) -> Iterator[float | None]:
     """For each repeat a campaign of its own: CPU-seconds of all its processes, imports too; None if none crashed."""
     for seed in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
-            asked = RoundPlan(TARGET, Path(folder), seed=seed, cpu_seconds=MOST)
-            subprocess.run(round_command(asked), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            plan = RoundPlan(TARGET, Path(folder), seed=seed, cpu_seconds=MOST)
+            subprocess.run(round_command(plan), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
             found = [find.seconds for find in read_findings(Path(folder)) if find.outcome.kind == "crash"]
         yield min(found, default=None)
 

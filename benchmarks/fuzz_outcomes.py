@@ -138,9 +138,9 @@ def measure_repeat(target: Target, profile: str, seed: int, seconds: float) -> O
     """Run *target* for so many CPU-seconds; lines are counted behind that."""
     rng, seeds, deck = Random(seed), profile_seeds(profile), Deck()
     firsts: dict[str, float] = {}
-    finds: dict[str, float] = {}
+    findings: dict[str, float] = {}
     replayed: dict[object, bytes] = {}
-    executions = stepped_over = 0
+    executions = skipped = 0
     ends = Ends.of(target)
     loops, stepping = EndlessFunctions(target.packages), InputSkips(target.name, ())
     target = skip_endless(ends.watched, loops)
@@ -148,14 +148,14 @@ def measure_repeat(target: Target, profile: str, seed: int, seconds: float) -> O
     while (spent := time.process_time() - start) < seconds:
         mutant = drawn(rng, seeds, profile, deck)
         if stepping.skips(mutant):
-            stepped_over += 1
+            skipped += 1
             continue
         outcome = target.run(mutant)
         executions += 1
         ends.saw(outcome, spent)
         if outcome.is_finding:
             firsts.setdefault(bucket_of(mutant, outcome), round(spent, 3))
-            finds.setdefault(outcome.key, round(spent, 3))
+            findings.setdefault(outcome.key, round(spent, 3))
             stepping.learn(mutant, outcome)
             loops.learn(outcome)
         if outcome.kind == "wrong_data":
@@ -171,11 +171,11 @@ def measure_repeat(target: Target, profile: str, seed: int, seconds: float) -> O
         executions,
         spent,
         firsts,
-        finds,
+        findings,
         ends.firsts,
         len(lines),
         sorted(lines),
-        stepped_over,
+        skipped,
     )
 
 

@@ -86,7 +86,7 @@ class BrokerRound:
     spent: float = 0.0
     stopped: bool = False
 
-    def run(self, tell: OnProgress) -> None:
+    def run(self, on_progress: OnProgress) -> None:
         """Ask until the time is up, or somebody wants it to stop."""
         rng, parent = Random(self.plan.stream), os.getppid()
         payloads = self._payloads(rng)
@@ -102,7 +102,7 @@ class BrokerRound:
                 self._look_again(oracle, [each for each in judged if each.different])
             except BrokerLost as lost:
                 oracle = self._find_culprit(oracle, lost, rng)
-            tell(self.progress(self.spent))
+            on_progress(self.progress(self.spent))
         oracle.close()
 
     def _payloads(self, rng: Random) -> Payloads:
@@ -188,33 +188,33 @@ class BrokerRound:
             cells=len(self.corpus.cells),
             corpus=len(self.corpus.entries),
             buckets=len(self.corpus.buckets),
-            findings=sum(find.outcome.target == self.plan.target for find in self.findings.findings.values()),
+            findings=sum(finding.outcome.target == self.plan.target for finding in self.findings.findings.values()),
             skipped=self.skipped,
         )
 
 
-def broker_lost_outcome(target: str, kind: OutcomeClass, asked: LaneRequest, detail: str = "") -> Outcome:
+def broker_lost_outcome(target: str, kind: OutcomeClass, plan: LaneRequest, detail: str = "") -> Outcome:
     """The broker did not survive a payload, or did not answer any more."""
-    settings = ", ".join(f"{name}={value}" for name, value in asked.lane.settings.items()) or "no settings"
-    return Outcome(target, kind, detail, "", fault_of(asked.mutant), f"produce {asked.version}, {settings}")
+    settings = ", ".join(f"{name}={value}" for name, value in plan.lane.settings.items()) or "no settings"
+    return Outcome(target, kind, detail, "", fault_of(plan.mutant), f"produce {plan.version}, {settings}")
 
 
-def run_broker_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
-    """Ask a broker for as long as *asked* says; its start is not counted there, and is in the report.
+def run_broker_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
+    """Ask a broker for as long as *plan* says; its start is not counted there, and is in the report.
 
     Raises:
         NoBroker: it cannot be started.
         ValueError: there is no such release, or a list of known finds cannot be read.
     """
     begun, spent = time.monotonic(), cpu_seconds()
-    release = release_of(asked.target)
-    stepping = InputSkips(asked.target, read_known_findings(asked.directory), gone_ids(asked.directory))
-    store, corpus = FindingStore(asked.directory), Corpus(asked.directory, asked.target)
-    turns = BrokerRound(asked, release, jvm.start_jvm(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
+    release = release_of(plan.target)
+    stepping = InputSkips(plan.target, read_known_findings(plan.directory), gone_ids(plan.directory))
+    store, corpus = FindingStore(plan.directory), Corpus(plan.directory, plan.target)
+    turns = BrokerRound(plan, release, jvm.start_jvm(release, config=CONFIG, flags=FLAGS), store, corpus, stepping)
     failure = ""
     try:
         with stopping(turns):
-            turns.run(tell)
+            turns.run(on_progress)
     except (NoBroker, WireError) as error:
         failure = str(error)
     finally:
@@ -224,7 +224,7 @@ def run_broker_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
         store.flush()
         corpus.close()
     return round_report(
-        asked,
+        plan,
         turns.progress(spent),
         version=release,
         seconds=time.monotonic() - begun,

@@ -53,31 +53,31 @@ class CoTestees:
         self.left_out: dict[str, str] = {}
         self.kinds: dict[str, str] = {}
         (first,), (again,) = self._outcome_kinds([data]), self._outcome_kinds([data])
-        unsteady = [name for name in first if first[name] != again.get(name, first[name])]
-        for name in unsteady:
+        flaky = [name for name in first if first[name] != again.get(name, first[name])]
+        for name in flaky:
             self._leave_out(name, FLAKY)
         self.kinds = {name: kind for name, kind in first.items() if name in self._feeds}
 
     def stays(self, many: Sequence[bytes], shows: Sequence[bool]) -> list[bool]:
         """Of *many*, those that show the find, and of which all make what they made of the first input."""
-        told = iter(self._outcome_kinds([data for data, shown in zip(many, shows, strict=True) if shown]))
-        return [shown and self._is_same(next(told)) for shown in shows]
+        kinds = iter(self._outcome_kinds([data for data, shown in zip(many, shows, strict=True) if shown]))
+        return [shown and self._is_same(next(kinds)) for shown in shows]
 
-    def _is_same(self, told: Mapping[str, str]) -> bool:
-        return all(self.kinds[name] == kind for name, kind in told.items())
+    def _is_same(self, kinds: Mapping[str, str]) -> bool:
+        return all(self.kinds[name] == kind for name, kind in kinds.items())
 
     def _outcome_kinds(self, many: Sequence[bytes]) -> list[dict[str, str]]:
         """The class of everybody's answer to each; who ends for good is left out from then on."""
-        told: list[dict[str, str]] = [{} for _ in many]
+        kinds: list[dict[str, str]] = [{} for _ in many]
         prepared = [Prepared(as_mutant(data)) for data in many]
         for name in [*self._feeds] if many else ():
             with self._or_left_out(name):
                 self._feeds[name].post(list(many))
         for name in [*self._feeds] if many else ():
             with self._or_left_out(name):
-                for each, outcome in zip(told, collect_outcomes(self._feeds[name], prepared), strict=True):
+                for each, outcome in zip(kinds, collect_outcomes(self._feeds[name], prepared), strict=True):
                     each[name] = outcome.kind
-        return told
+        return kinds
 
     @contextmanager
     def _or_left_out(self, name: str) -> Iterator[None]:
@@ -145,10 +145,10 @@ class Executor(Protocol):
 
     version: str
 
-    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, co_testees: Sequence[str] = ()) -> Done:
         """*data* as small as it gets, and what is then made of it.
 
-        Testees of *company* keep their verdicts on it, as far as they can be had here and answer alike each time.
+        Testees of *co_testees* keep their verdicts on it, as far as they can be had here and answer alike each time.
 
         Raises:
             NotShown: nothing is wrong with what is made of *data*.
@@ -175,9 +175,9 @@ class InProcessExecutor:
             raise NoTarget(self._last_words)
         self.version = msgspec.json.decode(line, type=str)
 
-    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, co_testees: Sequence[str] = ()) -> Done:
         """*data* as small as it gets; where a candidate kills the process, each gets one of its own."""
-        del company
+        del co_testees
         task = ShrinkTask(data, budget.runs, budget.seconds)
         line = self._run_task(task)
         if not line:
@@ -203,15 +203,15 @@ class InProcessExecutor:
 
     def _line(self, seconds: float) -> bytes:
         """The next line of the child; nothing where it ended, or said none in that time."""
-        pipe, told, ends = self._child.stdout, b"", time.monotonic() + seconds
+        pipe, kinds, ends = self._child.stdout, b"", time.monotonic() + seconds
         assert pipe is not None
-        while not told.endswith(b"\n"):
+        while not kinds.endswith(b"\n"):
             ready, _, _ = select.select([pipe], [], [], max(0.0, ends - time.monotonic()))
             chunk = os.read(pipe.fileno(), CHUNK) if ready else b""
             if not chunk:
                 return b""
-            told += chunk
-        return told
+            kinds += chunk
+        return kinds
 
     def close(self) -> None:
         """End the child, whatever it is at."""
@@ -257,13 +257,13 @@ class TesteeExecutor:
             for at, (outcome, data) in enumerate(zip(first, many, strict=True))
         ]
 
-    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, co_testees: Sequence[str] = ()) -> Done:
         """*data* as small as it gets; company is asked about those candidates only that show the same to all others."""
         try:
             ((outcome, wanted),) = self.verdicts([data])
             if not outcome.is_finding:
                 raise NotShown("it shows nothing any more")
-            beside = CoTestees(self._joined(company), data)
+            beside = CoTestees(self._joined(co_testees), data)
             done = shrink_input(
                 data,
                 lambda many: beside.stays(many, [verdict == wanted for _, verdict in self.verdicts(many)]),
@@ -273,18 +273,18 @@ class TesteeExecutor:
             ((outcome, _),) = self.verdicts([done.data])
         except CannotRun as error:
             raise NoTarget(str(error)) from error
-        left_out = {name: why for name in company if isinstance(why := self._co_testees[name], str)}
+        left_out = {name: why for name in co_testees if isinstance(why := self._co_testees[name], str)}
         return Done(
             done.data, outcome, done.runs, done.seconds, done.complete,
             verdicts=beside.kinds, left_out=left_out | beside.left_out,
         )  # fmt: skip
 
-    def _joined(self, company: Sequence[str]) -> dict[str, Feed]:
-        """Those of *company* that can be had, started when they are first asked for."""
-        for name in company:
+    def _joined(self, co_testees: Sequence[str]) -> dict[str, Feed]:
+        """Those of *co_testees* that can be had, started when they are first asked for."""
+        for name in co_testees:
             if name not in self._co_testees:
                 self._co_testees[name] = start_feed(name)
-        return {name: feed for name in company if isinstance(feed := self._co_testees[name], Feed)}
+        return {name: feed for name in co_testees if isinstance(feed := self._co_testees[name], Feed)}
 
     def close(self) -> None:
         """End them."""
@@ -294,10 +294,10 @@ class TesteeExecutor:
 
 
 @contextmanager
-def open_executor(name: str, others: Sequence[str] = (), *, asked: How = "") -> Iterator[Executor]:
+def open_executor(name: str, others: Sequence[str] = (), *, mode: How = "") -> Iterator[Executor]:
     """The target called *name*, or a testee as `certify` takes it; *others* of the same sort keep their verdicts.
 
-    *asked* is as in `finds.Find`: a testee may have the name of a target in process, and is asked to read or to write.
+    *mode* is as in `finds.Find`: a testee may have the name of a target in process, and is asked to read or to write.
 
     Raises:
         NoTarget: one cannot be had.
@@ -305,7 +305,7 @@ def open_executor(name: str, others: Sequence[str] = (), *, asked: How = "") -> 
     if name.partition(":")[0] == "broker":
         raise NoTarget("it is about a broker, which no reducer starts: its own target made it small when it was found")
     try:
-        who = _make_executor((name, *others), asked)
+        who = _make_executor((name, *others), mode)
     except (BadConnect, CannotRun) as error:
         raise NoTarget(str(error)) from error
     try:
@@ -314,8 +314,8 @@ def open_executor(name: str, others: Sequence[str] = (), *, asked: How = "") -> 
         who.close()
 
 
-def _make_executor(names: Sequence[str], asked: How) -> InProcessExecutor | TesteeExecutor | Writers:
-    if asked == "encode":
+def _make_executor(names: Sequence[str], mode: How) -> InProcessExecutor | TesteeExecutor | Writers:
+    if mode == "encode":
         return Writers(names)
-    inside = not asked and all(each in NAMES for each in names)
+    inside = not mode and all(each in NAMES for each in names)
     return InProcessExecutor(names[0], names[1:]) if inside else TesteeExecutor(names)

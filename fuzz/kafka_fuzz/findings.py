@@ -92,7 +92,7 @@ class FindingStore:
     def __post_init__(self) -> None:
         """Read what is there."""
         self.findings = {
-            find.key: find for find in read_findings(self.root) if self.target in ("", find.outcome.target)
+            finding.key: finding for finding in read_findings(self.root) if self.target in ("", finding.outcome.target)
         }
 
     def add(self, outcome: Outcome, mutant: Mutant, *, version: str = "", seconds: float = 0.0) -> bool:
@@ -106,7 +106,7 @@ class FindingStore:
             if version not in ("", old.version):
                 self.findings[old.key] = update_finding(self.root, old, version=version)
             return False
-        find = FuzzFinding(
+        finding = FuzzFinding(
             key=outcome.key,
             outcome=outcome,
             sha256=sha256(mutant.data).hexdigest(),
@@ -121,25 +121,25 @@ class FindingStore:
             names=self.names,
             expected=mutant.expected if outcome.target == REFERENCE else None,
         )
-        self.findings[find.key] = write_finding(self.root, find, mutant.data)
+        self.findings[finding.key] = write_finding(self.root, finding, mutant.data)
         if self.names:
-            self._without_outcomes.setdefault(mutant.data, []).append(find.key)
+            self._without_outcomes.setdefault(mutant.data, []).append(finding.key)
         return old is None
 
-    def add_outcomes(self, data: bytes, vector: tuple[str, ...]) -> None:
+    def add_outcomes(self, data: bytes, outcomes: tuple[str, ...]) -> None:
         """Keep what all of `names` made of *data* with the finds that it was added for."""
         for key in self._without_outcomes.pop(data, ()):
             if self.findings[key].sha256 == sha256(data).hexdigest():
-                self.findings[key] = update_finding(self.root, self.findings[key], outcomes=vector)
+                self.findings[key] = update_finding(self.root, self.findings[key], outcomes=outcomes)
 
     def flush(self) -> None:
         """Write the counts, which `add` leaves to this."""
         for key, count in self._unwritten.items():
             with folder_lock(finding_folder(self.root, key)):
-                find = read_finding(finding_folder(self.root, key) / FINDING_FILE) or self.findings[key]
-                find = msgspec.structs.replace(find, count=find.count + count)
-                write_atomically(finding_folder(self.root, key) / FINDING_FILE, msgspec.json.encode(find))
-            self.findings[key] = find
+                finding = read_finding(finding_folder(self.root, key) / FINDING_FILE) or self.findings[key]
+                finding = msgspec.structs.replace(finding, count=finding.count + count)
+                write_atomically(finding_folder(self.root, key) / FINDING_FILE, msgspec.json.encode(finding))
+            self.findings[key] = finding
         self._unwritten.clear()
 
 
@@ -148,32 +148,32 @@ def finding_folder(root: Path, key: str) -> Path:
     return root / FINDINGS_FOLDER / finding_name(key)
 
 
-def write_finding(root: Path, find: FuzzFinding, data: bytes) -> FuzzFinding:
-    """Write *find*, the input first, so that it is never without one; give what is there now.
+def write_finding(root: Path, finding: FuzzFinding, data: bytes) -> FuzzFinding:
+    """Write *finding*, the input first, so that it is never without one; give what is there now.
 
     What another process wrote meanwhile is counted too, and stays if it is smaller.
     """
-    folder = finding_folder(root, find.key)
-    with folder_lock(finding_folder(root, find.key)):
+    folder = finding_folder(root, finding.key)
+    with folder_lock(finding_folder(root, finding.key)):
         old = read_finding(folder / FINDING_FILE)
         if old is not None:
-            find = msgspec.structs.replace(find, count=old.count + find.count, seconds=old.seconds)
-            if old.size <= find.size:
-                find = msgspec.structs.replace(old, count=find.count, version=find.version or old.version)
+            finding = msgspec.structs.replace(finding, count=old.count + finding.count, seconds=old.seconds)
+            if old.size <= finding.size:
+                finding = msgspec.structs.replace(old, count=finding.count, version=finding.version or old.version)
         # A smaller input of a known find need not outlive the machine; syncing each takes half of a first minute.
         durable = old is None
-        if old is None or find.sha256 != old.sha256:
+        if old is None or finding.sha256 != old.sha256:
             write_atomically(folder / INPUT_FILE, data, durable=durable)
-        write_atomically(folder / FINDING_FILE, msgspec.json.encode(find), durable=durable)
-    return find
+        write_atomically(folder / FINDING_FILE, msgspec.json.encode(finding), durable=durable)
+    return finding
 
 
-def update_finding(root: Path, find: FuzzFinding, **fields: Any) -> FuzzFinding:
-    """Write other *fields* of *find*, if its input is still the one that is there; give what is there now."""
-    path = finding_folder(root, find.key) / FINDING_FILE
-    with folder_lock(finding_folder(root, find.key)):
-        there = read_finding(path) or find
-        if there.sha256 == find.sha256:
+def update_finding(root: Path, finding: FuzzFinding, **fields: Any) -> FuzzFinding:
+    """Write other *fields* of *finding*, if its input is still the one that is there; give what is there now."""
+    path = finding_folder(root, finding.key) / FINDING_FILE
+    with folder_lock(finding_folder(root, finding.key)):
+        there = read_finding(path) or finding
+        if there.sha256 == finding.sha256:
             there = msgspec.structs.replace(there, **fields)
             write_atomically(path, msgspec.json.encode(there), durable=False)
     return there
@@ -202,9 +202,9 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
 def read_findings(root: Path) -> Iterator[FuzzFinding]:
     """The finds below *root*, in the order of their folders; what a crash left half written is left out."""
     for path in sorted((root / FINDINGS_FOLDER).glob(f"*/{FINDING_FILE}")):
-        find = read_finding(path)
-        if find is not None:
-            yield find
+        finding = read_finding(path)
+        if finding is not None:
+            yield finding
 
 
 def read_finding(path: Path) -> FuzzFinding | None:
@@ -215,6 +215,6 @@ def read_finding(path: Path) -> FuzzFinding | None:
         return None
 
 
-def finding_input(root: Path, find: FuzzFinding) -> bytes:
-    """The smallest input that shows *find*."""
-    return (finding_folder(root, find.key) / INPUT_FILE).read_bytes()
+def finding_input(root: Path, finding: FuzzFinding) -> bytes:
+    """The smallest input that shows *finding*."""
+    return (finding_folder(root, finding.key) / INPUT_FILE).read_bytes()

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_brokers.wire import Produced
 from kafka_corpus.authoring.build import put, reseal
-from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference, broker_answer
+from kafka_fuzz.broker.comparing import ProduceAnswer, answer_difference, produce_answer
 from kafka_fuzz.broker.confirming import entry_format
 from kafka_fuzz.broker.payloads import Payloads, as_client, as_idempotent, large_seeds, with_header, without_neighbours
 from kafka_fuzz.broker.settings import topic_settings
@@ -29,9 +29,9 @@ def appended(log: LogState, payload: bytes, config: TopicConfig | None = None) -
     return append(log, payload, config or TopicConfig(), release=RELEASE, api_version=VERSION, now_ms=NOW)
 
 
-def answered(wanted: AppendResult) -> BrokerAnswer:
+def answered(wanted: AppendResult) -> ProduceAnswer:
     """A broker's answer that is as predicted."""
-    return BrokerAnswer(
+    return ProduceAnswer(
         wanted.error_code, wanted.base_offset, wanted.log_append_time, wanted.record_errors, wanted.stored
     )
 
@@ -99,8 +99,8 @@ def test_what_old_answers_do_not_say_is_not_compared() -> None:
 
 def test_an_error_has_no_base_offset() -> None:
     """Brokers fill it in with one thing or another."""
-    assert broker_answer(Produced(87, 7), b"").base_offset == -1
-    assert broker_answer(Produced(0, 7), b"").base_offset == 7
+    assert produce_answer(Produced(87, 7), b"").base_offset == -1
+    assert produce_answer(Produced(0, 7), b"").base_offset == 7
 
 
 def test_a_client_writes_a_base_offset_of_zero() -> None:

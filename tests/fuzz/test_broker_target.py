@@ -14,7 +14,7 @@ from kafka_brokers.wire import TopicPartition
 from kafka_corpus.authoring.build import TIMESTAMP, raw_batch, raw_record, signed
 from kafka_fuzz.broker import lanes
 from kafka_fuzz.broker import lanes as ending
-from kafka_fuzz.broker.comparing import BrokerAnswer
+from kafka_fuzz.broker.comparing import ProduceAnswer
 from kafka_fuzz.broker.confirming import CONTEXT, Context, confirm_difference, earlier_payloads
 from kafka_fuzz.broker.lanes import Lane, LaneRequest, Taken
 from kafka_fuzz.broker.oracle import BrokerLost, JudgedPayload, Oracle, is_transactional
@@ -26,8 +26,8 @@ from kafka_fuzz.campaign.known_findings import (
     KNOWN_FILE,
     InputSkips,
     KnownFinding,
+    ReplayInput,
     ReplayResult,
-    Reproducer,
     read_known_findings,
 )
 from kafka_fuzz.campaign.plan import Progress, RoundPlan
@@ -136,13 +136,13 @@ def test_a_transaction_is_had_again(broker: JvmBroker) -> None:
     id_, epoch = lane.sender.producer
     gap = signed(raw_batch(RECORD, record_count=1, base_sequence=5, attributes=0x10), id_, epoch)
     expected = LaneRequest(lane, mutant(gap), 11, lane.predict(gap, 11, 0))
-    judged = JudgedPayload(expected, "made up", BrokerAnswer(), expected.predicted)
+    judged = JudgedPayload(expected, "made up", ProduceAnswer(), expected.predicted)
     again = oracle.again_in_transaction(judged, ())
     assert BATCH_V2.values(again.request.mutant.data)["producer_id"] != id_
     assert (again.given.error_code, again.different) == (120, "")
     assert confirm_difference(oracle, "broker:test", judged) is None
     marker = JudgedPayload(
-        expected._replace(mutant=ending.marker_mutant(SOUND)), "made up", BrokerAnswer(), expected.predicted
+        expected._replace(mutant=ending.marker_mutant(SOUND)), "made up", ProduceAnswer(), expected.predicted
     )
     found = confirm_difference(oracle, "broker:test", marker)
     assert found is not None
@@ -219,7 +219,7 @@ def test_canaries_of_brokers() -> None:
     target, known = f"broker:{RELEASE}", ("broker:*|difference|error NONE, predicted UNKNOWN_PRODUCER_ID by *|lie *",)
     sent = Sent(8, {"compression.type": "gzip"}, ((producing(8, 0).hex(), 8),))
     rules = [
-        KnownFinding(name, target, known, reproducer=Reproducer(hex=data.hex(), sent=how))
+        KnownFinding(name, target, known, reproducer=ReplayInput(hex=data.hex(), sent=how))
         for name, data, how in (("there", producing(7, 5), sent), ("gone", SOUND, sent), ("untold", SOUND, None))
     ]
     with open_broker_replayer(target, predicted="2.4.1") as singer:
@@ -237,7 +237,7 @@ def test_canaries_of_brokers() -> None:
 def test_a_canary_that_a_campaign_asks(tmp_path: Path) -> None:
     """The process that asks canaries starts a broker for those of one; as the reference predicts it, it is gone."""
     known = KnownFinding(
-        "r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), reproducer=Reproducer(hex=SOUND.hex(), sent=Sent(9))
+        "r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), reproducer=ReplayInput(hex=SOUND.hex(), sent=Sent(9))
     )
     (tmp_path / KNOWN_FILE).write_text(text_of([known]))
     (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"broker:{RELEASE}"])

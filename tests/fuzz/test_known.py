@@ -21,8 +21,8 @@ from kafka_fuzz.campaign.known_findings import (
     PACKAGED_CORPUS,
     InputSkips,
     KnownFinding,
+    ReplayInput,
     ReplayResult,
-    Reproducer,
     already_known,
     corpus_results,
     gone_ids,
@@ -31,7 +31,7 @@ from kafka_fuzz.campaign.known_findings import (
     read_known_list,
 )
 from kafka_fuzz.campaign.known_shapes import snappy_claims
-from kafka_fuzz.campaign.replay import confirms, read_results, replay_known_findings, replay_rule, replay_timeout
+from kafka_fuzz.campaign.replay import confirms, read_replay_lines, replay_known_findings, replay_rule, replay_timeout
 from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared, first_place
 from kafka_fuzz.mutate import Mutant, MutantCell, for_cell, mutate, own_seeds
@@ -152,7 +152,7 @@ def test_a_canary_without_its_lie_is_the_known_find() -> None:
         mutant = mutate(rng, own_seeds(), "model")
         for told in worths:
             key = judge.outcome(Prepared(mutant), told).key
-            rule = KnownFinding("id", "t", (escape(key),), reproducer=Reproducer(hex=mutant.data.hex()))
+            rule = KnownFinding("id", "t", (escape(key),), reproducer=ReplayInput(hex=mutant.data.hex()))
             assert rule.reproducer is not None
             again = judge.outcome(Prepared(rule.reproducer.mutant()), told).key
             assert confirms(rule, again), (key, again)
@@ -172,7 +172,7 @@ def test_canaries_that_end_whoever_asks() -> None:
     """One that ends the process, or takes for ever, is told by itself: the others are for the next process."""
     kinds = {"a": "crash", "b": "hang", "c": "memory"}
     rules = [
-        KnownFinding(name, "t", (f"t|{kind}||*",), reproducer=Reproducer(hex="00")) for name, kind in kinds.items()
+        KnownFinding(name, "t", (f"t|{kind}||*",), reproducer=ReplayInput(hex="00")) for name, kind in kinds.items()
     ]
     first = ReplayResult("t", "a", "t|crash||x", gone=False)
     lines: SimpleQueue[bytes] = SimpleQueue()
@@ -180,23 +180,23 @@ def test_canaries_that_end_whoever_asks() -> None:
         said.write(b"Traceback\nMemoryError: no more\n")
         for line in (b"null\n", msgspec.json.encode(first), b"", b""):
             lines.put(line)
-        assert list(read_results(lines, rules, said)) == [
+        assert list(read_replay_lines(lines, rules, said)) == [
             first,
             ReplayResult("t", "b", "", gone=False, why="MemoryError: no more"),
         ]
-        assert [each.why for each in read_results(lines, rules, said)] == ["MemoryError: no more"] * 3
+        assert [each.why for each in read_replay_lines(lines, rules, said)] == ["MemoryError: no more"] * 3
     assert [replay_timeout(rule).state for rule in rules] == ["not sung", "still there", "not sung"]
 
 
 def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
     """Of a release that nobody knows, or where the harness falls: told with the reason, and none of them is gone."""
-    rule = KnownFinding("b", "broker:9.9.9", ("broker:9.9.9|*",), reproducer=Reproducer(hex="00"))
+    rule = KnownFinding("b", "broker:9.9.9", ("broker:9.9.9|*",), reproducer=ReplayInput(hex="00"))
     (tmp_path / KNOWN_FILE).write_text(text_of([rule]))
     (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), ["broker:9.9.9"])
     assert (told.state, gone_ids(tmp_path)) == ("not sung", [])
     assert "no release '9.9.9' is known" in told.why
 
-    def ask(_: Reproducer) -> Outcome:
+    def ask(_: ReplayInput) -> Outcome:
         raise HarnessFault("Traceback\nMemoryError: no more")
 
     assert (replay_rule(rule, ask).state, replay_rule(rule, ask).why) == (
@@ -209,7 +209,7 @@ def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
 def test_a_canary_of_a_testee_that_does_not_run(tmp_path: Path) -> None:
     """What cannot be started says nothing of its finds, and that is told."""
     name = f"process:{sys.executable} -c pass"
-    rules = [KnownFinding(id_, name, ("*",), reproducer=Reproducer(hex="00"), mode="differential") for id_ in "ab"]
+    rules = [KnownFinding(id_, name, ("*",), reproducer=ReplayInput(hex="00"), mode="differential") for id_ in "ab"]
     (tmp_path / KNOWN_FILE).write_text(text_of(rules))
     told = replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"differential:{name}"])
     assert [each.id for each in told] == ["a", "b"]
@@ -218,8 +218,8 @@ def test_a_canary_of_a_testee_that_does_not_run(tmp_path: Path) -> None:
 
 def test_reproducers() -> None:
     """A canary is the same input each time."""
-    assert Reproducer(cell=CELL).mutant() == Reproducer(cell=CELL).mutant()
-    assert Reproducer(hex="0102").mutant().data == b"\1\2"
+    assert ReplayInput(cell=CELL).mutant() == ReplayInput(cell=CELL).mutant()
+    assert ReplayInput(hex="0102").mutant().data == b"\1\2"
 
 
 @pytest.mark.slow
@@ -254,7 +254,7 @@ def test_canaries_of_testees(tmp_path: Path) -> None:
     name = "planted:ignores-crc"
     rules = [
         KnownFinding(
-            id_, name, (f"{name}|accepts_invalid|*",), reproducer=Reproducer(hex=data.hex()), mode="differential"
+            id_, name, (f"{name}|accepts_invalid|*",), reproducer=ReplayInput(hex=data.hex()), mode="differential"
         )
         for id_, data in (("there", bad), ("mended", b"\0"))
     ]
@@ -270,7 +270,7 @@ def test_canaries_of_testees(tmp_path: Path) -> None:
 @given(st.text(), st.lists(st.text(), max_size=3), st.text(max_size=5))
 def test_a_list_is_read_as_it_was_written(about: str, keys: list[str], id_: str) -> None:
     """Whatever a testee said, the file that is written holds it, and nothing else."""
-    rule = KnownFinding(id_, "t", tuple(keys), about=about, reproducer=Reproducer(cell=CELL), mode="differential")
+    rule = KnownFinding(id_, "t", tuple(keys), about=about, reproducer=ReplayInput(cell=CELL), mode="differential")
     text = text_of([rule])
     with TemporaryDirectory() as folder:
         path = Path(folder) / KNOWN_FILE

@@ -83,7 +83,7 @@ def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
     shown = dict.fromkeys(("mine", "other", "third", "writer", "inside", "idle"), SHOWN["mine"])
     assert campaign_testees(tmp_path, shown) == {"mine"}
     assert campaign_testees(tmp_path / "nothing", shown) == frozenset()
-    (one,) = measure_recall([], SHOWN, asked=campaign_testees(tmp_path, SHOWN))
+    (one,) = measure_recall([], SHOWN, tested=campaign_testees(tmp_path, SHOWN))
     assert (one.found, one.shown, one.beyond) == (0, 3, 0)
 
 

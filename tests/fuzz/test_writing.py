@@ -199,7 +199,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_batch_is_made_small(written: Path) -> None:
     """What is left is one record with the header that gets lost and one that does not; the outcome is the same."""
     (find,) = read_findings(written)
-    with open_executor(find.outcome.target, asked="encode") as who:
+    with open_executor(find.outcome.target, mode="encode") as who:
         done = who.shrink(finding_input(written, find))
         assert done.outcome is not None
         assert done.outcome.bucket == find.outcome.bucket

@@ -26,7 +26,7 @@ LAST = ("crc", "batch_length", "message_size", "size")
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerAnswer:
+class ProduceAnswer:
     """What a broker answered and stored; *closed* if it closed the connection instead."""
 
     error_code: int = 0
@@ -37,10 +37,10 @@ class BrokerAnswer:
     closed: bool = False
 
 
-def broker_answer(produced: Produced, stored: bytes) -> BrokerAnswer:
+def produce_answer(produced: Produced, stored: bytes) -> ProduceAnswer:
     """The parts of *produced* that are compared, and what a fetch gave back."""
     failed = produced.error_code != 0
-    return BrokerAnswer(
+    return ProduceAnswer(
         produced.error_code,
         -1 if failed else produced.base_offset,
         produced.log_append_time,
@@ -49,7 +49,7 @@ def broker_answer(produced: Produced, stored: bytes) -> BrokerAnswer:
     )
 
 
-def answer_difference(given: BrokerAnswer, wanted: AppendResult, version: int) -> str:
+def answer_difference(given: ProduceAnswer, wanted: AppendResult, version: int) -> str:
     """The first thing in which *given* is not as predicted for a request of *version*; empty if there is none."""
     if given.closed:
         return f"the connection is closed, predicted {error_name(wanted.error_code)}"

@@ -72,13 +72,13 @@ def confirm_difference(oracle: Oracle, target: str, judged: JudgedPayload) -> Br
     Raises:
         Lost: the broker did not live to answer.
     """
-    asked = judged.request
+    request = judged.request
     if is_of_the_heap(judged):
         return None
-    if asked.lane.sender is not None:
+    if request.lane.sender is not None:
         return confirmed_in_transaction(oracle, target, judged)
-    for before in earlier_payloads(asked):
-        again = oracle.again(asked.lane.settings, before, asked.mutant, asked.version)
+    for before in earlier_payloads(request):
+        again = oracle.again(request.lane.settings, before, request.mutant, request.version)
         if again.different:
             return difference_of(target, again, before)
     return None
@@ -86,15 +86,15 @@ def confirm_difference(oracle: Oracle, target: str, judged: JudgedPayload) -> Br
 
 def confirmed_in_transaction(oracle: Oracle, target: str, judged: JudgedPayload) -> BrokerDifference | None:
     """The same for a transactional producer; a marker is what it is, and is not had again."""
-    asked = judged.request
-    if MARKER in asked.mutant.labels:
+    request = judged.request
+    if MARKER in request.mutant.labels:
         return difference_of(target, judged, ())
-    assert asked.lane.sender is not None
-    since = [each for each in asked.lane.sender.since if each.payload != asked.mutant.data]
+    assert request.lane.sender is not None
+    since = [each for each in request.lane.sender.since if each.payload != request.mutant.data]
     for before in ((), tuple(since)):
         again = oracle.again_in_transaction(judged, before)
         if again.different:
-            return difference_of(target, again, as_sent(before, asked.lane.sender, again.request.lane.sender))
+            return difference_of(target, again, as_sent(before, request.lane.sender, again.request.lane.sender))
     return None
 
 
@@ -109,10 +109,10 @@ def is_of_the_heap(judged: JudgedPayload) -> bool:
     return judged.wanted.error_code == UNKNOWN_SERVER_ERROR and judged.wanted.rule in OF_THE_HEAP
 
 
-def earlier_payloads(asked: LaneRequest) -> Iterator[tuple[Taken, ...]]:
+def earlier_payloads(request: LaneRequest) -> Iterator[tuple[Taken, ...]]:
     """What may have to come before it: nothing, what its producer sent, all that was taken."""
     yield ()
-    taken, payload = asked.lane.taken, asked.mutant.data
+    taken, payload = request.lane.taken, request.mutant.data
     # The last is the payload itself, if the reference takes it.
     earlier = tuple(taken[:-1] if taken and taken[-1].payload == payload else taken)
     if not earlier:
@@ -129,12 +129,12 @@ def producer_of(data: bytes) -> int:
 
 def difference_of(target: str, judged: JudgedPayload, before: tuple[Taken, ...]) -> BrokerDifference:
     """What is kept of a difference."""
-    asked, given, wanted = judged.request, judged.given, judged.wanted
-    sender = asked.lane.sender
+    request, given, wanted = judged.request, judged.given, judged.wanted
+    sender = request.lane.sender
     context = Context(
-        release=asked.lane.release,
-        settings=asked.lane.settings,
-        api_version=asked.version,
+        release=request.lane.release,
+        settings=request.lane.settings,
+        api_version=request.version,
         before=tuple(before),
         answered=(given.error_code, given.base_offset, given.stored),
         predicted=(wanted.error_code, wanted.base_offset, wanted.stored),
@@ -143,7 +143,7 @@ def difference_of(target: str, judged: JudgedPayload, before: tuple[Taken, ...])
         record_errors=given.record_errors,
         producer=(NO_PRODUCER_ID, NO_PRODUCER_EPOCH) if sender is None else sender.producer,
     )
-    return BrokerDifference(difference_outcome(target, judged), asked.mutant, context)
+    return BrokerDifference(difference_outcome(target, judged), request.mutant, context)
 
 
 def difference_outcome(target: str, judged: JudgedPayload) -> Outcome:

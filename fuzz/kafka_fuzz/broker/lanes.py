@@ -17,7 +17,7 @@ from kafka_brokers.scenarios.runner import Fresh
 from kafka_brokers.wire import BrokerError, Client, Produced, TopicPartition
 from kafka_brokers.wire.client import PAUSE
 from kafka_brokers.wire.transactions import Producer, add_partitions, init_producer_id, send_end_transaction
-from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference, broker_answer, stored_difference
+from kafka_fuzz.broker.comparing import ProduceAnswer, answer_difference, produce_answer, stored_difference
 from kafka_fuzz.broker.payloads import PRODUCERS, as_client, is_batch, sequence, with_data, with_header
 from kafka_fuzz.broker.settings import APPEND_TIME, ROOM, Settings
 from kafka_fuzz.mutate import Mutant
@@ -177,17 +177,17 @@ class Lane:
         log = with_producing(self.log, self.sender, payload)
         return append(log, payload, self.config, release=self.release, api_version=version, now_ms=now_ms)
 
-    def judge(self, asked: LaneRequest, produced: Produced, stored: bytes) -> tuple[str, BrokerAnswer, AppendResult]:
+    def judge(self, request: LaneRequest, produced: Produced, stored: bytes) -> tuple[str, ProduceAnswer, AppendResult]:
         """Where the broker's answer differs from what is predicted; the log goes on as predicted."""
-        given, wanted = broker_answer(produced, stored), asked.predicted
-        different = answer_difference(given, wanted, asked.version)
+        given, wanted = produce_answer(produced, stored), request.predicted
+        different = answer_difference(given, wanted, request.version)
         if different or self.config.timestamp_type == "LogAppendTime":
             # Predicted by our clock, and judged by the broker's.
             timed = stored if self.config.timestamp_type == "LogAppendTime" else b""
-            wanted = self.predict(asked.mutant.data, asked.version, now_of(produced, timed))
-            different = answer_difference(given, wanted, asked.version)
+            wanted = self.predict(request.mutant.data, request.version, now_of(produced, timed))
+            different = answer_difference(given, wanted, request.version)
         if not wanted.error_code:
-            self.taken.append(Taken(asked.mutant.data, asked.version))
+            self.taken.append(Taken(request.mutant.data, request.version))
             if self.sender is not None:
                 self.sender.since.append(self.taken[-1])
         self.log = wanted.log
@@ -234,7 +234,7 @@ def begin_lane_transaction(client: Client, lane: Lane, sender: Sender) -> None:
 
 def end_lane_transaction(
     client: Client, lane: Lane, sender: Sender, *, commit: bool
-) -> tuple[str, BrokerAnswer, AppendResult] | None:
+) -> tuple[str, ProduceAnswer, AppendResult] | None:
     """End the transaction: how the marker differs from what is predicted; None where there is none to be had."""
     if predicted_marker(lane, sender.producer, commit=commit, now_ms=0).error_code:
         sender.is_lost = True  # a marker that is not taken is sent again, and again
@@ -249,7 +249,7 @@ def end_lane_transaction(
     different = stored_difference(marker, wanted)
     sender.producer, sender.is_open, sender.since = following, False, []
     lane.log = wanted.log
-    return different and f"{MARKER}: {different}", BrokerAnswer(0, wanted.base_offset, stored=marker), wanted
+    return different and f"{MARKER}: {different}", ProduceAnswer(0, wanted.base_offset, stored=marker), wanted
 
 
 def predicted_marker(lane: Lane, producer: Producer, *, commit: bool, now_ms: int) -> AppendResult:

@@ -12,7 +12,7 @@ from kafka_brokers.scenarios.normalize import now_ms
 from kafka_brokers.wire import ConnectionClosed, Produced, TopicPartition, WireError, tables
 from kafka_fuzz.broker import lanes as ending
 from kafka_fuzz.broker import lanes as transactions
-from kafka_fuzz.broker.comparing import BrokerAnswer, answer_difference
+from kafka_fuzz.broker.comparing import ProduceAnswer, answer_difference
 from kafka_fuzz.broker.lanes import Lane, LaneRequest, Lanes
 from kafka_fuzz.broker.settings import Settings
 from kafka_fuzz.mutate import Mutant
@@ -42,7 +42,7 @@ class JudgedPayload(NamedTuple):
 
     request: LaneRequest
     different: str
-    given: BrokerAnswer
+    given: ProduceAnswer
     wanted: AppendResult
 
 
@@ -122,9 +122,9 @@ class Oracle:
             if not sender.is_open and chance < transactions.BEGINS:
                 ending.begin_lane_transaction(self._client, lane, sender)
             elif sender.is_open and chance < transactions.ENDS:
-                told = ending.end_lane_transaction(self._client, lane, sender, commit=self._rng.random() < 0.5)
-                if told is not None:
-                    different, given, wanted = told
+                ended = ending.end_lane_transaction(self._client, lane, sender, commit=self._rng.random() < 0.5)
+                if ended is not None:
+                    different, given, wanted = ended
                     yield JudgedPayload(
                         LaneRequest(lane, ending.marker_mutant(given.stored), 0, wanted), different, given, wanted
                     )
@@ -133,11 +133,11 @@ class Oracle:
         """The lanes in parts, those of one setting in all of them."""
         return [part for at in range(PARTS) if (part := self._busy[at::PARTS])]
 
-    def _ask(self, asked: list[LaneRequest]) -> list[tuple[LaneRequest, Produced | ConnectionClosed, bytes]]:
+    def _ask(self, requests: list[LaneRequest]) -> list[tuple[LaneRequest, Produced | ConnectionClosed, bytes]]:
         """What the broker answered and stored."""
-        answers = self._produce(list(request_groups(asked)))
-        stored = self._stored(asked, answers)
-        return [(each, answers[each.lane.where], stored.get(each.lane.where, b"")) for each in asked]
+        answers = self._produce(list(request_groups(requests)))
+        stored = self._stored(requests, answers)
+        return [(each, answers[each.lane.where], stored.get(each.lane.where, b"")) for each in requests]
 
     def again(
         self, settings: Settings, before: Iterable[tuple[bytes, int]], mutant: Mutant, version: int
@@ -158,21 +158,21 @@ class Oracle:
         Raises:
             Lost: the broker did not live to answer.
         """
-        asked, old = judged.request, judged.request.lane.sender
-        lane = self._lanes.take_sender(asked.lane.settings, self._client)
+        requests, old = judged.request, judged.request.lane.sender
+        lane = self._lanes.take_sender(requests.lane.settings, self._client)
         assert old is not None
         assert lane.sender is not None
         if old.is_open:
             ending.begin_lane_transaction(self._client, lane, lane.sender)
-        mutant, other = asked.mutant, old.producer
+        mutant, other = requests.mutant, old.producer
         for payload, version in before:
             mine = mutant._replace(data=lane.sender.as_mine(payload, other))
             self._ask_alone(self._expected(lane, mine, version))
         mine = mutant._replace(data=lane.sender.as_mine(mutant.data, other))
-        return self._ask_alone(self._expected(lane, mine, asked.version))
+        return self._ask_alone(self._expected(lane, mine, requests.version))
 
-    def _ask_alone(self, asked: LaneRequest) -> JudgedPayload:
-        (answered,) = self._ask([asked])
+    def _ask_alone(self, requests: LaneRequest) -> JudgedPayload:
+        (answered,) = self._ask([requests])
         return judge_answer(*answered)
 
     def _drawn_requests(self, draw: Draw, lanes: Iterable[Lane]) -> list[LaneRequest]:
@@ -211,12 +211,12 @@ class Oracle:
         return found
 
     def _stored(
-        self, asked: list[LaneRequest], answers: Mapping[TopicPartition, Produced | ConnectionClosed]
+        self, requests: list[LaneRequest], answers: Mapping[TopicPartition, Produced | ConnectionClosed]
     ) -> dict[TopicPartition, bytes]:
         """What is behind the end that each log had, where something may be."""
-        looked = [each for each in asked if each.predicted.stored or is_taken(answers[each.lane.where], each.lane)]
+        looked = [each for each in requests if each.predicted.stored or is_taken(answers[each.lane.where], each.lane)]
         groups = [looked[at : at + PARTITIONS_A_REQUEST] for at in range(0, len(looked), PARTITIONS_A_REQUEST)]
-        requests = [
+        fetches = [
             self._client.fetch_request(
                 {each.lane.where: each.lane.log.log_end_offset for each in group},
                 partition_max_bytes=MOST_FETCHED,
@@ -226,7 +226,7 @@ class Oracle:
         ]
         found: dict[TopicPartition, bytes] = {}
         try:
-            for answer in self._client.exchange(requests, REQUESTS_UNDER_WAY):
+            for answer in self._client.exchange(fetches, REQUESTS_UNDER_WAY):
                 if isinstance(answer, dict):
                     found |= {where: got.records for where, got in self._client.read_fetched(answer).items()}
         except WireError as error:
@@ -242,10 +242,10 @@ class Oracle:
                 self._busy[index] = lanes.take(settings) if plain else lanes.take_sender(settings, self._client)
 
 
-def request_groups(asked: Iterable[LaneRequest]) -> Iterator[list[LaneRequest]]:
+def request_groups(requests: Iterable[LaneRequest]) -> Iterator[list[LaneRequest]]:
     """What goes in one request: one version, and nothing beside a payload that can fail all of it (PRD-02, TXN-04)."""
     groups: dict[int, list[LaneRequest]] = {}
-    for each in asked:
+    for each in requests:
         if each.predicted.whole_request or each.lane.sender is not None or is_transactional(each.mutant.data):
             yield [each]
             continue
@@ -256,12 +256,14 @@ def request_groups(asked: Iterable[LaneRequest]) -> Iterator[list[LaneRequest]]:
     yield from groups.values()
 
 
-def judge_answer(asked: LaneRequest, answer: Produced | ConnectionClosed, stored: bytes) -> JudgedPayload:
+def judge_answer(requests: LaneRequest, answer: Produced | ConnectionClosed, stored: bytes) -> JudgedPayload:
     """One answer against what is predicted."""
     if isinstance(answer, Produced):
-        return JudgedPayload(asked, *asked.lane.judge(asked, answer, stored))
-    given = BrokerAnswer(closed=True)
-    return JudgedPayload(asked, answer_difference(given, asked.predicted, asked.version), given, asked.predicted)
+        return JudgedPayload(requests, *requests.lane.judge(requests, answer, stored))
+    given = ProduceAnswer(closed=True)
+    return JudgedPayload(
+        requests, answer_difference(given, requests.predicted, requests.version), given, requests.predicted
+    )
 
 
 def is_taken(answer: Produced | ConnectionClosed, lane: Lane) -> bool:

@@ -67,14 +67,14 @@ class DifferentialRound:
     seeds: list[bytes] = field(default_factory=list)
     skipped: int = 0
 
-    def run(self, tell: OnProgress) -> None:
+    def run(self, on_progress: OnProgress) -> None:
         """Until the time is over, or somebody says so."""
         self._recall()
         spent, parent = own_cpu_seconds(), os.getppid()
         limit, most = self.plan.cpu_seconds * len(self.session.testees), self.plan.executions
 
         def go_on() -> bool:
-            tell(self.progress())
+            on_progress(self.progress())
             if self.stopped or os.getppid() != parent:
                 return False
             return self.session.inputs < most if most else own_cpu_seconds() - spent + self.session.cpu_seconds < limit
@@ -164,22 +164,22 @@ def own_cpu_seconds() -> float:
     return own.ru_utime + own.ru_stime
 
 
-def run_differential_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
-    """Ask the testees for *asked.cpu_seconds* each, theirs and ours together, or *asked.executions* inputs.
+def run_differential_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
+    """Ask the testees for *plan.cpu_seconds* each, theirs and ours together, or *plan.executions* inputs.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts.
     """
     began = time.monotonic()
-    names = testees_in(asked.target)
-    session = (SequentialDifferential if asked.executions else Differential)([connect(name) for name in names])
-    corpus, finds = (
-        Corpus(asked.directory, asked.target),
-        FindingStore(asked.directory, mode="differential", names=names),
+    names = testees_in(plan.target)
+    session = (SequentialDifferential if plan.executions else Differential)([connect(name) for name in names])
+    corpus, findings = (
+        Corpus(plan.directory, plan.target),
+        FindingStore(plan.directory, mode="differential", names=names),
     )
-    gone = gone_ids(asked.directory)
-    known = [rule for rule in read_known_findings(asked.directory) if rule.id not in gone]
-    rounds = DifferentialRound(asked, session, corpus, finds, known)
+    gone = gone_ids(plan.directory)
+    known = [rule for rule in read_known_findings(plan.directory) if rule.id not in gone]
+    rounds = DifferentialRound(plan, session, corpus, findings, known)
 
     def stop(*_: object) -> None:
         rounds.stopped = True
@@ -189,11 +189,11 @@ def run_differential_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     try:
         with session:
             try:
-                rounds.run(tell)
+                rounds.run(on_progress)
             finally:
                 rounds.remember()
                 if not rounds.stopped:  # whoever says stop does not wait for thousands of counts
-                    finds.flush()
+                    findings.flush()
     finally:
         signal.signal(signal.SIGTERM, before)
         corpus.close()
@@ -202,21 +202,21 @@ def run_differential_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
 
 def differential_report(rounds: DifferentialRound, seconds: float) -> RoundReport:
     """What the round did."""
-    asked, session = rounds.plan, rounds.session
+    plan, session = rounds.plan, rounds.session
     versions = [versioned_name(testee) for testee in session.testees]
     silent = {each.judge.name: "it says that it reads nothing" for each in session.testees if reads_nothing(each)}
     cannot_run = silent | session.cannot_run
     missing = [f"{name} did not run: {why}" for name, why in cannot_run.items()]
     executions = {each.judge.name: each.feed.executions for each in session.testees}
     return round_report(
-        asked,
+        plan,
         rounds.progress(),
         version=", ".join([*versions, *missing]),
         seconds=round(seconds, 3),
         new_findings=tuple(rounds.new),
         restarts=sum(testee.feed.tally.starts - 1 for testee in session.testees),
         interrupted=rounds.stopped,
-        failure=unrun_testees(asked.target, cannot_run, executions),
+        failure=unrun_testees(plan.target, cannot_run, executions),
     )
 
 

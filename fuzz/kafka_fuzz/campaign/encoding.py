@@ -76,7 +76,7 @@ class EncodeRound:
         if not self.writers:
             raise CannotRun("; ".join(self.cannot_run.values()) or "no testee writes")
 
-    def run(self, tell: OnProgress) -> None:
+    def run(self, on_progress: OnProgress) -> None:
         """Until the time is over, or somebody says so."""
         rng, began = Random(self.plan.stream), cpu_seconds()
         limit, most, parent = self.plan.cpu_seconds * len(self.writers), self.plan.executions, os.getppid()
@@ -87,11 +87,11 @@ class EncodeRound:
                 self.inputs += TURN
                 turn = [draw(rng) for _ in range(TURN)]
                 self.cells |= {each.cell for each in turn}
-                asked = [*self.writers]
-                for writer, told in zip(asked, pool.map(self._encode, asked, [turn] * len(asked)), strict=True):
-                    self._take(writer, told)
+                plan = [*self.writers]
+                for writer, answers in zip(plan, pool.map(self._encode, plan, [turn] * len(plan)), strict=True):
+                    self._take(writer, answers)
                 self.spent = cpu_seconds() - began
-                tell(self.progress())
+                on_progress(self.progress())
 
     def _encode(self, writer: EncodeTestee, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
         try:
@@ -100,8 +100,8 @@ class EncodeRound:
             self.cannot_run[writer.name] = str(error)
             return []
 
-    def _take(self, writer: EncodeTestee, told: Sequence[tuple[Writing, Observation]]) -> None:
-        for writing, seen in told:
+    def _take(self, writer: EncodeTestee, answers: Sequence[tuple[Writing, Observation]]) -> None:
+        for writing, seen in answers:
             outcome = encode_outcome(writer.name, writing, seen)
             if outcome.key in self.flaky or not self._is_sure(writer, writing, outcome):
                 self.flaky.add(outcome.key)
@@ -136,14 +136,14 @@ class EncodeRound:
         )
 
 
-def run_encode_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
-    """Ask the testees for *asked.cpu_seconds* each, theirs and ours together, or *asked.executions* inputs.
+def run_encode_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
+    """Ask the testees for *plan.cpu_seconds* each, theirs and ours together, or *plan.executions* inputs.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts that writes.
     """
     began = time.monotonic()
-    rounds = EncodeRound(asked, FindingStore(asked.directory, mode="encode"))
+    rounds = EncodeRound(plan, FindingStore(plan.directory, mode="encode"))
 
     def stop(*_: object) -> None:
         rounds.stopped = True
@@ -151,8 +151,8 @@ def run_encode_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         with ExitStack() as stack:
-            rounds.start(testees_in(asked.target), stack)
-            rounds.run(tell)
+            rounds.start(testees_in(plan.target), stack)
+            rounds.run(on_progress)
     finally:
         signal.signal(signal.SIGTERM, before)
         rounds.findings.flush()
@@ -160,7 +160,7 @@ def run_encode_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
     versions = [f"{writer.name} {writer.hello.version}" for writer in rounds.writers]
     executions = {writer.name: writer.executions for writer in (*rounds.writers, *rounds.ended)}
     return round_report(
-        asked,
+        plan,
         rounds.progress(),
         version=", ".join([*versions, *missing]),
         seconds=round(time.monotonic() - began, 3),
@@ -168,5 +168,5 @@ def run_encode_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
         restarts=sum(max(writer.sandbox.tally.starts - 1, 0) for writer in rounds.writers),
         interrupted=rounds.stopped,
         # Counted rounds have to come out the same again.
-        failure="; ".join(missing) if asked.executions else unrun_testees(asked.target, rounds.cannot_run, executions),
+        failure="; ".join(missing) if plan.executions else unrun_testees(plan.target, rounds.cannot_run, executions),
     )

@@ -71,7 +71,7 @@ class EngineReport(msgspec.Struct, rename={"findings": "finds"}):
         starts: of the engine, which ends with its process.
         executions: inputs that it ran, as it says itself.
         fed, kept: inputs that it got, of all that there are, and new ones that it gave.
-        suspects: inputs over which the harness fell; *finds* of them and of those kept are new finds' keys.
+        suspects: inputs over which the harness fell; *findings* of them and of those kept are new finds' keys.
         failure: why it is no answer that nothing was found; empty where it is one.
     """
 
@@ -308,7 +308,7 @@ def _built(recipe: BuildRecipe) -> Path:
 
 def run_engine(kind: str, testee: str, seconds: float, directory: Path) -> EngineReport:
     """Fuzz *testee* with the engine *kind* for so many seconds; *directory* is a campaign's.  Raises `CannotRun`."""
-    corpus, finds = Corpus(directory, f"side:{testee}"), FindingStore(directory, testee, "differential")
+    corpus, findings = Corpus(directory, f"side:{testee}"), FindingStore(directory, testee, "differential")
     engine = build_engine(kind, testee, directory / "state" / "side" / testee)
     fed = inputs_for(corpus, max(FEWEST, int(seconds * INPUTS_A_SECOND[kind])))
     known = (
@@ -325,18 +325,18 @@ def run_engine(kind: str, testee: str, seconds: float, directory: Path) -> Engin
     for log in new:
         corpus.keep(unchanged_mutant(log), f"kept by {kind}")
     corpus.close()
-    report.findings = list(_judged(testee, [*suspects, *new], finds))
+    report.findings = list(_judged(testee, [*suspects, *new], findings))
     return report
 
 
-def _judged(testee: str, inputs: Sequence[bytes], finds: FindingStore) -> Iterator[str]:
+def _judged(testee: str, inputs: Sequence[bytes], findings: FindingStore) -> Iterator[str]:
     """Put *inputs* to the testee itself; the keys of new finds."""
     with Differential([connect(testee)], patient=True) as session:
         for judgement in session.run(map(unchanged_mutant, inputs), lambda: True):
             for outcome in judgement.outcomes:
-                if finds.add(outcome, judgement.mutant, version=session.testees[0].hello.version):
+                if findings.add(outcome, judgement.mutant, version=session.testees[0].hello.version):
                     yield outcome.key
-    finds.flush()
+    findings.flush()
 
 
 def inputs_for(corpus: Corpus, most: int) -> list[bytes]:

@@ -137,7 +137,7 @@ class ForkServer:
     def _wait(self, pid: int, reading: int) -> None:
         """Until the worker is gone; nobody ever writes into the pipe, but it closes."""
         last, watch = -1, Watch(pid)
-        asked_at = 0.0
+        stop_requested_at = 0.0
         while not select.select([reading], [], [], TICK)[0]:
             progress = self.box.progress()
             self.on_progress(progress)
@@ -146,10 +146,12 @@ class ForkServer:
                 last, watch = progress.executions, Watch(pid)
             if os.getppid() != self.parent:
                 self.stopping = True  # whoever wanted this round is gone
-            if self.stopping and not asked_at:
-                asked_at = time.monotonic()
+            if self.stopping and not stop_requested_at:
+                stop_requested_at = time.monotonic()
                 os.kill(pid, signal.SIGTERM)
-            if watch.own_seconds() > STUCK_SECONDS or (asked_at and time.monotonic() - asked_at > GRACE):
+            if watch.own_seconds() > STUCK_SECONDS or (
+                stop_requested_at and time.monotonic() - stop_requested_at > GRACE
+            ):
                 os.kill(pid, signal.SIGKILL)
 
     def _died(self, status: int) -> None:
@@ -184,8 +186,8 @@ class ForkServer:
 
     def learn_loops(self) -> None:
         """Take note of the hangs that are known."""
-        for find in self.findings.findings.values():
-            self.loops.learn(find.outcome)
+        for finding in self.findings.findings.values():
+            self.loops.learn(finding.outcome)
 
     def _guilty(self, last: list[Mutant], status: int) -> tuple[Mutant, Outcome] | None:
         """The newest input that does it again, alone; the newest of all if none does.
@@ -226,8 +228,8 @@ class ForkServer:
 
     def _outcome(self, mutant: Mutant, status: int) -> Outcome:
         kind, detail = self._ending(status)
-        lie = mutant.labels[0] if mutant.profile == "model" and mutant.labels else ""
-        return Outcome(self.target.name, kind, detail, "", lie, self.error_text()[-200:])
+        fault = mutant.labels[0] if mutant.profile == "model" and mutant.labels else ""
+        return Outcome(self.target.name, kind, detail, "", fault, self.error_text()[-200:])
 
     def _ending(self, status: int) -> tuple[OutcomeClass, str]:
         if not os.WIFSIGNALED(status):
@@ -274,51 +276,51 @@ def total_cpu_seconds() -> float:
     return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
-def run_in_process_round(asked: RoundPlan, tell: OnProgress) -> RoundReport:
+def run_in_process_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
     """A round of a target in process: `RunRound`."""
     began = time.monotonic()
-    zygote = open_fork_server(asked, tell)
-    before = set(zygote.findings.findings)
+    server = open_fork_server(plan, on_progress)
+    before = set(server.findings.findings)
     gc.freeze()
-    zygote.run()
-    return in_process_report(zygote, before, time.monotonic() - began)
+    server.run()
+    return in_process_report(server, before, time.monotonic() - began)
 
 
-def open_fork_server(asked: RoundPlan, tell: OnProgress) -> ForkServer:
+def open_fork_server(plan: RoundPlan, on_progress: OnProgress) -> ForkServer:
     """Everything read, nothing started; KeyError or ImportError if there is no such target here."""
-    target = make_target(asked.target)
-    warm_up(asked)
-    if asked.engine == "atheris":
+    target = make_target(plan.target)
+    warm_up(plan)
+    if plan.engine == "atheris":
         instrument(target.packages)
-    corpus = Corpus(asked.directory, asked.target)
-    zygote = ForkServer(
-        asked,
-        tell,
+    corpus = Corpus(plan.directory, plan.target)
+    server = ForkServer(
+        plan,
+        on_progress,
         target,
-        InputSkips(asked.target, read_known_findings(asked.directory), gone_ids(asked.directory)),
+        InputSkips(plan.target, read_known_findings(plan.directory), gone_ids(plan.directory)),
         EndlessFunctions(target.packages),
         corpus,
-        FindingStore(asked.directory, asked.target),
-        open_pool(corpus, Random(asked.stream), blind=asked.blind),
+        FindingStore(plan.directory, plan.target),
+        open_pool(corpus, Random(plan.stream), blind=plan.blind),
     )
-    zygote.learn_loops()
-    return zygote
+    server.learn_loops()
+    return server
 
 
-def warm_up(asked: RoundPlan) -> None:
+def warm_up(plan: RoundPlan) -> None:
     """Make what all workers need once, before the first fork."""
-    rng = Random(asked.stream)
+    rng = Random(plan.stream)
     for profile in PROFILES:
         mutate(rng, own_seeds(), profile)
     sys.stdout.flush()
 
 
-def in_process_report(zygote: ForkServer, before: set[str], seconds: float) -> RoundReport:
+def in_process_report(server: ForkServer, before: set[str], seconds: float) -> RoundReport:
     """What the round did."""
-    asked, progress = zygote.plan, zygote.box.progress()
-    corpus, finds = Corpus(asked.directory, asked.target), FindingStore(asked.directory, asked.target)
+    plan, progress = server.plan, server.box.progress()
+    corpus, findings = Corpus(plan.directory, plan.target), FindingStore(plan.directory, plan.target)
     with suppress(OSError):
-        zygote.errors.close()
+        server.errors.close()
     ended = Progress(
         executions=progress.executions,
         cpu_seconds=round(total_cpu_seconds(), 3),
@@ -326,16 +328,16 @@ def in_process_report(zygote: ForkServer, before: set[str], seconds: float) -> R
         cells=len(corpus.cells),
         corpus=len(corpus.entries),
         buckets=len(corpus.buckets),
-        findings=len(finds.findings),
+        findings=len(findings.findings),
         skipped=progress.skipped,
     )
     return round_report(
-        asked,
+        plan,
         ended,
-        version=zygote.target.version,
+        version=server.target.version,
         seconds=round(seconds, 3),
-        new_findings=tuple(sorted(set(finds.findings) - before)),
-        restarts=zygote.restarts,
-        interrupted=zygote.stopping,
-        failure=zygote.failure,
+        new_findings=tuple(sorted(set(findings.findings) - before)),
+        restarts=server.restarts,
+        interrupted=server.stopping,
+        failure=server.failure,
     )

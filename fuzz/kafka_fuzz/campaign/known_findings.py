@@ -97,7 +97,7 @@ UNKNOWN: Final = ("seed",)
 ANYWAY: Final = 64
 
 
-class Reproducer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReplayInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The reproducer of a known find: a cell or bytes; and for a broker, how it is *sent*."""
 
     cell: MutantCell | None = None
@@ -128,7 +128,7 @@ class KnownFinding(
     faults: tuple[str, ...] = ()
     cell: dict[str, Any] = {}
     shape: str = ""
-    reproducer: Reproducer | None = None
+    reproducer: ReplayInput | None = None
     mode: TargetMode = ""
 
     def explains(self, key: str) -> bool:
@@ -208,8 +208,8 @@ class InputSkips:
         self.shapes = [SHAPES[rule.shape] for rule in ours if rule.shape and not rule.faults]
         self.shapes_of_unknown = [SHAPES[rule.shape] for rule in ours if rule.shape and rule.faults]
         for rule in ours:
-            for lie in rule.faults:
-                self.rules.setdefault(lie, []).append(rule)
+            for fault in rule.faults:
+                self.rules.setdefault(fault, []).append(rule)
         self.expensive: dict[tuple[str, ...], int] = {}
 
     def skips(self, mutant: Mutant) -> bool:
@@ -288,4 +288,4 @@ def read_replay_results(directory: Path) -> list[ReplayResult]:
 
 def gone_ids(directory: Path) -> list[str]:
     """The ids of the known finds that are gone."""
-    return [sung.id for sung in read_replay_results(directory) if sung.gone]
+    return [replay.id for replay in read_replay_results(directory) if replay.gone]

@@ -88,9 +88,9 @@ def functions_of(names: Any) -> Iterator[FunctionType]:
             yield from (each for each in functions_of(vars(value)) if each.__module__ == value.__module__)
 
 
-def edges_folder(asked: RoundPlan) -> Path:
+def edges_folder(plan: RoundPlan) -> Path:
     """Where libFuzzer keeps its inputs between rounds."""
-    return asked.directory / STATE / "atheris" / target_folder(asked.target)
+    return plan.directory / STATE / "atheris" / target_folder(plan.target)
 
 
 class LibfuzzerWorker:
@@ -129,8 +129,8 @@ class LibfuzzerWorker:
             os._exit(0)  # libFuzzer would go on
 
     def _profile(self, rng: Random) -> Profile:
-        asked = self.worker.plan.profile
-        return draw_profile(rng) if asked == "mixed" else asked  # type: ignore[return-value]  # the command line takes no others
+        plan = self.worker.plan.profile
+        return draw_profile(rng) if plan == "mixed" else plan  # type: ignore[return-value]  # the command line takes no others
 
 
 def drive(worker: Worker, seconds: float) -> None:

@@ -79,20 +79,20 @@ class Covered:
         return ""
 
 
-def merge_corpus(zygote: ForkServer) -> Merged:
+def merge_corpus(server: ForkServer) -> Merged:
     """Merge the corpus of the zygote's target.  OSError where the disk does not take it."""
-    corpus, target = zygote.corpus, zygote.plan.target
+    corpus, target = server.corpus, server.plan.target
     before, damaged = len(corpus.entries), without_damaged(corpus)
     place = sibling_folder(corpus.root, target, NEW)
     unrun: set[str] = set()
     while True:
         empty_folder(place)
-        status = zygote.forked(lambda: write_merged(zygote, place, unrun))
-        guilty = sha256(zygote.box.last()[0].data).hexdigest() if status and zygote.box.last() else ""
+        status = server.forked(lambda: write_merged(server, place, unrun))
+        guilty = sha256(server.box.last()[0].data).hexdigest() if status and server.box.last() else ""
         if not guilty or guilty in unrun:
             break
         unrun.add(guilty)  # it did not die of it then, and does now: it is kept as it is
-    why = f"a worker died: {zygote.error_text() or status}" if status else ""
+    why = f"a worker died: {server.error_text() or status}" if status else ""
     return put_in_place(corpus, why, before, damaged)
 
 
@@ -103,9 +103,9 @@ def merge_recorded(root: Path, target: str) -> Merged:
     place, covered = sibling_folder(root, target, NEW), Covered()
     empty_folder(place)
     # An input may have several lines, each with something that it was the first to do.
-    told = (entry for entry in read_index(corpus.folder / INDEX)[0] if entry.sha in corpus.entries)
+    recorded = (entry for entry in read_index(corpus.folder / INDEX)[0] if entry.sha in corpus.entries)
     with new_index(place) as index:
-        for entry in sorted(told, key=lambda entry: (entry.size, entry.sha)):
+        for entry in sorted(recorded, key=lambda entry: (entry.size, entry.sha)):
             if covered.takes(entry):
                 keep_in(place, index, entry, corpus.data(entry))
     return put_in_place(corpus, "", before, damaged)
@@ -153,18 +153,18 @@ def without_damaged(corpus: Corpus) -> int:
     return len(wrong)
 
 
-def write_merged(zygote: ForkServer, place: Path, unrun: Collection[str] = ()) -> None:
+def write_merged(server: ForkServer, place: Path, unrun: Collection[str] = ()) -> None:
     """Run everything but *unrun* again, and write what is to be kept into *place*."""
-    corpus, version = zygote.corpus, zygote.target.version
-    lines, covered = line_counter(zygote.target.packages, set()), Covered()
+    corpus, version = server.corpus, server.target.version
+    lines, covered = line_counter(server.target.packages, set()), Covered()
     with new_index(place) as index:
         for entry in sorted(corpus.entries.values(), key=lambda entry: (entry.size, entry.sha)):
             data = corpus.data(entry)
             mutant = Mutant(data, entry.profile, entry.labels, None, entry.cell)
-            zygote.box.remember(mutant)
+            server.box.remember(mutant)
             with lines.watch() as new:
                 if entry.sha not in unrun:
-                    zygote.run_guarded(mutant)
+                    server.run_guarded(mutant)
             # What it was the first to do once counts too, unless that was in another release.
             claimed = entry.lines if entry.version == version else ()
             again = msgspec.structs.replace(entry, lines=tuple(sorted({*new, *claimed})), version=version)

@@ -184,9 +184,9 @@ class RoundReport(
     campaign: int = 0
 
 
-def round_report(asked: RoundPlan, progress: Progress, **how: Any) -> RoundReport:
-    """What *asked* came to at the end; *how* are the fields of the report that neither of them has."""
-    known = {name: getattr(asked, name) for name in ("target", "number", "seed", "profile", "engine")}
+def round_report(plan: RoundPlan, progress: Progress, **how: Any) -> RoundReport:
+    """What *plan* came to at the end; *how* are the fields of the report that neither of them has."""
+    known = {name: getattr(plan, name) for name in ("target", "number", "seed", "profile", "engine")}
     return RoundReport(**known, **msgspec.structs.asdict(progress), **how)
 
 

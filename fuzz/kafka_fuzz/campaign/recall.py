@@ -32,7 +32,7 @@ def cases() -> dict[bytes, str]:
     return found
 
 
-def run_corpus(names: Sequence[str], tell: Callable[[str], None]) -> dict[str, CorpusResult]:
+def run_corpus(names: Sequence[str], report: Callable[[str], None]) -> dict[str, CorpusResult]:
     """What the corpus shows of the testees called *names*, side by side; who does not run is told of.
 
     Raises:
@@ -49,7 +49,7 @@ def run_corpus(names: Sequence[str], tell: Callable[[str], None]) -> dict[str, C
                 keys[outcome.key] = min(case, keys.get(outcome.key, case))
         versions = {testee.judge.name: testee.hello.version for testee in session.testees}
     for name, why in session.cannot_run.items():
-        tell(f"{name} did not run: {why}")
+        report(f"{name} did not run: {why}")
     # Who died on the way has not said everything.
     return {
         name: CorpusResult(versions[name], digest, dict(sorted(keys.items())))
@@ -92,8 +92,8 @@ def lenient() -> frozenset[str]:
 def campaign_testees(directory: Path, shown: Mapping[str, CorpusResult]) -> frozenset[str]:
     """Which of the testees in *shown* the campaign asked to read something, in that version, found or not."""
     reports = (report for report in read_log(directory) if report.executions and is_reading(report))
-    told = {part for report in reports for part in report.version.split(", ")}
-    return frozenset(testee for testee, each in shown.items() if f"{testee} {each.version}" in told)
+    versions = {part for report in reports for part in report.version.split(", ")}
+    return frozenset(testee for testee, each in shown.items() if f"{testee} {each.version}" in versions)
 
 
 def is_reading(report: RoundReport) -> bool:
@@ -102,20 +102,20 @@ def is_reading(report: RoundReport) -> bool:
 
 
 def measure_recall(
-    finds: Collection[FuzzFinding],
+    findings: Collection[FuzzFinding],
     shown: Mapping[str, CorpusResult],
     passed_over: Collection[str] = (),
-    asked: Collection[str] = (),
+    tested: Collection[str] = (),
 ) -> list[Recall]:
     """Every testee that both the corpus and the campaign have asked, in that version; not what is *passed_over*.
 
-    Who is in *asked* counts though it has no find.
+    Who is in *tested* counts though it has no find.
     """
     found: list[Recall] = []
     for testee, each in sorted(shown.items()):
-        ours = (find for find in finds if find.outcome.target == testee and find.version == each.version)
-        mine = {find.key for find in ours if find.mode == "differential"}
-        if not mine and testee not in asked:
+        ours = (finding for finding in findings if finding.outcome.target == testee and finding.version == each.version)
+        mine = {finding.key for finding in ours if finding.mode == "differential"}
+        if not mine and testee not in tested:
             continue
         places = {placeless(key) for key in mine}
         counted = {key: case for key, case in each.keys.items() if case not in passed_over}

@@ -29,8 +29,8 @@ from kafka_fuzz.campaign.known_findings import (
     REPLAY_FILE,
     STATE,
     KnownFinding,
+    ReplayInput,
     ReplayResult,
-    Reproducer,
     read_known_findings,
     read_replay_results,
 )
@@ -50,13 +50,13 @@ MOST_SAID: Final = 300
 
 def replay_known_findings(directory: Path, known: Sequence[KnownFinding], targets: Sequence[str]) -> list[ReplayResult]:
     """Ask the canaries of *targets*, and write what they said; of one that could not be asked, why."""
-    singers = {one for target in targets for one in replay_targets(target)}
+    chosen = {one for target in targets for one in replay_targets(target)}
     rules = [rule for rule in known if rule.reproducer is not None]
-    asked = sorted({rule_target(rule) for rule in rules} & singers)
-    ids = {rule.id for rule in known if rule_target(rule) in asked}
+    mode = sorted({rule_target(rule) for rule in rules} & chosen)
+    ids = {rule.id for rule in known if rule_target(rule) in mode}
     others = [result for result in read_replay_results(directory) if result.id not in ids]
-    by_singer = {one: [rule for rule in rules if rule_target(rule) == one] for one in asked}
-    found = [result for one in asked for result in replay_rules(directory, one, by_singer[one])]
+    by_singer = {one: [rule for rule in rules if rule_target(rule) == one] for one in mode}
+    found = [result for one in mode for result in replay_rules(directory, one, by_singer[one])]
     (directory / STATE).mkdir(parents=True, exist_ok=True)
     write_atomically(directory / STATE / REPLAY_FILE, msgspec.json.encode([*others, *found]))
     return found
@@ -68,14 +68,14 @@ ReplayTarget = tuple[str, TargetMode]
 def replay_targets(target: str) -> list[ReplayTarget]:
     """Whose canaries say something about *target*."""
     kind = target.partition(":")[0]
-    asked: TargetMode = "encode" if kind == "encode" else "differential" if kind == "differential" else ""
-    return [(name, asked) for name in finding_targets(target)]
+    mode: TargetMode = "encode" if kind == "encode" else "differential" if kind == "differential" else ""
+    return [(name, mode) for name in finding_targets(target)]
 
 
-def replay_target(target: str, asked: TargetMode) -> ReplayTarget:
+def replay_target(target: str, mode: TargetMode) -> ReplayTarget:
     """Who has finds of *target*: what is neither a target in process nor a broker is a testee, whatever they say."""
-    is_testee = not asked and target not in NAMES and target.partition(":")[0] not in KINDS
-    return target, "differential" if is_testee else asked
+    is_testee = not mode and target not in NAMES and target.partition(":")[0] not in KINDS
+    return target, "differential" if is_testee else mode
 
 
 def rule_target(rule: KnownFinding) -> ReplayTarget:
@@ -100,17 +100,28 @@ def _differs_by_fault(end: str, last: str) -> bool:
     return end.startswith("lie ") or (last in ("v2", "legacy") and end.startswith(f"{last} "))
 
 
-def replay_rules(directory: Path, who: ReplayTarget, rules: Sequence[KnownFinding]) -> list[ReplayResult]:
+def replay_rules(directory: Path, replay_target_: ReplayTarget, rules: Sequence[KnownFinding]) -> list[ReplayResult]:
     """What the canaries of one target say; one that hangs, or ends whoever asks, keeps no other from being asked."""
     found: list[ReplayResult] = []
     while len(found) < len(rules):
-        found += _by_one(directory, who, rules, len(found))
+        found += _by_one(directory, replay_target_, rules, len(found))
     return found
 
 
-def _by_one(directory: Path, who: ReplayTarget, rules: Sequence[KnownFinding], first: int) -> list[ReplayResult]:
+def _by_one(
+    directory: Path, replay_target_: ReplayTarget, rules: Sequence[KnownFinding], first: int
+) -> list[ReplayResult]:
     """What one process says of those from *first* on, as far as it gets, and at least of one."""
-    command = [sys.executable, "-m", "kafka_fuzz.campaign.replay", who[0], "--dir", str(directory), "--asked", who[1]]
+    command = [
+        sys.executable,
+        "-m",
+        "kafka_fuzz.campaign.replay",
+        replay_target_[0],
+        "--dir",
+        str(directory),
+        "--asked",
+        replay_target_[1],
+    ]
     lines: SimpleQueue[bytes] = SimpleQueue()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -122,7 +133,7 @@ def _by_one(directory: Path, who: ReplayTarget, rules: Sequence[KnownFinding], f
         )
         threading.Thread(target=_read, args=(process.stdout, lines), daemon=True).start()
         try:
-            found = list(read_results(lines, rules[first:], errors))
+            found = list(read_replay_lines(lines, rules[first:], errors))
             with suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE if len(found) == len(rules) - first else 0)
             return found
@@ -140,7 +151,9 @@ def _read(stream: IO[bytes], lines: SimpleQueue[bytes]) -> None:
     lines.put(b"")
 
 
-def read_results(lines: SimpleQueue[bytes], rules: Sequence[KnownFinding], errors: IO[bytes]) -> Iterator[ReplayResult]:
+def read_replay_lines(
+    lines: SimpleQueue[bytes], rules: Sequence[KnownFinding], errors: IO[bytes]
+) -> Iterator[ReplayResult]:
     """What *lines* say of *rules*, up to the one over which their process ended, or does not end."""
     try:
         if not lines.get(timeout=START):
@@ -178,38 +191,38 @@ def _last_words(errors: IO[bytes]) -> str:
 
 
 @contextmanager
-def open_replayer(who: ReplayTarget, directory: Path) -> Iterator[Callable[[Reproducer], Outcome]]:
+def open_replayer(replay_target_: ReplayTarget, directory: Path) -> Iterator[Callable[[ReplayInput], Outcome]]:
     """What somebody does with a canary; raises whatever keeps them from running."""
-    target, asked = who
-    if asked == "encode":
+    target, mode = replay_target_
+    if mode == "encode":
         from kafka_fuzz.encode.testees import Writers, finding_batch
 
         writers = Writers((target,))
         try:
-            yield lambda canary: writers.verdicts([finding_batch(canary.mutant().data)])[0][0]
+            yield lambda replay_input: writers.verdicts([finding_batch(replay_input.mutant().data)])[0][0]
         finally:
             writers.close()
-    elif asked:
+    elif mode:
         from kafka_fuzz.executors import TesteeExecutor
 
         testees = TesteeExecutor((target,))
         try:
-            yield lambda canary: testees.outcome(canary.mutant())
+            yield lambda replay_input: testees.outcome(replay_input.mutant())
         finally:
             testees.close()
     elif target.partition(":")[0] == "broker":
         from kafka_fuzz.broker.replay import open_broker_replayer
 
         with open_broker_replayer(target) as replayer:
-            yield lambda canary: replayer.outcome(canary.mutant(), canary.sent)
+            yield lambda replay_input: replayer.outcome(replay_input.mutant(), replay_input.sent)
     else:
         from kafka_fuzz.campaign.fork_worker import open_fork_server
 
-        zygote = open_fork_server(RoundPlan(target, directory), lambda _progress: None)
-        yield lambda canary: zygote.outcome_of(canary.mutant())
+        server = open_fork_server(RoundPlan(target, directory), lambda _progress: None)
+        yield lambda replay_input: server.outcome_of(replay_input.mutant())
 
 
-def replay_rule(rule: KnownFinding, ask: Callable[[Reproducer], Outcome]) -> ReplayResult:
+def replay_rule(rule: KnownFinding, ask: Callable[[ReplayInput], Outcome]) -> ReplayResult:
     """What the canary of *rule* says."""
     assert rule.reproducer is not None
     try:
@@ -230,11 +243,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--first", type=int, default=0, help="where to begin")
     given = parser.parse_args(arguments)
-    who: ReplayTarget = (given.target, given.asked)
+    replay_target_: ReplayTarget = (given.target, given.mode)
     rules = [
-        rule for rule in read_known_findings(given.dir) if rule.reproducer is not None and rule_target(rule) == who
+        rule
+        for rule in read_known_findings(given.dir)
+        if rule.reproducer is not None and rule_target(rule) == replay_target_
     ]
-    with open_replayer(who, given.dir) as ask:
+    with open_replayer(replay_target_, given.dir) as ask:
         write_line(None)
         for rule in rules[given.first :]:
             write_line(replay_rule(rule, ask))

@@ -34,10 +34,10 @@ class ProgressWriter:
         now = time.monotonic()
         if now - self.last >= SECONDS_BETWEEN_LINES:
             self.last = now
-            write_message("progress", progress)
+            write_round_line("progress", progress)
 
 
-def write_message(name: str, what: Any) -> None:
+def write_round_line(name: str, what: Any) -> None:
     """Write one line."""
     sys.stdout.buffer.write(msgspec.json.encode({name: what}) + b"\n")
     sys.stdout.buffer.flush()
@@ -46,7 +46,7 @@ def write_message(name: str, what: Any) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the round; 0 unless the harness failed."""
     given = parsed(arguments)
-    asked = RoundPlan(
+    plan = RoundPlan(
         target=given.target,
         directory=given.dir,
         seed=given.seed,
@@ -58,14 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         executions=given.executions,
     )
     try:
-        report = round_runner(asked.target)(asked, ProgressWriter())
+        report = round_runner(plan.target)(plan, ProgressWriter())
     except Exception as error:
         traceback.print_exc()
         last = f"{type(error).__name__}: {error}"
-        report = RoundReport(
-            target=asked.target, number=asked.number, seed=asked.seed, profile=asked.profile, failure=last
-        )
-    write_message("report", report)
+        report = RoundReport(target=plan.target, number=plan.number, seed=plan.seed, profile=plan.profile, failure=last)
+    write_round_line("report", report)
     return int(bool(report.failure))
 
 

@@ -35,9 +35,9 @@ class FindingCounts:
         if time.monotonic() - self.at >= SECONDS_BETWEEN_LOOKS:
             targets = {one: target for target in campaign.plan.targets for one in replay_targets(target)}
             self.by = {}
-            for find in campaign.findings():
-                target = targets[replay_target(find.outcome.target, find.mode)]
-                self.by.setdefault(target, Counter())[severity(find.outcome.kind)] += 1
+            for finding in campaign.findings():
+                target = targets[replay_target(finding.outcome.target, finding.mode)]
+                self.by.setdefault(target, Counter())[severity(finding.outcome.kind)] += 1
             self.at = time.monotonic()
         return self.by
 

@@ -71,15 +71,15 @@ class ReceivedMessage(NamedTuple):
 class RoundChild:
     """A round in a process group of its own, so that an interrupt reaches only us."""
 
-    def __init__(self, asked: RoundPlan, heard: SimpleQueue[ReceivedMessage]) -> None:
-        self.plan = asked
+    def __init__(self, plan: RoundPlan, heard: SimpleQueue[ReceivedMessage]) -> None:
+        self.plan = plan
         self.progress = Progress()
         self.began = time.monotonic()
         self.stop_requested_at = 0.0
         self.report: RoundReport | None = None
         self._errors = b""
         self._process = subprocess.Popen(
-            round_command(asked),
+            round_command(plan),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -128,11 +128,11 @@ class RoundChild:
         return self._lost(code)
 
     def _lost(self, code: int) -> RoundReport:
-        asked, progress = self.plan, self.progress
+        plan, progress = self.plan, self.progress
         killed = bool(self.stop_requested_at)
         last = self._errors.decode(errors="replace").strip().splitlines()[-1:] or [f"it ended with {code}"]
         return round_report(
-            asked,
+            plan,
             progress,
             seconds=round(time.monotonic() - self.began, 3),
             interrupted=killed,
@@ -150,13 +150,13 @@ class RoundChild:
             self._errors = (self._errors + line)[-MOST_ERRORS:]
 
 
-def round_command(asked: RoundPlan) -> list[str]:
+def round_command(plan: RoundPlan) -> list[str]:
     """The command that runs a round."""
     return [
-        *(sys.executable, "-m", "kafka_fuzz.campaign.round_process", asked.target, "--dir", str(asked.directory)),
-        *("--seed", str(asked.seed), "--round", str(asked.number), "--cpu", str(asked.cpu_seconds)),
-        *("--profile", asked.profile, "--engine", asked.engine, *(["--blind"] if asked.blind else [])),
-        *("--executions", str(asked.executions)),
+        *(sys.executable, "-m", "kafka_fuzz.campaign.round_process", plan.target, "--dir", str(plan.directory)),
+        *("--seed", str(plan.seed), "--round", str(plan.number), "--cpu", str(plan.cpu_seconds)),
+        *("--profile", plan.profile, "--engine", plan.engine, *(["--blind"] if plan.blind else [])),
+        *("--executions", str(plan.executions)),
     ]
 
 
@@ -245,7 +245,7 @@ class Campaign:
         self.first = self.state.next_round
         self.known = read_known_findings(plan.directory)
         self.states = {name: TargetState() for name in plan.targets}
-        self.old = {find.key for find in read_findings(plan.directory)}
+        self.old = {finding.key for finding in read_findings(plan.directory)}
 
     def run(self) -> None:
         """Until the time is over, somebody interrupts, or no target can be run."""
@@ -288,15 +288,15 @@ class Campaign:
 
         singers = {each for target in self.plan.targets for each in replay_targets(target)}
         found = [
-            find
-            for find in read_findings(self.plan.directory)
-            if replay_target(find.outcome.target, find.mode) in singers
+            finding
+            for finding in read_findings(self.plan.directory)
+            if replay_target(finding.outcome.target, finding.mode) in singers
         ]
-        return sorted(found, key=lambda find: (SEVERITIES.index(severity(find.outcome.kind)), find.key))
+        return sorted(found, key=lambda finding: (SEVERITIES.index(severity(finding.outcome.kind)), finding.key))
 
     def already_known(self) -> AlreadyKnown:
         """What is no news; a find that is gone would be."""
-        return already_known(self.plan.directory, [sung.id for sung in self.replays if sung.gone])
+        return already_known(self.plan.directory, [replay.id for replay in self.replays if replay.gone])
 
     def failures(self) -> dict[str, str]:
         """Targets that could not be run, and why."""
@@ -327,12 +327,19 @@ class Campaign:
         self.state = CampaignState(self.state.seed, number + 1)
         write_state(self.plan.directory, self.state)  # before it starts: no number is used twice
         self._turns[target] += 1
-        plan = self.plan
-        seconds = max(min(plan.each(), self.left), LEAST)
-        asked = RoundPlan(
-            target, plan.directory, self.state.seed, number, seconds, plan.profile, plan.engine, plan.blind
+        campaign = self.plan
+        seconds = max(min(campaign.each(), self.left), LEAST)
+        plan = RoundPlan(
+            target,
+            campaign.directory,
+            self.state.seed,
+            number,
+            seconds,
+            campaign.profile,
+            campaign.engine,
+            campaign.blind,
         )
-        self.running.append(RoundChild(asked, self._heard))
+        self.running.append(RoundChild(plan, self._heard))
 
     def _listen(self) -> None:
         """Take what the children say for a moment."""

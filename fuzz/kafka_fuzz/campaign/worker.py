@@ -89,9 +89,9 @@ class BlackBox:
 
     def progress(self) -> Progress:
         """What was counted last."""
-        executions, skipped, lines, cells, corpus, buckets, finds, seconds = COUNTS.unpack_from(self._memory, 0)
+        executions, skipped, lines, cells, corpus, buckets, findings, seconds = COUNTS.unpack_from(self._memory, 0)
         self.executions = executions
-        return Progress(executions, seconds, lines, cells, corpus, buckets, finds, skipped)
+        return Progress(executions, seconds, lines, cells, corpus, buckets, findings, skipped)
 
     def last(self) -> list[Mutant]:
         """The last inputs, the newest first; the one with which the worker died, if it did, is the first."""

@@ -89,10 +89,10 @@ class TesteeSession:
         self.skipped[cause] += 1
         return self.skipped[cause] % SAMPLE == 0
 
-    def learn(self, prepared: Prepared, told: Grade) -> None:
+    def learn(self, prepared: Prepared, grade: Grade) -> None:
         """Take note of what it fell over."""
-        if told.kind in STEPS:
-            self.skip_weights[skip_cause(prepared)] += 1.0 / STEPS[told.kind]
+        if grade.kind in STEPS:
+            self.skip_weights[skip_cause(prepared)] += 1.0 / STEPS[grade.kind]
 
 
 def skip_cause(prepared: Prepared) -> str:
@@ -269,21 +269,21 @@ class Differential:
                 return
             if isinstance(judged, BaseException):
                 raise judged
-            yield from self._finds(judged)
+            yield from self._findings(judged)
             opened = self._open.get(judged.number)
             if opened is not None:
                 opened.answered += 1
                 if opened.answered == opened.expected:
                     yield from self._close(judged.number)
 
-    def _finds(self, judged: JudgedBatch) -> Iterator[InputResult]:
+    def _findings(self, judged: JudgedBatch) -> Iterator[InputResult]:
         judge, opened = self.testees[judged.place].judge, self._open.get(judged.number)
-        for index, told in enumerate(judged.grades):
-            if told is None or told.detail == NOT_RUN:
+        for index, grade in enumerate(judged.grades):
+            if grade is None or grade.detail == NOT_RUN:
                 continue
             if opened is not None:
-                opened.classes[index][judge.name] = told.kind
-            outcome = judge.outcome(judged.batch[index], told)
+                opened.classes[index][judge.name] = grade.kind
+            outcome = judge.outcome(judged.batch[index], grade)
             if outcome.is_finding:
                 yield InputResult(judged.batch[index].mutant, outcomes=(outcome,))
 
@@ -291,12 +291,12 @@ class Differential:
         """The vectors of a batch, with gaps for those who are late."""
         opened = self._open.pop(number)
         for prepared, classes in zip(opened.batch, opened.classes, strict=True):
-            vector = self.outcome_tuples.of(classes)
-            yield InputResult(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
+            outcome_tuple = self.outcome_tuples.of(classes)
+            yield InputResult(prepared.mutant, outcome_tuple, new=self.novelty(prepared.mutant, outcome_tuple))
 
-    def novelty(self, mutant: Mutant, vector: OutcomeTuple) -> str:
+    def novelty(self, mutant: Mutant, outcome_tuple: OutcomeTuple) -> str:
         """Why an input that was answered so is kept, `cell` or `vector`; empty where it is not."""
-        new_vector = self.outcome_tuples.is_new(vector)
+        new_vector = self.outcome_tuples.is_new(outcome_tuple)
         if mutant.cell not in self.cells:
             self.cells.add(mutant.cell)
             return "cell"
@@ -324,13 +324,13 @@ class Differential:
             given = self._next(testee) if len(testee.out) < AHEAD else None
             if given is not None:
                 number, batch = given
-                asked = [index for index, prepared in enumerate(batch) if testee.accepts(prepared)]
-                testee.out.append((number, batch, asked))
-                testee.feed.post([batch[index].mutant.data for index in asked])
+                accepted = [index for index, prepared in enumerate(batch) if testee.accepts(prepared)]
+                testee.out.append((number, batch, accepted))
+                testee.feed.post([batch[index].mutant.data for index in accepted])
             elif testee.out:
                 seen = testee.feed.collect()
-                number, batch, asked = testee.out.popleft()
-                self._judge(testee, number, batch, asked, seen)
+                number, batch, accepted = testee.out.popleft()
+                self._judge(testee, number, batch, accepted, seen)
 
     def _next(self, testee: TesteeSession) -> tuple[int, Batch] | None:
         """The next batch, which is waited for only if there is nothing else to do."""
@@ -347,26 +347,26 @@ class Differential:
                     self._done.put(JudgedBatch(*given, testee.place, [None] * len(given[1])))
 
     def _judge(
-        self, testee: TesteeSession, number: int, batch: Batch, asked: list[int], seen: list[MeasuredAnswer]
+        self, testee: TesteeSession, number: int, batch: Batch, accepted: list[int], seen: list[MeasuredAnswer]
     ) -> None:
-        told: list[Grade | None] = [None] * len(batch)
-        for index, each in zip(asked, seen, strict=True):
-            told[index] = judged = grade_answer(testee.judge, batch[index], each)
+        grade: list[Grade | None] = [None] * len(batch)
+        for index, each in zip(accepted, seen, strict=True):
+            grade[index] = judged = grade_answer(testee.judge, batch[index], each)
             testee.learn(batch[index], judged)
-        self._done.put(JudgedBatch(number, batch, testee.place, told))
+        self._done.put(JudgedBatch(number, batch, testee.place, grade))
 
 
 def grade_answer(judge: Grader, prepared: Prepared, seen: MeasuredAnswer) -> Grade:
     """What *seen* is worth, what it cost included."""
-    told, size = judge.grade(prepared, seen.answer), len(prepared.mutant.data)
-    if told.kind not in ("ok", "refused"):
-        return told
+    grade, size = judge.grade(prepared, seen.answer), len(prepared.mutant.data)
+    if grade.kind not in ("ok", "refused"):
+        return grade
     # To fill memory takes time as well.
     if seen.grown:
         return Grade("amplification", "memory", memory_message(size, seen.grown))
     if seen.seconds:
         return Grade("amplification", "time", time_message(size, seen.seconds))
-    return told
+    return grade
 
 
 def prepare_batch(mutants: Iterator[Mutant]) -> Batch:
@@ -400,23 +400,23 @@ class SequentialDifferential(Differential):
             self.inputs += len(batch)
             classes: list[dict[str, str]] = [{} for _ in batch]
             for testee in self.testees:
-                yield from self._asked(testee, batch, classes)
+                yield from self._run_batch(testee, batch, classes)
             for prepared, each in zip(batch, classes, strict=True):
-                vector = self.outcome_tuples.of(each)
-                yield InputResult(prepared.mutant, vector, new=self.novelty(prepared.mutant, vector))
+                outcome_tuple = self.outcome_tuples.of(each)
+                yield InputResult(prepared.mutant, outcome_tuple, new=self.novelty(prepared.mutant, outcome_tuple))
 
-    def _asked(self, testee: TesteeSession, batch: Batch, classes: list[dict[str, str]]) -> Iterator[InputResult]:
+    def _run_batch(self, testee: TesteeSession, batch: Batch, classes: list[dict[str, str]]) -> Iterator[InputResult]:
         """What one testee makes of a batch: finds, and the class of each answer."""
-        asked = [index for index, prepared in enumerate(batch) if testee.accepts(prepared)]
-        answers = testee.feed.ask([CaseRequest(batch[index].mutant.data) for index in asked])
-        testee.feed.executions += len(asked)
-        for index, answered in zip(asked, answers, strict=True):
+        accepted = [index for index, prepared in enumerate(batch) if testee.accepts(prepared)]
+        answers = testee.feed.ask([CaseRequest(batch[index].mutant.data) for index in accepted])
+        testee.feed.executions += len(accepted)
+        for index, answered in zip(accepted, answers, strict=True):
             prepared = batch[index]
-            told = testee.judge.grade(prepared, answered.observation)
-            testee.learn(prepared, told)
-            if told.detail == NOT_RUN:
+            grade = testee.judge.grade(prepared, answered.observation)
+            testee.learn(prepared, grade)
+            if grade.detail == NOT_RUN:
                 continue
-            classes[index][testee.judge.name] = told.kind
-            outcome = testee.judge.outcome(prepared, told)
+            classes[index][testee.judge.name] = grade.kind
+            outcome = testee.judge.outcome(prepared, grade)
             if outcome.is_finding:
                 yield InputResult(prepared.mutant, outcomes=(outcome,))

@@ -114,8 +114,8 @@ class Prepared:
 
 def _answer(mutant: Mutant) -> tuple[Expectation, str]:
     if mutant.expected is not None:
-        lie = mutant.labels[0]
-        return mutant.expected, "" if lie == NO_FAULT else lie
+        fault = mutant.labels[0]
+        return mutant.expected, "" if fault == NO_FAULT else fault
     try:
         return Expectation(verdict="valid", batches=kafka_records.decode(mutant.data, limits=LIMITS)), ""
     except RecordFormatError as error:
@@ -254,12 +254,12 @@ class Grader:
             return self._at_once(prepared, answer) or self._with_care(prepared, observe(answer))
         return _ending(answer) or self._with_care(prepared, answer)
 
-    def outcome(self, prepared: Prepared, told: Grade) -> Outcome:
-        """*told* as a find keeps it, under a key that is one for each cause, whatever the input was."""
-        where = _where(prepared, told)
+    def outcome(self, prepared: Prepared, grade: Grade) -> Outcome:
+        """*grade* as a find keeps it, under a key that is one for each cause, whatever the input was."""
+        where = _where(prepared, grade)
         # What was said, or the function, tells it already; whatever the lie was.
-        lie = "" if told.detail and told.kind in ("crash", "leaked_exception") else prepared.fault
-        return Outcome(self.name, told.kind, told.detail, where, lie, told.why)
+        fault = "" if grade.detail and grade.kind in ("crash", "leaked_exception") else prepared.fault
+        return Outcome(self.name, grade.kind, grade.detail, where, fault, grade.why)
 
     def _at_once(self, prepared: Prepared, answer: CodecAnswer) -> Grade | None:
         batches, verdict = answer.batches, prepared.right.verdict
@@ -290,27 +290,27 @@ class Grader:
             return SKIPPED
         if isinstance(seen, Garbled):
             return Grade("crash", *_sign(seen))
-        told = Grade(*judged_result(prepared.mutant, prepared.right, seen))
+        grade = Grade(*judged_result(prepared.mutant, prepared.right, seen))
         error = getattr(seen, "error", None)
-        if told.kind == "wrong_data":
-            return _of_data(told, prepared)
+        if grade.kind == "wrong_data":
+            return _of_data(grade, prepared)
         if error is None:
-            return told
-        if told.kind == "ok":
+            return grade
+        if grade.kind == "ok":
             return REFUSED
-        if told.kind == "rejects_valid":
+        if grade.kind == "rejects_valid":
             entry = len(seen.batches) if isinstance(seen, Decoded) else 0
             said = error.message or error.kind
             codec = ""
             if error.kind == "decompression":
                 codec = "packed" if SAYS_CODEC.search(said) else prepared.place(entry).partition(" ")[2]
-            return told._replace(detail=signature.normal(said), function=codec, entry=entry)
+            return grade._replace(detail=signature.normal(said), function=codec, entry=entry)
         if error.kind == LEAKED:
             return Grade("leaked_exception", signature.of_leak(error.message), error.message)
-        return told
+        return grade
 
 
-def _where(prepared: Prepared, told: Grade) -> str:
+def _where(prepared: Prepared, grade: Grade) -> str:
     """What tells causes apart beside class and detail; empty where nothing but the lie does.
 
     A crash or a leaked exception says enough of itself.  For what a testee does with
@@ -318,30 +318,30 @@ def _where(prepared: Prepared, told: Grade) -> str:
     Other data and needless errors are told by what they say, and by the format's age:
     codecs change nothing, unless it was their framing that was changed.
     """
-    match told.kind:
-        case "crash" | "leaked_exception" if told.detail:
-            return told.function
+    match grade.kind:
+        case "crash" | "leaked_exception" if grade.detail:
+            return grade.function
         case "rejects_valid":
-            return told.function or prepared.era(told.entry)
+            return grade.function or prepared.era(grade.entry)
         case "wrong_data":
-            codec = prepared.stream if UNPACKED_OTHERWISE.search(told.detail) else ""
-            return f"{prepared.era(told.entry)} {codec}".strip()
-        case "hang" if told.detail in STALLS and prepared.rule:
+            codec = prepared.stream if UNPACKED_OTHERWISE.search(grade.detail) else ""
+            return f"{prepared.era(grade.entry)} {codec}".strip()
+        case "hang" if grade.detail in STALLS and prepared.rule:
             return prepared.rule.partition("-")[0]
         case "accepts_invalid":
             return prepared.rule
     place = "" if prepared.fault else f"valid {prepared.era(0)}".strip()
-    return told.function or prepared.rule or place
+    return grade.function or prepared.rule or place
 
 
-def _of_data(told: Grade, prepared: Prepared) -> Grade:
+def _of_data(grade: Grade, prepared: Prepared) -> Grade:
     """Other data, told apart by how they differ from the right ones."""
-    if told.detail == "batches.length" and prepared.right.verdict == "invalid":
+    if grade.detail == "batches.length" and prepared.right.verdict == "invalid":
         # It took what is invalid, and stumbled over something else behind it.
-        return Grade("accepts_invalid", "error", told.why)
-    at = ENTRY.match(told.why)
-    detail = f"{told.detail} {relation(told.why)}".strip()
-    return told._replace(detail=detail, entry=int(at[1]) if at else 0)
+        return Grade("accepts_invalid", "error", grade.why)
+    at = ENTRY.match(grade.why)
+    detail = f"{grade.detail} {relation(grade.why)}".strip()
+    return grade._replace(detail=detail, entry=int(at[1]) if at else 0)
 
 
 def _left_out(batch: WireBatch) -> Mask:
@@ -377,20 +377,20 @@ class OutcomeTuples:
         """The vector of *classes*; who is not named was not asked."""
         return tuple(classes.get(name, NOT_RUN) for name in self.names)
 
-    def text(self, vector: OutcomeTuple) -> str:
-        """*vector* with the names that it is about, as a later session reads it, whoever takes part by then.
+    def text(self, outcome_tuple: OutcomeTuple) -> str:
+        """*outcome_tuple* with the names that it is about, as a later session reads it, whoever takes part by then.
 
         >>> Vectors(("a", "b")).written(("ok", "crash"))
         'a=ok,b=crash'
         """
-        return ",".join(f"{name}={told}" for name, told in zip(self.names, vector, strict=True))
+        return ",".join(f"{name}={grade}" for name, grade in zip(self.names, outcome_tuple, strict=True))
 
     def load(self, written: Iterable[str]) -> None:
         """Take note of vectors of earlier sessions, by name: who was not there has a gap."""
         for each in written:
-            vector = self._parse(each)
-            if any(told != NOT_RUN for told in vector):
-                self.seen.add(vector)
+            outcome_tuple = self._parse(each)
+            if any(grade != NOT_RUN for grade in outcome_tuple):
+                self.seen.add(outcome_tuple)
 
     def _parse(self, written: str) -> OutcomeTuple:
         """Without names, it is about ours if there are as many of them; what is about nobody here is empty."""
@@ -398,20 +398,20 @@ class OutcomeTuples:
             plain = tuple(written.split(" "))
             return plain if len(plain) == len(self.names) else ()
         pairs = (pair.rpartition("=") for pair in written.split(","))
-        return self.of({name: told for name, _, told in pairs})
+        return self.of({name: grade for name, _, grade in pairs})
 
-    def is_new(self, vector: OutcomeTuple) -> bool:
-        """Take note of *vector*; whether none was like it.
+    def is_new(self, outcome_tuple: OutcomeTuple) -> bool:
+        """Take note of *outcome_tuple*; whether none was like it.
 
         One with gaps, where somebody was not asked, is new only if no other agrees
         with it in all the rest.
         """
-        if vector in self.seen:
+        if outcome_tuple in self.seen:
             return False
-        asked = [index for index, told in enumerate(vector) if told != NOT_RUN]
-        told = [vector[index] for index in asked]
-        new = bool(asked) and not (
-            len(asked) < len(vector) and any([other[index] for index in asked] == told for other in self.seen)
+        run = [index for index, grade in enumerate(outcome_tuple) if grade != NOT_RUN]
+        grade = [outcome_tuple[index] for index in run]
+        new = bool(run) and not (
+            len(run) < len(outcome_tuple) and any([other[index] for index in run] == grade for other in self.seen)
         )
-        self.seen.add(vector)
+        self.seen.add(outcome_tuple)
         return new

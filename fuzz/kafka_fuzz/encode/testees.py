@@ -142,13 +142,13 @@ class Writers:
             for at, (outcome, each) in enumerate(zip(first, asked, strict=True))
         ]
 
-    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, company: Sequence[str] = ()) -> Done:
+    def shrink(self, data: bytes, *, budget: Budget = DEFAULT, co_testees: Sequence[str] = ()) -> Done:
         """*data*, a batch, as small and plain as it gets; finds of writers have no company.
 
         Raises:
             NotShown: it is none, or nothing is wrong with what is made of it.
         """
-        del company
+        del co_testees
         try:
             best = finding_batch(data)
         except ValueError as error:

@@ -148,22 +148,22 @@ class Target:
         return outcome
 
     def _once(self, mutant: Mutant) -> Outcome:
-        lie = mutant.labels[0] if mutant.expected is not None and mutant.labels else ""
-        told = self._guarded(mutant)
-        return Outcome(self.name, told.kind, told.detail, told.function, lie, told.why)
+        fault = mutant.labels[0] if mutant.expected is not None and mutant.labels else ""
+        result = self._guarded(mutant)
+        return Outcome(self.name, result.kind, result.detail, result.function, fault, result.why)
 
     def _guarded(self, mutant: Mutant) -> TargetResult:
         began = time.process_time()
-        told = self._survived(mutant)
+        result = self._survived(mutant)
         seconds = time.process_time() - began
-        if seconds < NOTHING or not self.measured or told.kind not in ("ok", "refused"):
-            return told
+        if seconds < NOTHING or not self.measured or result.kind not in ("ok", "refused"):
+            return result
         size = len(mutant.data)
         slow, grown = excess_cost(size, seconds, (_peak() - Target.peak) * 1024)
         # Who takes memory takes time as well, and how much of it is the machine's affair: memory is looked at first.
         if grown and (grown := excess_cost(size, 0.0, self._growth(mutant) * 1024)[1]):
             return TargetResult("amplification", "memory", memory_message(size, grown))
-        return TargetResult("amplification", "time", time_message(size, slow)) if slow else told
+        return TargetResult("amplification", "time", time_message(size, slow)) if slow else result
 
     def _growth(self, mutant: Mutant) -> int:
         """What *mutant* adds to the peak of memory, in KiB, when it is run once more: who was it?"""

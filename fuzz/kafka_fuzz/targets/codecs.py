@@ -138,10 +138,10 @@ class CodecTarget:
             documented = self.is_documented(cause)
             if not documented and is_right_so_far(expected, error.batches):
                 return leak(cause, self.packages)
-            told = judged_result(mutant, expected, Decoded(tuple(error.batches), Refusal(error.kind, str(error))))
+            result = judged_result(mutant, expected, Decoded(tuple(error.batches), Refusal(error.kind, str(error))))
             if documented:
-                return told
-            kind = told.kind if told.kind in ("rejects_valid", "wrong_data") else "leaked_exception"
+                return result
+            kind = result.kind if result.kind in ("rejects_valid", "wrong_data") else "leaked_exception"
             return leak(cause, self.packages, kind)
         return judged_result(mutant, expected, observed)
 

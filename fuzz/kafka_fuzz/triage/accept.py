@@ -17,7 +17,7 @@ import msgspec
 
 from kafka_fuzz.broker.confirming import CONTEXT
 from kafka_fuzz.broker.replay import sent_as
-from kafka_fuzz.campaign.known_findings import EXPENSIVE, AlreadyKnown, KnownFinding, Reproducer, read_known_list
+from kafka_fuzz.campaign.known_findings import EXPENSIVE, AlreadyKnown, KnownFinding, ReplayInput, read_known_list
 from kafka_fuzz.findings import finding_folder
 from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.triage.deduplicate import TriagedFinding
@@ -52,10 +52,10 @@ def accepted_entry(find: TriagedFinding, reason: str, root: Path) -> KnownFindin
     )
 
 
-def canary_of(find: TriagedFinding, root: Path) -> Reproducer:
+def canary_of(find: TriagedFinding, root: Path) -> ReplayInput:
     """Its input, and for a broker how that is sent."""
     context = finding_folder(root, find.key) / CONTEXT
-    return Reproducer(hex=find.data.hex(), sent=sent_as(context.read_bytes()) if context.exists() else None)
+    return ReplayInput(hex=find.data.hex(), sent=sent_as(context.read_bytes()) if context.exists() else None)
 
 
 def merged_entries(old: Iterable[KnownFinding], new: Iterable[KnownFinding]) -> list[KnownFinding]:

@@ -98,7 +98,7 @@ class _Work:
         todo = sorted(some, key=lambda one: one.find.key)
         done: list[TriagedFinding] = []
         try:
-            with open_executor(target, asked=asked) as there:
+            with open_executor(target, mode=asked) as there:
                 done.extend(self._each(target, asked, there, todo))
         except NoTarget as error:
             left = [each for each in todo if each.find.key not in {made.key for made in done}]
@@ -159,7 +159,7 @@ class _Work:
     def _reduced(self, there: Who, each: Smallest) -> TriagedFinding:
         company = [name for name in each.find.names if name != each.find.outcome.target]
         try:
-            smaller = there.shrink(each.data, budget=self.budget, company=company)
+            smaller = there.shrink(each.data, budget=self.budget, co_testees=company)
         except NotShown as error:
             made = _made(each, why_not=str(error))
         else:

@@ -18,7 +18,7 @@ class LateFuzz(LazyGroup):
         "run": ("kafkaproof.commands.fuzz.run:run", "Fuzz targets for a while, and say what is new."),
         "merge": ("kafkaproof.commands.fuzz.engines:merge_command", "Of inputs that do the same, keep the smallest."),
         "export": (
-            "kafkaproof.commands.fuzz.engines:export_command",
+            "kafkaproof.commands.fuzz.engines:export_oss_fuzz",
             "Write entry points for OSS-Fuzz, with seeds and dictionary.",
         ),
         "reach": ("kafkaproof.commands.fuzz.promote:reach", "Say who can bring a find about: producers, or a broker."),

@@ -28,7 +28,7 @@ from kafkaproof.commands.output import say_json
 @click.option("--without-seeds", is_flag=True, help="Programs and build script only.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.pass_context
-def export_command(ctx: click.Context, directory: Path, *, check: bool, without_seeds: bool, as_json: bool) -> None:
+def export_oss_fuzz(ctx: click.Context, directory: Path, *, check: bool, without_seeds: bool, as_json: bool) -> None:
     """Write OSS-Fuzz style entry points into DIRECTORY, with seeds and dictionaries."""
     seeds = not without_seeds
     if check:

@@ -102,13 +102,13 @@ def known(
     path = file or directory / KNOWN_FILE
     try:
         old = accept.listed_entries(path)
-        finds = read_triage(directory)
+        findings = read_triage(directory)
         lacking = accept.open_finds(
-            finds, AlreadyKnown((*read_known_list(PACKAGED_KNOWN), *old), corpus_results(directory))
+            findings, AlreadyKnown((*read_known_list(PACKAGED_KNOWN), *old), corpus_results(directory))
         )
         if check:
             _checked(path, old, lacking, as_json)
-        chosen = lacking if every else [finding_named(name, finds) for name in names]
+        chosen = lacking if every else [finding_named(name, findings) for name in names]
         if chosen and not reason:
             raise click.UsageError("--reason says why they are accepted")
         if not chosen and not drop_gone and not every:
@@ -170,10 +170,10 @@ def recall(directory: Path, missed: bool, as_json: bool) -> NoReturn:
 
 def recall_lines(found: Sequence[Recall], *, missed: bool) -> list[str]:
     """A line for each testee, what it lacks if asked for, and the sum."""
-    told = []
+    rows = []
     for each in found:
-        told.append(f"{each.testee:22} {each.found:4} of {each.shown:4}, and {each.beyond:4} that no case shows")
-        told += [f"    {key}  {case}" for key, case in each.missed.items() if missed]
+        rows.append(f"{each.testee:22} {each.found:4} of {each.shown:4}, and {each.beyond:4} that no case shows")
+        rows += [f"    {key}  {case}" for key, case in each.missed.items() if missed]
     shown, have = sum(each.shown for each in found), sum(each.found for each in found)
     share = f"{have / shown:.0%}" if shown else "nobody was asked"
-    return [*told, f"{'all':22} {have:4} of {shown:4}: {share}"]
+    return [*rows, f"{'all':22} {have:4} of {shown:4}: {share}"]

@@ -27,7 +27,7 @@ class MinimiseInput:
 
     data: bytes
     path: Path
-    find: FuzzFinding | None
+    finding: FuzzFinding | None
 
 
 def given_find(text: str, directory: Path) -> MinimiseInput:
@@ -41,8 +41,8 @@ def given_find(text: str, directory: Path) -> MinimiseInput:
 def of_folder(folder: Path) -> MinimiseInput:
     """The find in *folder*; a usage error where it cannot be read."""
     try:
-        find = msgspec.json.decode((folder / FINDING_FILE).read_bytes(), type=FuzzFinding)
-        return MinimiseInput((folder / INPUT_FILE).read_bytes(), folder / INPUT_FILE, find)
+        finding = msgspec.json.decode((folder / FINDING_FILE).read_bytes(), type=FuzzFinding)
+        return MinimiseInput((folder / INPUT_FILE).read_bytes(), folder / INPUT_FILE, finding)
     except (OSError, msgspec.MsgspecError) as error:
         raise click.UsageError(f"{folder} holds no find: {error}") from error
 
@@ -80,14 +80,16 @@ def minimise(
     Exit codes: 0 it is written, 2 usage, 3 the target cannot be run or shows nothing.
     """
     found = given_find(given, directory)
-    asked = target or (found.find.outcome.target if found.find else None)
-    if asked is None:
+    target_name = target or (found.finding.outcome.target if found.finding else None)
+    if target_name is None:
         raise click.UsageError("--target says whom to ask about a file")
     try:
-        with open_executor(asked, others, asked=target_mode(found, named=bool(target))) as who:
-            done = who.shrink(found.data, budget=Budget(seconds=seconds), company=co_testees(found, target, others))
+        with open_executor(target_name, others, mode=target_mode(found, named=bool(target))) as executor:
+            done = executor.shrink(
+                found.data, budget=Budget(seconds=seconds), co_testees=co_testees(found, target, others)
+            )
     except (NoTarget, NotShown) as error:
-        click.echo(f"{asked}: {error}", err=True)
+        click.echo(f"{target_name}: {error}", err=True)
         sys.exit(CANNOT_RUN)
     path = out or _beside(found)
     write_atomically(path, done.data)
@@ -100,19 +102,19 @@ def target_mode(found: MinimiseInput, *, named: bool) -> TargetMode:
     try:
         finding_batch(found.data)
     except ValueError:
-        return found.find.mode if found.find and not named else ""
+        return found.finding.mode if found.finding and not named else ""
     return "encode"
 
 
 def co_testees(found: MinimiseInput, target: str | None, others: tuple[str, ...]) -> list[str]:
     """Who was asked beside the find's own target when it was found; nobody, where another one is asked."""
-    if found.find is None or target is not None:
+    if found.finding is None or target is not None:
         return []
-    return [name for name in found.find.names if name not in (found.find.outcome.target, *others)]
+    return [name for name in found.finding.names if name not in (found.finding.outcome.target, *others)]
 
 
 def _beside(found: MinimiseInput) -> Path:
-    return found.path.with_name(MINIMAL) if found.find else found.path.with_name(f"{found.path.name}.min")
+    return found.path.with_name(MINIMAL) if found.finding else found.path.with_name(f"{found.path.name}.min")
 
 
 def _print_result(done: Done, data: bytes, path: Path, as_json: bool) -> None:

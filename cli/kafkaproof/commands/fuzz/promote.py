@@ -38,17 +38,19 @@ def reach(names: tuple[str, ...], directory: Path, releases: str, as_json: bool)
 
     Exit codes: 0 all were asked, 2 usage, 3 a broker could not be started.
     """
-    finds = [find for find in read_findings(directory) if not names or finding_name(find.key).startswith(names)]
-    if names and not finds:
+    findings = [
+        finding for finding in read_findings(directory) if not names or finding_name(finding.key).startswith(names)
+    ]
+    if names and not findings:
         raise click.UsageError(f"there are no such finds in {directory}")
     found: dict[str, reaching.FindingReach] = {}
     try:
         for release in chosen_releases(releases):
-            found = reaching.measure_reach(directory, finds, release)
+            found = reaching.measure_reach(directory, findings, release)
     except NoBroker as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
-    print_reach(finds, found, as_json=as_json)
+    print_reach(findings, found, as_json=as_json)
     sys.exit(OK)
 
 
@@ -62,28 +64,28 @@ def chosen_releases(text: str) -> list[str]:
         raise click.UsageError(str(error)) from None
 
 
-def print_reach(finds: list[FuzzFinding], found: dict[str, reaching.FindingReach], *, as_json: bool) -> None:
+def print_reach(findings: list[FuzzFinding], found: dict[str, reaching.FindingReach], *, as_json: bool) -> None:
     """For people or for programs."""
     if as_json:
         say_json(
             {
                 "finds": [
                     {
-                        "name": finding_name(find.key),
-                        "key": find.key,
-                        "who": found[find.key].who,
-                        "reach": found[find.key],
+                        "name": finding_name(finding.key),
+                        "key": finding.key,
+                        "who": found[finding.key].who,
+                        "reach": found[finding.key],
                     }
-                    for find in finds
+                    for finding in findings
                 ]
             }
         )
         return
-    for find in finds:
-        told = found[find.key]
-        click.echo(printable(f"{finding_name(find.key)}  {find.key}", 160))
-        click.echo(f"    {told}")
-        for release, tried in told.releases.items():
+    for finding in findings:
+        measured = found[finding.key]
+        click.echo(printable(f"{finding_name(finding.key)}  {finding.key}", 160))
+        click.echo(f"    {measured}")
+        for release, tried in measured.releases.items():
             click.echo(printable(f"      {release:9} {tried}", 160))
 
 

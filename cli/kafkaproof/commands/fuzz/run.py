@@ -147,8 +147,10 @@ def campaign_exit_code(campaign: Campaign) -> int:
         return INTERRUPTED
     if campaign.failures():
         return CANNOT_RUN
-    news = campaign.already_known()
-    return DISAGREEMENTS if any(not news.reason(find.key, find.version) for find in campaign.findings()) else OK
+    known = campaign.already_known()
+    return (
+        DISAGREEMENTS if any(not known.reason(finding.key, finding.version) for finding in campaign.findings()) else OK
+    )
 
 
 def print_campaign(campaign: Campaign, *, as_json: bool) -> None:
@@ -158,21 +160,21 @@ def print_campaign(campaign: Campaign, *, as_json: bool) -> None:
         return
     for target in campaign.plan.targets:
         click.echo(target_line(target, campaign.progress(target)))
-    for sung in campaign.replays:
-        if sung.gone:
-            click.echo(printable(f"  gone: {sung.id}; its canary shows {sung.key or 'no find'}", 300))
-        if sung.why:
-            click.echo(printable(f"  canary not sung: {sung.id}; {sung.why}", 300))
-    news = campaign.already_known()
-    shown = [find for find in campaign.findings() if not news.reason(find.key, find.version)]
-    for find in shown[:MOST_SHOWN]:
-        mark = "new" if find.key not in campaign.old else "   "
-        click.echo(printable(f"  {mark} {severity(find.outcome.kind):16} {find.size:6} B  {find.key}", 160))
+    for replay in campaign.replays:
+        if replay.gone:
+            click.echo(printable(f"  gone: {replay.id}; its canary shows {replay.key or 'no finding'}", 300))
+        if replay.why:
+            click.echo(printable(f"  canary not sung: {replay.id}; {replay.why}", 300))
+    known = campaign.already_known()
+    shown = [finding for finding in campaign.findings() if not known.reason(finding.key, finding.version)]
+    for finding in shown[:MOST_SHOWN]:
+        mark = "new" if finding.key not in campaign.old else "   "
+        click.echo(printable(f"  {mark} {severity(finding.outcome.kind):16} {finding.size:6} B  {finding.key}", 160))
     if len(shown) > MOST_SHOWN:
         click.echo(f"  and {len(shown) - MOST_SHOWN} more")
-    counts: Counter[str] = Counter(severity(find.outcome.kind) for find in shown)
-    known = len(campaign.findings()) - len(shown)
-    click.echo(f"{severity_summary(counts) or 'no finds'}; {known} known  ·  {campaign.plan.directory}")
+    counts: Counter[str] = Counter(severity(finding.outcome.kind) for finding in shown)
+    known_count = len(campaign.findings()) - len(shown)
+    click.echo(f"{severity_summary(counts) or 'no finds'}; {known_count} known  ·  {campaign.plan.directory}")
     for target, why in campaign.failures().items():
         click.echo(printable(f"{target} could not be run: {why}", 1000), err=True)
 
@@ -188,7 +190,7 @@ def target_line(target: str, progress: Progress) -> str:
 
 def campaign_document(campaign: Campaign) -> dict[str, Any]:
     """Everything, for programs."""
-    news = campaign.already_known()
+    known = campaign.already_known()
     return {
         "directory": str(campaign.plan.directory),
         "seed": campaign.state.seed,
@@ -198,8 +200,12 @@ def campaign_document(campaign: Campaign) -> dict[str, Any]:
             for name, standing in campaign.states.items()
         },
         "finds": [
-            {"find": find, "new": find.key not in campaign.old, "known": news.reason(find.key, find.version)}
-            for find in campaign.findings()
+            {
+                "find": finding,
+                "new": finding.key not in campaign.old,
+                "known": known.reason(finding.key, finding.version),
+            }
+            for finding in campaign.findings()
         ],
         "canaries": campaign.replays,
         "failures": campaign.failures(),

@@ -58,7 +58,7 @@ def triage(
     if not roots[0].is_dir():
         raise click.UsageError(f"there is no campaign in {roots[0]}")
     try:
-        finds = triaged(
+        findings = triaged(
             roots,
             against or last_night(roots[0]),
             budget=Budget(RUNS, seconds),
@@ -68,39 +68,39 @@ def triage(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    path = write_triage(roots[0], finds)
-    write_pages(roots[0], finds)
+    path = write_triage(roots[0], findings)
+    write_pages(roots[0], findings)
     if as_json:
-        say_json({"file": str(path), "finds": [draft_document(find) for find in finds]})
+        say_json({"file": str(path), "finds": [draft_document(finding) for finding in findings]})
     else:
-        print_causes(finds, roots[0] / FOLDER, every=every)
-    sys.exit(DISAGREEMENTS if any(find.state == "new" for find in finds) else OK)
+        print_causes(findings, roots[0] / FOLDER, every=every)
+    sys.exit(DISAGREEMENTS if any(finding.state == "new" for finding in findings) else OK)
 
 
 def progress_printer(*, quiet: bool) -> Callable[[str], None]:
     """Where lines on what is done go: to the standard error, each find on a terminal only, none if *quiet*."""
 
-    def told(line: str) -> None:
+    def summary(line: str) -> None:
         if not quiet and (sys.stderr.isatty() or not line.startswith(" ")):
             click.echo(printable(line, 160), err=True)
 
-    return told
+    return summary
 
 
-def print_causes(finds: list[TriagedFinding], folder: Path, *, every: bool) -> None:
+def print_causes(findings: list[TriagedFinding], folder: Path, *, every: bool) -> None:
     """A line for each cause, with its smallest find, and how many of which state."""
-    for (target, cause), some in by_cause(finds).items():
-        open_ = [find for find in some if every or find.state != "known"]
+    for (target, cause), some in by_cause(findings).items():
+        open_ = [finding for finding in some if every or finding.state != "known"]
         if open_:
-            new = sum(find.state == "new" for find in some)
+            new = sum(finding.state == "new" for finding in some)
             best = smallest(open_)
             line = f"  {best.state:5} {best.severity:16} {len(best.data):5} B  {best.name}  {target}: {cause}"
             click.echo(printable(line + (f"  ({len(some)} finds, {new} new)" if len(some) > 1 else ""), 220))
-    keys = sum(len(find.keys) for find in finds)
-    counts = Counter(find.state for find in finds)
-    told = ", ".join(f"{counts[state]} {state}" for state in ("new", "known", "gone") if counts[state]) or "none"
-    causes = len(by_cause(finds))
-    click.echo(f"{len(finds)} finds of {causes} causes, from {keys} keys: {told}  ·  {folder / 'README.md'}")
+    keys = sum(len(finding.keys) for finding in findings)
+    counts = Counter(finding.state for finding in findings)
+    summary = ", ".join(f"{counts[state]} {state}" for state in ("new", "known", "gone") if counts[state]) or "none"
+    causes = len(by_cause(findings))
+    click.echo(f"{len(findings)} finds of {causes} causes, from {keys} keys: {summary}  ·  {folder / 'README.md'}")
 
 
 # Targets at a time.
@@ -146,9 +146,9 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
     if as_json:
         say_json(totals | {"written": list(map(str, written))})
     else:
-        told = ", ".join(f"{count:,} {state}" for state, count in totals["states"].items())
+        summary = ", ".join(f"{count:,} {state}" for state, count in totals["states"].items())
         click.echo(
-            f"{told}; {totals['cells']:,} of {totals['cells_reachable']:,} cells; {len(night.failures())} failures"
+            f"{summary}; {totals['cells']:,} of {totals['cells_reachable']:,} cells; {len(night.failures())} failures"
         )
         click.echo(f"{len(written)} files; look at {out / 'index.html'}")
     sys.exit(CANNOT_RUN if night.failures() else DISAGREEMENTS if totals["states"]["new"] else OK)
