@@ -41,7 +41,7 @@ import msgspec
 
 from kafka_fuzz.campaign.known_findings import InputSkips
 from kafka_fuzz.campaign.worker import EndlessFunctions, skip_endless
-from kafka_fuzz.differential.outcome_tuples import Prepared, relation
+from kafka_fuzz.differential.outcome_tuples import Prepared
 from kafka_fuzz.mutate import PROFILES, Deck, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.entries import CODECS, base_entry
 from kafka_fuzz.mutate.plain import EDITS, mutate_bytes, put_word
@@ -189,7 +189,7 @@ def bucket_of(mutant: Mutant, outcome: Outcome) -> str:
         case "accepts_invalid":
             return f"{outcome.bucket}{Prepared(mutant).rule}"
         case "wrong_data":
-            return f"{outcome.bucket}{relation(outcome.why)}"
+            return f"{outcome.bucket}{outcome.relation}"
     return outcome.bucket
 
 

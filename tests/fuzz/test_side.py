@@ -167,7 +167,7 @@ def test_an_engine_that_dies_of_what_it_is_fed_gets_our_seeds_only(tmp_path: Pat
     (tmp_path / "last").write_bytes(b"\0\0\0\2ab")
     seeds = own_seeds()
     assert engine.feed([*seeds, b"deadly"]) == len(seeds) + 1
-    engine.run(1.2)
+    engine.run(3.0)
     counts = [int(line) for line in (tmp_path / "counts").read_text().split()]
     assert counts[: external_engines.MAX_SEED_FAILURES] == [
         len(seeds) + 1,

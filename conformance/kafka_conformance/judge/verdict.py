@@ -27,6 +27,7 @@ first of those expected.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -116,6 +117,7 @@ class Verdict:
         why: what differed, on one line.
         also: further fields that differ, without indexes.
         left_out: fields of the right answer that the testee does not expose.
+        difference: the two values of `field` and `why`, where batches or records differ.
     """
 
     outcome: Outcome
@@ -123,6 +125,7 @@ class Verdict:
     why: str = ""
     also: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    difference: Difference | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
 AGREE: Final = Verdict("agree")
@@ -230,7 +233,7 @@ def verdict_on(differences: Sequence[Difference], left_out: tuple[str, ...] = ()
     first = (wrong or list(differences))[0]
     also = {_without_indexes(other.path) for other in differences} - {_without_indexes(first.path)}
     outcome: Outcome = "wrong_data" if wrong else "lossy"
-    return Verdict(outcome, first.path, str(first), tuple(sorted(also)), left_out)
+    return Verdict(outcome, first.path, str(first), tuple(sorted(also)), left_out, first)
 
 
 def _without_indexes(path: str) -> str:
@@ -252,7 +255,7 @@ def _counted(count: int, one: str, many: str) -> str:
 
 def _worse(one: Verdict, other: Verdict) -> Verdict:
     worst = min(one, other, key=lambda verdict: OUTCOMES.index(verdict.outcome))
-    return Verdict(worst.outcome, worst.field, worst.why, worst.also, tuple(sorted({*one.left_out, *other.left_out})))
+    return dataclasses.replace(worst, left_out=tuple(sorted({*one.left_out, *other.left_out})))
 
 
 def outcome_rank(outcome: Outcome) -> int:

@@ -162,7 +162,7 @@ def fault_of(mutant: Mutant) -> str:
 def entry_format(data: bytes) -> str:
     """Magic and codec of the first entry.
 
-    >>> kind_of(bytes(100))
+    >>> entry_format(bytes(100))
     'v0 none'
     """
     if len(data) <= MAGIC_OFFSET:

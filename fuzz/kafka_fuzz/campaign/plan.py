@@ -46,7 +46,7 @@ from kafka_fuzz.targets.named import NAMES
 def testees_in(target: str) -> tuple[str, ...]:
     """The connect strings in *target*, in their order.
 
-    >>> testees_of("differential:sarama,process:./mine --fast")
+    >>> testees_in("differential:sarama,process:./mine --fast")
     ('sarama', 'process:./mine --fast')
     """
     named = target.partition(":")[2]
@@ -56,7 +56,7 @@ def testees_in(target: str) -> tuple[str, ...]:
 def unrun_testees(target: str, cannot_run: Mapping[str, str], executions: Mapping[str, int]) -> str:
     """Why testees that *target* names were asked nothing at all, by what is known of them; empty where none is named.
 
-    >>> not_asked("differential:a,b,c", {"a": "it died", "b": "no jar"}, {"a": 9, "c": 9})
+    >>> unrun_testees("differential:a,b,c", {"a": "it died", "b": "no jar"}, {"a": 9, "c": 9})
     'b did not run: no jar'
     """
     if not target.partition(":")[2]:
@@ -213,7 +213,7 @@ def finding_targets(target: str) -> tuple[str, ...]:
 def target_folder(target: str) -> str:
     """*target* as the name of a folder.
 
-    >>> folder_name("differential:reference,aiokafka")
+    >>> target_folder("differential:reference,aiokafka")
     'differential+reference+aiokafka'
     """
     return "".join(char if char.isalnum() or char in "-._@" else "+" for char in target)

@@ -45,7 +45,7 @@ class FindingCounts:
 def severity_summary(counts: Counter[str]) -> str:
     """Finds by severity, the worst first.
 
-    >>> told(Counter(hang=2, crash=1))
+    >>> severity_summary(Counter(hang=2, crash=1))
     '1 crash, 2 hang'
     """
     return ", ".join(f"{counts[name]} {name}" for name in SEVERITIES if counts[name])

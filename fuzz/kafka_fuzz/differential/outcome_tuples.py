@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 
 import kafka_records
-from kafka_conformance.judge.compare import HEADER_FIELDS
+from kafka_conformance.judge.compare import HEADER_FIELDS, Difference
 from kafka_conformance.judge.consuming import unfollowable
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Observation, Skipped, observe
 from kafka_conformance.testees.protocol import LEAKED, CodecAnswer
@@ -30,7 +30,7 @@ from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import NO_FAULT, first_entry_spans
 from kafka_fuzz.targets import outcome as signature
 from kafka_fuzz.targets.codecs import LIMITS, judged_result
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, value_relation
 from kafka_records import RecordFormatError
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import MAGIC_OFFSET
@@ -149,70 +149,9 @@ def _without(batch: WireBatch, batch_fields: frozenset[str], record_fields: froz
     return WireBatch(**kept)
 
 
-# As the judge says it.
-_SAID: Final = re.compile(r"expected (?P<right>.*), got (?P<given>.*)$", re.DOTALL)
-_NULL: Final = "null"
-_EMPTY: Final = frozenset({'""', "0x"})
-_NONE: Final = -1
-_WRAP: Final = 1 << 32
-_LONG: Final = 1 << 63
-# Milliseconds in a second: who counts in seconds drops them.
-_SECOND: Final = 1000
-
-
-def relation(why: str) -> str:
-    """How the two values in *why* differ; empty where it names none.
-
-    >>> relation("batches[0].records[0].timestamp: expected 1700395339065, got 1700395339000")
-    'rounded'
-    >>> relation('batches[0].records[0].key: expected null, got ""')
-    'null as empty'
-    """
-    said = _SAID.search(why)
-    if said is None:
-        return ""
-    right, given = said["right"], said["given"]
-    try:
-        numbers = int(right), int(given)
-    except ValueError:
-        return _of_values(right, given)
-    return _of_counts(*numbers) if why.partition(": ")[0].endswith("length") else _of_numbers(*numbers)
-
-
-def _of_counts(right: int, given: int) -> str:
-    if given == 0 or right == 0:
-        return "none" if given == 0 else "some for none"
-    return "fewer" if given < right else "more"
-
-
-def _of_numbers(right: int, given: int) -> str:
-    if _NONE in (right, given):
-        return "a number for none" if right == _NONE else "none for a number"
-    if not -_LONG <= given < _LONG:
-        return "beyond 64 bits"
-    if (right - given) % _WRAP == 0:
-        return "wraps"
-    if right // _SECOND == given // _SECOND and given % _SECOND == 0:
-        return "rounded"
-    return "other"
-
-
-def _of_values(right: str, given: str) -> str:
-    if _NULL in (right, given):
-        one, other = ("null", given) if right == _NULL else (right, "null")
-        return f"{_word(one)} as {_word(other)}"
-    if right in _EMPTY or given in _EMPTY:
-        return f"{_word(right)} as {_word(given)}"
-    return "other"
-
-
-def _word(value: str) -> str:
-    return value if value == _NULL else "empty" if value in _EMPTY else "some"
-
-
 # A testee that was not asked, or said that it does not do this.
 NOT_RUN: Final = "-"
-# The entry in which two answers begin to differ, as the judge says it.
+# The entry in the path of a field.
 ENTRY: Final = re.compile(r"batches\[(\d+)\]")
 
 # A consumer that waits for ever has refused, and tells nobody: which check it was matters less than that.
@@ -230,6 +169,7 @@ class Grade(NamedTuple):
     detail: str = ""
     why: str = ""
     function: str = ""
+    difference: Difference | None = None
     entry: int = 0
 
 
@@ -339,8 +279,10 @@ def _of_data(grade: Grade, prepared: Prepared) -> Grade:
     if grade.detail == "batches.length" and prepared.right.verdict == "invalid":
         # It took what is invalid, and stumbled over something else behind it.
         return Grade("accepts_invalid", "error", grade.why)
-    at = ENTRY.match(grade.why)
-    detail = f"{grade.detail} {relation(grade.why)}".strip()
+    if grade.difference is None:
+        return grade
+    at = ENTRY.match(grade.difference.path)
+    detail = f"{grade.detail} {value_relation(grade.difference)}".strip()
     return grade._replace(detail=detail, entry=int(at[1]) if at else 0)
 
 
@@ -380,7 +322,7 @@ class OutcomeTuples:
     def text(self, outcome_tuple: OutcomeTuple) -> str:
         """*outcome_tuple* with the names that it is about, as a later session reads it, whoever takes part by then.
 
-        >>> Vectors(("a", "b")).written(("ok", "crash"))
+        >>> OutcomeTuples(("a", "b")).text(("ok", "crash"))
         'a=ok,b=crash'
         """
         return ",".join(f"{name}={grade}" for name, grade in zip(self.names, outcome_tuple, strict=True))

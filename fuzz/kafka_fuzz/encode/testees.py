@@ -21,7 +21,6 @@ from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.wire import WireBatch, from_wire, to_wire
-from kafka_fuzz.differential.outcome_tuples import relation
 from kafka_fuzz.encode.values import Writing, simpler, writing
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts
@@ -89,7 +88,8 @@ def encode_outcome(testee: str, writing: Writing, seen: Observation) -> Outcome:
         return Outcome(testee, "refused" if isinstance(seen, Refused) else "ok")
     kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # the judge's words are classes of ours
     field = outcome.normal(verdict.field).replace("[#]", "")
-    detail, where = f"{field} {relation(verdict.why)}".strip(), era
+    relation = outcome.value_relation(verdict.difference) if verdict.difference else ""
+    detail, where = f"{field} {relation}".strip(), era
     if isinstance(seen, Refused):
         detail = outcome.normal(seen.error.message or seen.error.kind)
     elif kind == "accepts_invalid":

@@ -16,8 +16,9 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import ClassVar, Final, NamedTuple, TypeVar, TypeVarTuple
 
+from kafka_conformance.judge.compare import Difference
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, excess_cost, memory_message, time_message
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, excess_cost, memory_message, time_message, value_relation
 
 # Whether it is known of a frame that the loop it is in does not end.
 Hopeless = Callable[[FrameType | None], bool]
@@ -100,12 +101,21 @@ SLOW: Final = ("hang", "amplification")
 
 
 class TargetResult(NamedTuple):
-    """What a target says of an input that it survived: the class, the field or type, and a line for people."""
+    """The result of one input that a target survived.
+
+    Attributes:
+        kind: the class of the outcome.
+        detail: the field that differs, or the type of an exception.
+        why: one line for people.
+        function: the innermost function of the target's package.
+        difference: the first field that differs, where data are wrong.
+    """
 
     kind: OutcomeClass
     detail: str = ""
     why: str = ""
     function: str = ""
+    difference: Difference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +160,8 @@ class Target:
     def _once(self, mutant: Mutant) -> Outcome:
         fault = mutant.labels[0] if mutant.expected is not None and mutant.labels else ""
         result = self._guarded(mutant)
-        return Outcome(self.name, result.kind, result.detail, result.function, fault, result.why)
+        relation = value_relation(result.difference) if result.difference else ""
+        return Outcome(self.name, result.kind, result.detail, result.function, fault, result.why, relation)
 
     def _guarded(self, mutant: Mutant) -> TargetResult:
         began = time.process_time()

@@ -68,7 +68,9 @@ def judged_result(mutant: Mutant, expected: Expectation, observation: Observatio
     if verdict.outcome in TOLERATED:
         return TargetResult(TOLERATED[verdict.outcome])
     kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # the judge's words are classes of ours
-    return TargetResult(kind, verdict.field and _without_indexes(verdict.field), verdict.why)
+    return TargetResult(
+        kind, verdict.field and _without_indexes(verdict.field), verdict.why, difference=verdict.difference
+    )
 
 
 def is_right(expected: Expectation, observation: Observation) -> bool:

@@ -15,6 +15,7 @@ from typing import Final, Literal, cast, get_args
 
 import msgspec
 
+from kafka_conformance.judge.compare import Difference
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung
 from kafka_conformance.judge.verdict import Severity
 
@@ -101,7 +102,7 @@ SMALL: Final = 64 << 10
 def excess_cost(size: int, seconds: float, grown: int) -> tuple[float, int]:
     """Of what an input of *size* bytes cost, in CPU-seconds and bytes, that which it may not; zeros for the rest.
 
-    >>> beyond(20, 0.2, 100 << 20), beyond(1 << 20, 0.3, 100 << 20)
+    >>> excess_cost(20, 0.2, 100 << 20), excess_cost(1 << 20, 0.3, 100 << 20)
     ((0.0, 104857600), (0.0, 0))
     """
     times = max(1.0, size / SMALL)
@@ -111,7 +112,7 @@ def excess_cost(size: int, seconds: float, grown: int) -> tuple[float, int]:
 def memory_message(size: int, grown: int) -> str:
     """The line for people.
 
-    >>> memory_told(64, 96 << 20)
+    >>> memory_message(64, 96 << 20)
     '96 MiB for 64 bytes, 1,572,864 for each'
     """
     return f"{grown >> 20} MiB for {size:,} bytes, {grown / max(1, size):,.0f} for each"
@@ -120,10 +121,61 @@ def memory_message(size: int, grown: int) -> str:
 def time_message(size: int, seconds: float) -> str:
     """The line for people.
 
-    >>> time_told(100, 0.5)
+    >>> time_message(100, 0.5)
     '0.50 s of processor time for 100 bytes, 5,000 us for each'
     """
     return f"{seconds:.2f} s of processor time for {size:,} bytes, {seconds * 1e6 / max(1, size):,.0f} us for each"
+
+
+_NO_NUMBER: Final = -1
+_WRAP: Final = 1 << 32
+_LONG: Final = 1 << 63
+_MILLISECONDS: Final = 1000
+
+
+def value_relation(difference: Difference) -> str:
+    """How a wrong value differs from the right one, in words that are part of a finding's key.
+
+    >>> value_relation(Difference("batches[0].records[0].timestamp", 1700395339065, 1700395339000))
+    'rounded'
+    >>> value_relation(Difference("batches[0].records[0].key", None, b""))
+    'null as empty'
+    """
+    right, given = difference.expected, difference.given
+    if not (_is_number(right) and _is_number(given)):
+        return _value_relation(right, given)
+    return _count_relation(right, given) if difference.path.endswith("length") else _number_relation(right, given)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _count_relation(right: int, given: int) -> str:
+    if given == 0 or right == 0:
+        return "none" if given == 0 else "some for none"
+    return "fewer" if given < right else "more"
+
+
+def _number_relation(right: int, given: int) -> str:
+    if _NO_NUMBER in (right, given):
+        return "a number for none" if right == _NO_NUMBER else "none for a number"
+    if not -_LONG <= given < _LONG:
+        return "beyond 64 bits"
+    if (right - given) % _WRAP == 0:
+        return "wraps"
+    if right // _MILLISECONDS == given // _MILLISECONDS and given % _MILLISECONDS == 0:
+        return "rounded"
+    return "other"
+
+
+def _value_relation(right: object, given: object) -> str:
+    one, other = _value_word(right), _value_word(given)
+    return "other" if one == other == "some" else f"{one} as {other}"
+
+
+def _value_word(value: object) -> str:
+    return "null" if value is None else "empty" if value == b"" else "some"
 
 
 OutcomeClass = Literal[
@@ -164,6 +216,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename={"fault": 
         function: the innermost function of the target's package, `module.function`.
         lie: the label of the lie in the input, where there is one.
         why: one line for people; no part of the key.
+        relation: how a wrong value differs, for targets in process; no part of the key.
     """
 
     target: str
@@ -172,6 +225,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename={"fault": 
     function: str = ""
     fault: str = ""
     why: str = ""
+    relation: str = ""
 
     @property
     def is_finding(self) -> bool:

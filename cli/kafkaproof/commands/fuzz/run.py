@@ -102,9 +102,9 @@ def run(
 def split_targets(text: str) -> list[str]:
     """The names in *text*: with + between them, or commas where no name holds any.
 
-    >>> split("reference,kafka-python"), split("reference+differential:a,b"), split("differential:a,b")
+    >>> split_targets("reference,kafka-python"), split_targets("reference+differential:a,b"), split_targets("differential:a,b")
     (['reference', 'kafka-python'], ['reference', 'differential:a,b'], ['differential:a,b'])
-    >>> split("reference,encode:a,b+differential")
+    >>> split_targets("reference,encode:a,b+differential")
     ['reference', 'encode:a,b', 'differential']
     """
     names: list[str] = []
