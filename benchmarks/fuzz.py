@@ -202,7 +202,7 @@ WARM_UP: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What was measured.
+    """Throughput of one testee.
 
     Attributes:
         testee, version: who was asked.
@@ -311,7 +311,7 @@ class RateWatch:
             self.first = self.first or self.last
 
     def rate(self, who: str) -> Rate:
-        """What was done between the first look and the last; ValueError where that is nothing."""
+        """The rate between the first and the last progress report; ValueError if there was only one."""
         if self.first is None or self.first[0] == self.last[0]:
             raise ValueError(f"{who} did too little to tell how fast it is")
         (began, before), (ended, after) = self.first, self.last

@@ -79,7 +79,7 @@ class Ends:
         return found
 
     def decode(self, data: bytes) -> Sequence[WireBatch]:
-        """What the testee does, its exceptions looked at on the way out."""
+        """Decode with the testee, and note where an unexpected exception was raised."""
         self.last = ""
         try:
             return self.codec.testee.decode(data)
@@ -180,7 +180,7 @@ def measure_repeat(target: Target, profile: str, seed: int, seconds: float) -> O
 
 
 def bucket_of(mutant: Mutant, outcome: Outcome) -> str:
-    """What tells a find of *outcome* from others, whoever made the input: nothing that only the mutator knows.
+    """The bucket of *outcome*, without anything that only the mutator knows.
 
     Class, detail and function.  What was taken though it is invalid is told by the rule
     that the bytes break, as the reference says, and what was read wrongly by how it differs.
@@ -194,7 +194,7 @@ def bucket_of(mutant: Mutant, outcome: Outcome) -> str:
 
 
 def profile_seeds(profile: str) -> Sequence[bytes]:
-    """What a profile starts from.
+    """The seeds of a profile.
 
     `plain` has what people have who write a first fuzzing target: a valid log of each magic and codec, a control
     batch and a transactional one.  `bytes` has valid logs of every shape.  Our corpus has most mistakes in it

@@ -106,7 +106,7 @@ def start_feed(name: str) -> Feed | str:
 
 
 def feed_outcomes(feeds: Sequence[Feed], many: Sequence[bytes]) -> list[list[Outcome]]:
-    """What each of *feeds* makes of each input, which all are given before anybody is waited for.
+    """Outcomes of each input on each of *feeds*; all inputs are posted before the first answer is awaited.
 
     Raises:
         CannotRun: one of them does not run any more.
@@ -118,7 +118,7 @@ def feed_outcomes(feeds: Sequence[Feed], many: Sequence[bytes]) -> list[list[Out
 
 
 def collect_outcomes(feed: Feed, prepared: Sequence[Prepared]) -> list[Outcome]:
-    """What *feed* made of the inputs that it was given; `CannotRun` where it does not run any more."""
+    """Outcomes of the inputs that were posted to *feed*; `CannotRun` if it cannot run any more."""
     judge = Grader(feed.connection.name)
     return [
         judge.outcome(each, grade_answer(judge, each, seen))
@@ -243,14 +243,14 @@ class TesteeExecutor:
         self.version = hellos[0].version
 
     def outcome(self, mutant: Mutant) -> Outcome:
-        """What the first makes of *mutant*, and of what it costs: more than its size explains is a find."""
+        """The outcome of *mutant* on the first testee; a cost that its size does not explain is a finding."""
         feed = self.feeds[0]
         feed.post([mutant.data])
         (outcome,) = collect_outcomes(feed, [Prepared(mutant)])
         return outcome
 
     def verdicts(self, many: Sequence[bytes]) -> list[tuple[Outcome, Verdicts]]:
-        """What everybody makes of each input, but for company."""
+        """Outcomes and verdicts of all testees but the co-testees on each input."""
         first, *others = feed_outcomes(self.feeds, many)
         return [
             (outcome, with_reference(outcome, data, tuple(rest[at].kind for rest in others)))

@@ -27,7 +27,7 @@ LAST = ("crc", "batch_length", "message_size", "size")
 
 @dataclass(frozen=True, slots=True)
 class ProduceAnswer:
-    """What a broker answered and stored; *closed* if it closed the connection instead."""
+    """A broker's answer and the bytes that it stored; *closed* if it closed the connection instead."""
 
     error_code: int = 0
     base_offset: int = -1

@@ -33,7 +33,7 @@ Earlier: TypeAlias = tuple[tuple[bytes, int], ...]
 
 
 class Context(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What it takes to see a difference again, beside the payload itself.
+    """The broker state and the request that reproduce a difference.
 
     Attributes:
         release, settings, api_version: of the broker, its topic, the request.
@@ -110,7 +110,7 @@ def is_of_the_heap(judged: JudgedPayload) -> bool:
 
 
 def earlier_payloads(request: LaneRequest) -> Iterator[tuple[Taken, ...]]:
-    """What may have to come before it: nothing, what its producer sent, all that was taken."""
+    """Earlier payloads to try before it: none, those of its producer, all that the log took."""
     yield ()
     taken, payload = request.lane.taken, request.mutant.data
     # The last is the payload itself, if the reference takes it.
@@ -128,7 +128,7 @@ def producer_of(data: bytes) -> int:
 
 
 def difference_of(target: str, judged: JudgedPayload, before: tuple[Taken, ...]) -> BrokerDifference:
-    """What is kept of a difference."""
+    """A difference with the context that reproduces it."""
     request, given, wanted = judged.request, judged.given, judged.wanted
     sender = request.lane.sender
     context = Context(

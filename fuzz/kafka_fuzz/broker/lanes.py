@@ -76,7 +76,7 @@ class Sender:
         return cls(id_, init_producer_id(client, id_, timeout_ms=TIMEOUT_MS))
 
     def producing(self, payload: bytes) -> Producing:
-        """What its request says, and what the coordinator says to that."""
+        """The transactional state of a request with *payload*, as the coordinator knows it."""
         who = first_transactional(payload)
         if who is None or who == self.producer:
             return Producing(transactional_id=True, in_transaction=self.is_open)
@@ -116,7 +116,7 @@ class Sender:
 
 
 def first_transactional(data: bytes) -> Producer | None:
-    """Who sent the first transactional batch of *data*; None if there is none, or it is nobody's."""
+    """The producer of the first transactional batch of *data*; None if there is none or it has no producer id."""
     for start, end in first_entry_spans(data):
         if end - start < WHO_ENDS or data[start + MAGIC_OFFSET] < MAGIC_VALUE_V2:
             continue
@@ -173,7 +173,7 @@ class Lane:
         return is_lost or len(self.taken) >= MOST_TAKEN or len(self.log.producers) > MOST_PRODUCERS
 
     def predict(self, payload: bytes, version: int, now_ms: int) -> AppendResult:
-        """What the reference says of *payload*."""
+        """The reference's prediction for *payload*."""
         log = with_producing(self.log, self.sender, payload)
         return append(log, payload, self.config, release=self.release, api_version=version, now_ms=now_ms)
 
@@ -270,7 +270,7 @@ def timed_marker(lane: Lane, producer: Producer, marker: bytes, *, commit: bool)
 
 
 def await_marker(client: Client, lane: Lane) -> bytes:
-    """What comes behind the log's end, as soon as something does; empty where nothing does."""
+    """The bytes after the log's end, once there are some; empty if none arrive in time."""
     limit = time.monotonic() + MARKER_LIMIT
     while time.monotonic() < limit:
         found = client.fetch({lane.where: lane.log.log_end_offset}, max_wait_ms=0)

@@ -134,7 +134,7 @@ class Oracle:
         return [part for at in range(PARTS) if (part := self._busy[at::PARTS])]
 
     def _ask(self, requests: list[LaneRequest]) -> list[tuple[LaneRequest, Produced | ConnectionClosed, bytes]]:
-        """What the broker answered and stored."""
+        """Produce the payloads, and fetch the bytes that the broker stored."""
         answers = self._produce(list(request_groups(requests)))
         stored = self._stored(requests, answers)
         return [(each, answers[each.lane.where], stored.get(each.lane.where, b"")) for each in requests]
@@ -213,7 +213,7 @@ class Oracle:
     def _stored(
         self, requests: list[LaneRequest], answers: Mapping[TopicPartition, Produced | ConnectionClosed]
     ) -> dict[TopicPartition, bytes]:
-        """What is behind the end that each log had, where something may be."""
+        """Fetch the bytes after the former end of each log that may have grown."""
         looked = [each for each in requests if each.predicted.stored or is_taken(answers[each.lane.where], each.lane)]
         groups = [looked[at : at + PARTITIONS_A_REQUEST] for at in range(0, len(looked), PARTITIONS_A_REQUEST)]
         fetches = [
@@ -243,7 +243,7 @@ class Oracle:
 
 
 def request_groups(requests: Iterable[LaneRequest]) -> Iterator[list[LaneRequest]]:
-    """What goes in one request: one version, and nothing beside a payload that can fail all of it (PRD-02, TXN-04)."""
+    """Payloads by request: one version each; a payload that can fail a whole request is alone (PRD-02, TXN-04)."""
     groups: dict[int, list[LaneRequest]] = {}
     for each in requests:
         if each.predicted.whole_request or each.lane.sender is not None or is_transactional(each.mutant.data):

@@ -58,7 +58,7 @@ class BrokerReplayer:
         self.broker.stop()
 
     def outcome(self, mutant: Mutant, sent: Sent | None) -> Outcome:
-        """What the broker does with *mutant*; ValueError where nothing says how to send it."""
+        """The outcome of *mutant* on the broker; ValueError if *sent* is missing."""
         if sent is None:
             raise ValueError(NOTHING_SAYS)
         before = [Taken(bytes.fromhex(payload), version) for payload, version in sent.before]

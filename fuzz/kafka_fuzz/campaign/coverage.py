@@ -36,7 +36,7 @@ class LineCounter(Protocol):
 
 
 def line_counter(packages: tuple[str, ...], seen: set[str]) -> LineCounter:
-    """What counts lines of *packages* on this Python, apart from those *seen* already."""
+    """A line counter for *packages* on this Python; lines in *seen* do not count."""
     return Monitored(packages, seen) if sys.version_info >= (3, 12) else TracingCounter(packages, seen)
 
 

@@ -115,7 +115,7 @@ class DifferentialRound:
                 self.seeds.append(mutant.data)
 
     def _recall(self) -> None:
-        """What earlier rounds have learnt."""
+        """Load cells, outcome tuples and skip weights of earlier rounds."""
         self.session.cells |= self.corpus.cells
         self.session.outcome_tuples.load(self.corpus.buckets)
         fallen = read_fallen(self.plan.directory)
@@ -152,14 +152,14 @@ def versioned_name(testee: TesteeSession) -> str:
 
 
 def read_fallen(directory: Path) -> dict[str, dict[str, float]]:
-    """What testees were found to fall over, by cause."""
+    """Skip weights of earlier rounds, by testee and cause."""
     with suppress(FileNotFoundError, msgspec.MsgspecError):
         return msgspec.json.decode((directory / STATE / FALLEN).read_bytes(), type=dict[str, dict[str, float]])
     return {}
 
 
 def own_cpu_seconds() -> float:
-    """What this process took of the processor."""
+    """CPU-seconds of this process."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     return own.ru_utime + own.ru_stime
 
@@ -201,7 +201,7 @@ def run_differential_round(plan: RoundPlan, on_progress: OnProgress) -> RoundRep
 
 
 def differential_report(rounds: DifferentialRound, seconds: float) -> RoundReport:
-    """What the round did."""
+    """The report of a round."""
     plan, session = rounds.plan, rounds.session
     versions = [versioned_name(testee) for testee in session.testees]
     silent = {each.judge.name: "it says that it reads nothing" for each in session.testees if reads_nothing(each)}

@@ -1,4 +1,4 @@
-"""What an upstream project puts into its own OSS-Fuzz folder: programs, seeds, a dictionary, the build script.
+"""Files for an upstream project's OSS-Fuzz folder: programs, seeds, a dictionary, the build script.
 
 Everything is made from the package, byte for byte the same each time.
 """
@@ -82,7 +82,7 @@ def exported_files(*, seeds: bool = True) -> Iterator[tuple[str, bytes, bool]]:
 
 
 def target_seeds(target: str) -> tuple[bytes, ...]:
-    """What *target* starts from: valid logs and the corpus, which compiled ones might not survive."""
+    """The seeds of *target*: valid logs, and the corpus unless the target is compiled, which might crash on it."""
     return tuple(sorted({*own_seeds(), *(() if target in COMPILED else corpus_seeds())}))
 
 

@@ -64,7 +64,7 @@ MOST_OUTPUT: Final = 400
 
 
 class EngineReport(msgspec.Struct, rename={"findings": "finds"}):
-    """What a side target did.
+    """The report of a run of an external engine.
 
     Attributes:
         testee: who was fuzzed.
@@ -182,7 +182,7 @@ class Engine:
                 (self.crash_folder / f"died-{sha256(log).hexdigest()[:16]}.bin").write_bytes(log)
 
     def inputs(self) -> Iterator[bytes]:
-        """What is in its corpus."""
+        """The inputs in its corpus."""
         for path in sorted(self.corpus.iterdir()):
             data = path.read_bytes()
             if self.is_go:

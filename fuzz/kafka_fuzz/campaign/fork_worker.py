@@ -61,7 +61,7 @@ class HarnessFault(Exception):
 
 @dataclass(slots=True)
 class ForkServer:
-    """What is imported and shared by the workers of one round."""
+    """Fork server of one round: forks workers that share its imports."""
 
     plan: RoundPlan
     on_progress: OnProgress
@@ -205,7 +205,7 @@ class ForkServer:
         return last[0], Outcome(first.target, first.kind, f"{first.detail}, not alone", "", first.fault, first.why)
 
     def outcome_of(self, mutant: Mutant) -> Outcome:
-        """What one input does, in a process of its own.  Raises `OurFault`."""
+        """The outcome of one input in a process of its own.  Raises `HarnessFault`."""
         with tempfile.TemporaryFile() as answer:
             status = self.forked(lambda: self._alone(mutant, answer))
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == HARNESS_FAULT:
@@ -251,7 +251,7 @@ class ForkServer:
 
 
 def _become_worker(work: Callable[[], None], errors: IO[bytes]) -> None:
-    """What the new process does; it never returns."""
+    """Run *work* in the forked process, under limits; never returns."""
     code = HARNESS_FAULT
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -271,7 +271,7 @@ def _become_worker(work: Callable[[], None], errors: IO[bytes]) -> None:
 
 
 def total_cpu_seconds() -> float:
-    """What this process and those that it waited for took of the processor."""
+    """CPU-seconds of this process and of the children that it waited for."""
     own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
@@ -316,7 +316,7 @@ def warm_up(plan: RoundPlan) -> None:
 
 
 def in_process_report(server: ForkServer, before: set[str], seconds: float) -> RoundReport:
-    """What the round did."""
+    """The report of a round."""
     plan, progress = server.plan, server.box.progress()
     corpus, findings = Corpus(plan.directory, plan.target), FindingStore(plan.directory, plan.target)
     with suppress(OSError):

@@ -50,7 +50,7 @@ CORPUS_FILE: Final = "corpus-known.json"
 
 
 class CorpusResult(msgspec.Struct, frozen=True):
-    """What the corpus shows of one testee.
+    """Findings that corpus cases show for one testee.
 
     Attributes:
         version: of the testee.
@@ -64,7 +64,7 @@ class CorpusResult(msgspec.Struct, frozen=True):
 
 
 def read_corpus_results(path: Path) -> dict[str, CorpusResult]:
-    """What the corpus showed when it was asked last, by testee; ValueError for a file that says something else."""
+    """Read corpus results by testee; ValueError if the file is malformed."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, CorpusResult])
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def read_corpus_results(path: Path) -> dict[str, CorpusResult]:
 
 
 def corpus_results(directory: Path) -> dict[str, CorpusResult]:
-    """What the package and *directory* say; what *directory* says of a testee counts."""
+    """Corpus results of the package and of *directory*; those of *directory* take precedence."""
     return read_corpus_results(PACKAGED_CORPUS) | read_corpus_results(directory / CORPUS_FILE)
 
 
@@ -193,7 +193,7 @@ class AlreadyKnown:
 
 
 def already_known(directory: Path, gone: Sequence[str] = ()) -> AlreadyKnown:
-    """What is no news in *directory*; ids in *gone* do not count.  ValueError for a list that is none."""
+    """Known findings of *directory* without the ids in *gone*.  ValueError for a malformed list."""
     return AlreadyKnown(
         tuple(rule for rule in read_known_findings(directory) if rule.id not in gone), corpus_results(directory)
     )
@@ -245,7 +245,7 @@ def fault_in(mutant: Mutant) -> str:
 
 
 def input_kind(mutant: Mutant) -> tuple[str, ...]:
-    """What inputs have in common that are likely to do the same."""
+    """Properties that inputs with the same outcome usually share."""
     cell = mutant.cell
     return (fault_in(mutant), str(cell.magic), cell.codec, cell.field, cell.boundary)
 
@@ -257,7 +257,7 @@ State = Literal["gone", "still there", "not sung"]
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
-    """What one canary said.
+    """The replay result of one known finding.
 
     Attributes:
         target, id: of the known find.
@@ -274,12 +274,12 @@ class ReplayResult(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> State:
-        """What one knows of the find by it."""
+        """The state of the known finding."""
         return "not sung" if self.why else "gone" if self.gone else "still there"
 
 
 def read_replay_results(directory: Path) -> list[ReplayResult]:
-    """What the canaries of this folder said last."""
+    """Latest replay results of this folder's known findings."""
     try:
         return msgspec.json.decode((directory / STATE / REPLAY_FILE).read_bytes(), type=list[ReplayResult])
     except (FileNotFoundError, msgspec.MsgspecError):

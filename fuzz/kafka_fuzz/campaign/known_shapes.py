@@ -1,4 +1,4 @@
-"""What of an input's own bytes says that it shows a known find, for those that come about in many ways."""
+"""Recognise inputs that show a known finding by their bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def snappy_claims(data: bytes) -> bool:
 
 
 def payloads(data: bytes, codec: int, magics: Collection[int] = (0, 1, 2)) -> Iterator[bytes]:
-    """What the entries of *data* of these *magics* packed with *codec*, as far as their framing can be followed."""
+    """Payloads that entries of *data* with one of *magics* compressed with *codec*, up to the first broken frame."""
     at, length = 0, len(data)
     while at + SMALLEST <= length:
         (size,) = SIZE.unpack_from(data, at)
@@ -60,7 +60,7 @@ def value_of(entry: bytes, at: int) -> Iterator[bytes]:
 
 
 def claims_of(payload: bytes) -> Iterator[int]:
-    """What the blocks of a snappy stream say they hold: xerial's blocks, or one that is raw."""
+    """Claimed sizes of the blocks of a snappy stream: xerial blocks or one raw block."""
     if not payload.startswith(MAGIC):
         yield claim_at(payload, 0)
         return
@@ -87,7 +87,7 @@ def inner_sizes_lead_back(data: bytes) -> bool:
 
 
 def unpacked(data: bytes, codec: int) -> Iterator[bytes]:
-    """What comes out of the v0 and v1 entries of *data* that are packed with *codec*; nothing where that fails."""
+    """Decompressed v0 and v1 entries of *data* that use *codec*; entries that fail are left out."""
     for payload in payloads(data, codec, magics=(0, 1)):
         with suppress(RecordFormatError):
             # As v0 has it: lz4's header is not checked, which old producers got wrong.

@@ -107,7 +107,7 @@ class LibfuzzerWorker:
         self.count = 0
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """What atheris asks for."""
+        """Mutate *data* for atheris."""
         rng, seeds = Random(seed), self.worker.pool.seeds
         data = bytes(data)
         near = (data, data, data, seeds[int(rng.random() * len(seeds))]) if data else seeds

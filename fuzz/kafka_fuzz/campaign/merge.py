@@ -38,7 +38,7 @@ OLD: Final = ".old"
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What a merge did.
+    """The report of a merge.
 
     Attributes:
         target: whose corpus.
@@ -55,7 +55,7 @@ class Merged(msgspec.Struct, frozen=True):
 
 
 class Covered:
-    """What the inputs that are kept cover."""
+    """Coverage of the inputs that are kept."""
 
     def __init__(self, entries: Sequence[CorpusEntry] = ()) -> None:
         self.lines = {line for entry in entries for line in entry.lines}
@@ -71,7 +71,7 @@ class Covered:
         return new
 
     def lost(self, other: Covered) -> str:
-        """What *other* covers and this does not."""
+        """Describe coverage of *other* that is missing here; empty if nothing is."""
         for name in ("lines", "cells", "buckets"):
             missing = getattr(other, name) - getattr(self, name)
             if missing:

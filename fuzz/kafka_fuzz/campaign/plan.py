@@ -84,7 +84,7 @@ IN_PROCESS: Final = "kafka_fuzz.campaign.fork_worker:run_in_process_round"
 
 
 class RoundPlan(msgspec.Struct, frozen=True):
-    """What one round is asked to do.
+    """The plan of one round.
 
     Attributes:
         target: its whole name, as `kafka-python`, `differential:reference,sarama`, `broker:4.4.0`.
@@ -115,7 +115,7 @@ class RoundPlan(msgspec.Struct, frozen=True):
 
     @property
     def stream(self) -> str:
-        """What to seed `random.Random` with: the same for the same round of the same campaign."""
+        """The seed of `random.Random`, equal for the same round of the same campaign."""
         return f"{self.seed}/{self.target}/{self.profile}/{self.number}"
 
 
@@ -146,7 +146,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True, rename={"finding
 class RoundReport(
     msgspec.Struct, frozen=True, omit_defaults=True, rename={"findings": "finds", "new_findings": "finds_new"}
 ):
-    """What one round did: a line of `log.ndjson`.
+    """The report of one round: a line of `log.ndjson`.
 
     Attributes:
         target, number, seed, profile, engine: as asked.
@@ -185,7 +185,7 @@ class RoundReport(
 
 
 def round_report(plan: RoundPlan, progress: Progress, **how: Any) -> RoundReport:
-    """What *plan* came to at the end; *how* are the fields of the report that neither of them has."""
+    """The report of *plan* with its final *progress*; *how* are the remaining fields."""
     known = {name: getattr(plan, name) for name in ("target", "number", "seed", "profile", "engine")}
     return RoundReport(**known, **msgspec.structs.asdict(progress), **how)
 
@@ -264,7 +264,7 @@ class CampaignPlan:
 
 
 class CampaignState(msgspec.Struct, frozen=True):
-    """What the folder remembers.
+    """The state of a campaign that its folder keeps.
 
     Attributes:
         seed: of the campaign.
@@ -276,7 +276,7 @@ class CampaignState(msgspec.Struct, frozen=True):
 
 
 def read_state(directory: Path) -> CampaignState:
-    """What *directory* remembers, or the beginning."""
+    """Read the campaign state of *directory*; a new state if there is none."""
     try:
         return msgspec.json.decode((directory / STATE / CAMPAIGN).read_bytes(), type=CampaignState)
     except (FileNotFoundError, msgspec.MsgspecError):

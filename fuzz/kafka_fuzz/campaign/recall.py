@@ -33,7 +33,7 @@ def cases() -> dict[bytes, str]:
 
 
 def run_corpus(names: Sequence[str], report: Callable[[str], None]) -> dict[str, CorpusResult]:
-    """What the corpus shows of the testees called *names*, side by side; who does not run is told of.
+    """Run the decode cases on the testees in *names*; *report* names those that did not run.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts.

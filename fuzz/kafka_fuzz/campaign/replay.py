@@ -73,13 +73,13 @@ def replay_targets(target: str) -> list[ReplayTarget]:
 
 
 def replay_target(target: str, mode: TargetMode) -> ReplayTarget:
-    """Who has finds of *target*: what is neither a target in process nor a broker is a testee, whatever they say."""
+    """The target and mode of findings of *target*; a name that is no in-process target and no broker is a testee."""
     is_testee = not mode and target not in NAMES and target.partition(":")[0] not in KINDS
     return target, "differential" if is_testee else mode
 
 
 def rule_target(rule: KnownFinding) -> ReplayTarget:
-    """Who is asked about the canary of *rule*."""
+    """The target that replays *rule*."""
     return replay_target(rule.target, rule.mode)
 
 
@@ -101,7 +101,7 @@ def _differs_by_fault(end: str, last: str) -> bool:
 
 
 def replay_rules(directory: Path, replay_target_: ReplayTarget, rules: Sequence[KnownFinding]) -> list[ReplayResult]:
-    """What the canaries of one target say; one that hangs, or ends whoever asks, keeps no other from being asked."""
+    """Replay the rules of one target; after a hang or crash, a new process continues with the next rule."""
     found: list[ReplayResult] = []
     while len(found) < len(rules):
         found += _by_one(directory, replay_target_, rules, len(found))
@@ -111,7 +111,7 @@ def replay_rules(directory: Path, replay_target_: ReplayTarget, rules: Sequence[
 def _by_one(
     directory: Path, replay_target_: ReplayTarget, rules: Sequence[KnownFinding], first: int
 ) -> list[ReplayResult]:
-    """What one process says of those from *first* on, as far as it gets, and at least of one."""
+    """Replay the rules from *first* on in one process, until it ends; at least one result."""
     command = [
         sys.executable,
         "-m",
@@ -154,7 +154,7 @@ def _read(stream: IO[bytes], lines: SimpleQueue[bytes]) -> None:
 def read_replay_lines(
     lines: SimpleQueue[bytes], rules: Sequence[KnownFinding], errors: IO[bytes]
 ) -> Iterator[ReplayResult]:
-    """What *lines* say of *rules*, up to the one over which their process ended, or does not end."""
+    """Read results of *rules* from *lines*, up to the rule that ended or blocked the process."""
     try:
         if not lines.get(timeout=START):
             yield from (_not_replayed(rule, _last_words(errors)) for rule in rules)
@@ -192,7 +192,7 @@ def _last_words(errors: IO[bytes]) -> str:
 
 @contextmanager
 def open_replayer(replay_target_: ReplayTarget, directory: Path) -> Iterator[Callable[[ReplayInput], Outcome]]:
-    """What somebody does with a canary; raises whatever keeps them from running."""
+    """A function that replays an input on the target; raises if the target cannot be started."""
     target, mode = replay_target_
     if mode == "encode":
         from kafka_fuzz.encode.testees import Writers, finding_batch
@@ -223,7 +223,7 @@ def open_replayer(replay_target_: ReplayTarget, directory: Path) -> Iterator[Cal
 
 
 def replay_rule(rule: KnownFinding, ask: Callable[[ReplayInput], Outcome]) -> ReplayResult:
-    """What the canary of *rule* says."""
+    """Replay the input of *rule*."""
     assert rule.reproducer is not None
     try:
         outcome = ask(rule.reproducer)

@@ -55,7 +55,7 @@ DECODER: Final = msgspec.json.Decoder(CorpusEntry)
 
 @dataclass(slots=True)
 class Corpus:
-    """What is kept for *target* below *root*, with everything that its entries cover.
+    """The corpus of *target* below *root*, with the coverage of its entries.
 
     Attributes:
         entries: by their SHA-256.
@@ -232,7 +232,7 @@ def sample_most(rng: Random, items: list[T], most: int) -> list[T]:
 
 
 def other_inputs(corpus: Corpus) -> list[Path]:
-    """What other targets of the campaign have kept."""
+    """Inputs that other targets of the campaign have kept."""
     try:
         own = target_folder(corpus.target)
         folders = sorted(

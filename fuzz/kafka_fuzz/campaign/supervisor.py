@@ -118,7 +118,7 @@ class RoundChild:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> RoundReport:
-        """What it did, once its output has ended; a report of a failure if it gave none."""
+        """The round's report after its output ended; a failure report if it sent none."""
         code = self._process.wait()
         self.kill()  # what it left behind
         for reader in self._readers:
@@ -267,7 +267,7 @@ class Campaign:
         return self.plan.seconds - (time.monotonic() - self.began)
 
     def progress(self, target: str) -> Progress:
-        """What *target* has done in this campaign, rounds under way too."""
+        """Progress of *target* in this campaign, including running rounds."""
         standing = self.states[target]
         now = [child.progress for child in self.running if child.plan.target == target]
         last = max([standing.last, *now], key=lambda each: (each.lines, each.corpus))
@@ -295,7 +295,7 @@ class Campaign:
         return sorted(found, key=lambda finding: (SEVERITIES.index(severity(finding.outcome.kind)), finding.key))
 
     def already_known(self) -> AlreadyKnown:
-        """What is no news; a find that is gone would be."""
+        """Known findings, without those that are gone."""
         return already_known(self.plan.directory, [replay.id for replay in self.replays if replay.gone])
 
     def failures(self) -> dict[str, str]:

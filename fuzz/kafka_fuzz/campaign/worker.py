@@ -47,7 +47,7 @@ START: Final = 4096
 
 
 class MutantMeta(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of a mutant besides its bytes."""
+    """The metadata of a mutant."""
 
     profile: str
     labels: tuple[str, ...]
@@ -88,7 +88,7 @@ class BlackBox:
         )
 
     def progress(self) -> Progress:
-        """What was counted last."""
+        """The latest counts."""
         executions, skipped, lines, cells, corpus, buckets, findings, seconds = COUNTS.unpack_from(self._memory, 0)
         self.executions = executions
         return Progress(executions, seconds, lines, cells, corpus, buckets, findings, skipped)
@@ -149,7 +149,7 @@ class LoopFinder:
         self.stayed = []
 
     def look(self, frame: FrameType | None) -> bool:
-        """What `Target.hopeless` is: see what is on the stack, and say that there is hope."""
+        """Record the frames on the stack, for use as `Target.is_endless`; always False."""
         self.looks += 1
         stack = list(self._stack(frame))[::-1]
         if self.looks <= self.BEFORE:

@@ -53,7 +53,7 @@ Batch = list[Prepared]
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """What one testee made of a batch: the worth of each answer, None where it was not asked."""
+    """Grades of one testee's answers to a batch; None where the input was skipped."""
 
     number: int
     batch: Batch
@@ -96,13 +96,13 @@ class TesteeSession:
 
 
 def skip_cause(prepared: Prepared) -> str:
-    """What a testee that falls over *prepared* is spared from then on."""
+    """The cause under which inputs like *prepared* are skipped after crashes."""
     return prepared.cause or " ".join(prepared.mutant.labels)
 
 
 @dataclass(frozen=True, slots=True)
 class InputResult:
-    """What is known of one input: its finds as soon as a testee has answered, its vector when all have.
+    """The result of one input: findings once a testee has answered, the outcome tuple once all have.
 
     Attributes:
         mutant: the input.
@@ -197,7 +197,7 @@ class Differential:
         return sum(testee.feed.cpu_seconds for testee in self.testees)
 
     def run(self, mutants: Iterator[Mutant], go_on: Callable[[], bool]) -> Iterator[InputResult]:
-        """What became of each of *mutants*, batch by batch, until they end or *go_on* says no.
+        """Run *mutants* batch by batch, until they end or *go_on* returns False.
 
         Raises:
             CannotRun: no testee is left that can be started.
@@ -258,7 +258,7 @@ class Differential:
                     return False
 
     def _heard(self, *, wait: bool) -> Iterator[InputResult]:
-        """What testees have answered up to now, and the batches that are through with that."""
+        """Results of the answers received so far, and of batches that are complete."""
         while True:
             try:
                 judged = self._done.get(timeout=PAUSE if wait else 0.0)
@@ -357,7 +357,7 @@ class Differential:
 
 
 def grade_answer(judge: Grader, prepared: Prepared, seen: MeasuredAnswer) -> Grade:
-    """What *seen* is worth, what it cost included."""
+    """Grade *seen*, including its cost."""
     grade, size = judge.grade(prepared, seen.answer), len(prepared.mutant.data)
     if grade.kind not in ("ok", "refused"):
         return grade
@@ -406,7 +406,7 @@ class SequentialDifferential(Differential):
                 yield InputResult(prepared.mutant, outcome_tuple, new=self.novelty(prepared.mutant, outcome_tuple))
 
     def _run_batch(self, testee: TesteeSession, batch: Batch, classes: list[dict[str, str]]) -> Iterator[InputResult]:
-        """What one testee makes of a batch: finds, and the class of each answer."""
+        """Run a batch on one testee: its findings, and the class of each answer."""
         accepted = [index for index, prepared in enumerate(batch) if testee.accepts(prepared)]
         answers = testee.feed.ask([CaseRequest(batch[index].mutant.data) for index in accepted])
         testee.feed.executions += len(accepted)

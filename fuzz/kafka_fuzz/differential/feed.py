@@ -40,7 +40,7 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class MeasuredAnswer(NamedTuple):
-    """What a testee made of one input.
+    """A testee's answer to one input, with its cost.
 
     Attributes:
         answer: what it said, or what the sandbox says for it.
@@ -55,7 +55,7 @@ class MeasuredAnswer(NamedTuple):
 
 @dataclass(slots=True)
 class Cost:
-    """What a process has used up to now, as Linux tells; zeros where it does not."""
+    """CPU time and memory of a process, from Linux's /proc; zeros elsewhere."""
 
     seconds: float = 0.0
     memory: int = 0
@@ -136,7 +136,7 @@ class Feed(Sandbox):
         self._send(name, batch)
 
     def collect(self) -> list[MeasuredAnswer]:
-        """What it made of the oldest batch, input by input, in their order.  Raises `CannotRun`, `Stopped`."""
+        """Answers to the oldest posted batch, in input order.  Raises `CannotRun`, `FeedStopped`."""
         name, batch = self._posted.popleft()
         self.executions += len(batch)
         answers = self._whole(name, batch) if self._takes_many else None

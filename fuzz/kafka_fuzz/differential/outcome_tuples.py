@@ -163,7 +163,7 @@ SAYS_CODEC: Final = re.compile(r"(?i)gzip|flate|zlib|snappy|\bs2\b|xerial|lz4|zs
 
 
 class Grade(NamedTuple):
-    """What an answer is worth, as `targets.base.Told`, and which entry that is about."""
+    """The grade of an answer: as `targets.base.TargetResult`, and the entry that it is about."""
 
     kind: OutcomeClass
     detail: str = ""
@@ -182,7 +182,7 @@ OutcomeTuple = tuple[str, ...]
 
 
 class Grader:
-    """What the answers of one testee are worth; remembers which fields it leaves out."""
+    """Grades answers of one testee; remembers which fields it leaves out."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -251,7 +251,7 @@ class Grader:
 
 
 def _where(prepared: Prepared, grade: Grade) -> str:
-    """What tells causes apart beside class and detail; empty where nothing but the lie does.
+    """The part of a key that separates causes of one class and detail; empty if only the fault does.
 
     A crash or a leaked exception says enough of itself.  For what a testee does with
     invalid bytes, and for what it does not survive, the rule counts that they break.
@@ -293,7 +293,7 @@ def _left_out(batch: WireBatch) -> Mask:
 
 
 def _ending(seen: Observation) -> Grade | None:
-    """What the sandbox had to say for the testee."""
+    """The grade of a crash, hang or exceeded limit that the sandbox observed."""
     kinds: dict[type, OutcomeClass] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
     kind = kinds.get(type(seen))
     if kind is None:

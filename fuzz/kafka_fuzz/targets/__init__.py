@@ -1,4 +1,4 @@
-"""What is fuzzed in process: the reference's promises, and Python codecs."""
+"""In-process targets: the reference's promises and Python codecs."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class Target:
     measured: bool = True
 
     def run(self, mutant: Mutant) -> Outcome:
-        """What it does with *mutant*, whatever that is.
+        """Run *mutant*, and return its outcome.
 
         What took too long is asked once more before it is a find: the machine itself may have stood still.
         """
@@ -177,7 +177,7 @@ class Target:
         return TargetResult("amplification", "time", time_message(size, slow)) if slow else result
 
     def _growth(self, mutant: Mutant) -> int:
-        """What *mutant* adds to the peak of memory, in KiB, when it is run once more: who was it?"""
+        """The growth of peak memory in KiB when *mutant* runs again."""
         reset_peak()
         before = _peak()
         self._survived(mutant)

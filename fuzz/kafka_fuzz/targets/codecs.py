@@ -35,7 +35,7 @@ _fields: Final = attrgetter(*(name for name in BATCH_FIELDS if name != "records"
 
 
 def right_answer(mutant: Mutant) -> Expectation:
-    """What the lie in *mutant* asks for; where there is none that is known, what the reference reads."""
+    """The right answer to *mutant*: that of its known fault, otherwise the reference's."""
     if mutant.expected is not None:
         return mutant.expected
     try:

@@ -55,7 +55,7 @@ def _named(match: re.Match[str]) -> str:
 
 
 def of_ending(ending: Crashed | Exceeded | Hung | Garbled) -> tuple[str, str]:
-    """What a process ended by, and the function that it was in, where its runtime told."""
+    """The cause of a process's end, and its innermost function if the runtime printed one."""
     if isinstance(ending, Hung):
         return ("deadlock" if ending.stderr else ""), ""
     if isinstance(ending, Garbled):
@@ -234,7 +234,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename={"fault": 
 
     @property
     def key(self) -> str:
-        """What makes two finds one: target, class, detail, and the function, or the lie where there is none."""
+        """The identity of a finding: target, class, detail, and the function, or the fault if there is none."""
         return "|".join((self.target, self.kind, self.detail[:MOST_DETAIL], self.function or f"lie {self.fault}"))
 
     @property

@@ -32,7 +32,7 @@ CONFIGS: Final = tuple(
 
 
 def round_trip_promise(mutant: Mutant) -> TargetResult:
-    """What is read can be written, and is then read as the same; or writing is refused with our error."""
+    """Decoded batches encode to bytes that decode to equal batches, or encoding raises RecordFormatError."""
     try:
         batches = kafka_records.decode(mutant.data, limits=LIMITS)
         written = b"".join(map(kafka_records.encode, batches))

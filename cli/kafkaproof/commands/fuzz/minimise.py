@@ -98,7 +98,7 @@ def minimise(
 
 
 def target_mode(found: MinimiseInput, *, named: bool) -> TargetMode:
-    """How who is asked is asked: a batch to be written can only be written; who is *named* may be a target."""
+    """The mode of the target: a batch in JSON is encoded; a target that the user *named* may run in process."""
     try:
         finding_batch(found.data)
     except ValueError:
@@ -107,7 +107,7 @@ def target_mode(found: MinimiseInput, *, named: bool) -> TargetMode:
 
 
 def co_testees(found: MinimiseInput, target: str | None, others: tuple[str, ...]) -> list[str]:
-    """Who was asked beside the find's own target when it was found; nobody, where another one is asked."""
+    """The testees that ran beside the finding's target; none if the user names another target."""
     if found.finding is None or target is not None:
         return []
     return [name for name in found.finding.names if name not in (found.finding.outcome.target, *others)]

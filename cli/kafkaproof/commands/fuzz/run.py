@@ -102,8 +102,10 @@ def run(
 def split_targets(text: str) -> list[str]:
     """The names in *text*: with + between them, or commas where no name holds any.
 
-    >>> split_targets("reference,kafka-python"), split_targets("reference+differential:a,b"), split_targets("differential:a,b")
-    (['reference', 'kafka-python'], ['reference', 'differential:a,b'], ['differential:a,b'])
+    >>> split_targets("reference,kafka-python"), split_targets("reference+differential:a,b")
+    (['reference', 'kafka-python'], ['reference', 'differential:a,b'])
+    >>> split_targets("differential:a,b")
+    ['differential:a,b']
     >>> split_targets("reference,encode:a,b+differential")
     ['reference', 'encode:a,b', 'differential']
     """
@@ -154,7 +156,7 @@ def campaign_exit_code(campaign: Campaign) -> int:
 
 
 def print_campaign(campaign: Campaign, *, as_json: bool) -> None:
-    """What it came to, for people or for programs."""
+    """Print the result of a campaign, as text or JSON."""
     if as_json:
         say_json(campaign_document(campaign))
         return
