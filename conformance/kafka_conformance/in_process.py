@@ -214,8 +214,8 @@ class CodecFunctions:
             case MemoryError():
                 return Exceeded("it raised MemoryError")
             case Exception():
-                told = f"{type(raised).__name__}: {raised}"
-                return _refused(self._kind(raised, case), told, batches)
+                text = f"{type(raised).__name__}: {raised}"
+                return _refused(self._kind(raised, case), text, batches)
             case TimeUp():
                 return Hung(self.seconds or 0.0)
         if isinstance(raised, SystemExit) or type(raised).__name__ == PANIC:
@@ -391,9 +391,9 @@ def failure_text(made: Report) -> str:
     testee, counts = made.results.header.testee, made.results.counts()
     known = len(made.findings) - len(made.fresh)
     aside = f", {known:,} known deviations aside" if known else ""
-    asked = len(made.results.lines) - counts["skipped"]
+    sent = len(made.results.lines) - counts["skipped"]
     name = " ".join(filter(None, (testee["name"], testee["version"])))
-    return "\n".join([f"{name} disagrees in {len(made.fresh):,} of {asked:,} cases{aside}", *_findings(made)])
+    return "\n".join([f"{name} disagrees in {len(made.fresh):,} of {sent:,} cases{aside}", *_findings(made)])
 
 
 def _findings(made: Report) -> Iterator[str]:

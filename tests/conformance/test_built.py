@@ -26,8 +26,8 @@ language = "python"
 programs = ["sh"]
 version = "1.0"
 sources = ["testee.py"]
-versioned = [["sh", "-c", "echo {{version}} > asked"]]
-older = [{{ than = "0.9", commands = [["sh", "-c", "echo old >> asked"]] }}]
+versioned = [["sh", "-c", "echo {{version}} > sent"]]
+older = [{{ than = "0.9", commands = [["sh", "-c", "echo old >> sent"]] }}]
 build = [["sh", "-c", "echo built >> $COUNT; cp * {{build}}"]]
 run = [{sys.executable!r}, "{{build}}/testee.py"]
 
@@ -82,7 +82,7 @@ def test_variants_share_a_build(toys: Path) -> None:
     assert dict(second.environment)["PLACE"] == str(Path(first.argv[1]).parent / "x")
 
 
-def test_changed_sources_are_built_anew(toys: Path) -> None:
+def test_changed_sources_are_rebuilt(toys: Path) -> None:
     """A build is never used after its sources have changed."""
     before = built.build_testee(toy(toys))
     (toys / "testees" / "toy" / "testee.py").write_text(TESTEE + "# changed\n")
@@ -110,12 +110,12 @@ def test_what_testees_share_is_built_into_each(toys: Path) -> None:
 
 def test_a_version_has_a_build_of_its_own(toys: Path) -> None:
     """NAME@VERSION runs the commands for another version first, those for older ones too, in its own place."""
-    pinned, asked, old = (built.build_testee(toy(toys).at(version)) for version in ("1.0", "1.1", "0.8"))
+    pinned, sent, old = (built.build_testee(toy(toys).at(version)) for version in ("1.0", "1.1", "0.8"))
 
-    assert not (pinned / "asked").exists()
-    assert (asked / "asked").read_text() == "1.1\n"
-    assert (old / "asked").read_text() == "0.8\nold\n"
-    assert connect("toy@1.1").argv[1] == str(asked / "testee.py")
+    assert not (pinned / "sent").exists()
+    assert (sent / "sent").read_text() == "1.1\n"
+    assert (old / "sent").read_text() == "0.8\nold\n"
+    assert connect("toy@1.1").argv[1] == str(sent / "testee.py")
     assert connect("toy@1.1").name == "toy@1.1"
 
 
@@ -150,7 +150,7 @@ def test_half_a_build_is_none(toys: Path) -> None:
     assert not built.is_built(toy(toys))
 
 
-def test_a_missing_toolchain_is_told(toys: Path) -> None:
+def test_a_missing_toolchain_is_reported(toys: Path) -> None:
     """A testee whose toolchain is not here cannot run, and the message names the program."""
     path = toys / "testees" / "toy" / "testee.toml"
     path.write_text(path.read_text().replace('["sh"]', '["no-such-compiler"]'))
@@ -296,7 +296,7 @@ def test_another_release_starts_from_what_is_there(shipped: tuple[recipe.BuildRe
 
 @pytest.mark.testees
 @pytest.mark.parametrize(("name", "version"), [("franz-go", "1.22.1"), ("kafkajs", "2.2.3")])
-def test_another_release_is_built_and_asked(name: str, version: str) -> None:
+def test_another_release_is_built_and_run(name: str, version: str) -> None:
     """A release that is not the one in the recipe says that it is itself, and reads a batch."""
     record = Record(offset=0, timestamp=1, key=b"key", value=None)
     log = encode(Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=1, records=(record,)))

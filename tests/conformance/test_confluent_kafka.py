@@ -150,7 +150,7 @@ def test_it_reads_more_cases_than_there_are_partitions(monkeypatch: pytest.Monke
     assert [judge(case(data), consume(data)).outcome for _ in range(5)] == ["agree"] * 5
 
 
-def test_what_its_producer_cannot_be_asked_is_skipped() -> None:
+def test_batches_beyond_the_producer_are_skipped() -> None:
     """Not done is not wrong."""
     base = given(2, "none")
     for unusual in (

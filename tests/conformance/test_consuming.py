@@ -42,7 +42,7 @@ UNTOLD = Refusal(message="bad")
 
 
 @pytest.mark.parametrize(
-    ("asked", "consumed", "outcome", "field"),
+    ("case", "consumed", "outcome", "field"),
     [
         (VALID, ConsumedRecords(BOTH, 3), "agree", ""),
         (VALID, ConsumedRecords(BOTH), "agree", ""),
@@ -77,14 +77,14 @@ UNTOLD = Refusal(message="bad")
     ],
     ids=str,
 )  # fmt: skip
-def test_verdicts(asked: Case, consumed: ConsumedRecords, outcome: str, field: str) -> None:
+def test_verdicts(case: Case, consumed: ConsumedRecords, outcome: str, field: str) -> None:
     """Each thing that a consumer may do gets the outcome that the contract says."""
-    verdict = judge(asked, consumed)
+    verdict = judge(case, consumed)
 
     assert (verdict.outcome, verdict.field) == (outcome, field), verdict.why
 
 
-def test_what_a_consumer_does_not_tell_is_left_out() -> None:
+def test_fields_a_consumer_does_not_expose_are_left_out() -> None:
     """Fields of batches count as not exposed, and so does an error of no kind."""
     assert {"base_offset", "producer_id"} <= set(judge(VALID, ConsumedRecords(BOTH, 3)).left_out)
     assert "error.kind" in judge(INVALID, ConsumedRecords((), error=UNTOLD)).left_out
@@ -94,7 +94,7 @@ HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("case", "reason"),
     [
         (VALID, ""),
         (case("valid", SECOND, FIRST), UNFOLLOWABLE),
@@ -108,7 +108,7 @@ HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)
     ],
     ids=str,
 )
-def test_what_a_consumer_is_not_asked(asked: Case, reason: str) -> None:
+def test_cases_a_consumer_does_not_get(case: Case, reason: str) -> None:
     """Offsets that do not go up, and what is in control batches, are left to decoders."""
-    assert unsupported(asked, HELLO) == (Skipped(reason, by_runner=True) if reason else None)
-    assert unsupported(asked, msgspec.structs.replace(HELLO, consumer=False)) is None
+    assert unsupported(case, HELLO) == (Skipped(reason, by_runner=True) if reason else None)
+    assert unsupported(case, msgspec.structs.replace(HELLO, consumer=False)) is None

@@ -116,7 +116,7 @@ def test_a_wrong_reader_is_blamed_in_its_column(wrong: CrossResults) -> None:
 
 
 @pytest.mark.slow
-def test_equal_bytes_are_asked_once(codecs: CrossResults) -> None:
+def test_equal_bytes_are_sent_once(codecs: CrossResults) -> None:
     """A consumer has one line for each different byte string of a batch, whoever wrote it."""
     written = {(line.batch, line.sha256) for line in codecs.written.values() if line.sha256}
     read = [key for key in codecs.read if key[0] == "reference"]
@@ -203,9 +203,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 1, done.output
     assert "planted:writes_seconds" in done.stdout
     assert names == {"cross.ndjson", "cross.html", "cross.md", "cross.json"}
-    asked = invoke("reference", *options, "--json")
-    assert asked.exit_code == 0, asked.output
-    assert json.loads(asked.stdout)["agrees"] is True
+    result = invoke("reference", *options, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["agrees"] is True
 
 
 @pytest.mark.slow

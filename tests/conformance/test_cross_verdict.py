@@ -13,9 +13,9 @@ from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Record, encode
 
 RECORDS = (Record(0, 1000, b"key", b"value"), Record(1, 1001, None, b"value"))
-WISH = Batch(magic=2, base_offset=0, last_offset=1, max_timestamp=1001, records=RECORDS)
-LATE = replace(WISH, records=(RECORDS[0], RECORDS[1]._replace(timestamp=1007)), max_timestamp=1007)
-OTHER = replace(WISH, records=(RECORDS[0]._replace(value=b"other"), RECORDS[1]))
+WANTED = Batch(magic=2, base_offset=0, last_offset=1, max_timestamp=1001, records=RECORDS)
+LATE = replace(WANTED, records=(RECORDS[0], RECORDS[1]._replace(timestamp=1007)), max_timestamp=1007)
+OTHER = replace(WANTED, records=(RECORDS[0]._replace(value=b"other"), RECORDS[1]))
 
 
 def gives(batch: Batch) -> Decoded:
@@ -26,17 +26,17 @@ def gives(batch: Batch) -> Decoded:
 @pytest.mark.parametrize(
     ("held", "given", "outcome", "blame"),
     [
-        (WISH, WISH, "agree", ""),
+        (WANTED, WANTED, "agree", ""),
         (LATE, LATE, "wrong_data", "producer"),
-        (WISH, OTHER, "wrong_data", "consumer"),
+        (WANTED, OTHER, "wrong_data", "consumer"),
         (LATE, OTHER, "wrong_data", "both"),
-        (LATE, WISH, "agree", "both"),
+        (LATE, WANTED, "agree", "both"),
     ],
     ids=["right", "written wrong", "read wrong", "both wrong", "undone"],
 )
 def test_blame(held: Batch, given: Batch, outcome: str, blame: str) -> None:
     """The producer is to blame if the bytes hold something else, the consumer if it gives something else than they."""
-    judged = of_reader((WISH,), encode(held), gives(given))
+    judged = of_reader((WANTED,), encode(held), gives(given))
 
     assert (judged.outcome, judged.blame) == (outcome, blame)
 
@@ -47,18 +47,18 @@ def test_blame(held: Batch, given: Batch, outcome: str, blame: str) -> None:
 )
 def test_a_consumer_that_fails_over_right_bytes(observation: Observation, outcome: str) -> None:
     """Refusing or dying over bytes that are right is the consumer's fault."""
-    judged = of_reader((WISH,), encode(WISH), observation)
+    judged = of_reader((WANTED,), encode(WANTED), observation)
 
     assert (judged.outcome, judged.blame) == (outcome, "consumer")
 
 
-def test_bytes_that_nobody_can_read() -> None:
+def test_unreadable_bytes() -> None:
     """A batch without a checksum is the producer's fault; a consumer that takes it all the same undoes it."""
-    data = encode(WISH)
+    data = encode(WANTED)
     broken = data[:17] + bytes(4) + data[21:]
-    refused = of_reader((WISH,), broken, Refused(Refusal("corrupt", "crc")))
-    taken = of_reader((WISH,), broken, gives(WISH))
-    invented = of_reader((WISH,), broken, gives(OTHER))
+    refused = of_reader((WANTED,), broken, Refused(Refusal("corrupt", "crc")))
+    taken = of_reader((WANTED,), broken, gives(WANTED))
+    invented = of_reader((WANTED,), broken, gives(OTHER))
 
     assert (refused.outcome, refused.blame) == ("rejects_valid", "producer")
     assert (taken.outcome, taken.blame) == ("agree", "both")
@@ -67,39 +67,39 @@ def test_bytes_that_nobody_can_read() -> None:
 
 def test_an_equivalence_is_nobodys_fault() -> None:
     """A consumer that gives the leader epoch that was written, and not the one asked for, is right."""
-    epoch = replace(WISH, partition_leader_epoch=0)
+    epoch = replace(WANTED, partition_leader_epoch=0)
 
-    assert of_reader((WISH,), encode(epoch), gives(epoch)).outcome == "agree"
-    assert of_reader((WISH,), encode(WISH), gives(epoch)).blame == "consumer"
+    assert of_reader((WANTED,), encode(epoch), gives(epoch)).outcome == "agree"
+    assert of_reader((WANTED,), encode(WANTED), gives(epoch)).blame == "consumer"
 
 
 def test_what_is_not_exposed_is_not_compared() -> None:
     """A max timestamp that is written wrong does not reach a consumer that shows none."""
-    wrong = replace(WISH, max_timestamp=5)
-    wire = to_wire(WISH)
+    wrong = replace(WANTED, max_timestamp=5)
+    wire = to_wire(WANTED)
     del wire.max_timestamp
 
-    assert of_reader((WISH,), encode(wrong), gives(wrong)).blame == "producer"
+    assert of_reader((WANTED,), encode(wrong), gives(wrong)).blame == "producer"
 
 
 def test_skipped_stays_skipped() -> None:
     """What a consumer says that it cannot do is no failure."""
-    judged = of_reader((WISH,), encode(WISH), Skipped("no zstd"))
+    judged = of_reader((WANTED,), encode(WANTED), Skipped("no zstd"))
 
     assert (judged.outcome, judged.blame, judged.why) == ("skipped", "", "no zstd")
 
 
 def test_a_writer_is_judged_as_in_a_certificate() -> None:
     """The producer's own column holds the verdict on an encode case."""
-    expect = Expectation(verdict="valid", data=encode(WISH))
-    case = Case(id="a.b", title="", rules=("X",), area="a", op="encode", input=WISH, expect=expect)
+    expect = Expectation(verdict="valid", data=encode(WANTED))
+    case = Case(id="a.b", title="", rules=("X",), area="a", op="encode", input=WANTED, expect=expect)
 
-    assert of_writer(case, Encoded(encode(WISH))).outcome == "agree"
+    assert of_writer(case, Encoded(encode(WANTED))).outcome == "agree"
     assert of_writer(case, Encoded(encode(LATE))).blame == "producer"
     assert of_writer(case, Refused(Refusal("malformed"))).outcome == "rejects_valid"
 
 
-TAKEN = StepAnswer(base_offset=0, data=encode(WISH))
+TAKEN = StepAnswer(base_offset=0, data=encode(WANTED))
 REFUSED = StepAnswer(error_code=87)
 
 
@@ -111,8 +111,8 @@ REFUSED = StepAnswer(error_code=87)
         (REFUSED, REFUSED, "skipped", ""),
         (REFUSED, TAKEN, "accepts_invalid", "producer"),
         (TAKEN, StepAnswer(base_offset=0, data=encode(LATE)), "wrong_data", "producer"),
-        (TAKEN, StepAnswer(base_offset=0, data=encode(replace(WISH, base_timestamp=900))), "agree", ""),
-        (TAKEN, StepAnswer(base_offset=0, data=encode(WISH)[:-1] + b"!"), "wrong_data", "producer"),
+        (TAKEN, StepAnswer(base_offset=0, data=encode(replace(WANTED, base_timestamp=900))), "agree", ""),
+        (TAKEN, StepAnswer(base_offset=0, data=encode(WANTED)[:-1] + b"!"), "wrong_data", "producer"),
         (TAKEN, StepAnswer(closed=True), "rejects_valid", "producer"),
         (TAKEN, StepAnswer(ended=True), "rejects_valid", "producer"),
     ],

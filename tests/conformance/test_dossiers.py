@@ -99,7 +99,7 @@ def test_findings_of_one_cause_are_one_group(found: Callable[..., Path], cases: 
     assert sizes[made[0].case.id] == min(sizes.values())
 
 
-def test_crashes_are_told_apart_by_function(cases: Mapping[str, Case]) -> None:
+def test_crashes_are_grouped_by_function(cases: Mapping[str, Case]) -> None:
     """A panic is named by its message and the innermost function of a library, whatever the numbers in it."""
     first, second = (cause_of(line(cases[CRC], "crash", PANIC.format(at=at))) for at in ("12", "77"))
 
@@ -211,7 +211,7 @@ def test_the_folder_follows_the_states(found: Callable[..., Path], tmp_path: Pat
     assert '"fixed in 3.1"' in states.read_text()
 
 
-def test_check_finds_what_differs(found: Callable[..., Path], tmp_path: Path) -> None:
+def test_check_reports_differing_pages(found: Callable[..., Path], tmp_path: Path) -> None:
     """Written twice it is the same; a page that was changed, or is left from before, is named."""
     out, runner = tmp_path / "out", CliRunner()
     arguments = [str(found((CRC, "accepts_invalid"))), "--out", str(out)]
@@ -220,9 +220,9 @@ def test_check_finds_what_differs(found: Callable[..., Path], tmp_path: Path) ->
 
     old = out / "kafka-python-3.0.12" / "777-gone.md"
     old.write_text("old")
-    told = runner.invoke(dossier, [*arguments, "--check"])
-    assert told.exit_code == 1
-    assert "777-gone.md" in told.output
+    result = runner.invoke(dossier, [*arguments, "--check"])
+    assert result.exit_code == 1
+    assert "777-gone.md" in result.output
     assert runner.invoke(dossier, arguments).exit_code == 0
     assert not old.exists()
 
@@ -230,16 +230,16 @@ def test_check_finds_what_differs(found: Callable[..., Path], tmp_path: Path) ->
 def test_bad_states_are_named(found: Callable[..., Path], tmp_path: Path) -> None:
     """A state that is none is a usage error, which names the dossier."""
     (tmp_path / disclosure.FILE).write_text('[states]\n"a/b" = "told them"\n')
-    told = CliRunner().invoke(dossier, [str(found((CRC, "accepts_invalid"))), "--out", str(tmp_path)])
+    result = CliRunner().invoke(dossier, [str(found((CRC, "accepts_invalid"))), "--out", str(tmp_path)])
 
-    assert told.exit_code == 2
-    assert "a/b" in told.output
+    assert result.exit_code == 2
+    assert "a/b" in result.output
 
 
 def test_json_has_every_group(found: Callable[..., Path]) -> None:
     """`--json` prints one document with ids, cases and reach."""
-    told = CliRunner().invoke(dossier, [str(found((CRC, "accepts_invalid"))), "--json"])
-    (group,) = json.loads(told.output)["testees"][0]["dossiers"]
+    result = CliRunner().invoke(dossier, [str(found((CRC, "accepts_invalid"))), "--json"])
+    (group,) = json.loads(result.output)["testees"][0]["dossiers"]
 
     assert group["id"] == "kafka-python/crc-of-batch-not-verified"
     assert group["cases"] == [CRC]
@@ -248,11 +248,11 @@ def test_json_has_every_group(found: Callable[..., Path]) -> None:
 
 def test_what_a_testee_says_stays_code(cases: Mapping[str, Case]) -> None:
     """Backticks, line ends and pipes of an error message do not get out of their place."""
-    told = pages.observation_text(line(cases[CRC], "rejects_valid", "a`b\n# head | <script>"))
+    result = pages.observation_text(line(cases[CRC], "rejects_valid", "a`b\n# head | <script>"))
 
-    assert told.count("`") == 2
-    assert "\n" not in told
-    assert pages.table_cell(told).count("\\|") == 1
+    assert result.count("`") == 2
+    assert "\n" not in result
+    assert pages.table_cell(result).count("\\|") == 1
 
 
 @pytest.mark.parametrize("id_", [CRC, "resources.flood_of_headers[small]", "resources.many_pieces[gzip]"])
@@ -281,7 +281,7 @@ def test_a_python_reproducer_shows_it(tmp_path: Path, found: Callable[..., Path]
 
 
 @pytest.mark.slow
-def test_a_program_that_hangs_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
     """When the time of a program is over, what it started ends with it."""
     late = tmp_path / "late"
     made = Reproducer("Python", {}, (), f"(sleep 3; touch {late}) & sleep 600")

@@ -35,7 +35,7 @@ def kept(path: Path) -> folder.Findings:
     return msgspec.json.decode(path.read_bytes(), type=folder.Findings)
 
 
-def asked(one: folder.Findings, where: Path, ids: list[str]) -> Path:
+def results_of(one: folder.Findings, where: Path, ids: list[str]) -> Path:
     """The result of asking the testee these cases only, in the release that the dossiers are about."""
     known = find_testee(one.testee)
     assert known is not None
@@ -59,7 +59,7 @@ def alike(outcome: str, *, heavy: bool) -> str:
 
 def changed_among(one: folder.Findings, where: Path, written: dict[str, str]) -> dict[str, str]:
     """What came out of *written* cases with another outcome than is written."""
-    ((done, _),) = folder.read_groups([asked(one, where, sorted(written))])
+    ((done, _),) = folder.read_groups([results_of(one, where, sorted(written))])
     now = {line.case: line for line in done.lines}
     return {
         case: now[case].outcome
@@ -105,7 +105,7 @@ def shown(testee: str, op: str, where: Path) -> causes.CauseGroup:
     if not harmless:
         return agreeing(one, op)
     plain = next((each for each in harmless if each.outcome in ("accepts_invalid", "rejects_valid")), harmless[0])
-    ((_, groups),) = folder.read_groups([asked(one, where, [plain.case])])
+    ((_, groups),) = folder.read_groups([results_of(one, where, [plain.case])])
     (group,) = groups
     return group
 

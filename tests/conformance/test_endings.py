@@ -68,7 +68,7 @@ def test_a_death_that_was_not_its_own_is_never_believed(script: Script, sandbox:
         ("os.kill(os.getpid(), signal.SIGKILL)", []),
     ],
 )
-def test_an_end_behind_the_last_answer_is_seen(end: str, said: list[str], script: Script, sandbox: Make) -> None:
+def test_a_crash_after_the_last_answer_is_counted(end: str, said: list[str], script: Script, sandbox: Make) -> None:
     """A process that dies when it has answered everything is counted, with its words, unless others killed it."""
     made = sandbox(script(f"{REPLY}\nif data == b'bad': {end}"))
     answers = list(made.ask([FINE, BAD]))

@@ -42,7 +42,7 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def asked(consumer: Path) -> Iterator[Sandbox]:
+def client(consumer: Path) -> Iterator[Sandbox]:
     """kafka-python's consumer as a testee."""
     sandbox = Sandbox(connect(f"fetch:{sys.executable} {consumer}"))
     yield sandbox
@@ -60,20 +60,20 @@ def once(script: str, *words: str) -> Sandbox:
     return Sandbox(connect(f'fetch:{sys.executable} -c "{quoted}" {{topic}} {" ".join(words)}'))
 
 
-def test_a_consumer_says_who_it_is(asked: Sandbox) -> None:
+def test_a_consumer_says_who_it_is(client: Sandbox) -> None:
     """Name and version are those that the client sends to its broker."""
-    hello = asked.hello()
+    hello = client.hello()
 
     assert (hello.name, hello.consumer, hello.encode.magics) == ("kafka-python", True, [])
     assert hello.version[0].isdigit()
 
 
-def test_a_consumer_delivers_records_and_asks_for_what_is_next(asked: Sandbox) -> None:
+def test_a_consumer_delivers_records_and_its_position(client: Sandbox) -> None:
     """The position is behind the batch, not behind its last record."""
-    assert ask(asked, DATA) == ConsumedRecords(DELIVERED, next_offset=5)
+    assert ask(client, DATA) == ConsumedRecords(DELIVERED, next_offset=5)
 
 
-def test_control_records_are_not_delivered(asked: Sandbox) -> None:
+def test_control_records_are_not_delivered(client: Sandbox) -> None:
     """A marker moves the position, and is nothing to see."""
     marker = Record(0, 5, b"\0\0\0\1", b"\0\0\0\0\0\0")
     batch = Batch(
@@ -81,18 +81,18 @@ def test_control_records_are_not_delivered(asked: Sandbox) -> None:
         transactional=True, control=True, records=(marker,),
     )  # fmt: skip
 
-    assert ask(asked, encode(batch)) == ConsumedRecords((), next_offset=1)
+    assert ask(client, encode(batch)) == ConsumedRecords((), next_offset=1)
 
 
-def test_what_a_consumer_raises_is_its_refusal(asked: Sandbox) -> None:
+def test_what_a_consumer_raises_is_its_refusal(client: Sandbox) -> None:
     """A checksum that does not match comes as an error of no kind, since the client told text only."""
-    observed = ask(asked, DATA[:-1] + b"\xff")
+    observed = ask(client, DATA[:-1] + b"\xff")
 
     assert isinstance(observed, ConsumedRecords)
     assert observed.error is not None
     assert (observed.error.kind, observed.records) == ("", ())
     assert "crc check" in observed.error.message
-    assert ask(asked, DATA) == ConsumedRecords(DELIVERED, next_offset=5)
+    assert ask(client, DATA) == ConsumedRecords(DELIVERED, next_offset=5)
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ SECOND = "import sys, os, signal\nif sys.argv[1] == 'case-1': sys.exit()\n"
     ],
     ids=["signal", "panic", "out of memory", "its limit", "no record"],
 )  # fmt: skip
-def test_a_client_that_falls_is_told_from_one_that_refuses(script: str, expected: Observation) -> None:
+def test_a_crash_of_a_client_differs_from_a_refusal(script: str, expected: Observation) -> None:
     """Signals, panics and memory that ran out are observations of their own; a line that is no record is no answer."""
     sandbox = once(SECOND + script)
     try:
@@ -179,7 +179,7 @@ def test_the_environment_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert os.environ["PYTHONPATH"] == "/theirs"
 
 
-def test_bad_commands_are_told_at_once() -> None:
+def test_bad_commands_are_reported_at_once() -> None:
     """A command that is not there cannot run; one that is none is a wrong connect string."""
     with pytest.raises(CannotRun, match="there is no program"):
         connect("fetch:no-such-program {topic}")

@@ -19,9 +19,9 @@ def results(**outcomes: Outcome) -> Results:
 
 
 RUNS = [
-    ("1.0", results(always="crash", came="agree", went="hang", fine="agree", asked="skipped")),
-    ("1.1", results(always="wrong_data", came="agree", went="hang", fine="agree", asked="skipped")),
-    ("2.0", results(always="crash", came="lossy", went="agree", fine="agree", asked="rejects_valid")),
+    ("1.0", results(always="crash", came="agree", went="hang", fine="agree", skipped_before="skipped")),
+    ("1.1", results(always="wrong_data", came="agree", went="hang", fine="agree", skipped_before="skipped")),
+    ("2.0", results(always="crash", came="lossy", went="agree", fine="agree", skipped_before="rejects_valid")),
 ]
 
 
@@ -32,7 +32,7 @@ def test_when_findings_come_and_go() -> None:
     assert {finding.case: made.span(finding) for finding in made.findings} == {
         "a.always": "in all 3",
         "a.went": "in 1.0 or before, gone in 2.0",
-        "a.asked": "since 2.0",
+        "a.skipped_before": "since 2.0",
         "a.came": "since 2.0",
     }
     assert made.findings[0].severity == "wrong_data"

@@ -166,7 +166,7 @@ def test_reports_keep_the_full_result(run: Callable[..., Result], tmp_path: Path
     assert copied.read_bytes() == full
 
 
-def test_dossiers_keep_what_a_part_cannot_tell(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_dossiers_are_kept_when_a_run_is_partial(run: Callable[..., Result], tmp_path: Path) -> None:
     """`dossier` of a part of the cases does not drop the findings of others."""
     assert run("certify", "kafka-python", "--only", "v2_*", "--report", "part").exit_code == 1
     assert run("dossier", "part", "--out", "out").exit_code == 0

@@ -48,7 +48,7 @@ def valid_line(line: str) -> bool:
 
 def test_schema_is_current() -> None:
     """The schema in the package is what the models say, and `--check` agrees."""
-    assert schema.stored_schema() == schema.schema_text()
+    assert schema.stored_schema() == schema.protocol_schema_text()
     assert write_schema(["--check"]) == 0
 
 

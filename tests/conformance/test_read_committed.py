@@ -20,7 +20,7 @@ ABORTED = next(case for case in CASES if case.id == "read_committed.aborted_tran
 PLAIN = next(case for case in load_vectors() if case.op == "decode" and case.aborted is None)
 
 
-def told(case: Case) -> tuple[tuple[int, int], ...]:
+def aborted_of(case: Case) -> tuple[tuple[int, int], ...]:
     """What was aborted."""
     assert case.aborted is not None
     return case.aborted
@@ -35,8 +35,8 @@ def said(*, consumer: bool = False, committed: bool = False) -> HelloReply:
 def test_the_reference_sees_what_each_case_calls_committed(case: Case) -> None:
     """The consumer of the reference gives the records at the offsets that a case names, and no others."""
     assert isinstance(case.input, bytes)
-    assert tuple(record.offset for record in committed(case.input, told(case))) == case.expect.committed
-    assert judge(case, observe(reference.committed(case.input, told(case)))).outcome == "agree"
+    assert tuple(record.offset for record in committed(case.input, aborted_of(case))) == case.expect.committed
+    assert judge(case, observe(reference.committed(case.input, aborted_of(case)))).outcome == "agree"
 
 
 def test_there_is_something_to_leave_out_and_something_to_keep() -> None:
@@ -46,20 +46,20 @@ def test_there_is_something_to_leave_out_and_something_to_keep() -> None:
         for case in CASES
     }
     whole = [case.id for case in CASES if tuple(data[case.id]) == case.expect.committed]
-    assert all(told(case) == () for case in CASES if case.id in whole)
+    assert all(aborted_of(case) == () for case in CASES if case.id in whole)
     assert all(case.expect.committed for case in CASES if data[case.id])
 
 
-def test_only_those_who_announce_it_are_told() -> None:
+def test_aborted_transactions_are_sent_only_where_announced() -> None:
     """`aborted` goes to who announces `committed`; others are asked to decode the bytes."""
-    asked = request_for(ABORTED, committed=True).subject
-    assert isinstance(asked, DecodeRequest)
-    assert (asked.data, asked.aborted) == (ABORTED.input, list(told(ABORTED)))
+    request = request_for(ABORTED, committed=True).subject
+    assert isinstance(request, DecodeRequest)
+    assert (request.data, request.aborted) == (ABORTED.input, list(aborted_of(ABORTED)))
     assert request_for(ABORTED).subject == ABORTED.input
     assert request_for(PLAIN, committed=True).subject == PLAIN.input
 
 
-def test_a_consumer_that_cannot_be_told_is_not_asked() -> None:
+def test_a_consumer_without_committed_gets_no_aborted_case() -> None:
     """Such cases do not concern a consumer that does not announce it: it would be right to deliver all."""
     assert not is_relevant(ABORTED, append=False, deaf=True)
     assert is_relevant(PLAIN, append=False, deaf=True)
@@ -68,7 +68,7 @@ def test_a_consumer_that_cannot_be_told_is_not_asked() -> None:
     assert relevant_cases([ABORTED, PLAIN], said()) == [ABORTED, PLAIN]
 
 
-def test_such_cases_are_asked_apart_from_others() -> None:
+def test_aborted_cases_have_groups_of_their_own() -> None:
     """A group has cases with aborted transactions, or cases without."""
     for group in group_cases([PLAIN, ABORTED, replace(PLAIN, id="other"), *CASES], 32):
         assert len({case.aborted is None for case in group}) == 1
@@ -88,9 +88,9 @@ def test_records_of_an_aborted_transaction_are_wrong_data() -> None:
     assert judge(ABORTED, observe(CodecAnswer(records=[]))).outcome == "wrong_data"
 
 
-def test_nothing_counts_as_left_out_where_records_are_asked_for() -> None:
+def test_headers_are_not_left_out_where_records_are_compared() -> None:
     """Who answers with records has answered the whole question: what else batches have does not lower its score."""
-    assert judge(ABORTED, observe(reference.committed(bytes(ABORTED.input), told(ABORTED)))).left_out == ()  # type: ignore[arg-type]  # these are bytes
+    assert judge(ABORTED, observe(reference.committed(bytes(ABORTED.input), aborted_of(ABORTED)))).left_out == ()  # type: ignore[arg-type]  # these are bytes
 
 
 def test_a_decoder_is_right_to_give_all_batches() -> None:
@@ -105,4 +105,4 @@ def test_python_clients_leave_out_what_was_aborted(codec: interface.Testee) -> N
     """The fetchers of kafka-python and aiokafka are driven under read_committed."""
     assert serve.hello(codec).committed
     assert isinstance(ABORTED.input, bytes)
-    assert judge(ABORTED, observe(serve.decode_answer(codec, ABORTED.input, told(ABORTED)))).outcome == "agree"
+    assert judge(ABORTED, observe(serve.decode_answer(codec, ABORTED.input, aborted_of(ABORTED)))).outcome == "agree"

@@ -137,7 +137,7 @@ def test_plain_lines_have_no_frame(corpus: list[Case]) -> None:
     assert re.search(r"^  wrong_data +a\.wrong\[1\] +CRC-02 +.*and 1 alike$", text, re.MULTILINE)
 
 
-def test_how_to_go_on_is_told(corpus: list[Case]) -> None:
+def test_the_next_command_is_printed(corpus: list[Case]) -> None:
     """The output says where the result is and how one case is run again, quoted for a shell."""
     text = plain(make(LINES, corpus))
 
@@ -155,7 +155,7 @@ def test_null_scores_are_published(corpus: list[Case]) -> None:
     assert "mute 0.000, accept-all 0.000, refuse-all 0.000, skip-all 0.000" in plain(make(LINES, corpus))
 
 
-def test_what_is_missing_is_told(corpus: list[Case]) -> None:
+def test_missing_results_are_printed(corpus: list[Case]) -> None:
     """An incomplete run, stale deviations and findings that are not shown are said."""
     text = plain(make(LINES, corpus, known("a.fine", "crash"), complete=False), most=1)
 
@@ -184,7 +184,7 @@ def test_a_narrow_terminal_gets_two_lines_for_a_finding(corpus: list[Case]) -> N
         assert file.getvalue().count(name) == 3
 
 
-def test_minor_findings_are_told_beside_a_certificate(corpus: list[Case]) -> None:
+def test_minor_findings_are_printed_with_a_certificate(corpus: list[Case]) -> None:
     """A certificate does not hide what it does not forbid."""
     lines = [line(f"a.v{at}", "agree") for at in range(40)] + [line("a.i", "agree", expected="invalid")]
     lines += [line("a.lossy", "lossy"), line("a.known", "crash")]

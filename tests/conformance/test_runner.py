@@ -39,9 +39,9 @@ def cases(count: int) -> list[Case]:
     ]
 
 
-def plan(connection: ConnectionSpec, asked: Sequence[Case], folder: Path, **more: object) -> RunPlan:
+def plan(connection: ConnectionSpec, sent: Sequence[Case], folder: Path, **more: object) -> RunPlan:
     """A run with its result in *folder*."""
-    return RunPlan(connection=connection, cases=asked, corpus="c", path=folder / "result.ndjson", **more)  # type: ignore[arg-type]
+    return RunPlan(connection=connection, cases=sent, corpus="c", path=folder / "result.ndjson", **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -59,7 +59,7 @@ def test_every_case_is_in_the_result(jobs: int, script: Script, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("recipe", "asked"),
+    ("recipe", "sent"),
     [
         (Recipe("bomb", {"codec": "gzip", "magic": 2, "mib": 1}), True),
         (Recipe("header_flood", {"codec": "gzip", "mib": 1}), True),
@@ -69,10 +69,10 @@ def test_every_case_is_in_the_result(jobs: int, script: Script, tmp_path: Path) 
     ],
     ids=str,
 )
-def test_recipes_are_asked_of_those_who_announce_them(recipe: Recipe, asked: bool) -> None:
+def test_recipes_are_sent_where_announced(recipe: Recipe, sent: bool) -> None:
     """What is made from a recipe is not asked of a codec that announces neither its magic nor its compression."""
     able = HelloReply(protocol=1, name="c", version="1", decode=Capability([2], ["none", "gzip"]))
-    assert (unsupported(replace(cases(1)[0], input=recipe), able) is None) == asked
+    assert (unsupported(replace(cases(1)[0], input=recipe), able) is None) == sent
 
 
 def test_the_footer_seals_the_file(script: Script, tmp_path: Path) -> None:
@@ -88,26 +88,26 @@ def test_the_footer_seals_the_file(script: Script, tmp_path: Path) -> None:
         results.read_results(path)
 
 
-def test_progress_is_told(script: Script, tmp_path: Path) -> None:
+def test_progress_is_reported(script: Script, tmp_path: Path) -> None:
     """Progress goes up to all cases."""
-    told: list[tuple[int, int, int]] = []
-    run(plan(script(REPLY), cases(50), tmp_path, progress=lambda *numbers: told.append(numbers)))
+    reported: list[tuple[int, int, int]] = []
+    run(plan(script(REPLY), cases(50), tmp_path, progress=lambda *numbers: reported.append(numbers)))
 
-    assert told[-1] == (50, 50, 0)
-    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+    assert reported[-1] == (50, 50, 0)
+    assert [done for done, _, _ in reported] == sorted(done for done, _, _ in reported)
 
 
-def test_what_is_not_announced_is_not_asked(script: Script, tmp_path: Path, named: dict[str, Case]) -> None:
+def test_unannounced_cases_are_skipped(script: Script, tmp_path: Path, named: dict[str, Case]) -> None:
     """A testee that announces v2 only, no zstd and no encode is not asked for the rest."""
     hello = "decode=dict(magics=[2], compressions=['none', 'gzip'])"
-    asked = [named[name] for name in ("plain", "v0", "wrapper", "zstd", "gzip", "magic", "write_plain")]
-    done = run(plan(script("reply(id=id, skipped='asked')", hello=hello), asked, tmp_path))
+    sent = [named[name] for name in ("plain", "v0", "wrapper", "zstd", "gzip", "magic", "write_plain")]
+    done = run(plan(script("reply(id=id, skipped='sent')", hello=hello), sent, tmp_path))
     why = {line.case.partition(".")[2]: line.why for line in done.lines}
 
     assert why == {
-        "plain": "asked",
-        "gzip": "asked",
-        "magic": "asked",
+        "plain": "sent",
+        "gzip": "sent",
+        "magic": "sent",
         "v0": "announces no decode of magic 0",
         "wrapper": "announces no decode of magic 1",
         "zstd": "announces no decode of zstd",
@@ -115,7 +115,7 @@ def test_what_is_not_announced_is_not_asked(script: Script, tmp_path: Path, name
     }
 
 
-def test_what_brokers_are_asked_is_not_asked_of_codecs(script: Script, tmp_path: Path) -> None:
+def test_codecs_get_no_broker_cases(script: Script, tmp_path: Path) -> None:
     """A payload for a broker is left out, unless the testee announces that it can append."""
     draft = produced(b"", error_answer(87))
     payload = replace(cases(1)[0], id="a.payload", op=draft.op, input=draft.input, expect=draft.expect)
@@ -142,19 +142,19 @@ def cut_after(path: Path, lines: int, torn: bytes = b"") -> None:
 @pytest.mark.parametrize("torn", [b"", b'{"case":"many.c0', b'{"case":"many.c012","outcome":"agree"'])
 def test_an_incomplete_result_is_resumed(torn: bytes, script: Script, tmp_path: Path) -> None:
     """Without a footer a result is incomplete; resuming asks the rest, a torn line too."""
-    asked = tmp_path / "asked"
+    sent = tmp_path / "sent"
     # What the time limit is calibrated with is longer than our inputs.
-    count = f"if len(data) < 4: open({str(asked)!r}, 'ab').write(data + b' ')\n" + REPLY
+    count = f"if len(data) < 4: open({str(sent)!r}, 'ab').write(data + b' ')\n" + REPLY
     run(plan(script(count), cases(40), tmp_path))
     cut_after(tmp_path / "result.ndjson", 25, torn)
-    asked.unlink()
+    sent.unlink()
 
     incomplete = results.read_results(tmp_path / "result.ndjson")
     done = run(plan(script(count), cases(40), tmp_path, resume=True))
 
     assert (incomplete.complete, len(incomplete.lines)) == (False, 25)
     assert (done.complete, len(done.lines), len({line.case for line in done.lines})) == (True, 40, 40)
-    assert len(asked.read_bytes().split()) == 15
+    assert len(sent.read_bytes().split()) == 15
 
 
 def test_a_complete_result_is_not_run_again(script: Script, tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> No
     assert group("resources.flood_of_headers[large]", "resources") == ""
 
 
-def test_kin_are_cases_of_the_corpus(named: dict[str, Case]) -> None:
+def test_timeout_groups_are_cases_of_the_corpus(named: dict[str, Case]) -> None:
     """Every name that stands for kin is that of a case, or of a function that makes cases."""
     from kafka_conformance.process.time_limits import TIMEOUT_GROUPS
 

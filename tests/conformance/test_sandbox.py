@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Make, Script, misbehaving
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
-from kafka_conformance.runner.sandbox import NOT_ASKED, CaseRequest
+from kafka_conformance.runner.sandbox import NOT_SENT, CaseRequest
 from kafka_conformance.testees.connect import CannotRun
 from kafka_conformance.testees.protocol import MAX_LINE
 
@@ -57,7 +57,7 @@ def test_a_hang_is_observed(script: Script, sandbox: Make) -> None:
     assert made.tally.waited == hung.seconds
 
 
-def test_a_deadlock_that_go_finds_is_a_hang(script: Script, sandbox: Make) -> None:
+def test_a_deadlock_reported_by_go_is_a_hang(script: Script, sandbox: Make) -> None:
     """Go's runtime ends a program in which nothing can go on, which is a hang known at once and no crash."""
     said = "fatal error: all goroutines are asleep - deadlock!"
     made = sandbox(script(misbehaving(f"os.write(2, b'{said}'); os._exit(2)")))
@@ -155,7 +155,7 @@ def test_an_orphan_that_holds_the_pipe_does_not_hide_a_crash(script: Script, san
     assert next(made.ask([BAD])).observation == Crashed(exit_code=4)
 
 
-def test_a_kill_from_outside_is_told_apart(script: Script, sandbox: Make, tmp_path: Path) -> None:
+def test_a_kill_from_outside_is_retried(script: Script, sandbox: Make, tmp_path: Path) -> None:
     """A testee that somebody killed is asked once more, and its answer counts."""
     note = tmp_path / "pid"
     wait = f"if not os.path.exists({str(note)!r}): open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
@@ -228,7 +228,7 @@ def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> 
     assert made.tally.starts <= 7
 
 
-def test_what_is_trivial_leaves_nothing_behind(script: Script, sandbox: Make) -> None:
+def test_calibration_keeps_the_process_fresh(script: Script, sandbox: Make) -> None:
     """A process that was asked nothing but trivial things is fresh: one death over a question is enough."""
     made = sandbox(script(misbehaving("os._exit(1)")))
     made.calibrate([b"a", b"b", b"c"])
@@ -248,14 +248,14 @@ def test_lines_that_a_testee_loses_are_no_hangs(script: Script, sandbox: Make) -
     assert made.tally.starts == 2
 
 
-def test_a_testee_that_never_answers_is_not_asked_everything(script: Script, sandbox: Make) -> None:
+def test_a_testee_that_never_answers_is_given_up(script: Script, sandbox: Make) -> None:
     """After a few questions without any answer the rest are not asked."""
     made = sandbox(script("pass"))
-    made.calibrate([b"a", b"b"], patience=0.3)
+    made.calibrate([b"a", b"b"], most=0.3)
     observations = [answer.observation for answer in made.ask([FINE] * 20)]
 
     assert isinstance(observations[0], Hung)
-    assert observations[-1] == Skipped(NOT_ASKED, by_runner=True)
+    assert observations[-1] == Skipped(NOT_SENT, by_runner=True)
 
 
 @pytest.mark.parametrize(

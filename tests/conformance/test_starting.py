@@ -81,7 +81,7 @@ def spawned(server: ServerProcess) -> SpawnedProcess:
     return child
 
 
-def test_hatched_children_serve(server: ServerProcess) -> None:
+def test_spawned_children_serve(server: ServerProcess) -> None:
     """Each child is a process of its own in a group of its own, and speaks the protocol over its own pipes."""
     first, second = server.spawn(), server.spawn()
     for child in (first, second):
@@ -95,7 +95,7 @@ def test_hatched_children_serve(server: ServerProcess) -> None:
     assert [end(child) for child in (first, second)] == [0, 0]
 
 
-def test_how_a_hatched_child_ended_is_known(server: ServerProcess) -> None:
+def test_the_exit_code_of_a_spawned_child_is_known(server: ServerProcess) -> None:
     """A signal is told below 0; the id of an ended child stays taken until it is reaped."""
     child = spawned(server)
     assert not child.ended()
@@ -118,7 +118,7 @@ def test_one_child_outlives_another(server: ServerProcess) -> None:
     assert end(second) == 0
 
 
-def test_a_nest_of_commands(commands: ServerProcess) -> None:
+def test_a_spawn_server_starts_commands(commands: ServerProcess) -> None:
     """A command is started in a session of its own with three pipes and nothing else, as often as it takes."""
     for length in (1, 2):
         child = commands.spawn()
@@ -129,7 +129,7 @@ def test_a_nest_of_commands(commands: ServerProcess) -> None:
         assert end(child) == length
 
 
-def test_a_command_that_is_not_there_is_not_hatched() -> None:
+def test_a_missing_command_is_not_spawned() -> None:
     """What cannot be started is an error of the start."""
     server = ServerProcess(ConnectionSpec(name="none", argv=("/no/such/program",)))
     child = server.spawn()
@@ -139,7 +139,7 @@ def test_a_command_that_is_not_there_is_not_hatched() -> None:
     server.close()
 
 
-def test_limits_hold_for_what_a_nest_starts() -> None:
+def test_limits_hold_for_spawned_processes() -> None:
     """A command has no more address space when it is started from a server."""
     show = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[0], flush=True); input()"
     server = ServerProcess(ConnectionSpec(name="limits", argv=(sys.executable, "-S", "-c", show), memory=200 * MIB))
@@ -179,7 +179,7 @@ def test_a_command_has_spares_after_a_few_starts() -> None:
     assert all(spare.stdout.closed for spare in spares)
 
 
-def test_a_nest_that_is_gone_is_done_without(starter: Starter) -> None:
+def test_a_dead_server_is_replaced_by_plain_starts(starter: Starter) -> None:
     """Where nothing can be forked any more, testees are started as commands."""
     processes = [starter.start("1"), starter.start("2")]
     assert starter._server is not None
@@ -191,7 +191,7 @@ def test_a_nest_that_is_gone_is_done_without(starter: Starter) -> None:
     assert [end(process, signal.SIGKILL) for process in processes] == [-signal.SIGKILL] * 3
 
 
-def test_the_nest_ends_with_its_last_user(starter: Starter) -> None:
+def test_the_server_ends_with_its_last_user(starter: Starter) -> None:
     """A server is kept while one sandbox uses it, and ended after the last."""
     for number in ("1", "2"):
         end(starter.start(number))
@@ -206,7 +206,7 @@ def test_the_nest_ends_with_its_last_user(starter: Starter) -> None:
     starter.join()
 
 
-def test_last_words_are_brief_whoever_starts_us(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rust_backtraces_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rust prints no stack, even if our own environment asks for one: what it said would be cut off."""
     monkeypatch.setenv("RUST_BACKTRACE", "full")
     show = "import os; print(os.environ['RUST_BACKTRACE'], os.environ['OWN'], flush=True); input()"
@@ -277,7 +277,7 @@ def test_the_server_holds_no_pipe_of_a_child_that_it_reports() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-E", "-S", spawn_server.__file__, str(theirs.fileno()), "true"]
     with ours, theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()]) as server:
-        (given, given_end), (output, out), (errors, err), (told, full) = (os.pipe() for _ in range(4))
+        (given, given_end), (output, out), (errors, err), (status, full) = (os.pipe() for _ in range(4))
         os.set_blocking(full, False)
         try:
             while os.write(full, b"\n" * 4096):
@@ -293,9 +293,9 @@ def test_the_server_holds_no_pipe_of_a_child_that_it_reports() -> None:
         assert os.read(output, 1) == b""
         assert os.read(errors, 1) == b""
         assert server.poll() is None
-        while not os.read(told, 1 << 16).strip():  # its process id, after what was in the way
+        while not os.read(status, 1 << 16).strip():  # its process id, after what was in the way
             pass
         theirs.close()
         ours.close()
-        for pipe in (given_end, output, errors, told):
+        for pipe in (given_end, output, errors, status):
             os.close(pipe)

@@ -74,7 +74,7 @@ def test_outcomes_are_counted_by_testee() -> None:
     assert sweep.compare_outcomes(vectors, ["a", "b"]) == {"a": {"agree": 7}, "b": {"agree": 2, "crash": 5}}
 
 
-def test_agreement_leaves_out_what_was_not_asked() -> None:
+def test_agreement_leaves_out_skipped_cases() -> None:
     """A pair agrees in the share of equal outcomes among the cases that both were asked."""
     vectors = [
         {"vector": "agree,crash", "cases": 3},
@@ -87,7 +87,7 @@ def test_agreement_leaves_out_what_was_not_asked() -> None:
     assert matrix == {"a": {"a": 1.0, "b": 0.25}, "b": {"a": 0.25, "b": 1.0}}
 
 
-def test_folders_tell_testees_apart() -> None:
+def test_each_testee_has_its_own_folder() -> None:
     """Connect strings that look alike have folders of their own, known names are their own folder."""
     names = ["process:./x -a", "process:./x  -a", "process:./X -a", "kafka-python"]
 

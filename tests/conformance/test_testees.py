@@ -127,7 +127,7 @@ def test_what_a_decompressor_raises(codec: ModuleType, named: dict[str, Case]) -
     ],
     ids=str,
 )
-def test_what_a_builder_cannot_be_asked_is_skipped(codec: ModuleType, fields: dict[str, object]) -> None:
+def test_batches_beyond_the_builder_are_skipped(codec: ModuleType, fields: dict[str, object]) -> None:
     """A batch that the API cannot express is no failure of the codec."""
     wanted: WireBatch = replace(to_wire(given(2, "none")), **fields)
 

@@ -52,9 +52,9 @@ def test_the_slowest_goes_first(script: Script, tmp_path: Path) -> None:
 
 def test_all_are_stopped(script: Script, tmp_path: Path) -> None:
     """Once they are stopped, those that work and those that wait for a place end as interrupted, and leave nothing."""
-    asked = tmp_path / "asked"
+    sent = tmp_path / "sent"
     # What is asked before the cases is longer than their inputs.
-    endless = f"if len(data) < 4:\n        open({str(asked)!r}, 'w').close()\n        time.sleep(600)\n    {REPLY}"
+    endless = f"if len(data) < 4:\n        open({str(sent)!r}, 'w').close()\n        time.sleep(600)\n    {REPLY}"
     together = ParallelRuns([plan(script(endless), tmp_path / str(at)) for at in range(3)], 1)
     ends = together.outcomes()
     together.stop()
@@ -67,10 +67,10 @@ def test_all_are_stopped(script: Script, tmp_path: Path) -> None:
 def test_progress_shows_the_sum(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The progress of several is that of all cases; those that have not begun count as much as one that has."""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    with progress.progress_of(["a", "b"]) as told:
-        told("a")(10, 100, 1)
-        told("b")(5, 40, 2)
-        told("a")(100, 100, 3)
+    with progress.progress_of(["a", "b"]) as report:
+        report("a")(10, 100, 1)
+        report("b")(5, 40, 2)
+        report("a")(100, 100, 3)
     lines = capsys.readouterr().err.splitlines()
 
     assert lines == [

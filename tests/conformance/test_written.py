@@ -190,7 +190,7 @@ def test_a_base_that_shifts_the_records_is_wrong() -> None:
     assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].records[0].timestamp")
 
 
-def test_a_sequence_of_nobody_is_a_named_equivalence() -> None:
+def test_an_unassigned_sequence_is_a_named_equivalence() -> None:
     """Without a producer id nobody looks at the sequence; with one it is the writer's to get right."""
     at = BATCH_V2.field("base_sequence").offset
     data = encode(BATCH)
@@ -230,7 +230,7 @@ def test_a_longer_varint_is_a_named_equivalence() -> None:
     assert "varint longer than needed (VAR-05)" in verdict.why
 
 
-def test_what_brokers_mend_is_still_a_defect() -> None:
+def test_what_brokers_rewrite_is_still_a_defect() -> None:
     """A wrong max timestamp of a batch is computed again by brokers, and wrong all the same."""
     verdict = judge(case(BATCH), Encoded(encode(replace(BATCH, max_timestamp=1000))))
 

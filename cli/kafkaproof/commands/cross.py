@@ -17,7 +17,7 @@ from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.releases import NEWEST, find_release
 from kafka_conformance.cross import results
 from kafka_conformance.cross.results import cross_matrix, matrix_document
-from kafka_conformance.cross.run import READ, CrossRunPlan, Told, encode_requests, run
+from kafka_conformance.cross.run import READ, CrossRunPlan, OnProgress, encode_requests, run
 from kafka_conformance.reports import cross as cross_table
 from kafka_conformance.reports import terminal
 from kafka_conformance.runner import keeping
@@ -191,7 +191,7 @@ def _cannot(error: CannotRun) -> NoReturn:
 
 
 @contextmanager
-def cross_progress() -> Iterator[Told]:
+def cross_progress() -> Iterator[OnProgress]:
     """Something to tell how far it is: a line that changes on a terminal, a line for each step elsewhere."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: click.echo(_step(what, done, total), err=True) if total else None

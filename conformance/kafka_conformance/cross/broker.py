@@ -64,17 +64,17 @@ class Taker:
         assert case.expect.data is not None
         try:
             right = self._answer(case, case.expect.data)
-            given = right if data == case.expect.data else self._played(case, data)
+            given = right if data == case.expect.data else self._scenario_answer(case, data)
         except (CannotPlay, UnsupportedVersion) as error:
             return StoredLine(batch=case.id, sha256=sha256, outcome="skipped", why=str(error))
         return _stored(case, sha256, given, right, of_broker(right, given, self.name))
 
     def _answer(self, case: Case, data: bytes) -> StepAnswer:
         if case.id not in self._right:
-            self._right[case.id] = self._played(case, data)
+            self._right[case.id] = self._scenario_answer(case, data)
         return self._right[case.id]
 
-    def _played(self, case: Case, data: bytes) -> StepAnswer:
+    def _scenario_answer(self, case: Case, data: bytes) -> StepAnswer:
         try:
             return self._recorder.play(self._scenario(case, data))[-1]
         except UnsupportedVersion:

@@ -91,7 +91,7 @@ def _can_be_read_back(case: Case) -> bool:
 
 _Item = TypeVar("_Item")
 READ: Final = ("written", "stored")
-Told = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class CrossRunPlan:
     resume: bool = False
     part: bool = False
     strict: bool = True
-    progress: Told = lambda *_: None
+    progress: OnProgress = lambda *_: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +256,8 @@ def _writer_task(name: str, cases: Sequence[Case], cast: _Cast) -> _Task:
     def task() -> Iterator[list[Line]]:
         beyonds = {case.id: reason for case in cases if (reason := unsupported(case, cast.hellos[name]))}
         yield [_written(name, case, beyonds[case.id]) for case in cases if case.id in beyonds]
-        asked = [case for case in cases if case.id not in beyonds]
-        for group in _together(asked, lambda case: len(case.expect.data or b"")):
+        sent = [case for case in cases if case.id not in beyonds]
+        for group in _together(sent, lambda case: len(case.expect.data or b"")):
             answers = cast.sandboxes[name].ask([request_for(case) for case in group])
             yield [_written(name, case, each.observation) for case, each in zip(group, answers, strict=True)]
 
@@ -349,8 +349,8 @@ def _reader_task(name: str, subjects: Sequence[Subject], cast: _Cast) -> _Task:
         hello = cast.hellos[name]
         reasons = [unsupported_bytes(each.data, hello) for each in subjects]
         yield [_read(name, each, reason) for each, reason in zip(subjects, reasons, strict=True) if reason]
-        asked = [each for each, reason in zip(subjects, reasons, strict=True) if not reason]
-        for group in _together(asked, lambda each: len(each.data)):
+        sent = [each for each, reason in zip(subjects, reasons, strict=True) if not reason]
+        for group in _together(sent, lambda each: len(each.data)):
             answers = cast.sandboxes[name].ask([CaseRequest(each.data) for each in group])
             yield [_read(name, each, answer.observation) for each, answer in zip(group, answers, strict=True)]
 

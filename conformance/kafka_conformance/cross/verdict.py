@@ -66,10 +66,10 @@ def of_reader(expected: Sequence[Batch], data: bytes, observation: Observation) 
     held = reading(data)
     if isinstance(held, RecordFormatError):
         return _of_broken(expected, held, observation)
-    wished = accepted(expected, held)
-    through = judge(_decode(data, wished), observation)
-    own = through if wished == tuple(held) else judge(_decode(data, held), observation)
-    consumer, producer = own.outcome in SEVERITIES, wished != tuple(held)
+    wanted = accepted(expected, held)
+    through = judge(_decode(data, wanted), observation)
+    own = through if wanted == tuple(held) else judge(_decode(data, held), observation)
+    consumer, producer = own.outcome in SEVERITIES, wanted != tuple(held)
     if through.outcome not in SEVERITIES:
         return _undone(own.why) if consumer else Judged(through.outcome, why=through.why)
     blame: Blame = "both" if consumer and producer else "consumer" if consumer else "producer"
@@ -81,17 +81,17 @@ def accepted(expected: Sequence[Batch], held: Sequence[Batch]) -> tuple[Batch, .
     differences = compare_written(expected, held)
     if all(found.equivalence for found in differences):
         return tuple(held)
-    wished = list(expected)
+    wanted = list(expected)
     for found in differences:
         if found.equivalence and ".records" not in found.path:
             where, _, field = found.path.rpartition(".")
             at = int(where[len("batches[") : -1])
-            wished[at] = replace(wished[at], **{field: getattr(held[at], field)})
-    return tuple(wished)
+            wanted[at] = replace(wanted[at], **{field: getattr(held[at], field)})
+    return tuple(wanted)
 
 
 def _undone(why: str) -> Judged:
-    # Why a consumer is wrong by the bytes reads "expected (what they hold), got (what was wished)".
+    # Why a consumer is wrong by the bytes reads "expected (what they hold), got (what was wanted)".
     return Judged("agree", "both", why=f"{UNDONE} {why}")
 
 
@@ -116,10 +116,10 @@ def of_broker(right: StepAnswer, given: StepAnswer, name: str) -> Judged:
     """A broker's answer to a producer's bytes, beside its answer to the bytes that are right."""
     if _refused(right):
         if _refused(given):
-            return Judged("skipped", why=f"refused whoever writes it: {_told(right, name)}")
+            return Judged("skipped", why=f"refused whoever writes it: {_describe(right, name)}")
         return Judged("accepts_invalid", "producer", "error_code", f"taken, though not from Kafka's writer: {name}")
     if _refused(given):
-        return Judged("rejects_valid", "producer", "error_code", _told(given, name))
+        return Judged("rejects_valid", "producer", "error_code", _describe(given, name))
     stored = reading(given.data)
     if isinstance(stored, RecordFormatError):
         return Judged("wrong_data", "producer", "stored", f"what it stored cannot be read: {stored}")
@@ -136,7 +136,7 @@ def _refused(answer: StepAnswer) -> bool:
     return bool(answer.error_code) or answer.closed or answer.silent or answer.ended
 
 
-def _told(answer: StepAnswer, name: str) -> str:
+def _describe(answer: StepAnswer, name: str) -> str:
     if answer.closed:
         return f"{name} closed the connection"
     if answer.silent or answer.ended:

@@ -128,9 +128,9 @@ _FRAME: Final = re.compile(r"\b[\w.-]+\.\w+/[\w./-]*?([\w-]+)\.\(?\*?(?:(\w+)\)?
 def _crash(line: ResultLine) -> Cause:
     """Its message, and the first function of a library below it."""
     frame = _FRAME.search(line.why) or _AT.search(line.why)
-    told = _PANIC.search(line.why) or _RUST.search(line.why) or _THROWN.search(line.why)
+    quoted = _PANIC.search(line.why) or _RUST.search(line.why) or _THROWN.search(line.why)
     signal = re.search(r"signal (\d+)", line.why)
-    message = steady(told[1].strip() if told else f"signal {signal[1]}" if signal else "the process ends")
+    message = steady(quoted[1].strip() if quoted else f"signal {signal[1]}" if signal else "the process ends")
     where = ".".join(part for part in frame.groups() if part) if frame else ""
     # Without a stack, the format says most about where it happened.
     slug = slugged(f"crash {where or message + ' ' + line.area}")

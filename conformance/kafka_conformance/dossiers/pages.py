@@ -151,9 +151,9 @@ def _batch(batch: Batch) -> Iterator[str]:
     fields = {name: getattr(wire, name) for name in wire.__struct_fields__ if name != "records"}
     yield ", ".join(f"{name} {value}" for name, value in fields.items())
     for record in batch.records[:MOST_CASES]:
-        told = f"timestamp {record.timestamp}, key {_data(record.key)}, value {_data(record.value)}"
+        values = f"timestamp {record.timestamp}, key {_data(record.key)}, value {_data(record.value)}"
         headers = ", ".join(f"{_data(header.key)}: {_data(header.value)}" for header in record.headers)
-        yield f"  offset {record.offset}, {told}" + (f", headers {headers}" if headers else "")
+        yield f"  offset {record.offset}, {values}" + (f", headers {headers}" if headers else "")
 
 
 def _data(value: bytes | None) -> str:

@@ -104,7 +104,7 @@ class Reach:
 
     def stored(self) -> list[str]:
         """The releases on which a consumer can meet it."""
-        return [release for release, told in self.answers.items() if told.reaches]
+        return [release for release, result in self.answers.items() if result.reaches]
 
 
 def order(releases: Iterable[str]) -> list[str]:
@@ -305,32 +305,32 @@ def measure(
         NoBroker: it cannot be started.
     """
     by_id = {case.id: case for case in cases}
-    asked = [ScenarioRequest(case.id, content_hash(case), reach.scenario_for(case)) for case in cases]
-    lines = replay_cases(release, asked, folder, start)
-    return {id_: (by_id[id_], _told(by_id[id_], line)) for id_, line in lines.items() if line.steps}
+    requests = [ScenarioRequest(case.id, content_hash(case), reach.scenario_for(case)) for case in cases]
+    lines = replay_cases(release, requests, folder, start)
+    return {id_: (by_id[id_], _result_of(by_id[id_], line)) for id_, line in lines.items() if line.steps}
 
 
 def replay_cases(
-    release: str, asked: Sequence[ScenarioRequest], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
+    release: str, requests: Sequence[ScenarioRequest], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
 ) -> dict[str, RecordedAnswer]:
     """What a broker of *release* answers to scenarios, by id; answers go to *folder* one by one.
 
     Raises:
         NoBroker: it cannot be started.
     """
-    with progress(release, "restarts") as told, ExitStack() as started:
+    with progress(release, "restarts") as on_progress, ExitStack() as started:
 
         def new() -> JvmBroker:
             return started.enter_context(start(release, config=CONFIG))
 
         recorder = Recorder(new(), new_broker=new)
         try:
-            return asking.record_answers(recorder, asked, asking.answer_file_of(folder, release), told)
+            return asking.record_answers(recorder, requests, asking.answer_file_of(folder, release), on_progress)
         finally:
             recorder.close()
 
 
-def _told(case: Case, line: RecordedAnswer) -> reach.ReachResult:
+def _result_of(case: Case, line: RecordedAnswer) -> reach.ReachResult:
     given = input_of(case)
     assert isinstance(given, bytes)
     return reach.reach_result(case, given, line.steps[0])

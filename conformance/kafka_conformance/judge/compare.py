@@ -38,8 +38,8 @@ class Difference:
     equivalence: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.path}: expected {shown_value(self.expected)}, got {shown_value(self.given)}"
-        return f"{told}; equivalent: {self.equivalence}" if self.equivalence else told
+        text = f"{self.path}: expected {shown_value(self.expected)}, got {shown_value(self.given)}"
+        return f"{text}; equivalent: {self.equivalence}" if self.equivalence else text
 
 
 @dataclass(slots=True)

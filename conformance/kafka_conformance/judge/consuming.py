@@ -104,9 +104,9 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
 
 def _skipped_ahead(case: Case, consumed: ConsumedRecords) -> Iterator[Difference]:
     """A position behind that which the batches end at: what is written there later is never read."""
-    behind = max((batch.last_offset + 1 for batch in case.expect.batches), default=0)
-    if consumed.next_offset is not None and consumed.next_offset > behind:
-        yield Difference("next_offset", behind, consumed.next_offset)
+    end = max((batch.last_offset + 1 for batch in case.expect.batches), default=0)
+    if consumed.next_offset is not None and consumed.next_offset > end:
+        yield Difference("next_offset", end, consumed.next_offset)
 
 
 def stalled(consumed: ConsumedRecords) -> str:

@@ -179,14 +179,14 @@ def _no_answer(case: Case, observation: Observation) -> Verdict:
 
 
 def _judge_error(expect: Expectation, error: Refusal) -> Verdict:
-    told = ": ".join(filter(None, (error.kind, error.message))) or "an error"
+    text = ": ".join(filter(None, (error.kind, error.message))) or "an error"
     if expect.verdict == "valid":
-        return Verdict("rejects_valid", field="error", why=told)
+        return Verdict("rejects_valid", field="error", why=text)
     if not error.kind:
         return Verdict("agree", left_out=("error.kind",))
     if error.kind == LEAKED or (expect.kinds and error.kind not in expect.kinds):
         kinds = " or ".join(expect.kinds) or "an error of its own"
-        return Verdict("wrong_error", field="error.kind", why=f"expected {kinds}, got {told}")
+        return Verdict("wrong_error", field="error.kind", why=f"expected {kinds}, got {text}")
     return AGREE
 
 

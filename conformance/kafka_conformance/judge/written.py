@@ -67,7 +67,7 @@ def _left_at_zero(first: Batch, wanted: Batch, _written: Batch, found: Differenc
     return wanted.magic < MAGIC_VALUE_V2 and first.base_offset == 0 and bool(found.given == 0)
 
 
-def _of_nobody(_first: Batch, wanted: Batch, written: Batch, _found: Difference) -> bool:
+def _is_unassigned(_first: Batch, wanted: Batch, written: Batch, _found: Difference) -> bool:
     return wanted.producer_id == written.producer_id == NO_PRODUCER_ID and not written.transactional
 
 
@@ -97,7 +97,7 @@ EQUIVALENCES: Final = (
         rule="PID-02",
         reason="with producer id -1 nobody looks at epoch and sequence",
         fields=("producer_epoch", "base_sequence"),
-        holds=_of_nobody,
+        holds=_is_unassigned,
     ),
     Equivalence(
         name="time of a wrapper",

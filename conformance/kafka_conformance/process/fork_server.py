@@ -30,7 +30,7 @@ class InChild(BaseException):
     """We are the child."""
 
 
-class ForkingStdin(io.RawIOBase):
+class ForkOnRead(io.RawIOBase):
     """Standard input, which forks before anybody reads it."""
 
     name = "<stdin>"
@@ -110,7 +110,7 @@ def main() -> None:
     if sys.path and Path(sys.path[0]).resolve() == HERE:  # an isolated Python has none
         sys.path[0] = str(Path.cwd() if is_module else Path(arguments[0]).resolve().parent)
     stdin = io.TextIOWrapper(
-        io.BufferedReader(ForkingStdin(line, sibling_module("spawn_server"))),
+        io.BufferedReader(ForkOnRead(line, sibling_module("spawn_server"))),
         encoding=sys.stdin.encoding,
         errors=sys.stdin.errors,
     )

@@ -25,7 +25,7 @@ from typing import Final
 
 # A child's standard input, output and error, and the pipe that tells how it ends.
 PIPES: Final = 4
-SPAWN: Final = b"hatch"
+SPAWN: Final = b"spawn"
 LONGEST: Final = 64
 
 MakeChild = Callable[[list[int], list[int]], int]
@@ -38,7 +38,7 @@ class SpawnServer:
     def __init__(self, line: socket.socket, birth: MakeChild) -> None:
         self._line, self._birth = line, birth
         line.set_inheritable(False)
-        self._tell: dict[int, int] = {}
+        self._status_pipes: dict[int, int] = {}
         self._ears, mouth = os.pipe()
         os.set_blocking(mouth, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -50,8 +50,8 @@ class SpawnServer:
             ready, _, _ = select.select([self._line.fileno(), self._ears], [], [])
             if self._ears in ready:
                 os.read(self._ears, LONGEST)
-            for pid in list(self._tell):
-                self._tell_end(pid)
+            for pid in list(self._status_pipes):
+                self._report_end(pid)
             if self._line.fileno() in ready and not self._heed():
                 self._end_all()
                 return
@@ -60,39 +60,39 @@ class SpawnServer:
         """Do what one message says; False when there will be no more."""
         message, pipes, _, _ = socket.recv_fds(self._line, LONGEST, PIPES)
         if message == SPAWN and len(pipes) == PIPES:
-            self._hatch(pipes[:3], pipes[3])
+            self._spawn(pipes[:3], pipes[3])
         elif message:
             os.waitpid(int(message), 0)
         return bool(message)
 
-    def _hatch(self, pipes: list[int], told: int) -> None:
-        for pipe in (*pipes, told):
+    def _spawn(self, pipes: list[int], status: int) -> None:
+        for pipe in (*pipes, status):
             os.set_inheritable(pipe, False)
         try:
-            pid = self._birth(pipes, [self._line.fileno(), told, *self._tell.values()])
+            pid = self._birth(pipes, [self._line.fileno(), status, *self._status_pipes.values()])
         except OSError:
             pid = 0
         # A copy that is still open when the child ends would hide that end.
         for pipe in pipes:
             os.close(pipe)
         if pid:
-            self._tell[pid] = told
-            _write(told, pid)
+            self._status_pipes[pid] = status
+            _write(status, pid)
         else:
-            os.close(told)  # that is how the other side sees it
+            os.close(status)  # that is how the other side sees it
 
     def _end_all(self) -> None:
         # The ids of those that have ended meanwhile are taken yet.
-        for pid in self._tell:
+        for pid in self._status_pipes:
             with suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
 
-    def _tell_end(self, pid: int) -> None:
+    def _report_end(self, pid: int) -> None:
         # Without reaping it: see above.
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is not None:
-            _write(self._tell[pid], ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
-            os.close(self._tell.pop(pid))
+            _write(self._status_pipes[pid], ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
+            os.close(self._status_pipes.pop(pid))
 
 
 def _write(pipe: int, number: int) -> None:

@@ -152,7 +152,7 @@ TIMEOUT_GROUPS: Final = {
     "bytes of another kind lie beside a frame": ("lz4.not_a_frame", "lz4_blocks.bytes_behind_the_frame"),
     "a great many headers": ("resources.flood_of_headers[small]", "resources.many_headers"),
 }
-_TIMEOUT_GROUP_OF: Final = {name: kin for kin, names in TIMEOUT_GROUPS.items() for name in names}
+_TIMEOUT_GROUP_OF: Final = {name: group for group, names in TIMEOUT_GROUPS.items() for name in names}
 
 
 def timeout_group(case: Case) -> str:
@@ -161,8 +161,8 @@ def timeout_group(case: Case) -> str:
     Those that claim sizes are no family otherwise: they differ in how long they may take.
     """
     function = case.id.partition("[")[0]
-    if kin := _TIMEOUT_GROUP_OF.get(function) or _TIMEOUT_GROUP_OF.get(case.id):
-        return kin
+    if group := _TIMEOUT_GROUP_OF.get(function) or _TIMEOUT_GROUP_OF.get(case.id):
+        return group
     if _OF_A_CODEC.search(case.id):
         return _OF_A_CODEC.sub("", case.id)
     return "" if case.area == "resources" else function

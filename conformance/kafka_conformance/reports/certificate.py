@@ -159,15 +159,15 @@ def _of_result(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:
 
 def coverage(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:
     """Cases that are missing from a result that says it is complete, or that are no cases, or are there twice."""
-    asked = [line.case for line in done.lines]
-    twice = [case for case, times in Counter(asked).items() if times > 1]
+    present = [line.case for line in done.lines]
+    twice = [case for case, times in Counter(present).items() if times > 1]
     if twice:
         yield f"{_cases(twice)} in it more than once: {printable(twice[0])}"
-    strange = sorted(set(asked) - cases.keys())
+    strange = sorted(set(present) - cases.keys())
     if strange:
         yield f"{_cases(strange)} not in the corpus: {printable(strange[0])}"
     if done.complete and not done.header.testee.get("broker"):
-        missing = sorted(_due(done, cases.values()) - set(asked))
+        missing = sorted(_due(done, cases.values()) - set(present))
         if missing:
             yield f"{_cases(missing)} missing: {missing[0]}"
 
@@ -189,9 +189,9 @@ def _fits(line: results.ResultLine, case: Case) -> bool:
 
 def _different(content: Mapping[str, Any], made: Report) -> Iterator[str]:
     """Fields that do not follow from the result."""
-    anew = statement(made, "")
-    for name in anew.keys() - {"sha256", "kafkaproof"}:
-        stated, follows = content.get(name), anew[name]
+    expected = statement(made, "")
+    for name in expected.keys() - {"sha256", "kafkaproof"}:
+        stated, follows = content.get(name), expected[name]
         if name == "result":
             stated, follows = (_sha256_of(stated), _sha256_of(follows))
         if stated != follows:

@@ -60,10 +60,10 @@ def failing(made: Matrix) -> dict[str, list[Passage]]:
     for cell in made.cells.values():
         for each in cell.failures:
             found[each.batch].append((cell, each))
-    asked = {batch: at for at, batch in enumerate(made.header.batches)}
+    order = {batch: at for at, batch in enumerate(made.header.batches)}
     for passages in found.values():
         passages.sort(key=lambda passage: outcome_rank(passage[1].judged.outcome))
-    return dict(sorted(found.items(), key=lambda pair: asked.get(pair[0], len(asked))))
+    return dict(sorted(found.items(), key=lambda pair: order.get(pair[0], len(order))))
 
 
 def case_index(made: Matrix, found: Mapping[str, Sequence[Passage]]) -> str:
@@ -193,7 +193,7 @@ def cross_page(made: Matrix) -> str:
         heading=lambda cell: _heading(made, cell),
         tame=lambda text: printable(str(text), MOST_WHY),
         version=lambda name: printable(str(made.about(name).get("version", "")), 40),
-        told=_told,
+        through=_failure_text,
         wrote=WROTE,
         broker=BROKER,
         script=Markup(script),
@@ -219,9 +219,9 @@ def _text(cell: MatrixCell) -> str:
 
 
 def _spoken(made: Matrix, cell: MatrixCell) -> str:
-    told = ", ".join(f"{count:,} {words(outcome)}" for outcome, count in cell.counts.items()) or "nothing"
+    text = ", ".join(f"{count:,} {words(outcome)}" for outcome, count in cell.counts.items()) or "nothing"
     blames = ", ".join(f"{count:,} by the {blame}" for blame, count in cell.blames.items() if blame != "both")
-    return f"{_heading(made, cell)}: {told}" + (f"; {blames}" if blames else "")
+    return f"{_heading(made, cell)}: {text}" + (f"; {blames}" if blames else "")
 
 
 def _heading(made: Matrix, cell: MatrixCell) -> str:
@@ -230,7 +230,7 @@ def _heading(made: Matrix, cell: MatrixCell) -> str:
     return f"{cell.producer} to {made.label(cell.column)}"
 
 
-def _told(fault: MatrixFinding) -> str:
+def _failure_text(fault: MatrixFinding) -> str:
     return f"{fault.batches:,} batches" if fault.batches > 1 else "1 batch"
 
 
@@ -339,8 +339,8 @@ def _cell(cell: MatrixCell) -> Text:
 
 def _legend(made: Matrix) -> str:
     there = {outcome for cell in made.cells.values() for outcome in cell.counts if outcome in SEVERITIES}
-    told = ", ".join(f"{SHORT[outcome]} {outcome}" for outcome in OUTCOMES if outcome in there)
-    return f"a cell has the worst outcome, and in how many batches it was: {told}" if told else "nothing failed"
+    text = ", ".join(f"{SHORT[outcome]} {outcome}" for outcome in OUTCOMES if outcome in there)
+    return f"a cell has the worst outcome, and in how many batches it was: {text}" if text else "nothing failed"
 
 
 def _show_faults(made: Matrix, on: Console) -> None:

@@ -152,7 +152,7 @@ def request_details(case: Case) -> Iterator[dict[str, Any]]:
             arguments = ", ".join(f"{key}={value!r}" for key, value in args.items())
             yield {"title": "Bytes made when they are asked", "text": f"{name}({arguments})"}
         case Scenario():
-            yield from _played(case.input)
+            yield from _scenario_details(case.input)
 
 
 def _written(case: Case, batch: Batch) -> Iterator[dict[str, Any]]:
@@ -165,7 +165,7 @@ def _written(case: Case, batch: Batch) -> Iterator[dict[str, Any]]:
         return  # that it cannot be written is the case
 
 
-def _played(scenario: Scenario) -> Iterator[dict[str, Any]]:
+def _scenario_details(scenario: Scenario) -> Iterator[dict[str, Any]]:
     config = "".join(f"\n{name}={value}" for name, value in scenario.config.items())
     releases = f"brokers from {scenario.since or 'the first'} to {scenario.until or 'the newest'}"
     yield {"title": "Played to brokers", "text": releases + config}

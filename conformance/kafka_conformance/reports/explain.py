@@ -92,10 +92,10 @@ def describe(error: RecordFormatError, width: int) -> Iterator[Text]:
         Text.assemble((f"{broken.id}  ", WRONG), broken.statement),
         Text(f"sources: {', '.join(broken.sources)}", FAINT),
     ):
-        yield from folded(text, width)
+        yield from wrap_text(text, width)
 
 
-def folded(text: Text, width: int) -> Iterable[Text]:
+def wrap_text(text: Text, width: int) -> Iterable[Text]:
     """The text on lines of at most *width* cells; at least one line."""
     return text.wrap(ANYWHERE, width) or [text]
 
@@ -183,7 +183,7 @@ def explanation_lines(explanation: Explanation, width: int) -> Iterator[Text]:
     mark = locate(explanation)
     yield from Page(explanation.section, width, "", mark).lines()
     yield Text()
-    yield from folded(explanation_summary(explanation), width)
+    yield from wrap_text(explanation_summary(explanation), width)
 
 
 def explanation_summary(explanation: Explanation) -> Text:
@@ -304,16 +304,16 @@ class Page:
         room = self.columns.text_width - VALUE_WIDTH - 2
         if len(shown) <= VALUE_WIDTH and room >= NARROWEST_MEANING:
             value = shown
-            for line in folded(Text(meaning, meaning_style), room):
+            for line in wrap_text(Text(meaning, meaning_style), room):
                 yield Text.assemble((value.ljust(VALUE_WIDTH + 2), shown_style), line)
                 value = ""
             return
         both = Text.assemble((shown, shown_style), "  ", (meaning, meaning_style))
         if len(shown) <= VALUE_WIDTH or len(both) <= self.columns.text_width:
-            yield from folded(both, self.columns.text_width)
+            yield from wrap_text(both, self.columns.text_width)
             return
-        yield from folded(Text(shown, shown_style), self.columns.text_width)
-        yield from folded(Text(meaning, meaning_style), self.columns.text_width)
+        yield from wrap_text(Text(shown, shown_style), self.columns.text_width)
+        yield from wrap_text(Text(meaning, meaning_style), self.columns.text_width)
 
     def caret(self, index: int, *, shown: bool = True) -> Iterator[Text]:
         """The caret under a byte, if it is still to be *shown*, and behind it what is wrong."""

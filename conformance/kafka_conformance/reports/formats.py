@@ -161,8 +161,8 @@ def _table(collection: Collection) -> Iterator[str]:
 
 
 def _changes(entry: CollectionEntry, found: tuple[CollectionChange, ...]) -> Iterator[str]:
-    told = ", ".join(f"{number:,} {kind}" for kind, number in counts(found).items() if number) or "nothing changed"
-    yield f"### {code(entry.label)} since the baseline: {told}"
+    summary = ", ".join(f"{number:,} {kind}" for kind, number in counts(found).items() if number) or "nothing changed"
+    yield f"### {code(entry.label)} since the baseline: {summary}"
     if not found:
         return
     yield ""

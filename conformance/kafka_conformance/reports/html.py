@@ -117,8 +117,8 @@ def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> Pag
     if not counts:
         return PageCell(None, "", f"{label}: not asked")
     worst = min(counts, key=outcome_rank)
-    told = ", ".join(f"{counts[each]:,} {words(each)}" for each in OUTCOMES if counts[each])
-    spoken = f"{label}, {area}: {told}; score {score:.3f}"
+    counted = ", ".join(f"{counts[each]:,} {words(each)}" for each in OUTCOMES if counts[each])
+    spoken = f"{label}, {area}: {counted}; score {score:.3f}"
     findings = sum(counts[each] for each in SEVERITIES)
     return PageCell(worst, f"{SHORT[worst]} {findings:,}" if findings else SHORT[worst], spoken)
 

@@ -91,9 +91,9 @@ def matrix_svg(counts: Counts) -> str:
 
 def _areas(counts: Counts) -> list[str]:
     """Those that are a comparison: not what only one of several was asked."""
-    asked = Counter(area for column in counts.testees for area in column.areas)
+    columns = Counter(area for column in counts.testees for area in column.areas)
     least = min(len(counts.testees), 2)
-    return [*sorted(area for area in asked if area != ALL and asked[area] >= least), ALL]
+    return [*sorted(area for area in columns if area != ALL and columns[area] >= least), ALL]
 
 
 def _cell(column: Column, area: str) -> object:

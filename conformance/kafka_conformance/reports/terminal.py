@@ -257,8 +257,8 @@ def _ending(report: Report) -> Iterator[Text]:
         yield Text(f"one case again   kafkaproof explain --case '{case}'")
         broker = report.results.header.testee.get("broker")
         where = "" if broker else " --report one-case"
-        if asks := certify_command(report.results.header):
-            yield Text(f"                 {asks} --only '{case}'{where}")
+        if command := certify_command(report.results.header):
+            yield Text(f"                 {command} --only '{case}'{where}")
     yield Text(f"full result      {report.path}")
     footer = report.results.footer
     if footer is None:

@@ -125,8 +125,8 @@ def _declaring(line: ResultLine, case: str) -> Deviation:
 def _entry(entry: Deviation) -> str:
     """One entry as TOML; a string of JSON is one of TOML's too."""
     fields = {"case": entry.case, "severity": entry.severity, "reason": entry.reason, "issue": entry.issue}
-    told = [f"{name} = {_quoted(text)}" for name, text in fields.items() if text]
-    return "\n".join(["[[deviation]]", *told, ""])
+    lines = [f"{name} = {_quoted(text)}" for name, text in fields.items() if text]
+    return "\n".join(["[[deviation]]", *lines, ""])
 
 
 def _quoted(text: str) -> str:

@@ -26,7 +26,7 @@ from typing import Final
 from msgspec import UNSET
 
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
-from kafka_conformance.process import time_limits as patience
+from kafka_conformance.process import time_limits
 from kafka_conformance.process.child import Child, ReadFailure, await_hello, no_hello
 from kafka_conformance.process.cpu_permits import SMALL, CpuPermit
 from kafka_conformance.process.cpu_time import Watch
@@ -58,13 +58,13 @@ CALIBRATION_SECONDS: Final = 3.0
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
 # A testee that has left so many questions unanswered, and answered none, is not asked the rest.
-PATIENCE: Final = 3
+MAX_UNANSWERED: Final = 3
 # Processor seconds: who starts within them is started anew for each heavy question.  Node does, a JVM does not.
 QUICK: Final = 0.25
 # A part of the memory that it may take: who holds so much of it is started anew in any case.
 MUCH: Final = 1 / 8
 
-NOT_ASKED: Final = "not asked: the testee had answered none of the questions before"
+NOT_SENT: Final = "not asked: the testee had answered none of the questions before"
 
 
 class Sandbox:
@@ -96,15 +96,15 @@ class Sandbox:
         """Start it if need be, and give its identity.  Raises `CannotRun`."""
         return self._start()
 
-    def calibrate(self, trivial: Sequence[bytes], patience: float = CALIBRATION_SECONDS) -> float:
+    def calibrate(self, trivial: Sequence[bytes], most: float = CALIBRATION_SECONDS) -> float:
         """Set the time limit from what *trivial* decodes take; gives it in seconds.
 
         The first answer may come late (a virtual machine warms up), and does
-        not count.  If none comes within *patience* seconds, the limit is the
+        not count.  If none comes within *most* seconds, the limit is the
         shortest.
         """
         spent: list[float] = []
-        self.seconds = patience
+        self.seconds = most
         for data in trivial:
             child = self._running()
             child.waits, watch = 0.0, Watch(child.pid)
@@ -222,7 +222,7 @@ class Sandbox:
             return
         # Now line by line: replies that come singly show where it falls.
         self._learnt.fell += 1
-        if self._learnt.fell >= PATIENCE:
+        if self._learnt.fell >= MAX_UNANSWERED:
             self._learnt.many = False
         self._replace()
         yield from self._in_a_row(questions)
@@ -278,7 +278,9 @@ class Sandbox:
     def _limit(self, question: CaseRequest) -> TimeLimit:
         memory = self.connection.memory if self.connection.local else 0
         known = self._learnt.hangs_over(question)
-        return (patience.heavy_limit if question.heavy else patience.plain_limit)(self.seconds, memory, known=known)
+        return (time_limits.heavy_limit if question.heavy else time_limits.plain_limit)(
+            self.seconds, memory, known=known
+        )
 
     def _hung(self, question: CaseRequest, spent: float) -> Hung:
         if question.timeout_group:
@@ -331,15 +333,15 @@ class Sandbox:
         return answered
 
     def _alone(self, question: CaseRequest) -> TimedObservation:
-        if self._learnt.doubtful and not self.tally.answers and self.tally.unanswered >= PATIENCE:
-            return TimedObservation(Skipped(NOT_ASKED, by_runner=True), 0.0)
+        if self._learnt.doubtful and not self.tally.answers and self.tally.unanswered >= MAX_UNANSWERED:
+            return TimedObservation(Skipped(NOT_SENT, by_runner=True), 0.0)
         if question.heavy and not self._is_fit():
             self._replace()  # how much memory others left it would decide
         fresh = self._child is None or not self._child.requests
         single = self._child is None or self._child.is_single()
         answered = self._once(question)
-        told = self.connection.local and question.heavy and isinstance(answered.observation, Exceeded)
-        if told or not died(answered.observation):
+        conclusive = self.connection.local and question.heavy and isinstance(answered.observation, Exceeded)
+        if conclusive or not died(answered.observation):
             return answered
         if not killed_from_outside(answered.observation) and self._learnt.counts(
             answered.observation, fresh=fresh, single=single

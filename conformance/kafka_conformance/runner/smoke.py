@@ -290,7 +290,7 @@ def _validator() -> Callable[[Any], str] | None:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
-    checked = Draft202012Validator(schema.build_schema() | {"anyOf": [{"$ref": "#/$defs/reply"}]})
+    checked = Draft202012Validator(schema.build_protocol_schema() | {"anyOf": [{"$ref": "#/$defs/reply"}]})
 
     def problem(document: Any) -> str:
         error = best_match(checked.iter_errors(document))

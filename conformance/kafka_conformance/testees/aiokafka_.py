@@ -45,13 +45,13 @@ def decode(data: bytes) -> list[WireBatch]:
         while records.has_next():
             batches.append(_batch(records.next_batch()))
     except UnsupportedCodecError as error:
-        raise CodecError("unsupported_compression", _told(error), batches) from error
+        raise CodecError("unsupported_compression", _error_text(error), batches) from error
     except CorruptRecordException as error:
-        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", _told(error), batches) from error
+        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", _error_text(error), batches) from error
     except MemoryError:
         raise
     except Exception as leak:
-        raise CodecError(_leak_kind(leak), _told(leak), batches) from leak
+        raise CodecError(_leak_kind(leak), _error_text(leak), batches) from leak
     return batches
 
 
@@ -64,7 +64,7 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     try:
         records.extend(map(_consumed, fetched))
     except Exception as error:
-        return CodecAnswer(records=records, error=Refusal("malformed", _told(error)))
+        return CodecAnswer(records=records, error=Refusal("malformed", _error_text(error)))
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 
@@ -142,7 +142,7 @@ def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
     return "decompression" if ours else "other"
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -168,7 +168,7 @@ def encode(batch: WireBatch) -> bytes:
         _append_all(builder, wanted)
         return bytes(builder.build())
     except UnsupportedCodecError as error:
-        raise CodecError("unsupported_compression", _told(error)) from error
+        raise CodecError("unsupported_compression", _error_text(error)) from error
 
 
 def _append_all(builder: Any, wanted: Batch) -> None:

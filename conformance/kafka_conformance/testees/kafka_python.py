@@ -49,13 +49,13 @@ def decode(data: bytes) -> list[WireBatch]:
     except UnsupportedCodecError as error:
         raise CodecError("unsupported_compression", str(error), batches) from error
     except CorruptRecordError as error:
-        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", _told(error), batches) from error
+        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", _error_text(error), batches) from error
     except MemoryError:
         raise
     except Exception as leak:
         if str(leak) == LZ4_OUT_OF_MEMORY:
             raise MemoryError(LZ4_OUT_OF_MEMORY) from leak
-        raise CodecError(_leak_kind(leak), _told(leak), batches) from leak
+        raise CodecError(_leak_kind(leak), _error_text(leak), batches) from leak
     return batches
 
 
@@ -74,7 +74,7 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
         while taken := fetched.take(1):
             records += map(_consumed, taken)
     except Exception as error:
-        return CodecAnswer(records=records, error=Refusal("malformed", _told(error)))
+        return CodecAnswer(records=records, error=Refusal("malformed", _error_text(error)))
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 
@@ -145,7 +145,7 @@ def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
     return "decompression" if ours or lz4 or isinstance(leak, EOFError) else "other"
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 

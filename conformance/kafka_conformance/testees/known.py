@@ -160,10 +160,10 @@ def find_testee(name: str) -> KnownTestee | None:
     """The known testee *name*, or NAME@VERSION; None for a planted bug.  Raises `BadConnect` for any other name."""
     if name.startswith((PLANTED, OLD_PLANTED)):
         return None
-    plain, at, asked = name.partition("@")
+    plain, at, version = name.partition("@")
     for known in known_testees():
         if known.name == plain:
-            return at_version(known, asked) if at else known
+            return at_version(known, version) if at else known
     raise BadConnect(_unknown(name, plain))
 
 
@@ -174,19 +174,19 @@ def _unknown(name: str, plain: str) -> str:
     return f"no testee {name!r}{hint} known are {', '.join(names)}; or say direct:, process:, container: or fetch:"
 
 
-def at_version(known: KnownTestee, asked: str) -> KnownTestee:
-    """*known* with the release *asked* of its codec, in a build of its own.
+def at_version(known: KnownTestee, version: str) -> KnownTestee:
+    """*known* with the release *version* of its codec, in a build of its own.
 
     Raises:
-        BadConnect: *asked* is no version, or the testee is of this project.
+        BadConnect: *version* is no version, or the testee is of this project.
     """
     if known.module and known.distribution == OURS:
         raise BadConnect(f"{known.name} is of this project, and has no other releases")
     try:
-        recipe = (known.recipe or _installed(known)).at(asked)
+        recipe = (known.recipe or _installed(known)).at(version)
     except RecipeError as error:
-        raise BadConnect(f"{known.name}@{asked}: {error}") from error
-    return replace(known, name=f"{known.name}@{asked}", recipe=recipe, packages=())
+        raise BadConnect(f"{known.name}@{version}: {error}") from error
+    return replace(known, name=f"{known.name}@{version}", recipe=recipe, packages=())
 
 
 def _installed(known: KnownTestee) -> BuildRecipe:

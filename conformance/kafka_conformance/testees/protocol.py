@@ -261,7 +261,7 @@ FILE: Final = "protocol.schema.json"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
-def build_schema() -> dict[str, Any]:
+def build_protocol_schema() -> dict[str, Any]:
     """The schema of one line, in either direction."""
     (requests, hello, reply), definitions = msgspec.json.schema_components(
         [RequestLine, HelloReply, CodecReply], ref_template="#/$defs/{name}"
@@ -281,9 +281,9 @@ def build_schema() -> dict[str, Any]:
     }
 
 
-def schema_text() -> str:
+def protocol_schema_text() -> str:
     """The schema as the file holds it."""
-    return indented_json(build_schema()).decode()
+    return indented_json(build_protocol_schema()).decode()
 
 
 def stored_schema() -> str:

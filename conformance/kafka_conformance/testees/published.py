@@ -23,7 +23,7 @@ from kafka_conformance.testees.recipe import BuildRecipe, find_program, numbers
 ASK_SECONDS: Final = 120
 _RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)")
 # `package@v{version}`, as go and npm are told what to fetch.
-_ASKED: Final = re.compile(r"(.+)@v?\{version\}")
+_REQUESTED: Final = re.compile(r"(.+)@v?\{version\}")
 
 
 def newest(known: KnownTestee, count: int) -> list[str]:
@@ -62,8 +62,8 @@ def _source(recipe: BuildRecipe) -> tuple[str, str]:
         if tool == "cargo" and "--package" in words:
             return tool, words[words.index("--package") + 1]
         for word in words:
-            if asked := _ASKED.fullmatch(word):
-                return tool, asked[1]
+            if match := _REQUESTED.fullmatch(word):
+                return tool, match[1]
     return "", ""
 
 

@@ -439,6 +439,6 @@ def _run(recipe: BuildRecipe, argv: list[str], folder: Path, lock: int) -> None:
 def first_error(output: str) -> str:
     """The first line of a tool's *output* that says more than that there was an error, else the last line."""
     lines = [line.strip() for line in _COLOUR.sub("", output).splitlines() if line.strip()]
-    telling = [line for line in lines if _ERROR_LINE.search(line) and not _TITLE.search(line.replace("[ERROR] ", ""))]
-    chosen = (telling or lines[-1:] or ["no error was named"])[0]
+    reasons = [line for line in lines if _ERROR_LINE.search(line) and not _TITLE.search(line.replace("[ERROR] ", ""))]
+    chosen = (reasons or lines[-1:] or ["no error was named"])[0]
     return printable(chosen.removeprefix("[ERROR] ").encode(), _LONGEST_ERROR)

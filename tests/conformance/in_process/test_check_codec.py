@@ -98,10 +98,10 @@ def test_abilities_are_respected() -> None:
     """What a codec does not claim to know is not asked, and counts as skipped."""
     made = check_codec(decode, magics=[2], compressions=["none"], only=["v1_message", "v2_batch"])
     skipped = {line.area for line in made.results.lines if line.outcome == "skipped"}
-    asked = [line for line in made.results.lines if line.outcome == "agree"]
+    sent = [line for line in made.results.lines if line.outcome == "agree"]
     assert skipped == {"v1_message", "v2_batch"}
-    assert asked
-    assert not [line for line in asked if "gzip" in line.case]
+    assert sent
+    assert not [line for line in sent if "gzip" in line.case]
 
 
 def _raising(error: BaseException) -> Any:
@@ -195,7 +195,7 @@ def test_memory_is_limited() -> None:
 @pytest.mark.parametrize(
     "batch", [{"magic": 2, "records": [{"key": "a text"}]}, {"magic": "two"}, 5], ids=["text", "type", "number"]
 )
-def test_another_shape_is_told_at_once(batch: Any) -> None:
+def test_another_shape_is_reported_at_once(batch: Any) -> None:
     """A decode function that gives no batches is a mistake in the test, and one clear error."""
     with pytest.raises(TypeError, match="decode gave a batch of another shape: Expected"):
         check_codec(lambda _: [batch])

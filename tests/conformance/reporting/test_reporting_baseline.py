@@ -47,7 +47,7 @@ def test_kinds_of_change(before: Outcome, now: Outcome, kind: str | None) -> Non
     assert [change.kind for change in found] == ([] if kind is None else [kind])
 
 
-def test_cases_that_were_not_asked() -> None:
+def test_cases_that_were_not_sent() -> None:
     """A finding in a case that is new is told as such; a case that is gone, or new and right, is not."""
     found = collection_changes(run_of(a="agree", gone="crash"), run_of(a="agree", b="hang", c="agree"))
 

@@ -174,8 +174,8 @@ def test_matrix_as_a_picture(collected: Collection) -> None:
 def test_cells_of_the_picture_stand_in_their_columns() -> None:
     """Who was not asked in an area leaves a gap, and others stay in their columns; what one was asked is no row."""
     agree: dict[Outcome, int] = {"agree": 1}
-    asked = [{"x": agree, "all": agree}, {"x": agree, "y": agree, "all": agree}, {"y": agree, "one": agree}]
-    columns = [picture.Column(f"codec-{at}", "1", areas, {}) for at, areas in enumerate(asked)]
+    sent = [{"x": agree, "all": agree}, {"x": agree, "y": agree, "all": agree}, {"y": agree, "one": agree}]
+    columns = [picture.Column(f"codec-{at}", "1", areas, {}) for at, areas in enumerate(sent)]
     root = ElementTree.fromstring(picture.matrix_svg(picture.Counts("c", columns)))
     svg = "{http://www.w3.org/2000/svg}"
     cells = {

@@ -233,7 +233,7 @@ def test_page_is_the_same_again(collected: Collection) -> None:
     assert html.result_page(collected) == html.result_page(collected)
 
 
-def test_labels_tell_testees_apart(wrong: Path) -> None:
+def test_labels_are_unique(wrong: Path) -> None:
     """Results of one name get longer labels and directories of their own."""
     results = sorted(wrong.glob("*/result.ndjson"))
     twice = collect(read_collection(results) + read_collection(results))

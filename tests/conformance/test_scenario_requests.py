@@ -84,8 +84,8 @@ def test_request() -> None:
     case = case_of(produced(BATCH, TAKEN, api_version=9, config={"a": "b"}, until="2.8.2"))
     assert isinstance(case.input, Scenario)
     request = append_request(case.input)
-    asked = (request.data, request.release, request.api_version, request.config, request.now_ms)
-    assert asked == (BATCH, "2.8.2", 9, {"a": "b"}, NOW)
+    fields = (request.data, request.release, request.api_version, request.config, request.now_ms)
+    assert fields == (BATCH, "2.8.2", 9, {"a": "b"}, NOW)
     assert request_for(case).subject == request
 
 

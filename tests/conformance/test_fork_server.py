@@ -48,7 +48,7 @@ def made(tmp_path: Path) -> Made:
     return make
 
 
-def told_by(starter: Starter, turns: int = TURNS) -> tuple[list[object], list[int]]:
+def process_id_of(starter: Starter, turns: int = TURNS) -> tuple[list[object], list[int]]:
     """What each of so many starts says to a line, and how it ends."""
     said: list[object] = []
     codes = []
@@ -65,7 +65,7 @@ def told_by(starter: Starter, turns: int = TURNS) -> tuple[list[object], list[in
 
 def check_alike(starter: Starter) -> None:
     """Every start says the same, and ends as the program ends."""
-    said, codes = told_by(starter)
+    said, codes = process_id_of(starter)
     assert said == [said[0]] * TURNS
     assert codes == [3] * TURNS
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_forked_is_started(made: Made, tmp_path: Path, first: str
 
 def test_a_program_that_reads_otherwise_is_started(made: Made, tmp_path: Path) -> None:
     """Past `sys.stdin` nobody sees that it reads: it finds an empty input, and ends."""
-    _, codes = told_by(made(reading="for line in os.fdopen(0, closefd=False):"))
+    _, codes = process_id_of(made(reading="for line in os.fdopen(0, closefd=False):"))
 
     assert codes == [3] * TURNS
     assert len((tmp_path / "loaded").read_bytes()) > TURNS

@@ -102,7 +102,7 @@ def test_waiting_for_a_processor_is_no_time_of_its_own(queued: float, waits: flo
     assert watch.own_seconds(waits=waits) == own
 
 
-def test_an_answer_that_came_while_nobody_read_is_in_time(script: Script, sandbox: Make) -> None:
+def test_an_unread_answer_is_in_time(script: Script, sandbox: Make) -> None:
     """What is in the pipe when the time is over is read."""
     child = sandbox(script(REPLY))._running()
     child.send(b'{"op": "decode", "id": "1", "data": ""}\n')
