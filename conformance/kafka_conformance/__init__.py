@@ -1,4 +1,4 @@
-"""Judges codecs: asks them the corpus's questions and says what was wrong with the answers.
+"""Judge codecs: send them the cases of the corpus and report wrong answers.
 
 It reads cases through `kafka_corpus.vectors` and never writes one.  Only
 `kafka_fuzz` may import it.  For tests of other projects there are `check_codec`,
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CodecError", "Deviation", "NotDone", "check_codec"]
 
-# Imported when they are asked for: the command line and pytest start without them.
+# Imported on first use, so that the command line and pytest start without them.
 _WHERE: Final = {
     "check_codec": "kafka_conformance.in_process",
     "CodecError": "kafka_conformance.testees.interface",

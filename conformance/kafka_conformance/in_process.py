@@ -94,7 +94,7 @@ def _alarm(seconds: float) -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, late)
     began = time.monotonic()
-    # Again and again: whoever swallows the first is interrupted by the next.
+    # The alarm repeats: a codec that swallows the first exception meets the next.
     left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
@@ -133,7 +133,7 @@ PANIC: Final = "PanicException"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecFunctions:
-    """The functions, and what they can be asked.
+    """Functions of a codec, and the formats that they support.
 
     Attributes:
         decode: bytes to batches; `check_codec` says which.
@@ -156,7 +156,7 @@ class CodecFunctions:
     memory: int | None = MEMORY
 
     def hello(self) -> HelloReply:
-        """What it would say of itself as a testee."""
+        """The hello reply of the codec as a testee."""
         able = Capability(list(self.magics), list(self.compressions))
         return HelloReply(
             protocol=PROTOCOL,
@@ -180,7 +180,7 @@ class CodecFunctions:
             raise TypeError(seen.why)
 
     def observe(self, case: Case) -> Observation:
-        """What the function for *case* does; its failures are observations too, but an interrupt goes through."""
+        """Call the function for *case*; its failures are observations, but an interrupt is raised."""
         given = input_of(case)
         batches: list[WireBatch] = []
         try:
@@ -229,7 +229,7 @@ class CodecFunctions:
 
 
 class NotABatch(TypeError):
-    """What `decode` gave is none of the shapes that it may give."""
+    """`decode` returned a value that is not a batch."""
 
 
 def _as_wire(given: Given) -> WireBatch:
@@ -288,7 +288,7 @@ def check_codec(
         decode: the batches in some bytes; a partial one at the end is dropped.
         encode: the bytes for a `kafka_records.Batch`.
         only: cases by id, area or rule, with `*` and `?`; all if empty.
-        magics: the formats that the codec knows; it is not asked others.
+        magics: the formats that the codec knows; cases of other formats are skipped.
         compressions: the compressions that it knows, likewise.
         errors: the kind of error that an exception class means, first match
             first, "malformed" for all others; without, kinds are not compared.
@@ -352,7 +352,7 @@ def _report(
 ) -> Report:
     testee = msgspec.to_builtins(codec.hello()) | {"connect": IN_PROCESS}
     settings = {"seconds": codec.seconds, "memory": codec.memory}
-    # What runs here is never the whole corpus as a testee is asked it.
+    # A run in this process never covers the whole corpus.
     header = ResultHeader(
         testee=testee, corpus=corpus_hash(), cases=len(cases), only=list(only) or [IN_PROCESS], settings=settings
     )
@@ -387,7 +387,7 @@ def judge_case(codec: CodecFunctions, case: Case) -> tuple[ResultLine, Verdict]:
 
 
 def failure_text(made: Report) -> str:
-    """What is wrong, worst first, as the message of an assertion."""
+    """The findings, worst first, as the message of an assertion."""
     testee, counts = made.results.header.testee, made.results.counts()
     known = len(made.findings) - len(made.fresh)
     aside = f", {known:,} known deviations aside" if known else ""

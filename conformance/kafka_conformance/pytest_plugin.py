@@ -9,7 +9,7 @@ Two ways, one for each kind of codec:
 
 Known deviations are expected failures, and strict: one that no longer happens
 fails the session.  What this module needs beyond pytest is imported when a
-session asks for it, since pytest loads every plugin that is installed.
+session enables it, since pytest loads every plugin that is installed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _setting(config: pytest.Config, name: str) -> Any:
 
 @dataclass
 class _State:
-    """What one session knows.
+    """State of one pytest session.
 
     Attributes:
         declared: the deviations of each file that was named.
@@ -103,7 +103,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _marked(node: pytest.Item | pytest.Function) -> dict[str, Any]:
-    """What the markers of a test say, the nearest one first."""
+    """The arguments of a test's markers, the nearest marker first."""
     known = {"op", "only", "magics", "compressions", "heavy", "deviations"}
     said: dict[str, Any] = {}
     for mark in node.iter_markers("kafkaproof"):
@@ -189,10 +189,10 @@ def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str) -> None:
 
 
 class TesteeCollector(pytest.Collector):
-    """What the cases of `--kafkaproof` are collected under."""
+    """Collects the cases of `--kafkaproof` as test items."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """A test for each case that the testee can be asked."""
+        """A test for each case that the testee supports."""
         from kafka_conformance.in_process import select_cases
         from kafka_conformance.runner.requests import unsupported
 
@@ -316,6 +316,6 @@ def _stale(config: pytest.Config) -> Iterator[tuple[str, Deviation]]:
 
 
 def _partial(config: pytest.Config) -> bool:
-    """Whether somebody asked for a part of the tests."""
+    """Whether only a part of the tests was selected."""
     names = ("keyword", "markexpr", "lf", "maxfail", "stepwise", "deselect")
     return any(config.getoption(name, None) for name in names) or any("::" in argument for argument in config.args)

@@ -53,7 +53,7 @@ class Taker:
         self._recorder.close()
 
     def take(self, case: Case, written: Mapping[str, bytes]) -> Iterator[StoredLine]:
-        """What becomes of the bytes that were *written* for *case*, by their hash."""
+        """The broker's result for each byte string in *written* for *case*, by hash."""
         for sha256, data in written.items():
             yield self._take(case, sha256, data)
 

@@ -4,7 +4,7 @@ written    what a producer made of a batch, with its bytes
     stored     what the broker made of such bytes
     read       what a consumer made of such bytes
 
-Equal bytes for one batch are asked once, so lines about bytes name the batch
+Equal bytes for one batch are sent once, so lines about bytes name the batch
 and their SHA-256, and the producers are those that wrote them.  Every line is
 on the disk when it is known; a file without a footer is an incomplete run.
 """
@@ -34,7 +34,7 @@ FILE: Final = "cross.ndjson"
 
 
 class CrossHeader(msgspec.Struct, kw_only=True):
-    """Who takes part, and what is written.
+    """The testees and batches of a cross run.
 
     `absent` are those that could not be started, with the reason; `broker` is a
     release, or empty; `read` says whether consumers get what producers `written`
@@ -53,7 +53,7 @@ class CrossHeader(msgspec.Struct, kw_only=True):
 
 
 class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What all lines have in common."""
+    """Fields that all lines share."""
 
     batch: str
     outcome: Outcome
@@ -68,7 +68,7 @@ class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class WrittenLine(_Line, tag_field="kind", tag="written", kw_only=True, omit_defaults=True):
-    """What *producer* wrote; no bytes if it did not."""
+    """The bytes that *producer* wrote; empty if it wrote none."""
 
     producer: str
     data: bytes = b""
@@ -76,7 +76,7 @@ class WrittenLine(_Line, tag_field="kind", tag="written", kw_only=True, omit_def
 
 
 class StoredLine(_Line, tag_field="kind", tag="stored", kw_only=True, omit_defaults=True):
-    """What the broker stored of some bytes; `right` are those of Kafka's own writer, by the reference."""
+    """The bytes that the broker stored; `right` marks those of Kafka's own writer, as the reference reads them."""
 
     sha256: str
     data: bytes = b""
@@ -84,7 +84,7 @@ class StoredLine(_Line, tag_field="kind", tag="stored", kw_only=True, omit_defau
 
 
 class ReadLine(_Line, tag_field="kind", tag="read", kw_only=True, omit_defaults=True):
-    """What *consumer* made of some bytes."""
+    """The verdict on *consumer* for some bytes."""
 
     consumer: str
     sha256: str
@@ -166,7 +166,7 @@ class CrossWriter(LineWriter):
     """Writes the file of a run; `finish` makes it complete."""
 
     def __init__(self, path: Path, header: CrossHeader, earned: CrossResults | None = None) -> None:
-        """Start *path* anew with *header* and what was *earned* before."""
+        """Start *path* with *header* and the lines *earned* by an earlier run."""
         path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__(path, header, earned.lines() if earned else ())
 
@@ -217,7 +217,7 @@ class Through:
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """What became of one producer's batches in one column."""
+    """The results of one producer's batches in one column."""
 
     producer: str
     column: str
@@ -236,14 +236,14 @@ class MatrixCell:
 
     @property
     def failures(self) -> list[Through]:
-        """What failed, worst first."""
+        """Failures, worst first."""
         return sorted(
             (each for each in self.batches if each.failed), key=lambda each: outcome_rank(each.judged.outcome)
         )
 
     @property
     def undone(self) -> list[Through]:
-        """What came through though it is written wrong: the consumer undoes the mistake."""
+        """Batches that are written wrong and read right: the consumer undoes the mistake."""
         return [each for each in self.batches if not each.failed and each.judged.blame == "both"]
 
     @property
@@ -289,7 +289,7 @@ class Matrix:
         return f"Kafka {self.header.broker}" if column == BROKER else column
 
     def about(self, name: str) -> Mapping[str, Any]:
-        """What a testee says of itself."""
+        """The description that a testee gave of itself."""
         return next((each for each in self.header.testees if each["label"] == name), {})
 
 
@@ -334,7 +334,7 @@ def _arrived(results: CrossResults, column: str, line: WrittenLine) -> Judged | 
 
 
 def matrix_findings(made: Matrix) -> list[MatrixFinding]:
-    """What each testee does wrong by the reference, worst and most widespread first.
+    """Errors of each testee against the reference, worst and most frequent first.
 
     A producer's faults are in its own column; a consumer's are failures that are not the producer's.
     """

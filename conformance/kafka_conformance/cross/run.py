@@ -1,7 +1,7 @@
 """Run producer by consumer: each testee writes, a broker stores, each testee reads.
 
 Workers are threads with a testee each, one testee to a worker at a time; this
-thread judges nothing twice and writes.  Equal bytes for one batch are asked once.
+thread judges nothing twice and writes.  Equal bytes for one batch are sent once.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ OnProgress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossRunPlan:
-    """Who writes what, through which broker, and where the results go.
+    """The testees, batches and broker of a cross run, and the place of its results.
 
     Attributes:
         connections: the testees, by the names that they have in the matrix.
@@ -110,7 +110,7 @@ class CrossRunPlan:
         resume: go on with an incomplete file at *path*.
         part: whether testees or batches were chosen.
         strict: whether a testee that does not start ends the run, and is not just absent.
-        progress: told what is done, how often it was, and how often it will be.
+        progress: called with the step, the number done and the total.
     """
 
     connections: Mapping[str, ConnectionSpec]
@@ -129,7 +129,7 @@ class CrossRunPlan:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Bytes that consumers are asked to read, and what was wished."""
+    """Bytes that consumers have to read, and the batch that they encode."""
 
     case: Case
     sha256: str
@@ -367,7 +367,7 @@ def _read(name: str, subject: Subject, observation: Observation) -> ReadLine:
 
 @dataclass(slots=True)
 class _State:
-    """What the threads share: tasks that nobody has begun, lines that nobody has written, and whether to stop."""
+    """State shared by the threads: tasks not begun, lines not written, and whether to stop."""
 
     todo: deque[tuple[str, _Task]]
     done: SimpleQueue[list[Line] | BaseException | None] = field(default_factory=SimpleQueue)
@@ -426,7 +426,7 @@ def _stop(state: _State, cast: _Cast, threads: Sequence[threading.Thread]) -> No
 
 
 def _together(items: Sequence[_Item], size: Callable[[_Item], int]) -> Iterator[list[_Item]]:
-    """*items* in groups to be asked at once, none of them too large."""
+    """*items* in groups that are sent together, none of them too large."""
     group: list[_Item] = []
     total = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Who is to blame: what was wished, what the bytes hold by the reference, and what a consumer made of them; pure.
+"""Assign blame from the wanted batch, the reference's reading of the bytes, and the consumer's result; pure.
 
 A producer is judged by the wish alone, as `certify` does it.  A cell is about
 the way from the wish to what the consumer gives: if that is not what was
@@ -33,7 +33,7 @@ class Judged:
 
     Attributes:
         outcome: a severity, `agree` or `skipped`.
-        blame: whose fault it is; empty if it is nobody's.
+        blame: the side at fault; empty if there is none.
         field: the first field that differs.
         why: what differed, on one line.
     """
@@ -52,7 +52,7 @@ def of_writer(case: Case, observation: Observation) -> Judged:
 
 
 def reading(data: bytes) -> tuple[Batch, ...] | RecordFormatError:
-    """What *data* holds, or why it cannot be read."""
+    """The batches in *data*, or the error that reading it raises."""
     try:
         return kafka_records.decode(data)
     except RecordFormatError as error:
@@ -96,7 +96,7 @@ def _undone(why: str) -> Judged:
 
 
 def _of_broken(expected: Sequence[Batch], error: RecordFormatError, observation: Observation) -> Judged:
-    """A consumer's answer to bytes that nobody can read."""
+    """A consumer's answer to unreadable bytes."""
     if isinstance(observation, Decoded) and observation.error is None:
         given = judge(_decode(b"", expected), observation)
         if given.outcome not in SEVERITIES:
@@ -128,7 +128,7 @@ def of_broker(right: StepAnswer, given: StepAnswer, name: str) -> Judged:
 
 
 def _worst_first(found: Sequence[Difference]) -> list[Difference]:
-    # A broker's own leader epoch stands in both, and equivalences are no news behind it.
+    # A broker's own leader epoch is in both, so equivalences after it are already known.
     return [each for each in found if not each.equivalence]
 
 

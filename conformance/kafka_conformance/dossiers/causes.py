@@ -1,6 +1,6 @@
 """Causes of findings, and the findings grouped by them.
 
-What ends a process is told apart by the message and the innermost function, as
+Crashes are grouped by message and innermost function, as
 far as standard error shows them; what is refused and fits nothing, by the error.
 """
 
@@ -190,7 +190,7 @@ class ReleasedTestee:
 
     Attributes:
         name: as `certify` knows it.
-        version: the release of its codec that was asked.
+        version: the release of its codec.
         language: as it says.
         memory: bytes that it could take; 0 if that is not known.
     """
@@ -232,7 +232,7 @@ class CauseGroup:
 
     @property
     def sensitive(self) -> bool:
-        """Whether it is of a class that its maintainers are told first."""
+        """Whether it belongs to a class that is reported to the maintainers first."""
         return any(line.outcome in SENSITIVE for line in self.lines)
 
 

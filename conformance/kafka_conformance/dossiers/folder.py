@@ -1,8 +1,8 @@
 """The folder of dossiers: a page for each cause, JSON, an index, and disclosure states.
 
-undisclosed         nobody was told yet; this is also what holds where nothing is said
-    reported DATE       the maintainers were told in private, on that day
-    fixed in VERSION    a release mends it
+undisclosed         not reported yet; the default
+    reported DATE       reported to the maintainers in private, on that day
+    fixed in VERSION    a release fixes it
     public              they said that it may be spoken of, or the time is over (SECURITY.md)
 
 The first two keep everything but a summary out of the folder.
@@ -74,7 +74,7 @@ INDEX: Final = "README.md"
 
 
 class Dossier(msgspec.Struct, frozen=True):
-    """What `findings.json` says of one cause."""
+    """The entry of one cause in `findings.json`."""
 
     id: str
     file: str
@@ -136,7 +136,7 @@ def build_pages(found: Sequence[tuple[Results, list[CauseGroup]]], folder: Path,
 
 
 def check_covers_dossiers(found: Iterable[tuple[Results, list[CauseGroup]]], folder: Path) -> None:
-    """Raise `WouldReplace` if *folder* says more of a testee than a result of some cases can tell."""
+    """Raise `WouldReplace` if *folder* holds more about a testee than a partial result can show."""
     for done, groups in found:
         path = folder / groups[0].testee.folder / FINDINGS if groups else None
         if path is None or not path.is_file() or (done.complete and not done.header.only):
@@ -172,7 +172,7 @@ def _dossier(group: CauseGroup) -> Dossier:
 
 
 _STATES_HEAD: Final = """\
-# Whether maintainers were told of what stops a consumer; SECURITY.md says how that is done.
+# Whether findings that stop a consumer were reported; SECURITY.md describes the process.
 # undisclosed, reported YYYY-MM-DD, fixed in VERSION, public
 [states]
 """

@@ -49,7 +49,7 @@ _BRIEFLY: Final = {who: "**".join(text.split("**")[:2]) + "**" * ("**" in text) 
 
 
 def dossier_page(group: CauseGroup, state: str, *, whole: bool) -> str:
-    """The Markdown page of *group*; without *whole* only what may be said before its maintainers were told."""
+    """The Markdown page of *group*; without *whole*, only what may be published before the maintainers know."""
     parts = _whole(group) if whole else _withheld(group)
     return "\n".join([*_head(group, state), *parts]).rstrip() + "\n"
 
@@ -208,7 +208,7 @@ def _answers(group: CauseGroup) -> Iterator[str]:
 
 
 def observation_text(line: ResultLine) -> str:
-    """What the testee did, as code that no Markdown gets out of."""
+    """The testee's behaviour as Markdown code, escaped."""
     text = printable(steady(line.why), 400).replace("`", "'")
     return f"`{text}`"
 
@@ -327,7 +327,7 @@ def _count_of(group: CauseGroup) -> str:
 
 
 def widest(group: CauseGroup) -> str:
-    """Who can bring about the smallest case; `some` if any producer can others, but not this one."""
+    """The origin of the smallest case; `some` if producers can cause other cases, but not this one."""
     who = reach.input_origin(group.case, reach.reach_of(group.case))
     return "some" if who == "hostile" and any(stored for _, stored in stored_of(group)) else who
 

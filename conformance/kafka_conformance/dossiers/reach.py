@@ -3,7 +3,7 @@
 Most of it is in the corpus's evidence, which has the answers of all releases to the
 inputs of decode cases.  What it lacks (inputs that are made when they are
 needed) is measured by `kafkaproof dossier --measure RELEASE` and kept in
-`reach.ndjson`; what nobody measured is predicted by the reference.
+`reach.ndjson`; the reference predicts the rest.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ _LAST_PRODUCE_OF_V1: Final = 2
 Kept = Literal[
     "as it is",  # but for offsets and the leader epoch
     "in part, still wrong",
-    "with other offsets",  # written anew with the same records, in the same format
+    "with other offsets",  # rewritten with the same records, in the same format
     "anew",
     "nothing",
 ]
 # What a consumer then gets shows what the case is about.
 SHOWS: Final = ("as it is", "in part, still wrong", "with other offsets")
-# These are about how bytes say something, which is gone when records are written anew.
+# These cases are about the encoding, which is gone when the broker rewrites records.
 _OF_BYTES: Final = ("VAR", "GZP", "SNP", "LZ4", "ZST", "LEG")
 Who = Literal["producers", "brokers", "hostile", "writers", "unknown"]
 
 
 class ReachResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a broker did with a payload: an error code, or how it kept it; `ended` if it did not survive."""
+    """A broker's result for a payload: an error code, or how it stored it; `ended` if the broker crashed."""
 
     error_code: int = 0
     kept: Kept = "nothing"
@@ -114,7 +114,7 @@ def order(releases: Iterable[str]) -> list[str]:
 
 
 def input_origin(case: Case, reach: Reach) -> Who:
-    """Who can bring it about."""
+    """The least privileged party that can cause the input."""
     if case.op == "encode":
         return "writers"
     if case.aborted is not None:
@@ -143,14 +143,14 @@ def _is_marker(batch: Batch) -> bool:
 
 
 def _of_broker(batch: Batch) -> bool:
-    """Whether a broker writes such batches by itself, and takes them from nobody."""
+    """Whether only brokers write such batches: they accept them from no client."""
     span = batch.last_offset - batch.base_offset + 1
     stamped = batch.timestamp_type == "append" or batch.delete_horizon is not None
     return stamped or batch.control or len(batch.records) != span
 
 
 def reach_of(case: Case) -> Reach:
-    """What brokers answered to the bytes of *case*, as recorded, else as measured, else as predicted."""
+    """Answers of brokers to the bytes of *case*: recorded, else measured, else predicted."""
     if case.op != "decode":
         return Reach({})
     scenario = scenario_for(case)
@@ -178,7 +178,7 @@ def _predicted(case: Case, scenario: Scenario) -> dict[str, ReachResult]:
 
 
 def scenario_for(case: Case) -> Scenario:
-    """What a broker is asked about a decode case; an input that is made is made by the recorder too."""
+    """The scenario that sends a decode case to a broker; the recorder builds inputs from recipes itself."""
     if not isinstance(case.input, Recipe):
         scenario = scenario_of(case)
         assert scenario is not None
@@ -192,7 +192,7 @@ def scenario_for(case: Case) -> Scenario:
 
 
 def reach_result(case: Case, given: bytes, answer: StepAnswer) -> ReachResult:
-    """What *answer* to the bytes *given* amounts to."""
+    """The result that *answer* to the bytes *given* means."""
     if answer.error_code or answer.closed or answer.ended or answer.silent:
         return ReachResult(answer.error_code, closed=answer.closed or answer.silent, ended=answer.ended)
     return ReachResult(kept=_kept(case, given, answer.data))
@@ -210,7 +210,7 @@ def _kept(case: Case, given: bytes, stored: bytes) -> Kept:
 
 
 def _content(data: bytes) -> list[object] | None:
-    """What batches hold, offsets aside; None if they cannot be read."""
+    """The content of batches without offsets; None if they cannot be read."""
     try:
         return [
             (
@@ -262,7 +262,7 @@ def load_reach() -> Mapping[str, MeasuredReach]:
 
 
 def unmeasured(cases: Iterable[Case], release: str) -> Iterator[Case]:
-    """Those of *cases* to which nobody has an answer of *release* yet."""
+    """The *cases* without an answer of *release*."""
     for case in cases:
         if case.op == "decode" and scenario_for(case).concerns(release) and release not in _known(case):
             yield case
@@ -274,7 +274,7 @@ def _known(case: Case) -> Mapping[str, ReachResult]:
 
 
 def merge_reach(release: str, answers: Mapping[str, tuple[Case, ReachResult]]) -> dict[str, MeasuredReach]:
-    """What is kept, with *answers* of *release* by case id; of cases that have changed only the new ones."""
+    """The stored results, updated with *answers* of *release* by case id; a changed case keeps only new answers."""
     kept = dict(load_reach())
     for id_, (case, answer) in answers.items():
         content = content_hash(case)
@@ -299,7 +299,7 @@ CONFIG: Final = {"log.cleaner.backoff.ms": "100", "producer.id.expiration.check.
 def measure(
     release: str, cases: Sequence[Case], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
 ) -> dict[str, tuple[Case, reach.ReachResult]]:
-    """What a broker of *release* does with the inputs of *cases*, by id; answers go to *folder* one by one.
+    """Results of a broker of *release* for the inputs of *cases*, by id; each answer is written to *folder* at once.
 
     Raises:
         NoBroker: it cannot be started.
@@ -313,7 +313,7 @@ def measure(
 def replay_cases(
     release: str, requests: Sequence[ScenarioRequest], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
 ) -> dict[str, RecordedAnswer]:
-    """What a broker of *release* answers to scenarios, by id; answers go to *folder* one by one.
+    """Answers of a broker of *release* to scenarios, by id; each is written to *folder* at once.
 
     Raises:
         NoBroker: it cannot be started.

@@ -66,7 +66,7 @@ def reproducer(group: CauseGroup, case: Case | None = None) -> Reproducer | None
         text = text.replace(place, _read(name).rstrip())
     places = {"@TITLE@": group.cause.title, "@VERSION@": group.testee.version, **known.get("places", {})}
     program = _decode(text, case, places) if case.op == "decode" else _encode(text, case, places, known["language"])
-    version = group.testee.version.split()[0]  # behind it a testee may say what it is made of
+    version = group.testee.version.split()[0]  # after it a testee may list its parts
     extra = {name: body.replace("{version}", version) for name, body in known.get("extra", {}).items()}
     setup = tuple(
         command.replace("{version}", version) for command in known.get(f"setup_{case.op}", known.get("setup", ()))
@@ -199,7 +199,7 @@ _GOT: Final = re.compile(r"got (-?\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a program said and how it ended; no exit code if it did not end in time."""
+    """Output and exit code of a program; no exit code if it did not end in time."""
 
     output: str
     errors: str
@@ -253,7 +253,7 @@ def run(made: Reproducer, folder: Path, limit: float = 120) -> Ran:
         try:
             output, errors = program.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
-            # The shell alone would leave behind what it started, a program that hangs most of all.
+            # Killing only the shell would leave its child running, for example a program that hangs.
             os.killpg(program.pid, signal.SIGKILL)
             output, errors = program.communicate()
             return Ran(output, errors, None)

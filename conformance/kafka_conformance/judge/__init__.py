@@ -1,1 +1,1 @@
-"""What `judge` compares: lists of batches, bytes that a testee wrote, deliveries, a broker's answers; pure."""
+"""Compare observations with the expected answer: batches, written bytes, deliveries, broker answers; pure."""

@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Comparison:
-    """What a comparison found: differences in order, and fields that were not exposed."""
+    """Differences in order, and the fields that the testee does not expose."""
 
     differences: list[Difference] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
@@ -69,7 +69,7 @@ def compare(
 
 
 def compare_records(expected: Sequence[WireRecord], given: Sequence[WireRecord]) -> Comparison:
-    """Compare records that are not told apart by batches."""
+    """Compare records without batch boundaries."""
     comparison = Comparison()
     for difference in _records("", expected, given, comparison.left_out):
         comparison.differences.append(difference)
@@ -130,7 +130,7 @@ def _headers(path: str, expected: Sequence[WireHeader], given: Sequence[WireHead
 
 
 def _as_text(key: bytes) -> set[bytes]:
-    """What is left of a key that is not UTF-8 after a codec made it text and us bytes again.
+    """The bytes that a key that is not UTF-8 can become when a codec converts it to text and back.
 
     REC-21: keys are bytes on the wire; Java replaces what is not UTF-8 by U+FFFD,
     one for each ill-formed part or one for each byte, others drop it.
@@ -149,7 +149,7 @@ def _as_text(key: bytes) -> set[bytes]:
 
 
 def shown_value(value: Any) -> str:
-    """A value on a few characters: bytes as hex behind `0x`, or as text where they are text."""
+    """A short text for a value: bytes as text if printable, else as hex after `0x`."""
     if value is None:
         return "null"
     if isinstance(value, bool):

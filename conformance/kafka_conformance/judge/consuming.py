@@ -1,8 +1,8 @@
-"""What a consumer can be asked, and what it has to deliver; pure.
+"""Select cases for consumers and compare what they deliver; pure.
 
-A consumer gives records and does not tell batches.  Its position goes up only:
-it starts at offset 0, delivers no record below its position, and asks for the
-offset behind the last batch when it is through.  It delivers no control records, and
+A consumer delivers records without batch boundaries.  Its position only increases:
+it starts at offset 0, delivers no record below its position, and fetches the
+offset after the last batch when it is done.  It delivers no control records, and
 all others but those of transactions that the fetch names as aborted.
 """
 
@@ -28,7 +28,7 @@ _CONTROL_BIT: Final = 0x20
 
 
 def unfollowable(case: Case) -> str:
-    """Why *case* cannot be asked of a consumer; nothing if it can."""
+    """The reason why *case* does not suit a consumer; empty if it does."""
     if case.op != "decode":
         return ""
     if not _goes_up(case.expect.batches):
@@ -50,7 +50,7 @@ def _goes_up(batches: tuple[Batch, ...]) -> bool:
 
 
 def _control_is_broken(case: Case) -> bool:
-    """Whether the entry behind those that are right is a whole control batch with a right checksum."""
+    """Whether the entry after the valid ones is a whole control batch with a valid checksum."""
     if not isinstance(case.input, bytes) or {"corrupt", "unsupported_magic"} & set(case.expect.kinds):
         return False
     return next(_are_control(case.input, len(case.expect.batches)), False)
@@ -75,7 +75,7 @@ def may_refuse(case: Case) -> bool:
 
 
 def expected_records(case: Case) -> list[WireRecord]:
-    """What a consumer delivers of a case, in order."""
+    """The records that a consumer has to deliver, in order."""
     batches = [to_wire(batch) for batch in case.expect.batches if not batch.control]
     records = [record for batch in batches for record in (batch.records or ())]
     return records if case.aborted is None else [each for each in records if each.offset in case.expect.committed]
@@ -84,7 +84,7 @@ def expected_records(case: Case) -> list[WireRecord]:
 def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
     """Where the records, or the position, are not as they should be.
 
-    Behind what is right a consumer may have delivered the first records of a
+    After the valid records a consumer may have delivered the first records of a
     batch that then turned out to be broken, and before an error it may have
     held some back: these are not compared.  Nor are those that one does not
     deliver which never gets there.
@@ -94,7 +94,7 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
         shortest = min(len(expected), len(given))
         expected, given = expected[:shortest], given[:shortest]
     comparison = compare_records(expected, given)
-    # Of headers nothing is asked where records are what is right.
+    # Headers are not compared where only records are expected.
     if case.expect.batches and case.aborted is None:
         comparison.left_out.update(HEADER_FIELDS)
     if case.expect.verdict != "invalid" and consumed.error is None and not consumed.stalled:
@@ -103,7 +103,7 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
 
 
 def _skipped_ahead(case: Case, consumed: ConsumedRecords) -> Iterator[Difference]:
-    """A position behind that which the batches end at: what is written there later is never read."""
+    """A position after the end of the batches: records that are written there later are never read."""
     end = max((batch.last_offset + 1 for batch in case.expect.batches), default=0)
     if consumed.next_offset is not None and consumed.next_offset > end:
         yield Difference("next_offset", end, consumed.next_offset)

@@ -1,7 +1,7 @@
-"""What a testee did with one case: the things that can happen.
+"""Observations: the possible results of one case in a testee.
 
     Decoded, Encoded        it gave data
-    Consumed                it gave data as a consumer does: records, batches not told apart
+    Consumed                it delivered records as a consumer does, without batch boundaries
     Appended                it said what a broker answers and stores
     Played                  a broker's answers to the steps of a scenario
     Refused                 it reported an error
@@ -38,7 +38,7 @@ class ConsumedRecords:
 
     Attributes:
         records: all of them, in order; with an error, those before it.
-        next_offset: what it asked for when it was through; None if nobody saw.
+        next_offset: the offset of its last fetch; None if unknown.
         stalled: whether it would ask for that for ever.
         error: what it reported.
     """
@@ -81,7 +81,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Not done, and why; `by_runner` when it was never asked."""
+    """The reason why a case was skipped; `by_runner` if it was never sent."""
 
     reason: str
     by_runner: bool = False
@@ -138,7 +138,7 @@ Observation = (
 
 
 def observe(answer: CodecAnswer | CodecReply) -> Observation:
-    """What *answer* amounts to."""
+    """The observation that *answer* stands for."""
     error = None if answer.error is UNSET else _tamed(answer.error)
     if answer.batches is not UNSET:
         return Decoded(tuple(answer.batches), error)

@@ -2,9 +2,9 @@
 
 An equivalence changes no record for any reader, and no broker answers it
 otherwise; so it is `lossy` at most, and is named in the verdict.  What is not
-in this list is a defect, though brokers may mend it: a max timestamp that is
+in this list is a defect, though brokers may correct it: a max timestamp that is
 not the largest (TIM-07), another last offset delta (HDR-12), attribute bits
-that nobody asked for (ATT-13), a record count, a CRC, and every record.
+that the request did not contain (ATT-13), a record count, a CRC, and every record.
 
 `exact` compares every byte.  `masked` is for compressed batches, whose bytes
 depend on the library: header fields and the decompressed payload have to be
@@ -188,7 +188,7 @@ def written_differences(case: Case, data: bytes) -> list[Difference]:
     if case.expect.compare == "readable" or right is None or not all(each.lossy for each in found):
         return found
     if found:
-        # Behind a field that does no harm there may be bits that do.
+        # A harmless difference in a field may be followed by harmful bits.
         return found + _out_of_form(given, data)
     return _by_bytes(right, data, masked=case.expect.compare == "masked")
 
@@ -228,7 +228,7 @@ def _out_of_form(given: Sequence[Batch], data: bytes) -> list[Difference]:
 def _by_bytes(right: bytes, data: bytes, *, masked: bool) -> list[Difference]:
     """The first byte that differs, though every field reads the same."""
     if masked:
-        # Bits that nobody reads lie outside of what is compressed.
+        # Unused bits are outside of the compressed bytes.
         found = _attributes(right, data) or _first_byte(_opened(right), _opened(data), "decompressed")
     else:
         found = _first_byte(right, data, "data")
@@ -265,7 +265,7 @@ def _attributes_of(entry: bytes) -> int:
 
 
 def _opened(data: bytes) -> bytes:
-    """What lies above compression in every entry, end to end."""
+    """The uncompressed bytes of every entry, joined."""
     return b"".join(_payload(data[start:end]) for start, end in split_entries(data))
 
 

@@ -32,7 +32,7 @@ STDERR_TAIL: Final = 16 * 1024
 GRACE: Final = 1.0
 SLICE_MS: Final = 100
 READ: Final = 1 << 18
-# Nearly all answers come sooner; then nobody looks at what the testee does meanwhile.
+# Seconds.  Nearly all answers come sooner, and then the testee is not watched.
 SOON: Final = 0.05
 BETWEEN_LOOKS: Final = 0.15
 # Seconds that count between two looks: after more than that the machine stood still, or this process did.
@@ -54,7 +54,7 @@ _DEADLOCK: Final = b"fatal error: all goroutines are asleep - deadlock!"
 _starts = count(1)
 
 OnIdle = Callable[[int], None]
-"""Told how many bytes of memory a testee holds that does nothing at the moment."""
+"""Called with the memory, in bytes, of a testee that is idle."""
 
 
 class ReadFailure(Enum):
@@ -97,7 +97,7 @@ class Child:
         return self._local and threads(self.pid) == 1
 
     def usage(self) -> Usage | None:
-        """What it and all below it used up to now; None where that is not known."""
+        """Resources used by the process and its descendants so far; None where unknown."""
         return usage(self.pid) if self._local else None
 
     @property
@@ -116,7 +116,7 @@ class Child:
                 fcntl(pipe, F_SETPIPE_SZ, PIPE_SIZE)
 
     def flush(self) -> None:
-        """Give it what it takes of the queue at once, so that it can begin while nobody waits for it."""
+        """Write as much of the queue as fits, so that the testee can begin before `read_line`."""
         if self._unsent:
             self._write_some()
 
@@ -128,7 +128,7 @@ class Child:
         """The next line of its standard output, or why there is none within *limit*.
 
         Time in which it stood in line for a processor does not count.  *lull*
-        is told, now and then, while it does nothing.
+        is called from time to time while the testee is idle.
         """
         began = time.monotonic()
         line = self._read_until(began + min(limit.seconds, SOON))
@@ -141,7 +141,7 @@ class Child:
                 watch.look()
                 if watch.idle:
                     lull(watch.memory)
-        if line is ReadFailure.LATE:  # what came while nobody read is in time
+        if line is ReadFailure.LATE:  # output that came before this read is in time
             line = self._read_until(time.monotonic())
         self._full = watch is not None and watch.holds(limit.much)
         return ReadFailure.GREW if line is ReadFailure.LATE and self._full else line
@@ -187,7 +187,7 @@ class Child:
         return self._read_the_rest() if self._has_ended() else None
 
     def _read_the_rest(self) -> ReadFailure | None:
-        """What it wrote just before its end, which is there by now."""
+        """Read the output written just before the process ended."""
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
         return self._read_some() if poll.poll(0) else ReadFailure.ENDED
@@ -198,7 +198,7 @@ class Child:
         except BlockingIOError:
             return
         except OSError:
-            # It closed its standard input, or is gone: reading will tell.
+            # It closed its standard input, or has ended: the next read shows which.
             self._unsent = memoryview(b"")
 
     def _read_some(self) -> ReadFailure | None:
@@ -277,7 +277,7 @@ class Child:
             if self._code is None:
                 os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            pass  # nobody left
+            pass  # the group has ended
 
     def kill(self) -> None:
         """End the whole group, now, and let go of it."""
@@ -293,7 +293,7 @@ class Child:
 
 
 def await_hello(child: Child, limit: TimeLimit, stray: Callable[[str], None]) -> HelloReply | ReadFailure:
-    """What *child* says of itself, or why it does not; *stray* is told what else it says before."""
+    """The hello reply of *child*, or why there is none; *stray* gets each other line before it."""
     while True:
         line = child.read_line(limit)
         if isinstance(line, ReadFailure):
@@ -313,7 +313,7 @@ def no_hello(child: Child, trouble: ReadFailure) -> str:
 
 
 def _left(watch: Watch | None, limit: TimeLimit, began: float) -> float:
-    """What is left of the time since *began*; the watch began a little later."""
+    """Seconds left of the limit since *began*; the watch began a little later."""
     passed = time.monotonic() - began
     if watch is None:
         return limit.seconds - passed

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 Rank = tuple[int, ...]
-# Whoever holds more memory than this keeps its place, so that a machine is not filled with those that wait.
+# Bytes.  A testee with more memory keeps its permit, so that waiting testees do not fill the machine.
 SMALL: Final = 256 * 1024 * 1024
 
 

@@ -36,7 +36,7 @@ MOST_BETWEEN: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process, its threads and its descendants took up to now.
+    """Resources used by a process, its threads and its descendants.
 
     Attributes:
         seconds: of the processor.
@@ -54,7 +54,7 @@ class Usage:
 
 
 def usage(leader: int) -> Usage | None:
-    """What the process *leader* and those below it used; None where that is not known."""
+    """Resources used by the process *leader* and its descendants; None where unknown."""
     queued = memory = 0
     runnable = False
     threads: dict[str, float] = {}
@@ -161,14 +161,14 @@ class Watch:
     def own_seconds(self, *, together: bool = False, waits: float = 0.0) -> float:
         """Seconds since the watch began, without those in which it stood in line for a processor.
 
-        Nor do *waits* count, seconds in which whoever waits for the testee stood in line.
+        Nor do *waits* count: seconds in which this thread waited for a CPU.
         What the busiest thread worked counts in any case; with *together*, what
         all of them did, added up, but never more than what went by.
         """
         wall = self._passed
         if self._first is None or self._last is None:
             return wall
-        # Of many threads all may stand in line at once, which adds up to more than went by.
+        # Many threads may wait for a CPU at once; the sum is larger than the elapsed time.
         before = self._first.threads
         each = [seconds - before.get(thread, 0.0) for thread, seconds in self._last.threads.items()]
         worked = sum(each) if together else max(each)

@@ -19,7 +19,7 @@ answers with one line, `{"records": [RECORD, …]}`, and `error` beside it.
 Lines that are no JSON object are somebody's log, and are passed over.
 
 A client that falls takes us with it, in the way in which it fell: who started
-us knows how to tell a crash from memory that ran out, and starts us again.
+the runner can distinguish a crash from exhausted memory, and restarts this process.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _decoder = msgspec.json.Decoder(PrintedLine)
 
 
 def parse_printed_line(line: bytes) -> PrintedLine | None:
-    """What *line* says; None if it is no JSON object.  Raises `BadLine`."""
+    """The record in *line*; None if it is not a JSON object.  Raises `BadLine`."""
     if not line.lstrip().startswith(b"{"):
         return None
     try:
@@ -159,7 +159,7 @@ _PANIC: Final = re.compile(rb"^(panic: |fatal error: |thread '.*' panicked|Fatal
 
 
 class FetchClient(Protocol):
-    """Whoever reads what the broker serves."""
+    """A client that reads from the fake broker."""
 
     def read(self, topic: str, tape: Tape) -> CodecAnswer: ...  # noqa: D102
     def close(self) -> None: ...  # noqa: D102
@@ -181,7 +181,7 @@ def fill_client_command(command: Sequence[str], bootstrap: str, topic: str = "")
 
 
 def client_environment() -> dict[str, str]:
-    """The environment of whoever started the runner."""
+    """The environment that the runner was started with."""
     own = dict(os.environ)
     path = own.pop(CLIENT_PYTHONPATH, "")
     own.pop("PYTHONPATH", None)
@@ -197,7 +197,7 @@ class OneShotClient:
         self._environment = client_environment()
 
     def read(self, topic: str, tape: Tape) -> CodecAnswer:
-        """What it delivers of *tape*."""
+        """The records that the client delivers of *tape*."""
         words = fill_client_command(self._command, self._bootstrap, topic)
         with TemporaryFile() as stderr:
             process = subprocess.Popen(
@@ -268,7 +268,7 @@ class LongRunningClient:
         )
 
     def read(self, topic: str, tape: Tape) -> CodecAnswer:
-        """What it delivers of *tape*."""
+        """The records that the client delivers of *tape*."""
         end = END.decode()
         request = {"bootstrap": self._bootstrap, "topic": topic, "partition": 0, "offset": 0, "end": end}
         try:
@@ -333,7 +333,7 @@ class FetchTestee:
         self.VERSION = self._broker.client.version or "unknown"
 
     def consume(self, data: bytes) -> CodecAnswer:
-        """What the client delivers of *data*, on a topic of its own."""
+        """The records that the client delivers of *data*, from a topic of its own."""
         self._number += 1
         topic = f"case-{self._number}"
         tape = self._broker.serve(topic, data)
@@ -348,11 +348,11 @@ class FetchTestee:
             self._broker.withdraw(topic)
 
     def decode(self, _data: bytes) -> list[WireBatch]:
-        """A consumer tells no batches: see `consume`."""
+        """Not supported: a consumer exposes no batches; see `consume`."""
         raise NotDone("a consumer tells no batches")
 
     def encode(self, _batch: WireBatch) -> bytes:
-        """Not asked: nothing is announced."""
+        """Not supported: it is not announced."""
         raise NotDone("a consumer writes nothing")
 
     def close(self) -> None:

@@ -1,15 +1,15 @@
 """Runs a Python program up to where it first reads its input, and forks there for every start; by itself, a command.
 
-    python [OPTIONS] forking.py FD SCRIPT ARGUMENTS…
-    python [OPTIONS] forking.py FD -m MODULE ARGUMENTS…
+    python [OPTIONS] fork_server.py FD SCRIPT ARGUMENTS…
+    python [OPTIONS] fork_server.py FD -m MODULE ARGUMENTS…
 
 Loading what a codec needs takes a Python program half a second; one that falls
-over one case in ten is started hundreds of times.  Up to its first question it
-does the same each time, so a fork there is as fresh as a start (`brood.py` says
+in one case of ten is started hundreds of times.  Up to its first question it
+does the same each time, so a fork there is as fresh as a start (`spawn_server.py` says
 when).  A program with threads or open files by then is none to be forked: this
 process ends, and the other side starts the program the long way.
 
-It runs in the program's own interpreter and imports nothing of ours but `brood`.
+It runs in the program's own interpreter and imports only `spawn_server` of this project.
 """
 
 import gc
@@ -45,7 +45,7 @@ class ForkOnRead(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        """Whoever asks is about to read."""
+        """Fork first: a caller that needs the descriptor is about to read."""
         self._fork()
         return 0
 

@@ -3,9 +3,9 @@
     python -m kafka_conformance.process.preloaded MODULE FD
 
 Loading a codec takes a Python process a good part of a second; a testee that
-falls over one case in ten is started hundreds of times.  So this process loads
-the module, and forks (`brood.py` says when): a child is as fresh as one that
-was started, since nothing has been asked of the codec yet.
+crashes in one case of ten is started hundreds of times.  So this process loads
+the module, and forks (`spawn_server.py` says when): a child is as fresh as one that
+was started, since the codec has not run yet.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _be(testee: Testee) -> NoReturn:
         serve(testee, sys.stdin.buffer, sys.stdout.buffer)
         code = 0
     except BrokenPipeError:
-        code = 0  # nobody reads any more
+        code = 0  # the runner has closed the pipe
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1
     except BaseException:

@@ -1,15 +1,15 @@
-"""One small process that starts a testee as often as it is told; by itself, a command.
+"""Spawn server: a small process that starts a testee for each message on a socket.
 
-    python -E -S brood.py FD PROGRAM ARGUMENTS…
+    python -E -S spawn_server.py FD PROGRAM ARGUMENTS…
 
 Each message on the socket FD brings three pipes, which become standard input,
 output and error of a new child.  A fourth pipe takes the child's process id
 and, later, how it ended.  The child's id stays taken until the other side sends
-it back, so that killing its group can hit nobody else.  When the socket is
-closed, whoever asked for the children is gone, however that came about: then
+it back, so that killing its group cannot hit another process.  When the socket is
+closed, the runner has ended, for whatever reason: then
 those that are left are ended, with their groups.
 
-Limits are inherited, so whoever starts this sets them, once.  Starting a command
+Limits are inherited, so the process that starts this one sets them, once.  Starting a command
 from here costs a third of what it costs from a large process through a shell.
 It imports nothing of ours, and runs from its file: it has to be there at once.
 """
@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-# A child's standard input, output and error, and the pipe that tells how it ends.
+# A child's standard input, output and error, and the pipe that reports how it ends.
 PIPES: Final = 4
 SPAWN: Final = b"spawn"
 LONGEST: Final = 64
@@ -33,7 +33,7 @@ MakeChild = Callable[[list[int], list[int]], int]
 
 
 class SpawnServer:
-    """The children of this process, and the socket that asks for them."""
+    """Starts children for messages on a socket, and reports how each ends."""
 
     def __init__(self, line: socket.socket, birth: MakeChild) -> None:
         self._line, self._birth = line, birth
@@ -124,7 +124,7 @@ def fork_child(child: Callable[[], None]) -> MakeChild:
                     os.write(2, f"the fork of a testee did not get its pipes: {error}\n".encode())
                 os._exit(1)
             child()
-        with suppress(OSError):  # here too: whoever is told of it may end the group before it has come to that
+        with suppress(OSError):  # in the parent too: the runner may kill the group before the child has made it
             os.setpgid(pid, pid)
         return pid
 

@@ -4,7 +4,7 @@
 
 Either way it leads a group of its own, so that its whole group can be killed,
 under limits that are set before anything of the testee runs.  Who makes it
-outlives us for a moment, and ends it when we are killed (`brood.py`).  For a
+outlives this process for a moment, and ends it when the runner is killed (`spawn_server.py`).  For a
 testee that falls again and again the next process is started while the one
 before it works.
 """
@@ -30,8 +30,8 @@ from kafka_conformance.process.spawn_server import LONGEST, SPAWN
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.connection import ConnectionSpec
 
-# Processor seconds until the kernel ends a testee that nobody else does: one that
-# is left over when the runner and the process that made it (`brood.py`) are both
+# CPU seconds until the kernel ends a testee.  One that
+# is left over when the runner and the process that made it (`spawn_server.py`) are both
 # killed would otherwise spin for ever.
 ORPHAN_SECONDS: Final = 600
 
@@ -54,12 +54,12 @@ def limited_command(connection: ConnectionSpec, argv: Sequence[str]) -> list[str
     return ["/bin/sh", "-c", f'{{ {limits}; }} 2>/dev/null; exec "$@"', "sh", *argv]
 
 
-# How long a nest may take to load the testee, and to fork.
+# Seconds that a server may take to load the testee and to start a child.
 SPAWN_SECONDS: Final = 30.0
-# How long one that nobody wants any more may take to be there.
+# Seconds that a spare process may take to appear before it is given up.
 GONE_SECONDS: Final = 1.0
 _PYTHON: Final = re.compile(r"python(\d(\.\d+)?)?")
-# Those that have no value of their own behind them.
+# Options of Python without a separate value.
 _OPTION: Final = re.compile(r"-[BEIOPSsu]+|-[XW].+")
 
 
@@ -119,7 +119,7 @@ def _command(connection: ConnectionSpec, program: int, line: str) -> Sequence[st
 
 
 def program_in(argv: Sequence[str]) -> int:
-    """Where in the command of a Python interpreter its program is, as a script or behind `-m`; 0 if that is not plain.
+    """Where in the command of a Python interpreter its program is, as a script or after `-m`; 0 if that is not plain.
 
     >>> program_in(["python3", "-u", "testee.py"]), program_in(["/venv/bin/python", "-m", "codec"])
     (2, 1)
@@ -137,7 +137,7 @@ def program_in(argv: Sequence[str]) -> int:
 
 
 class SpawnedProcess:
-    """A process that a nest made."""
+    """A process that a server process made."""
 
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
@@ -170,7 +170,7 @@ class SpawnedProcess:
             raise OSError("the process that makes it is gone, or does not answer")
 
     def abandon(self) -> None:
-        """End it; nobody has used it."""
+        """End a process that was never used."""
         said = b"" if self.pid else self._read(GONE_SECONDS)
         pid = int(said or self.pid)
         if pid and not self.ended():
@@ -183,7 +183,7 @@ class SpawnedProcess:
         return self._code is not None or bool(self._readable(0))
 
     def reap(self) -> int:
-        """Its exit code; as if killed where the nest was gone before it."""
+        """Its exit code; that of a kill if the server ended first."""
         if self._code is None:
             self._code = int(self._read(None) or -9)
             self._status.close()
@@ -226,7 +226,7 @@ SPARES: Final = 2
 
 
 class Process(Protocol):
-    """What a child needs of its process.
+    """The operations that `Child` needs of a process.
 
     Attributes:
         end: a descriptor that can be read from once it has ended; None if there is no such.
@@ -255,7 +255,7 @@ class CommandProcess:
     known = False
 
     def __init__(self, connection: ConnectionSpec, number: str) -> None:
-        """Start it; *number* tells starts apart.  Raises `OSError` if that cannot be done."""
+        """Start it; *number* is different for each start.  Raises `OSError` if that cannot be done."""
         self._popen = subprocess.Popen(
             limited_command(connection, [part.replace("{start}", number) for part in connection.argv]),
             stdin=subprocess.PIPE,
@@ -291,7 +291,7 @@ def _end_of(pid: int) -> int | None:
 
 
 class Starter:
-    """Starts one testee as often as it takes, and asks for its hello; shared by its sandboxes."""
+    """Starts one testee as often as needed and sends its hello request; shared by its sandboxes."""
 
     def __init__(self, connection: ConnectionSpec) -> None:
         self._connection = connection
@@ -306,7 +306,7 @@ class Starter:
         self._uses_servers = sys.platform == "linux" and connection.local
 
     def start(self, number: str) -> Process:
-        """A new process of the testee; *number* tells starts apart.  Raises `OSError` if none can be started."""
+        """A new process of the testee; *number* differs for each start.  Raises `OSError` if none can be started."""
         while self._uses_servers:
             spawned = None
             try:
@@ -377,7 +377,7 @@ def _greeted(spawned: SpawnedProcess) -> SpawnedProcess:
 
 
 def _ask_hello(process: Process) -> None:
-    with suppress(OSError):  # it is gone already, as its end will tell
+    with suppress(OSError):  # it has ended already; reading shows that
         os.write(process.stdin.fileno(), protocol.request_line(protocol.HelloRequest()))
 
 

@@ -1,12 +1,12 @@
 """Time limits of requests, and the timeout groups that share them.
 
 Slow is not hung, and no verdict may hang on how busy the machine is.  So time is
-the testee's own, and each limit lies far from what any codec takes that we know:
+the testee's own CPU time, and each limit is far above the time of any known codec:
 of those that answer at all, half or less, but for inputs that were made to be large.
 
     asleep                      half a second: nothing will come
-    works, takes no memory      three quarters: nobody who answers has worked half as long without taking any
-    works and takes memory      one and a half: whoever fills a gigabyte that a few bytes claim needs most of one
+    works, takes no memory      three quarters: no codec that answers has worked half as long without taking memory
+    works and takes memory      one and a half: filling a gigabyte that a few bytes claim takes almost a second
 
 Who has hung over a question of the same family had all that, and gets five times
 what those take that answer others of it: a fifth of a second, and 0.3 with memory.
@@ -14,9 +14,9 @@ what those take that answer others of it: a fifth of a second, and 0.3 with memo
 An input that was made to take long (a heavy one) is given eight seconds; the slowest
 answer takes six.  Who holds much memory after six, far more after four, or very
 much after one, is not going to make it: what it would meet is the end of its memory.
-Known hangs have three; nobody who answers others of those families takes two.
+Known hangs have three; answers in those timeout groups take less than two.
 
-Helpers that collect garbage stand in line by turns on a crowded machine, while the
+Garbage collector threads wait for a CPU by turns on a loaded machine, while the
 rest waits for them.  So with heavy inputs, in known hangs, and of who takes memory, the
 work of all threads is the testee's own time; else that of the busiest.
 """
@@ -47,7 +47,7 @@ HEAVY_KNOWN: Final = 3.0
 # Parts of the memory that a testee may take: much for a question as stored, and for a heavy one.
 GROWN: Final = 1 / 2
 HEAVY_GROWN: Final = 1 / 4
-# Times what is much; nobody who answers holds so much.
+# Factor of `much`; no testee that answers holds so much memory.
 CLOSE: Final = 2.5
 # That much more than at first, in bytes, and it is not spinning in one place.
 MORE: Final = 8 * 1024 * 1024
@@ -61,7 +61,7 @@ class TimeLimit:
         seconds: of one that sleeps.
         spins: of one that works and takes no memory; 0 for as long as one that sleeps.
         grows: of one that works and takes memory; 0 for as long as one that spins.
-        much: bytes; who holds so much when the time is over ran out of memory, not of time.  With 0 nobody looks.
+        much: bytes; a testee that holds so much at its limit ran out of memory.  With 0 memory is not checked.
         full: of one that holds so much; 0 for as long as one that grows.
         fast: of one that held twice as much after a second; 0 for as long as one that is full.
         close: of one that holds two and a half times as much; 0 for as long as one that is full.
@@ -156,9 +156,9 @@ _TIMEOUT_GROUP_OF: Final = {name: group for group, names in TIMEOUT_GROUPS.items
 
 
 def timeout_group(case: Case) -> str:
-    """The variations of one question are those in `KIN`, or differ in nothing but the codec, or come from one function.
+    """Cases are in one timeout group if `TIMEOUT_GROUPS` says so, or if only the codec differs, or by function.
 
-    Those that claim sizes are no family otherwise: they differ in how long they may take.
+    Other cases that claim sizes are in no group: they differ in how long they may take.
     """
     function = case.id.partition("[")[0]
     if group := _TIMEOUT_GROUP_OF.get(function) or _TIMEOUT_GROUP_OF.get(case.id):

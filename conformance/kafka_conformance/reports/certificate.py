@@ -46,7 +46,7 @@ class BadCertificate(ValueError):
 
 
 def statement(made: Report, file: str) -> dict[str, Any]:
-    """The certificate of *made*, whose result file is called *file* and lies beside it."""
+    """The certificate of *made*, whose result file is *file* in the same directory."""
     testee = made.results.header.testee
     content = {
         "format": FORMAT,
@@ -62,7 +62,7 @@ def statement(made: Report, file: str) -> dict[str, Any]:
 
 
 def _worked_out(made: Report) -> dict[str, Any]:
-    """What follows from the lines of the result."""
+    """The statement that follows from the lines of the result."""
     certificate, counted = made.certificate, made.results.counts()
     return {
         "certified": certificate.certified,
@@ -126,7 +126,7 @@ def result_of(content: Mapping[str, Any], path: Path) -> Path:
 
 
 def problems(content: Mapping[str, Any], result: Path, cases: Mapping[str, Case]) -> Iterator[str]:
-    """What does not hold of a certificate, one line each; nothing if all does."""
+    """Statements of a certificate that do not hold, one line each; none if all hold."""
     if content.get("sha256") != _hash({name: value for name, value in content.items() if name != "sha256"}):
         yield "the certificate was changed after it was made: its own hash does not fit"
     try:

@@ -1,6 +1,6 @@
 """Several result files together: names, cases, and changes since an older run.
 
-Only the outcome counts: whoever is wrong in another way is `changed`.  To skip
+Only the outcome counts: another wrong outcome is `changed`.  To skip
 what was answered wrong is no improvement, and to skip what was right is worse.
 """
 
@@ -30,14 +30,14 @@ from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash, load_vectors
 
 MAX_FOLDER_NAME: Final = 80
-# What runs in the process of a test is asked by that test alone.
+# A codec in the process of a test can only be run by that test.
 IN_PROCESS: Final = "in-process"
 # Characters of a command line that is shown.
 MAX_COMMAND: Final = 2000
 
 
 def folder_name(testee: str) -> str:
-    """A directory name for *testee*; long ones are cut and told apart by a hash."""
+    """A directory name for *testee*; long names are cut and made unique by a hash."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", testee).strip("._") or "testee"
     if len(name) <= MAX_FOLDER_NAME and name == testee:
         return name
@@ -45,7 +45,7 @@ def folder_name(testee: str) -> str:
 
 
 def certify_command(header: ResultHeader) -> str:
-    """The command that asks the testee of *header* again, to which `--only` is added; empty if there is none."""
+    """The command that runs the testee of *header* again, before `--only`; empty if there is none."""
     name = shlex.quote(printable(str(header.testee.get("connect") or "TESTEE"), MAX_COMMAND))
     if header.testee.get("broker"):
         against = header.settings.get("against")
@@ -58,14 +58,14 @@ Kind = Literal[
     "worse",  # it disagrees more gravely, or answers no more what was right
     "better",  # it disagrees less gravely, or not at all
     "changed",  # as wrong as before, in another way; or wrong before and now skipped
-    "new",  # it disagrees in a case that was not asked before
+    "new",  # it disagrees in a case that was not sent before
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionChange:
-    """One case that is not as it was; *before* is None if it was not asked then."""
+    """One case that is not as it was; *before* is None if it was not sent then."""
 
     kind: Kind
     before: ResultLine | None
@@ -177,12 +177,12 @@ class CollectionEntry:
         return self.report.results
 
     def said(self, field: str, default: str = "") -> str:
-        """What the testee says of itself, as text that does no harm."""
+        """The testee's description of itself, sanitized."""
         return said(self.results, field, default)
 
     @property
     def version(self) -> str:
-        """The version that it tells."""
+        """The version that the testee reports."""
         return self.said("version")
 
 
@@ -258,7 +258,7 @@ def remade(done: Results, cases: Mapping[str, Case], deviations: Sequence[Deviat
 
 
 def absent(paths: Iterable[Path]) -> dict[str, str]:
-    """Who was not run, and why, as the directories among *paths* tell."""
+    """Testees that were not run, with the reason, from the directories among *paths*."""
     found: dict[str, str] = {}
     for path in paths:
         try:
@@ -291,7 +291,7 @@ def _entry(made: Report, label: str, folder: str, partner: Results | None) -> Co
 
 
 def _labels(done: Sequence[Results]) -> list[str]:
-    """The shortest of name, name and language, … that tells all of them apart."""
+    """The shortest of name, name and language, … that is different for all of them."""
     ways: tuple[tuple[str, ...], ...] = (
         ("name",), ("name", "version"), ("name", "language"), ("name", "version", "language"), ("connect",),
     )  # fmt: skip

@@ -55,7 +55,7 @@ Passage = tuple[MatrixCell, Through]
 
 
 def failing(made: Matrix) -> dict[str, list[Passage]]:
-    """The batches that failed somewhere, in the order in which they were asked, each with where, worst first."""
+    """The batches that failed somewhere, in the order in which they were sent, each with where, worst first."""
     found: dict[str, list[Passage]] = defaultdict(list)
     for cell in made.cells.values():
         for each in cell.failures:
@@ -67,7 +67,7 @@ def failing(made: Matrix) -> dict[str, list[Passage]]:
 
 
 def case_index(made: Matrix, found: Mapping[str, Sequence[Passage]]) -> str:
-    """What the list needs, packed; batches are in the order of the chunks."""
+    """The data of the list, packed; batches are in the order of the chunks."""
     listed = [_listed(made, batch, passages) for batch, passages in found.items()]
     columns = {column: printable(made.label(column)) for column in made.columns}
     return packed_json({"chunk": CHUNK, "outcomes": OUTCOMES, "labels": columns, "wrote": WROTE, "batches": listed})
@@ -89,7 +89,7 @@ def _listed(made: Matrix, batch: str, passages: Sequence[Passage]) -> dict[str, 
 
 
 def chunks(made: Matrix, found: Mapping[str, Sequence[Passage]]) -> Iterator[str]:
-    """What the pages of the batches show, packed, `CHUNK` together."""
+    """The data of the batches' pages, packed in chunks of `CHUNK`."""
     ids = list(found)
     pieces = _pieces(made)
     for start in range(0, len(ids), CHUNK):
@@ -127,7 +127,7 @@ def _passage(made: Matrix, cell: MatrixCell, each: Through) -> dict[str, Any]:
 
 
 def _bytes(written: Sequence[WrittenLine]) -> Iterator[dict[str, Any]]:
-    """Each byte string once, with all who wrote it; those that nobody failed on are the right ones."""
+    """Each byte string once, with all who wrote it; those without a failure are correct."""
     writers: dict[str, list[WrittenLine]] = defaultdict(list)
     for line in written:
         writers[line.sha256].append(line)
@@ -204,12 +204,12 @@ def cross_page(made: Matrix) -> str:
 
 
 def _harmless(value: Any) -> Any:
-    """Text without control characters, whoever it is from; our own script and style as they are."""
+    """Text without control characters; the page's own script and style are unchanged."""
     return printable(value, MOST_TEXT) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _text(cell: MatrixCell) -> str:
-    """What stands in a cell: two letters and how many batches that happened to, or a mark."""
+    """The text of a cell: two letters and a number of batches, or a mark."""
     if cell.worst is None:
         return ""
     if cell.failures:

@@ -11,7 +11,7 @@ A row is a list whose first element says what it is:
     ["more", count]               rows that are left out
 
 `bytes` are lines of hex; a line with the wrong byte is a list of three: what is
-before it, the byte, what is behind it.
+before it, the byte, and what follows it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Walk:
             yield self.error(mark)
 
     def error(self, mark: Mark) -> Row:
-        """What is wrong and where, and the rule that was broken."""
+        """The error, its place, and the rule that was broken."""
         error = mark.error
         return ["error", error.kind, printable(error.message), where(error), error.rule]
 
@@ -118,7 +118,7 @@ MOST_MESSAGE: Final = 400
 
 
 def detail(collection: Collection, case_id: str) -> dict[str, Any]:
-    """What the page of a case shows; a case that this corpus does not have has no question."""
+    """The data of a case's page; a case that this corpus does not have has no request."""
     case = collection.cases.get(case_id)
     known = {} if case is None else _of_case(case)
     return {"id": case_id, "said": list(_said(collection, case_id))} | known
@@ -141,7 +141,7 @@ def _of_case(case: Case) -> dict[str, Any]:
 
 
 def request_details(case: Case) -> Iterator[dict[str, Any]]:
-    """What is asked, part by part: text, or bytes with the meaning of each."""
+    """The request, part by part: text, or bytes with the meaning of each."""
     match case.input:
         case bytes():
             yield explained("The bytes to decode", case.input)
@@ -212,7 +212,7 @@ def _more(entry: CollectionEntry, line: ResultLine) -> dict[str, Any]:
 
 
 def observed(observation: Mapping[str, Any]) -> str:
-    """What a testee did, as `field: value` pairs on one line."""
+    """The observation, as `field: value` pairs on one line."""
     return printable("; ".join(_pairs(observation)), MOST_MESSAGE)
 
 

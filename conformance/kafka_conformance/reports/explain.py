@@ -3,7 +3,7 @@
 offset  bytes                    field                   value               meaning
          0  00 00 00 00 00 00 00 00  base_offset             0                   offset of …
 
-What compressed bytes hold follows them behind a rail, with offsets of its own.
+The content of compressed bytes follows them after a vertical rail, with its own offsets.
 An error has a caret under its byte, with the rule that was broken.  Texts come
 as `rich.text.Text`, never as markup, for they hold what the input holds.
 """
@@ -25,7 +25,7 @@ from kafka_records.rules import rule
 
 FAINT: Final = "color(102)"
 WRONG: Final = "bold color(160)"
-# Folding text asks for a console, and takes nothing from it but the size of a tab.
+# Wrapping text needs a console, but uses only its tab size.
 ANYWHERE: Final = Console(width=80, color_system=None)
 
 
@@ -35,7 +35,7 @@ class Mark:
 
     Attributes:
         section: whose bytes it counts.
-        at: the byte; the one behind the last of *part* if there is none.
+        at: the byte; the one after the last of *part* if there is none.
         part: the part that ends too early, or None if there is a byte to point at.
     """
 
@@ -84,7 +84,7 @@ def leads(path: str, through: str) -> bool:
 
 
 def describe(error: RecordFormatError, width: int) -> Iterator[Text]:
-    """What is wrong and where, the rule, and its sources."""
+    """The error, its place, the rule, and its sources."""
     broken = rule(error.rule)
     for text in (
         Text.assemble((f"{error.kind}: ", WRONG), (printable(error.message), "bold")),
@@ -160,7 +160,7 @@ class Columns:
 
     @property
     def text_width(self) -> int:
-        """What is left for value and meaning."""
+        """Characters left for value and meaning."""
         return max(20, self.width - self.name_at - self.name - 2)
 
 
@@ -211,7 +211,7 @@ class Page:
 
     @property
     def rail(self) -> Text:
-        """What stands before every line."""
+        """The prefix of every line."""
         return Text(self.columns.rail, style=FAINT)
 
     def lines(self) -> Iterator[Text]:
@@ -233,7 +233,7 @@ class Page:
             yield from self.end_mark(part)
 
     def heading(self, part: Part, depth: int) -> Iterator[Text]:
-        """What a part is: a line across for a batch, a line above the names for all others."""
+        """The heading of a part: a rule for a batch, a line above the names for all others."""
         title = printable(part.title)
         if depth:
             blank = " " * (self.columns.name_at - len(self.columns.rail))
@@ -243,7 +243,7 @@ class Page:
         yield Text.assemble(("━━ ", FAINT), (title, "bold"), (" " + "━" * (self.columns.width - len(title) - 4), FAINT))
 
     def opened(self, section: Section) -> Iterator[Text]:
-        """What compressed bytes hold, behind a rail."""
+        """The content of compressed bytes, after a vertical rail."""
         indent = self.columns.rail + " " * 2
         title = printable(section.title)
         bar = "─" * (self.columns.width - len(indent) - len(title) - 4)
@@ -316,7 +316,7 @@ class Page:
         yield from wrap_text(Text(meaning, meaning_style), self.columns.text_width)
 
     def caret(self, index: int, *, shown: bool = True) -> Iterator[Text]:
-        """The caret under a byte, if it is still to be *shown*, and behind it what is wrong."""
+        """The caret under a byte, if it is still to be *shown*, followed by the error."""
         assert self.mark
         at = self.columns.hex_at + 3 * index
         blank = " " * (at - len(self.columns.rail))
@@ -350,5 +350,5 @@ def rows_of(field: Field, marked: int | None) -> list[range | str]:
 
 
 def more(number: int) -> str:
-    """What stands for bytes that are not shown; nothing if there are none."""
+    """The placeholder for bytes that are not shown; empty if there are none."""
     return f"… {count(number, 'byte', 'bytes')} more" if number > 0 else ""

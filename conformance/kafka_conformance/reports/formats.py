@@ -37,7 +37,7 @@ MIDDLING: Final = 0.5
 
 
 def message(entry: CollectionEntry) -> str:
-    """What it says."""
+    """The message of the finding."""
     if not entry.results.complete or entry.results.header.only:
         return "only a part was run"
     certificate = entry.report.certificate
@@ -274,7 +274,7 @@ def _result(
 
 
 def fingerprint(entry: CollectionEntry, line: ResultLine) -> str:
-    """What the same finding has in common from run to run."""
+    """A fingerprint that the same finding has in every run."""
     name = entry.said("name") + "\0" + entry.said("language")
     return sha256("\0".join((name, line.case, line.outcome, shape(line))).encode()).hexdigest()
 

@@ -40,7 +40,7 @@ class PageCell:
     """One area of one testee.
 
     Attributes:
-        worst: the worst outcome, or None if it was not asked.
+        worst: the worst outcome, or None if it was not sent.
         text: two letters and how many findings, or a mark.
         words: the same for those who do not see it.
     """
@@ -106,14 +106,14 @@ def words(outcome: str) -> str:
 
 
 def page_cell(entry: CollectionEntry, area: str | None) -> PageCell:
-    """What an area, or the whole, amounts to for one testee."""
+    """The cell of one testee for an area, or for all areas."""
     counts = Counter(line.outcome for line in entry.results.lines if area in (None, line.area))
     score = entry.report.certificate.score if area is None else entry.report.certificate.areas.get(area, 0.0)
     return amount(entry.label, area or "all areas", counts, score)
 
 
 def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> PageCell:
-    """What so many cases of each outcome amount to."""
+    """The cell for these counts of outcomes."""
     if not counts:
         return PageCell(None, "", f"{label}: not asked")
     worst = min(counts, key=outcome_rank)
@@ -124,7 +124,7 @@ def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> Pag
 
 
 def index_page(collection: Collection, found: Sequence[str]) -> dict[str, Any]:
-    """What the list of findings needs; cases are in the order of the chunks."""
+    """The data of the list of findings; cases are in the order of the chunks."""
     cases = [_listed(collection, case) for case in found]
     cited = {rule for case in cases for rule in case["rules"]}
     return {
@@ -167,7 +167,7 @@ def _listed(collection: Collection, case_id: str) -> dict[str, Any]:
 
 
 def _reasons(lines: Sequence[ResultLine | None]) -> Iterator[str]:
-    """What is wrong, each reason once."""
+    """The reasons of findings, each once."""
     wrong = [line for line in lines if line is not None and line.outcome in SEVERITIES]
     yield from dict.fromkeys(
         printable(line.why, MOST_WHY) for line in sorted(wrong, key=lambda one: outcome_rank(one.outcome))

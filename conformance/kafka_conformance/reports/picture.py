@@ -35,7 +35,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the picture is drawn from."""
+    """The counts that the picture shows."""
 
     corpus: str
     testees: list[Column]
@@ -90,7 +90,7 @@ def matrix_svg(counts: Counts) -> str:
 
 
 def _areas(counts: Counts) -> list[str]:
-    """Those that are a comparison: not what only one of several was asked."""
+    """Areas that compare testees: not those that only one of several was sent."""
     columns = Counter(area for column in counts.testees for area in column.areas)
     least = min(len(counts.testees), 2)
     return [*sorted(area for area in columns if area != ALL and columns[area] >= least), ALL]

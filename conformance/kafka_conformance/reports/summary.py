@@ -7,7 +7,7 @@ cases too.  Cases whose verdict is `acceptable` count on neither side.
 
     score = max(0, v + i - 1)
 
-This is Youden's index.  Whoever answers all cases alike gets nothing: one that
+This is Youden's index.  A testee that answers all cases alike scores 0: one that
 refuses everything has v = 0, one that accepts everything has i = 0, one that
 skips or stays mute has both 0; so v + i never exceeds 1.  Where a set has no
 valid (or no invalid) cases, that side is taken from the whole run, so that no
@@ -94,7 +94,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a run amounts to.
+    """Score and grade of a run.
 
     Attributes:
         score: over all cases, those skipped counting nothing.
@@ -149,7 +149,7 @@ def _rates_of_area(lines: Sequence[ResultLine]) -> Rates:
 
 
 def null_scores(cases: Sequence[Case]) -> dict[str, float]:
-    """What each null testee scores on *cases*."""
+    """The score of each null testee on *cases*."""
     return {name: score([_null_line(case, answer) for case in cases]) for name, answer in NULLS.items()}
 
 
@@ -232,7 +232,7 @@ class Report:
 
         Nothing may disagree but what is declared, no declaration may be stale,
         the run has to be complete and something has to agree; a run over the
-        whole corpus has to be certified too, so that nobody gets by on skips.
+        whole corpus has to be certified too, so that skips cannot pass.
         """
         if self.fresh or self.applied.stale or not self.results.complete:
             return False
@@ -261,7 +261,7 @@ class Report:
         return sum(spent) / len(spent) if spent else 0.0
 
     def heavy_seconds(self) -> float:
-        """What heavy cases that did not hang took, in seconds of one worker."""
+        """The time of heavy cases that did not hang, in seconds of one worker."""
         return sum(line.ms for line in self.results.lines if line.heavy and line.outcome != "hang") / 1000
 
 

@@ -25,7 +25,7 @@ from kafka_conformance.reports.collection import certify_command
 from kafka_conformance.reports.summary import Finding, Report
 from kafka_conformance.sanitize import printable
 
-# Lines are lines: whoever reads a pipe wraps them, or does not.
+# Lines are not wrapped when the output is a pipe.
 PIPED_WIDTH: Final = 4000
 # Columns that it takes to say a finding on one line.
 WIDE: Final = 140
@@ -137,7 +137,7 @@ def _title(report: Report, on: Console) -> Rule | Text:
 def _table(report: Report, on: Console) -> Table:
     table = Table(box=box.SIMPLE_HEAD if on.is_terminal else None, pad_edge=False, show_footer=True)
     counts = report.results.counts()
-    # Severities that nobody has need no column.
+    # Severities without a finding need no column.
     shown = [outcome for outcome in OUTCOMES if counts[outcome] or outcome in ("wrong_data", "agree")]
     table.add_column("area", footer=Text("all", style="bold"))
     for outcome in shown:

@@ -32,13 +32,13 @@ from kafka_corpus.evidence import Answers, Evidence
 from kafka_corpus.scenario import Scenario
 from kafka_corpus.vectors import content_hash
 
-# What can be asked over the network alone.
+# Operations that work over the network alone.
 OPS: Final[tuple[Op, ...]] = ("append", "fetch", "convert")
 GONE: Final = "not asked: the broker was gone"
 
 
 def judged_by(cases: Iterable[Case], recorded: Evidence, against: str) -> Iterator[Case]:
-    """The cases that *against* was asked, each with its recorded answers as the right ones."""
+    """The cases with recorded answers of *against*, each with those as the expected answers."""
     for case in cases:
         line = recorded.get(case.id)
         if case.op in OPS and line is not None and line.sha256 == content_hash(case):
@@ -55,7 +55,7 @@ def _expecting(case: Case, answers: Answers) -> Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRunPlan:
-    """A broker, what it is asked, and where the results go.
+    """A broker, the cases to send to it, and the place of the results.
 
     Attributes:
         broker: anything that speaks Kafka's protocol.
@@ -65,7 +65,7 @@ class BrokerRunPlan:
         corpus: the hash of the corpus that they come from.
         path: the result file.
         only: the patterns that chose the cases.
-        progress: told about every case.
+        progress: called after every case.
     """
 
     broker: ExternalBroker
@@ -81,7 +81,7 @@ class BrokerRunPlan:
 def run(plan: BrokerRunPlan) -> Results:
     """Ask, judge and write everything; then read the file back."""
     topics: list[str] = []
-    # Where topics come about by being asked for, one partition each is what can be relied on.
+    # Topics that the broker creates on request have at least one partition.
     at_once = AT_ONCE if plan.broker.creates_topics else 1
     recorder = Recorder(plan.broker, fresh=lambda broker, start: _fresh(broker, start, at_once, topics))
     writer = results.ResultWriter(plan.path, _header(plan))
@@ -139,6 +139,6 @@ def _observe(recorder: Recorder, case: Case) -> Observation:
 
 
 def _fresh(broker: Broker, start: int, at_once: int, topics: list[str]) -> Fresh:
-    """Partitions of topics with a name that nobody else has, kept in *topics*."""
+    """Partitions of topics with unique names, kept in *topics*."""
     prefix = f"kafkaproof-{time.time_ns():x}-{start}"
     return Fresh(broker, prefix=prefix, at_once=at_once, settings={}, names=topics)

@@ -60,7 +60,7 @@ class BadDeviations(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What the deviations file means for one run.
+    """The effect of the deviations file on one run.
 
     Attributes:
         known: ids of the cases whose finding is declared.

@@ -20,7 +20,7 @@ class HistoryFinding:
         severity: the worst that a release made of it.
         since: the first release of those looked at that gets it wrong.
         gone: the first release that no longer does; empty while the newest still does.
-        outcomes: what each release made of it, oldest first; None where it was not asked.
+        outcomes: what each release made of it, oldest first; None where it was not sent.
     """
 
     case: str
@@ -56,7 +56,7 @@ class History:
         return (f"in all {len(self.releases)}" if first else came) + self._changed(finding)
 
     def _changed(self, finding: HistoryFinding) -> str:
-        """What a finding was before it became what it is, if it was not always that."""
+        """Earlier outcomes of a finding, if they differ."""
         wrong = [outcome for outcome in finding.outcomes if outcome in SEVERITIES]
         first, now = wrong[0], wrong[-1]
         if _alike(first, now):
@@ -71,7 +71,7 @@ def _alike(one: Outcome | None, other: Outcome | None) -> bool:
 
 
 def history(name: str, runs: Sequence[tuple[str, Results]], not_run: Mapping[str, str]) -> History:
-    """What *runs*, one for each release and oldest first, say of the codec *name*."""
+    """The history of the codec *name* from *runs*, one for each release, oldest first."""
     releases = tuple(release for release, _ in runs)
     by_release = [{line.case: line.outcome for line in done.lines} for _, done in runs]
     cases = sorted({case for lines in by_release for case, outcome in lines.items() if outcome in SEVERITIES})

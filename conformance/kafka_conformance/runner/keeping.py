@@ -14,7 +14,7 @@ from kafka_conformance.runner import results
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.sanitize import printable
 
-# Where a run writes if nobody says where: one of all cases, and one of a part of them.
+# Default directories: for a run of all cases, and for a run of a part of them.
 WHOLE: Final = "kafkaproof-results"
 PART: Final = "kafkaproof-partial"
 DEFAULT_HELP: Final = f"{WHOLE}; {PART} for a part of the cases"

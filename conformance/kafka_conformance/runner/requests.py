@@ -1,6 +1,6 @@
 """From cases to requests: selection, batching, and the lines that are sent.
 
-A testee is asked what it announced.  A case beyond that is skipped here, with
+A testee gets only cases that it announced.  A case beyond that is skipped here, with
 the reason, and counts against its coverage like one that it skips itself.
 """
 
@@ -39,7 +39,7 @@ from kafka_corpus.wire import WireBatch, to_wire
 from kafka_records import Batch
 from kafka_records.constants import COMPRESSIONS, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 
-# So often a fresh process has to end over its first question in one way, before that is believed of others.
+# Identical crashes of fresh processes that are needed before a crash signature is trusted.
 PROVEN: Final = 3
 # What Go and Rust say of the thread that a program begins in, which is the one that reads questions.
 _FIRST: Final = re.compile(r"goroutine 1 [^|]*\[running\]|thread 'main'")
@@ -58,8 +58,8 @@ class CaseRequest:
     """Bytes to decode, with aborted transactions or without, a batch to encode or a payload to append.
 
     Attributes:
-        subject: what is asked.
-        heavy: asked alone, and may take long.
+        subject: the payload.
+        heavy: sent alone, and may take long.
         timeout_group: the cases that share known hangs with this one.
     """
 
@@ -79,10 +79,10 @@ class TimedObservation:
 
 @dataclass(slots=True)
 class Tally:
-    """What happened beside the answers.
+    """Events other than answers.
 
-    A late end is that of a process that had answered all that it was asked, or
-    that fell over a question which alone does it no harm.
+    A late end is that of a process that had answered all its requests, or
+    that crashed in a request which it answers alone.
     """
 
     starts: int = 0
@@ -102,7 +102,7 @@ class Tally:
         self.last_stray = text
 
     def late_end(self, ending: Observation) -> None:
-        """Count an end that no question is to blame for; nobody else may have brought it about."""
+        """Count a crash that no request caused, unless it may come from outside."""
         if isinstance(ending, Crashed | Exceeded | Hung) and not killed_from_outside(ending):
             self.late_ends += 1
             self.first_late_end = self.first_late_end or how_it_ended(ending)
@@ -110,14 +110,14 @@ class Tally:
 
 @dataclass(slots=True)
 class BehaviourProfile:
-    """What was learnt about a testee; all sandboxes of it share this.
+    """Facts learnt about a testee; all its sandboxes share them.
 
     Attributes:
         hello: what it said of itself; None until it did.
         quick: whether it starts at once.
         many: whether it takes `many`; None until it said hello.
-        fell: how often it fell over a line of many.
-        doubtful: whether it left a trivial question unanswered; then it is asked one by one.
+        fell: how often it crashed in a line of many.
+        doubtful: whether it left a trivial question unanswered; then requests are sent one by one.
         takes_rows: whether it takes lines ahead of its replies; None until one of them was late.
         hung: the families of the questions that it hung over.
         endings: how often processes that ended so were right to be believed.
@@ -162,7 +162,7 @@ class BehaviourProfile:
 
 
 def single_line(name: str, question: CaseRequest) -> bytes:
-    """The line that asks *question*."""
+    """The line that sends *question*."""
     subject = question.subject
     if isinstance(subject, bytes):
         return protocol.request_line(protocol.DecodeRequest(id=name, data=subject))
@@ -172,20 +172,20 @@ def single_line(name: str, question: CaseRequest) -> bytes:
 
 
 def many_line(name: str, questions: Iterable[CaseRequest]) -> bytes:
-    """One line that asks all of *questions*, which are bytes."""
+    """One line that sends all of *questions*, which are bytes."""
     many = [question.subject for question in questions if isinstance(question.subject, bytes)]
     return protocol.request_line(protocol.DecodeRequest(id=name, many=many))
 
 
 def observe_reply(reply: CodecReply | Misfit) -> Observation:
-    """What a line that names its question amounts to."""
+    """The observation that a reply line stands for."""
     return observe(reply) if isinstance(reply, CodecReply) else Garbled(f"not a reply: {reply.why}")
 
 
 def _mark(ending: Observation) -> tuple[object, ...] | None:
-    """What two deaths of one defect share: signal or exit code, and the last words without numbers.
+    """The signature of a crash: signal or exit code, and the last words without numbers.
 
-    A signal without a word tells nothing: memory that an earlier case has spoilt ends a process like that.
+    A signal without a message has no signature: memory corrupted by an earlier case ends a process like that.
     """
     if not isinstance(ending, Crashed):
         return None
@@ -226,7 +226,7 @@ _CODEC_BITS: Final = 0x07
 
 
 def unsupported(case: Case, hello: HelloReply) -> Skipped | None:
-    """Why *case* is not asked of this testee; None if it is."""
+    """The reason why *case* is not sent to this testee; None if it is."""
     if isinstance(case.input, Scenario):
         return None
     if case.op == "encode":
@@ -253,7 +253,7 @@ def _unannounced(capability: Capability, op: str, needs: set[tuple[int, str]]) -
     if op == "encode" and not capability.magics:
         return Skipped("announces no encode", by_runner=True)
     for magic, compression in sorted(needs):
-        # A list that is empty says nothing; what nobody can announce is asked anyway.
+        # An empty list restricts nothing; formats that cannot be announced are sent anyway.
         if capability.magics and magic in (0, 1, 2) and magic not in capability.magics:
             return Skipped(f"announces no {op} of magic {magic}", by_runner=True)
         if capability.compressions and compression and compression not in capability.compressions:
@@ -282,7 +282,7 @@ def is_relevant(case: Case, *, append: bool, deaf: bool = False) -> bool:
     Args:
         case: the case.
         append: it announces `append`, so that one payload to a fresh log is for it.
-        deaf: it delivers records, and nobody can tell it of aborted transactions.
+        deaf: it delivers records, and does not take aborted transactions.
     """
     if deaf and case.aborted is not None:
         return False
@@ -294,7 +294,7 @@ def is_relevant(case: Case, *, append: bool, deaf: bool = False) -> bool:
 
 
 def append_request(scenario: Scenario) -> AppendRequest:
-    """The one payload of *scenario*, as the newest release is asked that it concerns."""
+    """The append request for the one payload of *scenario*, to the newest release that it concerns."""
     (step,) = scenario.produces()
     release = scenario.until or NEWEST_RELEASE
     return AppendRequest(
@@ -310,9 +310,9 @@ def append_request(scenario: Scenario) -> AppendRequest:
 
 
 def request_for(case: Case, *, committed: bool = False) -> CaseRequest:
-    """What *case* asks; recipes are built now, and are heavy.
+    """The request for *case*; inputs from recipes are built now, and are heavy.
 
-    Whoever announces `committed` is told of aborted transactions; to others their records are records like all others.
+    A testee with `committed` gets the aborted transactions; others read their records like all other records.
     """
     if isinstance(case.input, Scenario):
         return CaseRequest(append_request(case.input), heavy=is_heavy(case), timeout_group=timeout_group(case))
@@ -326,14 +326,14 @@ def request_for(case: Case, *, committed: bool = False) -> CaseRequest:
 
 
 def is_heavy(case: Case) -> bool:
-    """Whether its bytes are made when it is asked."""
+    """Whether its bytes are built when it is sent."""
     if isinstance(case.input, Scenario):
         return any(step.data is UNSET for step in case.input.produces())
     return isinstance(case.input, Recipe)
 
 
 def group_cases(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
-    """Cases in groups to be asked together: of one kind, not too many, heavy ones alone and first."""
+    """Cases in groups that are sent together: of one kind, not too many, heavy ones alone and first."""
     plain: dict[tuple[str, bool], list[Case]] = {}
     for case in cases:
         if is_heavy(case):

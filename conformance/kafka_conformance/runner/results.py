@@ -30,7 +30,7 @@ FILE: Final = "result.ndjson"
 
 
 class ResultHeader(msgspec.Struct, kw_only=True):
-    """What was asked of whom."""
+    """The testee, the corpus and the settings of a run."""
 
     format: str = FORMAT
     version: int = VERSION
@@ -153,7 +153,7 @@ def read_results(path: Path) -> Results:
 
 
 def read_result_header(path: Path) -> ResultHeader:
-    """What was asked of whom in *path*.  Raises `Unusable` if there is no such file, or no header in it."""
+    """The header of the result file *path*.  Raises `Unusable` if there is no such file, or no header in it."""
     try:
         with path.open("rb") as file:
             return _headers.decode(file.readline())
@@ -196,7 +196,7 @@ class LineWriter:
     """
 
     def __init__(self, path: Path, header: msgspec.Struct, earned: Iterable[msgspec.Struct] = ()) -> None:
-        """Start *path* anew with *header* and what was *earned* before."""
+        """Start *path* with *header* and the lines *earned* by an earlier run."""
         self.path = path
         self._hash = hashlib.sha256()
         beside = path.with_suffix(".part")

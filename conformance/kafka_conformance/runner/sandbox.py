@@ -1,14 +1,14 @@
-"""Asks a testee questions and always has an observation, whatever the testee does.
+"""Send requests to a testee and return an observation for each, whatever the testee does.
 
 Questions go out several at a time: in one `many` line if the testee announced
 that, else as several lines ahead of the replies.  If `many` does not come back
 whole, the process is replaced and the same questions go out as lines.  Replies
 to lines come in order, so the first of which nothing came names the guilty case.
-Who often falls over `many` gets lines only.
+A testee that often crashes in `many` gets lines only.
 
-A case with which the process died is asked once more, alone, in a fresh
-process, because a process may also be killed from outside, or fall over what
-an earlier case left behind.  Only a second death counts, except when the
+A case in which the process died is sent again, alone, in a fresh
+process, because a process may also be killed from outside, or crash because of what
+an earlier case left in memory.  Only a second death counts, except when the
 process was fresh already, or ended as fresh ones did often enough (the same
 exit code, the same last words) where no earlier case can have a part in it:
 `Learnt.counts` says when.  Heavy cases get a process of their own where one is
@@ -57,11 +57,11 @@ MAX_SECONDS: Final = 10.0
 CALIBRATION_SECONDS: Final = 3.0
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
-# A testee that has left so many questions unanswered, and answered none, is not asked the rest.
+# A testee that left so many requests unanswered, and answered none, gets no more requests.
 MAX_UNANSWERED: Final = 3
-# Processor seconds: who starts within them is started anew for each heavy question.  Node does, a JVM does not.
+# CPU seconds.  A testee that starts faster is restarted for each heavy request: Node is, a JVM is not.
 QUICK: Final = 0.25
-# A part of the memory that it may take: who holds so much of it is started anew in any case.
+# Part of the memory limit; a testee that holds more is restarted before a heavy request.
 MUCH: Final = 1 / 8
 
 NOT_SENT: Final = "not asked: the testee had answered none of the questions before"
@@ -116,7 +116,7 @@ class Sandbox:
             # Time in which it stood in line for a processor, or we did, is not its own.
             spent.append(min(answered.seconds, watch.own_seconds(waits=child.waits)))
         if self._child is not None:
-            self._child.requests, self._child.waits = 0, None  # what is trivial leaves nothing behind
+            self._child.requests, self._child.waits = 0, None  # trivial batches leave the process fresh
         self.seconds = min(max(FACTOR * min(spent[1:] or spent or [0]), self.connection.seconds), MAX_SECONDS)
         return self.seconds
 
@@ -131,7 +131,7 @@ class Sandbox:
             if len(rest) == 1 or self._learnt.takes_rows is False or (self._learnt.doubtful and not self.tally.answers):
                 yield from map(self._alone, rest)
                 return
-            self._running()  # which tells whether it takes `many`
+            self._running()  # its hello announces `many`
             many = self._learnt.many and isinstance(rest[0].subject, bytes)
             for answer in self._at_once(rest) if many else self._in_a_row(rest):
                 yield answer or self._again(questions[done])
@@ -154,11 +154,11 @@ class Sandbox:
             child.end_group()
 
     def take_permit(self) -> bool:
-        """Wait for a place, behind those who go first; False if the run was stopped."""
+        """Wait for a CPU permit, after workers of lower rank; False if the run was stopped."""
         return self._permit is None or self._permit.pass_on()
 
     def give_permit(self) -> None:
-        """Leave the place to another sandbox."""
+        """Give the CPU permit to another sandbox."""
         if self._permit is not None:
             self._permit.give()
 
@@ -206,7 +206,7 @@ class Sandbox:
         self._learnt.many = hello.many if self._learnt.many is None else self._learnt.many
         return hello
 
-    # Asking several at once
+    # Several requests at once
 
     def _at_once(self, questions: Sequence[CaseRequest]) -> Iterator[TimedObservation | None]:
         """All in one `many` line; where that does not come back whole, in a row."""
@@ -228,10 +228,10 @@ class Sandbox:
         yield from self._in_a_row(questions)
 
     def _in_a_row(self, questions: Sequence[CaseRequest]) -> Iterator[TimedObservation | None]:
-        """Several lines ahead of the replies; ends with the first that the testee falls over.
+        """Several lines ahead of the replies; ends with the first that the testee does not answer.
 
         Replies come in order, so the first that is missing shows where it
-        fell.  None stands for what has to be asked again, alone.
+        crashed.  None stands for a request that has to be sent again, alone.
         """
         child = self._running()
         fresh, single = not child.requests, child.is_single()
@@ -251,9 +251,9 @@ class Sandbox:
     def _fell(
         self, child: Child, question: CaseRequest, trouble: ReadFailure, spent: float, *, fresh: bool, single: bool
     ) -> TimedObservation | None:
-        """How it fell over the first question without a reply, if that is known well enough."""
+        """The observation for the first request without a reply; None if it has to be sent again."""
         observation: Observation
-        # Who goes on before a long reply is through may have fallen over the question behind.
+        # With a part of a long reply received, the crash may belong to the next request.
         self._fell_by = None if child.has_begun() else trouble
         if self._fell_by is ReadFailure.LATE and self._learnt.takes_rows:
             observation = self._hung(question, spent)
@@ -314,7 +314,7 @@ class Sandbox:
         """Seconds that go by, without those in which we stood in line for a place."""
         return time.monotonic() - (self._permit.waited if self._permit else 0.0)
 
-    # Asking one
+    # One request
 
     _fell_by: ReadFailure | None = None
     _suspect: Observation | None = None
@@ -355,7 +355,7 @@ class Sandbox:
         return TimedObservation(again.observation, again.seconds, 1 + died(again.observation))
 
     def _is_fit(self) -> bool:
-        """Whether the process can be asked what takes memory: it is new, or is dear and holds little."""
+        """Whether the process can take a heavy request: it is fresh, or is slow to start and holds little memory."""
         if self._child is None or not self._child.requests:
             return True
         used = self._child.usage()

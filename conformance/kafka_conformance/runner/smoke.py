@@ -58,7 +58,7 @@ class SmokeCheck:
 
 
 class _Stop(Exception):
-    """The testee is gone or silent: no use in asking on."""
+    """The testee has ended or is silent, so further checks are pointless."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ def _trouble(child: Child, trouble: ReadFailure) -> str:
 
 
 def smoke(connection: ConnectionSpec) -> Iterator[SmokeCheck]:
-    """The checks on the testee behind *connection*, as they are made."""
+    """Run the checks on the testee of *connection*; yield each as it ends."""
     child = Child(connection)
     talk = _Talk(child)
     try:
@@ -238,7 +238,7 @@ def _check_encode(talk: _Talk) -> SmokeCheck:
 
 
 def _malformed(talk: _Talk, _hello: HelloReply) -> Iterator[SmokeCheck]:
-    """Garbage behind the header: a codec that does not check the CRC falls over it too."""
+    """Garbage after the header: a codec that does not check the CRC fails too."""
     data = encode(_one())
     broken = data[:61] + b"\xff" * (len(data) - 61)
     reply = _reply(talk, protocol.DecodeRequest(id="malformed", data=broken))
@@ -269,7 +269,7 @@ def _unknown(talk: _Talk, _hello: HelloReply) -> Iterator[SmokeCheck]:
 
 
 def _broken_line(talk: _Talk) -> SmokeCheck:
-    """What a line that is no JSON does: the protocol never sends one, so this is only told."""
+    """The effect of a line that is not JSON: the protocol never sends one, so the check is informative."""
     name = "a line that is no JSON"
     talk.child.send(b"this is no JSON\n")
     talk.child.send(protocol.request_line(protocol.DecodeRequest(id="after", data=b"")))
@@ -300,12 +300,12 @@ def _validator() -> Callable[[Any], str] | None:
 
 
 def how_validated() -> str:
-    """What lines are validated with."""
+    """The validator for lines: its name, or why there is none."""
     return "by jsonschema" if _validator() else "by the models; install jsonschema to use the schema itself"
 
 
 def schema_problem(line: bytes) -> str:
-    """What is wrong with a testee's *line*, or nothing; null for a field that is left out will do."""
+    """The schema error of a testee's *line*; empty if valid.  Null counts as a missing field."""
     try:
         document = protocol.without_nulls(msgspec.json.decode(line))
     except ValueError as error:

@@ -3,7 +3,7 @@
 Its Cython classes are the default; with `AIOKAFKA_NO_EXTENSIONS=1` in the
 environment the pure Python ones run, which are a codec of their own (known
 name `aiokafka-pure`).  Decoding calls `validate_crc` on each batch, as its
-fetcher does by default.  (The module is not called `aiokafka`, so that nobody
+fetcher does by default.  (The module is not called `aiokafka`, so that it is not
 confuses the two.)
 """
 
@@ -56,7 +56,7 @@ def decode(data: bytes) -> list[WireBatch]:
 
 
 def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
-    """What its fetcher makes of a fetch under read_committed."""
+    """The records that its fetcher delivers under read_committed."""
     fetched = PartitionRecords(
         TopicPartition("t", 0), MemoryRecords(data), list(aborted), 0, None, None, True, READ_COMMITTED
     )
@@ -92,7 +92,7 @@ def _record_batch(batch: Any) -> WireBatch:
 
 
 def _message(batch: Any) -> WireBatch:
-    # LegacyRecordBatch tells neither its magic nor its codec nor its base offset.
+    # LegacyRecordBatch exposes neither its magic nor its codec nor its base offset.
     records = list(batch)
     return WireBatch(
         last_offset=_before(batch.next_offset),
@@ -104,7 +104,7 @@ def _message(batch: Any) -> WireBatch:
 
 
 def _timestamp_type(records: list[Any]) -> Any:
-    # Each record tells one of its own; where there is no timestamp, the Cython classes tell none.
+    # Each record has its own; without a timestamp the Cython classes have none.
     types = [record.timestamp_type for record in records if record.timestamp is not None]
     return TIMESTAMP_TYPES[types[0]] if types else UNSET
 
@@ -124,7 +124,7 @@ def _record(record: Any) -> WireRecord:
         timestamp=UNSET if record.timestamp is None else record.timestamp,
         key=record.key,
         value=record.value,
-        # Its header keys are text already: the bytes behind them are gone.
+        # Its header keys are text already: the original bytes are lost.
         headers=[(key.encode(), value) for key, value in record.headers],
     )
 
@@ -136,7 +136,7 @@ def _consumed(record: Any) -> WireRecord:
 
 def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
     # What a compression library raises goes through as it is.  All else, as struct.error
-    # and SystemError, is an accident: its callers are told to expect CorruptRecordException.
+    # and SystemError, is an accident: its documented exception is CorruptRecordException.
     module = type(leak).__module__
     ours = module.startswith(("zlib", "gzip", "cramjam")) or isinstance(leak, EOFError)
     return "decompression" if ours else "other"

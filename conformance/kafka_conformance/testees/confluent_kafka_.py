@@ -52,13 +52,13 @@ KINDS: Final[tuple[tuple[int, str, Kind], ...]] = (
     (KafkaError._NOT_IMPLEMENTED, "MagicByte", "unsupported_magic"),
     (KafkaError._NOT_IMPLEMENTED, "", "unsupported_compression"),
     (KafkaError._BAD_MSG, "CRC", "corrupt"),
-    # It found no whole message, and thinks that it should have asked for more bytes.
+    # It found no whole message, and would fetch more bytes.
     (KafkaError.MSG_SIZE_TOO_LARGE, "", "truncated"),
 )
 
 
 def decode(_data: bytes) -> NoReturn:
-    """A consumer tells no batches: see `consume`."""
+    """Not supported: a consumer exposes no batches; see `consume`."""
     raise NotDone("a consumer tells no batches")
 
 
@@ -71,9 +71,9 @@ class ConsumerReader:
         self._used = 0
 
     def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> CodecAnswer:
-        """What the consumer makes of *data*, told what was *aborted*; it reads committed records by default.
+        """Read *data* with the *aborted* transactions; the consumer reads committed records by default.
 
-        Nothing at all is asked for once more: now and then it throws a response away, and asks for the same offset,
+        An empty delivery is repeated: now and then it drops a response, and fetches the same offset,
         at which there may be no batch any more, as in a broker.
         """
         answer = self._read(data, aborted)
@@ -101,7 +101,7 @@ class ConsumerReader:
 
     def _started(self) -> Any:
         own = {"group.id": "kafkaproof", "enable.auto.commit": False, "check.crcs": CHECKS_CRCS}
-        # Behind a batch that it cannot read it waits half a second, and asks for the same again.
+        # After a batch that it cannot read it waits half a second, and fetches the same again.
         own["fetch.error.backoff.ms"] = 1
         most = {
             "fetch.message.max.bytes": MOST_BYTES,
@@ -143,7 +143,7 @@ def _position(tape: Tape) -> Any:
 
 def _record(message: Any) -> WireRecord:
     kind, timestamp = message.timestamp()
-    # Its header keys are text already: the bytes behind them are gone.
+    # Its header keys are text already: the original bytes are lost.
     headers = [(key.encode(), value) for key, value in message.headers() or ()]
     timestamp = -1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
     return WireRecord(message.offset(), timestamp, message.key(), message.value(), headers)
@@ -162,12 +162,12 @@ _reader: ConsumerReader | None = None
 
 
 def consume(data: bytes) -> CodecAnswer:
-    """What a consumer delivers of *data*."""
+    """The records that a consumer delivers of *data*."""
     return committed(data, ())
 
 
 def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
-    """What it delivers where some transactions were *aborted*."""
+    """The records delivered when some transactions were *aborted*."""
     global _reader  # noqa: PLW0603  # one for the process, started when it is first wanted
     _reader = _reader or ConsumerReader()
     return _reader.read(data, aborted)

@@ -37,7 +37,7 @@ class ConnectionSpec:
         memory: address space that each process may take, in bytes.
         local: whether the codec runs in the process that we start (a
             container's does not, so our limits on that process are not its).
-        cleanup: a command that ends what killing the process leaves behind.
+        cleanup: a command that ends whatever survives the process.
         preloads: whether it is a Python module, the last word of *argv*, that can be loaded once and forked.
         seconds: what a case may take at least.
     """

@@ -1,8 +1,8 @@
-"""What a Python testee is: a module (or an object) with these six names.
+"""Python testees: a module (or an object) with these six names.
 
 It may have `append`, `consume` and `committed` besides.
 
-`serve` puts one behind the protocol, so an adapter only drives its codec.  An
+`serve` connects it to the protocol, so an adapter only drives its codec.  An
 adapter raises `CodecError` for what its codec refuses, with the best kind it
 knows, and `NotDone` for what its codec cannot do at all.  Any other exception
 that leaks out of a decoder becomes an error of kind `other` that names the
@@ -57,21 +57,21 @@ class Testee(Protocol):
 
 @runtime_checkable
 class Appending(Protocol):
-    """What a testee has besides that can say what a broker does."""
+    """The additional function of a testee that predicts a broker."""
 
     def append(self, request: AppendRequest, /) -> CodecAnswer: ...
 
 
 @runtime_checkable
 class Consuming(Protocol):
-    """What a testee has instead of `decode` (which it leaves undone) that is a consumer."""
+    """The function that a consumer has instead of `decode`, which raises `NotDone`."""
 
     def consume(self, data: bytes, /) -> CodecAnswer: ...
 
 
 @runtime_checkable
 class Committing(Protocol):
-    """What a testee has besides whose consumer leaves out aborted transactions, when it reads committed data only."""
+    """The additional function of a consumer that leaves out aborted transactions."""
 
     def committed(self, data: bytes, aborted: Sequence[Aborted], /) -> CodecAnswer: ...
 

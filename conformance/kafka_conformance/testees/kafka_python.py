@@ -60,7 +60,7 @@ def decode(data: bytes) -> list[WireBatch]:
 
 
 def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
-    """What its fetcher makes of a fetch under read_committed."""
+    """The records that its fetcher delivers under read_committed."""
     listed = [SimpleNamespace(producer_id=producer, first_offset=first) for producer, first in aborted]
     fetched = Fetcher.PartitionRecords(
         0,
@@ -126,7 +126,7 @@ def _record(record: Any) -> WireRecord:
         timestamp=UNSET if record.timestamp is None else record.timestamp,
         key=record.key,
         value=record.value,
-        # Its header keys are text already: the bytes behind them are gone.
+        # Its header keys are text already: the original bytes are lost.
         headers=[(key.encode(), value) for key, value in record.headers],
     )
 
@@ -138,7 +138,7 @@ def _consumed(record: Any) -> WireRecord:
 
 def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
     # What a compression library raises goes through as it is.  All else, as struct.error
-    # and IndexError, is an accident: its callers are told to expect CorruptRecordError.
+    # and IndexError, is an accident: its documented exception is CorruptRecordError.
     module = type(leak).__module__
     ours = module.startswith(("zlib", "gzip", "snappy", "cramjam", "backports.zstd", "zstandard"))
     lz4 = type(leak) is RuntimeError and str(leak).startswith(("LZ4F_", "Frame incomplete"))

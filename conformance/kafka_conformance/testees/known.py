@@ -1,7 +1,7 @@
 """Testees known by name: what `kafkaproof testees` lists.
 
 Those in Python are modules of ours, served by this interpreter.  The others
-are built by their recipes (`testees/recipe.py`) when they are first asked for.
+are built by their recipes (`testees/recipe.py`) when they are first used.
 `NAME@VERSION` is the same testee with another release of its codec, in a build
 of its own.
 """

@@ -28,7 +28,7 @@ PROTOCOL: Final = 1
 LEAKED: Final = "other"
 
 # A reply longer than this is refused before it is read to its end: 32 MiB of
-# JSON hold 24 MiB of record data, and no case asks for that much.
+# JSON hold 24 MiB of record data, and no case needs that much.
 MAX_LINE: Final = 32 * 1024 * 1024
 
 Aborted = tuple[int, int]
@@ -79,14 +79,14 @@ RequestLine = HelloRequest | DecodeRequest | EncodeRequest | AppendRequest
 
 
 class Capability(msgspec.Struct):
-    """What a codec claims to read, or to write."""
+    """The formats that a codec claims to read, or to write."""
 
     magics: list[int] = []
     compressions: list[str] = []
 
 
 class HelloReply(msgspec.Struct, kw_only=True):
-    """Who the testee is and what it claims."""
+    """The identity of a testee and the formats it claims."""
 
     protocol: int
     name: str

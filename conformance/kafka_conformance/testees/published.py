@@ -1,4 +1,4 @@
-"""Which releases of a codec there are: asked of the tool that would install them, and so of its registry.
+"""List the releases of a codec, through the tool that installs them and its registry.
 
 Only releases count: what has letters in its version (a candidate, a beta) is left out.
 """
@@ -22,7 +22,7 @@ from kafka_conformance.testees.recipe import BuildRecipe, find_program, numbers
 
 ASK_SECONDS: Final = 120
 _RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)")
-# `package@v{version}`, as go and npm are told what to fetch.
+# `package@v{version}`, as in the commands of go and npm.
 _REQUESTED: Final = re.compile(r"(.+)@v?\{version\}")
 
 
@@ -30,7 +30,7 @@ def newest(known: KnownTestee, count: int) -> list[str]:
     """The last *count* releases of *known*'s codec, oldest first.
 
     Raises:
-        CannotRun: it has no releases, or the tool that knows them cannot be asked.
+        CannotRun: it has no releases, or the tool that lists them cannot be run.
     """
     found = sorted({version for text in _published(known, count) if (version := _plain(text))}, key=numbers)
     if not found:

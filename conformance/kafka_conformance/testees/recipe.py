@@ -65,7 +65,7 @@ class BuildRecipe:
         about: what is driven, in a few words.
         language: the codec's.
         version: the release of the codec that is pinned.
-        folder: where the sources lie.
+        folder: the folder of the sources.
         sources: files copied before the build, relative to *folder* or absolute; those outside of *folder* are copied
             under their last name.
         programs: programs that have to be on the path; `pip` is this interpreter's pip, or uv.
@@ -241,7 +241,7 @@ def fill_recipe_command(command: Command, *, build: Path, version: str) -> list[
 
 # Seconds.  A first build in Rust fetches and compiles a hundred crates.
 BUILD_TIME_LIMIT: Final = 1200
-_LONGEST_ERROR: Final = 300  # characters; a resolution error names every repository asked
+_LONGEST_ERROR: Final = 300  # characters; a resolution error names every repository
 _WHOLE: Final = ".whole"
 # What compilers and package tools put before the line that matters.
 _ERROR_LINE: Final = re.compile(
@@ -363,7 +363,7 @@ def digest(recipe: BuildRecipe) -> str:
 
 @cache
 def _version_of(program: str) -> str:
-    """What *program* reports as its version; empty if it cannot be run."""
+    """The version that *program* reports; empty if it cannot be run."""
     command, option = _VERSION_OF[program]
     try:
         # A go.mod or rust-toolchain.toml in the working directory would select another release.

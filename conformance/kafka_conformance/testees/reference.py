@@ -1,4 +1,4 @@
-"""The reference itself as a testee: `kafka_records` behind the protocol."""
+"""The reference as a testee: `kafka_records` connected to the protocol."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def decode(data: bytes) -> list[WireBatch]:
 
 
 def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
-    """What a read_committed consumer sees of *data*."""
+    """The records of *data* that a read_committed consumer sees."""
     try:
         seen = fetching.consume(data, aborted=aborted)
     except RecordFormatError as error:
@@ -48,7 +48,7 @@ def encode(batch: WireBatch) -> bytes:
 
 
 def append(request: AppendRequest) -> CodecAnswer:
-    """What a broker of the release answers for the payload, and what it stores."""
+    """The answer of a broker of the release to the payload, with the bytes it stores."""
     log = LogState(log_end_offset=request.log_end_offset, leader_epoch=request.leader_epoch)
     try:
         result = kafka_records.append(

@@ -44,7 +44,7 @@ def hello(testee: Testee) -> HelloReply:
 
 
 def decode_answer(testee: Testee, data: bytes, aborted: Sequence[Aborted] | None = None) -> CodecAnswer:
-    """What the testee does with *data*; and where some transactions were *aborted*, with what is committed."""
+    """The testee's answer for *data*; with *aborted* transactions, for the committed records."""
     try:
         if aborted is not None and isinstance(testee, Committing):
             return testee.committed(data, aborted)
@@ -58,7 +58,7 @@ def decode_answer(testee: Testee, data: bytes, aborted: Sequence[Aborted] | None
 
 
 def encode_answer(testee: Testee, request: protocol.EncodeRequest) -> CodecAnswer:
-    """What the testee writes for the batch in *request*."""
+    """The bytes that the testee writes for the batch in *request*."""
     try:
         return CodecAnswer(data=bytes(testee.encode(request.batch)))
     except (NotDone, CodecError) as refusal:
@@ -70,7 +70,7 @@ def encode_answer(testee: Testee, request: protocol.EncodeRequest) -> CodecAnswe
 
 
 def append_answer(testee: Testee, request: protocol.AppendRequest) -> CodecAnswer:
-    """What the testee says that a broker does."""
+    """The testee's prediction of a broker's answer."""
     if not isinstance(testee, Appending):
         return CodecAnswer(skipped="append is not done by this testee")
     try:
@@ -145,7 +145,7 @@ def main(arguments: list[str]) -> None:
     try:
         serve(load_testee(arguments[0]), sys.stdin.buffer, sys.stdout.buffer)
     except BrokenPipeError:
-        # Nobody reads any more: without this the interpreter complains on its way out.
+        # The pipe is closed: without this the interpreter reports an error at exit.
         sys.stderr.close()
 
 
