@@ -4,7 +4,7 @@
 
 The decoder is kafka-python's, with checksums verified and every field looked at.
 An input that it does not end with is stopped after a quarter of a CPU-second
-and counted apart: campaigns step over those.
+and counted apart: campaigns skip those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What reducing costs: finds of about 600 bytes, three good batches and one bad message each, to their minimum.
+"""Cost of shrinking: findings of about 600 bytes, with three good batches and one bad message each.
 
 python -m benchmarks.shrink [--repeats N]
 """
@@ -23,7 +23,7 @@ CODECS: Final[tuple[Compression, ...]] = ("none", "gzip", "lz4")
 
 
 class ShrinkTiming(NamedTuple):
-    """One find: bytes before and after, predicates asked, CPU-seconds, and whether the verdicts stayed the same."""
+    """One finding: bytes before and after, predicate calls, CPU-seconds, and whether the verdicts stayed the same."""
 
     name: str
     before: int
@@ -80,7 +80,7 @@ def measure_shrink(repeats: int = 5) -> list[ShrinkTiming]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and print one line for each find; 1 where a verdict changed."""
+    """Measure, and print one line for each finding; exit code 1 where a verdict changed."""
     parser = ArgumentParser(prog="python -m benchmarks.shrink", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5, help="how often each is reduced")
     found = measure_shrink(parser.parse_args(arguments).repeats)

@@ -73,7 +73,7 @@ def testees(ctx: click.Context, as_json: bool) -> None:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_RUN)
     if as_json:
-        say_json({"testees": listed, "bugs": _planted_bugs()})
+        say_json({"testees": listed, "planted_bugs": _planted_bugs()})
     else:
         _show(listed)
 

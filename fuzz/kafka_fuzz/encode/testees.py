@@ -37,7 +37,7 @@ ENOUGH: Final = 2
 
 @dataclass(slots=True)
 class EncodeTestee:
-    """A testee that writes, and what it fell over."""
+    """A testee that encodes, and the outcomes at which it crashed."""
 
     name: str
     sandbox: Sandbox
@@ -52,7 +52,7 @@ class EncodeTestee:
         return bool(self.hello.encode.magics)
 
     def asked(self, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
-        """What became of those of *turn* that it can be asked."""
+        """The outcomes of those requests of *turn* that the testee supports."""
         wanted = [each for each in turn if unsupported(each.case, self.hello) is None]
         spared = [each for each in wanted if self.fallen[each.value] < ENOUGH]
         self.skipped += len(wanted) - len(spared)
@@ -71,13 +71,13 @@ def started(name: str, stack: ExitStack) -> EncodeTestee:
     return writer
 
 
-# Before what tells finds apart, so that none is taken for one of reading.
+# A prefix of keys, so that no finding of encoding is taken for one of decoding.
 WRITING: Final = "writing"
 ENDINGS: Final[dict[type, OutcomeClass]] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
 
 
 def encode_outcome(testee: str, writing: Writing, seen: Observation) -> Outcome:
-    """What *testee* did when it was asked to write a batch."""
+    """The outcome of *testee* for one encode request."""
     era = "v2" if writing.batch.magic == MAGIC_VALUE_V2 else "legacy"
     if isinstance(seen, Crashed | Hung | Exceeded | Garbled):
         detail, function = outcome.of_ending(seen)
@@ -103,7 +103,7 @@ def mutant_of(writing: Writing) -> Mutant:
     return Mutant(data, "model", (writing.value, writing.variant), None, writing.cell)
 
 
-# Candidates that a testee is asked to write at once.
+# Candidates that are sent to a testee at once.
 MANY: Final = 16
 
 
@@ -134,7 +134,7 @@ class Writers:
         self.version = self.writers[0].hello.version
 
     def verdicts(self, many: Sequence[Batch]) -> list[tuple[Outcome, Verdicts]]:
-        """What everybody makes of each; what a testee cannot be asked is no find of it."""
+        """The outcomes of all testees for each request; a testee without the capability has no finding."""
         asked = [writing(batch, "", "") for batch in many]
         first, *others = ([*_outcomes(writer, asked)] for writer in self.writers)
         return [
@@ -143,7 +143,7 @@ class Writers:
         ]
 
     def shrink(self, data: bytes, *, budget: Budget = DEFAULT, co_testees: Sequence[str] = ()) -> Done:
-        """*data*, a batch, as small and plain as it gets; finds of writers have no company.
+        """*data*, a batch, as small and plain as it gets; findings of encoders have no co-testees.
 
         Raises:
             NotShown: it is none, or nothing is wrong with what is made of it.

@@ -1,7 +1,7 @@
 """Batches with one unusual value, and how they are shrunk.
 
 Whether it has to, and what it has to write otherwise, the reference says; a
-value's name is what finds are told apart by.
+value's name distinguishes findings.
 
 Each step leaves less, or what is plainer, so that a search over them ends.
 """
@@ -107,7 +107,7 @@ class Writing:
     """A batch to be written.
 
     Attributes:
-        batch: what is asked for.
+        batch: the batch to encode.
         value, variant: what is odd about it, `truth` where nothing is.
         case: the same for the judge, with the right answer.
         rule: by which the reference refuses it; empty where it has to be written.
@@ -121,7 +121,7 @@ class Writing:
 
     @property
     def cell(self) -> MutantCell:
-        """Where it lies among the others."""
+        """Its cell among the others."""
         return MutantCell(
             self.batch.magic, self.batch.compression, self.value, self.variant, self.value, "entry", "only"
         )
@@ -171,7 +171,7 @@ def all_offsets(batch: Batch, rng: Random, value: int) -> Batch:
 
 
 def offset_gap(batch: Batch, rng: Random, value: int) -> Batch:
-    """The last record so far behind the one before."""
+    """A gap of *value* offsets before the last record."""
     if len(batch.records) < 2:
         return batch
     last = wrap_int64(batch.records[-2].offset + value)
@@ -264,7 +264,7 @@ PLAIN: Final[dict[str, Any]] = {
 
 
 def simpler(batch: Batch) -> Iterator[Batch]:
-    """What is like *batch*, with less in it or plainer."""
+    """Batches like *batch* with fewer records or simpler values."""
     yield from _fewer(batch)
     for changes in (NO_PRODUCER, *({name: value} for name, value in PLAIN.items())):
         if any(getattr(batch, name) != value for name, value in changes.items()):

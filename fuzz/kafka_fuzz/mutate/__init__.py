@@ -3,8 +3,8 @@
     mutant = mutate(Random(7), seeds, "model")
     mutant.data, mutant.labels, mutant.expected, mutant.cell
 
-`bytes` knows nothing and is the baseline; `repair` mutates fields of *seeds*
-and mends what depends on them; `model` needs no seeds, and knows the answer.
+`bytes` knows no structure and is the baseline; `fixup` mutates fields of *seeds*
+and fixes up sizes and checksums; `model` needs no seeds and knows the right answer.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def draw_profile(rng: Random) -> Profile:
 
 
 def custom_mutator(data: bytes, max_size: int, seed: int) -> bytes:
-    """What atheris asks for: other bytes from *data*, at most *max_size* of them.
+    """The mutator interface of atheris: mutate *data* to at most *max_size* bytes.
 
     All three profiles take turns.  A mutant that is too long is made again from
     the same numbers, a few times, and then cut: libFuzzer ends a run on longer ones.

@@ -1,4 +1,4 @@
-"""Edits that know the fields: one change to one entry, what depends on it mended inside.
+"""Edits that know the fields: one change to one entry, with the dependent fields inside it fixed up.
 
 Each takes an entry taken apart and gives one that is whole again but for its
 own size and checksum, which `repair` sees to.
@@ -34,12 +34,12 @@ VARINT_EDGES: Final = (
     *(0, 1, 2, -1, -2, 63, 64, -64, -65, 127, 128, 8191, 8192, 2**20),
     *(2**31 - 1, -(2**31), 2**31, 2**32, 2**63 - 1, -(2**63)),
 )
-# How often what depends on an edit inside a record is mended.
+# The share of edits inside a record after which the dependent fields are fixed up.
 FIXUP_SHARE: Final = 0.85
 
 
 class EditedEntry(NamedTuple):
-    """An entry after an edit: its bytes, the field and what was done to it, and where that lies."""
+    """An entry after an edit: its bytes, the field, the kind of edit, and the nesting of the field."""
 
     entry: bytes
     field: str
@@ -51,7 +51,7 @@ Edit = Callable[[SeedEntry, Random, Sequence[bytes]], EditedEntry]
 
 
 def nested(part: SeedEntry) -> Nesting:
-    """Where the records of an entry lie."""
+    """The nesting of the records of an entry."""
     return "record" if part.codec == "none" else "packed"
 
 
@@ -152,7 +152,7 @@ def body_field(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEn
 
 
 def body_spans(body: bytes) -> list[Span]:
-    """Where the variable fields of a message lie, as far as its lengths lead."""
+    """The spans of the variable fields of a message, as far as its lengths can be followed."""
     spans: list[Span] = []
     at = length = 0
     for name, type_ in MESSAGE_BODY:
@@ -166,7 +166,7 @@ def body_spans(body: bytes) -> list[Span]:
 
 
 def inner_message(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
-    """An edit to one of a wrapper's messages, which is mended like an entry."""
+    """An edit to one of a wrapper's messages, whose size and checksum are fixed up like those of an entry."""
     if not part.records:
         return payload_bytes(part, rng, seeds)
     index = int(rng.random() * len(part.records))
@@ -191,7 +191,7 @@ def inner_size(part: SeedEntry, index: int, rng: Random) -> EditedEntry:
 
 
 def payload_bytes(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
-    """Bytes of the payload, unpacked; inner messages that can still be followed are mended."""
+    """Bytes of the payload, unpacked; inner messages that can still be followed are fixed up."""
     name, edit = plain.EDITS[int(rng.random() * len(plain.EDITS))]
     payload = edit(part.payload, rng, seeds)
     if part.magic < MAGIC_VALUE_V2 and part.codec != "none" and rng.random() < FIXUP_SHARE:

@@ -42,7 +42,7 @@ MOST_ENTRIES: Final = 64
 
 
 class Span(NamedTuple):
-    """Where a variable field lies in its record or message: name, start, end, type."""
+    """The span of a variable field in its record or message: name, start, end, type."""
 
     name: str
     start: int
@@ -71,11 +71,11 @@ class SeedEntry(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """Where the fixed fields lie."""
+        """The layout of the fixed fields."""
         return layout_of_magic(self.magic)
 
     def whole(self, head: bytes | None = None, payload: bytes | None = None) -> bytes:
-        """The entry again, neither size nor checksum mended; packed anew only if there is another *payload*."""
+        """The entry as bytes, size and checksum unchanged; compressed again only for another *payload*."""
         head = self.head if head is None else head
         if payload is None:
             return head + self.packed
@@ -102,7 +102,7 @@ def parts_of(seed: bytes) -> tuple[SeedEntry, ...]:
             if len(found) == MOST_ENTRIES:
                 break
     except RecordFormatError:
-        pass  # what lies before the break is good enough to mutate
+        pass  # the part before the break is enough to mutate
     return tuple(found)
 
 
@@ -244,7 +244,7 @@ class BaseEntry:
 
     @property
     def packed(self) -> bytes:
-        """What the codec made of the payload."""
+        """The payload after compression."""
         return self.data[61:] if self.magic == 2 else self.message.value or b""
 
 
@@ -290,7 +290,7 @@ def batch_base(shape: Shape, codec: Compression) -> BaseEntry:
 
 
 def expected_batch(shape: Shape, codec: Compression) -> Batch:
-    """What a v2 batch of that shape is read as."""
+    """The batch that a decoder returns for a v2 batch of *shape*."""
     latest = max(shape.timestamps, default=NO_TIMESTAMP)
     return Batch(
         magic=2,
@@ -338,7 +338,7 @@ def header_fields(batch: Batch, base_timestamp: int) -> dict[str, int]:
 
 
 def record_body(record: Record, offset_delta: int, timestamp_delta: int) -> tuple[bytes, ...]:
-    """The fields of a record behind its length, each as bytes."""
+    """The fields of a record after its length, each as bytes."""
     fields = [b"\0", varlong(timestamp_delta), varint(offset_delta), *nullable(record.key), *nullable(record.value)]
     fields.append(varint(len(record.headers)))
     for key, value in record.headers:

@@ -1,4 +1,4 @@
-"""Entries written from their fields, with sizes and checksums right unless told otherwise; and mended again.
+"""Entries written from their fields, with sizes and checksums right unless given otherwise; and mended again.
 
 The structs are cut from the layout tables: what comes before the checksummed
 bytes, and those.
@@ -96,7 +96,7 @@ def nullable_bytes(content: bytes | None) -> bytes:
 
 
 def fixed_up(entry: bytes) -> bytes:
-    """One whole entry with the size and the checksum that its bytes ask for, where there is room for them."""
+    """One whole entry with the right size and checksum for its bytes, where there is room for them."""
     return with_crc(with_size(entry))
 
 
@@ -108,7 +108,7 @@ def with_size(entry: bytes) -> bytes:
 
 
 def with_crc(entry: bytes) -> bytes:
-    """The entry with the checksum that its magic asks for."""
+    """The entry with the right checksum for its magic."""
     if len(entry) < CRC_START_V2:
         return entry
     if entry[MAGIC_OFFSET] == MAGIC_VALUE_V2:

@@ -1,7 +1,7 @@
-"""The profile `repair`: fields mutated on wire bytes, then everything that depends on them mended.
+"""The profile `fixup`: fields mutated on wire bytes, then a fix-up of sizes and checksums.
 
-A decoder that checks sizes and checksums refuses nearly all else at the door.
-In one of ten, one of them is left wrong, for the door has to be tried too.
+A decoder that checks sizes and checksums refuses nearly every other mutant early.
+In one of ten mutants one of them stays wrong, to test those checks, too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def mutate_fixup(rng: Random, seeds: Sequence[bytes], deck: Deck | None = None) 
 
 
 def unframed(rng: Random, seed: bytes, seeds: Sequence[bytes]) -> Mutant:
-    """A seed without one whole entry: its bytes edited, then mended as if it were one."""
+    """A seed without one whole entry: its bytes edited, then fixed up as if it were one."""
     done = plain.mutate_bytes(rng, (seed, *seeds[:1]))
     return Mutant(fixed_up(done.data), "fixup", done.labels, None, done.cell)
 
@@ -74,7 +74,7 @@ def edit_entry(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> tuple[Ed
 
 
 def mostly_fixed_up(entry: bytes, rng: Random, labels: list[str]) -> bytes:
-    """The entry mended, or in one of ten all but one thing of it."""
+    """The entry after the fix-up; in one of ten its size or its checksum stays wrong."""
     if rng.random() >= LEFT_WRONG:
         return fixed_up(entry)
     if rng.random() < 0.5:
@@ -95,7 +95,7 @@ def prepend_oddity(entries: list[bytes], rng: Random, deck: Deck, labels: list[s
 
 
 def join_entries(entries: list[bytes], rng: Random, seeds: Sequence[bytes], labels: list[str]) -> int:
-    """Put entries of another seed before or behind; return how many came before."""
+    """Put entries of another seed before or after; return the number of entries put before."""
     more = [fixed_up(part.whole()) for part in parts_of(choose_seed(rng, seeds))[:3]]
     labels.append("joined")
     if rng.random() < 0.5:

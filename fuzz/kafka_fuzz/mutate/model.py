@@ -1,7 +1,7 @@
-"""The profile `model`: a valid log in which one thing, and no other, is a lie.
+"""The profile `model`: a valid log with exactly one fault.
 
-A cell says which lie, about what, and where; `for_cell` makes an input for any
-of them, so that what a campaign has not reached can be asked for.
+A cell names the fault, its field and its position; `for_cell` makes an input for any
+cell, so a campaign can make inputs for the cells that it has not reached.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from kafka_fuzz.mutate.mutant import NO_FAULT, POSITIONS, Expected, Mutant, Muta
 from kafka_records import Batch
 from kafka_records.constants import Compression
 
-# One of ten inputs holds no lie: a reader that refuses those is wrong too.
+# One of ten inputs has no fault: a reader that refuses it is wrong, too.
 VALID_SHARE: Final = 0.1
-# Most entries stand alone; what a lie does to its neighbours is asked less often.
+# Most entries are alone in their log; the effect of a fault on its neighbours is tested less often.
 ALONE: Final = 0.5
-# Of the entries that come before a lie, so many are odd themselves, though no error: a reader may have gone astray
-# before it comes to what is wrong.
+# The share of odd but valid entries before a fault: they may already mislead a reader.
 ODD: Final = 0.75
 # Of those, so many are taken from what has led this reader astray before.
 ASTRAY: Final = 0.7
@@ -37,21 +36,21 @@ Row = tuple[int, Compression, str, str]  # magic, codec, field, variant
 
 @cache
 def fault_rows() -> tuple[tuple[Fault, tuple[Row, ...]], ...]:
-    """Each lie with everything that it can be told about."""
-    return tuple((lie, tuple(rows_of_fault(lie))) for lie in FAULTS.values())
+    """Each fault with all its rows."""
+    return tuple((fault, tuple(rows_of_fault(fault))) for fault in FAULTS.values())
 
 
-def rows_of_fault(lie: Fault) -> Iterator[Row]:
+def rows_of_fault(fault: Fault) -> Iterator[Row]:
     """Magic, codec, field and variant."""
-    for magic, codec in lie.where:
-        for field in lie.fields:
-            for variant in lie.variants:
+    for magic, codec in fault.where:
+        for field in fault.fields:
+            for variant in fault.variants:
                 yield magic, codec, field, variant
 
 
 @cache
 def valid_rows() -> tuple[Row, ...]:
-    """Everything that an entry without a lie can be."""
+    """Every row of an entry without a fault."""
     return tuple(
         (magic, codec, axis, level) for magic, codec in PLACES for axis, level in axes_of(magic, codec, filled=False)
     )
@@ -59,10 +58,10 @@ def valid_rows() -> tuple[Row, ...]:
 
 def all_cells() -> Iterator[MutantCell]:
     """Every cell that `model` reaches."""
-    for lie, rows in fault_rows():
-        for position in lie.positions:
+    for fault, rows in fault_rows():
+        for position in fault.positions:
             for magic, codec, field, variant in rows:
-                yield MutantCell(magic, codec, field, variant, lie.name, lie.nested(codec), position)
+                yield MutantCell(magic, codec, field, variant, fault.name, fault.nested(codec), position)
     for magic, codec, field, variant in valid_rows():
         for position in POSITIONS:
             yield MutantCell(magic, codec, field, variant, NO_FAULT, "entry", position)
@@ -75,8 +74,7 @@ def reachable() -> frozenset[MutantCell]:
 
 
 class Deck:
-    """Lies in an order in which each comes once before any comes again, and so do the rows of each: none is missed
-    for long.
+    """Faults in an order in which each comes once before any comes again; the same holds for the rows of each.
 
     Attributes:
         astray: what is valid and was read as something else.
@@ -84,31 +82,31 @@ class Deck:
 
     def __init__(self) -> None:
         self.astray: list[tuple[Fault, Row]] = []
-        self._lies: list[tuple[Fault, tuple[Row, ...]]] = []
+        self._faults: list[tuple[Fault, tuple[Row, ...]]] = []
         self._rows: dict[str, list[Row]] = {}
 
     def learn(self, mutant: Mutant) -> None:
         """Take note of an input that was read, and as something else."""
         cell = mutant.cell
-        lie = FAULTS.get(cell.lie)
-        if lie is None or mutant.labels[0] == AFTER_ODDITY or not is_oddity(lie):
+        fault = FAULTS.get(cell.lie)
+        if fault is None or mutant.labels[0] == AFTER_ODDITY or not is_oddity(fault):
             return
         row: Row = (cell.magic, cell.codec, cell.field, cell.boundary)  # type: ignore[assignment]  # it was a row
-        if (lie, row) not in self.astray:
-            self.astray.append((lie, row))
+        if (fault, row) not in self.astray:
+            self.astray.append((fault, row))
 
     def draw(self, rng: Random) -> tuple[Fault, Row]:
-        """The next one, and what it is to be told about."""
-        if not self._lies:
-            self._lies = shuffled(rng, fault_rows())
-        lie, rows = self._lies.pop()
-        left = self._rows.get(lie.name)
+        """The next fault and its row."""
+        if not self._faults:
+            self._faults = shuffled(rng, fault_rows())
+        fault, rows = self._faults.pop()
+        left = self._rows.get(fault.name)
         if left is None:
-            # The tables have the farthest last: told first, it is what most readers cannot bear.
-            farthest = list(lie.variants)[-1]
+            # Tables have the most extreme variant last; it comes first, as most readers fail on it.
+            farthest = list(fault.variants)[-1]
             left = sorted(shuffled(rng, rows), key=lambda row: row[3] == farthest)
-        self._rows[lie.name] = left = left or shuffled(rng, rows)
-        return lie, left.pop()
+        self._rows[fault.name] = left = left or shuffled(rng, rows)
+        return fault, left.pop()
 
 
 def shuffled(rng: Random, items: Sequence[T]) -> list[T]:
@@ -119,28 +117,28 @@ def shuffled(rng: Random, items: Sequence[T]) -> list[T]:
 
 
 def mutate_model(rng: Random, deck: Deck | None = None) -> Mutant:
-    """An input of any cell; lies are equally likely, whatever the number of their cells, or come as *deck* has them."""
+    """An input of any cell; faults are equally likely, whatever the number of their cells, or in *deck*'s order."""
     if rng.random() < VALID_SHARE:
         magic, codec, field, variant = pick(rng, valid_rows())
         return without_fault(
             rng, MutantCell(magic, codec, field, variant, NO_FAULT, "entry", draw_position(rng, POSITIONS))
         )
-    lie, (magic, codec, field, variant) = deck.draw(rng) if deck else draw_row(rng)
-    position = draw_position(rng, lie.positions)
-    cell = MutantCell(magic, codec, field, variant, lie.name, lie.nested(codec), position)
+    fault, (magic, codec, field, variant) = deck.draw(rng) if deck else draw_row(rng)
+    position = draw_position(rng, fault.positions)
+    cell = MutantCell(magic, codec, field, variant, fault.name, fault.nested(codec), position)
     if position not in NOT_FIRST or rng.random() >= ODD:
-        return with_fault(rng, lie, cell)
-    return with_fault(rng, lie, cell, draw_oddity(rng, deck))
+        return with_fault(rng, fault, cell)
+    return with_fault(rng, fault, cell, draw_oddity(rng, deck))
 
 
 def draw_row(rng: Random) -> tuple[Fault, Row]:
-    """Any lie, and any of its rows."""
-    lie, rows = pick(rng, fault_rows())
-    return lie, pick(rng, rows)
+    """A random fault, and a random row of it."""
+    fault, rows = pick(rng, fault_rows())
+    return fault, pick(rng, rows)
 
 
 def for_cell(rng: Random, cell: MutantCell) -> Mutant:
-    """An input of *cell*, one of `all_cells`; KeyError for a lie that there is not."""
+    """An input of *cell*, one of `all_cells`; KeyError for an unknown fault."""
     return without_fault(rng, cell) if cell.lie == NO_FAULT else with_fault(rng, FAULTS[cell.lie], cell)
 
 
@@ -157,7 +155,7 @@ def draw_position(rng: Random, positions: tuple[Position, ...]) -> Position:
 
 
 def without_fault(rng: Random, cell: MutantCell) -> Mutant:
-    """A log without a lie, one of whose entries has the shape that *cell* says."""
+    """A log without a fault, one of whose entries has the shape of *cell*."""
     codec: Compression = cell.codec  # type: ignore[assignment]  # all_cells has no others
     base = base_entry(cell.magic, codec, cell.field, cell.boundary, int(rng.random() * NUMBERS))
     before, after = neighbours(rng, cell)
@@ -175,66 +173,74 @@ class Oddity(NamedTuple):
     batches: tuple[Batch, ...]
 
 
-def with_fault(rng: Random, lie: Fault, cell: MutantCell, odd: Oddity | None = None) -> Mutant:
-    """A log with *lie* told about one of its entries; *odd* comes before it in place of usual ones.
+def with_fault(rng: Random, fault: Fault, cell: MutantCell, odd: Oddity | None = None) -> Mutant:
+    """A log with *fault* in one of its entries; *odd* comes before it in place of usual entries.
 
-    What is odd is valid, so there is still one lie; whose fault an answer is, it does not say any more.
+    *odd* is valid, so there is still one fault; but a wrong answer can be due to either of the two.
     """
     codec: Compression = cell.codec  # type: ignore[assignment]  # all_cells has no others
     base = draw_base(rng, cell.magic, codec)
     before, after = neighbours(rng, cell)
     start, batches = b"".join([each.data for each in before]), tuple([each.batch for each in before])
-    labels: tuple[str, ...] = (lie.name, f"{cell.field} {cell.boundary}")
+    labels: tuple[str, ...] = (fault.name, f"{cell.field} {cell.boundary}")
     if odd is not None:
         start, batches, labels = odd.data, odd.batches, (AFTER_ODDITY, *labels, odd.label)
     following = b"".join([each.data for each in after])
-    spoken = lie.tell(FaultSite(base, rng, cell.field, lie.variants[cell.boundary], following, len(start)))
-    data = spoken if isinstance(spoken, bytes) else spoken.data
+    planted = fault.plant(FaultSite(base, rng, cell.field, fault.variants[cell.boundary], following, len(start)))
+    data = planted if isinstance(planted, bytes) else planted.data
     whole = b"".join((start, data, following))
-    return Mutant(whole, "model", labels, verdict_of(lie, spoken, base, batches, after), cell)
+    return Mutant(whole, "model", labels, verdict_of(fault, planted, base, batches, after), cell)
 
 
-def is_oddity(lie: Fault) -> bool:
+def is_oddity(fault: Fault) -> bool:
     """Whether it is no error, whatever stands around it."""
-    return lie.verdict == "valid" and lie.positions == POSITIONS and not lie.swallows
+    return fault.verdict == "valid" and fault.positions == POSITIONS and not fault.swallows
 
 
 @cache
 def odd_rows() -> tuple[tuple[Fault, tuple[Row, ...]], ...]:
-    """Such lies, with their rows."""
-    return tuple((lie, rows) for lie, rows in fault_rows() if is_oddity(lie))
+    """The faults that are odd and valid, with their rows."""
+    return tuple((fault, rows) for fault, rows in fault_rows() if is_oddity(fault))
 
 
 def draw_oddity(rng: Random, deck: Deck | None = None) -> Oddity:
     """Any, or one that has led a reader astray, as *deck* knows."""
     if deck and deck.astray and rng.random() < ASTRAY:
-        lie, (magic, codec, field, variant) = deck.astray[int(rng.random() * len(deck.astray))]
+        fault, (magic, codec, field, variant) = deck.astray[int(rng.random() * len(deck.astray))]
     else:
-        lie, rows = pick(rng, odd_rows())
+        fault, rows = pick(rng, odd_rows())
         magic, codec, field, variant = pick(rng, rows)
     base = draw_base(rng, magic, codec)
-    spoken = lie.tell(FaultSite(base, rng, field, lie.variants[variant], b""))
-    return Oddity(lie.name, *spoken[:2]) if isinstance(spoken, FaultResult) else Oddity(lie.name, spoken, (base.batch,))
+    planted = fault.plant(FaultSite(base, rng, field, fault.variants[variant], b""))
+    return (
+        Oddity(fault.name, *planted[:2])
+        if isinstance(planted, FaultResult)
+        else Oddity(fault.name, planted, (base.batch,))
+    )
 
 
 def verdict_of(
-    lie: Fault, spoken: FaultResult | bytes, base: BaseEntry, batches: tuple[Batch, ...], after: tuple[BaseEntry, ...]
+    fault: Fault,
+    planted: FaultResult | bytes,
+    base: BaseEntry,
+    batches: tuple[Batch, ...],
+    after: tuple[BaseEntry, ...],
 ) -> Expected:
     """The right answer: *batches* lie before the lie and are read, what lies behind only if the lie is no error."""
-    kinds = lie.kinds
-    if isinstance(spoken, FaultResult):
-        batches, kinds = batches + spoken.batches, spoken.kinds or kinds
-    elif lie.verdict != "invalid":
+    kinds = fault.kinds
+    if isinstance(planted, FaultResult):
+        batches, kinds = batches + planted.batches, planted.kinds or kinds
+    elif fault.verdict != "invalid":
         batches = (*batches, base.batch)
-    if lie.verdict == "invalid":
+    if fault.verdict == "invalid":
         return Expected(verdict="invalid", batches=batches, kinds=kinds)
-    if not lie.swallows:
+    if not fault.swallows:
         batches += tuple([each.batch for each in after])
-    return Expected(verdict=lie.verdict, batches=batches, kinds=kinds)
+    return Expected(verdict=fault.verdict, batches=batches, kinds=kinds)
 
 
 def neighbours(rng: Random, cell: MutantCell) -> tuple[tuple[BaseEntry, ...], tuple[BaseEntry, ...]]:
-    """The entries before and behind, of any format."""
+    """The entries before and after, of any format."""
     match cell.position:
         case "first":
             return (), some_oddities(rng)

@@ -1,9 +1,9 @@
 """A mutant: its bytes, its fault, and its format cell.
 
-magic x codec x field x boundary class x lie x nesting x position
+magic x codec x field x boundary class x fault x nesting x position
 
 A mutant carries the cell of what was done to it.  `observed` gives the cells of
-bytes that come from elsewhere, `mutate.model.reachable` those that the lies can
+bytes that come from elsewhere, `mutate.model.reachable` those that the faults can
 reach, so that a report can say what a campaign has not tried.
 """
 
@@ -18,7 +18,7 @@ from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1, Layout
 from kafka_records.log import split_entries
 
-# Where the changed bytes lie: in an entry itself, in its records or inner
+# The place of the changed bytes: in an entry itself, in its records or inner
 # messages as they stand, in what a codec packed, or in the codec's own framing.
 Nesting = Literal["entry", "record", "packed", "stream"]
 NESTINGS: Final[tuple[Nesting, ...]] = get_args(Nesting)
@@ -78,7 +78,7 @@ def observed_cell(data: bytes) -> set[MutantCell]:
 
 
 def first_entry_spans(data: bytes) -> list[tuple[int, int]]:
-    """Where the first entries of *data* lie."""
+    """The spans of the first entries of *data*."""
     spans: list[tuple[int, int]] = []
     try:
         for span in split_entries(data):
@@ -86,7 +86,7 @@ def first_entry_spans(data: bytes) -> list[tuple[int, int]]:
             if len(spans) == MOST_ENTRIES:
                 break
     except RecordFormatError:
-        pass  # what lies before it counts
+        pass  # the entries before it count
     return spans
 
 
@@ -139,9 +139,9 @@ class Mutant(NamedTuple):
     Attributes:
         data: wire bytes, always.
         profile: the mutator that made them; `repair` in campaigns of earlier versions.
-        labels: what was done, in order; for `model` the lie and its variant.
+        labels: the edits in order; for `model` the fault and its variant.
         expected: `model` only: the right answer, which needs no second implementation.
-        cell: where in the space of the format the change lies.
+        cell: the cell of the format's space that was changed.
     """
 
     data: bytes

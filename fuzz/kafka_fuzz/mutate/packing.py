@@ -66,18 +66,18 @@ def fast_gzip_member(plain: bytes) -> bytes:
 
 
 def fast_gzip_trailer(plain: bytes) -> bytes:
-    """The CRC-32 and size behind a member of *plain*."""
+    """The CRC-32 and size at the end of a member of *plain*."""
     return GZIP_TRAILER.pack(zlib.crc32(plain), len(plain))
 
 
 def xerial_block(plain: bytes) -> bytes:
-    """A raw snappy block behind its length."""
+    """A raw snappy block with its length in front."""
     block: bytes = snappy.compress(plain)
     return len(block).to_bytes(4, "big") + block
 
 
 def lz4_blocks(plain: bytes) -> bytes:
-    """Compressed blocks behind their sizes, however few bytes that saves."""
+    """Compressed blocks with their sizes in front, however few bytes that saves."""
     if len(plain) <= LZ4_BLOCK:
         return _lz4_block(plain)
     return b"".join(_lz4_block(plain[at : at + LZ4_BLOCK]) for at in range(0, len(plain), LZ4_BLOCK))
@@ -94,7 +94,7 @@ def _lz4_block(plain: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def unpack_or_none(codec: Compression, packed: bytes, magic: int) -> bytes | None:
-    """What *packed* holds, or None if it is broken or too large."""
+    """The bytes that *packed* holds, or None if it is broken or too large."""
     try:
         return decompress(codec, packed, magic=magic, most=MOST_UNPACKED)
     except RecordFormatError:

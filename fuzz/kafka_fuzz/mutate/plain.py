@@ -55,7 +55,7 @@ def mutate_bytes(rng: Random, seeds: Sequence[bytes], edits: Sequence[tuple[str,
 
 
 def cell_of(data: bytes, edit: str) -> MutantCell:
-    """What can be said of edits that know no fields."""
+    """The cell of an edit that knows no fields."""
     magic = data[MAGIC_OFFSET] if len(data) > MAGIC_OFFSET else -1
     return MutantCell(magic if magic < 3 else -1, "", "bytes", edit, "", "entry", "only")
 

@@ -1,7 +1,7 @@
 """Shapes of valid entries: how many records, which keys, headers, times and offsets.
 
 `AXES` names every level of every axis, and the entries that can have it; these
-are the cells that inputs without a lie lie in.
+are the cells of inputs without a fault.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def finished(rng: Random, shape: Shape, levels: dict[str, str]) -> Shape:
 
 
 def with_producer_state(rng: Random, shape: Shape, level: str) -> None:
-    """What *level* says of the producer, and of those who came after it."""
+    """Set the producer fields of *shape* as *level* requires."""
     if level in ("idempotent", "transactional"):
         shape.producer_id, shape.producer_epoch, shape.base_sequence = rng.randrange(5000), rng.randrange(9), 0
         shape.transactional = level == "transactional"

@@ -68,7 +68,7 @@ BATCHES: Final = (
     ),
     patched_bug(
         "count_ends_too_early",
-        "records behind the promised ones are ignored",
+        "records after the promised ones are ignored",
         1_000,
         "batch",
         "if at != len(payload):",

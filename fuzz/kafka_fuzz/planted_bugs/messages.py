@@ -17,7 +17,7 @@ MESSAGES: Final = (
     ),
     patched_bug(
         "slack_refused",
-        "bytes behind a message's value are an error",
+        "bytes after a message's value are an error",
         2_000,
         "message",
         'value, _ = decode_nullable_int32(data, at, "value_length")',
@@ -128,7 +128,7 @@ STREAMS: Final = (
     ),
     patched_bug(
         "gzip_garbage_refused",
-        "bytes behind the last gzip member are an error",
+        "bytes after the last gzip member are an error",
         10_000,
         "compression.gzip",
         "        except RecordFormatError:\n",

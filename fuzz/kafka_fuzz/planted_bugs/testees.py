@@ -377,7 +377,7 @@ FIRST_GZIP_MEMBER = PlantedBug(
 DROPS_THE_TAIL = PlantedBug(
     NAME="drops_the_tail",
     budget=50,
-    wrong="takes the rest behind an error for padding",
+    wrong="takes the rest after an error for padding",
     caught_as="accepts_invalid",
     decode=_drops_the_tail,
 )

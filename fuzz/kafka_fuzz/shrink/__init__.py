@@ -3,7 +3,7 @@
     small = reduce(data, lambda other: key_of(other) == key)
 
 It takes the input apart into entries, records and fields (`shapes`), leaves out
-what can be left out (`sites`), says the rest more simply (`moves`), and mends
+what can be left out (`sites`), says the rest more simply (`moves`), and fixes up
 sizes, counts and checksums, but for those whose being wrong is the point.
 """
 

@@ -2,7 +2,7 @@
 
 Deterministic: the same input, predicate and budget give the same bytes.
 
-The lie that made an input does not survive the first cut, so what is right about
+The fault that made an input does not survive the first cut, so what is right about
 a candidate is what the reference says of it, and its answer is part of the
 verdict: an input does not drift from one broken rule to another.
 """
@@ -43,7 +43,7 @@ class NotShown(ValueError):
 
 
 class Budget(NamedTuple):
-    """What reducing one input may take: candidates asked about, and wall-clock seconds."""
+    """The limits of shrinking one input: candidates tested, and wall-clock seconds."""
 
     runs: int = 20_000
     seconds: float = 60.0
@@ -53,7 +53,7 @@ DEFAULT: Final = Budget()
 
 
 class ShrinkResult(NamedTuple):
-    """What came of it; *complete* unless the budget ran out."""
+    """The result of shrinking; *complete* unless the budget ran out."""
 
     data: bytes
     runs: int
@@ -75,7 +75,7 @@ def shrink(data: bytes, same: Same, *, budget: Budget = DEFAULT) -> bytes:
 
 
 def one_by_one(same: Same) -> SameMany:
-    """A predicate over one candidate, for many; to be asked with batches of one."""
+    """A predicate over one candidate, for many; to be called with batches of one."""
     return lambda many: [same(each) for each in many]
 
 
@@ -155,7 +155,7 @@ class _Search:
                 yield (0, number), log
 
     def truncate(self) -> None:
-        """Take bytes from the end, and mend nothing."""
+        """Cut bytes from the end, without a fix-up."""
         size = len(self.data) // 2
         while size:
             cut = Log((), self.data[: len(self.data) - size])
@@ -168,7 +168,7 @@ class _Search:
         unseen = self._unseen(candidates)
         while some := list(islice(unseen, self.batch)):
             verdicts = self.ask([data for _, _, data in some])
-            # One that shows it too, but comes too late, may be asked about again.
+            # A candidate that holds too, but comes too late, may be tested again.
             self.tried.update(data for (_, _, data), shows in zip(some, verdicts, strict=True) if not shows)
             for (cursor, log, data), shows in zip(some, verdicts, strict=True):
                 if shows:
@@ -200,7 +200,7 @@ SHORT_SECONDS: Final = 0.05
 
 
 class Verdicts(NamedTuple):
-    """A verdict vector: the reference's, the bucket of the target, the class of everybody else."""
+    """An outcome tuple: the reference's verdict, the target's bucket, the outcome classes of the others."""
 
     reference: str
     bucket: str
@@ -213,7 +213,7 @@ def as_mutant(data: bytes) -> Mutant:
 
 
 def reference_verdict(data: bytes, *, exact: bool) -> str:
-    """`ok`, or that the reference refuses *data*; *exact* tells refusals apart by kind and rule."""
+    """`ok`, or that the reference refuses *data*; *exact* distinguishes refusals by kind and rule."""
     try:
         kafka_records.decode(data, limits=LIMITS)
     except RecordFormatError as error:
@@ -222,7 +222,7 @@ def reference_verdict(data: bytes, *, exact: bool) -> str:
 
 
 def verdicts(run: Run, data: bytes, others: Sequence[Run] = ()) -> Verdicts:
-    """What a target, the reference and *others* make of *data*."""
+    """The outcomes of a target, the reference and *others* on *data*."""
     return with_reference(run(data), data, tuple(other(data).kind for other in others))
 
 
@@ -237,12 +237,12 @@ def with_reference(outcome: Outcome, data: bytes, others: tuple[str, ...] = ()) 
 
 
 def runner(target: Target) -> Run:
-    """*target* in this process, as something that is asked about bytes."""
+    """*target* in this process, as a function of bytes."""
     return lambda data: target.run(as_mutant(data))
 
 
 def same_verdicts(target: Target, data: bytes, others: Sequence[Target] = ()) -> tuple[Outcome, Same]:
-    """What *target* makes of *data* in this process, and the predicate that holds for all with the same verdicts.
+    """The outcome of *target* on *data* in this process, and a predicate: the bytes have the same verdicts.
 
     One that hangs is given up much sooner than in a campaign, or reducing it would take minutes.
     """

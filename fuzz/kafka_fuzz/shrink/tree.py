@@ -1,7 +1,7 @@
 """An input as a tree that can be cut: log, entries, records or inner messages, fields.
 
 A frame with a checksum of its blocks, or of two members, is not cut by leaving
-out bytes, and packed anew it is ordinary.  So every way in which a stream can be
+out bytes, and after compression it is ordinary again.  So every way in which a stream can be
 odd that the mutators know is tried on the smallest entry of that magic and codec.
 
 Whatever the bytes are, `render(shape_of(data))` gives as many bytes of the same
@@ -51,7 +51,7 @@ from kafka_records.varint import decode_varint, encode_varint
 
 @cache
 def odd_entries(magic: int, codec: Compression) -> tuple[bytes, ...]:
-    """One for each lie about streams and each of its variants, the smallest first; () where there is no such codec."""
+    """One for each fault of streams and each of its variants, the smallest first; () where there is no such codec."""
     places = axes_of(magic, codec, filled=True)
     bases = [base_entry(magic, codec, axis, level, number) for axis, level in places for number in range(NUMBERS)]
     smallest = min(bases, key=lambda base: (len(base.data), base.data), default=None)
@@ -60,13 +60,13 @@ def odd_entries(magic: int, codec: Compression) -> tuple[bytes, ...]:
 
 def _fault_results(base: BaseEntry) -> set[bytes]:
     found = set()
-    for lie in FAULTS.values():
-        if lie.nesting != "stream" or (base.magic, base.codec) not in lie.where:
+    for fault in FAULTS.values():
+        if fault.nesting != "stream" or (base.magic, base.codec) not in fault.where:
             continue
-        for field in lie.fields:
-            for value in lie.variants.values():
-                spoken = lie.tell(FaultSite(base, Random(0), field, value, b""))
-                found.add(spoken.data if isinstance(spoken, FaultResult) else spoken)
+        for field in fault.fields:
+            for value in fault.variants.values():
+                planted = fault.plant(FaultSite(base, Random(0), field, value, b""))
+                found.add(planted.data if isinstance(planted, FaultResult) else planted)
     return found
 
 
@@ -84,7 +84,7 @@ class Record(NamedTuple):
 
     Attributes:
         names, raws: the fields and their bytes, lengths among them.
-        rest: the bytes behind them.
+        rest: the bytes after them.
     """
 
     names: tuple[str, ...]
@@ -98,9 +98,9 @@ class EntryNode(NamedTuple):
     Attributes:
         head: its fixed fields.
         codec: of its payload.
-        key: of a wrapper: what lies between the fixed fields and the bytes of its value.
+        key: of a wrapper: the bytes between the fixed fields and its value.
         items: records or inner messages.
-        rest: the payload behind them.
+        rest: the payload after them.
         raw: `rest` is the packed payload as it stands; there are no items then.
         size_off, count_off: what is added to the right size and record count; None for a number that is kept.
         crc_right, last_right, value_right: whether checksum, last_offset_delta and a wrapper's value length are right.
@@ -125,7 +125,7 @@ class EntryNode(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Entries, and what is behind them."""
+    """Entries, and the bytes after them."""
 
     entries: tuple[EntryNode, ...]
     rest: bytes = b""
@@ -234,7 +234,7 @@ def _with_wrongs(entry: EntryNode, data: bytes) -> EntryNode:
 def _with_counts(entry: EntryNode) -> EntryNode:
     if entry.magic != MAGIC_VALUE_V2:
         return entry
-    # Of what is packed nobody knows the count.
+    # The count of compressed records is unknown.
     if entry.raw:
         return entry._replace(count_off=None, last_right=False)
     count = INT32.unpack_from(entry.head, RECORD_COUNT_OFFSET_V2)[0]

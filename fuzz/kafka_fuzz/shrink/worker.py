@@ -106,7 +106,7 @@ class ShrinkTask(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of a task: the outcome of *data*, which is smaller than it was; or why nothing did.
+    """The result of a task: the outcome of the smaller *data*, or the reason why there is none.
 
     *verdicts* are those of others that stayed the same, *left_out* says why those of some others need not.
     """
@@ -158,10 +158,10 @@ def worked(targets: Sequence[Target], task: ShrinkTask) -> Done:
 
 
 def run_of(target: Target, kind: OutcomeClass) -> Run:
-    """*target* as it is asked about candidates, where the input itself showed *kind*."""
+    """*target* with the limits for candidates of an input that showed *kind*."""
     if kind != "hang":
         return run_in_child(target.name, runner(target)) if kind in DEADLY else with_limits(runner(target))
-    # Small inputs take a tenth of a millisecond: nobody waits long to see that one hangs.
+    # Small inputs take a tenth of a millisecond: a hang shows after a short time.
     return run_in_child(target.name, runner(replace(target, limit=SHORT_SECONDS)), 4 * SHORT_SECONDS)
 
 

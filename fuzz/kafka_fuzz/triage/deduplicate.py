@@ -5,8 +5,8 @@
     DIR/previous                 the list of the night before
     DIR/triage/NAME.md, .bin     each for people, and its bytes
 
-Keys have no lines in them.  They have the lie that was told, and several lies may
-come down to one cause: then they are one find.
+Keys have no lines in them.  They have the fault of the input, and several faults may
+have one cause: then they are one finding.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafka_fuzz.targets.outcome import Outcome, normal, severity
 FOLDER: Final = "triage"
 FILE: Final = "finds.ndjson"
 PREVIOUS: Final = "previous"
-# What is reduced, as it is: who kills triage loses the find that was at work.
+# Shrunk findings as they are done: a killed triage loses only the finding in progress.
 UNDER_WAY: Final = "under-way.ndjson"
 ROUNDS: Final = "rounds.json"
 KNOWN: Final = "it is known"
@@ -50,12 +50,12 @@ class TriagedFinding(msgspec.Struct, frozen=True, omit_defaults=True):
         right: the reference's verdict on *data*: `ok`, or kind and rule.
         count: how often it was seen.
         version: of the target, in which it was shown last.
-        seconds, profile, labels: of the find.
-        also: other targets with the same class of find, and the same bytes.
+        seconds, profile, labels: of the finding.
+        also: other targets with the same class of finding, and the same bytes.
         why_not: why *data* is not reduced.
-        known_by: what says that it is no news: a list, or a case of the corpus.
+        known_by: the list or the case by which it is already known.
         cause: what it goes under, with others of its target.
-        asked: as in `Find`.
+        asked: as in `Finding`.
         verdicts: what others make of *data*, as they did of the input that was found.
         left_out: whose verdict did not have to stay, of those who were asked when it was found, and why.
         names, vector, expected: as in `Find`.
@@ -102,7 +102,7 @@ class TriagedFinding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Smallest(msgspec.Struct, frozen=True):
-    """A find with the smallest input that any campaign has for its key."""
+    """A finding with the smallest input that any campaign has for its key."""
 
     find: FuzzFinding
     data: bytes
@@ -115,7 +115,7 @@ class Smallest(msgspec.Struct, frozen=True):
 
 
 def gathered(roots: Iterable[Path]) -> dict[str, Smallest]:
-    """The finds of all campaigns by key, counts added up."""
+    """The findings of all campaigns by key, counts added up."""
     found: dict[str, Smallest] = {}
     for root in roots:
         for find in read_findings(root):
@@ -189,7 +189,7 @@ def _one(group: list[TriagedFinding], went_by: Collection[str]) -> TriagedFindin
 
 
 def related(finds: list[TriagedFinding]) -> list[TriagedFinding]:
-    """Each with the other targets that the same bytes show the same class of find in."""
+    """Each with the other targets that the same bytes show the same class of finding in."""
     targets: dict[tuple[bytes, str], set[str]] = {}
     for each in finds:
         targets.setdefault((each.data, each.outcome.kind), set()).add(each.outcome.target)
@@ -200,7 +200,7 @@ def related(finds: list[TriagedFinding]) -> list[TriagedFinding]:
 
 
 class Last(NamedTuple):
-    """The keys of last night: of finds that were open, and of those that were gone."""
+    """The keys of the previous triage: of open findings, and of findings that were gone."""
 
     open: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
@@ -246,7 +246,7 @@ def _rounds_at(root: Path) -> int:
 
 
 def read_triage(root: Path) -> list[TriagedFinding]:
-    """What triage wrote in the campaign at *root*; nothing if it never did."""
+    """The findings that triage wrote in the campaign at *root*; empty if it never ran."""
     path = root / FOLDER / FILE
     return read_finding_list(path) if path.is_file() else []
 
@@ -264,7 +264,7 @@ def read_finding_list(path: Path) -> list[TriagedFinding]:
     try:
         return msgspec.json.Decoder(TriagedFinding).decode_lines(path.read_bytes())
     except (msgspec.MsgspecError, OSError) as error:
-        raise ValueError(f"{path} is no list of finds: {error}") from error
+        raise ValueError(f"{path} is no list of findings: {error}") from error
 
 
 def write_triage(root: Path, finds: Sequence[TriagedFinding]) -> Path:

@@ -1,7 +1,7 @@
 """A finding as people and programs read it: title, bytes explained, draft case.
 
 Finds stay apart where their keys differ.  What is done with invalid bytes goes
-under the causes by which findings of the corpus are reported, told by the rule
+under the causes by which findings of the corpus are reported, identified by the rule
 that the bytes break; what has none of them, under what the testee said or did.
 """
 
@@ -45,7 +45,7 @@ def drafted_cause(outcome: Outcome, right: str) -> str:
 
 
 def _says_function(outcome: Outcome) -> bool:
-    """Whether `function` holds one, and not the rule or format by which a key is told."""
+    """Whether `function` holds one, and not the rule or format of a key."""
     return "." in outcome.function
 
 
@@ -75,7 +75,7 @@ class NoCase(ValueError):
 
 
 def found_by_text(find: TriagedFinding) -> tuple[str, ...]:
-    """Who fell over it, in which version, and how."""
+    """The targets that failed, their versions, and the outcomes."""
     return f"fuzz: {find.outcome.target} {find.version}".strip(), *find.keys
 
 
@@ -91,7 +91,7 @@ def title(find: TriagedFinding) -> str:
 
 
 def slug(find: TriagedFinding) -> str:
-    """A name for a case: what happened where, and a few digits that tell it from others alike."""
+    """A name for a case: what happened where, and a few digits that distinguish it from similar ones."""
     outcome = find.outcome
     function = outcome.function.rpartition(".")[2]
     text = "_".join(filter(None, (outcome.target, outcome.kind, outcome.detail, function))).lower()
@@ -100,7 +100,7 @@ def slug(find: TriagedFinding) -> str:
 
 
 def expectation(data: bytes) -> Expectation:
-    """What is right about *data*, as the reference says."""
+    """The right answer to *data*, by the reference."""
     try:
         return Expectation(verdict="valid", batches=kafka_records.decode(data, limits=LIMITS))
     except RecordFormatError as error:
@@ -133,7 +133,7 @@ def _lines(find: TriagedFinding) -> Iterator[str]:
         yield "## The batch that was to be written"
         yield ""
         yield from fenced([find.data.decode(errors="replace")], "json")
-        yield f"`kafkaproof fuzz promote {find.name}` makes it a case that asks a codec to write it."
+        yield f"`kafkaproof fuzz promote {find.name}` makes it an encode case."
         return
     yield f"## {len(find.data):,} bytes"
     yield ""
@@ -147,7 +147,7 @@ def _lines(find: TriagedFinding) -> Iterator[str]:
 
 
 def facts(find: TriagedFinding) -> Iterator[tuple[str, str]]:
-    """What there is to say in one line each."""
+    """The facts that take one line each."""
     outcome = find.outcome
     yield "severity", f"{find.severity}, {find.state}"
     yield "cause", printable(find.cause)
@@ -211,14 +211,14 @@ def case_function(find: TriagedFinding) -> str:
 
 
 def sentence(find: TriagedFinding) -> str:
-    """What the case states, in ASCII and without quotes."""
+    """The sentence of the case, in ASCII and without quotes."""
     right = "is read" if find.right == "ok" else f"is refused ({find.right})"
     text = f"An input of {len(find.data)} bytes that fuzzing found {right}; {title(find)}"
     return re.sub(r'["\\.]', lambda sign: {".": "/"}.get(sign[0], ""), printable(text, 300)) + "."
 
 
 def write_pages(root: Path, finds: list[TriagedFinding]) -> None:
-    """A page for each find, and one that leads to them."""
+    """Write a page for each finding, and an index."""
     folder = root / FOLDER
     for find in finds:
         write_atomically(folder / f"{find.name}.md", draft_page(find).encode())

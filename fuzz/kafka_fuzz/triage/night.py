@@ -1,4 +1,4 @@
-"""What a campaign came to: its rounds, how it grew, which cells it reached, and its finds after triage."""
+"""The results of a campaign: its rounds, its growth, the cells it reached, and its findings after triage."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Night:
         rounds: of all campaigns, as the log has them.
         cells: reached by inputs that were kept, of those that `model` can reach.
         finds: after triage, the worst first.
-        reach: what brokers of each release did with the inputs of finds, by key, where that was measured.
-        canaries: what those of known finds said last.
+        reach: what brokers of each release did with the inputs of findings, by key, where that was measured.
+        canaries: the latest replay results of known findings.
     """
 
     rounds: tuple[RoundReport, ...]
@@ -75,7 +75,7 @@ class Night:
         return len({each.campaign for each in self.rounds})
 
     def targets(self) -> list[str]:
-        """Who was fuzzed."""
+        """The fuzzed targets."""
         return list(dict.fromkeys(each.target for each in self.last))
 
     def of(self, target: str) -> list[RoundReport]:
@@ -83,12 +83,12 @@ class Night:
         return [each for each in self.last if each.target == target]
 
     def found_in(self, target: str) -> list[TriagedFinding]:
-        """Open finds of *target*, or of the testees that it asks."""
+        """Open findings of *target*, or of the testees that it runs."""
         singers = set(replay_targets(target))
         return [find for find in self.open() if replay_target(find.outcome.target, find.asked) in singers]
 
     def reach_of(self, find: TriagedFinding) -> FindingReach | None:
-        """How far *find* reaches by any of its keys, the furthest; None where nobody asked a broker."""
+        """The furthest reach of *find* by any of its keys; None where no broker was measured."""
         measured = [self.reach[key] for key in find.keys if key in self.reach]
         return max(measured, key=lambda each: (each.who == "any producer", len(each.shown)), default=None)
 
@@ -121,7 +121,7 @@ class Night:
         return dict(sorted(by.items(), key=lambda item: (-len(item[1]), item[0])))
 
     def sung(self) -> dict[str, int]:
-        """How many canaries say that their finds are gone, or still there, and how many could not be sung."""
+        """The number of known-finding replays by result: gone, still there, or not replayable."""
         counts = Counter(each.state for each in self.canaries)
         return {state: counts[state] for state in get_args(State) if counts[state]}
 
@@ -148,7 +148,7 @@ class Night:
         return _by(self.cells, lambda cell: f"v{cell.magic} {cell.codec}")
 
     def by_lie(self) -> list[Reached]:
-        """Cells by lie, those first of which most is missing."""
+        """Cells by fault, those with most missing cells first."""
         found = _by(self.cells, lambda cell: cell.lie or NO_FAULT)
         return sorted(found, key=lambda each: (each.reached / each.among, each.name))
 

@@ -2,11 +2,11 @@
 
 Of a payload by itself the find keeps the answer.  Where earlier payloads, a
 transaction or the broker's clock are part of it, a broker of that release is
-asked all of it once more, and says what is right of each step.
+runs all of it again, and its answers are the right ones.
 
 What is right is never taken from the one that the find accuses: about what codecs
 read and write the reference says it, about what a broker does with a payload the
-broker, about what the reference reads the lie.  What is left is for people.
+broker, about how the reference reads the fault.  The rest is for people.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from kafka_records import Batch, Kind, LogState, RecordFormatError, TopicConfig,
 from kafka_records.layout import BATCH_V2
 from kafka_records.rules import all_rules
 
-# Who is asked, and under which name the answers are kept.
+# The testee, and the name of its recorded answers.
 JAVA: Final = ("java-kafka-clients", "java")
 ENDINGS: Final[dict[type, str]] = {Crashed: "crashed", Hung: "hung", Exceeded: "exceeded"}
 
@@ -129,12 +129,12 @@ DECIDING: Final = ".max.ms"
 SOME_YEARS: Final = 10 * 365 * 86_400_000
 # Whom a transactional producer is called in the case.
 ALIAS: Final = "producer"
-# Where the answers of brokers are kept, so that nobody asks twice.
+# The folder of recorded broker answers, so that no request is sent twice.
 STATE: Final = "state/promote"
 
 
 def as_produced(find: TriagedFinding, root: Path) -> Found:
-    """A case about producing it; *root* is the campaign, which knows how the broker was asked.
+    """A produce case; *root* is the campaign with the recorded request.
 
     Raises:
         NoCase: nobody kept how the broker was asked, that cannot be done again, or there is no broker to ask.
@@ -154,7 +154,7 @@ def as_produced(find: TriagedFinding, root: Path) -> Found:
 
 
 def _broker_scenario(find: TriagedFinding, context: Context) -> BrokerRun:
-    """What is done to a broker, without its answers."""
+    """The scenario for a broker, without its answers."""
     return BrokerRun(
         context.release,
         {ROOM: LARGEST, **context.settings},
@@ -165,7 +165,7 @@ def _broker_scenario(find: TriagedFinding, context: Context) -> BrokerRun:
 
 
 def context_of(find: TriagedFinding, root: Path) -> Context:
-    """How the broker was asked; NoCase where nobody kept that, or the broker did not live to answer."""
+    """The recorded request to the broker; NoCase if it was not kept, or the broker crashed."""
     try:
         return msgspec.json.decode((finding_folder(root, find.key) / CONTEXT).read_bytes(), type=Context)
     except (OSError, msgspec.MsgspecError):
@@ -176,7 +176,7 @@ def context_of(find: TriagedFinding, root: Path) -> Context:
 
 
 def _is_more(context: Context) -> bool:
-    """Whether one payload and its answer, as the find has them, are not the whole of it."""
+    """Whether one payload and its answer, as the finding has them, are not the whole of it."""
     is_timed = any(name.startswith(TIMED) for name in context.settings)
     return bool(context.before or context.transactional or is_timed) or context.record_errors is None
 
@@ -187,7 +187,7 @@ def _answer(context: Context) -> StepAnswer:
 
 
 def _before(find: TriagedFinding, context: Context) -> Iterator[Step]:
-    """What has to be done before the payload is produced."""
+    """The steps before the payload is produced."""
     if context.transactional:
         yield InitProducerId(ALIAS)
     if context.transactional == "open":
@@ -197,7 +197,7 @@ def _before(find: TriagedFinding, context: Context) -> Iterator[Step]:
 
 
 def _of_sender(find: TriagedFinding, context: Context, payload: bytes) -> dict[str, Any]:
-    """Who produces *payload*, as a step says it; NoCase for what a scenario cannot say."""
+    """The producer fields of the step for *payload*; NoCase if a scenario cannot express them."""
     if not context.transactional:
         return {}
     id_, epoch = context.producer
@@ -212,7 +212,7 @@ def _of_sender(find: TriagedFinding, context: Context, payload: bytes) -> dict[s
 
 
 def _answered_again(find: TriagedFinding, asked: BrokerRun, root: Path) -> tuple[StepAnswer, ...]:
-    """What a broker answers to all of it."""
+    """A broker's answers to the whole scenario."""
     if _clock_decides(find, asked):
         raise NoCase(f"{find.name}: in some years a broker answers something else: write it with times of its own")
     scenario = asked.scenario(find.data)
@@ -241,12 +241,12 @@ def _clock_decides(find: TriagedFinding, asked: BrokerRun) -> bool:
 
 
 def _payloads(asked: BrokerRun, payload: bytes) -> list[bytes]:
-    """What each step produces; nothing where it does not."""
+    """The payload of each step; empty for a step that produces nothing."""
     return [getattr(step, "data", b"") for step in asked.before] + [payload]
 
 
 def is_as_sent(payload: bytes, answer: StepAnswer) -> bool:
-    """Whether a broker stored *payload* without compressing it anew."""
+    """Whether a broker stored *payload* without compressing it again."""
     stored = answer.data
     return not stored or stored[BATCH_V2.size :] == payload[BATCH_V2.size :] or entry_format(stored).endswith(" none")
 
@@ -257,7 +257,7 @@ BOTH: Final = {("rejects_valid", "invalid"), ("accepts_invalid", "valid")}
 
 
 def as_found(find: TriagedFinding, root: Path | None = None) -> Found:
-    """What the file of *find* says; *root* is the campaign, which knows how a broker was asked.
+    """The content of the case file of *find*; *root* is the campaign with the recorded request.
 
     Raises:
         NoCase: nobody but the one that it accuses says what is right about it.
@@ -281,7 +281,7 @@ def as_found(find: TriagedFinding, root: Path | None = None) -> Found:
 
 
 def _read(find: TriagedFinding) -> dict[str, Any]:
-    """What a case about reading it says."""
+    """The fields of a decode case."""
     expect = _expected_of_fault(find) if find.outcome.target == REFERENCE else expectation(find.data)
     if expect.verdict == "acceptable" or "limit" in expect.kinds[:1]:
         raise NoCase(f"{find.name}: what is right about it depends on the limits that one sets")
@@ -290,7 +290,7 @@ def _read(find: TriagedFinding) -> dict[str, Any]:
 
 
 def _expected_of_fault(find: TriagedFinding) -> Expectation:
-    """What is right about an input over which the reference itself stumbles: what the lie in it asks for."""
+    """The right answer to an input on which the reference is wrong: the answer that its fault requires."""
     if find.expected is None or sha256(find.data).hexdigest() not in find.inputs.values():
         raise NoCase(
             f"{find.name}: it accuses the reference, which cannot say what is right, and no lie is known in these"
@@ -306,7 +306,7 @@ def _rule_of(find: TriagedFinding, expect: Expectation) -> str:
 
 
 def _written(find: TriagedFinding) -> dict[str, Any]:
-    """What a case about writing its batch says."""
+    """The fields of an encode case."""
     if find.outcome.target == REFERENCE:
         raise NoCase(f"{find.name}: it accuses the reference, which cannot say what is right: mend that first")
     batch = finding_batch(find.data)
@@ -356,7 +356,7 @@ def write_case(files: Mapping[Path, bytes]) -> Iterator[None]:
 
 
 def case_input(asked: object) -> bytes:
-    """What a case asks, as a find keeps it; a scenario as Python writes it."""
+    """The input of a case as a finding keeps it; a scenario as its Python text."""
     if isinstance(asked, Scenario):
         return repr(asked).encode()
     return data_of(asked) if isinstance(asked, Batch) else asked if isinstance(asked, bytes) else b""

@@ -1,8 +1,8 @@
 """How far a find reaches: who can put its bytes before a consumer, release by release.
 
-The smallest input of a find is produced to a real broker, whole and as it is,
+The smallest input of a finding is produced to a real broker, whole and as it is,
 and again entry by entry, each with a base offset of 0, as a client would have
-to.  If the broker takes it, and what a fetch gives back still shows the find,
+to.  If the broker takes it, and what a fetch gives back still shows the finding,
 any producer can store it; if no release does, it takes a hostile broker.
 
 `reach.json` in the find's folder holds the answers; what was measured stays with
@@ -42,12 +42,12 @@ Who = Literal["any producer", "a hostile broker", "nobody asked", "does not appl
 
 
 class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one release did with the input.
+    """The result of one release for the input.
 
     Attributes:
         told: its answer, and how much of the input a fetch gives back.
-        way: how it was produced; the one that shows the find, if any does.
-        shows: whether the bytes that come back show the find.
+        way: how it was produced; the one that shows the finding, if any does.
+        shows: whether the fetched bytes show the finding.
     """
 
     told: dossier.ReachResult
@@ -55,7 +55,7 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
     shows: bool = False
 
     def __str__(self) -> str:
-        """What it did, for people."""
+        """The result as text."""
         if self.shows and self.told.kept == "anew":
             return "stores the records anew, and they still show it"
         return str(self.told)
@@ -79,7 +79,7 @@ class FindingReach(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def who(self) -> Who:
-        """Who can bring it about."""
+        """The least privileged party that can cause it."""
         if self.written:
             return "does not apply"
         if self.sent or self.shown:
@@ -126,7 +126,7 @@ def reach_case(id_: str, data: bytes) -> Case:
 
 
 def by_entries(data: bytes) -> Scenario:
-    """Every entry of *data* by itself, at offset 0, and what is behind the last."""
+    """Every entry of *data* by itself, at offset 0, and the bytes after the last entry."""
     spans = first_entry_spans(data)
     end = spans[-1][1] if spans else 0
     pieces = [data[start:stop] for start, stop in spans] + ([data[end:]] if data[end:] else [])
@@ -148,7 +148,7 @@ def questions(find: FuzzFinding, data: bytes) -> Iterator[ReachQuery]:
 
 
 def tried(question: ReachQuery, line: RecordedAnswer, shown: FetchCheck) -> Tried:
-    """What the answers in *line* come to."""
+    """The result of the answers in *line*."""
     answer = merged_reach(line.steps)
     told = dossier.reach_result(question.case(), question.data, answer)
     return Tried(told, question.way, is_shown(question, told, answer.data, shown))
@@ -180,7 +180,7 @@ class FetchCheck:
         self._stack = ExitStack()
 
     def __enter__(self) -> FetchCheck:
-        """Start nobody yet."""
+        """Start no testee yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -188,7 +188,7 @@ class FetchCheck:
         self._stack.close()
 
     def by(self, find: FuzzFinding, data: bytes, fetched: bytes) -> bool | None:
-        """Whether *fetched* shows the find that *data* shows; None where nobody can say so here."""
+        """Whether *fetched* shows the finding that *data* shows; None where no target here can tell."""
         if find.mode:
             return self._by_testee(find.outcome.target, data, fetched)
         target = TARGETS.get(find.outcome.target)
@@ -241,12 +241,12 @@ def measure_reach(root: Path, finds: Iterable[FuzzFinding], release: str) -> dic
 
 
 def is_sent(find: FuzzFinding) -> bool:
-    """Whether it is about what a broker does with a payload: whoever sends that brings it about."""
+    """Whether it is about a broker and a payload: any producer can cause it."""
     return find.outcome.target.startswith("broker:")
 
 
 def is_written(find: FuzzFinding) -> bool:
-    """Whether it is about what a testee writes, so that nobody has to put anything before it."""
+    """Whether it is about encoding, so that no input from outside is needed."""
     return find.mode == "encode"
 
 

@@ -88,7 +88,7 @@ def _axes(most_x: float, most_y: int) -> Iterator[str]:
 
 
 FINGERPRINT: Final = "kafkaproof-fuzz/v1"
-# Of finds and lies, on a page that is for reading.
+# The most findings and faults on a page.
 MOST_EXPLAINED: Final = 200
 MOST_MARKDOWN: Final = 60
 MOST_FAULT_ROWS: Final = 30
@@ -254,7 +254,7 @@ def _missing_rows(night: Night) -> Iterator[str]:
 
 
 def _replay_rows(night: Night) -> Iterator[str]:
-    """How many known finds are still there; those that are gone, or of which nobody could tell."""
+    """The number of known findings that are still there, gone, or not replayable."""
     if night.canaries:
         yield f"Canaries of known finds: {', '.join(f'{count:,} {state}' for state, count in night.sung().items())}."
         for each in night.canaries:

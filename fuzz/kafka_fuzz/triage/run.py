@@ -1,7 +1,7 @@
-"""Triage itself: each find asked again and made small, beside what is known of it from the time before.
+"""Triage: each finding is replayed and shrunk, and compared with the previous triage.
 
-What was made small before stays so while the target has the same version; in
-another version everything is asked at least once, so that a find which is mended
+An input that was shrunk before stays so while the target has the same version; in
+another version every input is replayed at least once, so that a finding which is fixed
 is gone, and one which is not is known.
 """
 
@@ -41,7 +41,7 @@ from kafka_fuzz.triage.deduplicate import (
 )
 from kafka_fuzz.triage.draft import drafted_cause
 
-# For asking whether an input still shows its find.
+# For testing whether an input still shows its finding.
 ONCE: Final = Budget(runs=1)
 NOTHING: Final = "it shows nothing"
 
@@ -65,7 +65,7 @@ def triaged(
     """
     finds = gathered(roots)
     if against is not None and against.is_dir():
-        # What was found last night is asked again, though nobody came upon it tonight.
+        # Findings of the previous triage are replayed, even if this campaign did not find them.
         finds = gathered([against]) | finds
     before = {key: each for each in (*read_triage(roots[0]), *_under_way(roots[0])) for key in each.keys}
     last = last_keys(against) if against is not None else Last()
@@ -82,7 +82,7 @@ def triaged(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What there is to do for each target."""
+    """The work for each target."""
 
     root: Path
     before: dict[str, TriagedFinding]
@@ -93,7 +93,7 @@ class _Work:
     lock: Lock = field(default_factory=Lock)
 
     def of_target(self, who: tuple[str, TargetMode], some: Iterable[Smallest]) -> list[TriagedFinding]:
-        """The finds of one, as small as they get."""
+        """The shrunk findings of one target."""
         target, asked = who
         todo = sorted(some, key=lambda one: one.find.key)
         done: list[TriagedFinding] = []
@@ -121,7 +121,7 @@ class _Work:
             yield self._left(there, each, why) if why else self._reduced(there, each)
 
     def _as_before(self, each: Smallest) -> TriagedFinding | None:
-        """What the last triage made of the same input, if it made it small."""
+        """The last triage's result for the same input, if it was shrunk."""
         old = self.before.get(each.find.key)
         if old is None or old.inputs[each.find.key] != each.find.sha256 or old.why_not:
             return None
@@ -180,7 +180,7 @@ def _without(made: TriagedFinding) -> str:
 
 
 def _under_way(root: Path) -> Iterator[TriagedFinding]:
-    """What a triage has reduced that did not come to its end."""
+    """The findings that an interrupted triage has shrunk."""
     path = root / FOLDER / UNDER_WAY
     for line in path.read_bytes().splitlines() if path.exists() else ():
         with suppress(msgspec.MsgspecError):  # it was killed while it wrote

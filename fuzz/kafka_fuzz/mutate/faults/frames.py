@@ -29,15 +29,15 @@ FLG, BD = 0x60, 0x40
 
 
 def lz4_frame_header(magic: int, flg: int = FLG, bd: int = BD, size: bytes = b"") -> bytes:
-    """A frame header with the checksum that its magic asks for (LZ4-05, LZ4-06)."""
+    """A frame header with the checksum that its magic requires (LZ4-05, LZ4-06)."""
     descriptor = bytes((flg, bd)) + size
     covered = descriptor if magic else MAGIC + descriptor
     return MAGIC + descriptor + bytes((xxhash.xxh32_intdigest(covered) >> 8 & 0xFF,))
 
 
-def lz4_frame_with(spot: FaultSite, head: bytes, tail: bytes = LZ4_END_MARK) -> bytes:
-    """The entry with its payload behind another header, or before another end."""
-    return with_stream(spot.base, head + lz4_blocks(spot.base.payload) + tail)
+def lz4_frame_with(site: FaultSite, head: bytes, tail: bytes = LZ4_END_MARK) -> bytes:
+    """The entry with another frame header before its payload, or another end after it."""
+    return with_stream(site.base, head + lz4_blocks(site.base.payload) + tail)
 
 
 def block_of(plain: bytes) -> bytes:
@@ -53,15 +53,15 @@ def block_of(plain: bytes) -> bytes:
     kinds=STREAM,
     variants={"a bit": LZ4_HEADER[:-1] + b"\x83", "of v0": LZ4_HEADER_V0},
 )
-def lz4_header_checksum_wrong(spot: FaultSite) -> bytes:
+def lz4_header_checksum_wrong(site: FaultSite) -> bytes:
     """The checksum of an lz4 frame header is wrong, perhaps as v0 makes it."""
-    return lz4_frame_with(spot, spot.value)
+    return lz4_frame_with(site, site.value)
 
 
 @lz4_fault("LZ4-06", magics=(0,), field="header", variants={"right": LZ4_HEADER})
-def lz4_header_checksum_right_in_v0(spot: FaultSite) -> bytes:
+def lz4_header_checksum_right_in_v0(site: FaultSite) -> bytes:
     """The checksum of an lz4 frame header is what lz4 says, and not Kafka's old mistake."""
-    return lz4_frame_with(spot, spot.value)
+    return lz4_frame_with(site, site.value)
 
 
 @lz4_fault(
@@ -76,11 +76,11 @@ def lz4_header_checksum_right_in_v0(spot: FaultSite) -> bytes:
         "skippable": SKIPPABLE + LZ4_HEADER,
     },
 )
-def lz4_header_missing(spot: FaultSite) -> bytes:
+def lz4_header_missing(site: FaultSite) -> bytes:
     """The stream does not begin with an lz4 frame header."""
-    if spot.value == LZ4_HEADER[:5]:
-        return with_stream(spot.base, spot.value)
-    return lz4_frame_with(spot, spot.value)
+    if site.value == LZ4_HEADER[:5]:
+        return with_stream(site.base, site.value)
+    return lz4_frame_with(site, site.value)
 
 
 @lz4_fault(
@@ -90,36 +90,36 @@ def lz4_header_missing(spot: FaultSite) -> bytes:
     kinds=STREAM,
     variants={"version zero": 0x20, "linked": 0x40, "reserved": 0x62, "dictionary": 0x61},
 )
-def lz4_flags_refused(spot: FaultSite) -> bytes:
+def lz4_flags_refused(site: FaultSite) -> bytes:
     """An lz4 frame's flags ask for what Kafka's reader refuses."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic, flg=spot.value))
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic, flg=site.value))
 
 
 @lz4_fault("LZ4-02", field="flg", kinds=STREAM, variants={"zero": 0, "one": 1})
-def lz4_dictionary_named(spot: FaultSite) -> bytes:
+def lz4_dictionary_named(site: FaultSite) -> bytes:
     """An lz4 frame names the dictionary that it needs."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic, 0x61, BD, spot.value.to_bytes(4, "little")))
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic, 0x61, BD, site.value.to_bytes(4, "little")))
 
 
 @lz4_fault("LZ4-03", field="block", kinds=STREAM)
-def lz4_block_needs_the_one_before(spot: FaultSite) -> bytes:
+def lz4_block_needs_the_one_before(site: FaultSite) -> bytes:
     """An lz4 block copies from the block before it, and the frame says so."""
-    one, other = halves(spot.base)
+    one, other = halves(site.base)
     linked: bytes = lz4.block.compress(one + other, store_size=False, dict=one)
     blocks = lz4_blocks(one) + len(linked).to_bytes(4, "little") + linked
-    return with_stream(spot.base, lz4_frame_header(spot.base.magic, 0x40) + blocks + LZ4_END_MARK)
+    return with_stream(site.base, lz4_frame_header(site.base.magic, 0x40) + blocks + LZ4_END_MARK)
 
 
 @lz4_fault("LZ4-04", field="bd", kinds=STREAM, variants={"three": 0x30, "reserved": 0x41, "sign": 0xC0})
-def lz4_block_descriptor_refused(spot: FaultSite) -> bytes:
+def lz4_block_descriptor_refused(site: FaultSite) -> bytes:
     """An lz4 frame names a block size that there is not."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic, bd=spot.value))
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic, bd=site.value))
 
 
 @lz4_fault("LZ4-04", field="bd", variants={"five": 0x50, "seven": 0x70})
-def lz4_larger_blocks(spot: FaultSite) -> bytes:
+def lz4_larger_blocks(site: FaultSite) -> bytes:
     """An lz4 frame allows larger blocks than Kafka writes."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic, bd=spot.value))
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic, bd=site.value))
 
 
 @lz4_fault(
@@ -129,62 +129,62 @@ def lz4_larger_blocks(spot: FaultSite) -> bytes:
     kinds=(*STREAM, "limit"),
     variants={"zero": 0, "by one": 1, "large": 2**31, "largest": 2**64 - 1},
 )
-def lz4_content_size_wrong(spot: FaultSite) -> bytes:
+def lz4_content_size_wrong(site: FaultSite) -> bytes:
     """An lz4 frame says another size than it has, and Kafka never looks."""
-    size = len(spot.base.payload) + 1 if spot.value == 1 else spot.value
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic, 0x68, BD, size.to_bytes(8, "little")))
+    size = len(site.base.payload) + 1 if site.value == 1 else site.value
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic, 0x68, BD, size.to_bytes(8, "little")))
 
 
 @lz4_fault("LZ4-09", field="content_checksum", verdict="acceptable", kinds=STREAM)
-def lz4_content_checksum_wrong(spot: FaultSite) -> bytes:
+def lz4_content_checksum_wrong(site: FaultSite) -> bytes:
     """An lz4 frame's content checksum is wrong, and Kafka never verifies it."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic, 0x64), LZ4_END_MARK + b"\1\2\3\4")
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic, 0x64), LZ4_END_MARK + b"\1\2\3\4")
 
 
 @lz4_fault("LZ4-09", field="content_checksum", kinds=STREAM)
-def lz4_content_checksum_missing(spot: FaultSite) -> bytes:
+def lz4_content_checksum_missing(site: FaultSite) -> bytes:
     """An lz4 frame promises a content checksum, and ends before it."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic, 0x64))
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic, 0x64))
 
 
 @lz4_fault("LZ4-10", field="block_checksum", variants={"right": 0})
-def lz4_block_checksum_right(spot: FaultSite) -> bytes:
+def lz4_block_checksum_right(site: FaultSite) -> bytes:
     """An lz4 block has a checksum."""
-    return with_block_checksum(spot, 0)
+    return with_block_checksum(site, 0)
 
 
 @lz4_fault("LZ4-10", field="block_checksum", kinds=STREAM, variants={"a bit": 1, "of the plain bytes": -1})
-def lz4_block_checksum_wrong(spot: FaultSite) -> bytes:
+def lz4_block_checksum_wrong(site: FaultSite) -> bytes:
     """An lz4 block has a checksum, and it is wrong."""
-    return with_block_checksum(spot, 1)
+    return with_block_checksum(site, 1)
 
 
-def with_block_checksum(spot: FaultSite, wrong: int) -> bytes:
+def with_block_checksum(site: FaultSite, wrong: int) -> bytes:
     """A frame of one block and its checksum."""
-    block = block_of(spot.base.payload)
-    right = xxhash.xxh32_intdigest(spot.base.payload if wrong < 0 else block)
+    block = block_of(site.base.payload)
+    right = xxhash.xxh32_intdigest(site.base.payload if wrong < 0 else block)
     check = (right ^ max(wrong, 0)).to_bytes(4, "little")
     written = len(block).to_bytes(4, "little") + block + check
-    return with_stream(spot.base, lz4_frame_header(spot.base.magic, 0x70) + written + LZ4_END_MARK)
+    return with_stream(site.base, lz4_frame_header(site.base.magic, 0x70) + written + LZ4_END_MARK)
 
 
 @lz4_fault("LZ4-10", "LZ4-12", field="block_checksum", kinds=STREAM, variants={"zero": 0, "three": 3})
-def lz4_block_checksum_missing(spot: FaultSite) -> bytes:
-    """An lz4 frame promises a checksum behind each block, and ends before it is over."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic, 0x70), bytes(spot.value))
+def lz4_block_checksum_missing(site: FaultSite) -> bytes:
+    """An lz4 frame promises a checksum after each block, and ends before it is over."""
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic, 0x70), bytes(site.value))
 
 
 @lz4_fault("LZ4-12", field="tail", kinds=STREAM, variants={"zero": b"", "one": bytes(1), "three": bytes(3)})
-def lz4_end_mark_missing(spot: FaultSite) -> bytes:
+def lz4_end_mark_missing(site: FaultSite) -> bytes:
     """An lz4 frame has no EndMark."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic), spot.value)
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic), site.value)
 
 
 @lz4_fault("LZ4-12", field="stream", kinds=STREAM, variants={"inside": 0})
-def lz4_cut_short(spot: FaultSite) -> bytes:
+def lz4_cut_short(site: FaultSite) -> bytes:
     """An lz4 frame ends inside a block."""
-    whole = pack_fast("lz4", spot.base.payload, spot.base.magic)
-    return with_stream(spot.base, whole[: spot.rng.randrange(8, len(whole) - 4)])
+    whole = pack_fast("lz4", site.base.payload, site.base.magic)
+    return with_stream(site.base, whole[: site.rng.randrange(8, len(whole) - 4)])
 
 
 @lz4_fault(
@@ -193,18 +193,18 @@ def lz4_cut_short(spot: FaultSite) -> bytes:
     kinds=(*STREAM, "limit"),
     variants={"by one": 1, "above the most": 65537, "largest": 2**31 - 1},
 )
-def lz4_block_size_wrong(spot: FaultSite) -> bytes:
+def lz4_block_size_wrong(site: FaultSite) -> bytes:
     """An lz4 block's size is larger than it, or than any block."""
-    block = block_of(spot.base.payload)
-    size = len(block) + len(LZ4_END_MARK) + 1 if spot.value == 1 else spot.value
-    return with_stream(spot.base, lz4_frame_header(spot.base.magic) + size.to_bytes(4, "little") + block + LZ4_END_MARK)
+    block = block_of(site.base.payload)
+    size = len(block) + len(LZ4_END_MARK) + 1 if site.value == 1 else site.value
+    return with_stream(site.base, lz4_frame_header(site.base.magic) + size.to_bytes(4, "little") + block + LZ4_END_MARK)
 
 
 @lz4_fault("LZ4-11", "CMP-04", field="block", kinds=STREAM, variants=IMPOSSIBLE)
-def lz4_block_impossible(spot: FaultSite) -> bytes:
+def lz4_block_impossible(site: FaultSite) -> bytes:
     """An lz4 block copies from where nothing is, or ends inside a sequence."""
-    block = len(spot.value).to_bytes(4, "little") + spot.value
-    return with_stream(spot.base, lz4_frame_header(spot.base.magic) + block + LZ4_END_MARK)
+    block = len(site.value).to_bytes(4, "little") + site.value
+    return with_stream(site.base, lz4_frame_header(site.base.magic) + block + LZ4_END_MARK)
 
 
 @lz4_fault(
@@ -214,25 +214,25 @@ def lz4_block_impossible(spot: FaultSite) -> bytes:
     kinds=STREAM,
     variants={"instead": STORED_NOTHING, "before": STORED_NOTHING + LZ4_END_MARK},
 )
-def lz4_stored_block_of_nothing(spot: FaultSite) -> bytes:
+def lz4_stored_block_of_nothing(site: FaultSite) -> bytes:
     """A stored lz4 block of no bytes stands at the end, and Kafka takes it for the EndMark."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic), spot.value)
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic), site.value)
 
 
 @lz4_fault("LZ4-11", field="block")
-def lz4_stored_block(spot: FaultSite) -> bytes:
+def lz4_stored_block(site: FaultSite) -> bytes:
     """An lz4 block is stored as it is."""
-    plain = spot.base.payload
+    plain = site.base.payload
     stored = (len(plain) | 0x80000000).to_bytes(4, "little") + plain
-    return with_stream(spot.base, lz4_frame_header(spot.base.magic) + stored + LZ4_END_MARK)
+    return with_stream(site.base, lz4_frame_header(site.base.magic) + stored + LZ4_END_MARK)
 
 
 @lz4_fault("LZ4-11", field="block")
-def lz4_two_blocks(spot: FaultSite) -> bytes:
+def lz4_two_blocks(site: FaultSite) -> bytes:
     """An lz4 frame has two blocks."""
-    one, other = halves(spot.base)
+    one, other = halves(site.base)
     return with_stream(
-        spot.base, lz4_frame_header(spot.base.magic) + lz4_blocks(one) + lz4_blocks(other) + LZ4_END_MARK
+        site.base, lz4_frame_header(site.base.magic) + lz4_blocks(one) + lz4_blocks(other) + LZ4_END_MARK
     )
 
 
@@ -242,16 +242,17 @@ def lz4_two_blocks(spot: FaultSite) -> bytes:
     verdict="acceptable",
     kinds=STREAM,
     variants={"one": b"\0", "frame": LZ4_HEADER + LZ4_END_MARK, "large": b"\xff" * 40},
+    label="lz4_bytes_behind",
 )
-def lz4_bytes_behind(spot: FaultSite) -> bytes:
+def lz4_bytes_after(site: FaultSite) -> bytes:
     """Something follows an lz4 frame, and Kafka never looks at it."""
-    return lz4_frame_with(spot, lz4_frame_header(spot.base.magic), LZ4_END_MARK + spot.value)
+    return lz4_frame_with(site, lz4_frame_header(site.base.magic), LZ4_END_MARK + site.value)
 
 
 @lz4_fault("LZ4-14", "HDR-13", magics=V2, field="stream", verdict="acceptable", kinds=STREAM)
-def lz4_two_frames(spot: FaultSite) -> bytes:
+def lz4_two_frames(site: FaultSite) -> bytes:
     """The records are spread over two lz4 frames, of which Kafka reads one."""
-    return with_stream(spot.base, b"".join(pack_fast("lz4", half, 2) for half in halves(spot.base)))
+    return with_stream(site.base, b"".join(pack_fast("lz4", half, 2) for half in halves(site.base)))
 
 
 ZSTD: Final[tuple[Compression, ...]] = ("zstd",)
@@ -274,16 +275,18 @@ def raw_block(plain: bytes) -> bytes:
 
 
 @zstd_fault("ZST-07", field="stream", kinds=STREAM, variants={"magic": 4, "header": 5, "inside": 0, "by one": -1})
-def zstd_cut_short(spot: FaultSite) -> bytes:
+def zstd_cut_short(site: FaultSite) -> bytes:
     """A zstd frame lacks its end."""
-    whole = pack_fast("zstd", spot.base.payload, 2)
-    return with_stream(spot.base, whole[: spot.value or spot.rng.randrange(6, len(whole) - 1)])
+    whole = pack_fast("zstd", site.base.payload, 2)
+    return with_stream(site.base, whole[: site.value or site.rng.randrange(6, len(whole) - 1)])
 
 
-@zstd_fault("ZST-04", field="tail", kinds=STREAM, variants={"five": bytes(5), "large": b"\xff" * 40})
-def zstd_bytes_behind(spot: FaultSite) -> bytes:
+@zstd_fault(
+    "ZST-04", field="tail", kinds=STREAM, variants={"five": bytes(5), "large": b"\xff" * 40}, label="zstd_bytes_behind"
+)
+def zstd_bytes_after(site: FaultSite) -> bytes:
     """Something that is no frame follows a zstd frame."""
-    return with_stream(spot.base, pack_fast("zstd", spot.base.payload, 2) + spot.value)
+    return with_stream(site.base, pack_fast("zstd", site.base.payload, 2) + site.value)
 
 
 @zstd_fault(
@@ -292,31 +295,32 @@ def zstd_bytes_behind(spot: FaultSite) -> bytes:
     verdict="acceptable",
     kinds=STREAM,
     variants={"one": ZSTD_MAGIC[:1], "two": ZSTD_MAGIC[:2], "three": ZSTD_MAGIC[:3]},
+    label="zstd_part_of_a_magic_behind",
 )
-def zstd_part_of_a_magic_behind(spot: FaultSite) -> bytes:
+def zstd_part_of_a_magic_after(site: FaultSite) -> bytes:
     """The start of a magic follows a zstd frame."""
-    return with_stream(spot.base, pack_fast("zstd", spot.base.payload, 2) + spot.value)
+    return with_stream(site.base, pack_fast("zstd", site.base.payload, 2) + site.value)
 
 
 @zstd_fault("ZST-02", field="stream", variants={"halves": 0, "empty first": 1, "empty last": 2})
-def zstd_of_two_frames(spot: FaultSite) -> bytes:
+def zstd_of_two_frames(site: FaultSite) -> bytes:
     """A zstd stream has two frames, which are one stream."""
-    plain = spot.base.payload
-    parts = (halves(spot.base), (b"", plain), (plain, b""))[spot.value]
-    return with_stream(spot.base, b"".join(pack_fast("zstd", part, 2) for part in parts))
+    plain = site.base.payload
+    parts = (halves(site.base), (b"", plain), (plain, b""))[site.value]
+    return with_stream(site.base, b"".join(pack_fast("zstd", part, 2) for part in parts))
 
 
 @zstd_fault("ZST-02", field="stream", kinds=UNPACKED)
-def zstd_frame_more(spot: FaultSite) -> bytes:
+def zstd_frame_more(site: FaultSite) -> bytes:
     """A second zstd frame holds bytes that no record accounts for."""
-    return with_stream(spot.base, pack_fast("zstd", spot.base.payload, 2) + pack_fast("zstd", b"\0" * 40, 2))
+    return with_stream(site.base, pack_fast("zstd", site.base.payload, 2) + pack_fast("zstd", b"\0" * 40, 2))
 
 
 @zstd_fault("ZST-03", field="stream", variants={"in front": True, "behind": False})
-def zstd_skippable_frame(spot: FaultSite) -> bytes:
+def zstd_skippable_frame(site: FaultSite) -> bytes:
     """A skippable frame stands beside the zstd frame."""
-    whole = pack_fast("zstd", spot.base.payload, 2)
-    return with_stream(spot.base, ZSTD_SKIPPABLE + whole if spot.value else whole + ZSTD_SKIPPABLE)
+    whole = pack_fast("zstd", site.base.payload, 2)
+    return with_stream(site.base, ZSTD_SKIPPABLE + whole if site.value else whole + ZSTD_SKIPPABLE)
 
 
 @zstd_fault(
@@ -325,24 +329,24 @@ def zstd_skippable_frame(spot: FaultSite) -> bytes:
     kinds=(*STREAM, "limit"),
     variants={"by one": 4, "largest": 2**32 - 1, "here": 2**32 - 8},
 )
-def zstd_skippable_size_wrong(spot: FaultSite) -> bytes:
+def zstd_skippable_size_wrong(site: FaultSite) -> bytes:
     """A skippable frame's size reaches beyond the stream, or leads to it again where sums wrap."""
-    skippable = ZSTD_SKIPPABLE[:4] + spot.value.to_bytes(4, "little") + b"xyz"
-    whole = pack_fast("zstd", spot.base.payload, 2)
-    return with_stream(spot.base, whole + skippable if spot.value == 4 else skippable + whole)
+    skippable = ZSTD_SKIPPABLE[:4] + site.value.to_bytes(4, "little") + b"xyz"
+    whole = pack_fast("zstd", site.base.payload, 2)
+    return with_stream(site.base, whole + skippable if site.value == 4 else skippable + whole)
 
 
 @zstd_fault("ZST-05", field="checksum")
-def zstd_checksum_right(spot: FaultSite) -> bytes:
+def zstd_checksum_right(site: FaultSite) -> bytes:
     """A zstd frame has a checksum."""
-    return with_stream(spot.base, CHECKED.compress(spot.base.payload))
+    return with_stream(site.base, CHECKED.compress(site.base.payload))
 
 
 @zstd_fault("ZST-05", field="checksum", kinds=STREAM)
-def zstd_checksum_wrong(spot: FaultSite) -> bytes:
+def zstd_checksum_wrong(site: FaultSite) -> bytes:
     """A zstd frame has a checksum, and it is wrong."""
-    whole = CHECKED.compress(spot.base.payload)
-    return with_stream(spot.base, whole[:-1] + bytes((whole[-1] ^ 1,)))
+    whole = CHECKED.compress(site.base.payload)
+    return with_stream(site.base, whole[:-1] + bytes((whole[-1] ^ 1,)))
 
 
 @zstd_fault(
@@ -351,19 +355,19 @@ def zstd_checksum_wrong(spot: FaultSite) -> bytes:
     kinds=(*STREAM, "limit"),
     variants={"by one": 1, "one less": -1, "zero": 0, "large": 2**30, "largest": 2**63},
 )
-def zstd_content_size_wrong(spot: FaultSite) -> bytes:
+def zstd_content_size_wrong(site: FaultSite) -> bytes:
     """A zstd frame says another size than it has."""
-    plain = spot.base.payload
-    size = len(plain) + spot.value if abs(spot.value) == 1 else spot.value
-    return with_stream(spot.base, raw_frame(plain, 0xC0, b"\x58" + size.to_bytes(8, "little")))
+    plain = site.base.payload
+    size = len(plain) + site.value if abs(site.value) == 1 else site.value
+    return with_stream(site.base, raw_frame(plain, 0xC0, b"\x58" + size.to_bytes(8, "little")))
 
 
 @zstd_fault(
     "ZST-08", field="window", kinds=(*STREAM, "limit"), variants={"by one": 0x89, "two GiB": 0xA8, "largest": 0xFF}
 )
-def zstd_window_too_large(spot: FaultSite) -> bytes:
-    """A zstd frame asks for a window of more than 128 MiB."""
-    return with_stream(spot.base, raw_frame(spot.base.payload, 0x00, bytes((spot.value,))))
+def zstd_window_too_large(site: FaultSite) -> bytes:
+    """A zstd frame requires a window of more than 128 MiB."""
+    return with_stream(site.base, raw_frame(site.base.payload, 0x00, bytes((site.value,))))
 
 
 @zstd_fault(
@@ -373,24 +377,24 @@ def zstd_window_too_large(spot: FaultSite) -> bytes:
     kinds=(*STREAM, "limit"),
     variants={"256 MiB": 2**28, "largest": 2**32 - 1},
 )
-def zstd_single_segment_claims(spot: FaultSite) -> bytes:
+def zstd_single_segment_claims(site: FaultSite) -> bytes:
     """A zstd frame is one segment, and says that it is larger than any window."""
-    return with_stream(spot.base, raw_frame(spot.base.payload, 0xA0, spot.value.to_bytes(4, "little")))
+    return with_stream(site.base, raw_frame(site.base.payload, 0xA0, site.value.to_bytes(4, "little")))
 
 
 @zstd_fault("ZST-09", field="dictionary", kinds=STREAM)
-def zstd_dictionary(spot: FaultSite) -> bytes:
+def zstd_dictionary(site: FaultSite) -> bytes:
     """A zstd frame needs a dictionary."""
-    return with_stream(spot.base, raw_frame(spot.base.payload, 0x01, b"\x58\x07"))
+    return with_stream(site.base, raw_frame(site.base.payload, 0x01, b"\x58\x07"))
 
 
 @zstd_fault("ZST-09", field="descriptor", kinds=STREAM)
-def zstd_reserved_bit(spot: FaultSite) -> bytes:
+def zstd_reserved_bit(site: FaultSite) -> bytes:
     """The reserved bit of a zstd frame header is set."""
-    return with_stream(spot.base, raw_frame(spot.base.payload, 0x08, b"\x58"))
+    return with_stream(site.base, raw_frame(site.base.payload, 0x08, b"\x58"))
 
 
 @zstd_fault("ZST-10", field="block")
-def zstd_stored_blocks(spot: FaultSite) -> bytes:
+def zstd_stored_blocks(site: FaultSite) -> bytes:
     """A zstd frame's blocks are stored as they are."""
-    return with_stream(spot.base, raw_frame(spot.base.payload, 0x00, b"\x58"))
+    return with_stream(site.base, raw_frame(site.base.payload, 0x00, b"\x58"))

@@ -1,4 +1,4 @@
-"""Lies in v0 and v1 messages: plain ones, and the inner messages of wrappers."""
+"""Faults in v0 and v1 messages: plain ones, and the inner messages of wrappers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SLACK = {"zero": b"\0", "ones": b"\xff", "large": bytes(40)}
 TIMES = {"smallest": INT64_MIN, "minus two": -2, "minus one": -1, "zero": 0, "largest": INT64_MAX}
 
 
-def any_message(spot: FaultSite) -> tuple[int, Message]:
+def any_message(site: FaultSite) -> tuple[int, Message]:
     """The plain message, or one of a wrapper's, and its index."""
-    if not spot.base.inner:
-        return 0, spot.base.message
-    index = int(spot.rng.random() * len(spot.base.inner))
-    return index, spot.base.inner[index]
+    if not site.base.inner:
+        return 0, site.base.message
+    index = int(site.rng.random() * len(site.base.inner))
+    return index, site.base.inner[index]
 
 
 def with_message(base: BaseEntry, index: int, written: bytes) -> bytes:
@@ -46,10 +46,10 @@ def read_as_message(base: BaseEntry, index: int, record: Record, data: bytes) ->
 
 def message_body(message: Message, field: str, length: int, content: bytes = b"") -> bytes:
     """Key and value, one of them with *length* and *content*."""
-    told = INT32.pack(length) + content
+    changed = INT32.pack(length) + content
     if field == "key_length":
-        return told + nullable_bytes(message.value)
-    return nullable_bytes(message.key) + told
+        return changed + nullable_bytes(message.value)
+    return nullable_bytes(message.key) + changed
 
 
 @fault(
@@ -60,29 +60,29 @@ def message_body(message: Message, field: str, length: int, content: bytes = b""
     field=LENGTHS,
     variants={"minus two": -2, "smallest": -INT32_MAX - 1, "back": 0},
 )
-def message_null_by_another_negative(spot: FaultSite) -> FaultResult:
+def message_null_by_another_negative(site: FaultSite) -> FaultResult:
     """A length below -1 is null as well, also the one that leads back to where the message begins."""
-    index, message = any_message(spot)
-    length = spot.value or -len(write_message_bytes(message, message_body(message._replace(value=b""), spot.field, 0)))
-    if not spot.value and spot.field == "key_length":
-        length += len(nullable_bytes(b""))  # the value's length is behind it
-    data = with_message(spot.base, index, write_message_bytes(message, message_body(message, spot.field, length)))
-    return read_as_message(spot.base, index, changed_message(spot, index, None), data)
+    index, message = any_message(site)
+    length = site.value or -len(write_message_bytes(message, message_body(message._replace(value=b""), site.field, 0)))
+    if not site.value and site.field == "key_length":
+        length += len(nullable_bytes(b""))  # the value's length follows
+    data = with_message(site.base, index, write_message_bytes(message, message_body(message, site.field, length)))
+    return read_as_message(site.base, index, changed_message(site, index, None), data)
 
 
 @fault("LEG-10", magics=LEGACY, nesting="record", field=LENGTHS, variants={"minus one": None, "zero": b""})
-def message_null_and_empty_swapped(spot: FaultSite) -> FaultResult:
+def message_null_and_empty_swapped(site: FaultSite) -> FaultResult:
     """A key or value is made null, or empty, whatever it was: the two differ."""
-    index, message = any_message(spot)
-    body = message_body(message, spot.field, -1 if spot.value is None else 0)
-    data = with_message(spot.base, index, write_message_bytes(message, body))
-    return read_as_message(spot.base, index, changed_message(spot, index, spot.value), data)
+    index, message = any_message(site)
+    body = message_body(message, site.field, -1 if site.value is None else 0)
+    data = with_message(site.base, index, write_message_bytes(message, body))
+    return read_as_message(site.base, index, changed_message(site, index, site.value), data)
 
 
-def changed_message(spot: FaultSite, index: int, content: bytes | None) -> Record:
+def changed_message(site: FaultSite, index: int, content: bytes | None) -> Record:
     """The record at *index* with another key or value."""
-    record = spot.base.batch.records[index]
-    return record._replace(key=content) if spot.field == "key_length" else record._replace(value=content)
+    record = site.base.batch.records[index]
+    return record._replace(key=content) if site.field == "key_length" else record._replace(value=content)
 
 
 @fault(
@@ -93,14 +93,14 @@ def changed_message(spot: FaultSite, index: int, content: bytes | None) -> Recor
     kinds=CLAIM,
     variants={"by one": 1, "far": 2**20, "largest": INT32_MAX},
 )
-def message_length_beyond(spot: FaultSite) -> bytes:
+def message_length_beyond(site: FaultSite) -> bytes:
     """A key or value claims more bytes than its message has left."""
-    index, message = any_message(spot)
-    rest = (message.key or b"") + nullable_bytes(message.value) if spot.field == "key_length" else message.value or b""
-    claimed = min(len(rest) + spot.value, INT32_MAX)
-    told = INT32.pack(claimed) + rest
-    body = told if spot.field == "key_length" else nullable_bytes(message.key) + told
-    return with_message(spot.base, index, write_message_bytes(message, body))
+    index, message = any_message(site)
+    rest = (message.key or b"") + nullable_bytes(message.value) if site.field == "key_length" else message.value or b""
+    claimed = min(len(rest) + site.value, INT32_MAX)
+    changed = INT32.pack(claimed) + rest
+    body = changed if site.field == "key_length" else nullable_bytes(message.key) + changed
+    return with_message(site.base, index, write_message_bytes(message, body))
 
 
 @fault(
@@ -112,24 +112,31 @@ def message_length_beyond(spot: FaultSite) -> bytes:
     kinds=("malformed",),
     variants={"by one": 1, "zero": len(WORDS)},
 )
-def message_value_length_too_small(spot: FaultSite) -> FaultResult:
+def message_value_length_too_small(site: FaultSite) -> FaultResult:
     """A value claims fewer bytes than there are; Kafka ignores the rest of the message."""
-    index, message = any_message(spot)
-    length = len(WORDS) - spot.value
+    index, message = any_message(site)
+    length = len(WORDS) - site.value
     data = with_message(
-        spot.base, index, write_message_bytes(message, message_body(message, spot.field, length, WORDS))
+        site.base, index, write_message_bytes(message, message_body(message, site.field, length, WORDS))
     )
-    return read_as_message(spot.base, index, spot.base.batch.records[index]._replace(value=WORDS[:length]), data)
+    return read_as_message(site.base, index, site.base.batch.records[index]._replace(value=WORDS[:length]), data)
 
 
 @fault(
-    "LEG-12", magics=LEGACY, nesting="record", field="body", verdict="acceptable", kinds=("malformed",), variants=SLACK
+    "LEG-12",
+    magics=LEGACY,
+    nesting="record",
+    field="body",
+    verdict="acceptable",
+    kinds=("malformed",),
+    variants=SLACK,
+    label="bytes_behind_the_value",
 )
-def bytes_behind_the_value(spot: FaultSite) -> bytes:
-    """Something lies between a value and the end of its message, and the checksum covers it."""
-    index, message = any_message(spot)
-    body = nullable_bytes(message.key) + nullable_bytes(message.value) + spot.value
-    return with_message(spot.base, index, write_message_bytes(message, body))
+def bytes_after_the_value(site: FaultSite) -> bytes:
+    """There are bytes between a value and the end of its message, and the checksum covers them."""
+    index, message = any_message(site)
+    body = nullable_bytes(message.key) + nullable_bytes(message.value) + site.value
+    return with_message(site.base, index, write_message_bytes(message, body))
 
 
 @fault(
@@ -140,11 +147,11 @@ def bytes_behind_the_value(spot: FaultSite) -> bytes:
     kinds=("truncated", "malformed", "corrupt"),
     variants={"smallest": 26, "by one": 0},
 )
-def message_shorter_than_its_fields(spot: FaultSite) -> bytes:
+def message_shorter_than_its_fields(site: FaultSite) -> bytes:
     """A whole message, its size and checksum right, that ends inside its fields."""
-    index, message = any_message(spot)
+    index, message = any_message(site)
     whole = write_message_bytes(message._replace(value=WORDS))
-    return with_message(spot.base, index, fixed_up(whole[: spot.value or len(whole) - 1]))
+    return with_message(site.base, index, fixed_up(whole[: site.value or len(whole) - 1]))
 
 
 @fault(
@@ -157,11 +164,11 @@ def message_shorter_than_its_fields(spot: FaultSite) -> bytes:
     kinds=("malformed",),
     variants={"bit 4": 0x10, "bit 7": -0x80, "all": -0x10},
 )
-def message_attribute_bits_unknown(spot: FaultSite) -> bytes:
+def message_attribute_bits_unknown(site: FaultSite) -> bytes:
     """Bits that mean nothing are set in a message."""
-    index, message = any_message(spot)
-    written = write_message_bytes(message._replace(attributes=message.attributes | spot.value))
-    return with_message(spot.base, index, written)
+    index, message = any_message(site)
+    written = write_message_bytes(message._replace(attributes=message.attributes | site.value))
+    return with_message(site.base, index, written)
 
 
 @fault(
@@ -173,15 +180,15 @@ def message_attribute_bits_unknown(spot: FaultSite) -> bytes:
     kinds=("malformed",),
     variants=TIMES,
 )
-def message_timestamp_at_an_edge(spot: FaultSite) -> FaultResult:
+def message_timestamp_at_an_edge(site: FaultSite) -> FaultResult:
     """A message has a time at an edge, or one that no writer writes."""
-    base, (index, message) = spot.base, any_message(spot)
-    data = with_message(base, index, write_message_bytes(message._replace(timestamp=spot.value)))
+    base, (index, message) = site.base, any_message(site)
+    data = with_message(base, index, write_message_bytes(message._replace(timestamp=site.value)))
     record = base.batch.records[index]
     if not base.inner:
-        batch = replace(base.batch, max_timestamp=spot.value, records=(record._replace(timestamp=spot.value),))
+        batch = replace(base.batch, max_timestamp=site.value, records=(record._replace(timestamp=site.value),))
         return FaultResult(data, (batch,))
-    return read_as_message(base, index, record if append_time(base) else record._replace(timestamp=spot.value), data)
+    return read_as_message(base, index, record if append_time(base) else record._replace(timestamp=site.value), data)
 
 
 def append_time(base: BaseEntry) -> bool:
@@ -190,33 +197,33 @@ def append_time(base: BaseEntry) -> bool:
 
 
 @fault("LEG-18", "NST-21", magics=(1,), nesting="record", field="attributes")
-def message_append_time_bit_set(spot: FaultSite) -> FaultResult:
-    """LogAppendTime is said by a message; inside a wrapper nobody asks it."""
-    base, (index, message) = spot.base, any_message(spot)
+def message_append_time_bit_set(site: FaultSite) -> FaultResult:
+    """A message has the LogAppendTime bit; inside a wrapper no reader looks at it."""
+    base, (index, message) = site.base, any_message(site)
     data = with_message(base, index, write_message_bytes(message._replace(attributes=message.attributes | 0x08)))
     return FaultResult(data, (base.batch if base.inner else replace(base.batch, timestamp_type="append"),))
 
 
 @fault("LEG-17", magics=(0,), nesting="record", field="attributes", verdict="acceptable", kinds=("malformed",))
-def message_append_time_bit_without_time(spot: FaultSite) -> bytes:
+def message_append_time_bit_without_time(site: FaultSite) -> bytes:
     """v0 has no timestamps, and so no type of them, whatever bit 3 says."""
-    index, message = any_message(spot)
-    return with_message(spot.base, index, write_message_bytes(message._replace(attributes=message.attributes | 0x08)))
+    index, message = any_message(site)
+    return with_message(site.base, index, write_message_bytes(message._replace(attributes=message.attributes | 0x08)))
 
 
 @fault(
     "LEG-15", magics=LEGACY, field="attributes", kinds=("unsupported_compression",), variants={"packed": 1, "not": 0}
 )
-def zstd_before_v2(spot: FaultSite) -> bytes:
+def zstd_before_v2(site: FaultSite) -> bytes:
     """The attributes name zstd, which came with v2; the value is zstd's, or is not."""
-    message, base = spot.base.message, spot.base
-    value = pack_fast("zstd", base.payload or base.data, 2) if spot.value else message.value
+    message, base = site.base.message, site.base
+    value = pack_fast("zstd", base.payload or base.data, 2) if site.value else message.value
     return write_message_bytes(message._replace(attributes=message.attributes & ~7 | 4, value=value))
 
 
 @fault("NST-01", magics=LEGACY, codecs=("none",), field="attributes", kinds=("decompression", *BROKEN, "corrupt"))
-def plain_message_with_a_codec(spot: FaultSite) -> bytes:
+def plain_message_with_a_codec(site: FaultSite) -> bytes:
     """The attributes name a codec, and the value is no compressed set."""
-    message = spot.base.message
-    number = spot.rng.choice((1, 2, 3))
+    message = site.base.message
+    number = site.rng.choice((1, 2, 3))
     return write_message_bytes(message._replace(attributes=message.attributes | number, value=b"not compressed"))

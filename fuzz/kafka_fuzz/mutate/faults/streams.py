@@ -1,4 +1,4 @@
-"""Lies told by gzip and snappy streams, and by all that inflate, in v2 batches and in wrappers."""
+"""Faults of gzip and snappy streams, and decompression bombs of every codec, in v2 batches and wrappers."""
 
 from __future__ import annotations
 
@@ -72,58 +72,58 @@ def zero_bytes(codec: Compression, blocks: int) -> bytes:
     kinds=("malformed", "limit", "truncated", "decompression", "corrupt"),
     variants={"64 KiB": 1, "256 KiB": 4},
 )
-def stream_inflates(spot: FaultSite) -> bytes:
-    """The stream goes on behind the records, and holds hundreds of times its size in zeros."""
-    base = spot.base
+def stream_inflates(site: FaultSite) -> bytes:
+    """The stream continues after the records, and holds hundreds of times its size in zeros."""
+    base = site.base
     if base.codec == "lz4":
         whole = pack_fast("lz4", base.payload, base.magic)
-        return with_stream(base, whole[: -len(LZ4_END_MARK)] + zero_bytes("lz4", spot.value) + LZ4_END_MARK)
-    return with_stream(base, pack_fast(base.codec, base.payload, base.magic) + zero_bytes(base.codec, spot.value))
+        return with_stream(base, whole[: -len(LZ4_END_MARK)] + zero_bytes("lz4", site.value) + LZ4_END_MARK)
+    return with_stream(base, pack_fast(base.codec, base.payload, base.magic) + zero_bytes(base.codec, site.value))
 
 
 @gzip_fault(
     "GZP-05", "GZP-01", field="stream", kinds=STREAM, variants={"header": 9, "inside": 0, "trailer": -4, "by one": -1}
 )
-def gzip_cut_short(spot: FaultSite) -> bytes:
+def gzip_cut_short(site: FaultSite) -> bytes:
     """A gzip member lacks its end."""
-    whole = fast_gzip_member(spot.base.payload)
-    return with_stream(spot.base, whole[: spot.value or spot.rng.randrange(10, len(whole) - 8)])
+    whole = fast_gzip_member(site.base.payload)
+    return with_stream(site.base, whole[: site.value or site.rng.randrange(10, len(whole) - 8)])
 
 
 @gzip_fault("GZP-04", field="trailer", kinds=STREAM, variants={"crc": (1, 0), "size": (0, 1), "zero": None})
-def gzip_trailer_wrong(spot: FaultSite) -> bytes:
+def gzip_trailer_wrong(site: FaultSite) -> bytes:
     """A gzip trailer is not that of the member's content."""
-    plain = spot.base.payload
-    if spot.value is None:
-        return with_stream(spot.base, GZIP_HEADER + raw_deflate(plain) + bytes(8))
-    crc, size = spot.value
+    plain = site.base.payload
+    if site.value is None:
+        return with_stream(site.base, GZIP_HEADER + raw_deflate(plain) + bytes(8))
+    crc, size = site.value
     trailer = GZIP_TRAILER.pack(zlib.crc32(plain) ^ crc, len(plain) + size)
-    return with_stream(spot.base, GZIP_HEADER + raw_deflate(plain) + trailer)
+    return with_stream(site.base, GZIP_HEADER + raw_deflate(plain) + trailer)
 
 
 @gzip_fault("GZP-04", "GZP-02", field="trailer", kinds=STREAM, variants={"of the first": 0, "of the last": 1})
-def gzip_trailer_of_one_member_wrong(spot: FaultSite) -> bytes:
+def gzip_trailer_of_one_member_wrong(site: FaultSite) -> bytes:
     """A gzip stream has two members, and the trailer of one is wrong."""
-    members = [bytearray(fast_gzip_member(half)) for half in halves(spot.base)]
-    members[spot.value][-8] ^= 1
-    return with_stream(spot.base, b"".join(members))
+    members = [bytearray(fast_gzip_member(half)) for half in halves(site.base)]
+    members[site.value][-8] ^= 1
+    return with_stream(site.base, b"".join(members))
 
 
 @gzip_fault("GZP-01", field="header", kinds=STREAM, variants={"first": 0, "second": 1, "method": 2})
-def gzip_header_wrong(spot: FaultSite) -> bytes:
+def gzip_header_wrong(site: FaultSite) -> bytes:
     """A gzip header's magic or method is another."""
-    member = fast_gzip_member(spot.base.payload)
-    wrong = bytes((member[spot.value] ^ 1,))
-    return with_stream(spot.base, member[: spot.value] + wrong + member[spot.value + 1 :])
+    member = fast_gzip_member(site.base.payload)
+    wrong = bytes((member[site.value] ^ 1,))
+    return with_stream(site.base, member[: site.value] + wrong + member[site.value + 1 :])
 
 
 @gzip_fault("GZP-06", field="header", kinds=STREAM)
-def gzip_header_checksum_wrong(spot: FaultSite) -> bytes:
+def gzip_header_checksum_wrong(site: FaultSite) -> bytes:
     """A gzip header has a checksum, and it is wrong."""
     header = GZIP_HEADER[:3] + b"\x02" + GZIP_HEADER[4:]
     check = zlib.crc32(header) & 0xFFFF ^ 1
-    plain = spot.base.payload
-    return with_stream(spot.base, header + check.to_bytes(2, "little") + raw_deflate(plain) + fast_gzip_trailer(plain))
+    plain = site.base.payload
+    return with_stream(site.base, header + check.to_bytes(2, "little") + raw_deflate(plain) + fast_gzip_trailer(plain))
 
 
 @gzip_fault(
@@ -131,31 +131,38 @@ def gzip_header_checksum_wrong(spot: FaultSite) -> bytes:
     field="header",
     variants={"name": (8, b"name\0"), "comment": (16, b"\0"), "extra": (4, b"\2\0xx"), "text": (1, b"")},
 )
-def gzip_header_fields_present(spot: FaultSite) -> bytes:
+def gzip_header_fields_present(site: FaultSite) -> bytes:
     """A gzip header has optional fields, which are legal."""
-    flags, fields = spot.value
-    plain = spot.base.payload
+    flags, fields = site.value
+    plain = site.base.payload
     header = GZIP_HEADER[:3] + bytes((flags,)) + GZIP_HEADER[4:] + fields
-    return with_stream(spot.base, header + raw_deflate(plain) + fast_gzip_trailer(plain))
+    return with_stream(site.base, header + raw_deflate(plain) + fast_gzip_trailer(plain))
 
 
 @gzip_fault("GZP-02", field="stream", variants={"halves": 0, "empty first": 1, "empty last": 2})
-def gzip_of_two_members(spot: FaultSite) -> bytes:
+def gzip_of_two_members(site: FaultSite) -> bytes:
     """A gzip stream has two members, which are one stream."""
-    parts = (halves(spot.base), (b"", spot.base.payload), (spot.base.payload, b""))[spot.value]
-    return with_stream(spot.base, b"".join(map(fast_gzip_member, parts)))
+    parts = (halves(site.base), (b"", site.base.payload), (site.base.payload, b""))[site.value]
+    return with_stream(site.base, b"".join(map(fast_gzip_member, parts)))
 
 
 @gzip_fault("GZP-02", magics=V2, field="stream", kinds=UNPACKED)
-def gzip_member_more(spot: FaultSite) -> bytes:
+def gzip_member_more(site: FaultSite) -> bytes:
     """A second gzip member holds bytes that no record accounts for."""
-    return with_stream(spot.base, fast_gzip_member(spot.base.payload) + fast_gzip_member(b"\0" * 40))
+    return with_stream(site.base, fast_gzip_member(site.base.payload) + fast_gzip_member(b"\0" * 40))
 
 
-@gzip_fault("GZP-03", field="tail", verdict="acceptable", kinds=STREAM, variants={"one": 1, "eight": 8, "large": 100})
-def gzip_bytes_behind(spot: FaultSite) -> bytes:
+@gzip_fault(
+    "GZP-03",
+    field="tail",
+    verdict="acceptable",
+    kinds=STREAM,
+    variants={"one": 1, "eight": 8, "large": 100},
+    label="gzip_bytes_behind",
+)
+def gzip_bytes_after(site: FaultSite) -> bytes:
     """Bytes that are no gzip header follow the last member, and Kafka ignores them."""
-    return with_stream(spot.base, fast_gzip_member(spot.base.payload) + bytes(spot.value))
+    return with_stream(site.base, fast_gzip_member(site.base.payload) + bytes(site.value))
 
 
 @gzip_fault(
@@ -164,10 +171,11 @@ def gzip_bytes_behind(spot: FaultSite) -> bytes:
     verdict="acceptable",
     kinds=STREAM,
     variants={"two": GZIP_HEADER[:2], "header": GZIP_HEADER, "eighteen": fast_gzip_member(b"")[:18]},
+    label="gzip_start_of_a_member_behind",
 )
-def gzip_start_of_a_member_behind(spot: FaultSite) -> bytes:
+def gzip_start_of_a_member_after(site: FaultSite) -> bytes:
     """The start of a second member follows, too short for a whole one, and Kafka ignores it."""
-    return with_stream(spot.base, fast_gzip_member(spot.base.payload) + spot.value)
+    return with_stream(site.base, fast_gzip_member(site.base.payload) + site.value)
 
 
 @gzip_fault(
@@ -177,10 +185,10 @@ def gzip_start_of_a_member_behind(spot: FaultSite) -> bytes:
     kinds=STREAM,
     variants={"name": (8, b"name"), "comment": (16, b""), "extra": (4, b"\xff\xff"), "checksum": (2, b"\0")},
 )
-def gzip_header_field_cut_short(spot: FaultSite) -> bytes:
+def gzip_header_field_cut_short(site: FaultSite) -> bytes:
     """An optional field of a gzip header never ends, and nothing follows it."""
-    flags, fields = spot.value
-    return with_stream(spot.base, GZIP_HEADER[:3] + bytes((flags,)) + GZIP_HEADER[4:] + fields)
+    flags, fields = site.value
+    return with_stream(site.base, GZIP_HEADER[:3] + bytes((flags,)) + GZIP_HEADER[4:] + fields)
 
 
 @gzip_fault(
@@ -190,47 +198,47 @@ def gzip_header_field_cut_short(spot: FaultSite) -> bytes:
     kinds=STREAM,
     variants={"bit 5": 0x20, "bit 6": 0x40, "bit 7": 0x80, "all": 0xE0},
 )
-def gzip_reserved_flags_set(spot: FaultSite) -> bytes:
+def gzip_reserved_flags_set(site: FaultSite) -> bytes:
     """Flags of a gzip header that mean nothing are set, and Kafka ignores them."""
-    member = fast_gzip_member(spot.base.payload)
-    return with_stream(spot.base, member[:3] + bytes((spot.value,)) + member[4:])
+    member = fast_gzip_member(site.base.payload)
+    return with_stream(site.base, member[:3] + bytes((site.value,)) + member[4:])
 
 
 @gzip_fault("GZP-01", field="stream", kinds=STREAM, variants={"zlib": 1, "raw": 0})
-def gzip_without_gzip(spot: FaultSite) -> bytes:
+def gzip_without_gzip(site: FaultSite) -> bytes:
     """The stream is zlib's, or bare deflate."""
-    plain = spot.base.payload
-    return with_stream(spot.base, zlib.compress(plain, 1) if spot.value else raw_deflate(plain))
+    plain = site.base.payload
+    return with_stream(site.base, zlib.compress(plain, 1) if site.value else raw_deflate(plain))
 
 
 @snappy_fault("SNP-02", field="stream")
-def snappy_raw(spot: FaultSite) -> bytes:
+def snappy_raw(site: FaultSite) -> bytes:
     """A snappy stream is one raw block, without xerial's frame."""
-    return with_stream(spot.base, snappy.compress(spot.base.payload))
+    return with_stream(site.base, snappy.compress(site.base.payload))
 
 
 @snappy_fault("SNP-11", field="stream", variants={"halves": False, "header again": True})
-def snappy_of_two_blocks(spot: FaultSite) -> bytes:
+def snappy_of_two_blocks(site: FaultSite) -> bytes:
     """A snappy stream has two blocks, perhaps with a header between them."""
-    one, other = halves(spot.base)
-    between = XERIAL_HEADER if spot.value else b""
-    return with_stream(spot.base, XERIAL_HEADER + xerial_block(one) + between + xerial_block(other))
+    one, other = halves(site.base)
+    between = XERIAL_HEADER if site.value else b""
+    return with_stream(site.base, XERIAL_HEADER + xerial_block(one) + between + xerial_block(other))
 
 
 @snappy_fault(
     "SNP-03", field="header", verdict="acceptable", kinds=STREAM, variants={"zero": 0, "minus one": -1, "large": 999}
 )
-def snappy_version_unusual(spot: FaultSite) -> bytes:
-    """The first xerial header names a version that there is not, and nobody looks."""
-    version = spot.value.to_bytes(4, "big", signed=True)
-    return with_stream(spot.base, XERIAL_MAGIC + version * 2 + xerial_block(spot.base.payload))
+def snappy_version_unusual(site: FaultSite) -> bytes:
+    """The first xerial header names an unknown version, which readers ignore."""
+    version = site.value.to_bytes(4, "big", signed=True)
+    return with_stream(site.base, XERIAL_MAGIC + version * 2 + xerial_block(site.base.payload))
 
 
 @snappy_fault("SNP-04", field="header", kinds=STREAM)
-def snappy_version_of_a_repeated_header(spot: FaultSite) -> bytes:
+def snappy_version_of_a_repeated_header(site: FaultSite) -> bytes:
     """A xerial header in the middle of the stream names a version below one."""
-    one, other = halves(spot.base)
-    return with_stream(spot.base, XERIAL_HEADER + xerial_block(one) + XERIAL_MAGIC + bytes(8) + xerial_block(other))
+    one, other = halves(site.base)
+    return with_stream(site.base, XERIAL_HEADER + xerial_block(one) + XERIAL_MAGIC + bytes(8) + xerial_block(other))
 
 
 @snappy_fault(
@@ -242,18 +250,18 @@ def snappy_version_of_a_repeated_header(spot: FaultSite) -> bytes:
     kinds=(*STREAM, "limit"),
     variants={"smallest": -(2**31), "here": -4, "minus one": -1, "zero": 0, "by one": None, "largest": 2**31 - 1},
 )
-def snappy_block_length_wrong(spot: FaultSite) -> bytes:
+def snappy_block_length_wrong(site: FaultSite) -> bytes:
     """A snappy block's length cannot be, or reaches beyond the stream."""
-    block: bytes = snappy.compress(spot.base.payload)
-    length = len(block) + 1 if spot.value is None else spot.value
-    return with_stream(spot.base, XERIAL_HEADER + length.to_bytes(4, "big", signed=True) + block)
+    block: bytes = snappy.compress(site.base.payload)
+    length = len(block) + 1 if site.value is None else site.value
+    return with_stream(site.base, XERIAL_HEADER + length.to_bytes(4, "big", signed=True) + block)
 
 
 @snappy_fault("SNP-05", field="block_length", kinds=(*STREAM, "limit"))
-def snappy_block_length_reversed(spot: FaultSite) -> bytes:
+def snappy_block_length_reversed(site: FaultSite) -> bytes:
     """A snappy block's length is little-endian."""
-    block: bytes = snappy.compress(spot.base.payload)
-    return with_stream(spot.base, XERIAL_HEADER + len(block).to_bytes(4, "little") + block)
+    block: bytes = snappy.compress(site.base.payload)
+    return with_stream(site.base, XERIAL_HEADER + len(block).to_bytes(4, "little") + block)
 
 
 @snappy_fault(
@@ -263,45 +271,52 @@ def snappy_block_length_reversed(spot: FaultSite) -> bytes:
     kinds=(*STREAM, "limit"),
     variants=CLAIMS,
 )
-def snappy_claim_wrong(spot: FaultSite) -> bytes:
+def snappy_claim_wrong(site: FaultSite) -> bytes:
     """A snappy block claims to hold more bytes than it does."""
-    block = claiming(spot)
-    return with_stream(spot.base, XERIAL_HEADER + len(block).to_bytes(4, "big") + block)
+    block = claiming(site)
+    return with_stream(site.base, XERIAL_HEADER + len(block).to_bytes(4, "big") + block)
 
 
-def claiming(spot: FaultSite) -> bytes:
+def claiming(site: FaultSite) -> bytes:
     """A raw block that claims to hold so many bytes."""
-    plain = spot.base.payload
+    plain = site.base.payload
     body: bytes = snappy.compress(plain)[len(encode_unsigned(len(plain))) :]
-    return encode_unsigned(len(plain) + 1 if spot.value == 1 else spot.value) + body
+    return encode_unsigned(len(plain) + 1 if site.value == 1 else site.value) + body
 
 
 @snappy_fault("SNP-02", "CMP-10", field="claim", kinds=(*STREAM, "limit"), variants=CLAIMS)
-def snappy_raw_claim_wrong(spot: FaultSite) -> bytes:
+def snappy_raw_claim_wrong(site: FaultSite) -> bytes:
     """A snappy stream is one raw block, which claims to hold more bytes than it does."""
-    return with_stream(spot.base, claiming(spot))
+    return with_stream(site.base, claiming(site))
 
 
 @snappy_fault("SNP-03", "SNP-02", field="header", kinds=STREAM, variants={"magic": 8, "version": 12, "by one": 15})
-def snappy_header_cut_short(spot: FaultSite) -> bytes:
+def snappy_header_cut_short(site: FaultSite) -> bytes:
     """A xerial header lacks its end, and nothing follows."""
-    return with_stream(spot.base, XERIAL_HEADER[: spot.value])
+    return with_stream(site.base, XERIAL_HEADER[: site.value])
 
 
 @snappy_fault("SNP-08", field="stream", kinds=STREAM, variants={"inside": 0, "by one": -1})
-def snappy_cut_short(spot: FaultSite) -> bytes:
+def snappy_cut_short(site: FaultSite) -> bytes:
     """A snappy stream lacks its end."""
-    whole = XERIAL_HEADER + xerial_block(spot.base.payload)
-    return with_stream(spot.base, whole[: spot.value or spot.rng.randrange(20, len(whole) - 1)])
+    whole = XERIAL_HEADER + xerial_block(site.base.payload)
+    return with_stream(site.base, whole[: site.value or site.rng.randrange(20, len(whole) - 1)])
 
 
-@snappy_fault("SNP-09", field="tail", verdict="acceptable", kinds=STREAM, variants={"one": 1, "three": 3})
-def snappy_stray_bytes_behind(spot: FaultSite) -> bytes:
+@snappy_fault(
+    "SNP-09",
+    field="tail",
+    verdict="acceptable",
+    kinds=STREAM,
+    variants={"one": 1, "three": 3},
+    label="snappy_stray_bytes_behind",
+)
+def snappy_stray_bytes_after(site: FaultSite) -> bytes:
     """Fewer bytes than a block length follow the last snappy block, and Kafka ignores them."""
-    return with_stream(spot.base, XERIAL_HEADER + xerial_block(spot.base.payload) + bytes(spot.value))
+    return with_stream(site.base, XERIAL_HEADER + xerial_block(site.base.payload) + bytes(site.value))
 
 
-@snappy_fault("SNP-09", field="tail", kinds=STREAM, variants={"four": 4, "large": 64})
-def snappy_zeros_behind(spot: FaultSite) -> bytes:
+@snappy_fault("SNP-09", field="tail", kinds=STREAM, variants={"four": 4, "large": 64}, label="snappy_zeros_behind")
+def snappy_zeros_after(site: FaultSite) -> bytes:
     """Zeros follow the last snappy block: a block of no bytes."""
-    return with_stream(spot.base, XERIAL_HEADER + xerial_block(spot.base.payload) + bytes(spot.value))
+    return with_stream(site.base, XERIAL_HEADER + xerial_block(site.base.payload) + bytes(site.value))

@@ -1,8 +1,8 @@
-"""What a lie is, and the table that all of them are in.
+"""The type of a fault, and the table of all faults.
 
-A lie takes one valid entry and makes one thing in it untrue; all that depends
-on it (lengths, counts, checksums, compression) agrees with the lie, unless the
-lie is about that.  So the right answer is known, with no decoder asked.
+A fault changes one thing in a valid entry.  Everything that depends on it (lengths,
+counts, checksums, compression) agrees with the change, unless the fault is about
+that.  So the right answer is known without a decoder.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kafka_records.constants import COMPRESSIONS, Compression
 
 
 class FaultSite(NamedTuple):
-    """Where a lie is told.
+    """The place of a fault.
 
     Attributes:
-        base: the entry that it is told about.
+        base: the entry that gets the fault.
         field: the field.
         value: what the variant stands for.
-        following: the entries behind it.
-        start: how many bytes lie before it.
+        following: the entries after it.
+        start: the number of bytes before it.
     """
 
     base: BaseEntry
@@ -39,7 +39,7 @@ class FaultSite(NamedTuple):
 
 
 class FaultResult(NamedTuple):
-    """The bytes of a lie, and what they have to be read as; *kinds* if they have to be refused with others."""
+    """The bytes of a fault and the right batches; *kinds* if the error kinds differ from the table's."""
 
     data: bytes
     batches: tuple[Batch, ...] = ()
@@ -52,27 +52,27 @@ PlantFault = Callable[[FaultSite], FaultResult | bytes]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One lie.
+    """One fault.
 
     Attributes:
         name: its label.
-        says: what is untrue, in one sentence.
-        tell: makes the bytes.
-        where: the (magic, codec) that it can be told about.
+        says: the wrong thing, in one sentence.
+        plant: makes the bytes.
+        where: the (magic, codec) pairs that it applies to.
         fields: the fields.
         variants: boundary classes by name, and what they stand for.
         verdict: `invalid`: every reader has to refuse it.  `valid`: it is no
             error, and the batches are known.  `acceptable`: either.
         kinds: what a refusal may be called, best first.
         rules: ids in the rule catalogue.
-        nesting: where it lies; records of a compressed entry are `packed`.
-        positions: the entries of an input that it can be told about.
-        swallows: nothing behind it is read, though it is no error.
+        nesting: the part of the entry; records of a compressed entry are `packed`.
+        positions: the entries of an input that it applies to.
+        swallows: nothing after it is read, though it is no error.
     """
 
     name: str
     says: str
-    tell: PlantFault
+    plant: PlantFault
     where: tuple[tuple[int, Compression], ...]
     fields: tuple[str, ...]
     variants: Mapping[str, Any]
@@ -84,7 +84,7 @@ class Fault:
     swallows: bool
 
     def nested(self, codec: str) -> Nesting:
-        """Where it lies in an entry of *codec*."""
+        """Its nesting in an entry of *codec*."""
         return "packed" if self.nesting == "record" and codec != "none" else self.nesting
 
 
@@ -118,17 +118,18 @@ def fault(
     nesting: Nesting = "entry",
     positions: tuple[Position, ...] = POSITIONS,
     swallows: bool = False,
+    label: str = "",
 ) -> Callable[[PlantFault], PlantFault]:
-    """Enter a function in the table under its name; without *kinds* the lie is no error."""
+    """Register a function as a fault under *label* or its own name; without *kinds* the fault is no error."""
     fields = (field,) if isinstance(field, str) else field
 
-    def enter(tell: PlantFault) -> PlantFault:
-        name = tell.__name__
-        says = (tell.__doc__ or "").strip()
+    def enter(plant: PlantFault) -> PlantFault:
+        name = label or plant.__name__
+        says = (plant.__doc__ or "").strip()
         FAULTS[name] = Fault(
             name,
             says,
-            tell,
+            plant,
             tuple(places(magics, codecs)),
             fields,
             variants,
@@ -139,7 +140,7 @@ def fault(
             positions,
             swallows,
         )
-        return tell
+        return plant
 
     return enter
 
