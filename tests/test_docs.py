@@ -5,11 +5,13 @@ import os
 import re
 import subprocess
 import sysconfig
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 import msgspec
 import pytest
+from tests import command_pages
 
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_conformance.testees.protocol import CodecAnswer
@@ -208,3 +210,11 @@ def test_exit_codes_are_those_of_the_command() -> None:
 def test_severities_are_those_of_the_judge() -> None:
     """The table of severities is the judge's list, worst first."""
     assert first_column("severity") == list(SEVERITIES)
+
+
+def test_command_reference_is_current() -> None:
+    """docs/command-line.md and its pages are what `python tests/command_pages.py` writes."""
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if " ;" not in line)
+    if version("click") != pins["click"]:
+        pytest.skip("another version of click lays help out differently")
+    assert command_pages.differences() == []
