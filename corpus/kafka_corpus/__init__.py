@@ -1,4 +1,4 @@
-"""Cases: bytes with a verdict, and what others answered to them.
+"""Cases: bytes with a verdict, and recorded answers to them.
 
 Imports `kafka_records` only.  `kafka_conformance` and `kafka_fuzz` may import this.
 """

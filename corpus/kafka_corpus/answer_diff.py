@@ -1,4 +1,4 @@
-"""Answers of brokers compared: with what a case expects, with a prediction, with one another."""
+"""Differences between answers of brokers: against a case, a prediction, or another broker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scenario_of(case: Case) -> Scenario | None:
 
 
 def difference(expected: Sequence[StepAnswer], given: Sequence[StepAnswer], compare: Compare = "exact") -> str:
-    """Where *given* is not what is *expected*, as `[1].base_offset is 3, expected 2`; or an empty string."""
+    """The first difference of *given* from *expected*, as `[1].base_offset is 3, expected 2`; or an empty string."""
     for index, (want, have) in enumerate(zip_longest(expected, given)):
         if want is None or have is None:
             return f"{len(given)} answers, expected {len(expected)}"
@@ -55,7 +55,7 @@ def _step_difference(want: StepAnswer, have: StepAnswer, compare: Compare) -> st
 
 
 def _data_difference(expected: bytes, given: bytes) -> str:
-    """How many bytes, and around the first that differs what is there and what should be."""
+    """Both sizes, and the bytes at the first place that differs, given and expected."""
     at = next((at for at, (one, other) in enumerate(zip(expected, given, strict=False)) if one != other), None)
     if at is None:
         at = min(len(expected), len(given))
@@ -69,7 +69,7 @@ def _around(data: bytes, at: int) -> str:
 
 
 def same_above_compression(one: bytes, other: bytes) -> bool:
-    """Whether two logs differ at most in what a codec makes of the same records."""
+    """Whether two logs hold the same records, compressed bytes aside."""
     try:
         return one == other or masked(one) == masked(other)
     except RecordFormatError:

@@ -44,7 +44,7 @@ def ask_reference(case: Case) -> Answer:
 
 
 def brief(case: Case, answer: Answer) -> Answer:
-    """The answer with hashes for what is as *case* expects."""
+    """The answer with hashes in place of fields that are as *case* expects."""
     short = msgspec.structs.replace(answer)
     if answer.answers is not UNSET and not difference(case.expect.answers, answer.answers, case.expect.compare):
         short.answers = UNSET
@@ -126,7 +126,7 @@ def batches_difference(case: Case, given: Sequence[WireBatch]) -> str:
 def _struct_difference(want: Any, have: Any, names: Sequence[str]) -> str:
     for name in names:
         expected, given = getattr(want, name), getattr(have, name)
-        # What a codec does not expose is not compared.
+        # Fields that a codec does not expose are not compared.
         if given is UNSET or given == expected:
             continue
         different = _records_difference(expected, given) if name == "records" else f"{name} is {given!r:.80}"

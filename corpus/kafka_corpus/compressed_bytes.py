@@ -47,7 +47,7 @@ def made_elsewhere(libraries: dict[str, str]) -> bool:
 
 
 def all_of(lines: Iterable[dict[str, str]]) -> dict[str, list[str]]:
-    """Every version that made bytes of the corpus, by codec; *lines* are what the lines name."""
+    """Every version that made bytes of the corpus, by codec; *lines* are the libraries that each line names."""
     found = {codec: {version} for codec, version in MADE_BY.items()}
     for libraries in lines:
         for codec, version in libraries.items():

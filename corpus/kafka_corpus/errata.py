@@ -1,4 +1,4 @@
-"""The page of errata: what the seeds say, what holds, and what brokers of each release did about it."""
+"""The page of errata: the text of each seed, the facts, and outcomes on brokers of each release."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_corpus.scenario import release_number
 from kafka_records.broker import errors
 from kafka_records.rules import Erratum, errata, seeds
 
-# Of a family of cases that all brokers answer alike, so many are named.
+# Most cases that are listed of a group that all brokers answer alike.
 MOST_CASES: Final = 6
 INTRODUCTION: Final = """\
 # Errata: the seeds against one another, and against brokers
@@ -38,7 +38,7 @@ def errata_page(cases: Sequence[Case]) -> str:
 
 
 def showing(erratum: Erratum, cases: Iterable[Case]) -> list[Case]:
-    """The cases that show who is right: those that refer to it."""
+    """The cases that show which text is right: those that refer to it."""
     return [case for case in cases if erratum.id in case.refs]
 
 
@@ -48,7 +48,7 @@ def unshown(cases: Sequence[Case]) -> list[str]:
 
 
 def _section(erratum: Erratum, cases: Sequence[Case]) -> str:
-    lines = [f"## {erratum.id}: {erratum.topic}", "", "| who | says |", "|---|---|"]
+    lines = [f"## {erratum.id}: {erratum.topic}", "", "| source | says |", "|---|---|"]
     lines += [f"| {saying.source} | {_cell(saying.text)} |" for saying in erratum.says]
     rules = ", ".join(f"`{rule}`" for rule in erratum.rules)
     lines += ["", f"**What holds:** {erratum.verdict} ({rules})", "", "| case | tests | brokers |", "|---|---|---|"]

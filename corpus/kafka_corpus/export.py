@@ -1,4 +1,4 @@
-"""Export: what a project in any language would vendor.
+"""Export of the corpus, for projects in any language to vendor.
 
     DIR/README.md             one page on the format
     DIR/LICENSE

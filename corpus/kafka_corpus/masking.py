@@ -1,4 +1,4 @@
-"""Logs above compression: what may differ between codec libraries is taken out."""
+"""Logs above compression, without the bytes that may differ between codec libraries."""
 
 from __future__ import annotations
 

@@ -51,13 +51,13 @@ from kafka_records.broker.releases import MINORS, behaviour, minor_version
 from kafka_records.compaction import Segment
 from kafka_records.transactions.marker import BUMPS_EPOCH
 
-# ProduceResponse: what newer versions say more.
+# ProduceResponse: fields that newer versions add.
 FIRST_WITH_TIME: Final = 2
 FIRST_WITH_RECORD_ERRORS: Final = 8
 LATEST, EARLIEST = -1, -2
 # socket.request.max.bytes: a broker reads no more.
 LARGEST_REQUEST: Final = 100 * 1024 * 1024
-# A fetch gives what is in one segment, and these decide where one ends.
+# A fetch reads one segment, and these settings decide where one ends.
 ROLLING: Final = frozenset({"segment.bytes", "segment.ms", "segment.index.bytes"})
 
 
@@ -107,7 +107,7 @@ class _Partition:
 
 
 def predict(scenario: Scenario, release: str) -> tuple[StepAnswer, ...] | None:
-    """The answers of a broker of *release*; None for what the reference does not know (`silence` says why)."""
+    """The answers of a broker of *release*; None where the reference has no prediction (`silence` gives the reason)."""
     try:
         return _predicted(scenario, release)
     except Unpredicted:
@@ -304,7 +304,7 @@ def _edit(partition: _Partition, step: Edit) -> StepAnswer:
         return _recovered(partition, edited)
     if not partition.is_flushed:
         raise Unpredicted("recovery of several segments")
-    # What was closed before the broker shut down in order is not looked at again.
+    # A segment that was closed before a clean shutdown is not looked at again.
     partition.stored = edited
     return StepAnswer(data=edited)
 
@@ -312,7 +312,7 @@ def _edit(partition: _Partition, step: Edit) -> StepAnswer:
 def _recovered(partition: _Partition, edited: bytes) -> StepAnswer:
     result = recover(edited, release=partition.release)
     if result.error:
-        return StepAnswer(ended=True)  # SEG-13; what was there is put back
+        return StepAnswer(ended=True)  # SEG-13; the old bytes are restored
     partition.stored, partition.is_split = result.data, result.splits
     partition.log = replace(partition.log, log_end_offset=result.next_offset)
     return StepAnswer(data=result.data)
@@ -322,7 +322,7 @@ def _clean(partition: _Partition, _: Clean) -> StepAnswer:
     end, last = partition.log.log_end_offset, partition.filler
     rounds = [end]
     if last is not None and last + 1 < end:
-        # What was produced since began a segment, and the filler before it got a round of its own.
+        # A batch produced since began a segment, and the filler before it got a round of its own.
         partition.segments.append(last + 1)
         rounds = [last + 1, end]
     # The filler, which is in no answer.

@@ -120,7 +120,7 @@ def enclose(packed: bytes, codec: Compression, magic: int, *, record_count: int 
 
 
 def flood(codec: Compression, magic: int, mib: int) -> bytes:
-    """*mib* MiB of the smallest records there are, and then what is no record.
+    """*mib* MiB of the smallest records there are, and then bytes that are no record.
 
     In v2 that is a record cut short; in v0 and v1, where the end of the data may
     cut a message short, a message of no size.

@@ -146,7 +146,7 @@ def invalid(data: bytes | Recipe, *kinds: Kind, before: tuple[Batch, ...] = ()) 
 
 
 def acceptable(data: bytes | Recipe, *batches: Batch, kinds: tuple[Kind, ...] = (), why: str) -> Draft:
-    """*data* may be refused with one of *kinds*, or decode to *batches*; *why* says who differs."""
+    """*data* may be refused with one of *kinds*, or decode to *batches*; *why* names those that differ."""
     return Draft("decode", data, Expectation(verdict="acceptable", batches=batches, kinds=kinds, why=why))
 
 
@@ -160,12 +160,12 @@ def must_refuse(batch: Batch, *kinds: Kind) -> Draft:
     return Draft("encode", batch, Expectation(verdict="invalid", kinds=kinds))
 
 
-# For `may_write`: a check that Kafka's own writer makes, of what the format could hold.
+# For `may_write`: Kafka's own writer refuses a batch that the format could hold.
 STRICT_WRITER = "Kafka's writer refuses it; the format can hold it, and readers take it"
 
 
 def may_write(batch: Batch, data: bytes, *, why: str, compare: Compare = "exact") -> Draft:
-    """A writer may refuse *batch*, or write it as *data*; *why* says who differs."""
+    """A writer may refuse *batch*, or write it as *data*; *why* names those that differ."""
     return Draft("encode", batch, Expectation(verdict="acceptable", data=data, compare=compare, why=why))
 
 

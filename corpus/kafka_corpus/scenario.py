@@ -1,4 +1,4 @@
-"""Scenarios: what is done to a fresh partition of a broker, step by step, and what it answers.
+"""Scenarios: steps on a fresh partition of a broker, and its answers.
 
 A step is one request, or one thing that happens to the broker; an answer belongs
 to each.  Answers are the same whenever they are given: a broker's time becomes
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-# Milliseconds: what stands in answers for the time of the broker that gave them.
+# Milliseconds: replaces the time of the answering broker in answers.
 NOW: Final = 1_795_000_000_000
 # The producer id that stands for the first producer that a broker named, and so on.
 FIRST_PRODUCER_ID: Final = 9_000
@@ -28,7 +28,7 @@ LAST_OF_V1: Final = "3.9.2"
 FIRST_PRODUCE_OF_V2: Final = 3
 
 Isolation = Literal["read_uncommitted", "read_committed"]
-# What the requests write for it.
+# The number of each in requests.
 ISOLATION: Final[dict[Isolation, int]] = {"read_uncommitted": 0, "read_committed": 1}
 
 
@@ -40,7 +40,7 @@ class Made(msgspec.Struct, frozen=True):
 
 
 class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_defaults=True, kw_only=True):
-    """Produce a payload; the answer holds what was stored because of it.
+    """Produce a payload; the answer holds the bytes that were stored.
 
     `api_version` is the newest version to be used: a release that has only older ones gets its newest.
     """

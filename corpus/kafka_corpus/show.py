@@ -52,7 +52,7 @@ def print_case(case: Case) -> None:
 
 
 def lines(case: Case) -> Iterator[str]:
-    """One case as plain lines: a name, two spaces, what it is."""
+    """One case as plain lines: a name, two spaces, a value."""
     yield f"case  {case.id}"
     yield f"title  {case.title}"
     for id_ in case.rules:
@@ -85,7 +85,7 @@ def question(case: Case) -> Iterator[str]:
 
 
 def scenario_lines(scenario: Scenario) -> Iterator[str]:
-    """A scenario: whom it concerns, and what is done."""
+    """A scenario: the releases that it concerns, and its steps."""
     config = "".join(f", {name}={value}" for name, value in scenario.config.items())
     yield f"input  runs on brokers from {scenario.since or 'the first'} to {scenario.until or 'the newest'}{config}"
     for step in scenario.steps:

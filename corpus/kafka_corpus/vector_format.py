@@ -59,7 +59,7 @@ class Input(msgspec.Struct, omit_defaults=True):
 
 
 class Expect(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The right answer; `Expectation` says what the fields mean."""
+    """The right answer; `Expectation` documents the fields."""
 
     verdict: Verdict
     batches: list[WireBatch] | UnsetType = UNSET
@@ -108,7 +108,7 @@ class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class BriefStep(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A broker's answer to one step, with a hash for the bytes; `StepAnswer` says what the fields mean."""
+    """A broker's answer to one step, with a hash for the bytes; `StepAnswer` documents the fields."""
 
     error_code: int = 0
     base_offset: int = -1

@@ -50,7 +50,7 @@ class BatchHeader(NamedTuple):
 
 
 def decode_batch(data: bytes, room: int) -> tuple[Batch, int]:
-    """Read one whole batch, no more and no less; give it and what is left of the budget."""
+    """Read one whole batch, no more and no less; give it and the rest of the budget."""
     header = decode_header(data)
     compression = bits.compression_of(header.attributes, at=ATTRIBUTES_OFFSET_V2, rule="ATT-02")
     room = pay(room, BATCH_COST, offset=0)
@@ -197,7 +197,7 @@ def check_writable(batch: Batch) -> None:
         raise unwritable("OFF-08", "last_offset", "the last offset delta exceeds int32")
     check_records(batch)
     if batch.records:
-        # DefaultRecordBatch#writeEmptyHeader keeps what the batch had, whatever that was (CLN-15).
+        # DefaultRecordBatch#writeEmptyHeader keeps any producer state of the batch (CLN-15).
         check_producer_state(batch)
     if base_timestamp_of(batch) < NO_TIMESTAMP:
         raise unwritable("TIM-22", "base_timestamp", f"base_timestamp is {base_timestamp_of(batch)}")

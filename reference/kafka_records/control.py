@@ -1,4 +1,4 @@
-"""Control records: what the records of a control batch mean.
+"""Control records: the meaning of the records of a control batch.
 
 The key says which type (TXN-09), the value belongs to the type.  Transaction
 markers have a fixed value (TXN-13); KRaft's are messages of the flexible kind

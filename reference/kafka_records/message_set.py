@@ -37,7 +37,7 @@ class Inner(NamedTuple):
 
 
 def decode_entry(data: bytes, room: int) -> tuple[Batch, int]:
-    """Read one whole v0/v1 entry; give it and what is left of the budget."""
+    """Read one whole v0/v1 entry; give it and the rest of the budget."""
     message = decode_message(data)
     compression = bits.compression_of(message.attributes, at=ATTRIBUTES_OFFSET_LEGACY, rule="LEG-16")
     room = pay(room, BATCH_COST + RECORD_COST, offset=0)

@@ -15,7 +15,7 @@ INT32 = Struct(">i")
 
 
 def take(data: bytes, at: int, size: int, *, field: str, rule: str) -> tuple[bytes, int]:
-    """The next *size* bytes; a size larger than what is left allocates nothing."""
+    """The next *size* bytes; a size larger than the rest allocates nothing."""
     end = at + size
     if end > len(data):
         message = f"{field or 'the length'} claims {size} bytes, {len(data) - at} are left"
@@ -36,7 +36,7 @@ def decode_nullable(data: bytes, at: int, field: str) -> tuple[bytes | None, int
 def decode_nullable_int32(data: bytes, at: int, field: str) -> tuple[bytes | None, int]:
     """An int32 length called *field* and its bytes; every negative length is null (LEG-08, LEG-09)."""
     if at + INT32.size > len(data):
-        # LEG-03, LEG-11: Kafka runs over the end of the buffer here; we say what is missing.
+        # LEG-03, LEG-11: Kafka runs over the end of the buffer here; we report the missing bytes.
         raise RecordFormatError("truncated", f"{field} needs 4 bytes", path=field, offset=at, rule="LEG-03")
     (size,) = INT32.unpack_from(data, at)
     at += INT32.size

@@ -28,7 +28,7 @@ class Base(NamedTuple):
 
 
 def decode_record(data: bytes, at: int, base: Base, room: int) -> tuple[Record, int]:
-    """Read the record at *at*; *room* is what it may take of the memory budget."""
+    """Read the record at *at*; *room* is the part of the memory budget that it may take."""
     length, start = decode_varint(data, at, "length")
     end = start + length
     if length < 0 or end > len(data):

@@ -111,7 +111,7 @@ def plain_of(magic: int) -> bytes:
 
 
 def around(packed: bytes, magic: int, codec: Compression) -> tuple[bytes, Batch]:
-    """A batch or wrapper around *packed*, and what it is read as if that holds `plain_of(magic)`."""
+    """A batch or wrapper around *packed*, and the batch that it decodes to if that holds `plain_of(magic)`."""
     if magic == 2:
         return compressed(codec, packed)
     records = numbered(magic, 0, 1)

@@ -23,7 +23,7 @@ LATEST: Final = -1
 
 
 def keyed(offset: int, key: bytes | None, value: bytes | None = b"value", *, later: int | None = None) -> Record:
-    """A record so many milliseconds after `TIMESTAMP`: as its offset, unless *later* says otherwise."""
+    """A record at `TIMESTAMP` plus its offset in milliseconds, or plus *later* if given."""
     return Record(offset, TIMESTAMP + (offset if later is None else later), key, value)
 
 

@@ -30,7 +30,7 @@ def record_of(
 
 
 def numbered(magic: int, *offsets: int) -> list[Record]:
-    """Records at *offsets*, a millisecond apart, their keys and values saying which is which."""
+    """Records at *offsets*, a millisecond apart, with their index in keys and values."""
     return [
         record_of(magic, offset, b"k%d" % index, b"value %d" % index, timestamp=TIMESTAMP + index)
         for index, offset in enumerate(offsets)
@@ -88,7 +88,7 @@ def seal(
     attributes: int = 0,
     key: bytes | None = None,
 ) -> bytes:
-    """A wrapper around a value that is compressed already, or is not what it says."""
+    """A wrapper around a value that is compressed already, or is invalid."""
     return raw_message(magic, key, packed, offset=offset, attributes=codec_id(codec) | attributes, timestamp=timestamp)
 
 

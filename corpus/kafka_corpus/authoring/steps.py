@@ -56,7 +56,7 @@ def ways(**values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def keeping(**values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Each of the named values on a topic that keeps it: for what is found before a first byte is decompressed."""
+    """Each of the named values on a topic that keeps it: for faults that are found before decompression."""
     ((axis, named),) = values.items()
     return {f"kept-{name}": {"path": KEPT, axis: value} for name, value in named.items()}
 
@@ -117,7 +117,7 @@ def stamped(batch: bytes) -> bytes:
 
 
 def written(*records: Record, codec: Compression = "none") -> bytes:
-    """A batch that the broker writes itself: the records numbered from 0, nothing of the old header."""
+    """A batch that the broker writes itself: the records numbered from 0, with none of the old header."""
     placed = (record._replace(offset=at) for at, record in enumerate(records))
     return rebuilt_batch(*placed, codec=codec)
 
@@ -144,7 +144,7 @@ AnsweredStep = tuple[Step, StepAnswer]
 
 
 def producer_batch(count: int = 1, codec: Compression = "none", **fields: Any) -> bytes:
-    """A batch of so many records from a producer; *fields* are those of `Batch`."""
+    """A batch of *count* records from a producer; *fields* are those of `Batch`."""
     return bytes_of(batch_of(*some_records(count), compression=codec, **fields))
 
 
@@ -222,7 +222,7 @@ ABORT, COMMIT = 0, 1
 
 
 def data(sequence: int, count: int = 1, codec: Compression = "none", *, who: int = 0, **fields: Any) -> bytes:
-    """A transactional batch of the producer that got its id as number *who*; *fields* as for `numbered_from`."""
+    """A transactional batch of the producer with the id number *who*; *fields* as for `numbered_from`."""
     return numbered_from(sequence, count, codec, **({"producer_id": producer_id(who), "transactional": True} | fields))
 
 

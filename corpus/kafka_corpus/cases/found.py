@@ -1,4 +1,4 @@
-"""Inputs that fuzzing found, each kept so that what it showed can never come back unnoticed.
+"""Inputs that fuzzing found, each kept as a regression case.
 
 There is a file for each in `kafka_corpus/found`, written by `kafkaproof fuzz
 promote`: the bytes, the right answer, the rules, and the targets that failed.

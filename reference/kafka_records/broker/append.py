@@ -110,7 +110,7 @@ def _check_request(log: LogState, payload: bytes, does: Behaviour, api_version: 
     """KafkaApis#handleProduceRequest, ReplicaManager#handleProduceAppend."""
     oldest, newest = does.produce
     if not oldest <= api_version <= newest:
-        # PRD-09: a real broker closes the connection, or says so in its own version.
+        # PRD-09: a real broker closes the connection, or answers in its own version.
         raise Thrown("UnsupportedVersionException", "PRD-09")
     if not does.inspects_first:
         return
@@ -122,7 +122,7 @@ def _check_request(log: LogState, payload: bytes, does: Behaviour, api_version: 
 
 
 def _validate_records(payload: bytes, does: Behaviour, api_version: int) -> None:
-    """ProduceRequest#validateRecords: what it declares is the partition's, what escapes the request's."""
+    """ProduceRequest#validateRecords: a declared exception is the partition's, any other the whole request's."""
     try:
         found = entries(payload, does)
         first = next(found, None)

@@ -23,7 +23,7 @@ from kafka_records.model import Record
 from kafka_records.record import Base, decode_body
 from kafka_records.varint import decode_varint
 
-# A broker sets no limit to what a batch decodes to (CMP-10); the payload itself does.
+# A broker sets no limit to the decompressed size of a batch (CMP-10); the payload itself does.
 NO_LIMIT = 2**62
 
 
@@ -75,7 +75,7 @@ def _plain(data: bytes, count: int, base: Base, does: Behaviour) -> Iterator[Def
 
 
 def _plain_record(data: bytes, at: int, base: Base, does: Behaviour) -> tuple[DefaultView | None, int]:
-    """DefaultRecord#readFrom(ByteBuffer); before 3.0, a record longer than what is left is null."""
+    """DefaultRecord#readFrom(ByteBuffer); before 3.0, a record longer than the rest is null."""
     try:
         length, start = decode_varint(data, at, "length")
     except RecordFormatError as error:

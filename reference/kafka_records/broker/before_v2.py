@@ -194,7 +194,7 @@ def _inner(wrapper: LegacyView, codec: Compression, task: Task) -> Iterator[_Inn
         raise Thrown("NoSuchElementException", "NST-05")
     base = wrapper.offset - found[-1].offset if wrapper.magic > MAGIC_VALUE_V0 else -1
     for message in found:
-        # A base below 0 is not added: offsets stay what they are (NST-09 in a way, NST-10 never).
+        # A base below 0 is not added: offsets do not change (NST-09 in a way, NST-10 never).
         resolved = replace(message, offset=wrap_int64(base + message.offset)) if base >= 0 else message
         if resolved.is_compressed(task.does):
             raise Thrown("CorruptRecordException", "NST-16")

@@ -105,7 +105,7 @@ class TopicConfig:
         return min(_or(requested, does.newest_magic), does.newest_magic)
 
     def target(self, source: Compression) -> Compression:
-        """The codec of what is stored, where the batches came in *source* (RWR-03)."""
+        """The codec of the stored batches, where the produced ones came in *source* (RWR-03)."""
         if self.compression == PRODUCER:
             return source
         return "none" if self.compression == UNCOMPRESSED else cast("Compression", self.compression)

@@ -1,4 +1,4 @@
-"""Sizes that a topic allows, and what a broker's memory holds.
+"""Sizes that a topic allows, and a broker's memory.
 
 Kafka bounds neither the length of a record nor the number of records that a
 compressed batch unpacks to (CMP-10, HDR-18, REC-08); its heap does.  `Room` is
@@ -50,6 +50,6 @@ def check_sizes(batches: Sequence[Entry], config: TopicConfig, does: Behaviour, 
 
 
 def check_segment(data: bytes, config: TopicConfig) -> None:
-    """SIZ-06: what is appended against segment.bytes."""
+    """SIZ-06: the appended bytes against segment.bytes."""
     if len(data) > config.segment_bytes:
         raise Thrown("RecordBatchTooLargeException", "SIZ-06")

@@ -106,7 +106,7 @@ def _validate_compressed(batches: Sequence[Entry], task: Task) -> Validated:
     first = batches[0]
     converts = any(batch.magic != task.magic for batch in batches)
     in_place = task.source == task.target and not converts and task.magic > MAGIC_VALUE_V0
-    # Before 2.4 there are no outlines, so that what is out of order can still be written.
+    # Before 2.4 there are no outlines, so that records out of order can still be written.
     checked = _Checked(keeps=not (in_place and first.is_v2 and task.does.skips_by != "nothing"))
     for batch in batches:
         check_batch(first, batch, task)

@@ -104,7 +104,7 @@ def by_stream(stream: Stream, reading: Reading) -> DefaultView:
 
 
 def by_buffer(stream: Stream, reading: Reading) -> DefaultView:
-    """Read by way of a buffer that is filled with as much as the record's length allows."""
+    """Read by way of a buffer that is filled with as many bytes as the record's length allows."""
     buffer = _Buffer(stream, read_length(stream, reading))
     try:
         view = _outline(buffer, reading)
@@ -140,7 +140,7 @@ class _Skipping:
         return _varlong(self.byte)
 
     def skip(self) -> int:
-        """A length and what it measures; the length (REC-13)."""
+        """A length and its field; give the length (REC-13)."""
         size = left = self.varint()
         while left > 0:
             skipped = self._stream.skip(left)

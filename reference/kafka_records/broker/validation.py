@@ -39,12 +39,12 @@ class Task:
 
     @property
     def target(self) -> Compression:
-        """The codec of what is stored."""
+        """The codec of the stored batches."""
         return self.config.target(self.source)
 
     @property
     def magic(self) -> int:
-        """The format of what is stored."""
+        """The format of the stored batches."""
         return self.config.magic(self.does)
 
     @property

@@ -1,4 +1,4 @@
-"""Records as LogValidator sees them: lazily, so that what is never looked at is never found broken."""
+"""Records as LogValidator sees them: lazily, so that faults in fields that are not read are not found."""
 
 from __future__ import annotations
 

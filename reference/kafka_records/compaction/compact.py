@@ -76,7 +76,7 @@ def _cleaned(data: bytes, config: CleanerConfig, given: Round, rules: Cleaning, 
 
 
 def _aborted(data: bytes) -> Sequence[AbortedTransaction]:
-    """The index that the bytes stand for; what is left of a transaction decides as all of it would."""
+    """The index of the bytes; the remains of a transaction decide as all of it would."""
     try:
         return abort_index(data).entries
     except RecordFormatError as error:

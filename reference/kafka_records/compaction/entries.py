@@ -26,7 +26,7 @@ class Read(NamedTuple):
 
 
 def delete_horizon(entry: Entry) -> int | None:
-    """TIM-18: the base timestamp, if bit 6 says so."""
+    """TIM-18: the base timestamp, if bit 6 is set."""
     if not entry.is_v2 or not entry.attributes & DELETE_HORIZON_FLAG_MASK:
         return None
     return entry.number("base_timestamp")

@@ -38,7 +38,7 @@ def filtered(entry: Entry, task: CleaningTask, *, can_discard: bool) -> tuple[by
 def _with_records(
     entry: Entry, kept: Sequence[Read], task: CleaningTask, *, whole: bool, empty_marker: bool
 ) -> tuple[bytes, Outcome, str]:
-    """A batch of which something stays: its bytes, how they came about, and the rule."""
+    """A batch that stays, at least in part: its bytes, how they came about, and the rule."""
     horizon = delete_horizon(entry)
     tombstones = any(read.record.value is None for read in kept)
     # CLN-08, CLN-09, CLN-11

@@ -127,7 +127,7 @@ class CompactResult:
 
     @property
     def kept(self) -> int:
-        """How many records of what was cleaned stay."""
+        """How many of the cleaned records stay."""
         return sum(fate.kept for fate in self.fates)
 
     @property

@@ -68,7 +68,7 @@ def inflate_member(data: bytes, at: int, output: Output) -> int:
     """Add one member's output; return where its trailer starts, verified (GZP-04, GZP-05)."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     crc = size = 0
-    # zlib copies what it was given and did not need, so small members get small pieces.
+    # zlib copies the input that it did not need, so small members get small pieces.
     piece = FIRST_PIECE
     while not inflater.eof:
         if at >= len(data):

@@ -23,7 +23,7 @@ PRODUCE_OF_MESSAGES: Final = 2
 
 
 def convert(data: bytes, to_magic: int, *, first_offset: int = 0, release: str) -> bytes:
-    """*data* as a broker of *release* hands it to those who know formats up to *to_magic*.
+    """*data* as a broker of *release* sends it to clients that know formats up to *to_magic*.
 
     Downwards that is the answer to a fetch (CNV-06 to CNV-14), padding and all;
     upwards, what an append makes of messages (CNV-01 to CNV-05), for nothing is

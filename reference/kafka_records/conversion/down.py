@@ -42,7 +42,7 @@ def choose(batches: Iterable[Entry], to_magic: int, first_offset: int, does: Beh
 
 
 def write(chosen: Iterable[Chosen], to_magic: int, does: Behaviour) -> bytes:
-    """The bytes of what was chosen.  Raises `Thrown` for what cannot be written."""
+    """The bytes of the chosen records.  Raises `Thrown` if they cannot be written."""
     return b"".join(
         batch.data if records is None else _written(batch, records, to_magic, does) for batch, records in chosen
     )

@@ -18,7 +18,7 @@ from kafka_records.layout import ENTRY
 
 # LazyDownConversionRecordsSend#MAX_READ_SIZE: stored bytes that are converted at a time.
 MAX_READ_SIZE = 128 * 1024
-# #MIN_OVERFLOW_MESSAGE_LENGTH: what is said where nothing is left (CNV-13).
+# #MIN_OVERFLOW_MESSAGE_LENGTH: the size of the response where nothing is left (CNV-13).
 MIN_OVERFLOW = LOG_OVERHEAD
 # An offset that no batch has.
 NOWHERE = -1

@@ -1,4 +1,4 @@
-"""Compressed bytes in words: what each codec's framing says, and what is inside.
+"""Compressed bytes in words: each codec's framing, and the content.
 
 The framing is explained with the codecs' own constants and functions; when one of
 these refuses, the rest is left unread.  Positions count from the first
@@ -20,7 +20,7 @@ from kafka_records.explain.pen import Ink, Pen
 from kafka_records.explain.words import size
 from kafka_records.explain.zstd_frame import write_zstd
 
-# The decompressed bytes, the copies of them in fields, and what the codec takes meanwhile.
+# The decompressed bytes, the copies of them in fields, and the codec's own memory.
 OPENED_COST = 4
 
 

@@ -8,7 +8,7 @@ from kafka_records.errors import RecordFormatError
 from kafka_records.explain.model import Note
 from kafka_records.explain.words import Words, pattern, span
 
-# Mask, what the bit says when set, and when not.
+# Mask, meaning of the bit when set, and when not.
 V2_FLAGS = (
     (bits.TRANSACTIONAL_FLAG_MASK, "transactional", "not transactional"),
     (bits.CONTROL_FLAG_MASK, "control batch", "no control batch"),
@@ -19,7 +19,7 @@ UNUSED = {0: 0xF8, 1: 0xF0, 2: 0xFF80}
 
 
 def codec_of(attributes: int) -> str:
-    """The codec's name, or what is wrong with its id."""
+    """The codec's name, or the fault of its id."""
     try:
         codec = bits.compression_of(attributes, at=0, rule="ATT-02")
     except RecordFormatError as error:

@@ -65,7 +65,7 @@ class Header(NamedTuple):
 
     @property
     def offset_rule(self) -> str:
-        """Which rule says what the offset means."""
+        """The rule that gives the meaning of the offset."""
         return "FRM-01" if self.record is None else "NST-08"
 
     def say_time(self, ms: int) -> str:

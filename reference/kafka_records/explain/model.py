@@ -25,7 +25,7 @@ Group = Literal[
     "length",  # lengths of keys, values, headers
     "key",
     "value",
-    "codec",  # what a compression format adds
+    "codec",  # framing of a compression format
     "packed",  # compressed bytes
     "unread",  # bytes that a decoder does not look at, or never reaches
 ]
@@ -102,7 +102,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Bytes with offsets of their own: the input, or what a compressed part holds.
+    """Bytes with offsets of their own: the input, or the content of a compressed part.
 
     Attributes:
         title: what it is, in one line.

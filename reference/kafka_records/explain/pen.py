@@ -34,7 +34,7 @@ class Ink:
     room: int
 
     def pay(self, price: int) -> None:
-        """Take *price* bytes; kind `limit` if there are not so many."""
+        """Take *price* bytes; kind `limit` if there are fewer."""
         self.room = pay(self.room, price, offset=0)
 
 
@@ -78,7 +78,7 @@ class Pen:
         return self.end - self.at
 
     def path(self, name: str) -> str:
-        """The path of *name* in the part in hand; a name as `[0]` belongs to what is before it."""
+        """The path of *name* in the part in hand; a name as `[0]` belongs to the segment before it."""
         return ".".join(filter(None, (self.draft.path, name)))
 
     def claim(self, name: str, length: int) -> None:

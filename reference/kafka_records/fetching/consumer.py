@@ -89,7 +89,7 @@ class _LeftOut:
 
 
 def _has_abort_marker(header: BatchHeader, data: bytes) -> bool:
-    """#containsAbortMarker: the first record of a control batch says so, if there is one (TXN-17, TXN-18)."""
+    """#containsAbortMarker: the type of the first record of a control batch, if there is one (TXN-17, TXN-18)."""
     if not header.attributes & CONTROL_FLAG_MASK or not header.record_count:
         return False
     return decode_key(_decoded(data).records[0].key)[1] == "abort"

@@ -14,7 +14,7 @@ INDEX_INTERVAL: Final = 4096
 
 
 class IndexEntry(NamedTuple):
-    """An entry of the offset index: the last offset of what was appended at *position*, a byte of the file."""
+    """An entry of the offset index: the last offset of the append at *position*, a byte of the file."""
 
     offset: int
     position: int

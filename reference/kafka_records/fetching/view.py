@@ -85,7 +85,7 @@ class _Fetch:
 
     @property
     def visible(self) -> int:
-        """The end of what is shown to the reader."""
+        """The end of the part that the reader may see."""
         return self.last_stable_offset if self.committed else self.high_watermark
 
     @property
@@ -180,7 +180,7 @@ def _checked(fetch: _Fetch) -> FetchResult:
     """KafkaApis#handleFetchRequest."""
     oldest, newest = fetch.does.fetch
     if not oldest <= fetch.version <= newest:
-        # PRD-09: a real broker closes the connection, or says so in its own version.
+        # PRD-09: a real broker closes the connection, or answers in its own version.
         return FetchResult(error_code=UNSUPPORTED_VERSION, closed=True, rule="PRD-09")
     try:
         return _converted(_answered(fetch), fetch)

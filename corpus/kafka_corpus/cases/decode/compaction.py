@@ -56,7 +56,7 @@ def retained_records(shape: dict[str, Any]) -> Draft:
 
 @case("CLN-03", "OFF-10", each=grid(codec=CODECS, left=FEW))
 def write_retained_records(shape: dict[str, Any]) -> Draft:
-    """A batch with gaps is written with its whole offset range, and the count of what is there."""
+    """A batch with gaps is written with its whole offset range, and the count of the records that remain."""
     batch = left_of(shape["left"], base=2000, compression=shape["codec"], **PRODUCER)
     return must_write(batch, bytes_of(batch), compare="exact" if shape["codec"] == "none" else "masked")
 

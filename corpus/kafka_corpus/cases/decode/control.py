@@ -192,7 +192,7 @@ def marker_attributes(shape: dict[str, Any]) -> Draft:
 
 @case("TXN-14", "CLN-11", each=ATTRIBUTES)
 def write_marker_attributes(attributes: dict[str, Any]) -> Draft:
-    """The attributes of a marker are written from what the batch says."""
+    """The attributes of a marker are written from the fields of the batch."""
     batch = marked(marker(offset=5), **attributes)
     return must_write(batch, bytes_of(batch))
 
@@ -225,7 +225,7 @@ def several_markers_in_a_batch(count: int) -> Draft:
 
 @case("TXN-18", "CLN-15", each={"create": {}, "append": {"timestamp_type": "append"}, "later": {"last_offset": 9}})
 def empty_control_batch(fields: dict[str, Any]) -> Draft:
-    """A control batch without records is what is left of a cleaned transaction."""
+    """A cleaned transaction leaves a control batch without records."""
     batch = batch_of(**({"base_offset": 5, "last_offset": 5, "max_timestamp": TIMESTAMP} | MARKER | fields))
     return valid(*both(batch))
 

@@ -165,7 +165,7 @@ def up_converted_from_v1(codec: Compression) -> Draft:
 
 @case("CNV-20", "CNV-08", each=grid(magic=MAGICS, codec={"none": "none", **CODECS}))
 def write_for_an_old_broker(shape: dict[str, Any]) -> Draft:
-    """A producer writes for an old broker what its records hold there: no headers, no producer, in v0 no time."""
+    """A producer writes for an old broker only the fields of the old format: no headers, no producer, in v0 no time."""
     magic, codec = shape["magic"], shape["codec"]
     records = numbered(magic, 500, 501, 502)
     data, batch = wrapped(records, magic, codec)

@@ -52,7 +52,7 @@ def decoded(magic: int, offset: int = 0, value: bytes = b"value") -> Batch:
 
 
 def prefix(size: int, tail: bytes = b"") -> bytes:
-    """The offset 7, *size* and what follows."""
+    """The offset 7, *size* and the rest."""
     return ENTRY.struct.pack(7, size) + tail
 
 
@@ -360,7 +360,7 @@ def crc_of_a_partial_batch() -> Draft:
 
 @case("FRM-03")
 def magic_before_size_of_the_header() -> Draft:
-    """A v0 message is shorter than a v2 header, and is read for what its byte 16 says."""
+    """A v0 message is shorter than a v2 header, and its byte 16 decides how it is read."""
     return valid(entry(0, 0, b"") + entry(1, 1, b""), decoded(0, 0, b""), decoded(1, 1, b""))
 
 

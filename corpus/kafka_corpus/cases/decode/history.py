@@ -316,7 +316,7 @@ def xerial_header_of_redpanda() -> Draft:
     "SNP-01", refs=(f"{GITHUB}/kafka-protocol-rs/kafka-protocol-rs/issues/79", f"{GITHUB}/TrackingSoft/Kafka/issues/18")
 )
 def xerial_blocks_taken_for_a_raw_block() -> Draft:
-    """Several xerial blocks are what every large snappy batch of the Java client is.
+    """Every large snappy batch of the Java client has several xerial blocks.
 
     Codecs that knew only raw blocks, or only one, failed on it.
     """
@@ -327,7 +327,7 @@ def xerial_blocks_taken_for_a_raw_block() -> Draft:
 
 @case("SNP-02", refs=(f"{GITHUB}/osodevops/kafka-backup/issues/152", f"{GITHUB}/eapache/go-xerial-snappy/issues/2"))
 def raw_block_taken_for_xerial_blocks() -> Draft:
-    """One raw block is what franz-go, librdkafka and older sarama write."""
+    """franz-go, librdkafka and older sarama write one raw block."""
     records = some_records(4)
     return valid(*compressed("snappy", snappy_block(payload_of(records)), *records))
 

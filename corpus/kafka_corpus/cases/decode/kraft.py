@@ -292,7 +292,7 @@ def headers_in_a_metadata_batch() -> Draft:
 
 @case("KRF-15")
 def record_longer_than_its_compressed_batch() -> Draft:
-    """KRaft's reader measures a record against the compressed batch, so it refuses what shrinks well."""
+    """KRaft's reader measures a record against the compressed batch, so it refuses records that compress well."""
     batch = metadata(RECORD._replace(value=b"-" * 500), compression="zstd")
     data = bytes_of(batch)
     assert len(data) < 500

@@ -1,4 +1,4 @@
-"""Ordinary v0 and v1 messages and wrappers in every shape: what any codec has to read.
+"""Ordinary v0 and v1 messages and wrappers in every shape that a codec has to read.
 
 Each magic and timestamp type with each codec, each kind of key and value, one
 message and several, offsets with and without gaps.
@@ -143,7 +143,7 @@ def codecs_in_one_log(codec: Compression) -> Draft:
 
 @case("FRM-07", "NST-01", each=grid(magic={"v0": 0, "v1": 1}, codec=CODECS))
 def partial_wrapper_at_the_end(shape: dict[str, Any]) -> Draft:
-    """A wrapper that the fetch cut short is dropped without a word, and never decompressed."""
+    """A wrapper that the fetch cut short is silently dropped, and never decompressed."""
     magic = shape["magic"]
     first, batch = wrapped(numbered(magic, 0, 1, 2), magic, shape["codec"])
     second, _ = wrapped(numbered(magic, 3, 4, 5), magic, shape["codec"])

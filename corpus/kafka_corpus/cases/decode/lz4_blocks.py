@@ -115,7 +115,7 @@ def stored_and_compressed_blocks() -> Draft:
 
 @case("LZ4-11", each={"stored-by-1": (True, 65_537), "compressed-by-1": (False, 65_537), "largest": (False, 2**31 - 1)})
 def block_size_above_the_most(claim: tuple[bool, int]) -> Draft:
-    """A block size above what the descriptor allows is refused, whatever there is."""
+    """A block size above the descriptor's maximum is refused, however many bytes follow."""
     stored, size = claim
     content = bytes(size) if size < 2**20 else b""
     body = (size | (stored << 31)).to_bytes(4, "little") + content
@@ -191,7 +191,7 @@ def block_cut_short(size: int) -> Draft:
 
 @case("LZ4-12", "CMP-05", each=MAGICS)
 def no_blocks(magic: int) -> Draft:
-    """A frame with an EndMark and no blocks holds too few bytes for what is promised."""
+    """A frame with an EndMark and no blocks holds too few bytes for the record count."""
     packed = frame(body=b"", broken=magic == 0)
     return invalid(around(packed, magic, "lz4")[0], "truncated", "malformed", "decompression")
 

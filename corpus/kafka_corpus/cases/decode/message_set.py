@@ -173,7 +173,7 @@ def inner_append_bit_is_ignored(codec: Compression) -> Draft:
 
 @case("NST-21", "NST-20", each=CODECS)
 def inner_create_bit_is_ignored(codec: Compression) -> Draft:
-    """Inner messages that say CreateTime get LogAppendTime all the same when the wrapper says so."""
+    """Inner messages with CreateTime get LogAppendTime all the same when the wrapper has it."""
     inner = [
         message_bytes(r, 1, base=10, attributes=APPEND_BIT * (i % 2)) for i, r in enumerate(numbered(1, 10, 11, 12))
     ]

@@ -53,7 +53,7 @@ def fetch(*batches: Batch, aborted: tuple[tuple[int, int], ...], seen: tuple[int
 
 @case("TXN-23", "TXN-22", each=CODECS)
 def aborted_transaction(codec: Compression) -> Draft:
-    """The batches of an aborted transaction are left out, and what follows its marker is not."""
+    """The batches of an aborted transaction are left out, and those after its marker are not."""
     first, second = data(0, count=2, compression=codec), data(2, compression=codec)
     return fetch(first, second, marker(3, ABORT), plain(4), aborted=((ONE, 0),), seen=(4,))
 
@@ -66,7 +66,7 @@ def committed_transaction() -> Draft:
 
 @case("TXN-23")
 def marker_not_fetched_yet() -> Draft:
-    """A fetch that ends before the abort marker gives nothing of the transaction."""
+    """A fetch that ends before the abort marker gives no record of the transaction."""
     return fetch(plain(0), data(1, count=2), data(3), aborted=((ONE, 1),), seen=(0,))
 
 

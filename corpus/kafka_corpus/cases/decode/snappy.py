@@ -300,7 +300,7 @@ ELEMENTS = {
 
 @case("SNP-11", "SNP-02", each=ELEMENTS)
 def unusual_elements(elements: bytes) -> Draft:
-    """Elements that compressors seldom choose mean what they always mean."""
+    """Elements that compressors seldom choose are decoded like any other."""
     return valid(*compressed("snappy", XERIAL_HEADER + xerial_chunk(uvarint(len(PLAIN)) + elements)))
 
 
@@ -312,7 +312,7 @@ def copies_of_all_kinds() -> Draft:
 
 @case("SNP-12", "CMP-05", each=EITHER)
 def header_without_blocks(magic: int) -> Draft:
-    """A header without blocks is a stream of no bytes, too few for what is promised."""
+    """A header without blocks is a stream of no bytes, too few for the record count."""
     return invalid(around(XERIAL_HEADER, magic, "snappy")[0], "malformed", "truncated", "decompression")
 
 

@@ -1,4 +1,4 @@
-"""Transactional data and what surrounds it in a log (group TXN)."""
+"""Transactional data and its neighbours in a log (group TXN)."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def transaction_still_open() -> Draft:
 
 @case("TXN-24", each={"first": 0, "middle": 1, "last": 2})
 def marker_position(at: int) -> Draft:
-    """A marker takes an offset like a record, wherever it stands in what is fetched."""
+    """A marker takes an offset like a record, wherever it stands in a fetch."""
     batches = [plain(0), plain(2)]
     batches.insert(at, end(1, (10, 1, 3)[at]))
     if at == 0:

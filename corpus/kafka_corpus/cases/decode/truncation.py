@@ -84,7 +84,7 @@ def decompressed_payload_ends_early(row: dict[str, Any]) -> Draft:
 
 @case("HDR-13", "REC-03", each=grid(codec=CODECS, size={"inside its length": 1, "inside its body": 9}))
 def second_record_ends_early(row: dict[str, Any]) -> Draft:
-    """The second record ends early, so that nothing of the batch is given, not even the first."""
+    """The second record ends early, so that no record of the batch is given, not even the first."""
     second = raw_record(offset_delta=1, value=b"v" * 100)
     return invalid(packed(row["codec"], raw_records([RECORD]) + second[: row["size"]], record_count=2), *COMPRESSED)
 
@@ -131,7 +131,7 @@ def compressed_batch_without_its_last_byte(codec: Compression) -> Draft:
 
 @case("HDR-05", each={name: field.offset for name, field in HEADER_FIELDS.items() if field.offset > 26})
 def repaired_header_ends_before_a_field(at: int) -> Draft:
-    """A header that ends before a field is too short, though the length says so and more batches follow."""
+    """A header that ends before a field is too short, though the length matches and more batches follow."""
     short = reseal(put(WHOLE[:at], "batch_length", at - 12))
     return invalid(sealed(BEFORE) + short + WHOLE, "malformed", "truncated", "corrupt", before=(BEFORE,))
 

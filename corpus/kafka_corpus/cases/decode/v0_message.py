@@ -108,7 +108,7 @@ def offset_outside_crc(offset: int) -> Draft:
 
 @case("LEG-06")
 def negative_offset() -> Draft:
-    """An offset of -1 is what a producer may send; it is read as it stands."""
+    """A producer may send an offset of -1; it is read as it stands."""
     data = raw_message(0, b"key", offset=-1)
     return acceptable(
         data, single_batch(record_of(0, -1, b"key"), 0), kinds=("malformed",), why="no log holds an offset below 0"

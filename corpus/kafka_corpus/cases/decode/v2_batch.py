@@ -257,7 +257,7 @@ EMPTY: Final[dict[str, dict[str, Any]]] = {
 
 @case("HDR-19", each=EMPTY)
 def empty_batch(fields: dict[str, Any]) -> Draft:
-    """An empty batch is 61 bytes, and keeps offsets and producer for what was compacted away."""
+    """An empty batch is 61 bytes, and keeps offsets and producer of the compacted records."""
     batch = empty(**fields)
     return valid(sealed(batch), batch)
 

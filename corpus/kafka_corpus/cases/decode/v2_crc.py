@@ -1,4 +1,4 @@
-"""The CRC-32C of a v2 batch: what it covers, what it leaves out, and how it is often got wrong.
+"""The CRC-32C of a v2 batch: the bytes that it covers, those that it leaves out, and frequent mistakes.
 
 `DefaultRecordBatch#computeChecksum`, seed 000:47, seed 002:494-545.
 """
@@ -105,7 +105,7 @@ def crc_over_the_compressed_records(codec: Compression) -> Draft:
 
 @case("CRC-03", each=tuple(COMPRESSIONS[1:]))
 def writer_covers_the_compressed_records(codec: Compression) -> Draft:
-    """A writer compresses first, and computes the CRC over what came out."""
+    """A writer compresses first, and computes the CRC over the compressed bytes."""
     batch = expected(record(b"x" * 300), compression=codec)
     return must_write(batch, sealed(batch), compare="masked")
 

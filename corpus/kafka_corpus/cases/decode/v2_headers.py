@@ -202,7 +202,7 @@ WRONG_LENGTHS: Final = {
 
 @case("REC-13", each=grid(codec=CODECS, fault=WRONG_LENGTHS))
 def header_length_lies(row: dict[str, Any]) -> Draft:
-    """A header's key or value length differs from what is there, and a record follows that could be read into."""
+    """A header's key or value length differs from its content, and a record follows that could be read into."""
     return broken(header_length(*row["fault"]), row["codec"], followed=True)
 
 
@@ -268,7 +268,7 @@ def key_is_written_as_utf_8(key: str) -> Draft:
     return must_write(batch, sealed(batch))
 
 
-# What objects and classes of some languages have by these names; a map that is made of one may lose the header.
+# Members that objects and classes of some languages have; a map made of such an object may lose the header.
 NAMES: Final = ("__proto__", "constructor", "toString", "hasOwnProperty", "__class__", "__dict__", "length", "null")
 NUMBERED: Final[Headers] = ((b"b", b"first"), (b"2", b"second"), (b"1", b"third"), (b"-1", b"fourth"))
 

@@ -1,4 +1,4 @@
-"""Offsets, sequences and positions of v2 batches: gaps, negative deltas, wrap-around, and what a consumer sees."""
+"""Offsets, sequences and positions of v2 batches: gaps, negative deltas, wrap-around, and a consumer's view."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def sequence_of_a_negative_delta(delta: int) -> Draft:
 
 @case("PID-17")
 def sequences_count_offsets() -> Draft:
-    """A compacted batch keeps base sequence and last offset, so that its sequences still cover what is gone."""
+    """A compacted batch keeps base sequence and last offset, so that its sequences still cover the dropped records."""
     return is_read(at(13, base_offset=10, last_offset=19, base_sequence=100, **STATE))
 
 

@@ -1,4 +1,4 @@
-"""v2 records: each length honest, negative, too long and far too long; null and empty; what must not be left over.
+"""v2 records: lengths that are right, negative, too long and far too long; null and empty; bytes left over.
 
 `DefaultRecord#readFrom`, seed 002:153-201.  Varint forms are in `varint`, headers in `v2_headers`.
 """
@@ -29,7 +29,7 @@ INT32_MAX: Final = 2**31 - 1
 INT32_MIN: Final = -(2**31)
 STRUCTURE: Final[tuple[Kind, ...]] = ("malformed", "truncated")
 OVERRUN: Final[tuple[Kind, ...]] = ("truncated", "malformed")
-# Java allocates what a compressed record's length says, and may run out of memory.
+# Java allocates as many bytes as a compressed record's length claims, and may run out of memory.
 OVERRUN_OR_LIMIT: Final[tuple[Kind, ...]] = ("truncated", "malformed", "limit")
 CODECS: Final = {"none": "none", "gzip": "gzip"}
 HEADER: Final = raw_header(b"h", b"1")

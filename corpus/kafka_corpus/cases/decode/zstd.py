@@ -132,7 +132,7 @@ def skippable_frame_between_halves() -> Draft:
 
 @case("ZST-03", "CMP-05")
 def only_a_skippable_frame() -> Draft:
-    """A skippable frame alone holds too few bytes for what is promised."""
+    """A skippable frame alone holds too few bytes for the record count."""
     return invalid(compressed("zstd", skippable(b"skip"))[0], "truncated", "malformed", "decompression")
 
 
@@ -361,13 +361,13 @@ BLOCKS = {
 
 @case("ZST-10", "ZST-07", each=BLOCKS)
 def unusual_blocks(packed: bytes) -> Draft:
-    """Blocks that compressors seldom choose mean what they always mean."""
+    """Block types that compressors seldom choose are decoded like any other."""
     return valid(*compressed("zstd", packed))
 
 
 @case("ZST-02", "CMP-05")
 def only_empty_frames() -> Draft:
-    """Frames of no bytes hold too few for what is promised."""
+    """Frames of no bytes hold too few for the record count."""
     return invalid(compressed("zstd", EMPTY * 2)[0], "truncated", "malformed", "decompression")
 
 

@@ -288,7 +288,7 @@ def down_converted(shape: dict[str, Any]) -> Draft:
 
 @case("GZP-09", "NST-01")
 def gzip_level_is_free() -> Draft:
-    """Any gzip level will do, level 9 with its hint too: what is compared is the set inside."""
+    """Any gzip level will do, level 9 with its hint too: only the set inside is compared."""
     records = numbered(1, 60, 61)
     packed = gzip_member(set_of(records, 1, base=60), header=gzip_header(xfl=2))
     data = seal(packed, 1, "gzip", offset=61, timestamp=TIMESTAMP + 1)

@@ -1,1 +1,1 @@
-"""Cases about fetch requests: what a broker serves; each module is an area."""
+"""Cases about fetch requests and the bytes that a broker serves; each module is an area."""

@@ -81,7 +81,7 @@ def times_of_messages() -> Draft:
 
 @case("CNV-04", each={"null": (None, None), "empty": (b"", b""), "null value": (b"key", None)})
 def keys_and_values(shape: tuple[bytes | None, bytes | None]) -> Draft:
-    """Null and empty keys and values stay what they are."""
+    """Null and empty keys and values stay as they are."""
     record = record_of(0, 0, *shape)
     answer = stored(bytes_of(batch_of(record, partition_leader_epoch=0)))
     return produced(raw_message(0, *shape), answer, api_version=OLD)

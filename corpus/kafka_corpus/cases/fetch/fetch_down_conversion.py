@@ -70,7 +70,7 @@ def versions(version_and_magic: tuple[int, int]) -> Draft:
 
 @case("CNV-07", each={"4": 4, "9": 9})
 def version_of_v2(version: int) -> Draft:
-    """From version 4 on a fetch gets what is stored."""
+    """From version 4 on a fetch gets the stored bytes."""
     answer = StepAnswer(data=assigned(producer_batch(3)), high_watermark=3, last_stable_offset=3)
     return scene(takes(producer_batch(3)), (Fetch(api_version=version), answer))
 

@@ -53,7 +53,7 @@ def from_inside_a_batch(shape: dict[str, Any]) -> Draft:
 
 @case("OFF-12", "SIZ-08", each={"1 byte": 1, "less than a batch": 60, "a batch": len(producer_batch(3))}, refs=["A25"])
 def small_limits(max_bytes: int) -> Draft:
-    """However small the limit of a fetch is, the first batch is whole; only what follows may be cut."""
+    """However small the limit of a fetch is, the first batch is whole; only later ones may be cut."""
     step = Fetch(offset=4, max_bytes=max_bytes)
     answer = fetched(assigned(producer_batch(3), 3), 9)
     return scene(takes(producer_batch(3)), takes(producer_batch(3), 3), takes(producer_batch(3), 6), (step, answer))

@@ -1,4 +1,4 @@
-"""Markers, and what a fetch brings of transactions that are open, committed or aborted (groups TXN and OFF)."""
+"""Markers, and fetches of transactions that are open, committed or aborted (groups TXN and OFF)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def old_log(magic: int) -> tuple[Record, ...]:
 
 @case("CLN-21", "CLN-20", "CLN-18", each=MAGICS)
 def stored_messages(magic: int) -> Draft:
-    """Messages that are stored in an old format stay in it, and what is left of them is left byte for byte."""
+    """Messages that are stored in an old format stay in it, and the remaining ones keep their bytes."""
     records = old_log(magic)
     sent = b"".join(message_bytes(record._replace(offset=0), magic) for record in records)
     lying = [message_bytes(record, magic) for record in records]

@@ -1,4 +1,4 @@
-"""Segment files: what they hold, what is served of them, and what a broker knows after a restart (group SEG)."""
+"""Segment files: their content, fetches from them, and a broker's state after a restart (group SEG)."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def full_index(step: int) -> Draft:
 
 @case("SEG-16", "SEG-14", each={"in order": True, "after a crash": False})
 def aborted_transactions_after_a_restart(clean: bool) -> Draft:
-    """After a restart a broker knows what was aborted, from the index of its transactions or from the log."""
+    """After a restart a broker knows the aborted transactions, from their index or from the log."""
     log = assigned(data(0, 2)) + marker_at(2, ABORT)
     return scene(
         *begun(),

@@ -66,7 +66,7 @@ def aborted_data_replaces_nothing() -> Draft:
 
 @case("CLN-12")
 def aborted_data_between_other_data() -> Draft:
-    """Of data of two producers, batch by batch, what one of them aborted goes, and what the other committed stays."""
+    """Where batches of two producers alternate, the aborted ones go, and the committed ones stay."""
     mine, theirs = (data(0, 1, who=0), data(0, 2, who=1))
     return scene(
         *begun("a"),

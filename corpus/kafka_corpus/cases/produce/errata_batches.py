@@ -1,4 +1,4 @@
-"""Where documents about v2 contradict one another: what brokers do (catalogue of errata, A01 to A44)."""
+"""Brokers where documents about v2 contradict one another (catalogue of errata, A01 to A44)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def zstd_before_version_7(api_version: int) -> Draft:
 
 @case("HDR-01", "TIM-06", each={"above all": 100, "below all": -100}, refs=["A06", "A07"])
 def base_timestamp_of_no_record(distance: int) -> Draft:
-    """The base timestamp is what the deltas count from, and need not be the first record's time."""
+    """Deltas count from the base timestamp, which need not be the first record's time."""
     batch = bytes_of(batch_of(*some_records(2)), base_timestamp=TIMESTAMP + distance)
     late = FindOffset(TIMESTAMP + 50), StepAnswer(base_offset=-1)
     early = FindOffset(TIMESTAMP - 50), StepAnswer(base_offset=0)
@@ -100,7 +100,7 @@ def crc_is_unsigned(high: bool) -> Draft:
 
 @case("HDR-07", each=grid(epoch={"7": 7, "largest": INT32_MAX, "-2": -2}, codec=CODECS), refs=["A17"])
 def leader_epoch_of_the_producer(shape: dict[str, Any]) -> Draft:
-    """The broker writes its own leader epoch over what the producer sent, with a CRC that need not change."""
+    """The broker replaces the producer's leader epoch by its own, with a CRC that need not change."""
     batch = producer_batch(2, shape["codec"])
     return scene(takes(put(batch, "partition_leader_epoch", shape["epoch"])), fetches(assigned(batch), 2))
 
@@ -139,7 +139,7 @@ def corrupt_batch_is_code_2(codec: Compression) -> Draft:
 
 @case("CRC-08", refs=["A28"])
 def crc_that_nobody_checks() -> Draft:
-    """A consumer should check the CRC of what it fetches, and may be configured not to."""
+    """A consumer should check the CRC of fetched batches, and may be configured not to."""
     data = put(raw_batch(raw_record(value=b"unchecked")), "crc", 0x28282828)
     why = "Kafka's consumer refuses it unless check.crcs is false"
     return acceptable(data, expected(record(b"unchecked")), kinds=("corrupt",), why=why)

@@ -143,7 +143,7 @@ def record_behind_the_max_timestamp() -> Draft:
 
 @case("TIM-16", each=CODECS)
 def bit_3_gets_round_the_limit(codec: Compression) -> Draft:
-    """With bit 3 the limit is for the max timestamp, so that a record of 1970 gets past it."""
+    """With bit 3 the limit is for the max timestamp, so that a record of 1970 is accepted."""
     data = timed(5, codec=codec, attributes=APPEND, max_timestamp=TIMESTAMP)
     answer = stored(kept_batch(data, attributes=codec_id(codec)))
     return produced(data, answer, config={BEFORE: FORTY_YEARS}, since=LIMITS_SPLIT)

@@ -67,7 +67,7 @@ RING: dict[str, tuple[Compression, Compression]] = {
 
 @case("CMP-06", each=RING)
 def another_codec(pair: tuple[Compression, Compression]) -> Draft:
-    """The bits say which codec it is; the broker does not guess from the bytes."""
+    """The bits name the codec; the broker does not guess it from the bytes."""
     named, real = pair
     return not_taken(named, pack(real, PLAIN), KEPT)
 
@@ -119,7 +119,7 @@ INFLATED: dict[str, tuple[Compression, int]] = {
 
 @case("CMP-10", "SIZ-03", each=INFLATED)
 def decompressed_size_is_not_measured(claim: tuple[Compression, int]) -> Draft:
-    """The limit on messages is for what is compressed: a record of many times the limit is stored."""
+    """The limit on messages is for compressed bytes: a record of many times the limit is stored."""
     codec, size = claim
     data = bytes_of(batch_of(some_records(1)[0]._replace(value=b"-" * size), compression=codec))
     assert len(data) <= int(LIMIT)
@@ -128,7 +128,7 @@ def decompressed_size_is_not_measured(claim: tuple[Compression, int]) -> Draft:
 
 @case("CMP-10", "SIZ-04", each=INFLATED)
 def decompressed_size_is_measured_when_stored(claim: tuple[Compression, int]) -> Draft:
-    """Where it is stored without compression, what comes out is measured again."""
+    """Where the topic stores without compression, the decompressed records are measured again."""
     codec, size = claim
     data = bytes_of(batch_of(some_records(1)[0]._replace(value=b"-" * size), compression=codec))
     config = {"max.message.bytes": LIMIT, **compression(REBUILT)}

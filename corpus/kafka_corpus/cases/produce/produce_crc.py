@@ -87,7 +87,7 @@ def right_checksum_is_accepted(codec: Compression) -> Draft:
 
 @case("CRC-06", "CMP-01", each=["gzip", "lz4", "snappy", "zstd"])
 def checksum_is_looked_at_before_the_codec(codec: Compression) -> Draft:
-    """A wrong checksum is what decides where the compressed bytes are none."""
+    """A wrong checksum decides where the compressed bytes are invalid, too."""
     attributes = list(CODECS).index(codec)
     batch = raw_batch(b"not compressed", attributes=attributes)
     return produced(flip(batch, len(batch) - 1), error_answer(CORRUPT_MESSAGE), since=since_of(codec))
@@ -179,7 +179,7 @@ def append_time_makes_a_new_checksum(codec: Compression) -> Draft:
 
 @case("CRC-10", "RWR-05", each=["gzip", "snappy", "lz4", "zstd"])
 def rebuilt_batch_has_a_new_checksum(codec: Compression) -> Draft:
-    """A batch that the broker decompresses has the checksum of what it became."""
+    """A batch that the broker decompresses has the checksum of its new bytes."""
     config = {"compression.type": "uncompressed"}
     answer = stored(written(record()))
     return produced(enclosed(codec, raw_record()), answer, config=config, since=since_of(codec))
@@ -212,6 +212,6 @@ UNDECODABLE: Final[dict[str, tuple[bytes, int]]] = {
 
 @case("CRC-15", each=UNDECODABLE)
 def right_checksum_of_no_records(given: tuple[bytes, int]) -> Draft:
-    """A right checksum says nothing of the records: what is wrong with them is found when they are read."""
+    """A right checksum does not cover up bad records: these are found when they are read."""
     payload, code = given
     return produced(payload, error_answer(code))

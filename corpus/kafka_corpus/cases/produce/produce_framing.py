@@ -130,7 +130,7 @@ def no_whole_message_is_no_error(payload: bytes) -> Draft:
 
 @case("FRM-07", each={"17 bytes": 17, "60 bytes": 60, "all but one": len(PLAIN) - 1})
 def fetch_ends_in_a_partial_batch(more: int) -> Draft:
-    """A fetch of so many bytes ends where they do, in the middle of a batch."""
+    """A fetch with a limit ends at exactly that many bytes, in the middle of a batch."""
     second = kept_batch(PLAIN, base_offset=5)
     fetched = kept_batch(PLAIN) + second[:more]
     return scene(
@@ -209,7 +209,7 @@ def overflowing_size_of_a_tail_is_an_unknown_error() -> Draft:
 
 @case("FRM-12", each=BATCHES)
 def tail_does_not_reach_the_disk(batch: bytes) -> Draft:
-    """The segment file holds the whole batch and nothing of what came after it."""
+    """The segment file holds the whole batch, and none of the bytes after it."""
     return scene(
         (Produce(data=batch + batch[:-1]), stored(kept_batch(batch))),
         (ReadSegments(), stored(kept_batch(batch), base_offset=-1)),

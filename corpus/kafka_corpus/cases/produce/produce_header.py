@@ -60,7 +60,7 @@ def header_cut_before_the_producer_is_an_unknown_error(payload: bytes) -> Draft:
 
 @case("HDR-05", "HDR-11")
 def header_of_61_bytes_is_long_enough() -> Draft:
-    """A batch of 61 bytes is no longer corrupt; what is wrong with it is that it has no records."""
+    """A batch of 61 bytes is no longer corrupt; its fault is that it has no records."""
     return produced(raw_batch(b"", record_count=0, last_offset_delta=0), error_answer(INVALID_RECORD))
 
 

@@ -200,7 +200,7 @@ def stored_blocks(shape: dict[str, Any]) -> Draft:
 
 @case("LZ4-11", each=ways(stored={"stored": True, "compressed": False}))
 def block_size_above_the_most(shape: dict[str, Any]) -> Draft:
-    """A block size one above what the descriptor allows is an unknown error."""
+    """A block size one above the descriptor's maximum is an unknown error."""
     body = (65_537 | shape["stored"] << 31).to_bytes(4, "little") + bytes(100)
     return not_taken("lz4", frame(body=body), shape["path"])
 
@@ -230,7 +230,7 @@ def block_corrupt(shape: dict[str, Any]) -> Draft:
 
 @case("LZ4-11", "CMP-05", each=PATHS)
 def match_from_no_distance(path: str) -> Draft:
-    """Java's decompressor does not look for a distance of 0, and what it makes of one is no record."""
+    """Java's decompressor does not look for a distance of 0, and its output for one is no record."""
     return not_taken("lz4", frame(body=lz4_data(BAD_BLOCKS[NO_DISTANCE])), path, code=INVALID_RECORD)
 
 

@@ -101,7 +101,7 @@ def changed_message_is_corrupt(payload: bytes) -> Draft:
     return sent(payload, error_answer(CORRUPT_MESSAGE))
 
 
-# What a checksum might be and is not.
+# Wrong ways to compute the checksum.
 OTHER_SUMS: Final[dict[str, Callable[[bytes], int]]] = {
     "CRC-32C instead": lambda message: checksum_v2(bytes(5) + message[16:]),
     "from the attributes on": lambda message: crc32(message[17:]),

@@ -38,7 +38,7 @@ def second(**fields: object) -> bytes:
 
 @case("REC-03", each={"one more": BODY + 1, "99 more": BODY + 99, "2^31 - 1": INT32_MAX})
 def length_beyond_the_batch_is_refused(length: int) -> Draft:
-    """In an uncompressed batch a record must not be longer than what is left."""
+    """In an uncompressed batch a record must not be longer than the rest of the batch."""
     return produced(enclosed("none", claiming(length)), error_answer(INVALID_RECORD))
 
 

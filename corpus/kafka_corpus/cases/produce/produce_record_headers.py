@@ -186,14 +186,14 @@ def header_key_that_is_not_utf8_is_stored(payload: bytes) -> Draft:
 
 @case("REC-22", "REC-21", "RWR-05", each=NOT_UTF8)
 def header_key_that_is_not_utf8_is_lost_in_a_rewrite(given: tuple[bytes, bytes]) -> Draft:
-    """Where the broker rewrites the record, what is not UTF-8 in a header key becomes U+FFFD."""
+    """Where the broker rewrites the record, bytes of a header key that are not UTF-8 become U+FFFD."""
     key, becomes = given
     return in_a_rewrite(having((key, b"1")), ((becomes, b"1"),))
 
 
 @case("REC-22", "RWR-05", each={"gzip": "gzip", "lz4": "lz4"})
 def header_key_that_is_not_utf8_is_lost_on_compression(codec: Compression) -> Draft:
-    """Where the broker compresses a batch, what is not UTF-8 in a header key becomes U+FFFD."""
+    """Where the broker compresses a batch, bytes of a header key that are not UTF-8 become U+FFFD."""
     answer = stored(written(record(headers=((REPLACEMENT, b"\xff"),)), codec=codec))
     sent = enclosed("none", having((b"\xff", b"\xff")))
     return produced(sent, answer, config={"compression.type": codec}, compare="masked")

@@ -81,7 +81,7 @@ def batch_rules_before_base_offset() -> Draft:
 
 @case("PRD-01", "SIZ-04")
 def records_before_size_again() -> Draft:
-    """A record at fault comes before the size of what would be stored."""
+    """A record at fault is found before the size of the stored batch is checked."""
     data = packed("gzip", raw_record(value=b"-" * 2000))
     config = {**COMPACTED, **compression(REBUILT), "max.message.bytes": "1000"}
     return produced(data, error_answer(INVALID_RECORD, record_errors=(0,)), config=config)
@@ -92,7 +92,7 @@ BIG = packed("zstd", raw_record(value=b"-" * (1024 * 1024 + 100)))
 
 @case("PRD-01", "SIZ-04", "SIZ-06")
 def size_again_before_segment() -> Draft:
-    """The size of what would be stored is compared with max.message.bytes first, then with the segment's."""
+    """The size of the batch to store is compared with max.message.bytes first, then with the segment's."""
     config = {**SEGMENT, **compression(REBUILT), "max.message.bytes": "1000"}
     return produced(BIG, error_answer(MESSAGE_TOO_LARGE), config=config, since="2.1.0")
 
@@ -345,7 +345,7 @@ def no_key_on_an_ordinary_topic(codec: Compression) -> Draft:
 
 @case("PRD-18", each=CODECS)
 def partition_named_twice(codec: Compression) -> Draft:
-    """Of two payloads for one partition in a request the last one is stored, and the other is lost without a word."""
+    """Of two payloads for one partition in a request the last one is stored, and the other is silently lost."""
     first, last = batch_of(*some_records(1), compression=codec), batch_of(*some_records(2), compression=codec)
     step = Produce(data=bytes_of(first), again=bytes_of(last))
     return scene((step, stored(kept_batch(bytes_of(last)))))

@@ -93,7 +93,7 @@ def target_of(topic: str, source: Compression) -> Compression:
 
 @case("RWR-03", "RWR-01", "RWR-07", "RWR-11", each=grid(topic=TOPICS, codec=ALL))
 def which_path(shape: dict[str, Any]) -> Draft:
-    """The topic's compression.type and the batch's codec say whether longwinded records are kept or rewritten."""
+    """The topic's compression.type and the batch's codec decide whether overlong encodings are kept or rewritten."""
     topic, source = shape["topic"], shape["codec"]
     target = target_of(topic, source)
     sent = enclosed(source, LONGWINDED, record_count=2, max_timestamp=TIMESTAMP + 1)
@@ -192,7 +192,7 @@ def producer_survives(codecs: tuple[Compression, Compression]) -> Draft:
 
 @case("RWR-06", "TXN-13", each={"commit": True, "abort": False})
 def transaction_survives(commit: bool) -> Draft:
-    """A rebuild keeps the transactional bit, so that what the transaction wrote can be committed or aborted."""
+    """A rebuild keeps the transactional bit, so that the transaction can still be committed or aborted."""
     fields: dict[str, Any] = {"producer_id": producer_id(0), "producer_epoch": 0, "base_sequence": 0}
     written = Produce(data=data(0, 2, "gzip"), producer="a", transactional=True, api_version=11)
     end = commits(2) if commit else aborts(2)
@@ -297,7 +297,7 @@ def markers_stay_uncompressed(codec: Compression) -> Draft:
 def reproducible(codec: Compression) -> Draft:
     """The broker's output with snappy and lz4 is always the same, to the byte."""
     plain = payload_of(GOLDEN_RECORDS)
-    # lz4 stores what does not get smaller; snappy has one literal of it.
+    # lz4 stores a block that does not get smaller; snappy has one literal of it.
     expected = lz4_frame(body=lz4_data(plain, stored=True)) if codec == "lz4" else pack("snappy", plain)
     batch = batch_of(*GOLDEN_RECORDS, compression=codec, partition_leader_epoch=0)
     sent = bytes_of(batch_of(*GOLDEN_RECORDS))

@@ -1,4 +1,4 @@
-"""Sequence numbers of idempotent producers: what follows, what repeats, what is out of order (group PID)."""
+"""Sequence numbers of idempotent producers: in order, repeated, and out of order (group PID)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def sequences_never_wrap_to_a_negative() -> Draft:
 
 
 def window(number: int, codec: Compression = "none") -> list[tuple[bytes, AnsweredStep]]:
-    """So many batches of two records, one after the other, and what is answered to each."""
+    """*count* batches of two records, one after the other, and the answer to each."""
     batches = [numbered_from(2 * at, 2, codec) for at in range(number)]
     return [(batch, takes(batch, 2 * at)) for at, batch in enumerate(batches)]
 

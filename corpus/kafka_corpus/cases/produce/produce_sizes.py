@@ -1,4 +1,4 @@
-"""How large batches, segments and requests may be, and what a fetch makes of its limit (group SIZ)."""
+"""Limits on the sizes of batches, segments, requests and fetches (group SIZ)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def message_of_v1(more: int) -> Draft:
     data = raw_message(1, None, b"-" * 500)
     record = Record(0, numbered(1, 0)[0].timestamp, None, b"-" * 500)
     assert len(rebuilt_batch(record)) > len(data)
-    # A batch is larger than a message, so the limit is for what comes out.
+    # A batch is larger than a message, so the limit is for the result.
     config = limit(len(rebuilt_batch(record)) - more)
     answer = error_answer(MESSAGE_TOO_LARGE) if more else stored(rebuilt_batch(record))
     return produced(data, answer, config=config, api_version=OLD_VERSION)
@@ -160,7 +160,7 @@ def as_large_as_a_segment_of_a_mib(more: int) -> Draft:
 
 @case("SIZ-06")
 def messages_larger_than_a_segment_together() -> Draft:
-    """v1 messages count together: what they become is larger than a segment, and none is stored."""
+    """v1 messages count together: their v2 batch is larger than a segment, and none is stored."""
     records = numbered(1, *range(9))
     config = {SEGMENT: str(len(rebuilt_batch(*records)) - 1)}
     return produced(set_of(records, 1), error_answer(RECORD_LIST_TOO_LARGE), config=config, api_version=OLD_VERSION)

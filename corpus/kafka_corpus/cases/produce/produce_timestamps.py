@@ -58,13 +58,13 @@ def limited(data: bytes, answer: StepAnswer, config: dict[str, str]) -> Draft:
     return produced(data, answer, config=config, since=LIMITS_SPLIT)
 
 
-# The base is the smallest number, and the delta what wraps round to an ordinary time.
+# The base is the smallest number, and the delta wraps it round to an ordinary time.
 WRAPPING = raw_record(timestamp_delta=TIMESTAMP - 2**63, key=b"key 0")
 
 
 @case("TIM-01", each=CODECS)
 def sum_that_wraps(codec: Compression) -> Draft:
-    """Base and delta that wrap round 64 bits to an ordinary time are kept, the max timestamp being what comes out."""
+    """Base and delta that wrap round 64 bits to an ordinary time are kept, and the max timestamp is that time."""
     data = packed(codec, WRAPPING, base_timestamp=INT64_MIN, max_timestamp=TIMESTAMP)
     return produced(data, stored(kept_batch(data)))
 
@@ -259,7 +259,7 @@ def append_time_of_a_duplicate(codec: Compression) -> Draft:
 
 @case("TIM-23", "TIM-08")
 def append_time_of_a_duplicate_that_claims() -> Draft:
-    """It is the max timestamp that the broker found, not what the first or the second copy claims."""
+    """It is the max timestamp that the broker found, not the claim of the first or the second copy."""
     batch = reseal(put(numbered_from(0, 2), "max_timestamp", TIMESTAMP + 999))
     first = Produce(data=batch), stored(kept_batch(batch, max_timestamp=TIMESTAMP + 1))
     return scene(first, repeats(batch, timestamp=TIMESTAMP + 1))

@@ -275,9 +275,9 @@ def marker_of_a_client_in_a_transaction() -> Draft:
 
 @case("TXN-08", "TXN-05")
 def abort_after_a_marker_of_a_client() -> Draft:
-    """The real marker forgets what the transaction began with: the next one is not held to the sequence of the refused.
+    """The real marker removes the transaction's verification: the next one may start below the refused sequence.
 
-    UnifiedLog#updateProducers drops what was verified with every marker that is written.
+    UnifiedLog#updateProducers drops the pending verification with every marker that is written.
     """
     return scene(
         *begun(),

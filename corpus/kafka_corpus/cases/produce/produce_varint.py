@@ -27,7 +27,7 @@ def record_with(**varints: bytes) -> bytes:
 
 
 BODY: Final = len(record_with()) - 1
-# What each varint of the record says.
+# The content of each varint of the record.
 SAYS: Final = {
     "length": BODY,
     "timestamp_delta": 0,

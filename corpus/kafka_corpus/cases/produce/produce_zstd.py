@@ -102,7 +102,7 @@ def fetch_10() -> Draft:
 
 @case("ZST-01", each={"v0": 0, "v1": 1})
 def zstd_in_a_wrapper(magic: int) -> Draft:
-    """There is no zstd in v0 and v1, and the broker says so before it opens a frame."""
+    """There is no zstd in v0 and v1, and the broker refuses it before it opens a frame."""
     return not_converted("zstd", zstd_frame(*zstd_blocks(plain_of(magic))), magic, code=INVALID_RECORD)
 
 

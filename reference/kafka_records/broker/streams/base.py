@@ -84,7 +84,7 @@ class Chunked:
         return len(self._take(len(run[0]))) if run else 0
 
     def skip(self, size: int) -> int:
-        """How many bytes were skipped: first what the chunk has, then the source or more chunks."""
+        """How many bytes were skipped: first those of the chunk, then of the source or more chunks."""
         left = size - len(self._take(size))
         while left:
             skipped = self._skip_in_source(left) if self._skips else self._skip_in_chunk(left)

@@ -191,7 +191,7 @@ class ZstdSource:
             raise Thrown("IOException", "ZST-05")
         whole = BLOCK_HEADER + (1 if kind == RLE else size)
         if kind != RAW:
-            self._piece(whole)  # of a raw block, what is there is given
+            self._piece(whole)  # of a raw block, the bytes that are there are given
         return self._at + whole, bool(last)
 
     def _piece(self, size: int) -> bytes:
