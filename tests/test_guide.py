@@ -1,4 +1,4 @@
-"""What docs/certify-your-codec.md prints is run, in its order, on the Python template as it is."""
+"""The commands of docs/certify-your-codec.md are run in their order, on the unchanged Python template."""
 
 import os
 import re
@@ -38,7 +38,7 @@ CODES = {
     "--kafkaproof-deviations deviations.toml": 0,
     "kafkaproof report kafkaproof-results --out kafkaproof-report --deviations deviations.toml": 0,
 }
-# Where the guide asks the whole corpus, one area will do here.
+# Where the guide runs the whole corpus, one area is enough here.
 WHOLE = re.compile(r"^kafkaproof certify (?!.*--only).*$")
 
 
@@ -127,10 +127,10 @@ def test_example_of_the_action_names_its_inputs() -> None:
     assert required <= set(step["with"]) <= set(ACTION["inputs"])
 
 
-def test_severities_are_all_told() -> None:
+def test_every_severity_is_listed() -> None:
     """The table of severities has every one."""
-    told = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`\w+`.*) \|.*\|$", GUIDE, re.MULTILINE)))
-    assert [name for name in told if name in SEVERITIES] == list(SEVERITIES)
+    listed = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`\w+`.*) \|.*\|$", GUIDE, re.MULTILINE)))
+    assert [name for name in listed if name in SEVERITIES] == list(SEVERITIES)
 
 
 def test_links_lead_somewhere() -> None:
