@@ -47,6 +47,8 @@ SHARED_NAMES: Final = {
     "encode",
     "explain",
     "append",
+    "committed",
+    "consume",
     "audit",
     "compress",
     "decompress",

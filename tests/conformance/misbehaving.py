@@ -1,4 +1,4 @@
-"""What the tests of the sandbox ask, and bodies of testees that misbehave over it."""
+"""Requests of the sandbox tests, and bodies of testees that misbehave."""
 
 from collections.abc import Callable
 

@@ -247,7 +247,7 @@ def test_they_are_listed(toys: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["name = 1 = 2", 'name = "x"', SERVES.replace('["sh"]', '"sh"'), "run ="])
 def test_a_recipe_that_cannot_be_used(toys: Path, broken: str) -> None:
-    """What is wrong in a recipe is told with the file's name."""
+    """An error in a recipe is reported with the file's name."""
     path = toys / "testees" / "toy" / "testee.toml"
     path.write_text(broken)
 
@@ -283,7 +283,7 @@ def test_recipes_are_whole(shipped: tuple[recipe.BuildRecipe, ...]) -> None:
 
 
 def test_another_release_starts_from_what_is_there(shipped: tuple[recipe.BuildRecipe, ...], tmp_path: Path) -> None:
-    """What a recipe takes away before it asks for another release is among its sources, where they are copied to."""
+    """Files that a recipe removes before it requests another release are among its copied sources."""
     taken = []
     for each in shipped:
         built.copy_sources(each, tmp_path / each.name)

@@ -147,7 +147,7 @@ def test_skips_are_bounded(corpus: list[Case]) -> None:
 
 
 def test_declared_findings_are_bounded_by_the_score(corpus: list[Case]) -> None:
-    """Who declares half of the corpus is not certified."""
+    """A testee with deviations for half of the corpus is not certified."""
     lines = run_of("aaxx", "aaaa")
 
     assert not certify(results(lines), corpus, frozenset(each.case for each in lines), []).certified

@@ -48,7 +48,7 @@ def case(data: bytes) -> Case:
 
 
 def consume(data: bytes) -> Observation:
-    """What the adapter says to *data*, in this process."""
+    """The adapter's answer to *data*, in this process."""
     return observe(adapter.consume(data))
 
 

@@ -67,7 +67,7 @@ def test_virtual_machines_get_more_address_space(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("text", ["nobody", "direct:", "process: ", "ftp:somewhere", "", "process:'"])
 def test_strings_that_name_nothing(text: str) -> None:
-    """What is neither a known name nor a connect string is the user's mistake."""
+    """Text that is neither a known name nor a connect string is a usage error."""
     with pytest.raises(BadConnect):
         connect(text)
 
@@ -112,7 +112,7 @@ DISTRIBUTIONS = {"kafka": "kafka-python", "zlib_ng": "zlib-ng", "confluent_kafka
 
 @pytest.mark.parametrize("known", [each for each in known_testees() if each.module], ids=lambda known: known.name)
 def test_the_hint_names_the_right_extras(known: KnownTestee) -> None:
-    """What `pip install` with the extras of a testee brings are all packages that it needs."""
+    """The extras of a testee contain all packages that it needs."""
     assert known.installation() == f"pip install 'kafkaproof[{known.extras}]'"
     brought = {
         requirement.name

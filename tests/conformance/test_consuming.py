@@ -1,4 +1,4 @@
-"""What a consumer delivers, judged: one row for each judgement."""
+"""The judge of deliveries: one row for each judgement."""
 
 from dataclasses import replace
 from typing import Any

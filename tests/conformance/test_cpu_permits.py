@@ -58,7 +58,7 @@ def test_who_waits_is_sent_away() -> None:
 
 
 def test_standing_in_line_for_a_place_is_no_time_of_the_testee(script: Script, sandbox: Make) -> None:
-    """What a testee took is told without the time in which its worker waited to go on."""
+    """The reported time excludes the time in which a worker waits for a permit."""
     slots, stop = CpuPermits(1), threading.Event()
     turn = CpuPermit(slots, (1,), stop)
     made = sandbox(script("time.sleep(0.3)\n" + "reply(id=id, batches=[])")).another(turn)

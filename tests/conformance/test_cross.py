@@ -65,7 +65,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> CrossResults:
 
 @pytest.mark.slow
 def test_real_codecs_read_what_they_write(codecs: CrossResults) -> None:
-    """What three codecs write of these batches, all three read as it was wished."""
+    """Three codecs read each other's bytes as the batches that were wanted."""
     made = cross_matrix(codecs)
     cells = [cell for cell in made.cells.values() if cell.column != WROTE]
 
@@ -297,7 +297,7 @@ def test_the_page_escapes_what_testees_say() -> None:
 
 
 def packed_in(text: str, id_: str) -> Any:
-    """What a script of data in the page holds."""
+    """The content of a data script in the page."""
     (found,) = re.findall(rf'<script type="text/plain" id="{id_}">(.*?)</script>', text)
     return json.loads(gzip.decompress(b64decode(found)))
 

@@ -83,7 +83,7 @@ def test_what_is_not_exposed_is_not_compared() -> None:
 
 
 def test_skipped_stays_skipped() -> None:
-    """What a consumer says that it cannot do is no failure."""
+    """A skip of a consumer is no failure."""
     judged = of_reader((WANTED,), encode(WANTED), Skipped("no zstd"))
 
     assert (judged.outcome, judged.blame, judged.why) == ("skipped", "", "no zstd")
@@ -118,7 +118,7 @@ REFUSED = StepAnswer(error_code=87)
     ],
 )
 def test_the_broker_is_right(right: StepAnswer, given: StepAnswer, outcome: str, blame: str) -> None:
-    """What it does with the right bytes is right, so what it does otherwise is the producer's doing."""
+    """A consumer that reads the right bytes correctly is not to blame for the producer's bytes."""
     judged = of_broker(right, given, "Kafka 4.4.0")
 
     assert (judged.outcome, judged.blame) == (outcome, blame)

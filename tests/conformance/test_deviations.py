@@ -104,7 +104,7 @@ MIXED = (
 
 
 def test_a_draft_declares_all_findings(tmp_path: Path) -> None:
-    """What is drafted from a run covers all of its findings, whatever a testee said, and nothing in it is stale."""
+    """A draft from a run covers all of its findings, whatever a testee said, and nothing in it is stale."""
     path = tmp_path / "deviations.toml"
     path.write_text(draft_deviations(MIXED), encoding="utf-8")
     entries = load_deviations(path)

@@ -151,7 +151,7 @@ def test_who_ends_a_transaction(cases: Mapping[str, Case]) -> None:
 
 
 def test_inputs_that_are_made_were_measured(cases: Mapping[str, Case]) -> None:
-    """What has no recorded answer was asked of every release that it concerns, and is of these very cases."""
+    """Cases without a recorded answer were measured on every release they concern, in their present form."""
     kept = reach.load_reach()
     assert kept
     for case in (case for case in cases.values() if case.op == "decode" and case.id in kept):
@@ -293,7 +293,7 @@ def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
 
 
 def written_findings() -> list[folder.Findings]:
-    """What lies in the project's folder."""
+    """The dossiers in the project's folder."""
     found = sorted(DOSSIERS.glob(f"*/{folder.FINDINGS}"))
     return [msgspec.json.decode(path.read_bytes(), type=folder.Findings) for path in found]
 

@@ -31,7 +31,7 @@ TOOLS = {"Go": ("go",), "Rust": ("cargo",), "JavaScript": ("node", "npm"), "Java
 
 
 def kept(path: Path) -> folder.Findings:
-    """What a `findings.json` says."""
+    """The content of a `findings.json`."""
     return msgspec.json.decode(path.read_bytes(), type=folder.Findings)
 
 
@@ -58,7 +58,7 @@ def alike(outcome: str, *, heavy: bool) -> str:
 
 
 def changed_among(one: folder.Findings, where: Path, written: dict[str, str]) -> dict[str, str]:
-    """What came out of *written* cases with another outcome than is written."""
+    """The *written* cases whose outcome differs from the recorded one."""
     ((done, _),) = folder.read_groups([results_of(one, where, sorted(written))])
     now = {line.case: line for line in done.lines}
     return {
@@ -111,7 +111,7 @@ def shown(testee: str, op: str, where: Path) -> causes.CauseGroup:
 
 
 def agreeing(one: folder.Findings, op: str) -> causes.CauseGroup:
-    """What a dossier about a case that *one*'s testee gets right would be."""
+    """A dossier for a case that *one*'s testee answers correctly."""
     case = next(case for id_, case in CASES.items() if id_.startswith(RIGHT) and case.op == op)
     line = result_line(case, Verdict("lossy", "", RIGHT_BYTES), {}, 0.0, 0)
     who = causes.ReleasedTestee(one.testee, one.version, one.language)

@@ -32,7 +32,7 @@ THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
     ],
 )
 def test_a_death_like_those_that_counted_is_believed(what: str, starts: int, script: Script, sandbox: Make) -> None:
-    """What ended fresh processes a few times is not asked again, in another, if that ends with the same words."""
+    """A request is not repeated after a crash whose signature several fresh processes had."""
     setup = f"import threading\n{THREAD if 'Thread' in what else ''}"
     made = sandbox(script(misbehaving(what), setup=setup))
     first = [list(made.ask([FINE, BAD, FINE])) for _ in range(PROVEN)]
@@ -157,7 +157,7 @@ GREEDY = 'os.write(2, b"out of memory\\n"); os._exit(2)'
 def test_one_death_over_a_heavy_question_is_enough(
     keeps: int, quick: bool, starts: int, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who runs out of memory is not asked again: it held little before, or was started anew, as what starts fast is."""
+    """A heavy request is not repeated after memory ran out: the process was fresh or held little."""
     monkeypatch.setattr("kafka_conformance.runner.sandbox.QUICK", 99.0 if quick else 0.0)
     connection = replace(script(misbehaving(GREEDY), setup=f"kept = b'x' * ({keeps} << 20)"), memory=512 * MIB)
     made = sandbox(connection)

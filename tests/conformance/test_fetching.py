@@ -50,7 +50,7 @@ def client(consumer: Path) -> Iterator[Sandbox]:
 
 
 def ask(sandbox: Sandbox, data: bytes) -> Observation:
-    """What the testee does with *data*."""
+    """The observation of the testee for *data*."""
     return next(sandbox.ask([CaseRequest(data)])).observation
 
 
@@ -137,7 +137,7 @@ def test_what_is_printed_is_what_it_did(script: str, expected: Observation) -> N
         sandbox.close()
 
 
-# The first case is ours, to learn the client's name: these fall over the second.
+# The first case is ours, to learn the client's name: these crash in the second.
 SECOND = "import sys, os, signal\nif sys.argv[1] == 'case-1': sys.exit()\n"
 
 
@@ -213,7 +213,7 @@ def wire(line: bytes) -> WireRecord:
 
 @pytest.mark.parametrize("line", [b"", b"INFO starting", b"[1]", b"{not json", b"\xff{}"], ids=str)
 def test_other_lines_are_passed_over(line: bytes) -> None:
-    """What is no JSON object is somebody's log."""
+    """Output that is no JSON object is treated as a log line."""
     assert parse_printed_line(line) is None
 
 

@@ -49,7 +49,7 @@ def made(tmp_path: Path) -> Made:
 
 
 def process_id_of(starter: Starter, turns: int = TURNS) -> tuple[list[object], list[int]]:
-    """What each of so many starts says to a line, and how it ends."""
+    """The answer of each of several starts to a line, and its ending."""
     said: list[object] = []
     codes = []
     for _ in range(turns):

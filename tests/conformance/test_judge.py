@@ -148,7 +148,7 @@ def test_other_differing_fields_are_named() -> None:
 
 
 def test_left_out_fields_are_named() -> None:
-    """What was not exposed is listed, in batches and in records."""
+    """Fields that are not exposed are listed, in batches and in records."""
     verdict = judge(VALID, Decoded((msgspec.structs.replace(given_record(0, headers=UNSET), magic=UNSET),)))
 
     assert verdict == Verdict("agree", left_out=("magic", "records.headers"))

@@ -100,7 +100,7 @@ def test_a_full_result_is_not_replaced(
 
 
 def test_the_command_of_a_page_works_and_does_no_harm(run: Callable[..., Result], tmp_path: Path) -> None:
-    """What pages print to ask a case again leaves the full result as it is, and answers."""
+    """The printed command that repeats a case works, and keeps the full result."""
     path = tmp_path / WHOLE / "reference" / results.FILE
     full = written(path, header())
     program, *arguments = shlex.split(f"{certify_command(header())} --only 'v1_message.*'")

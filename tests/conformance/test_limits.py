@@ -98,7 +98,7 @@ def test_the_memory_limit_is_the_connection_s(script: Script, sandbox: Make, tmp
 
 
 def test_usage_of_a_process() -> None:
-    """What a process takes of the processor is known here, and grows with work."""
+    """The CPU time of a process is measured, and grows with work."""
     before = cpu_time.usage(os.getpid())
     assert before is not None
     watch = cpu_time.Watch(os.getpid())
@@ -132,7 +132,7 @@ def test_a_testee_that_stands_in_line_is_not_idle(script: Script, sandbox: Make)
 
 
 def test_a_hang_is_known_to_all_sandboxes_of_a_testee(script: Script, sandbox: Make) -> None:
-    """Who hung over a case is known to hang over others of its function, and over no other."""
+    """A hang in a case marks the other cases of its timeout group, and no others."""
     made = sandbox(script(misbehaving("time.sleep(60)")), SHORT)
     known, other = CaseRequest(BAD.subject, timeout_group="one"), CaseRequest(BAD.subject, timeout_group="other")
     learnt = made.another()._learnt

@@ -145,7 +145,7 @@ def test_wrong_shapes_are_misfits(line: bytes) -> None:
 
 
 def test_print_without_newline_is_cut_off() -> None:
-    """What stands before the reply on its line is ignored."""
+    """Text before the reply on its line is ignored."""
     reply = protocol.parse_reply(b'loading...{"id":"7","batches":[]}')
 
     assert reply == CodecReply(id="7", batches=[])

@@ -21,7 +21,7 @@ PLAIN = next(case for case in load_vectors() if case.op == "decode" and case.abo
 
 
 def aborted_of(case: Case) -> tuple[tuple[int, int], ...]:
-    """What was aborted."""
+    """The aborted transactions of *case*."""
     assert case.aborted is not None
     return case.aborted
 
@@ -82,14 +82,14 @@ def test_vectors_hold_what_was_aborted_and_what_is_committed() -> None:
 
 
 def test_records_of_an_aborted_transaction_are_wrong_data() -> None:
-    """Whoever delivers them gives other data than is committed; so does who leaves out the rest."""
+    """Aborted records that are delivered are wrong data; so are committed ones that are left out."""
     everything = reference.committed(bytes(ABORTED.input), ())  # type: ignore[arg-type]  # these are bytes
     assert judge(ABORTED, observe(everything)).outcome == "wrong_data"
     assert judge(ABORTED, observe(CodecAnswer(records=[]))).outcome == "wrong_data"
 
 
 def test_headers_are_not_left_out_where_records_are_compared() -> None:
-    """Who answers with records has answered the whole question: what else batches have does not lower its score."""
+    """An answer with records is complete: other fields of batches do not lower its score."""
     assert judge(ABORTED, observe(reference.committed(bytes(ABORTED.input), aborted_of(ABORTED)))).left_out == ()  # type: ignore[arg-type]  # these are bytes
 
 

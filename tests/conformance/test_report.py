@@ -1,4 +1,4 @@
-"""What is said about a run: as data, as text, as JUnit XML."""
+"""Reports of a run: as data, as text, as JUnit XML."""
 
 import io
 import json

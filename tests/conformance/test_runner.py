@@ -70,7 +70,7 @@ def test_every_case_is_in_the_result(jobs: int, script: Script, tmp_path: Path) 
     ids=str,
 )
 def test_recipes_are_sent_where_announced(recipe: Recipe, sent: bool) -> None:
-    """What is made from a recipe is not asked of a codec that announces neither its magic nor its compression."""
+    """An input from a recipe is skipped if the codec does not announce its magic and compression."""
     able = HelloReply(protocol=1, name="c", version="1", decode=Capability([2], ["none", "gzip"]))
     assert (unsupported(replace(cases(1)[0], input=recipe), able) is None) == sent
 

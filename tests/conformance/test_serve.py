@@ -52,7 +52,7 @@ def test_hello() -> None:
 
 
 def test_decode_and_encode_go_together(named: dict[str, Case]) -> None:
-    """What the reference decodes it encodes again to the same bytes."""
+    """Bytes that the reference decodes are encoded to the same bytes."""
     data = named["three"].input
     assert isinstance(data, bytes)
     (decoded,) = talk([{"id": "7", "op": "decode", "data": text(data)}])
@@ -143,7 +143,7 @@ def test_append_is_answered() -> None:
     ],
 )
 def test_exceptions_are_replies(error: Exception, reply: dict[str, object]) -> None:
-    """What an adapter raises becomes the reply, with the class of what was not meant."""
+    """An exception of an adapter becomes the reply, with its class if it is not a `CodecError`."""
     assert talk([{"id": "7", "op": "decode", "data": ""}], failing(error)) == [{"id": "7"} | reply]
 
 

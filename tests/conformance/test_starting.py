@@ -130,7 +130,7 @@ def test_a_spawn_server_starts_commands(commands: ServerProcess) -> None:
 
 
 def test_a_missing_command_is_not_spawned() -> None:
-    """What cannot be started is an error of the start."""
+    """A command that cannot be started raises an error at the start."""
     server = ServerProcess(ConnectionSpec(name="none", argv=("/no/such/program",)))
     child = server.spawn()
 

@@ -24,7 +24,7 @@ def cases(count: int) -> list[pa.RecordBatch]:
 
 
 def observed(testee: str, count: int = 100) -> list[dict[str, object]]:
-    """What became of them."""
+    """The observations of the sweep."""
     table = pa.Table.from_batches(sweep.observations(testee, cases(count)), sweep.SCHEMA)
     rows: list[dict[str, object]] = table.to_pylist()
     return rows

@@ -89,7 +89,7 @@ def test_a_partial_batch_at_the_end_is_dropped(codec: ModuleType, named: dict[st
     ("name", "kind"), [("crc", "corrupt"), ("second_crc", "corrupt"), ("trailing", "malformed"), ("count", "malformed")]
 )
 def test_errors_have_the_kind_that_fits(codec: ModuleType, name: str, kind: str, named: dict[str, Case]) -> None:
-    """What the codec raises becomes an error with a kind, and what it read before is delivered."""
+    """An exception of the codec becomes an error with a kind; batches read before it are delivered."""
     case = named[name]
     with pytest.raises(CodecError) as caught:
         codec.decode(case.input)

@@ -44,7 +44,7 @@ FAST = seen(memory=600 * MIB, more=500 * MIB, early=520 * MIB)
     ],
 )
 def test_seconds_by_what_it_does(watch: Watch, seconds: float, known: float, heavy: float) -> None:
-    """Who sleeps has the least time, who takes memory more than who spins; the more it holds, the sooner it is over."""
+    """A sleeping testee has the shortest limit, one that takes memory the longest; much memory shortens it."""
     assert time_limits.plain_limit(0.5, MEMORY).of(watch) == seconds
     assert time_limits.plain_limit(0.5, MEMORY, known=True).of(watch) == known
     assert time_limits.heavy_limit(0.5, MEMORY).of(watch) == heavy
@@ -82,7 +82,7 @@ def test_a_pause_of_the_whole_machine_is_no_time_of_the_testee(script: Script, s
 
 @pytest.mark.parametrize(("passed", "together", "own"), [(12.0, True, 5.0), (4.0, True, 4.0), (10.0, False, 2.0)])
 def test_what_threads_work(passed: float, together: bool, own: float) -> None:
-    """What all threads worked adds up, to no more than what went by; or what the busiest worked counts."""
+    """The CPU time of all threads is summed, up to the elapsed time; or the busiest thread counts."""
     watch = Watch(os.getpid())
     watch._passed = passed
     watch._first = Usage(seconds=1.0, queued=0.0, memory=0, runnable=True, threads={"1": 1.0, "2": 0.0})
@@ -103,7 +103,7 @@ def test_waiting_for_a_processor_is_no_time_of_its_own(queued: float, waits: flo
 
 
 def test_an_unread_answer_is_in_time(script: Script, sandbox: Make) -> None:
-    """What is in the pipe when the time is over is read."""
+    """Output that is in the pipe at the time limit is read."""
     child = sandbox(script(REPLY))._running()
     child.send(b'{"op": "decode", "id": "1", "data": ""}\n')
     child.flush()

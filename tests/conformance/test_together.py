@@ -28,7 +28,7 @@ def plan(connection: ConnectionSpec, path: Path) -> RunPlan:
 
 
 def test_each_ends_in_its_own_way(script: Script, tmp_path: Path) -> None:
-    """What one cannot do is its own outcome; the others' results are whole."""
+    """A testee that cannot run has its own outcome; the other results are complete."""
     plans = [plan(script(REPLY), tmp_path / "a"), plan(connect("process:/bin/false"), tmp_path / "b")]
     plans.append(plan(script(REPLY), tmp_path / "c"))
     outcomes = dict(ParallelRuns(plans, 2).outcomes())

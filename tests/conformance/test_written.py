@@ -1,4 +1,4 @@
-"""What encoders write is compared byte by byte, or above compression."""
+"""Encoded bytes are compared byte by byte, or without compression."""
 
 import zlib
 from dataclasses import replace

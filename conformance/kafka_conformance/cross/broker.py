@@ -2,7 +2,7 @@
 
 The bytes that Kafka's own writer would send, by the reference, go first.  What
 the broker does with those is right, so a batch that no client may send (a
-marker, say) is refused whoever writes it, and nobody is to blame.
+marker, say) is refused from every writer, and no side is to blame.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Equivalence:
         rule: the rule that makes it harmless.
         reason: why, in a sentence.
         fields: the fields of a batch that it is about.
-        holds: whether it applies: the first batch that was asked for, the one in question, as it was written, and
+        holds: whether it applies: the first requested batch, the one in question, as it was written, and
             what differs.
     """
 

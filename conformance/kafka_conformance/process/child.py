@@ -45,7 +45,7 @@ OUT_OF_MEMORY: Final = re.compile(
     rb"MemoryError|OutOfMemory|out of memory|bad_alloc|memory allocation of \d+ bytes failed|Cannot allocate memory"
     # Node, of an ArrayBuffer.
     rb"|buffer allocation failed"
-    # librdkafka asserts that it got what it asked for.
+    # librdkafka asserts that an allocation succeeded.
     rb"|rd_(?:m|c|re)alloc: Assertion",
     re.IGNORECASE,
 )

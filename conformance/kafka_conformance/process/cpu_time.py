@@ -90,7 +90,7 @@ def process_tree(leader: int) -> list[int]:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether the process *pid* has ended, with all its threads, and nobody has waited for it."""
+    """Whether the process *pid* has ended, with all its threads, and has not been waited for."""
     try:
         states = [_state(task) for task in PROC.joinpath(str(pid), "task").iterdir()]
     except OSError:

@@ -76,7 +76,7 @@ class PrintedRecord(msgspec.Struct):
             timestamp=UNSET if self.timestamp is None else self.timestamp,
             key=decode_field(self.key, how),
             value=decode_field(self.value, how),
-            # One that is not told is all that can be compared away: a list has no holes.
+            # Only a field that is not exposed can be left out of the comparison: a list has no holes.
             headers=UNSET if headers is None or any(UNSET in each for each in headers) else headers,
         )
 
@@ -314,7 +314,7 @@ def end_as(code: int) -> NoReturn:
 class FetchTestee:
     """A testee that is a client on a fake broker.
 
-    Nothing tells what a client reads; it is asked everything, and says
+    The formats that a client reads are unknown; it gets every case, and says
     `skipped` itself.
     """
 

@@ -113,7 +113,7 @@ def load_certificate(path: Path) -> dict[str, Any]:
 
 
 def result_of(content: Mapping[str, Any], path: Path) -> Path:
-    """Where the result of the certificate in *path* should lie: beside it, wherever the file says.
+    """Where the result of the certificate in *path* should be: in its directory, wherever the file says.
 
     Raises:
         BadCertificate: it names none.

@@ -29,7 +29,7 @@ from kafka_corpus.vectors import matches
 MAX_REASON: Final = 160
 _HEAD: Final = """\
 # Known deviations: one that no longer happens fails the run.
-# Each reason is what the run said; write why it is tolerable, or mend it.
+# Each reason is what the run said; write why it is tolerable, or fix it.
 """
 
 

@@ -6,7 +6,7 @@ reads case after case, each on a partition of its own, and is replaced after an
 error, so that nothing is carried over.  By default librdkafka compares no
 checksums; with `KAFKAPROOF_CHECK_CRCS=1` in the environment `check.crcs` is on
 (known name `confluent-kafka-crc`).  (The module is not called
-`confluent_kafka`, so that nobody confuses the two.)
+`confluent_kafka`, so that the two are not confused.)
 
 The magic that a producer writes follows from the versions of Produce and Fetch
 that a broker offers, so there is a fake broker for each.

@@ -118,9 +118,9 @@ class Refusal(msgspec.Struct, omit_defaults=True):
 class CodecAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One answer within `many`.
 
-    A consumer gives `records`: what it delivered, batches not told apart.
-    `next_offset` is the offset that it asked for next; `stalled` says that it
-    asked for one offset again and again, and would do so for ever.
+    A consumer gives `records`: the records delivered, without batch boundaries.
+    `next_offset` is the offset of its next fetch; `stalled` says that it
+    fetched one offset again and again, and would do so for ever.
     """
 
     batches: list[WireBatch] | UnsetType = UNSET

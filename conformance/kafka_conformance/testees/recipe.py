@@ -396,7 +396,7 @@ def _locked(built: Path, on_wait: Callable[[], None]) -> Iterator[int]:
 
 
 def copy_sources(recipe: BuildRecipe, folder: Path) -> None:
-    """Copy the sources of *recipe* to *folder*; those from outside of the recipe's folder lie beside the others."""
+    """Copy the sources of *recipe* to *folder*; those from outside of the recipe's folder are next to the others."""
     for name in recipe.sources:
         outside = name.startswith("../") or Path(name).is_absolute()
         source, copy = recipe.folder / name, folder / (Path(name).name if outside else name)

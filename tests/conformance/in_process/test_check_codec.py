@@ -95,7 +95,7 @@ def test_a_stale_deviation_is_an_error() -> None:
 
 
 def test_abilities_are_respected() -> None:
-    """What a codec does not claim to know is not asked, and counts as skipped."""
+    """Cases of formats that a codec does not claim are not sent, and count as skipped."""
     made = check_codec(decode, magics=[2], compressions=["none"], only=["v1_message", "v2_batch"])
     skipped = {line.area for line in made.results.lines if line.outcome == "skipped"}
     sent = [line for line in made.results.lines if line.outcome == "agree"]
@@ -234,7 +234,7 @@ def test_a_planted_mistake_is_caught() -> None:
 
 
 def test_names_of_the_package() -> None:
-    """What the package offers is there, and nothing else."""
+    """The package exports its public names, and nothing else."""
     assert all(getattr(kafka_conformance, name) for name in kafka_conformance.__all__)
     with pytest.raises(AttributeError, match="no attribute 'check'"):
         _ = kafka_conformance.check

@@ -109,7 +109,7 @@ def test_stale_deviations_fail_the_session(session: pytest.Pytester) -> None:
     ids=["name", "program", "deviations"],
 )
 def test_bad_settings_are_one_error(session: pytest.Pytester, arguments: tuple[str, ...], said: str) -> None:
-    """What cannot be used is one line, and no traceback."""
+    """An unusable option is reported in one line, without a traceback."""
     done = run(session, *arguments, "--kafkaproof-only", "v2_crc")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     text = done.stdout.str() + done.stderr.str()

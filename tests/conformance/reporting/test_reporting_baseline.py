@@ -1,4 +1,4 @@
-"""What got better or worse from one run to another."""
+"""Changes from one run to another are reported."""
 
 import json
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def test_report_compares(whole: Whole, tmp_path: Path) -> None:
 
 
 def test_a_case_that_is_right_again_can_be_looked_at(whole: Whole, tmp_path: Path) -> None:
-    """What got better has its page though nobody disagrees any more, and is no finding."""
+    """A fixed case keeps its page, and is no finding."""
     case = next(line.case for line in results.read_results(whole("seed", "0")).lines if line.expected == "valid")
     old, new = whole("codec", "1", {case: {"outcome": "crash"}}), whole("codec", "2")
     report(new, "--out", tmp_path / "out", "--baseline", old)

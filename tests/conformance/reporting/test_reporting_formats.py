@@ -1,4 +1,4 @@
-"""What programs read: JSON, SARIF, JUnit XML, badges; and Markdown for a pull request."""
+"""Machine-readable reports: JSON, SARIF, JUnit XML, badges; and Markdown for a pull request."""
 
 import json
 import re
@@ -130,7 +130,7 @@ def test_machine_formats_hold_no_control_characters(wrong: Path, hostile: Path, 
 
 
 def test_markdown_is_deaf(collected: Collection) -> None:
-    """What a testee says makes no link, no mention, no HTML, no cell and no code span."""
+    """Text of a testee makes no link, no mention, no HTML, no cell and no code span."""
     text = formats.collection_summary(collected)
     said = re.findall(r"<code>(.*?)</code>", text)
     rest = re.sub(r"<code>.*?</code>", "", text)
@@ -172,7 +172,7 @@ def test_matrix_as_a_picture(collected: Collection) -> None:
 
 
 def test_cells_of_the_picture_stand_in_their_columns() -> None:
-    """Who was not asked in an area leaves a gap, and others stay in their columns; what one was asked is no row."""
+    """A testee without cases in an area leaves a gap; an area of a single testee has no row."""
     agree: dict[Outcome, int] = {"agree": 1}
     sent = [{"x": agree, "all": agree}, {"x": agree, "y": agree, "all": agree}, {"y": agree, "one": agree}]
     columns = [picture.Column(f"codec-{at}", "1", areas, {}) for at, areas in enumerate(sent)]

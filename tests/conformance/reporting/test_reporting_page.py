@@ -66,7 +66,7 @@ def parse(page: str) -> Reader:
 
 
 def unpacked(page: str, id_: str) -> Any:
-    """What a script element holds."""
+    """The content of a script element."""
     found = re.search(rf'<script type="text/plain" id="{id_}">([A-Za-z0-9+/=]+)</script>', page)
     assert found, id_
     return json.loads(gzip.decompress(b64decode(found[1])))
@@ -125,7 +125,7 @@ def test_policy_names_the_script_and_the_style(page: str) -> None:
 
 
 def test_hostile_text_is_text(page: str) -> None:
-    """What a testee says makes no element, no attribute and no control character, and is still there to be read."""
+    """Text of a testee makes no element, no attribute and no control character, and is still there to be read."""
     reader = parse(page)
     said = details(page)
 
