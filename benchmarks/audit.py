@@ -49,7 +49,7 @@ PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 def write_partition(folder: Path, shape: BatchShape, size: int) -> list[Path]:
-    """A partition of about *size* bytes: batches of v2 as a broker stores them, one behind the other."""
+    """A partition of about *size* bytes: batches of v2 as a broker stores them, one after the other."""
     draw = Random(1)
     batches = [bytearray(encode(sample_batch(shape, draw))) for _ in range(DIFFERENT)]
     folder.mkdir(parents=True)
@@ -71,9 +71,9 @@ def write_partition(folder: Path, shape: BatchShape, size: int) -> list[Path]:
 
 
 class Spent:
-    """What a command took: seconds, CPU-seconds with all below it, and the most memory at once, in MiB.
+    """Cost of a command: seconds, CPU-seconds with all its child processes, and peak memory in MiB.
 
-    Processor time is that of each process when it was last seen: Spark's workers leave theirs to nobody.
+    Processor time is that of each process when it was last seen: Spark's workers do not add theirs to a parent's.
     """
 
     def __init__(self, command: Sequence[str], ends: Sequence[int] = (0,)) -> None:
@@ -109,13 +109,13 @@ class Spent:
 
 
 def inherit() -> None:
-    """Have processes that their parents leave behind become ours, so that what they took is counted."""
+    """Adopt orphaned processes, so that their CPU time is counted."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
 
 
 def private_mib(pid: int) -> float:
-    """What a process holds besides the files that it has mapped, its share of what it shares; 0 if it is gone."""
+    """Proportional memory of a process without mapped files; 0 if the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

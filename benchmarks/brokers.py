@@ -22,7 +22,7 @@ from kafka_brokers.wire import Client, Produced, TopicPartition, tables
 from kafka_records import Batch, Header, Record, encode
 from kafka_records.broker import AppendResult, LogState, TopicConfig, append
 
-# Partitions are asked side by side, so that a payload that is refused disturbs no other.
+# Each payload has a partition of its own, so that a refused payload disturbs no other.
 PARTITIONS: Final = 400
 PARTITIONS_A_REQUEST: Final = 200
 REQUESTS_UNDER_WAY: Final = 4
@@ -75,7 +75,7 @@ def _predicted(payload: bytes, release: str, api_version: int, now_ms: int, roun
 
 
 class TopicRounds:
-    """One topic of a broker, asked in rounds: each asks every partition for one verdict."""
+    """One topic of a broker; each round gets one verdict from every partition."""
 
     def __init__(self, client: Client, topic: str, appends: list[PredictedAppend]) -> None:
         self._client = client
@@ -153,7 +153,7 @@ def _same(got: bytes, wanted: AppendResult) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a broker is asked: with which rounds at once (0: one question at a time), and for stored bytes too or not."""
+    """Modes of requests: rounds in flight (0: one request at a time), and whether stored bytes are fetched."""
 
     name: str
     at_once: int

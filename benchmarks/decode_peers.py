@@ -18,7 +18,7 @@ LEAST_SECONDS: Final = 0.05
 
 
 class DecodedCounts(NamedTuple):
-    """What a decoder read."""
+    """Counts of the data that a decoder read."""
 
     records: int
     checksum: int
@@ -89,7 +89,7 @@ def by_batches(batches: Any) -> DecodedCounts:
 
 
 def encoding(data: bytes, records: int) -> tuple[DecodedCounts, Callable[[], int]]:
-    """What our encoder writes for the records of *data*, so many a batch, and itself, which gives their number.
+    """Counts of the encoder's output for *data*, and a function that encodes its records and returns their number.
 
     The checksum is the sum of all CRCs and sizes of what was written.
     """

@@ -1,4 +1,4 @@
-"""What the pipeline's own work costs, without Spark: cases per CPU-second, a sweep beside the runner, a campaign.
+"""Cost of the pipeline without Spark: cases per CPU-second, a sweep compared with the runner, a campaign.
 
     python -m benchmarks.pipeline [--only generate|sweep|campaign] [--cases N] [--repeats N]
 
@@ -42,7 +42,7 @@ TARGETS: Final = ("kafka-python", "reference", "differential:kafka-python,refere
 
 
 class Fuzzed(NamedTuple):
-    """What shards of a campaign cost.
+    """CPU-seconds of campaign shards.
 
     Attributes:
         start: CPU-seconds of one with a single input.
@@ -120,7 +120,7 @@ def sweeping(folder: Path, testee: str, cases: int, repeats: int) -> tuple[float
 
 
 def fuzzing(folder: Path, target: str, executions: int) -> Fuzzed:
-    """What a shard of a campaign costs: its start, one of the first round, and one that begins with what that kept."""
+    """Cost of a campaign shard: its start, a shard of the first round, and one that starts from a merged corpus."""
     settings = CampaignSettings(out=folder, targets=(target,), executions=executions)
     start, first = replace(settings, executions=1, out=folder / "start"), round_job(settings, 0)
     begun = call_cost(partial(done, round_job(start, 0)))
@@ -134,7 +134,7 @@ def fuzzing(folder: Path, target: str, executions: int) -> Fuzzed:
 
 
 def _again(paths: Sequence[Path], _: int) -> pa.Table:
-    """The inputs of a round as the next one has them, though nobody merged them."""
+    """The inputs of a round as the next one has them, but without merging."""
     given = pa.concat_tables(ParquetFile(path).read() for path in paths)
     return given.add_column(0, SCHEMA.field("what"), pa.array(["inputs"] * given.num_rows)).cast(SCHEMA)
 

@@ -83,7 +83,7 @@ def decode_with_kafka_python(data: bytes) -> list[Any]:
 
 
 def call_cpu_seconds(call: Callable[[], object]) -> float:
-    """What one *call* takes of this process's CPU time."""
+    """CPU-seconds that one *call* takes in this process."""
     start = time.process_time()
     call()
     return time.process_time() - start
@@ -105,7 +105,7 @@ def decode_ratios(runs: int) -> Iterator[dict[str, Any]]:
 
 
 def wall_seconds(*command: str) -> float:
-    """What one run of *command* takes, start to end."""
+    """Seconds of one run of *command*, from start to end."""
     start = time.perf_counter()
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return time.perf_counter() - start
@@ -171,7 +171,7 @@ def stored_inputs() -> list[Case]:
 
 
 def results_of(connection: ConnectionSpec, cases: Sequence[Case], jobs: int) -> Results:
-    """Of a run that leaves nothing behind."""
+    """A run that leaves no files."""
     with tempfile.TemporaryDirectory() as folder:
         return run(
             RunPlan(connection=connection, cases=cases, corpus="", path=Path(folder) / "result.ndjson", jobs=jobs)
@@ -185,7 +185,7 @@ def _cpu() -> float:
 
 
 def harness_cost(testee: str, runs: int) -> dict[str, Any]:
-    """What the harness itself takes of the processor for a case: asking, reading, judging, writing, and starts."""
+    """CPU time of the harness for one case: requests, answers, verdicts, results and process starts."""
     taken = [one_run(connect(testee), 1) for _ in range(runs)]
     return {
         "what": f"harness, {testee}: own processor time a case, in milliseconds",
@@ -203,7 +203,7 @@ def crash_ratio(sound: str, runs: int, *, whole: bool = False) -> dict[str, Any]
 
 
 def crash_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> dict[str, Any]:
-    """What crashes cost, by runs with them and without.
+    """Cost of crashes, from runs with and without them.
 
     The whole corpus is what is promised.  Inputs as stored take less each than
     the start of a process, so that there the ratio is one of starts; what one
@@ -240,7 +240,7 @@ def falling(sound: str) -> ConnectionSpec:
 
 
 def timings(output: str) -> dict[str, Any]:
-    """What a certification says of its own time."""
+    """The times that a certification reports."""
     try:
         (testee,) = json.loads(output)["testees"]
     except (ValueError, KeyError):

@@ -43,7 +43,7 @@ class Peer(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return "kafka-segments-peer"
 
     def schema(self) -> str:

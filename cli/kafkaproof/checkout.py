@@ -1,7 +1,7 @@
 """Find the checkout that a command runs in.
 
 Benchmarks are not in the wheel.  A command that measures with them takes them from the checkout: the one that an
-editable install points to, or the one that the working directory lies in.
+editable install points to, or the one that contains the working directory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-# A file that tells a checkout of this project from another folder called `benchmarks`.
+# A file that only a checkout of this project has.
 MARK: Final = Path("benchmarks", "fuzz_outcomes.py")
 NO_CHECKOUT: Final = 3
 

@@ -41,7 +41,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "corpus": ("kafkaproof.commands.corpus:corpus", "Compile, check, list, show and export the cases."),
     "fuzz": (
         "kafkaproof.commands.fuzz:fuzz",
-        "Find what no case asks for: campaigns, and what becomes of their finds.",
+        "Fuzz codecs: campaigns, and triage of their findings.",
     ),
     "pipeline": ("kafkaproof.commands.pipeline:pipeline", "Wide work on Spark: millions of cases, on any cluster."),
 }
@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
 
 
 def print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    """What `--version` does."""
+    """Print the version and exit (`--version`)."""
     if wanted and not ctx.resilient_parsing:
         click.echo(f"kafkaproof {installed_version()}")
         ctx.exit()
@@ -100,7 +100,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads any more: without this the interpreter complains on its way out.
+        # The reader closed the pipe; without this the interpreter prints an error at exit.
         sys.stderr.close()
         code = DISAGREEMENTS
     sys.exit(code)

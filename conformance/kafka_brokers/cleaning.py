@@ -1,4 +1,4 @@
-"""Have the log cleaner go over a partition, read its segment files, and change them behind the broker's back.
+"""Have the log cleaner go over a partition, read its segment files, and edit them while the broker is down.
 
 The cleaner leaves the active segment alone.  So a record of ours is appended
 that no longer fits into it, the filler, which then is the only one in a new
@@ -191,9 +191,9 @@ def edit_segment(broker: Broker, partition: TopicPartition, at: int, data: bytes
     Args:
         broker: one whose disk can be seen.
         partition: whose segments are changed.
-        at: counted from the start of the first file; what lies behind the last byte goes into the last file.
+        at: counted from the start of the first file; data after the last byte goes into the last file.
         data: what stands there then.
-        cut: whether the file ends behind *data*.
+        cut: whether the file ends after *data*.
 
     Raises:
         NoBroker: its disk cannot be seen, or it does not start with what it finds.
@@ -204,7 +204,7 @@ def edit_segment(broker: Broker, partition: TopicPartition, at: int, data: bytes
 
 
 def write_over(broker: Broker, partition: TopicPartition, at: int, data: bytes, *, cut: bool = False) -> None:
-    """What `edit_segment` does to the files, of a broker that is down."""
+    """Edit the segment files of a stopped broker, for `edit_segment`."""
     path, at = _place(segment_files(broker, partition), at)
     with path.open("r+b") as file:
         file.seek(at)

@@ -67,7 +67,7 @@ def engine() -> Any:
         except DockerException as error:
             reason = str(error).partition("\n")[0]
         # docker-py loses a socket that it could not connect, unclosed and in a cycle: that is not to be
-        # complained about later, where nobody knows of it.
+        # complained about later, where the cause is unknown.
         gc.collect()
     raise NoBroker(f"no container engine is running: {reason}", hint="start one, or name it in DOCKER_HOST")
 
@@ -251,7 +251,7 @@ def build_image(release: str, base: str = DEFAULT_BASE) -> str:
         JarsDiffer: the jars are not those that were locked.
     """
     found = find_release(release)
-    engine().close()  # fetching takes longer than asking whether it is of use
+    engine().close()  # a fetch takes longer than this check
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copytree(jars.provide(found), Path(scratch) / "jars")
         text = f"FROM {base}\nLABEL {LABEL}={jars.lock_digest(found)}\nCOPY jars {IMAGE_JARS}\n"

@@ -22,7 +22,7 @@ class ExternalBroker:
         """Ask once whether it is there.
 
         Raises:
-            NoBroker: nobody answers.
+            NoBroker: no broker answers.
             ValueError: *bootstrap* is not `host:port`.
         """
         self.bootstrap = bootstrap
@@ -59,11 +59,11 @@ class ExternalBroker:
     def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
         """Create *topics* (name: number of partitions), and wait until they can be used.
 
-        Where the broker has no such request, asking for a topic may bring it about.
+        If the broker has no such request, a metadata request may create the topic.
 
         Raises:
             BrokerError: the broker refused.
-            UnsupportedVersion: it has no such request, and settings were asked for.
+            UnsupportedVersion: it has no such request, and settings were given.
         """
         with self.client() as client:
             if self.creates_topics or config:
@@ -109,7 +109,7 @@ def _usable(ranges: Mapping[int, tuple[int, int]]) -> Mapping[int, tuple[int, in
     """*ranges* as we use them: without CreateTopics, a topic comes about by a Metadata request of an old version."""
     if tables.CREATE_TOPICS.key in ranges:
         return ranges
-    # Such a version gives no topic ids, so nothing can be asked by id.
+    # Such a version gives no topic ids, so no request can name a topic by id.
     last = {
         tables.METADATA.key: LAST_THAT_CREATES,
         tables.FETCH.key: tables.LAST_BY_NAME,

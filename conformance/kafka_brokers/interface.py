@@ -41,7 +41,7 @@ class Broker(Protocol):
 
     @property
     def data_directory(self) -> Path | None:
-        """Where its logs (`TOPIC-PARTITION` folders) lie, if we can see them."""
+        """The folder of its logs (`TOPIC-PARTITION` folders); None if it is not on this machine."""
 
     def client(self) -> Client:
         """A new connection to it, for the caller to close.  Raises `Unreachable`."""
@@ -56,7 +56,7 @@ class Broker(Protocol):
         """Start it again on its data, after killing it, or (*clean*) after it has shut down by itself."""
 
     def dump_log_segments(self, *arguments: str) -> str:
-        """What DumpLogSegments of its release says; the arguments are those of the tool.  Raises `NoBroker`."""
+        """Output of the release's DumpLogSegments; *arguments* are the tool's own.  Raises `NoBroker`."""
 
     def stop(self) -> None:
         """End it and remove what it left; more than once does no harm."""

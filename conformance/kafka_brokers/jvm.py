@@ -91,12 +91,12 @@ class JvmBroker:
 
     @property
     def data_directory(self) -> Path:
-        """Where its logs lie: folders `TOPIC-PARTITION`."""
+        """The folder of its logs, folders `TOPIC-PARTITION`."""
         return self._folder / "data"
 
     @property
     def log(self) -> Path:
-        """What the broker wrote, over all its starts."""
+        """The broker's log output, over all its starts."""
         return self._folder / "kafka.log"
 
     def __enter__(self) -> Self:
@@ -130,7 +130,7 @@ class JvmBroker:
         (self._folder / "zookeeper.properties").write_text(text, encoding="utf-8")
 
     def _prepare(self, *, first: bool) -> None:
-        """What has to be there before the broker: formatted storage, or ZooKeeper."""
+        """Prepare the broker: format its storage, or start ZooKeeper."""
         if self._release.mode == "zookeeper":
             # The broker waits for it, so both may start at once.
             main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -174,7 +174,7 @@ class JvmBroker:
             time.sleep(_PAUSE)
 
     def _tails(self) -> str:
-        """What the broker wrote last, and ZooKeeper, if that is why."""
+        """The last lines of the broker's log, and of ZooKeeper's if it is the cause."""
         guilty = (
             [self._kafka]
             if self._zookeeper is None or not self._zookeeper.has_ended()
@@ -215,7 +215,7 @@ class JvmBroker:
         return code, text
 
     def dump_log_segments(self, *arguments: str) -> str:
-        """What DumpLogSegments of this release says, `--files` and more given by the caller.
+        """Output of this release's DumpLogSegments; the caller gives `--files` and other arguments.
 
         Raises:
             NoBroker: the tool does not end, or fails.
@@ -285,7 +285,7 @@ class JvmBroker:
 
 
 def _said_by_zookeeper(port: int) -> str:
-    """Its answer to `dump`: sessions, and what lives as long as they do.  Empty where nobody is there."""
+    """Its answer to `dump`: sessions, and what lives as long as they do.  Empty if it does not answer."""
     try:
         with socket.create_connection((settings.HOST, port), timeout=_PROBE_SECONDS) as connection:
             connection.sendall(b"dump")
@@ -296,7 +296,7 @@ def _said_by_zookeeper(port: int) -> str:
 
 
 def _scratch() -> Path | None:
-    """Memory, where there is plenty of it and nobody says otherwise (`TMPDIR`); None for the system's choice.
+    """A folder in memory if there is enough and `TMPDIR` is not set; None for the system's choice.
 
     A broker maps two index files for each partition.  On a disk, the first entry
     in each takes milliseconds, and with hundreds of partitions all come at once.
@@ -310,7 +310,7 @@ def _scratch() -> Path | None:
 
 
 def _free_ports() -> tuple[int, int]:
-    """Two ports that nobody has now."""
+    """Two ports that are free now."""
     with socket.socket() as one, socket.socket() as other:
         one.bind((settings.HOST, 0))
         other.bind((settings.HOST, 0))

@@ -109,7 +109,7 @@ class Guarded:
 
     def terminate(self, seconds: float) -> bool:
         """Ask it to end by itself; whether it did within *seconds*."""
-        # To the shell alone, which passes it on: nobody hears it twice.
+        # To the shell alone, which passes it on: no process gets it twice.
         if not self.has_ended():
             os.kill(self.pid, signal.SIGTERM)
         return self.wait(seconds)
@@ -124,7 +124,7 @@ class Guarded:
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            pass  # nobody left
+            pass  # all processes have ended
         code = self._process.wait()
         select.select([self._alive], [], [], _GRACE)
         os.close(self._alive)

@@ -16,7 +16,7 @@ SECONDS_BETWEEN_LINES: Final = 5.0
 
 @contextmanager
 def progress(name: str, counted: str = "findings", unit: str = "cases") -> Iterator[Progress]:
-    """Something to tell about progress while *name* runs, in *unit*; the third number counts *counted*."""
+    """A progress callback while *name* runs, in *unit*; the third number counts *counted*."""
     if sys.stderr.isatty():
         with _bar(name, counted) as on_progress:
             yield on_progress
@@ -26,7 +26,7 @@ def progress(name: str, counted: str = "findings", unit: str = "cases") -> Itera
 
 @contextmanager
 def progress_of(names: Sequence[str]) -> Iterator[Callable[[str], Progress]]:
-    """Something to tell about the progress of each of *names*, which run side by side: it shows the sums."""
+    """A progress callback for each of *names*, which run side by side; the sums are shown."""
     what = names[0] if len(names) == 1 else f"{len(names)} testees"
     known: dict[str, tuple[int, int, int]] = {}
     with progress(what) as on_progress:
@@ -35,7 +35,7 @@ def progress_of(names: Sequence[str]) -> Iterator[Callable[[str], Progress]]:
             def on_testee_progress(*numbers: int) -> None:
                 known[name] = (numbers[0], numbers[1], numbers[2])
                 done, total, findings = (sum(column) for column in zip(*known.copy().values(), strict=True))
-                # Those that have not begun will be asked as much as this one.
+                # Testees that have not begun will have as many cases as this one.
                 on_progress(done, total + (len(names) - len(known)) * numbers[1], findings)
 
             return on_testee_progress

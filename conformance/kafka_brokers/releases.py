@@ -1,4 +1,4 @@
-"""The broker releases that are asked, as data: where their jars are, and how they differ to start.
+"""The supported broker releases, as data: where their jars are, and how they differ to start.
 
 A release is added by one line here and one run of `kafkaproof broker lock`.
 """
@@ -24,7 +24,7 @@ JAXB: Final = "javax.xml.bind:jaxb-api:2.3.1"
 # In place of 3.4.13, whose client takes addresses apart that Java 14 and later write
 # differently (ZOOKEEPER-3779).
 ZOOKEEPER: Final = "org.apache.zookeeper:zookeeper:3.4.10"
-# From 4.2 on DumpLogSegments lies there.
+# The class of DumpLogSegments from 4.2 on.
 TOOLS: Final = "org.apache.kafka:kafka-tools:4.3.1"
 DUMP_IN_TOOLS: Final = "org.apache.kafka.tools.DumpLogSegments"
 # Bindings that come along, in releases where we put our own in their place.
@@ -46,7 +46,7 @@ class Release:
         java: the oldest Java that runs it, and the newest that we know to, if there is one.
         creates_topics: whether it has the CreateTopics request (KIP-4, 0.10.1).
         names_itself: whether it names itself in Metadata from its start, and not only once there is a topic.
-        versions: oldest and newest version of its requests by their key, where it cannot be asked (before
+        versions: oldest and newest version of its requests by their key, where the broker does not report them (before
             ApiVersions, KIP-35, 0.10.0); None where it can.
         dump_log_segments: the main class of the tool that reads segment files.
         dumped_by: the release with whose jars that tool runs; empty if it is this one.

@@ -25,7 +25,7 @@ SHARED: Final = {
     # ... and a segment is not to end because the next record is years younger.
     "log.roll.hours": "876000",
     "log.cleaner.enable": "true",
-    # MiB each of heap, unless told otherwise.
+    # MiB each of heap, by default.
     "log.cleaner.dedupe.buffer.size": "8388608",
     "log.cleaner.threads": "1",
     "num.network.threads": "2",
@@ -46,7 +46,7 @@ _WITH_ZOOKEEPER: Final = {
     # After a crash the broker cannot come back before its old session has ended.
     "zookeeper.session.timeout.ms": "4000",
     "zookeeper.connection.timeout.ms": "30000",
-    # There is nobody to hand anything over to.
+    # There is no other broker to hand leadership to.
     "controlled.shutdown.enable": "false",
 }
 _WITH_KRAFT: Final = {
@@ -57,7 +57,7 @@ _WITH_KRAFT: Final = {
     # As with ZooKeeper: after a crash, how long the broker's old session is in the way.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "200",
-    # There is nobody else to wait for.
+    # There is no other broker to wait for.
     "controller.quorum.election.timeout.ms": "200",
     "controller.quorum.fetch.timeout.ms": "2000",
 }
@@ -95,7 +95,7 @@ def server(release: Release, data: Path, port: int, inner_port: int, config: Map
 
     Args:
         release: what is to run.
-        data: where logs lie.
+        data: the folder of logs.
         port: for clients.
         inner_port: ZooKeeper's, or that of the controller in the same process.
         config: settings that override ours.

@@ -95,7 +95,7 @@ def start_command(release: str, config: dict[str, str], contained: bool, as_json
     """Start RELEASE in the foreground, until ctrl-C ends it and removes what it left."""
     from kafka_brokers import container, jvm
 
-    # `kill` and the end of a CI job should leave no more behind than ctrl-C.
+    # `kill` and the end of a CI job must clean up as ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     start_it: Callable[..., JvmBroker] = container.start_container if contained else jvm.start_jvm
     try:

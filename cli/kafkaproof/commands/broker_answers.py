@@ -38,7 +38,7 @@ only_option = click.option("--only", multiple=True, metavar="GLOB", help="Cases 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
 root_option = click.option(
     "--root", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Where `evidence` lies.  [default: the package]",
+    help="The folder that contains `evidence`.  [default: the package]",
 )  # fmt: skip
 
 
@@ -158,8 +158,8 @@ class _Run:
 
 
 def _print_answers(said: dict[str, Any]) -> None:
-    click.echo(f"{said['release']}: {said['asked']:,} of {said['cases']:,} cases asked")
-    for what, ids in (("cannot be asked", said["skipped"]), ("ended the broker", said["ended"])):
+    click.echo(f"{said['release']}: {said['asked']:,} of {said['cases']:,} cases sent")
+    for what, ids in (("cannot be sent", said["skipped"]), ("ended the broker", said["ended"])):
         if ids:
             click.echo(f"  {len(ids):,} {what}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''}")
     for each in said["differing"][:MOST_SHOWN]:

@@ -40,7 +40,7 @@ MOST_TABLES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class CertifySettings:
-    """What the command line said."""
+    """Options of the command line."""
 
     only: tuple[str, ...]
     folder: Path
@@ -58,7 +58,7 @@ class CertifyOutcome:
     """How it went with one testee.
 
     Attributes:
-        name: as it was asked for.
+        name: as given on the command line.
         document: what JSON says of it.
         code: the exit code that it alone would have; `CANNOT_RUN` if it was not run.
         made: its report, if it came to its end.
@@ -100,7 +100,7 @@ def certify_several(names: Sequence[str], cases: Sequence[Case], settings: Certi
 
 
 def exit_code(done: Sequence[CertifyOutcome], *, lenient: bool) -> int:
-    """The worst of all; if *lenient*, those that cannot be run here count only when nobody can."""
+    """The worst of all; if *lenient*, testees that cannot run here count only if none can run."""
     codes = [each.code for each in done]
     ran = [code for code in codes if code != CANNOT_RUN]
     return max(ran if lenient and ran else codes, default=CANNOT_RUN)
@@ -109,7 +109,7 @@ def exit_code(done: Sequence[CertifyOutcome], *, lenient: bool) -> int:
 def _plan(
     name: str, cases: Sequence[Case], settings: CertifySettings, on_progress: Progress, done: dict[str, CertifyOutcome]
 ) -> RunPlan | None:
-    """What is to be run, or None and the reason in *done*."""
+    """The run of testee *name*; if it cannot run, None, and the reason is in *done*."""
     path = settings.folder / folder_name(name) / results.FILE
     memory = None if settings.memory is None else settings.memory * MIB
     try:
@@ -210,7 +210,7 @@ def _write_draft(made: Report, settings: CertifySettings) -> None:
 
 
 def write_report(made: Report, formats: Sequence[str], folder: Path) -> None:
-    """Write what was asked for into *folder*."""
+    """Write the requested formats into *folder*."""
     terminal.write_summary(made, folder / "summary.txt")
     if formats:
         # The page needs a template engine, a plain run does not.
@@ -285,7 +285,7 @@ FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
 
 
 def name_list_parser(formats: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
-    """What reads `--format`: names with commas in between, each of them one of *formats*."""
+    """A click callback that parses `--format`: names of *formats* separated by commas."""
 
     def read(_ctx: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
         names = tuple(name.strip() for name in text.split(",") if name.strip())
@@ -385,7 +385,7 @@ def _everyone() -> list[str]:
 
 
 def _check_name(name: str) -> None:
-    """End at once on a name that is wrong; one that cannot run here is told when its turn comes."""
+    """Refuse an unknown name at once; a testee that cannot run here is reported later."""
     try:
         check_connect(name)
     except BadConnect as error:
@@ -400,5 +400,5 @@ def _cases(only: Sequence[str]) -> list[Case]:
         sys.exit(CANNOT_RUN)
     if not cases:
         raise click.UsageError(f"no case matches --only {' '.join(only)}; kafkaproof corpus list shows them")
-    gc.freeze()  # they are there to the end: nobody has to look through them for garbage again
+    gc.freeze()  # cases live until the end; the garbage collector need not scan them
     return cases

@@ -23,7 +23,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 root_option = click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where vectors, evidence and schema lie; the package itself if not given.",
+    help="The folder of vectors, evidence and schema; the package itself if not given.",
 )
 only_option = click.option("--only", metavar="GLOB", help="An id, function or area, or a pattern with * and ?.")
 
@@ -56,7 +56,7 @@ def compile_command(
 ) -> None:
     """Write the vectors of each AREA, or of all, and the schema.
 
-    The reference is asked about cases that are new or have changed.
+    The reference runs cases that are new or have changed.
     """
     if only_check:
         context.invoke(check_command, root=root, as_json=as_json)

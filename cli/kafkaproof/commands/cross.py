@@ -39,7 +39,7 @@ FORMATS: Final = ("html", "markdown", "json")
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """Who takes part, and who cannot."""
+    """Testees that take part, and those that cannot."""
 
     connections: Mapping[str, ConnectionSpec]
     absent: Mapping[str, str]
@@ -166,7 +166,7 @@ def _parties(testees: Sequence[str]) -> Parties:
 
 
 def _broker(release: str | None, read: str, stack: ExitStack) -> Broker | None:
-    """The broker in between; where nobody asked for one, none if there can be none."""
+    """The broker in between; None if none was requested and none can start."""
     from kafka_brokers import jvm
 
     if release == NONE:
@@ -192,7 +192,7 @@ def _cannot(error: CannotRun) -> NoReturn:
 
 @contextmanager
 def cross_progress() -> Iterator[OnProgress]:
-    """Something to tell how far it is: a line that changes on a terminal, a line for each step elsewhere."""
+    """Progress: one changing line on a terminal, a line for each step elsewhere."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: click.echo(_step(what, done, total), err=True) if total else None
         return

@@ -26,7 +26,7 @@ MEASURED: Final = "kafkaproof-results/reach"
 @click.command("dossier")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True), metavar="RESULTS…", required=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where it is written.")
-@click.option("--full", is_flag=True, help="Write the whole of what maintainers have not been told of, too.")
+@click.option("--full", is_flag=True, help="Include the details of findings that are not disclosed yet.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; fail where DIR differs.")
 @click.option(
     "--measure", multiple=True, metavar="RELEASE",
@@ -39,7 +39,7 @@ def dossier(
     """Group the findings in RESULTS by cause, and draft an issue for each.
 
     RESULTS are result.ndjson files, or directories as `certify --report` writes them.  What is of the classes
-    crash, hang and memory stays a summary until its maintainers were told (SECURITY.md), but for --full.
+    crash, hang and memory stays a summary until it is disclosed (SECURITY.md); --full writes everything.
 
     Exit codes: 0 it is written or as it should be, 1 --check found a difference, 2 usage, 3 a broker cannot be run.
     """
@@ -64,7 +64,7 @@ def dossier(
 
 
 def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
-    """Ask brokers, and keep what they answer; how many cases each was asked."""
+    """Run cases on brokers and keep the answers; the number of cases for each broker."""
     from kafka_conformance.dossiers.reach import measure
     from kafka_conformance.reports.collection import cases_by_id
 
@@ -84,7 +84,7 @@ def _print_result(found: Found, requested: dict[str, int], differing: Sequence[s
         say_json({"testees": testees, "asked": requested, "differing": list(differing)})
         return
     for release, number in requested.items():
-        click.echo(f"{release}: {number:,} cases asked")
+        click.echo(f"{release}: {number:,} cases sent")
     for _, groups in found:
         if groups:
             total = sum(len(group.lines) for group in groups)

@@ -27,7 +27,7 @@ HEX_DECORATION = re.compile(r"0x|\\x|[\s,:_'\"-]", re.IGNORECASE)
 
 
 class Misuse(click.ClickException):
-    """What was asked for makes no sense; one line, exit code 2."""
+    """The arguments contradict each other or the input; one line, exit code 2."""
 
     exit_code = USAGE
 
@@ -63,7 +63,7 @@ def explain_command(
 
 
 def given(file: tuple[str, ...], digits: tuple[str, ...], case_id: str | None) -> tuple[str, bytes]:
-    """What to call the input, and its bytes."""
+    """A title for the input, and its bytes."""
     if digits and case_id is None:
         # A shell splits what was pasted with spaces; the rest arrives as arguments.
         return "hex", from_hex(" ".join((*digits, *file)))
@@ -96,7 +96,7 @@ def from_hex(text: str) -> bytes:
 
 
 def from_case(case_id: str) -> tuple[str, bytes]:
-    """The input of a case; what should be written, if that is asked; what a scenario produces, end to end."""
+    """The input of a decode case, the expected output of an encode case, or all payloads that a scenario produces."""
     # No other way in needs the corpus.
     from kafka_corpus.prediction import step_payload
     from kafka_corpus.scenario import Scenario

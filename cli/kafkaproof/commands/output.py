@@ -1,4 +1,4 @@
-"""What every command says with `--json`: one document on standard output, and nothing else there."""
+"""Output with `--json`: one document on standard output, and nothing else there."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ existing = click.Path(path_type=Path, exists=True)
 @click.option("--baseline", type=existing, metavar="OLD", help="Results from before, to say what is better or worse.")
 @click.option(
     "--verify", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
-    help="Check a certificate; its result lies beside it, or is given.",
+    help="Check a certificate; its result is in the same folder, or is given.",
 )  # fmt: skip
 @declared_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

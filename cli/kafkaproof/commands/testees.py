@@ -203,7 +203,7 @@ def _line(known: KnownTestee, done: dict[str, Any]) -> str:
 @click.command("testee")
 @click.argument("name", type=click.Choice([known.name for known in KNOWN]))
 def testee(name: str) -> None:
-    """Serve the testee NAME over standard input and output, for whoever speaks the protocol."""
+    """Serve the testee NAME over standard input and output, with the testee protocol."""
     from kafka_conformance.testees import serve
     from kafka_conformance.testees.interface import load_testee
 

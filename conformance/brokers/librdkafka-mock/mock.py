@@ -11,7 +11,7 @@ def main() -> None:
     (broker,) = producer.list_topics(timeout=10).brokers.values()
     sys.stdout.write(f"{broker.host}:{broker.port}\n")
     sys.stdout.flush()
-    # Whoever started it holds the other end: it cannot outlive them.
+    # Standard input is a pipe of the parent process: the mock ends with its parent.
     sys.stdin.buffer.read()
 
 

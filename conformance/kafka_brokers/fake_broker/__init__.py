@@ -1,7 +1,7 @@
 """A broker of ours that is none: it feeds Fetch with the bytes of a case, and catches what is produced.
 
 It speaks just enough of Kafka's protocol for a client that reads from, or
-writes to, a partition that it was told: no groups, no transactions, and every
+writes to, an assigned partition: no groups, no transactions, and every
 topic exists.  What it serves are tapes (`tape`): the bytes as they are, then
 one record that says that this was all.
 """

@@ -1,4 +1,4 @@
-"""What the fake broker answers, request by request, where that takes no waiting.
+"""Responses of the fake broker that need no waiting, by request.
 
 An answer is the body of a response, as `broker.wire.schema` writes it; fields
 that a version does not have are left out by the tables.
@@ -44,7 +44,7 @@ def versions(offered: Versions, *, error_code: int = 0) -> Message:
 
 
 def metadata(body: Message, host: str, port: int, topics: Iterable[str], partitions: int) -> Message:
-    """To Metadata: whatever topic is asked for exists."""
+    """To Metadata: every requested topic exists."""
     requested = body.get("topics")
     names = list(topics) if not requested else [each["name"] for each in requested if each["name"] is not None]
     return {
@@ -70,7 +70,7 @@ def _topic(name: str, partitions: int) -> Message:
 
 
 def _partition(index: int) -> Message:
-    # Without an epoch no client asks where epochs end.
+    # Without an epoch no client sends OffsetForLeaderEpoch.
     return {
         "error_code": 0,
         "partition_index": index,

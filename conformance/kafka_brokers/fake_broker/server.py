@@ -1,10 +1,10 @@
 """A listening socket that serves the bytes of a case to Fetch and keeps the produced bytes.
 
 A client cannot know where a case ends, and a broker cannot know what a client
-made of it; but the client asks for what comes next.  The first fetch gets the
-bytes as they are.  Whoever then asks for an offset behind them gets the end
-record there, at this very offset.  Whoever asks again for what has been served
-gets it again, as from a broker, and after `PATIENCE` times the end record with
+made of it; but the client requests the next offset.  The first fetch gets the
+bytes as they are.  A client that then requests an offset after them gets the end
+record there, at this very offset.  A client that requests served bytes again
+gets it again, as from a broker, and after `TIME_LIMIT` times the end record with
 a note that the client does not get on: it would go on for ever.
 
 Requests of one connection are answered in order, as brokers do.  A fetch that
@@ -44,13 +44,13 @@ _DELTA: Final = BATCH_V2.field("last_offset_delta")
 
 
 class Tape:
-    """The bytes of a case, and what was asked of them; used under the broker's lock.
+    """The bytes of a case, and the fetches for them; used under the broker's lock.
 
     Attributes:
         aborted: producer id and first offset of the transactions that the broker says were aborted.
-        asked: the offsets that were asked for, in order, but for those behind the end record.
+        requests: the requested offsets in order, without those after the end record.
         position: the offset at which the client got the end record; None until it did.
-        stalled: whether it got that only because it asked for one offset again and again.
+        stalled: whether it got that only because it requested one offset again and again.
     """
 
     def __init__(self, data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> None:
@@ -64,14 +64,14 @@ class Tape:
 
     @property
     def end_offset(self) -> int:
-        """What ListOffsets calls the latest offset: behind the end record, as far as headers can be believed."""
+        """The latest offset for ListOffsets: the one after the end record, by the batch headers."""
         if self.position is not None:
             return self.position + 1
         last = max((last for _, last in self._entries if last != NEVER), default=-1)
         return min(max(last, -1) + 2, INT64_MAX)
 
     def read(self, offset: int, magic: int) -> bytes:
-        """What a fetch at *offset* gets; nothing behind the end record, which is written in *magic*."""
+        """Bytes for a fetch at *offset*; empty after the end record, which has format *magic*."""
         if self.position is not None and offset > self.position:
             return b""
         self.requests.append(offset)
@@ -141,7 +141,7 @@ _CLIENT_ID: Final = byte_string(INT16, text=True, nullable=True)
 
 @dataclass(frozen=True, slots=True)
 class ConnectionHandler:
-    """What a client said of itself (KIP-511); empty where it did not."""
+    """The client's name and version (KIP-511); empty if it sent none."""
 
     name: str = ""
     version: str = ""
@@ -152,7 +152,7 @@ class FakeBroker:
 
     Attributes:
         port: where it listens, on loopback.
-        client: who asked last, as far as it says.
+        client: name and version of the last client, if it sent them.
         producer: the id and epoch that the next producer gets.
     """
 
@@ -175,7 +175,7 @@ class FakeBroker:
 
     @property
     def address(self) -> str:
-        """What a client is given as `bootstrap.servers`."""
+        """The address for `bootstrap.servers`."""
         return f"{HOST}:{self.port}"
 
     def serve(self, topic: str, data: bytes, partition: int = 0, aborted: Sequence[tuple[int, int]] = ()) -> Tape:
@@ -192,7 +192,7 @@ class FakeBroker:
             self._tapes.pop((topic, partition), None)
 
     def caught(self) -> list[bytes]:
-        """What was produced since this was asked last, one payload for each request and partition."""
+        """Payloads produced since the last call, one for each request and partition."""
         with self._change:
             found, self._caught = self._caught, []
             return found
@@ -327,7 +327,7 @@ class FakeBroker:
         with self._change:
             before = self._changes
             while True:
-                # Nobody waits for a tape that is over: the client is moved on already, and has not heard of it.
+                # The tape has ended and the client has been reassigned; the request is not answered.
                 current = any(self._tapes.get(key) is self._newest for key in _requested(body))
                 topics = [self._fetched(topic, magic) for topic in body["topics"]]
                 found = any(each["records"] for topic in topics for each in topic["partitions"])

@@ -54,12 +54,12 @@ def _without_fillers(data: bytes) -> bytes:
     try:
         return cleaning.without_fillers(data)
     except RecordFormatError:
-        # Whoever edited them has left none.
+        # Edited segments have no fillers.
         return data
 
 
 def clean(runner: ScenarioRunner, _: Clean) -> StepAnswer:
-    """What the cleaner leaves, without the filler that made it begin; `silent` if it keeps away."""
+    """The log after cleaning, without the filler that triggers the cleaner; `silent` if the cleaner does not run."""
     _owned(runner)
     silent = False
     try:
@@ -132,7 +132,7 @@ def together(runners: Mapping[ScenarioRunner, Restart | Edit]) -> None:
 
 
 def dump(runner: ScenarioRunner, _: Dump) -> StepAnswer:
-    """What DumpLogSegments says of each entry."""
+    """DumpLogSegments' output for each entry."""
     _owned(runner)
     files = ",".join(map(str, cleaning.segment_files(runner.broker, runner.partition)))
     said = runner.broker.dump_log_segments("--deep-iteration", "--files", files).splitlines()
@@ -164,7 +164,7 @@ Said = dict[str, str]
 
 
 class Stored(NamedTuple):
-    """What the answers to a case say that its partition holds.
+    """Contents of a case's partition according to the broker's answers.
 
     Attributes:
         id: of the case.
@@ -180,7 +180,7 @@ class Stored(NamedTuple):
 
 
 def look_at_disks(broker: Broker, stored: Sequence[Stored]) -> dict[str, Disk]:
-    """What is on the disk of *broker* for each case, by id."""
+    """Disk contents of *broker* for each case, by id."""
     segments = {each.id: cleaning.read_segments(broker, each.partition) for each in stored}
     said = _dumped(broker, [each for each in stored if segments[each.id]])
     return {each.id: _disk(each, segments[each.id], said.get(each.id, [])) for each in stored}
@@ -193,7 +193,7 @@ def _disk(stored: Stored, segment: bytes, said: list[Said] | str) -> Disk:
 
 
 def _dumped(broker: Broker, stored: Sequence[Stored]) -> dict[str, list[Said] | str]:
-    """What the tool says of each; one over which it fails is the last that it names, and the rest is asked again."""
+    """The tool's output for each; if it fails, the last file that it names is the cause; the rest is dumped again."""
     names = {each.id: list(map(str, cleaning.segment_files(broker, each.partition))) for each in stored}
     found: dict[str, list[Said] | str] = {}
     todo = list(names)
@@ -211,7 +211,7 @@ def _dumped(broker: Broker, stored: Sequence[Stored]) -> dict[str, list[Said] | 
 
 
 def _dump_of(broker: Broker, files: Sequence[str]) -> tuple[str, str]:
-    """What the tool says of *files*, and how it failed, if it did."""
+    """The tool's output for *files*, and its failure; empty if it did not fail."""
     try:
         return broker.dump_log_segments("--files", ",".join(files)), ""
     except NoBroker as error:
@@ -224,7 +224,7 @@ def _last_line(text: str) -> str:
 
 
 def read_dump(text: str) -> dict[str, list[Said]]:
-    """What the tool says of the entries in each file, by file."""
+    """The tool's lines about entries, by file."""
     found: dict[str, list[Said]] = {}
     current: list[Said] = []
     for line in text.splitlines():
@@ -251,7 +251,7 @@ def dump_difference(said: Sequence[Said], segment: bytes) -> str:
 
 
 def header_lines(segment: bytes) -> Iterator[Said]:
-    """What the headers of the entries in *segment* say, in the tool's words; every checksum is right."""
+    """The header fields of the entries in *segment*, named as the tool does; every checksum is right."""
     for start, end in split_entries(segment):
         magic = segment[start + MAGIC_OFFSET]
         common = {"position": str(start), "magic": str(magic), "isvalid": "true"}

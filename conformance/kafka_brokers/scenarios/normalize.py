@@ -22,10 +22,10 @@ from kafka_records.layout import (
 )
 from kafka_records.log import split_entries
 
-# Milliseconds by which the broker's clock may be behind ours, or ahead.
+# Milliseconds by which the broker's clock may differ from ours.
 TOLERANCE: Final = 2_000
 CONTROL, HORIZON = 0x20, 0x40
-# Where it lies in a marker, from the end: before the count of headers (TXN-14).  It counts the broker's starts.
+# Its position in a marker, from the end: before the count of headers (TXN-14).  It counts the broker's starts.
 COORDINATOR_EPOCH: Final = -5
 
 
@@ -41,7 +41,7 @@ class Normal:
     Attributes:
         since: when the scenario began, by our clock.
         producers: placeholders by the ids that the broker assigned.
-        retention: delete.retention.ms of the topic, which delete horizons lie ahead.
+        retention: delete.retention.ms of the topic, the distance of delete horizons.
     """
 
     since: int
@@ -57,7 +57,7 @@ class Normal:
         return self.producers.get(producer_id, producer_id)
 
     def log(self, data: bytes) -> bytes:
-        """The entries in *data*; what is behind the last whole one stays as it is."""
+        """The entries in *data*; bytes after the last complete one are unchanged."""
         done, end = [], 0
         try:
             for start, end in split_entries(data):

@@ -42,7 +42,7 @@ StepAnswers = tuple[StepAnswer, ...]
 
 
 class ScenarioRequest(NamedTuple):
-    """A case, the hash of its content, and what it asks of brokers."""
+    """A case, the hash of its content, and its scenario."""
 
     id: str
     sha256: str
@@ -50,7 +50,7 @@ class ScenarioRequest(NamedTuple):
 
 
 class RecordedAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one broker answered to one case; `skipped` says why it could not be asked, `disk` what was on its disk."""
+    """A broker's answers to one case; `skipped` is the reason if it was not run, `disk` its disk contents."""
 
     id: str
     sha256: str
@@ -69,7 +69,7 @@ class AnswerFile:
     path: Path
 
     def lines(self) -> dict[str, RecordedAnswer]:
-        """What is there, by case id."""
+        """The recorded answers, by case id."""
         if not self.path.exists():
             return {}
         data = self.path.read_bytes()
@@ -82,7 +82,7 @@ class AnswerFile:
         return found
 
     def begin(self, requests: Sequence[ScenarioRequest]) -> dict[str, RecordedAnswer]:
-        """Make the file ready to be added to; what it holds of *asked* already."""
+        """Prepare the file for new lines; the answers to *requests* that it has already."""
         contents = {each.id: each.sha256 for each in requests}
         kept = {id_: line for id_, line in self.lines().items() if contents.get(id_) == line.sha256}
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ class Recorder:
         fresh: Callable[[Broker, int], Fresh] | None = None,
         new_broker: Callable[[], Broker] | None = None,
     ) -> None:
-        """Ask *broker*; *anew* gives another one should it not start on its data any more."""
+        """Use *broker*; *new_broker* starts another one if it cannot start on its data any more."""
         self._broker = broker
         self._new_broker = new_broker
         self._fresh = fresh or (lambda running, start: Fresh(running, prefix=f"case-{start}"))
@@ -149,7 +149,7 @@ class Recorder:
         yield from self._look(recording, requests)
 
     def _look(self, recording: AnswerFile, requests: Iterable[ScenarioRequest]) -> Iterator[RecordedAnswer]:
-        """The disk behind what was stored since the last look."""
+        """Disk contents of the cases that stored data since the last look."""
         stored, self._stored = self._stored, []
         if self._broker.data_directory is None or not stored:
             return
@@ -223,7 +223,7 @@ class Recorder:
         return answers
 
     def _note(self, id_: str, scenario: Scenario, runner: ScenarioRunner, answers: StepAnswers) -> None:
-        """Remember where it was played, if the answers say all that lies there."""
+        """Remember the partition if the answers cover everything that it contains."""
         is_covered = all(isinstance(step, Produce | EndTransaction | Fetch | InitProducerId) for step in scenario.steps)
         data = b"".join(
             answer.data
@@ -261,7 +261,7 @@ class Recorder:
         self.renew()
 
     def renew(self, client: Client | None = None) -> None:
-        """Go on with *client*, or a new connection, and on partitions that nobody has used."""
+        """Go on with *client*, or a new connection, and on unused partitions."""
         if client is None:
             self.close()
         self.renewals += 1
@@ -298,12 +298,12 @@ def answers_of(lines: Mapping[str, RecordedAnswer]) -> dict[str, StepAnswers]:
 
 
 def disks_of(lines: Mapping[str, RecordedAnswer]) -> dict[str, Disk]:
-    """What was on the disk, by case id, where that was looked at."""
+    """Recorded disk contents, by case id."""
     return {id_: line.disk for id_, line in lines.items() if line.disk is not None}
 
 
 def scenario_requests(cases: Iterable[Case], release: str) -> Iterator[ScenarioRequest]:
-    """What *release* is asked: scenarios that concern it, and inputs of decode cases as payloads."""
+    """Requests for *release*: its scenarios, and inputs of decode cases as payloads."""
     for case in cases:
         scenario = scenario_of(case)
         if scenario is not None and scenario.concerns(release):
@@ -311,7 +311,7 @@ def scenario_requests(cases: Iterable[Case], release: str) -> Iterator[ScenarioR
 
 
 def unanswered(requests: Iterable[ScenarioRequest], evidence: Evidence, release: str) -> list[ScenarioRequest]:
-    """Those of *asked* to which *evidence* has no answer of *release*."""
+    """Those of *requests* to which *evidence* has no answer of *release*."""
     return [each for each in requests if recorded(evidence, each, release) is None]
 
 
@@ -351,7 +351,7 @@ class Change:
 
 
 def changes(evidence: Evidence, old: str, new: str, ids: Collection[str] | None = None) -> Iterator[Change]:
-    """What *new* answers differently from *old*, where both were asked."""
+    """Cases to which *new* and *old* have different recorded answers."""
     for id_ in sorted(evidence if ids is None else evidence.keys() & set(ids)):
         answers = evidence[id_].by_release()
         if old in answers and new in answers and (what := difference(answers[old], answers[new], "masked")):
@@ -361,7 +361,7 @@ def changes(evidence: Evidence, old: str, new: str, ids: Collection[str] | None 
 def differing(
     evidence: Evidence, release: str, requests: Iterable[ScenarioRequest], lines: Mapping[str, RecordedAnswer]
 ) -> list[Change]:
-    """Where *lines*, asked anew, are not what *evidence* holds: what `--check` finds."""
+    """Cases whose new answers *lines* differ from *evidence*, for `--check`."""
     found = []
     for each in requests:
         old, now = recorded(evidence, each, release), lines[each.id].steps

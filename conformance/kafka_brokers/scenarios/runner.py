@@ -220,7 +220,7 @@ class ScenarioRunner:
         )
 
     def added(self) -> bytes:
-        """What the log has behind the end that we know; from now on we know it."""
+        """Bytes of the log after the known end; moves the known end."""
         found = self._fetch(self.end, tables.FETCH.newest)
         assert not isinstance(found, ConnectionClosed)
         self.end = _end_of(found.records, self.end)
@@ -301,7 +301,7 @@ _WAYS: Final[Ways] = {
 
 
 def _end_of(records: bytes, end: int) -> int:
-    """The offset behind the last entry of *records*; *end* if there is none."""
+    """The offset after the last entry of *records*; *end* if there is none."""
     for start, _ in _whole(records):
         layout = BATCH_V2 if records[start + MAGIC_OFFSET] == 2 else MESSAGE_V0
         header = layout.values(records, start)

@@ -1,7 +1,7 @@
 """A client of one broker: picks versions, knows topic ids, connects again where the broker closed.
 
-It asks the broker that it was given and no other, so that broker has to lead the
-partitions asked about, as it does in a cluster of one.
+It sends requests to one broker only, so that broker has to lead the
+partitions, as it does in a cluster of one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAUSE: Final = 0.02
 # Unknown topic, no leader, not the leader, unknown topic id: what a new topic answers for a moment.
 NOT_YET: Final = frozenset({3, 5, 6, 100})
 NOT_CONTROLLER: Final = 41
-# ListOffsets by this timestamp asks for the start of the log.
+# ListOffsets with this timestamp returns the start of the log.
 EARLIEST: Final = -2
 LATEST: Final = -1
 
@@ -55,10 +55,10 @@ class Client:
     def __init__(
         self, bootstrap: str, *, time_limit: float = TIME_LIMIT, ranges: Mapping[int, tuple[int, int]] | None = None
     ) -> None:
-        """Connect; *ranges* are the broker's versions by request, if they are known and need not be asked.
+        """Connect; *ranges* are the broker's versions by request, if they are known; otherwise ApiVersions is sent.
 
         Raises:
-            Unreachable: nobody is there.
+            Unreachable: no broker listens there.
             ValueError: *bootstrap* is not `host:port`.
         """
         self._address = parse_address(bootstrap)
@@ -85,7 +85,7 @@ class Client:
     ) -> Iterator[Message | ConnectionClosed | None]:
         """An answer to each request, in order; `Closed` for those on which the broker closed the connection.
 
-        What was behind such a request is asked again on a new connection.  If
+        Requests after such a request are sent again on a new connection.  If
         none can be had, the broker is gone, and that request has no answer.
 
         Raises:
@@ -174,7 +174,7 @@ class Client:
     def await_leaders(self, topics: Mapping[str, int]) -> None:
         """Wait until the broker leads all partitions of *topics*.  Raises `Silent` after the time limit."""
         end = time.monotonic() + self._time_limit
-        # A broker tells others that it leads a partition a little before it knows itself.
+        # A broker announces that it leads a partition a little before it accepts requests for it.
         while not (_led(self.metadata(topics), topics) and self._leads(topics)):
             if time.monotonic() > end:
                 raise Silent(f"no leaders for {', '.join(topics)} within {self._time_limit:g} s")
@@ -193,7 +193,7 @@ class Client:
     ) -> dict[TopicPartition, Produced] | ConnectionClosed | None:
         """Produce these bytes; *fields* are those of the request, such as `acks` and `transactional_id`.
 
-        With acks=0 there is nothing to be told: None, or `Closed` if the broker then closed the connection.
+        With acks=0 there is no answer: None, or `ConnectionClosed` if the broker then closed the connection.
         """
         request = self.produce_request(payloads, version, **fields)
         if not request.answered:
@@ -202,7 +202,7 @@ class Client:
         return parse_produce_response(answer, self._names) if isinstance(answer, dict) else answer
 
     def _unanswered(self, request: Request) -> ConnectionClosed | None:
-        # The broker answers the request behind it, or closes the connection on this one.
+        # The broker answers the next request, or closes the connection on this one.
         last = Request(tables.METADATA, 0, {"topics": [{"name": next(iter(self._topics(request)))}]})
         *_, answer = self._connection.exchange((request, last))
         if isinstance(answer, ConnectionClosed):
@@ -263,7 +263,7 @@ class Client:
                 raise BrokerError(3, f"the id of {topic}")
 
     def offset(self, partition: TopicPartition, timestamp: int = LATEST, isolation_level: int = 0) -> int:
-        """ListOffsets: -1 asks for the log's end, -2 for its start, others for the first record so late.
+        """ListOffsets: -1 is the log's end, -2 its start, others the first record with that timestamp or a later one.
 
         -1 where there is none.  Raises `BrokerError`.
         """

@@ -26,7 +26,7 @@ TIME_LIMIT: Final = 30.0
 # Requests on their way at once.
 WINDOW: Final = 32
 READ: Final = 1 << 20
-# Kafka's own bound is 100 MiB for a request; a response holds what was asked for.
+# Kafka's own bound is 100 MiB for a request; a response may be as large as the request allows.
 LARGEST_RESPONSE: Final = 1 << 29
 API_VERSIONS_KEY: Final = 18
 
@@ -64,7 +64,7 @@ def header(api: Api, version: int, correlation_id: int, client_id: str = CLIENT_
 
 
 def frame(request: Request, correlation_id: int, client_id: str = CLIENT_ID) -> bytes:
-    """The request as it goes over the wire, behind its size."""
+    """The request as sent, after its size."""
     body = request.api.encode(request.version, request.body)
     head = header(request.api, request.version, correlation_id, client_id)
     return struct.pack(">i", len(head) + len(body)) + head + body
@@ -130,9 +130,9 @@ class Connection:
     ) -> Iterator[Message | ConnectionClosed | None]:
         """Answers in the order of *requests*, *window* of which are on their way at once.
 
-        Ends after a `Closed`: what comes behind that request was not looked at.
+        Ends after a `ConnectionClosed`: the requests after it have no answer.
         Nothing can be seen to go wrong with a request that has no answer, so
-        ask another one behind it.
+        send another one after it.
 
         Raises:
             Silent: no answer within the time limit.

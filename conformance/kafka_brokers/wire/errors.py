@@ -1,7 +1,7 @@
-"""What can go wrong between us and a broker, and the names of Kafka's error codes.
+"""Errors of broker connections, and the names of Kafka's error codes.
 
     WireError
-    ├── Unreachable          nobody listens, or not any more
+    ├── Unreachable          no broker listens, or it stopped
     ├── Silent               connected, and no answer within the time limit
     ├── GarbledResponse      an answer that is not one
     ├── UnsupportedVersion   the broker, or we, have no such version of the request
@@ -88,7 +88,7 @@ class WireError(Exception):
 
 
 class Unreachable(WireError):
-    """Nobody accepts connections at that address, or no longer does."""
+    """No broker accepts connections at that address."""
 
 
 class Silent(WireError):

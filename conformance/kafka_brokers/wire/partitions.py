@@ -21,7 +21,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What a broker answered for one partition of a produce request.
+    """A broker's answer for one partition of a produce request.
 
     Attributes:
         error_code: 0 where the payload was stored.
@@ -42,11 +42,11 @@ class Produced:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a broker answered for one partition of a fetch request.
+    """A broker's answer for one partition of a fetch request.
 
     Attributes:
         error_code: 0 where there are records, or could be.
-        high_watermark: the offset behind the last record that consumers may see.
+        high_watermark: the offset after the last record that consumers may see.
         records: the bytes as they came; the last batch may be cut off.
         last_stable_offset, log_start_offset: -1 in versions that have none (before 4 and 5).
         aborted: producer id and first offset of aborted transactions; None if the broker gave no list.
@@ -62,22 +62,22 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Topic ids by name and back, as metadata told them; empty for brokers without."""
+    """Topic ids by name and back, from metadata; empty for brokers without."""
 
     ids: Mapping[str, UUID]
 
     def key(self, field: str, topic: str, *, by_id: bool) -> dict[str, Any]:
-        """What names *topic* in a request.  Raises `KeyError` for one whose id is unknown."""
+        """The fields that name *topic* in a request.  Raises `KeyError` if its id is unknown."""
         return {"topic_id": self.ids[topic]} if by_id else {field: topic}
 
     def name(self, field: str, answer: Message) -> str:
-        """Which topic an answer is about.  Raises `GarbledResponse` for an id that was not asked."""
+        """Which topic an answer is about.  Raises `GarbledResponse` for an id that was not requested."""
         if field in answer:
             return str(answer[field])
         for name, topic_id in self.ids.items():
             if topic_id == answer["topic_id"]:
                 return name
-        raise GarbledResponse(f"an answer for a topic that was not asked: {answer['topic_id']}")
+        raise GarbledResponse(f"an answer for a topic that was not requested: {answer['topic_id']}")
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

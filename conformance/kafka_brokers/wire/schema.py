@@ -1,7 +1,7 @@
 """Field tables of the wire protocol and their primitive types (Kafka protocol guide, KIP-482).
 
 A reader takes the bytes and a position, and gives the value and the position
-behind it.  It raises `ValueError` (or `struct.error`, which means the same)
+after it.  It raises `ValueError` (or `struct.error`, which means the same)
 where the bytes end too early or cannot be what they should be.
 
 A table is compiled for a version once, into a writer and a reader.  Values are
@@ -45,7 +45,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def read_unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The value at *at*, and the position behind it."""
+    """The value at *at*, and the position after it."""
     value = 0
     for index in range(_VARINT_BYTES):
         if at + index >= len(data):
@@ -115,7 +115,7 @@ COMPACT_LENGTH: Final = compact_length()
 
 
 def byte_string(length: Codec, *, text: bool, nullable: bool) -> Codec:
-    """A string (UTF-8) or bytes behind a length."""
+    """A string (UTF-8) or bytes after a length."""
     write_length, read_length = length
 
     def write(out: list[bytes], value: Any) -> None:
@@ -139,7 +139,7 @@ def byte_string(length: Codec, *, text: bool, nullable: bool) -> Codec:
 
 
 def array(element: Codec, length: Codec, *, nullable: bool) -> Codec:
-    """Elements behind their number."""
+    """Elements after their number."""
     write_length, read_length = length
     write_element, read_element = element
 
@@ -154,7 +154,7 @@ def array(element: Codec, length: Codec, *, nullable: bool) -> Codec:
         count, at = read_length(data, at)
         if count == -1 and nullable:
             return None, at
-        # Every element takes a byte at least: a count beyond that is a lie, and no reason to loop.
+        # Every element takes a byte at least: a larger count is forged, and raises an error without a loop.
         if not 0 <= count <= len(data) - at:
             raise ValueError(f"{count} elements cannot be in {len(data) - at} bytes")
         found = []

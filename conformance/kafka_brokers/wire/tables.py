@@ -14,7 +14,7 @@ from kafka_brokers.wire.schema import NEVER, ZERO_UUID, Api, Type, WireField
 
 NO_LIMIT: Final = 0x7FFF_FFFF
 HIGHEST_OFFSET: Final = (1 << 63) - 1
-# Produce and Fetch carry topic ids in the versions behind this one (KIP-516).
+# Produce and Fetch carry topic ids in the versions after this one (KIP-516).
 LAST_BY_NAME: Final = 12
 
 

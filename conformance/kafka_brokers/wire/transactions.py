@@ -17,7 +17,7 @@ from kafka_brokers.wire.partitions import Produced, TopicPartition
 
 # Loading, none yet, not here, still ending the last transaction.
 IN_A_MOMENT: Final = frozenset({14, 15, 16, 51})
-# What a producer is told while its last transaction is still ending; the first before version 12.
+# Error codes while the producer's last transaction is still ending; the first before version 12.
 UNVERIFIED: Final = frozenset({19, 51})
 VERIFIED_LIMIT: Final = 5.0
 TRANSACTION_KEY: Final = 1
@@ -34,7 +34,7 @@ Payloads = Mapping[TopicPartition, bytes | None]
 
 
 class Producer(NamedTuple):
-    """What a broker gave to a producer."""
+    """Producer id and epoch from a broker."""
 
     producer_id: int
     producer_epoch: int

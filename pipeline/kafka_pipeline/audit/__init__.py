@@ -1,6 +1,6 @@
 """Checks of a log at rest: pure functions over stretches of segments, joined to one report.
 
-findings     what is found, how bad it is, and the rule behind it
+findings     what is found, how bad it is, and its rule
     facts        what the records of each entry amount to, by a kernel
     entries      checks of one entry by itself
     order        offsets and leader epochs from entry to entry

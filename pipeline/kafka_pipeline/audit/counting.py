@@ -1,4 +1,4 @@
-"""What is only counted: sizes, formats, codecs, keys, headers, and how much there is of each hour."""
+"""Counts without findings: sizes, formats, codecs, keys, headers, and records per hour."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ContentCounts(msgspec.Struct, kw_only=True):
 
 
 def count_contents(looked: Looked) -> ContentCounts:
-    """What is in a chunk."""
+    """Counts of a chunk."""
     chunk, records, sizes = looked.chunk, looked.records, looked.fields[SIZE]
     rows, headers = chunk.counts.rows, chunk.counts.headers
     columns = chunk.columns

@@ -121,7 +121,7 @@ def _offsets(looked: Looked, segment_base: int | None) -> Iterator[Check]:
     yield (
         "offsets_disorder",
         facts[DISORDER] >= 0,
-        lambda at: f"offset {offsets[facts[DISORDER, at]]} behind {offsets[facts[DISORDER, at] - 1]}",
+        lambda at: f"offset {offsets[facts[DISORDER, at]]} follows {offsets[facts[DISORDER, at] - 1]}",
     )
     if segment_base is not None:
         yield "below_segment", base < segment_base, lambda at: f"{range_of(at)} in the segment {segment_base}"
@@ -230,7 +230,7 @@ class Order:
         return total
 
     def join(self, first: First, file: str) -> int:
-        """Begin another stretch behind what was reached; how many offsets are not there in between."""
+        """Begin the next stretch of the log; the number of missing offsets in between."""
         reached = self.reached
         if not reached.begun:
             return 0
@@ -257,11 +257,11 @@ class Order:
             self._epoch_back(file, int(looked.position[at]), int(looked.base[at]), int(epochs[at]), earlier)
 
     def _overlap(self, file: str, position: int, base: int, last: int) -> None:
-        self.found.add("overlap", file, position, base, f"offset {base} behind {last}")
+        self.found.add("overlap", file, position, base, f"offset {base} follows {last}")
 
     def _gap(self, file: str, position: int, base: int, missing: int) -> None:
         said = f"{missing:,} offsets before {base} are not there"
         self.found.add(self.gap, file, position, base, said)
 
     def _epoch_back(self, file: str, position: int, base: int, epoch: int, earlier: int) -> None:
-        self.found.add("leader_epoch_back", file, position, base, f"leader epoch {epoch} behind {earlier}")
+        self.found.add("leader_epoch_back", file, position, base, f"leader epoch {epoch} follows {earlier}")

@@ -1,4 +1,4 @@
-"""What an audit finds: a kind with its rule and severity, the place, and a sentence."""
+"""Findings of an audit: a kind with its rule and severity, the place, and a sentence."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Kind(NamedTuple):
 
 
 KINDS: Final[dict[str, Kind]] = {
-    "tail": Kind("SEG-03", "error", "bytes behind the last whole batch"),
-    "active_tail": Kind("SEG-08", "warning", "bytes behind the last whole batch of the last segment"),
-    "preallocated": Kind("SEG-08", "note", "zeros behind the last batch of the last segment"),
+    "tail": Kind("SEG-03", "error", "bytes after the last whole batch"),
+    "active_tail": Kind("SEG-08", "warning", "bytes after the last whole batch of the last segment"),
+    "preallocated": Kind("SEG-08", "note", "zeros after the last batch of the last segment"),
     "below_segment": Kind("SEG-09", "error", "a batch below the base offset of its segment"),
     "beyond_segment": Kind("SEG-12", "error", "an offset too far above the base offset of its segment"),
     "negative_range": Kind("HDR-10", "error", "a last offset below the base offset"),
@@ -59,7 +59,7 @@ KINDS: Final[dict[str, Kind]] = {
     "index_order": Kind("SEG-16", "error", "index entries that do not grow"),
     "index_boundary": Kind("SEG-16", "error", "an index entry that is not at a batch"),
     "index_offset": Kind("SEG-16", "error", "an index entry whose batch begins above its offset"),
-    "index_beyond": Kind("SEG-16", "error", "an index entry behind the end of its segment"),
+    "index_beyond": Kind("SEG-16", "error", "an index entry after the end of its segment"),
     "timeindex_time": Kind("SEG-16", "error", "a time index entry that its batch contradicts"),
     "aborted_missing": Kind("SEG-16", "error", "an aborted transaction that the index does not have"),
     "snapshot_broken": Kind("SEG-15", "error", "a producer snapshot that cannot be read"),
@@ -92,7 +92,7 @@ class AuditFinding(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def title(self) -> str:
-        """What the kind is called."""
+        """Title of the kind."""
         return KINDS[self.kind].title if self.kind in KINDS else "an entry that cannot be read"
 
 
@@ -117,7 +117,7 @@ class AuditFindings:
             self.listed.append(finding)
 
     def more(self, kind: str, number: int) -> None:
-        """So many more of *kind*, which nobody needs to see."""
+        """Count more findings of *kind* without listing them."""
         rule, severity, _ = KINDS[kind]
         if number > 0:
             self.counts[f"{kind} {rule} {severity}"] += number

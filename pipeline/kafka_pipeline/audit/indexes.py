@@ -77,7 +77,7 @@ def _check_order(path: Path, table: Table, names: tuple[str, ...], found: AuditF
     for name in names:
         column = table[name].astype(np.int64)
         for at in np.flatnonzero(column[1:] <= column[:-1]).tolist():
-            said = f"entry {at + 1}: {name} {column[at + 1]} behind {column[at]}"
+            said = f"entry {at + 1}: {name} {column[at + 1]} follows {column[at]}"
             found.add("index_order", path.as_posix(), -1, -1, said)
 
 
@@ -130,7 +130,7 @@ class Held:
                     self.found.add("timeindex_time", self.timeindex, position, int(self.time_offsets[entry]), said)
 
     def finish(self, end: int) -> None:
-        """Tell of entries behind the segment's *end*."""
+        """Add findings for index entries after the segment's *end*."""
         for entry in np.flatnonzero(self.positions >= end).tolist():
             said = f"entry {entry}: offset {self.offsets[entry]} at byte {self.positions[entry]} of {end:,}"
             self.found.add("index_beyond", self.index, int(self.positions[entry]), int(self.offsets[entry]), said)
@@ -190,7 +190,7 @@ def read_snapshot(path: Path, found: AuditFindings) -> Snapshot | None:
 
 
 def _wrong_in(data: bytes) -> str:
-    """What is wrong with the frame of a snapshot; empty if nothing is."""
+    """The defect in the frame of a snapshot; empty if there is none."""
     if len(data) < ENTRIES_AT:
         return f"{len(data)} bytes"
     version, crc, count = (
@@ -221,7 +221,7 @@ def compare_snapshot(snapshot: Snapshot, known: dict[int, Events], missing: int,
 
     Args:
         known: of each producer the last batches and the last marker.
-        missing: how many offsets are not there so far.  Of a producer behind whose last event some are missing,
+        missing: how many offsets are not there so far.  Of a producer with missing offsets after its last event,
             nothing can be said: what is gone may have been its.
     """
     for entry in np.frombuffer(snapshot.entries, ENTRY):

@@ -4,7 +4,7 @@ OUT/report.json          every log: findings by kind, the first of each, what is
 OUT/findings.parquet     all findings that are listed
 OUT/segments.parquet     a row for each segment
 OUT/index.html           the same to look at
-OUT/manifest.json        what was asked, counts, every file with its hash
+OUT/manifest.json        the settings, counts, every file with its hash
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ LISTED: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What is asked for.
+    """Settings of an audit job.
 
     Attributes:
         path: a segment, or a directory with segments below it, which every executor reaches.
         out: the folder, which every executor reaches.
         now_ms: the time that timestamps are held against.
         split: bytes in one task.
-        contiguous: whether offsets that are not there are errors: in logs that nobody compacts.
+        contiguous: whether missing offsets are errors, for logs without compaction.
     """
 
     path: str
@@ -79,7 +79,7 @@ class Audit:
     contiguous: bool = False
 
     def plan(self, segments: Sequence[SegmentFile]) -> dict[str, Any]:
-        """What decides about every byte of the output, besides the bytes of the segments."""
+        """The settings that determine every byte of the output, besides the bytes of the segments."""
         return {
             "job": "audit",
             "path": self.path,
@@ -106,7 +106,7 @@ def segments_of(settings: Audit) -> list[SegmentFile]:
 
 
 def as_before(settings: Audit) -> Audit:
-    """*asked* with the time of the run that is in its folder, where that is the same otherwise."""
+    """*settings* with the time of the earlier run in the folder, if the rest is equal."""
     manifest = read_manifest(settings.out)
     plan = read_plan(settings.out) or (manifest.plan if manifest else {})
     earlier = replace(settings, now_ms=plan["now_ms"]) if isinstance(plan.get("now_ms"), int) else settings
@@ -121,7 +121,7 @@ def audit(
     Raises:
         CannotRead: there is nothing to audit.
         OtherRun: the folder holds something else.
-        NotDone, CannotRun: what was earned is kept, and the same call goes on.
+        ShardsFailed, PipelineError: what was earned is kept, and the same call goes on.
     """
     with exclusive_run(settings.out):
         segments = segments_of(settings)

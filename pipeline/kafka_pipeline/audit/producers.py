@@ -43,7 +43,7 @@ class AbortedRange(NamedTuple):
 
 
 def last_sequences(base: npt.NDArray[np.int64], delta: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """PID-10, PID-11: they wrap behind 2^31 - 1; -1 stays -1."""
+    """PID-10, PID-11: they wrap after 2^31 - 1; -1 stays -1."""
     last = base + delta
     last = np.where(last > INT32_MAX, last - INT32_MAX - 1, last)
     return np.where(base < 0, base, last)
@@ -73,7 +73,7 @@ class Producers:
         self._note(rows, names)
 
     def join(self, later: Producers) -> None:
-        """Go on with what was found behind: *later* saw a stretch, and knew nothing of what was before it."""
+        """Add the state of the next stretch, *later*, which was judged without what comes before it."""
         begun = self._begun(later)
         moved = {name: begun.get(name) for name in later.known}
         for each in later.aborted:
@@ -134,13 +134,13 @@ class Producers:
         now, before, _ = self._pairs(rows)
         back = now["epoch"] < before["epoch"]
         for row, earlier in zip(now[back], before[back], strict=True):
-            self.add("epoch_back", row, f"epoch {row['epoch']} behind {earlier['epoch']}")
+            self.add("epoch_back", row, f"epoch {row['epoch']} follows {earlier['epoch']}")
 
     def _coordinators(self, markers: Events) -> None:
         now, before, _ = self._pairs(markers)
         back = (now["coordinator"] < before["coordinator"]) & (now["coordinator"] >= 0)
         for row, earlier in zip(now[back], before[back], strict=True):
-            said = f"coordinator epoch {row['coordinator']} behind {earlier['coordinator']}"
+            said = f"coordinator epoch {row['coordinator']} follows {earlier['coordinator']}"
             self.add("coordinator_back", row, said)
 
     def _sequences(self, data: Events) -> None:
@@ -155,7 +155,7 @@ class Producers:
 
     def _sequence(self, data: Events, at: int) -> None:
         row, before = data[at], data[at - 1]
-        said = f"base sequence {row['base_sequence']} behind {before['last_sequence']} of epoch {before['epoch']}"
+        said = f"base sequence {row['base_sequence']} follows {before['last_sequence']} of epoch {before['epoch']}"
         same = data[max(at - REMEMBERED, 0) : at]
         same = same[(same["producer"] == row["producer"]) & (same["epoch"] == row["epoch"])]
         twice = (same["base_sequence"] == row["base_sequence"]) & (same["last_sequence"] == row["last_sequence"])

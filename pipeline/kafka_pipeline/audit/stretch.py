@@ -41,11 +41,11 @@ EPOCHS: Final = "leader-epoch-checkpoint"
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """What became of one stretch.
+    """Result of one stretch.
 
     Attributes:
         path, start, end: which.
-        read: where reading ended; what is behind was not looked at.
+        read: where reading ended; later bytes were not read.
         listed, found: findings, and how many there are.
         counts: what is in it.
         first: its first entry.
@@ -138,7 +138,7 @@ class _Judge:
                 self.found.put(finding)
 
     def _tail(self, source: ByteSource, read: int) -> None:
-        """What is behind the last whole entry."""
+        """Add findings for the bytes after the last complete entry."""
         left = self.stretch.end - read
         if self.last and is_zero(source, read, self.stretch.end):
             self.found.add("preallocated", self.stretch.path, read, -1, f"{left:,} bytes")

@@ -1,8 +1,8 @@
 """Record batches as Arrow columns and back, at the speed of the machine: `read`, `scan` for files, `write`.
 
 The reference (`kafka_records`) says what is right; this package says it fast.
-Kernels read what is plainly right.  Whatever is not, the reference is asked
-for, so errors are the reference's own, and only "fine" has to be known here.
+Kernels read what is plainly right.  Whatever is not, the reference reads,
+so errors are the reference's own, and only "fine" has to be known here.
 
     jit, memory        how kernels are made, and what they are made of
     folding, abreast, checksum    CRC-32 and CRC-32C

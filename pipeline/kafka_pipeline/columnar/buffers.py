@@ -16,9 +16,9 @@ from kafka_pipeline.columnar.memory import VIEW
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 ALIGNMENT: Final = 64
-# Between columns: the rows of all would else lie at the same place of a page, and push one another out of the cache.
+# Between columns: the rows of all would otherwise share an address within a page, and evict one another from the cache.
 APART: Final = 11 * ALIGNMENT
-KEPT: Final = 128 * 1024 * 1024  # bytes in a pool that nobody may be using
+KEPT: Final = 128 * 1024 * 1024  # bytes of unused memory that a pool keeps
 
 
 class Out(NamedTuple):
@@ -51,7 +51,7 @@ class FillCounts(NamedTuple):
 
 
 class MemoryPool:
-    """Memory that is used again once nobody looks at it: fresh pages cost more than what is written to them."""
+    """Memory that is reused when no view of it is left: fresh pages cost more than what is written to them."""
 
     def __init__(self) -> None:
         self.arrays: list[Bytes] = []
@@ -78,7 +78,7 @@ POOL: Final = MemoryPool()
 
 
 class ColumnPlace(NamedTuple):
-    """Where a column lies in the memory of its chunk."""
+    """Position of a column in the memory of its chunk."""
 
     start: int
     end: int

@@ -52,7 +52,7 @@ class Broken(NamedTuple):
     """A row of the errors table: an entry that cannot be read, and why (`kafka_records.RecordFormatError`).
 
     *position* is where the entry starts, and *offset* where the rule broke, both
-    in the file; *size* is None where it cannot be told, and nothing behind is read.
+    in the file; *size* is None if it is unknown; then nothing after the entry is read.
     """
 
     position: int
@@ -139,7 +139,7 @@ def int64_column(buffer: pa.Buffer, rows: int) -> pa.Array:
 
 
 def view_of(data: bytes, buffer: int, offset: int) -> bytes:
-    """The Arrow view of *data*, which lies in the data buffer number *buffer*, at *offset*."""
+    """The Arrow view of *data*, which is in the data buffer number *buffer*, at *offset*."""
     size = len(data).to_bytes(4, "little")
     if len(data) <= VIEW - 4:
         return size + data.ljust(VIEW - 4, b"\0")
@@ -166,7 +166,7 @@ def batches_of(chunk: Chunk) -> list[tuple[int, Batch]]:
 
 
 def read_by_reference(data: bytes, *, limits: Limits = DEFAULT) -> Reading:
-    """What the reference says of each entry of *data* by itself; it goes on behind broken ones as `read` does."""
+    """The reference's reading of each entry of *data*; it continues after broken entries as `read_chunks` does."""
     batches: list[tuple[int, Batch]] = []
     broken: list[Broken] = []
     at = 0

@@ -35,7 +35,7 @@ INFLATED: Final = 32 * 1024 * 1024
 ERRORS: Final = 8192
 # How far ahead compressed entries are looked for.
 PACKED_ROWS, PACKED_BYTES = 256, 1024 * 1024
-# Less than this is copied, so that there is slack behind it.
+# Less than this is copied, so that there is slack after it.
 SMALL: Final = 64 * 1024
 LEAST: Final = 64
 PAGE: Final = mmap.PAGESIZE
@@ -154,7 +154,7 @@ class Region:
         return BROKEN
 
     def size_at(self, at: int) -> int:
-        """What the entry at *at* says of its size, with what comes before it."""
+        """The size that the entry at *at* claims, including its offset and size fields."""
         return int.from_bytes(self.stretch(at + 8, at + LOG_OVERHEAD), "big") + LOG_OVERHEAD
 
     def stretch(self, start: int, end: int) -> memoryview:
@@ -200,7 +200,7 @@ class Region:
 
 
 def lacking_room(columns: ChunkColumns, counts: FillCounts, batch: Batch) -> int | None:
-    """What there is no room for, NO_ROOM or NO_HEADERS; None if *batch* fits."""
+    """The missing space, NO_ROOM or NO_HEADERS; None if *batch* fits."""
     if counts.rows + len(batch.records) > columns.room.rows or counts.batches == columns.room.batches:
         return NO_ROOM
     headers = sum(len(record.headers) for record in batch.records)
@@ -208,12 +208,12 @@ def lacking_room(columns: ChunkColumns, counts: FillCounts, batch: Batch) -> int
 
 
 def slack_after(memory: pa.Buffer) -> int:
-    """How many bytes can be looked at behind *memory*, whatever is in them: the rest of the page that it ends in."""
+    """How many bytes after *memory* can be read safely: the rest of the page that it ends in."""
     return -int(memory.address + memory.size) % PAGE
 
 
 def padded(data: memoryview) -> pa.Buffer:
-    """A copy with slack behind it."""
+    """A copy with slack after it."""
     buffer = pa.allocate_buffer(len(data) + SLACK)
     buffer_bytes(buffer)[: len(data)] = data
     buffer_bytes(buffer)[len(data) :] = bytes(SLACK)
@@ -226,7 +226,7 @@ def read_chunks(
     """Chunks of the complete entries in *data*, which starts at *position* of its file.
 
     Returns how many bytes were read, and whether size or magic of what follows
-    cannot be, so that nothing can be found behind it.  Unless this is *final*,
+    cannot be, so that no later entry can be found.  Unless this is *final*,
     an entry of unknown magic that is not whole is left to the next call.
     """
     memory = pa.py_buffer(data)

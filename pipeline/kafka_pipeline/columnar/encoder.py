@@ -115,7 +115,7 @@ def in_batches(
 
 
 def fields_of_producer(records: pa.RecordBatch, count: int, magic: int, compression: Compression) -> Numbers:
-    """What the headers of such batches hold, a row for each."""
+    """Header fields of such batches, one row each."""
     if count < 1:
         raise ValueError(f"batches of {count} records")
     alike = np.full(FIELDS, -1, np.int64)
@@ -171,7 +171,7 @@ class RowWriter:
         return Table(offset, timestamp, key, value, header_end, header_key, header_value)
 
     def address(self, array: pa.Array, width: int) -> int:
-        """Where the first number of a column lies."""
+        """Address of the first number of a column."""
         self.held.append(array)
         buffer = array.buffers()[1]
         return int(buffer.address) + width * int(array.offset) if buffer else 0
@@ -203,17 +203,17 @@ class RowWriter:
             row, batch = row + int(self.fields[batch, RECORDS]), batch + 1
 
     def write_on(self, batch: int, row: int) -> tuple[int, int, int, Bytes]:
-        """What the kernel can write from here on: why it stopped, where, and the bytes."""
+        """Entries that the kernel writes from here on: why it stopped, where, and the bytes."""
         begin, first = self.at, self.address_of(0)
         why, batch, row, self.at = write_entries(self.table, first, self.plain, batch, row, begin, self.base, self.room)
         return why, batch, row, self.memory[begin - self.base : self.at - self.base]
 
     def address_of(self, batch: int) -> int:
-        """Where the fields of a batch lie."""
+        """Address of the fields of a batch."""
         return int(self.fields.ctypes.data) + 8 * FIELDS * batch
 
     def packed(self, batch: int, row: int) -> bytes | None:
-        """A compressed entry; None if the reference has to be asked."""
+        """A compressed entry; None if the reference has to write it."""
         end = self.payload_end(batch, row)
         if end == NO_ROOM:
             self.take_more(batch, row)
@@ -234,7 +234,7 @@ class RowWriter:
         return int(write_entry_payload(self.table, self.address_of(batch), row, self.at, self.base, self.room))
 
     def by_reference(self, batch: int, row: int) -> bytes:
-        """What the reference writes, if it does."""
+        """The bytes that the reference writes; raises its error if it refuses."""
         count = int(self.fields[batch, RECORDS])
         batches = to_arrow(self.fields.T) if self.batches is None else self.batches
         return encode(batch_in(batches, batch, self.records.slice(row, count)))
@@ -270,7 +270,7 @@ def numbers_of(array: pa.Array) -> Numbers:
 
 
 def numbers_at(numbers: Numbers, places: Numbers) -> Numbers:
-    """The numbers at these places; something for places behind the last."""
+    """The numbers at these places; any number for places after the last."""
     return numbers[np.minimum(places, len(numbers) - 1)] if len(numbers) else np.zeros_like(places)
 
 
@@ -281,7 +281,7 @@ def name_indexes(array: pa.Array, names: tuple[str, ...]) -> Numbers:
 
 
 def fields_of(batches: pa.RecordBatch, timestamps: Numbers, counts: Numbers) -> Numbers:
-    """What the headers of the entries are to hold, a row for each."""
+    """Header fields to write, one row for each entry."""
     fields = np.zeros((FIELDS, len(counts)), np.int64)
     for name, number in NUMBERS.items():
         fields[number] = numbers_of(batches[name])

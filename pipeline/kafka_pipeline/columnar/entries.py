@@ -58,11 +58,11 @@ SMALLEST_MESSAGE = LOG_OVERHEAD + RECORD_OVERHEAD_V0
 # More than any object costs while its bytes are still held in another form.
 PAYLOAD_TWICE = PAYLOAD_COST + 1
 
-# Why `read_entries` stopped, besides REFUSED and NO_ROOM: the reference has to be asked, the chunk is full.
+# Why `read_entries` stopped, besides REFUSED and NO_ROOM: the reference has to read the entry, the chunk is full.
 END: Final = 3  # no whole entry is left
 EDGE: Final = 4  # too close to the end of the memory to be read there
 BROKEN: Final = 5  # size or magic cannot be
-PACKED: Final = 6  # compressed bytes that nobody has inflated yet
+PACKED: Final = 6  # compressed bytes that are not inflated yet
 
 
 class EntrySource(NamedTuple):
@@ -275,8 +275,8 @@ def read_entries(
         cursor += codec != 0
 
 
-# A row of `find_packed`: the address of an entry, where its compressed bytes lie, their size, and the codec.
-# A size of -1: the reference has to be asked.
+# A row of `find_packed`: the address of an entry, the address of its compressed bytes, their size, and the codec.
+# A size of -1: the reference has to read it.
 PACKED_FIELDS: Final = 4
 
 
@@ -298,7 +298,7 @@ def find_packed(source: EntrySource, at: int, until: int, found: Numbers) -> int
             elif is_intact_batch(at, end, source.start):
                 payload = at + RECORD_BATCH_OVERHEAD
                 found[count, 1] = payload
-                # HDR-16: where no records are said to be, nobody looks.
+                # HDR-16: a batch that claims no records is not read further.
                 found[count, 2] = end - payload
                 if load_i32(at + RECORD_COUNT_OFFSET_V2) == 0:
                     found[count, 3] = 0

@@ -169,7 +169,7 @@ class Folder:
         return held, now
 
     def either(self, one: ir.Value, of: ir.Block, other: ir.Value, of_other: ir.Block) -> ir.Value:
-        """What came from one block or the other."""
+        """The phi node of two blocks' values."""
         phi = self.builder.phi(one.type)
         phi.add_incoming(one, of)
         phi.add_incoming(other, of_other)
@@ -194,7 +194,7 @@ class Folder:
         return self.builder.call(function, [one, other, halves])
 
     def constants(self, distances: list[int]) -> ir.Constant:
-        """What moves each lane forward by so many bytes; a lane of distance 0 becomes 0."""
+        """Constants that move each lane forward by a distance in bytes; a lane of distance 0 becomes 0."""
         pairs = [
             power(8 * distance + more, self.polynomial) if distance else 0
             for distance in distances
@@ -216,7 +216,7 @@ class Folder:
         return total
 
     def parts(self, vector: ir.Value, numbers: Iterable[int]) -> ir.Value:
-        """Some elements of a vector; those behind its end are zeros."""
+        """Some elements of a vector; those after its end are zeros."""
         places = [ir.Constant(I32, number) for number in numbers]
         zeros = ir.Constant(vector.type, [0] * vector.type.count)
         return self.builder.shuffle_vector(vector, zeros, ir.Constant(ir.VectorType(I32, len(places)), places))
@@ -262,7 +262,7 @@ class Folder:
         return self.builder.load(self.builder.inttoptr(address, self.vector.as_pointer()), align=1)
 
     def constant_bytes(self, name: str, value: bytes) -> ir.Value:
-        """The address of *value*, which lies in the module."""
+        """The address of *value*, which is in the module."""
         kind, name = ir.ArrayType(I8, len(value)), f"{self.function.name}.{name}"
         there = self.module.globals.get(name)
         if there is None:

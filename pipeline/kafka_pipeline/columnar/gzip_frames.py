@@ -94,7 +94,7 @@ def read_lengths(at: int, position: int, end: int, count: int, table: Numbers, l
 
 @part
 def code_space(lengths: Numbers, first: int, end: int) -> int:
-    """What the codes of these lengths add up to; `WHOLE` is complete."""
+    """Code space that codes of these lengths fill; `WHOLE` is a complete code."""
     total = 0
     for number in range(first, end):
         if lengths[number]:

@@ -93,13 +93,13 @@ def zstandard_library() -> ctypes.CDLL | None:
 
 
 def symbol_address(found: ctypes.CDLL | None, name: str) -> int:
-    """Where a function of a library lies; 0 if it has none of that name."""
+    """Address of a library's function; 0 if it has none of that name."""
     function = getattr(found, name, None)
     return (ctypes.cast(function, ctypes.c_void_p).value or 0) if function is not None else 0
 
 
 class InflateContext:
-    """What Zstandard and ISA-L need to decompress, used again for each frame; no two threads may use one."""
+    """Decompression state of Zstandard and ISA-L, reused for each frame; not thread-safe."""
 
     def __init__(self) -> None:
         found = zstandard_library()
@@ -220,7 +220,7 @@ _ISAL: Final[Any] = isal_zlib
 
 
 def inflate_gzip(data: memoryview, most: int, plain: int) -> Written:
-    """One member without extras, and nothing that could be another behind it; ISA-L is for *plain* ones."""
+    """One member without extras, and no bytes after it that could be another; ISA-L is for *plain* ones."""
     if data[:4] != USUAL_GZIP:
         return None
     library = _ISAL if plain else _ZLIB
@@ -287,7 +287,7 @@ class Inflater:
 
     @cached_property
     def context(self) -> InflateContext:
-        """What libraries work on; most logs are all plain or all compressed."""
+        """Decompression state of the libraries, made on first use: logs without compression need none."""
         return InflateContext()
 
     def inflate(self, packed: Numbers) -> Numbers:
@@ -305,7 +305,7 @@ class Inflater:
         return ready[:row]
 
     def inflate_frames(self, packed: Numbers, plain: Numbers, ready: Numbers, row: int) -> int:
-        """Usual frames from *row* on, as many as a block holds; the row behind the last."""
+        """Usual frames from *row* on, as many as a block holds; the row after the last."""
         blocks = self.blocks
         block = Block(blocks.at, blocks.end, len(blocks.buffers), blocks.base)
         end: int
@@ -316,7 +316,7 @@ class Inflater:
         return end
 
     def inflate_others(self, packed: Numbers, plain: Numbers, ready: Numbers, first: int, room: int) -> int:
-        """Entries from row *first* on that no kernel makes plain, one at least; the row behind the last."""
+        """Entries from row *first* on that no kernel makes plain, one at least; the row after the last."""
         made: list[tuple[int, ...]] = []
         for row, is_plain in zip(packed[first:].tolist(), plain[first:].tolist(), strict=True):
             if made and (room <= 0 or row[3] > GZIP or is_plain):

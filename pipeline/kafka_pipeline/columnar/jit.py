@@ -1,6 +1,6 @@
 """Kernels: functions that Numba compiles, once for each machine.
 
-What was compiled lies in the user's cache folder, below a name made of the
+Compiled code is kept in the user's cache folder, below a name made of the
 sources of this package: Numba itself looks at a kernel's own file only, and
 would go on with an old copy of what the kernel calls from another.
 """
@@ -40,7 +40,7 @@ def kernel(function: F) -> F:
     """*function*, which Python calls, compiled when it is first called, or found in the cache.
 
     Kernels take addresses as integers, so they check nothing by themselves:
-    who calls one answers for the memory behind it.
+    the caller is responsible for the memory at the address.
     """
     return _kernel(function, inline=False)
 
@@ -81,7 +81,7 @@ def _part(function: F, *, inline: bool) -> F:
 
 
 def cpu_features() -> frozenset[str]:
-    """What the processor can that code is made for, in LLVM's words; nothing where Numba is told of another one."""
+    """LLVM features of the processor that code is compiled for; empty if Numba is set to another processor."""
     if os.environ.get("NUMBA_CPU_NAME"):
         return frozenset()
     return frozenset(name for name, there in llvm.get_host_cpu_features().items() if there)

@@ -2,9 +2,9 @@
 
 An address is an int64.  Nothing is checked, as in C.
 
-A reader may look up to `SLACK` bytes behind what it reads, so there have to be so many.
+A reader may read up to `SLACK` bytes after its data, so the memory must have them.
 
-A writer may write up to `SLACK` bytes behind what it writes, so there have to be so many.
+A writer may write up to `SLACK` bytes after its data, so the memory must have them.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def read_raw(at: int) -> tuple[int, int]:
 
 @inlined
 def fetch_ahead(at: int, stop: int, ahead: int) -> None:
-    """Have what lies *ahead* bytes behind these bytes fetched: a checksum is soon to run over it at full speed."""
+    """Prefetch the bytes that are *ahead* bytes further on: a checksum is about to read them."""
     prefetch(at + ahead)
     line = at + ahead + CACHE_LINE
     while line < stop + ahead:
@@ -270,7 +270,7 @@ def fetch_ahead(at: int, stop: int, ahead: int) -> None:
 
 @inlined
 def store_view(to: int, at: int, size: int, buffer: int, base: int) -> None:
-    """The view of *size* bytes at *at*, which lie in the column's data buffer number *buffer*, from *base* on."""
+    """The view of *size* bytes at *at*, which are in the column's data buffer number *buffer*, from *base* on."""
     if size > INLINE:
         store_64(to, size | raw_u32(at) << 32)
         store_64(to + 8, buffer | (at - base) << 32)
@@ -405,7 +405,7 @@ def short_varint(value: int) -> tuple[int, int]:
 
 @part
 def copy_to_the_end(to: int, at: int, size: int) -> None:
-    """Exactly these bytes, for what lies at the end of its memory."""
+    """Exactly these bytes, for data at the end of its memory."""
     while size >= 8:
         store_64(to, raw_i64(at))
         to, at, size = to + 8, at + 8, size - 8
@@ -414,8 +414,8 @@ def copy_to_the_end(to: int, at: int, size: int) -> None:
 
 
 @part
-def copy_with_slack(to: int, at: int, size: int) -> None:
-    """What of these bytes lies behind the first 128."""
+def copy_rest(to: int, at: int, size: int) -> None:
+    """Copy the bytes after the first 128."""
     for done in range(128, size, 64):
         copy_64(to + done, at + done)
 
@@ -432,14 +432,14 @@ def write_view(to: int, view: int, buffers: int, size: int) -> int:
     if at + size + 64 > raw_i64(buffer + 8):
         copy_to_the_end(to, at, size)
         return to + size
-    # The next strings mostly lie behind this one, in order; a tenth faster where these are in no cache.
+    # The next strings mostly follow this one in memory; a tenth faster where these are in no cache.
     prefetch(at + AHEAD)
     copy_64(to, at)
     # Written out, since LLVM makes much of a loop that mostly ends at once.
     if size > 64:
         copy_64(to + 64, at + 64)
         if size > 128:
-            copy_with_slack(to, at, size)
+            copy_rest(to, at, size)
     return to + size
 
 

@@ -1,9 +1,9 @@
 """v2 records and v0/v1 messages into columns, for kernels.
 
-Whatever is not plainly right is only refused here, and the reference is asked
+Whatever is not plainly right is only refused here, and the reference reads it
 what it is.  So this has to refuse all that `kafka_records.record` refuses.
 
-As in `records.py`, what is not plainly right is refused, and the reference is asked.
+As in `records.py`, what is not plainly right is refused, and the reference reads it.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def read_records(
             return REFUSED, row, header
         if ahead <= FAR:
             fetch_ahead(at, stop, ahead)
-        timestamp_delta, at, bad_timestamp = read_varlong(start + 1)  # ATT-15: nobody looks at the attributes
+        timestamp_delta, at, bad_timestamp = read_varlong(start + 1)  # ATT-15: the attributes are ignored
         if bad_timestamp:
             return REFUSED, row, header
         offset_delta, at, bad_offset = read_varint(at)
@@ -207,7 +207,7 @@ def are_intact(at: int, one: int, two: int, three: int, end: int) -> bool:
 
 @inlined
 def message_value(at: int, end: int) -> tuple[int, int]:
-    """Where the value of a message lies, and its size, which is negative for null; (0, 0) if it is not whole."""
+    """Address of a message's value, and its size, which is negative for null; (0, 0) if it is not whole."""
     at += SIZE_V0 if load_u8(at + MAGIC_OFFSET) == MAGIC_VALUE_V0 else SIZE_V1
     if at + 4 > end:
         return 0, 0
@@ -310,7 +310,7 @@ def read_fours(
 
 @part
 def put_entries(out: Out, row: int, batch: int, count: int, header: int, magic: int) -> None:
-    """For *count* rows from *row* on what can be told without their messages: by vector instructions.
+    """For *count* rows from *row* on the fields that do not depend on their messages: by vector instructions.
 
     That is an entry for each, that they have no headers, and in v0 that they have no timestamp.
     """

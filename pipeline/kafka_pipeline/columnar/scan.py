@@ -35,7 +35,7 @@ SMALLEST_V1: Final = LOG_OVERHEAD + RECORD_OVERHEAD_V1
 
 
 class Bounds(NamedTuple):
-    """What records are wanted, as far as headers tell: offsets from one to another, and timestamps from one on.
+    """Bounds for records, applied by batch headers: a range of offsets, and a minimum timestamp.
 
     A header says which offsets its batch ends with, and v2 where it begins; the
     largest timestamp, and never the least.  An entry whose header says nothing is wanted.
@@ -213,7 +213,7 @@ def _read_wanted(data: object, position: int, bounds: Bounds, limits: Limits, *,
         yield from read_chunks(view[start:end], position=position + start, limits=limits)
     if not runs.broken:
         return runs.done, False
-    # What cannot be is never skipped; behind an unknown magic it goes on.
+    # What cannot be is never skipped; after an unknown magic it goes on.
     done, broken = yield from read_chunks(view[runs.done :], position=position + runs.done, limits=limits, final=final)
     return runs.done + done, broken
 

@@ -35,7 +35,7 @@ def claimed_size(at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def copy_back(to: int, offset: int, length: int) -> None:
-    """*length* bytes from *offset* before *to*, which may overlap; up to 15 more are written behind them."""
+    """*length* bytes from *offset* before *to*, which may overlap; up to 15 more are written after them."""
     end = to + length
     if offset >= 16:
         copy_16(to, to - offset)
@@ -54,7 +54,7 @@ def copy_back(to: int, offset: int, length: int) -> None:
 
 @inlined
 def copy_literal(to: int, at: int, length: int) -> None:
-    """*length* bytes; up to 15 more are read and written behind them."""
+    """*length* bytes; up to 15 more are read and written after them."""
     copy_16(to, at)
     for done in range(16, length, 16):
         copy_16(to + done, at + done)
@@ -121,7 +121,7 @@ def inflate_block(at: int, end: int, to: int, size: int) -> bool:
 
 @part
 def snappy_output_bound(at: int, size: int) -> int:
-    """What the xerial blocks at *at* claim to give, or `ODD`: they are whole, and none claims more than it can."""
+    """Output bytes that the xerial blocks at *at* claim, or `ODD` if one is cut off or claims more than it can hold."""
     end = at + size
     if size < HEADER_SIZE or raw_i64(at) != FRAME_MAGIC:
         return ODD

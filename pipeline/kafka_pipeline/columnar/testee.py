@@ -43,7 +43,7 @@ def encode(batch: WireBatch) -> bytes:
         raise CodecError(error.kind, str(error)) from error
 
 
-# Kernels are compiled, or found in the cache, before any question is asked.
+# Kernels are compiled, or found in the cache, before the first request.
 _one = Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 0, None, None),))
 for _batch in (_one, replace(_one, compression="lz4")):
     decode(bytes(write_rows(*batch_tables([_batch]))))

@@ -155,7 +155,7 @@ REFUSED: Final = -1
 NO_ROOM: Final = -2
 # Why `write_entries` stopped.
 DONE: Final = 0
-ASK: Final = 1  # the reference has to be asked
+ASK: Final = 1  # the reference has to write the entry
 PACK: Final = 2  # this one is to be compressed
 FULL: Final = 3  # there was no room for this one
 
@@ -349,7 +349,7 @@ def write_messages(table: Table, fields: int, row: int, to: int, floor: int, roo
 
 @kernel
 def write_entry_payload(table: Table, fields: int, row: int, to: int, floor: int, room: int) -> int:
-    """What is to be compressed of an entry; where it ends, `NO_ROOM` or `REFUSED`."""
+    """Write the payload of an entry before compression; its end address, `NO_ROOM` or `REFUSED`."""
     if raw_i64(fields + 8 * MAGIC) == MAGIC_VALUE_V2:
         return write_v2_records(table, fields, row, to, room)
     return write_messages(table, fields, row, to, floor, room, True)
@@ -375,7 +375,7 @@ def write_entries(
 ) -> tuple[int, int, int, int]:
     """Entries from *batch* on, up to *room*; why it stopped, at which batch, row and address.
 
-    At *first* lie the fields of the first of all batches, int64 each.
+    *first* is the address of the first batch's fields, int64 each.
     """
     while batch < len(plain):
         fields = first + 8 * FIELDS * batch

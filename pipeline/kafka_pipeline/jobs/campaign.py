@@ -5,7 +5,7 @@
     cells       what all of them reached
 
 A shard is a function of seed, round, number and the corpora of the round before;
-whoever does it again gets the same.  From these files `assembling` makes what
+a repeated shard gives the same.  From these files `merging` makes the folder that
 `kafkaproof fuzz` works on.
 """
 
@@ -49,7 +49,7 @@ CELLS_FILE: Final = "cells"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignSettings:
-    """What is asked for.
+    """Settings of a campaign.
 
     Attributes:
         out: the folder, which every executor reaches.
@@ -59,7 +59,7 @@ class CampaignSettings:
         executions: inputs of a shard; 0 where time is counted instead.
         minutes: that all rounds take together if every shard has a processor; used where *executions* is 0.
         seed, profile: as in `Round`.
-        known: a list of finds that are no news, as text.
+        known: the list of known findings, as text.
     """
 
     out: Path
@@ -73,7 +73,7 @@ class CampaignSettings:
     known: str = ""
 
     def plan(self) -> dict[str, Any]:
-        """What decides about every byte of the output, apart from what is under test."""
+        """The settings that determine every byte of the output, apart from the code under test."""
         return {
             "job": "campaign",
             "targets": list(self.targets),
@@ -93,7 +93,7 @@ class CampaignSettings:
         return range(self.shards * len(self.targets))
 
     def round_of(self, number: int, shard: int) -> RoundPlan:
-        """What shard *shard* of round *number* asks of its child."""
+        """The child process' plan for shard *shard* of round *number*."""
         share, at = divmod(shard, len(self.targets))
         return RoundPlan(
             target=self.targets[at],
@@ -117,7 +117,7 @@ def campaign_on_spark(
 
     Raises:
         OtherRun: the folder holds something else.
-        NotDone, CannotRun: what was earned is kept, and the same call goes on.
+        ShardsFailed, PipelineError: what was earned is kept, and the same call goes on.
     """
     with exclusive_run(settings.out):
         manifest = take_up(settings.out, settings.plan())

@@ -56,13 +56,13 @@ def index_batches(start: int, stop: int) -> Iterator[pa.RecordBatch]:
 
 
 class Cases(Rows):
-    """Makes record batches of cases; the same whatever it was asked before."""
+    """Makes record batches of cases; the same whatever it made before."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A row for each number.
 
         Raises:
-            Wrong: the reference contradicts a lie.
+            Wrong: the reference contradicts a fault's expected answer.
         """
         with uncollected():
             rows = [self.row(index) for index in batch.column(0).to_pylist()]
@@ -73,7 +73,7 @@ class Cases(Rows):
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Has nobody look for cycles meanwhile: cases make next to none, and all that is remembered would be looked at."""
+    """Switch the garbage collector off: cases have almost no cycles, and it would scan the whole cache."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -124,7 +124,7 @@ def without(batch: pa.RecordBatch, dropped: pa.Array) -> pa.RecordBatch:
 
 
 def by_place(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each magic and codec, and the folder that they go to; both are told by it from then on."""
+    """The rows of each magic and codec, and their folder, whose name replaces both columns."""
     # A stable sort and slices: rows are copied once, and not looked at again for each place.
     rows = batch.take(pc.sort_indices(batch, [("magic", "ascending"), ("codec", "ascending")]))
     rest, at = rows.select(KEPT.names), 0

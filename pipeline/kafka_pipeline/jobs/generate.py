@@ -41,7 +41,7 @@ STEPS: Final = {STAGED: "made", DROPPED: "listed what repeats", CASES: "kept"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
-    """What is asked for.
+    """Settings of a generation job.
 
     Attributes:
         out: the folder, which every executor reaches.
@@ -62,7 +62,7 @@ class Generate:
     verify: int = 64
 
     def plan(self) -> dict[str, Any]:
-        """What decides about every byte of the output."""
+        """The settings that determine every byte of the output."""
         return {
             "job": "generate",
             "cases": self.cases,
@@ -92,11 +92,11 @@ class Generate:
 def generate_cases(
     open_session: Callable[[], Any], settings: Generate, show: ProgressFactory = lambda _: lambda *_: None
 ) -> OutputManifest:
-    """Make what is not there, and mend what has gone bad; a session is opened only if there is something to do.
+    """Make missing shards, and make damaged ones again; a session is opened only if there is something to do.
 
     Raises:
         OtherRun: the folder holds something else.
-        NotDone, CannotRun: what was earned is kept, and the same call goes on.
+        ShardsFailed, PipelineError: what was earned is kept, and the same call goes on.
     """
     with exclusive_run(settings.out):
         manifest = take_up(settings.out, settings.plan())
@@ -156,7 +156,7 @@ def _dropping(settings: Generate) -> Job:
 
 
 def keeping_job(settings: Generate, out: Path | None = None, *, from_numbers: bool = False) -> Job:
-    """The last step; *anew* from the numbers, where nothing is staged any more."""
+    """The last step; *from_numbers* makes cases again if the staged ones are gone."""
 
     def read(shard: int) -> Iterator[pa.RecordBatch]:
         path = settings.out / DROPPED / f"part-{shard:06}.parquet"
@@ -210,7 +210,7 @@ def shards_of(paths: Sequence[str]) -> set[int] | None:
 def check_output(
     open_session: Callable[[], Any], settings: Generate, show: ProgressFactory = lambda _: lambda *_: None
 ) -> list[str]:
-    """What is wrong with a whole output: files that are not as the manifest says, or not what is made now.
+    """Damaged files of a complete output: they differ from the manifest, or from cases generated again.
 
     Raises:
         OtherRun: there is no whole output, or it is another one.

@@ -1,7 +1,7 @@
 """Corpora of a campaign's rounds merged by SQL, and the campaign folder made of them.
 
 What an input does: it has content, a cell, an outcome (or a vector of them),
-lines that nobody covered before.  Each of these is kept by the smallest input
+lines that no other input covers.  Each of these is kept by the smallest input
 that claims it, ties broken by all else that a row has, so that the same rows
 give the same corpus however they were divided.  Nothing that was covered is lost.
 
@@ -46,7 +46,7 @@ from kafka_pipeline.spark import tables
 from kafka_pipeline.spark.shards import read_batches
 
 _CELL: Final = ", ".join(MutantCell._fields)
-# What tells rows of inputs apart; the order decides which of two is taken.
+# Columns that distinguish rows of inputs; their order decides which of two is kept.
 _OWN: Final = f"size, sha256, key, {_CELL}, profile, labels, version, lines"
 CORPUS: Final = f"""
     WITH inputs AS (SELECT target, data, struct({_OWN}) AS own, {_OWN} FROM seen WHERE what = 'inputs'),
@@ -82,10 +82,10 @@ CELLS_SCHEMA: Final = pa.schema([
 
 
 def merge_corpora(spark: Any, new: Path, before: Path) -> pa.Table:
-    """What the next round begins with: the rows of the round in the folder *new*, and of the file *before*.
+    """Merged corpora for the next round, from the rows in the folder *new* and in the file *before*.
 
     Raises:
-        CannotRun: Spark gave up.
+        PipelineError: Spark gave up.
     """
     names = ", ".join(name for name in SCHEMA.names if name != "shard")
     parts = []
@@ -117,7 +117,7 @@ def _empty(column: pa.Field, rows: int) -> pa.Array:
 
 
 class ShardReport(NamedTuple):
-    """A shard that is done: its round, its number, what was asked, and what it counted."""
+    """A finished shard: its round, its number, its plan, and its counts."""
 
     number: int
     shard: int
@@ -126,7 +126,7 @@ class ShardReport(NamedTuple):
 
 
 class BestInput(NamedTuple):
-    """A find with its smallest input, and the round and shard that saw it first."""
+    """A finding with its smallest input, and the round and shard that saw it first."""
 
     finding: FuzzFinding
     data: bytes
@@ -134,7 +134,7 @@ class BestInput(NamedTuple):
 
 
 class Assembled:
-    """What all rounds saw."""
+    """Findings and corpora of all rounds."""
 
     def __init__(self, spark: Any, rounds: Path, corpora: Path) -> None:
         self._spark = spark
@@ -151,7 +151,7 @@ class Assembled:
 
     @cached_property
     def findings(self) -> list[BestInput]:
-        """The finds of all rounds, counts added up."""
+        """The findings of all rounds, counts added up."""
         rows = tables.query_table(self._spark, FINDINGS_QUERY).to_pylist() if self._view else []
         return [
             BestInput(row_finding(row["best"] | {"key": row["key"], "count": row["count"]}), row["best"]["data"],
@@ -202,7 +202,7 @@ class Assembled:
         return round_report(round_plan, progress, version=versions, new_findings=tuple(new), **counts)
 
     def _versions(self, target: str, names: set[str]) -> list[str]:
-        """What is known of the versions of *target*, or of the testees that it asks."""
+        """Known versions of *target*, or of the testees that it compares."""
         if names == {target}:
             return sorted({row["version"] for row in self.corpus if row["target"] == target} - {""})
         found = (best.finding for best in self.findings)
@@ -212,13 +212,13 @@ class Assembled:
 
 
 def with_names(finding: FuzzFinding, target: str) -> FuzzFinding:
-    """*find* with those who were asked beside its testee in a round of *target*."""
+    """*finding* with the testees that ran beside its own in a round of *target*."""
     side_by_side = finding.mode == "differential" and target
     return msgspec.structs.replace(finding, names=testees_in(target)) if side_by_side else finding
 
 
 def counts_in(out: Path) -> dict[tuple[str, int], dict[str, int]]:
-    """What the log says that rounds counted, by target and number."""
+    """Counts of rounds in the log, by target and number."""
     return {
         (line.target, line.number): {name: getattr(line, name) for name in COUNTS}
         | {MILLISECONDS: round(line.cpu_seconds * 1000)}
@@ -227,7 +227,7 @@ def counts_in(out: Path) -> dict[tuple[str, int], dict[str, int]]:
 
 
 def gone(out: Path, text: str, targets: Iterable[str]) -> tuple[str, ...]:
-    """The known finds that are gone, by the canaries that the driver can run; asked once for a campaign."""
+    """Ids of known findings that no longer occur, replayed on the driver once for a campaign."""
     path = out / STATE / REPLAY_FILE
     if not path.exists():
         path.parent.mkdir(exist_ok=True)

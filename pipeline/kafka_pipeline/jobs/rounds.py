@@ -5,7 +5,7 @@ row is empty.  The structs of local campaigns become rows here, and come back.
 
 The folder gets the corpus of the round before, the inputs are counted, hashes
 are seeded, nothing is shared with other shards: the same shard is the same
-wherever and however often it is done.  A child that is killed tells nothing,
+wherever and however often it is done.  A killed child reports nothing,
 and Spark tries the shard again.
 """
 
@@ -97,7 +97,7 @@ def input_row(target: str, shard: int, entry: CorpusEntry, data: bytes) -> Row:
 
 
 def finding_row(shard: int, find: FuzzFinding, data: bytes) -> Row:
-    """A find: its target is the one that is to blame, which may be one of several that were asked."""
+    """A finding: its target is the faulty one, which may be one of several that ran."""
     outcome = find.outcome
     return {
         "what": "finds",
@@ -132,7 +132,7 @@ def row_mutant(row: Mapping[str, Any]) -> Mutant:
 
 
 def row_finding(row: Mapping[str, Any]) -> FuzzFinding:
-    """The find of a row."""
+    """The finding of a row."""
     outcome = Outcome(row["target"], row["kind"], row["detail"], row["function"], row["told"], row["why"])
     return FuzzFinding(
         key=row["key"],
@@ -162,18 +162,18 @@ ENVIRONMENT: Final = {"PYTHONHASHSEED": "0"}
 
 
 class ChildKilled(Exception):
-    """The child ended before it had told what it did: it was killed from outside, and may do better elsewhere."""
+    """The child ended without a report: it was killed from outside, and may succeed on another try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """What one task does.
+    """Settings of one Spark task.
 
     Attributes:
-        asked: the round, but for the folder, which is made where the task runs.
+        round_plan: the round without its folder, which is made where the task runs.
         number: of the shard among all of its round.
         before: the corpora that the round begins with; a file that may not be there.
-        known: finds that are no news, as text.
+        known: the list of known findings, as text.
         gone: of these, and of the package's, the ids of those that no longer are.
     """
 
@@ -240,7 +240,7 @@ def fill(root: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def ran(round_plan: RoundPlan) -> tuple[RoundReport, int]:
-    """What the child says at its end, and the CPU-milliseconds that it took, with all that it started."""
+    """The child's final report, and its CPU time in milliseconds with all processes that it started."""
     before = children_cpu_seconds()
     done = subprocess.run(
         round_command(round_plan),

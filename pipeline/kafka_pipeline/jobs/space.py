@@ -2,8 +2,8 @@
 
 index ──► which mutator (shares) ──► which point of its grid ──► drawn from Random(seed, index)
 
-The grid of `model` is every cell of the format that a lie or a truth can lie in
-(`kafka_fuzz.mutate.model.reachable`), one after the other, so that each is asked as
+The grid of `model` is every cell of the format that a fault or a valid input can be in
+(`kafka_fuzz.mutate.model.reachable`), one after the other, so that each is used as
 often as any other.  That of `fixup` and `bytes` is a valid entry of every shape.
 
 Most cases hold valid entries that many others hold too, so what is worked out
@@ -11,8 +11,8 @@ for a batch is kept, first for a while and, when it is wanted again, for good.
 
 The hashes are of its content, and of its shape, which is the same for cases
 that differ in nothing but values.  The right answer is the one that belongs to
-the lie, which the tests hold against the reference in every cell; where no lie
-is known, the reference is asked.  One of so many is asked besides (`verify`).
+the fault, which the tests hold against the reference in every cell; where no fault
+is known, the reference decides.  It also checks one of so many cases (`verify`).
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ SHARES: Final[dict[Profile, int]] = {"model": 1}
 
 @cache
 def model_grid() -> tuple[MutantCell, ...]:
-    """The cells, in the order of the table of lies."""
+    """The cells, in the order of the table of faults."""
     return tuple(all_cells())
 
 
 @cache
 def grid_hash() -> str:
-    """What an index stands for depends on it, so a manifest says it."""
+    """Hash of the grid, for manifests: the meaning of an index depends on the grid."""
     return sha256("\n".join(map(repr, model_grid())).encode()).hexdigest()
 
 
@@ -142,14 +142,14 @@ class Outlined(NamedTuple):
 
 
 class Outlines:
-    """What is known of batches, by identity: equal ones are seldom the same, and comparing takes longer."""
+    """Cached outlines of batches, by identity, since comparing batches takes longer."""
 
     def __init__(self) -> None:
         self._young: dict[int, Outlined] = {}
         self._old: dict[int, Outlined] = {}
 
     def of(self, batches: Iterable[Batch]) -> tuple[bytes, bytes]:
-        """The JSON of *batches*, and the hashes of their outlines one behind the other."""
+        """The JSON of *batches*, and the hashes of their outlines one after the other."""
         found = [self._one(batch) for batch in batches]
         return b"[" + b",".join([each.json for each in found]) + b"]", b"".join([each.outline for each in found])
 
@@ -210,11 +210,11 @@ COLUMNS: Final = (
 
 
 class Wrong(BadShard):
-    """The reference does not give the answer that goes with a lie: one of them is wrong, and nothing is written."""
+    """The reference contradicts the expected answer of a fault: one of them is wrong, and nothing is written."""
 
 
 class Rows:
-    """Makes rows; it remembers what it worked out, and gives the same whatever it was asked before."""
+    """Makes rows; it remembers what it worked out, and gives the same whatever it made before."""
 
     def __init__(self, space: Space, verify: int = 64) -> None:
         """Of *space*; the reference decodes one of *verify* cases as well, none if that is 0."""
@@ -224,14 +224,14 @@ class Rows:
         self._rng = Random()
 
     def __reduce__(self) -> tuple[type[Self], tuple[Space, int]]:
-        """What a worker is sent: not what was worked out."""
+        """Pickle the settings only, not the cache."""
         return type(self), (self._space, self._verify)
 
     def row(self, index: int) -> tuple[Any, ...]:
         """One row, its columns as in `COLUMNS`.  Raises `Wrong`."""
         mutant = self._space.case(index, self._rng)
         if self._verify and index % self._verify == 0 and not reference_agrees(mutant):
-            raise Wrong(f"the reference does not answer case {index} of seed {self._space.seed} as its lie says")
+            raise Wrong(f"the reference does not answer case {index} of seed {self._space.seed} as its fault expects")
         right = right_answer(mutant)
         batches, outlines = self._outlines.of(right.batches)
         cell = mutant.cell
@@ -251,7 +251,7 @@ class Rows:
 
 
 def rules_of(mutant: Mutant, right: Expectation) -> tuple[str, ...]:
-    """The rules that a case is about: its lie's, or the one by which the reference refuses."""
+    """The rules that a case is about: its fault's, or the one by which the reference refuses."""
     if mutant.expected is None:
         return (right.why,) if right.why else ()
     fault = mutant.cell.lie

@@ -67,7 +67,7 @@ _json: Final = msgspec.json.Encoder()
 
 
 class SweepSession:
-    """One testee's process and what is asked of it; a context manager, with which the process ends."""
+    """One testee's process and its requests; a context manager that ends the process."""
 
     def __init__(self, testee: str) -> None:
         """Of the testee that this connect string names; it is built here if it has to be."""
@@ -126,12 +126,12 @@ def batch_cases(batch: pa.RecordBatch) -> list[Case]:
 
 def _case(index: int, fault: str, data: bytes, verdict: Any, kinds: list[Any], batches: str) -> Case:
     expect = Expectation(verdict=verdict, kinds=tuple(kinds), batches=tuple(map(from_wire, _batches.decode(batches))))
-    # Cases of one lie are variations of one another, as those of one case function are.
+    # Cases of one fault are variations of one another, as those of one case function are.
     return Case(id=f"{fault}[{index}]", title="", rules=(), area="generated", op="decode", input=data, expect=expect)
 
 
 def row_of(case: Case, observation: Observation) -> tuple[Any, ...]:
-    """What came of *case*, its columns as in `SCHEMA`."""
+    """The result of *case*, with columns as in `SCHEMA`."""
     verdict = judge(case, observation)
     index = int(case.id.rpartition("[")[2].removesuffix("]"))
     why = lasting(verdict.outcome, verdict.why)
@@ -141,7 +141,7 @@ def row_of(case: Case, observation: Observation) -> tuple[Any, ...]:
 
 
 def lasting(outcome: str, why: str) -> str:
-    """What is said of an outcome, without what is never the same twice.
+    """The text of an outcome without the parts that change from run to run.
 
     >>> lasting("crash", "signal 11 in thread 140213"), lasting("wrong_data", "expected 1000000")
     ('signal 11 in thread #', 'expected 1000000')
@@ -150,7 +150,7 @@ def lasting(outcome: str, why: str) -> str:
 
 
 def error_kind(observation: Observation) -> str:
-    """What kind of error a testee said that it is; empty if it said none."""
+    """The kind of error that a testee reported; empty if it reported none."""
     if isinstance(observation, Refused | Decoded | ConsumedRecords) and observation.error is not None:
         return observation.error.kind
     return ""
@@ -166,7 +166,7 @@ def answer_hash(observation: Observation) -> int:
 
 
 def observations(testee: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What *testee* did with the cases of *batches*; its process lives as long as this runs."""
+    """Observations of *testee* for the cases of *batches*; its process ends with this generator."""
     with SweepSession(testee) as asking:
         yield from map(asking, batches)
 
@@ -180,7 +180,7 @@ VECTORS: Final = """
     )
     SELECT vector, count(*) AS cases, min(index) AS first FROM answered GROUP BY vector ORDER BY cases DESC, vector
 """
-# Disagreements that one mistake is likely to be behind.
+# Disagreements that probably have one cause.
 CLUSTERS: Final = """
     SELECT testee, outcome, cases.lie, cases.magic, cases.codec, regexp_replace(observations.field, '[0-9]+', '') AS at,
            observations.kind, count(*) AS cases, count(DISTINCT answer) AS answers, min(observations.index) AS first
@@ -226,7 +226,7 @@ CLUSTERS_FOLDER: Final = "clusters.parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What is asked for.
+    """Settings of a sweep.
 
     Attributes:
         cases: an output of `pipeline generate`.
@@ -239,7 +239,7 @@ class Sweep:
     testees: tuple[str, ...]
 
     def plan(self, given: OutputManifest) -> dict[str, Any]:
-        """What decides about the output, as far as we can say: testees themselves may change."""
+        """The settings that determine the output, as long as the testees do not change."""
         return {"job": "sweep", "testees": list(self.testees), "cases": given.sha256, "generated": given.plan}
 
 
@@ -250,7 +250,7 @@ def cases_in(folder: Path) -> OutputManifest:
         raise OtherRun(f"there are no generated cases in {folder}; kafkaproof pipeline generate makes some")
     bad = unsound(folder, given)
     if bad:
-        raise OtherRun(f"{folder / bad[0]} has gone bad; kafkaproof pipeline generate mends it")
+        raise OtherRun(f"{folder / bad[0]} has gone bad; run kafkaproof pipeline generate to make it again")
     return given
 
 
@@ -267,11 +267,11 @@ def testee_folder(testee: str) -> str:
 def sweep_testees(
     open_session: Callable[[], Any], asked: Sweep, show: ProgressFactory = lambda _: lambda *_: None
 ) -> OutputManifest:
-    """Ask what was not asked; a session is opened only if there is something to do.
+    """Run the missing cases; a session is opened only if there is something to do.
 
     Raises:
         OtherRun: the folder holds something else, or there are no cases.
-        NotDone, CannotRun: what was earned is kept, and the same call goes on.
+        ShardsFailed, PipelineError: what was earned is kept, and the same call goes on.
     """
     given = cases_in(asked.cases)
     with exclusive_run(asked.out):

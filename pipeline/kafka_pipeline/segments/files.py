@@ -24,7 +24,7 @@ from kafka_records.layout import ENTRY, MAGIC_OFFSET
 
 
 class RemoteFile:
-    """A file on another machine: a window of it is read when it is asked for."""
+    """A file on another machine: a window of it is read on demand."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -73,7 +73,7 @@ def without_zeros(data: bytes, kind: np.dtype[np.void]) -> Table:
 
 
 def indexed(source: ByteSource, segment: SegmentFile, most: int) -> Iterator[int]:
-    """Where to cut a segment behind about *most* bytes, by what its index says; nowhere if there is none.
+    """Where to cut a segment after about *most* bytes, by what its index says; nowhere if there is none.
 
     A cut that no entry begins at would be worse than none, so each is looked at:
     17 bytes of the segment.
@@ -92,7 +92,7 @@ def indexed(source: ByteSource, segment: SegmentFile, most: int) -> Iterator[int
 
 
 def offsets_beside(segment: SegmentFile) -> list[tuple[int, int]]:
-    """What the index of *segment* holds: an offset, and where an entry with offsets up to that begins at the latest."""
+    """Entries of the offset index of *segment*: an offset and its file position."""
     base = segment.base_offset
     if base is None:
         return []
@@ -117,5 +117,5 @@ def begins(source: ByteSource, segment: SegmentFile, offset: int, position: int)
 
 
 def bytes_at(source: ByteSource, start: int, end: int) -> bytes:
-    """Bytes of a file; none are asked for where there are none."""
+    """Bytes of a file; a range outside of the file is not requested."""
     return bytes(buffer_bytes(as_buffer(source.window(start, end)))) if start < end else b""

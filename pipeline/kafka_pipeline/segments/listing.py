@@ -1,7 +1,7 @@
 """Which segments there are, by path or address; imports neither decoder nor Arrow, so it is quick.
 
 A path, or `file:`, is this machine's (or a mount that all share).  Any other
-address (`hdfs://`, `viewfs://`, `s3://`, `gs://`, `abfs://`) is asked of Arrow's
+address (`hdfs://`, `viewfs://`, `s3://`, `gs://`, `abfs://`) is read through Arrow's
 file systems.
 """
 

@@ -44,7 +44,7 @@ def split_segment(segment: SegmentFile, most: int = SPLIT) -> list[Stretch]:
 
 
 def boundaries(source: ByteSource, start: int, end: int, most: int) -> Iterator[int]:
-    """Where to cut from *start* to *end*: behind about *most* bytes, between entries, with some on both sides."""
+    """Where to cut from *start* to *end*: after about *most* bytes, between entries, with some on both sides."""
     at, cut = start, start
     while at < end:
         runs = runs_in(source.window(at, min(at + WINDOW, end)), most=1)

@@ -1,6 +1,6 @@
 """The folder of a job's output: one run at a time, one plan, and a manifest when it is whole.
 
-    OUT/manifest.json       what was asked, counts, every file with rows and hash
+    OUT/manifest.json       the settings, counts, every file with rows and hash
     OUT/…/part-000000.parquet
     OUT/receipts, OUT/plan.json, …     only until it is whole
 
@@ -28,12 +28,12 @@ SCHEMA_VERSION: Final = 1
 
 
 class OutputManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a whole output holds.
+    """Contents of a complete output.
 
     Attributes:
         format: of the rows, `kafkaproof cases` for instance.
         schema_version: of the columns.
-        plan: what was asked, as the job has it.
+        plan: the settings of the job.
         counts: whatever the job counts.
         files: every file, sorted by path.
         sha256: of the lines `<sha256>  <path>`, one a file: what `sha256sum` would print.
@@ -48,14 +48,14 @@ class OutputManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OtherRun(Exception):
-    """The folder holds something else than was asked for: a usage error."""
+    """The folder has the output of other settings: a usage error."""
 
 
 @contextmanager
 def exclusive_run(out: Path) -> Iterator[None]:
     """Keep other runs out of *out*.  Raises `OtherRun` if one is there."""
     out.mkdir(parents=True, exist_ok=True)
-    # The folder itself is locked, so that there is no file that nobody asked for.
+    # The folder itself is locked, so that no lock file is left in it.
     folder = os.open(out, os.O_RDONLY)
     try:
         _lock(folder, out)

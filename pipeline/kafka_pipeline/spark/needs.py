@@ -1,4 +1,4 @@
-"""What the pipeline needs beyond the rest of Kafkaproof, and what can go wrong; imports none of it."""
+"""Requirements of the pipeline beyond the rest of Kafkaproof, and its errors; imports none of the requirements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BadShard(Exception):
 
 
 def require() -> None:
-    """Raise `CannotRun` unless PySpark, what it needs, and a Java are here; imports none of them."""
+    """Raise `PipelineError` unless PySpark, what it needs, and a Java are here; imports none of them."""
     missing = [name for module, name in MODULES.items() if find_spec(module) is None]
     if missing:
         raise PipelineError(f"the pipeline needs {' and '.join(missing)}: {EXTRA}")

@@ -43,7 +43,7 @@ def write_archive(out: Path) -> int:
     """Write the archive, a gzipped tar; the number of files in it.
 
     Raises:
-        CannotRun: Kafkaproof is not installed here, so that nobody knows what it depends on.
+        PipelineError: Kafkaproof is not installed here, so its dependencies are unknown.
         OSError: it cannot be written.
     """
     files = sorted(archive_contents().items())
@@ -60,7 +60,7 @@ def write_archive(out: Path) -> int:
 
 
 def archive_contents() -> dict[str, Path]:
-    """What goes into `site-packages`, by name in the archive."""
+    """Files for `site-packages`, by name in the archive."""
     folder = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
     found = {name: path for package in OURS for name, path in _package(package)}
     found |= dict(_metadata())
@@ -185,10 +185,10 @@ def this_environment() -> WorkerEnvironment:
 
 
 def worker_environments(spark: Any, tasks: int) -> Sequence[WorkerEnvironment]:
-    """What *tasks* tasks find; executors that get none are not seen.
+    """Environments that *tasks* tasks see; executors without a task are not listed.
 
     Raises:
-        CannotRun: Spark gave up.
+        PipelineError: Spark gave up.
     """
     with spark_failures():
         rows = spark.range(0, tasks, 1, tasks).mapInArrow(_environment_rows, "place binary").collect()

@@ -42,7 +42,7 @@ def gateway(conf: Mapping[str, str], time_limit: float = TIME_LIMIT) -> Iterator
     """A virtual machine for the session that is opened in the block, unless this process has one already.
 
     Raises:
-        CannotRun: it ended, or was not there after *patience* seconds.
+        PipelineError: it ended, or was not there after *time_limit* seconds.
     """
     from pyspark import SparkContext
 
@@ -135,14 +135,14 @@ def master_of(text: str) -> str:
 
 
 def conf_of(settings: Settings) -> dict[str, str]:
-    """Everything that Spark is told, ours first."""
+    """All settings of Spark, ours first."""
     conf = {
         "spark.app.name": "kafkaproof",
         "spark.task.maxFailures": str(TRIES),
-        # Nobody asked for a port, and progress has its own place.
+        # The web interface would take a port, and progress is shown elsewhere.
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # What matters is told by us, in one line.
+        # Errors are reported by the command, in one line.
         "spark.log.level": "FATAL",
         # Measured: pipelines are no slower with 1 GiB than with 8; the work is done in Python.
         "spark.driver.memory": "1g",
@@ -163,7 +163,7 @@ def session(settings: Settings) -> Iterator[Any]:
     """A Spark session, which ends with the block; its worker processes too.
 
     Raises:
-        CannotRun: there is no PySpark or no Java, or the master cannot be reached.
+        PipelineError: there is no PySpark or no Java, or the master cannot be reached.
     """
     with _started(settings, _session) as spark:
         yield spark
@@ -174,7 +174,7 @@ def tasks_only(settings: Settings) -> Iterator[TasksOnly]:
     """Spark without SQL, for a job whose work is all in its tasks: it is up in half the time.
 
     Raises:
-        CannotRun: there is no PySpark or no Java, or the master cannot be reached.
+        PipelineError: there is no PySpark or no Java, or the master cannot be reached.
     """
     quick = replace(settings, conf=(("spark.driver.extraJavaOptions", QUICK), *settings.conf))
     with _started(quick, _tasks_only) as spark:
@@ -183,7 +183,7 @@ def tasks_only(settings: Settings) -> Iterator[TasksOnly]:
 
 @dataclass(frozen=True, slots=True)
 class TasksOnly:
-    """What is there of a session without SQL."""
+    """A session that has a Spark context only, without SQL."""
 
     sparkContext: Any
 
@@ -196,7 +196,7 @@ class TasksOnly:
 def at_once(open_spark: Opener) -> Iterator[Opener]:
     """Starts Spark in a thread while the block does other things; what it gives waits for it.
 
-    Spark is stopped beside what comes behind its own block, and is gone at the end of this one.
+    Spark stops while the code after its own block runs, and has stopped at the end of this one.
     """
     opened = open_spark()
     with ThreadPoolExecutor(1) as thread:
@@ -249,7 +249,7 @@ def _tasks_only(conf: dict[str, str]) -> TasksOnly:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """What comes out of PySpark when something went wrong, on either side of it."""
+    """Exception types of PySpark, from Python and from Java."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -257,7 +257,7 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 
 def first_line(error: Exception) -> str:
-    """What happened, in one line: the cause that Java gives, if there is one.
+    """The error in one line: Java's cause, if there is one.
 
     >>> first_line(ValueError("one\\ntwo"))
     'one'

@@ -2,13 +2,13 @@
 
 A file is written beside its place and moved there when it is complete, so that
 a worker that is killed leaves nothing half done, and two that write the same
-write the same bytes.  Beside the files of a shard lies its receipt: what they
+write the same bytes.  Each shard has a receipt beside its files: what they
 hold, and their hashes.  A shard with a receipt that its files match is earned.
 
 A task writes its own files (`shards.work`), so that data never passes through
 the JVM: what comes back is a line a shard.  Spark tries a task again when its
 executor or its Python worker dies; what was wrong with files or data comes back
-as a receipt with a problem, and is told once.
+as a receipt with a problem, and is reported once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FileReceipt(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one shard.
+    """Result of one shard.
 
     Attributes:
         shard: its number.
@@ -66,13 +66,13 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What a job does that has made its rows while it read."""
+    """The default function of a job: its rows are complete once they are read."""
     return batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is done with each shard.
+    """Work of each shard.
 
     Attributes:
         name: of its files and receipts.
@@ -99,7 +99,7 @@ class Job:
     codec: str = "zstd"
 
     def receipt_path(self, shard: int) -> Path:
-        """Where the receipt of *shard* lies."""
+        """Path of the receipt of *shard*."""
         return self.out / RECEIPTS / self.name / f"{shard:06}.json"
 
 
@@ -275,7 +275,7 @@ def read_batches(paths: Iterable[Path], columns: list[str] | None = None, **opti
     """The record batches of some Parquet files, one row group at a time.
 
     Raises:
-        Refused: a file is no Parquet file, or has gone bad.
+        BadShard: a file is no Parquet file, or has gone bad.
     """
     for path in paths:
         try:
@@ -292,7 +292,7 @@ LOOK: Final = 0.5
 OnProgress = Callable[[int, int], None]
 """Called with the shards done and all shards."""
 ProgressFactory = Callable[[str], OnProgress]
-"""Gives, for the name of a step, what is told how far it is."""
+"""Returns the progress callback for the name of a step."""
 
 
 class ShardsFailed(Exception):
@@ -313,8 +313,8 @@ def run(spark: Any, job: Job, shards: Sequence[int], on_progress: OnProgress = l
     """Do those of *shards* that are not earned; the receipts of all, in their order.
 
     Raises:
-        NotDone: shards have problems of their own: a full disk, wrong data.
-        CannotRun: Spark gave up.
+        ShardsFailed: shards have problems of their own: a full disk, wrong data.
+        PipelineError: Spark gave up.
     """
     have = {receipt.shard: receipt for receipt in earned(job, shards)}
     todo = [shard for shard in shards if shard not in have]
@@ -341,13 +341,13 @@ def _collected(spark: Any, job: Job, todo: Sequence[int]) -> list[Receipt]:
 
 
 def do(job: Job, shards: Iterable[int]) -> Iterator[bytes]:
-    """What a worker does with the shards of its tasks: a receipt for each."""
+    """Run the shards of a task on a worker; yields a receipt for each."""
     for shard in shards:
         yield msgspec.json.encode(work(job, shard))
 
 
 class _watched:
-    """Tells how many tasks are done while Spark is at it."""
+    """Reports how many tasks are done while Spark runs them."""
 
     def __init__(self, spark: Any, on_progress: Callable[[int], None]) -> None:
         self._tracker = spark.sparkContext.statusTracker()
@@ -367,7 +367,7 @@ class _watched:
         while not self._over.wait(LOOK):
             try:
                 active_stages = [self._tracker.getStageInfo(active) for active in self._tracker.getActiveStageIds()]
-            except Exception:  # the session ends: nothing more to tell
+            except Exception:  # the session ends: nothing more to report
                 return
             done = sum(active.numCompletedTasks for active in active_stages if active is not None)
             if done > last:

@@ -14,7 +14,7 @@ register(spark)
 | `columns` | the columns to read, by commas; all by default.  A schema of the user's does the same |
 | `split`   | bytes in one task, 256 MiB by default; cuts are made between batches              |
 
-Spark tells a Python source which filters there are, but not which columns are
+Spark passes filters to a Python source, but not which columns are
 looked at: what is not needed has to be left out by `columns`, or it is read.
 Filters on `offset` and `timestamp` pass over batches by their headers; Spark
 applies them to the rows as well.
@@ -89,7 +89,7 @@ def segments(
     split: int = splits.SPLIT,
     bounds: Bounds = ALL,
 ) -> Any:
-    """What `load` gives of *places*, with one copy less; *bounds* take the place of filters that are passed on.
+    """The rows that `load` gives for *places*, with one copy less; *bounds* replace pushed filters.
 
     Entries outside of *bounds* are passed over by their headers; of an entry that is read, all records are there.
     What is there now is read, also if the frame is looked at later.
@@ -116,7 +116,7 @@ def _partition_rows(
 
 
 class SegmentPartition(InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+    """Stretches that one task reads."""
 
     def __init__(self, stretches: Sequence[Stretch]) -> None:
         super().__init__([(each.path, each.start, each.end) for each in stretches])
@@ -181,7 +181,7 @@ class KafkaSegments(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return NAME
 
     def schema(self) -> Any:
@@ -206,7 +206,7 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         self.bounds = ALL
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Note what headers can tell.  All filters stay with Spark: a batch has more records than those wanted."""
+        """Note the bounds that headers can decide.  Spark applies all filters again: a batch has other records too."""
         for each in filters:
             self.bounds = narrower(self.bounds, each, self.options.view)
         return filters
@@ -229,7 +229,7 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
 def narrower(bounds: Bounds, wanted: Filter, view: tables.View) -> Bounds:
     """*bounds* with what a filter wants; unchanged where headers say nothing about that.
 
-    A batch whose header lies about its offsets or its largest timestamp is
+    A batch whose header has wrong offsets or its largest timestamp is
     passed over as a broker's own search would pass over it.
     """
     name = ".".join(getattr(wanted, "attribute", ()))
@@ -251,7 +251,7 @@ def narrower(bounds: Bounds, wanted: Filter, view: tables.View) -> Bounds:
 
 
 class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """What is appended while a query runs.  An offset of the stream is a number of bytes for each segment."""
+    """Reads data appended while a query runs.  A stream offset is a number of bytes for each segment."""
 
     def __init__(self, options: ReadOptions, schema: Any) -> None:
         self.options = options
@@ -279,7 +279,7 @@ class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             return splits.whole_entries(source, begin, segment.size)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SegmentPartition]:
-        """What came between two offsets of the stream."""
+        """Partitions between two offsets of the stream."""
         stretches = []
         for path, stop in sorted(end.items()):
             begin = start.get(path, 0)

@@ -1,4 +1,4 @@
-"""Parquet files as tables of Spark's, asked in SQL; answers come back as Arrow."""
+"""Parquet files as Spark tables, queried in SQL; results come back as Arrow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def view(spark: Any, name: str, folder: Path) -> None:
     """Call the Parquet files below *folder* *name*; parts of their path are columns.
 
     Raises:
-        CannotRun: a file cannot be read.
+        PipelineError: a file cannot be read.
     """
     with spark_failures():
         spark.read.option("basePath", str(folder)).option("recursiveFileLookup", "false").parquet(
@@ -25,10 +25,10 @@ def view(spark: Any, name: str, folder: Path) -> None:
 
 
 def query_table(spark: Any, query: str, views: Mapping[str, Path] | None = None) -> pa.Table:
-    """What *query* gives, small enough to come to the driver.
+    """The result of *query* as a table, which must fit into the driver's memory.
 
     Raises:
-        CannotRun: Spark gave up.
+        PipelineError: Spark gave up.
     """
     for name, folder in (views or {}).items():
         view(spark, name, folder)
@@ -37,7 +37,7 @@ def query_table(spark: Any, query: str, views: Mapping[str, Path] | None = None)
 
 
 class spark_failures:
-    """Turns what Spark raises into `CannotRun`, with one line of it."""
+    """Turns what Spark raises into `PipelineError`, with one line of it."""
 
     def __enter__(self) -> None:
         pass

@@ -27,9 +27,7 @@ MIB: Final = 1 << 20
 @click.argument("path")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR",
               help="The output: one folder for each audit.")  # fmt: skip
-@click.option(
-    "--contiguous", is_flag=True, help="Offsets that are not there are errors: for logs that nobody compacts."
-)
+@click.option("--contiguous", is_flag=True, help="Missing offsets are errors: for logs without compaction.")
 @click.option(
     "--now", type=int, metavar="MS", help="The time that timestamps are held against; by default the clock's."
 )
@@ -100,7 +98,7 @@ def _numbers(settings: Audit, report: AuditReport) -> dict[str, object]:
 
 
 def print_audit(report: AuditReport, out: Path) -> None:
-    """What was found, by kind and log; then where all of it is."""
+    """Print the findings by kind and log, then the path of the full report."""
     from kafka_pipeline.audit.findings import SEVERITIES
 
     for log in report.logs:

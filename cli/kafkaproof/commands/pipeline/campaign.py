@@ -53,7 +53,7 @@ DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-py
 @click.option("--seed", type=click.IntRange(0, MOST_SEED - 1), default=1, show_default=True, metavar="N")
 @click.option("--profile", type=ProfileChoice(["mixed", *PROFILES]), default="mixed", show_default=True)
 @click.option("--known", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-              help="A list of finds that are no news (`fuzz known`).")  # fmt: skip
+              help="A list of known findings (`fuzz known`).")  # fmt: skip
 @click.option("--triage/--no-triage", "triages", default=True, show_default=True, help="Fold and reduce at the end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @spark_options
@@ -80,7 +80,7 @@ def campaign(
     DIR gets what every shard saw as Parquet, and at the end the folder that `fuzz run` would have written: `fuzz
     report`, `triage`, `known`, `promote` and `run` work on it.  A run that was stopped goes on.
 
-    Exit codes: 0 nothing new, 1 new finds, 2 usage, 3 could not be run, 130 interrupted.
+    Exit codes: 0 nothing new, 1 new findings, 2 usage, 3 could not be run, 130 interrupted.
     """
     if executions and minutes:
         raise click.UsageError("--executions and --minutes exclude each other")
@@ -118,7 +118,7 @@ def campaign(
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """The targets in *text*; a usage error where one cannot be asked from an executor."""
+    """The targets in *text*; a usage error if one cannot run on an executor."""
     names = tuple(dict.fromkeys(split_targets(text)))
     for name in names:
         kind, _, testees = name.partition(":")
@@ -135,7 +135,7 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def known_list_text(path: Path | None) -> str:
-    """The text of a list of known finds; a usage error where it is none."""
+    """The text of a list of known findings; a usage error if it is not one."""
     if path is None:
         return ""
     try:

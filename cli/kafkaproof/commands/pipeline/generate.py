@@ -163,7 +163,7 @@ def say_checked(bad: list[str], *, as_json: bool) -> None:
 
 
 def report_generated(manifest: OutputManifest, out: Path, *, as_json: bool) -> None:
-    """What there is now."""
+    """Print the counts of a complete output, or its counts and hash as JSON."""
     if as_json:
         say_json({"out": str(out), "counts": manifest.counts, "files": len(manifest.files), "sha256": manifest.sha256})
         return

@@ -1,4 +1,4 @@
-"""What all commands of the pipeline share: where Spark runs, how progress shows, how they end."""
+"""Options that all pipeline commands share: the Spark master, progress, exit codes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def spark_options(command: Command) -> Command:
 def opener(
     master: str, conf: tuple[str, ...], environment: Path | None, *, sql: bool = True
 ) -> Callable[[], AbstractContextManager[Any]]:
-    """What opens the session that the options ask for, or Spark without *sql*.
+    """A function that opens the Spark session of the options; without *sql*, a Spark context only.
 
     Raises:
         click.UsageError: a setting is none.
@@ -97,7 +97,7 @@ def exits() -> Iterator[None]:
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """What fails behind an interrupt fails because of it, whoever heard first; where they are Python's to handle."""
+    """An error after an interrupt is reported as the interrupt, if Python handles interrupts."""
     heard = False
 
     def hear(_number: int, _frame: FrameType | None) -> None:

@@ -43,7 +43,7 @@ def sweep(
     """Put generated cases to testees on the executors, and compare what they did.
 
     A known testee is built where it runs, if it has to be.  The output has every observation as Parquet, the
-    combinations of outcomes (vectors.parquet), and disagreements that one mistake is likely behind (clusters.parquet).
+    combinations of outcomes (vectors.parquet), and disagreements that probably have one cause (clusters.parquet).
 
     Exit codes: 0 all agree, 1 disagreements, 2 usage, 3 could not be run, 130 interrupted.
     """
@@ -78,7 +78,7 @@ def print_sweep(manifest: OutputManifest, clusters: list[dict[str, Any]]) -> Non
     for testee, counts in outcomes.items():
         click.echo(f"{testee:{width}}" + "".join(f"{counts.get(name, 0):17,}" for name in names))
     if len(agreement) > 1:
-        click.echo("\nthe same outcome, of cases that both were asked")
+        click.echo("\nthe same outcome, of cases that both ran")
         for testee, row in agreement.items():
             click.echo(f"{testee:{width}}" + "".join(f"{share:8.3f}" for share in row.values()))
     if clusters:
