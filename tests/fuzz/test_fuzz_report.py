@@ -113,15 +113,15 @@ def test_a_curve_is_over_processor_time() -> None:
 def test_canaries_are_told(report: Path) -> None:
     """Every file that people read says of each canary whether its find is gone, or why nobody knows."""
     first, *rest = lines(report)
-    assert first["canaries"] == {"gone": 1, "still there": 1, "not sung": 1}
+    assert first["canaries"] == {"gone": 1, "still there": 1, "not replayed": 1}
     told = {str(line["id"]): line["state"] for line in rest if line["kind"] == "canary"}
     assert told == {each.id: each.state for each in CANARIES}
-    assert [each.state for each in CANARIES] == ["still there", "gone", "not sung"]
+    assert [each.state for each in CANARIES] == ["still there", "gone", "not replayed"]
     page, summary = (report / "index.html").read_text(), (report / "summary.md").read_text()
     for text in (page, summary):
-        assert "1 gone, 1 still there, 1 not sung" in text
+        assert "1 gone, 1 still there, 1 not replayed" in text
         assert "nobody asked" in text
-    assert f"- not sung: {code('one of a broker')} " in summary
+    assert f"- not replayed: {code('one of a broker')} " in summary
 
 
 def test_the_summary_says_how_it_grew_and_what_is_missing(report: Path) -> None:

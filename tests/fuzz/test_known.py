@@ -185,7 +185,7 @@ def test_canaries_that_end_whoever_asks() -> None:
             ReplayResult("t", "b", "", gone=False, why="MemoryError: no more"),
         ]
         assert [each.why for each in read_replay_lines(lines, rules, said)] == ["MemoryError: no more"] * 3
-    assert [replay_timeout(rule).state for rule in rules] == ["not sung", "still there", "not sung"]
+    assert [replay_timeout(rule).state for rule in rules] == ["not replayed", "still there", "not replayed"]
 
 
 def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
@@ -193,14 +193,14 @@ def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
     rule = KnownFinding("b", "broker:9.9.9", ("broker:9.9.9|*",), reproducer=ReplayInput(hex="00"))
     (tmp_path / KNOWN_FILE).write_text(text_of([rule]))
     (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), ["broker:9.9.9"])
-    assert (told.state, gone_ids(tmp_path)) == ("not sung", [])
+    assert (told.state, gone_ids(tmp_path)) == ("not replayed", [])
     assert "no release '9.9.9' is known" in told.why
 
     def ask(_: ReplayInput) -> Outcome:
         raise HarnessFault("Traceback\nMemoryError: no more")
 
     assert (replay_rule(rule, ask).state, replay_rule(rule, ask).why) == (
-        "not sung",
+        "not replayed",
         "HarnessFault: MemoryError: no more",
     )
 

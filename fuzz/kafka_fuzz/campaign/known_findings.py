@@ -253,7 +253,7 @@ def input_kind(mutant: Mutant) -> tuple[str, ...]:
 # Below the folder of a campaign: what it remembers between runs.
 STATE: Final = "state"
 REPLAY_FILE: Final = "canaries.json"
-State = Literal["gone", "still there", "not sung"]
+State = Literal["gone", "still there", "not replayed"]
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
@@ -275,7 +275,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
     @property
     def state(self) -> State:
         """The state of the known finding."""
-        return "not sung" if self.why else "gone" if self.gone else "still there"
+        return "not replayed" if self.why else "gone" if self.gone else "still there"
 
 
 def read_replay_results(directory: Path) -> list[ReplayResult]:

@@ -1,6 +1,6 @@
 """Canaries: the reproducers of known finds, run before a campaign to see which are gone.
 
-    python -m kafka_fuzz.campaign.replay TARGET --dir DIR [--asked differential] [--first N]
+    python -m kafka_fuzz.campaign.replay TARGET --dir DIR [--mode differential] [--first N]
 
 asks those of one target, each input in a process of its own, or a testee that reads
 or writes, and prints a line when it is ready and one for each; the rounds that
@@ -119,7 +119,7 @@ def _by_one(
         replay_target_[0],
         "--dir",
         str(directory),
-        "--asked",
+        "--mode",
         replay_target_[1],
     ]
     lines: SimpleQueue[bytes] = SimpleQueue()
@@ -239,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("target")
     parser.add_argument("--dir", type=Path, required=True)
     parser.add_argument(
-        "--asked", default="", choices=get_args(TargetMode), help="what of a testee, in its own process"
+        "--mode", default="", choices=get_args(TargetMode), help="what of a testee, in its own process"
     )
     parser.add_argument("--first", type=int, default=0, help="where to begin")
     given = parser.parse_args(arguments)

@@ -15,27 +15,33 @@ class LateFuzz(LazyGroup):
 
     # Name, where it is defined, and what `--help` says without importing it.
     table: ClassVar[dict[str, tuple[str, str]]] = {
-        "run": ("kafkaproof.commands.fuzz.run:run", "Fuzz targets for a while, and say what is new."),
-        "merge": ("kafkaproof.commands.fuzz.engines:merge_command", "Of inputs that do the same, keep the smallest."),
+        "run": ("kafkaproof.commands.fuzz.run:run", "Fuzz targets for a while, and print new findings."),
+        "merge": ("kafkaproof.commands.fuzz.engines:merge_command", "Keep the smallest of inputs with equal coverage."),
         "export": (
             "kafkaproof.commands.fuzz.engines:export_oss_fuzz",
             "Write entry points for OSS-Fuzz, with seeds and dictionary.",
         ),
-        "reach": ("kafkaproof.commands.fuzz.promote:reach", "Say who can bring a find about: producers, or a broker."),
+        "reach": (
+            "kafkaproof.commands.fuzz.promote:reach",
+            "Measure whether producers or only a broker can cause a finding.",
+        ),
         "side": (
             "kafkaproof.commands.fuzz.engines:engine_command",
             "Fuzz with Jazzer or Go's engine on the same corpus.",
         ),
         "bench": ("kafkaproof.commands.fuzz.bench:bench", "Compare the profiles: buckets, lines, executions."),
-        "triage": ("kafkaproof.commands.fuzz.triage:triage", "Fold, reduce and draft what campaigns found."),
+        "triage": ("kafkaproof.commands.fuzz.triage:triage", "Deduplicate, shrink and draft findings of campaigns."),
         "corpus": (
             "kafkaproof.commands.fuzz.known:corpus_command",
-            "Ask testees the corpus: what cases show is no news.",
+            "Record the findings that corpus cases show.",
         ),
-        "recall": ("kafkaproof.commands.fuzz.known:recall", "Say how much of what the corpus shows was found."),
-        "known": ("kafkaproof.commands.fuzz.known:known", "Accept finds as known, with the reason."),
+        "recall": (
+            "kafkaproof.commands.fuzz.known:recall",
+            "Measure the share of corpus findings that a campaign rediscovers.",
+        ),
+        "known": ("kafkaproof.commands.fuzz.known:known", "Accept findings as known, with the reason."),
         "report": ("kafkaproof.commands.fuzz.triage:report_command", "Write a campaign as pages and files."),
-        "promote": ("kafkaproof.commands.fuzz.promote:promote_command", "Make finds cases of the corpus."),
+        "promote": ("kafkaproof.commands.fuzz.promote:promote_command", "Turn findings into corpus cases."),
         "minimise": (
             "kafkaproof.commands.fuzz.minimise:minimise",
             "Cut an input down to the smallest that shows the same.",
@@ -51,7 +57,7 @@ class LateFuzz(LazyGroup):
 
 @click.group(cls=LateFuzz)
 def fuzz() -> None:
-    """Find what nobody wrote a case for: campaigns over targets, and what becomes of their finds.
+    """Fuzz targets in campaigns, and process their findings: input that no case covers.
 
-    Exit codes of `run`: 0 nothing new, 1 new finds, 2 usage, 3 could not be run, 130 interrupted.
+    Exit codes of `run`: 0 nothing new, 1 new findings, 2 usage, 3 could not be run, 130 interrupted.
     """

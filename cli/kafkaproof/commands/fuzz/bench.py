@@ -36,7 +36,7 @@ WHAT: Final = ("outcomes", "planted", "crash", "pipe", "broker")
 )
 @click.option(
     "--most", type=click.IntRange(min=1), default=5000, show_default=True, metavar="N",
-    help="planted: executions after which a hunt is given up.",
+    help="planted: executions after which a search is stopped.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, every repeat in it.")
 def bench(
@@ -54,11 +54,11 @@ def bench(
     outcomes: the profiles side by side on Python codecs.  Unexpected ends (leaked exceptions by type and line,
     hangs and exhausted memory by function) are what a fuzzer finds that has no reference.  Outcome buckets hold what
     is read wrongly, too: by field and how it differs, and what is taken though it is invalid, by the rule that it
-    breaks.  Finds are told apart as campaigns do, by the lie, which plain mutation does not know.  `plain` is what a
+    breaks.  Findings have the keys of campaigns, with the fault, which plain mutation does not know.  `plain` is what a
     first fuzzing target has: bytes changed blindly, from fifteen valid logs.  `bytes` does so with valid logs of every
     shape and a dictionary; `mix` is all profiles, each as often as a campaign runs it.
 
-    planted: what it takes to find each wrong codec of the zoo, and what it takes plain mutation.
+    planted: the executions that find each planted bug, by the mix and by plain mutation.
 
     crash: until the first crash of compiled aiokafka, the campaign's start counted.
 
@@ -115,7 +115,7 @@ def print_crashes(repeats: int, *, as_json: bool) -> None:
 
 
 def print_rates(once: Callable[[int], fuzz.Rate], repeats: int, *, as_json: bool) -> None:
-    """The median, or everything as JSON; exit code 3 where nobody could be asked."""
+    """The median, or everything as JSON; exit code 3 if the testee or broker cannot run."""
     try:
         made = list(fuzz.measure_rates(once, repeats))
     except (BadConnect, CannotRun, NoBroker, ValueError) as error:

@@ -52,7 +52,7 @@ def export_oss_fuzz(ctx: click.Context, directory: Path, *, check: bool, without
 @click.argument("engine", type=click.Choice(sorted(ENGINES)))
 @click.option("--testee", help="Of the engine's language.  [default: the first]")
 @click.option("--seconds", type=click.FloatRange(min=1), default=60.0, show_default=True, help="By the clock.")
-@campaign_option("Of a campaign: its corpus goes in, new inputs and finds come out.")
+@campaign_option("Of a campaign: its corpus goes in, new inputs and findings come out.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.pass_context
 def engine_command(
@@ -73,8 +73,8 @@ def engine_command(
     else:
         click.echo(
             f"{report.testee}: {report.starts} starts, {report.executions:,} executions, {report.fed:,} inputs in, "
-            f"{report.kept:,} new ones out, {report.suspects} over which the harness fell; "
-            f"{len(report.findings)} new finds"
+            f"{report.kept:,} new ones out, {report.suspects} that crashed the harness; "
+            f"{len(report.findings)} new findings"
         )
         for key in report.findings:
             click.echo(f"  {key}")
@@ -90,8 +90,8 @@ def engine_command(
 def merge_command(ctx: click.Context, directory: Path, *, as_json: bool) -> None:
     """Make corpora smaller, without losing a line, a cell or an outcome.
 
-    Targets in process run their inputs again.  What testees and brokers were asked is kept or left out by what was
-    noted when they answered.
+    Targets in process run their inputs again.  Inputs of testees and brokers are kept or left out by the
+    recorded coverage.
     """
     try:
         with campaign_lock(directory):

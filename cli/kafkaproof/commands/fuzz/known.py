@@ -41,14 +41,13 @@ from kafkaproof.commands.output import say_json
 @click.option("--check", is_flag=True, help="Write nothing; fail if the file says something else.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def corpus_command(testees: tuple[str, ...], directory: Path | None, check: bool, as_json: bool) -> NoReturn:
-    """Ask each TESTEE the decode cases of the corpus, and write down what they show.
+    """Run the decode cases of the corpus on each TESTEE, and record the findings.
 
     Without names, all known testees that can run here.  Writes the list that comes with the package, or with --dir
-    that of a campaign, as for a codec of one's own.  What it holds is no news in a differential campaign of the same
-    version.  What a testee falls over again and again is asked less often, so that a list is the same but for luck
-    with the clock.
+    that of a campaign, as for a codec of one's own.  Its findings are already known in a differential campaign of the
+    same version.  Inputs whose cause crashed a testee several times are sampled, so that a list may vary with timing.
 
-    Exit codes: 0 it is written, 1 --check: it says something else, 2 usage, 3 nobody could be asked.
+    Exit codes: 0 it is written, 1 --check: it differs, 2 usage, 3 no testee can run.
     """
     path = PACKAGED_CORPUS if directory is None else directory / CORPUS_FILE
     try:
@@ -81,23 +80,26 @@ MOST_SHOWN: Final = 20
 @click.command("known")
 @click.argument("names", nargs=-1, metavar="[FIND]…")
 @campaign_option("The campaign, after triage.")
-@click.option("--all", "every", is_flag=True, help="Every find that is open, and in no list.")
+@click.option("--all", "every", is_flag=True, help="All open findings that are in no list.")
 @click.option("--reason", metavar="TEXT", help="Why they are accepted: an issue's address, or a sentence.")
-@click.option("--drop-gone", is_flag=True, help="Take out entries whose canary showed nothing at the last campaign.")
+@click.option("--drop-gone", is_flag=True, help="Remove entries whose last replay no longer shows the finding.")
 @click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="The list.  [default: DIR/known.toml]")
-@click.option("--check", is_flag=True, help="Write nothing; fail if the list lacks a find, or is not as it is written.")
+@click.option(
+    "--check", is_flag=True, help="Write nothing; fail if the list lacks a finding, or is not in the written form."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def known(
     names: tuple[str, ...], directory: Path, every: bool, reason: str | None, drop_gone: bool, file: Path | None,
     check: bool, as_json: bool,
 ) -> NoReturn:  # fmt: skip
-    """Accept FIND as known: the next campaign says only what is new, and steps over what is dear.
+    """Accept FIND as known: the next campaign reports only new findings, and skips expensive known ones.
 
-    FIND is the name of a find that triage wrote, or its first characters.  Each becomes an entry of the list with
-    its keys, the reason, and its smallest input as a canary, which tells the day that the find is gone.  What cases
-    of the corpus show is known without an entry.  The same finds give the same file.
+    FIND is the name of a finding that triage wrote, or its first characters.  Each becomes an entry of the list with
+    its keys, the reason, and its smallest input, which each campaign replays to see when the finding is gone.
+    Findings that cases of the corpus show are known without an entry.  The same findings give the same file.
 
-    Exit codes: 0 it is written, or nothing lacks; 1 --check: finds lack, or the file would change; 2 usage.
+    Exit codes: 0 it is written, or nothing is missing; 1 --check: findings are missing, or the file would change;
+    2 usage.
     """
     path = file or directory / KNOWN_FILE
     try:
@@ -112,7 +114,7 @@ def known(
         if chosen and not reason:
             raise click.UsageError("--reason says why they are accepted")
         if not chosen and not drop_gone and not every:
-            raise click.UsageError("name finds, or say --all")
+            raise click.UsageError("name findings, or use --all")
         kept = [each for each in old if not (drop_gone and each.id in gone_ids(directory))]
         new = accept.merged_entries(kept, [accept.accepted_entry(find, reason or "", directory) for find in chosen])
     except ValueError as error:
@@ -130,7 +132,7 @@ def _checked(path: Path, old: list[KnownFinding], lacking: list[TriagedFinding],
         for find in lacking[:MOST_SHOWN]:
             click.echo(printable(f"  {find.name}  {find.severity:16} {title(find)}", 180))
         written = "" if same else "; the file is not as it is written"
-        click.echo(f"{len(lacking)} finds lack in {path}{written}")
+        click.echo(f"{len(lacking)} findings are missing in {path}{written}")
     sys.exit(OK if same and not lacking else DISAGREEMENTS)
 
 
@@ -149,12 +151,12 @@ def _said(path: Path, old: list[KnownFinding], new: list[KnownFinding], as_json:
 @click.option("--missed", is_flag=True, help="Name what it has not found, each with a case that shows it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def recall(directory: Path, missed: bool, as_json: bool) -> NoReturn:
-    """Say how much of what cases of the corpus show of each testee a campaign found as well.
+    """Measure the share of corpus findings that a campaign rediscovers, for each testee.
 
     After `fuzz run --blind`, which leaves the cases out, that is what may be expected of a campaign's mutators where
     there is no case.  Of a campaign that ran the cases, too, it says little.
 
-    Exit codes: 0 it is told, 2 usage, 3 the campaign asked nobody that the corpus knows.
+    Exit codes: 0 it is printed, 2 usage, 3 the campaign ran no testee that has corpus results.
     """
     try:
         shown = corpus_results(directory)
@@ -169,11 +171,11 @@ def recall(directory: Path, missed: bool, as_json: bool) -> NoReturn:
 
 
 def recall_lines(found: Sequence[Recall], *, missed: bool) -> list[str]:
-    """A line for each testee, what it lacks if asked for, and the sum."""
+    """A line for each testee, with *missed* the findings it lacks, and the sum."""
     rows = []
     for each in found:
         rows.append(f"{each.testee:22} {each.found:4} of {each.shown:4}, and {each.beyond:4} that no case shows")
         rows += [f"    {key}  {case}" for key, case in each.missed.items() if missed]
     shown, have = sum(each.shown for each in found), sum(each.found for each in found)
-    share = f"{have / shown:.0%}" if shown else "nobody was asked"
+    share = f"{have / shown:.0%}" if shown else "no testee ran"
     return [*rows, f"{'all':22} {have:4} of {shown:4}: {share}"]

@@ -23,7 +23,7 @@ from kafkaproof.commands.output import say_json
 
 @dataclass(frozen=True, slots=True)
 class MinimiseInput:
-    """An input: its bytes, the file that they are in, and the find that it shows, if it is one's."""
+    """An input: its bytes, the file that they are in, and the finding that it shows, if any."""
 
     data: bytes
     path: Path
@@ -39,18 +39,18 @@ def given_find(text: str, directory: Path) -> MinimiseInput:
 
 
 def of_folder(folder: Path) -> MinimiseInput:
-    """The find in *folder*; a usage error where it cannot be read."""
+    """The finding in *folder*; a usage error where it cannot be read."""
     try:
         finding = msgspec.json.decode((folder / FINDING_FILE).read_bytes(), type=FuzzFinding)
         return MinimiseInput((folder / INPUT_FILE).read_bytes(), folder / INPUT_FILE, finding)
     except (OSError, msgspec.MsgspecError) as error:
-        raise click.UsageError(f"{folder} holds no find: {error}") from error
+        raise click.UsageError(f"{folder} holds no finding: {error}") from error
 
 
 def _named(text: str, directory: Path) -> Path:
     folders = [path for path in sorted((directory / FINDINGS_FOLDER).glob("*")) if path.name.startswith(text) and text]
     if len(folders) != 1:
-        many = f"{len(folders)} finds begin with" if folders else "there is no file, and no find,"
+        many = f"{len(folders)} findings begin with" if folders else "there is no file, and no finding,"
         raise click.UsageError(f"{many} {text!r} in {directory}")
     return folders[0]
 
@@ -60,9 +60,11 @@ MINIMAL = "minimal.bin"
 
 @click.command("minimise")
 @click.argument("given", metavar="FILE|FIND")
-@click.option("--target", metavar="T", help="Whom to ask; a find knows its own.")
-@click.option("--with", "others", multiple=True, metavar="T", help="Whose verdict has to stay, too; may be repeated.")
-@campaign_option("Where the finds of a campaign are.")
+@click.option("--target", metavar="T", help="The target; a finding names its own.")
+@click.option(
+    "--with", "others", multiple=True, metavar="T", help="A testee whose verdict has to stay; may be repeated."
+)
+@campaign_option("The campaign that holds the findings.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where it is written.")
 @click.option("--seconds", default=60.0, type=click.FloatRange(min=0.1), help="How long it may take; 60.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -82,7 +84,7 @@ def minimise(
     found = given_find(given, directory)
     target_name = target or (found.finding.outcome.target if found.finding else None)
     if target_name is None:
-        raise click.UsageError("--target says whom to ask about a file")
+        raise click.UsageError("a file needs --target")
     try:
         with open_executor(target_name, others, mode=target_mode(found, named=bool(target))) as executor:
             done = executor.shrink(

@@ -26,23 +26,23 @@ from kafkaproof.commands.output import say_json
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FIND]...")
-@campaign_option("Where the finds of a campaign are.")
+@campaign_option("The campaign that holds the findings.")
 @click.option("--releases", default=",".join(reaching.RELEASES), show_default=True, help="Of brokers; `all` for all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def reach(names: tuple[str, ...], directory: Path, releases: str, as_json: bool) -> NoReturn:
-    """Say of each find whether any producer can store it, or only a hostile broker can send it.
+    """Measure for each finding whether any producer can store it, or only a hostile broker can send it.
 
-    FIND is the name of a find below DIR, or its first characters; all of them without one.  Their inputs are
-    produced to a local broker of each release, and fetched back; answers are kept with the find, in reach.json.
+    FIND is the name of a finding below DIR, or its first characters; all of them without one.  Their inputs are
+    produced to a local broker of each release, and fetched back; answers are kept with the finding, in reach.json.
     Of what a testee writes wrongly it is said that the question does not apply.
 
-    Exit codes: 0 all were asked, 2 usage, 3 a broker could not be started.
+    Exit codes: 0 all were measured, 2 usage, 3 a broker could not be started.
     """
     findings = [
         finding for finding in read_findings(directory) if not names or finding_name(finding.key).startswith(names)
     ]
     if names and not findings:
-        raise click.UsageError(f"there are no such finds in {directory}")
+        raise click.UsageError(f"there are no such findings in {directory}")
     found: dict[str, reaching.FindingReach] = {}
     try:
         for release in chosen_releases(releases):
@@ -101,14 +101,14 @@ OPS: Final = ("decode", "encode", "append", "fetch")
 def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_compile: bool, as_json: bool) -> NoReturn:
     """Make each FIND a case of the corpus, with what others answer to it, so that it cannot come back unnoticed.
 
-    FIND is the name of a find that triage wrote, or its first characters.  Needs a checkout: the case is a file of
+    FIND is the name of a finding that triage wrote, or its first characters.  Needs a checkout: the case is a file of
     the area `found`, to be committed with the vectors.  The answer that is right is the reference's; look at it.
-    What a testee wrote wrongly becomes a case that asks to write the same batch; what a broker did with a payload,
+    What a testee wrote wrongly becomes a case that encodes the same batch; what a broker did with a payload,
     one that produces it with the same settings, and the broker's answer is right; where earlier payloads, a transaction
-    or the clock are part of it, a broker of that release is started here and asked once more.  Of what accuses the
-    reference the lie in the input says what is right, if there is one.
+    or the clock are part of it, a broker of that release is started here and repeats them.  Of what accuses the
+    reference the fault in the input says what is right, if there is one.
 
-    Exit codes: 0 they are cases now, 2 usage, or one is a case already, or nobody says what is right about it.
+    Exit codes: 0 they are cases now, 2 usage, or one is a case already, or its right answer is unknown.
     """
     try:
         found = read_triage(directory)

@@ -50,7 +50,7 @@ MOST_SHOWN: Final = 40
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long, by the clock.  [default: 1]")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="The same in seconds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rounds at a time.")
-@campaign_option("Corpus, finds, log: what the next campaign goes on with.")
+@campaign_option("Corpus, findings, log: the next campaign continues from them.")
 @click.option("--seed", type=int, help="Of the campaign.  [default: that of the folder, or 1]")
 @click.option("--profile", type=ProfileChoice(["mixed", *PROFILES]), default="mixed", show_default=True)
 @click.option("--engine", type=click.Choice(["own", "atheris"]), default="own", show_default=True)
@@ -72,7 +72,7 @@ def run(
     blind: bool,
     as_json: bool,
 ) -> None:
-    """Fuzz targets until the time is over, and say what is new.
+    """Fuzz targets until the time is over, and print new findings.
 
     `all` is everything that can run here but brokers.
     Targets in process: reference, roundtrip, explain, append, convert,
@@ -164,9 +164,9 @@ def print_campaign(campaign: Campaign, *, as_json: bool) -> None:
         click.echo(target_line(target, campaign.progress(target)))
     for replay in campaign.replays:
         if replay.gone:
-            click.echo(printable(f"  gone: {replay.id}; its canary shows {replay.key or 'no finding'}", 300))
+            click.echo(printable(f"  gone: {replay.id}; its input now shows {replay.key or 'no finding'}", 300))
         if replay.why:
-            click.echo(printable(f"  canary not sung: {replay.id}; {replay.why}", 300))
+            click.echo(printable(f"  not replayed: {replay.id}; {replay.why}", 300))
     known = campaign.already_known()
     shown = [finding for finding in campaign.findings() if not known.reason(finding.key, finding.version)]
     for finding in shown[:MOST_SHOWN]:
@@ -176,7 +176,7 @@ def print_campaign(campaign: Campaign, *, as_json: bool) -> None:
         click.echo(f"  and {len(shown) - MOST_SHOWN} more")
     counts: Counter[str] = Counter(severity(finding.outcome.kind) for finding in shown)
     known_count = len(campaign.findings()) - len(shown)
-    click.echo(f"{severity_summary(counts) or 'no finds'}; {known_count} known  ·  {campaign.plan.directory}")
+    click.echo(f"{severity_summary(counts) or 'no findings'}; {known_count} known  ·  {campaign.plan.directory}")
     for target, why in campaign.failures().items():
         click.echo(printable(f"{target} could not be run: {why}", 1000), err=True)
 

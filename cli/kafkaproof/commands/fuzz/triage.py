@@ -37,22 +37,22 @@ existing = click.Path(path_type=Path, exists=True)
 @click.command("triage")
 @click.option(
     "--dir", "directories", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A campaign; more of them are shards, and are folded into the first.  [default: kafkaproof-fuzz]",
+    help="A campaign; more of them are shards, and are merged into the first.  [default: kafkaproof-fuzz]",
 )  # fmt: skip
 @click.option("--against", type=existing, metavar="OLD", help="Last night's campaign, or the list of its triage.")
 @click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(min=0.1), help="For reducing one.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(min=1), help="Targets at a time.")
-@click.option("--all", "every", is_flag=True, help="Reduce and list every find: known ones, and all of each cause.")
+@click.option("--all", "every", is_flag=True, help="Shrink and list all findings: known ones, and all of each cause.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def triage(
     directories: tuple[Path, ...], against: Path | None, seconds: float, jobs: int, every: bool, as_json: bool
 ) -> NoReturn:
-    """Fold what campaigns found, reduce it, and draft a case for each find below DIR/triage.
+    """Deduplicate and shrink findings, and draft a case for each below DIR/triage.
 
-    A line for each cause: how many finds go under it, and its smallest input.  Without --against, last night is what
+    A line for each cause: its number of findings, and its smallest input.  Without --against, last night is what
     triage said before the last rounds, which is kept as DIR/previous; or a campaign that somebody put there.
 
-    Exit codes: 0 nothing new, 1 new finds, 2 usage.
+    Exit codes: 0 nothing new, 1 new findings, 2 usage.
     """
     roots = directories or (Path("kafkaproof-fuzz"),)
     if not roots[0].is_dir():
@@ -78,7 +78,7 @@ def triage(
 
 
 def progress_printer(*, quiet: bool) -> Callable[[str], None]:
-    """Where lines on what is done go: to the standard error, each find on a terminal only, none if *quiet*."""
+    """Where lines on what is done go: to the standard error, each finding on a terminal only, none if *quiet*."""
 
     def summary(line: str) -> None:
         if not quiet and (sys.stderr.isatty() or not line.startswith(" ")):
@@ -95,12 +95,12 @@ def print_causes(findings: list[TriagedFinding], folder: Path, *, every: bool) -
             new = sum(finding.state == "new" for finding in some)
             best = smallest(open_)
             line = f"  {best.state:5} {best.severity:16} {len(best.data):5} B  {best.name}  {target}: {cause}"
-            click.echo(printable(line + (f"  ({len(some)} finds, {new} new)" if len(some) > 1 else ""), 220))
+            click.echo(printable(line + (f"  ({len(some)} findings, {new} new)" if len(some) > 1 else ""), 220))
     keys = sum(len(finding.keys) for finding in findings)
     counts = Counter(finding.state for finding in findings)
     summary = ", ".join(f"{counts[state]} {state}" for state in ("new", "known", "gone") if counts[state]) or "none"
     causes = len(by_cause(findings))
-    click.echo(f"{len(findings)} finds of {causes} causes, from {keys} keys: {summary}  ·  {folder / 'README.md'}")
+    click.echo(f"{len(findings)} findings of {causes} causes, from {keys} keys: {summary}  ·  {folder / 'README.md'}")
 
 
 # Targets at a time.
@@ -118,10 +118,10 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
     Does triage first, if that was not done since the last round, or --against says with what to compare; what was
     reduced stays so.
 
-    Totals and failures are those of each target's last campaign; finds, cells and growth are of all that DIR has
+    Totals and failures are those of each target's last campaign; findings, cells and growth are of all that DIR has
     seen.
 
-    Exit codes: 0 nothing new, 1 new finds, 2 usage, 3 the harness failed in some round of a target's last
+    Exit codes: 0 nothing new, 1 new findings, 2 usage, 3 the harness failed in some round of a target's last
     campaign.
     """
     try:
