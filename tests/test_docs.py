@@ -1,12 +1,16 @@
 """The pages of docs: their commands are run, and every link, path, command and option in them exists."""
 
+import ast
+import builtins
 import doctest
+import importlib
 import os
 import re
 import subprocess
 import sysconfig
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import dedent
 
 import click
 import msgspec
@@ -199,6 +203,31 @@ def test_environments_exist(name: str) -> None:
     tox = (ROOT / "tox.ini").read_text(encoding="utf-8")
     named = re.findall(r"`tox (?:run |devenv )?-e ([\w.,-]+)", WRITTEN[name])
     assert [each for each in named if f"[testenv:{each}]" not in tox] == []
+
+
+@pytest.mark.parametrize(
+    ("number", "module"),
+    list(
+        enumerate(
+            (
+                "kafka_corpus.cases.decode.v2_crc",
+                "kafka_fuzz.mutate.edits",
+                "kafka_fuzz.mutate.faults.records",
+                "kafka_fuzz.planted_bugs.batches",
+            )
+        )
+    ),
+)
+def test_recipes_use_names_that_exist(number: int, module: str) -> None:
+    """The code in docs/how-to-add.md uses names of the module to which it is added."""
+    blocks = re.findall(r"^ *```python\n(.*?)^ *```", PAGES["docs/how-to-add.md"], re.MULTILINE | re.DOTALL)
+    tree = ast.parse(dedent(blocks[number]))
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    used = {node.id for node in names} - bound - set(dir(builtins))
+    assert used
+    assert used - set(vars(importlib.import_module(module))) == set()
 
 
 def test_exit_codes_are_those_of_the_command() -> None:
