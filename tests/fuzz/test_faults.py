@@ -16,12 +16,12 @@ from kafka_records.rules import rule
 ROUNDS = 2
 
 
-def by_lie(cell: MutantCell) -> str:
+def by_fault(cell: MutantCell) -> str:
     """The lie of a cell."""
     return cell.lie
 
 
-CELLS = {name: list(group) for name, group in groupby(all_cells(), by_lie)}
+CELLS = {name: list(group) for name, group in groupby(all_cells(), by_fault)}
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -52,8 +52,8 @@ def test_the_table_is_true_to_the_catalogue(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, lie in FAULTS.items() if lie.verdict == "invalid"])
-def test_a_lie_is_one(name: str) -> None:
-    """What is before a lie is read, so the lie is the only thing that is wrong."""
+def test_input_before_a_fault_is_valid(name: str) -> None:
+    """The entries before a fault are read, so the fault is the only thing that is wrong."""
     lasts = [cell for cell in CELLS[name] if cell.position in ("last", "middle")]
     for cell in lasts[:20]:
         mutant = for_cell(Random(str(cell)), cell)

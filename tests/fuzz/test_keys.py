@@ -1,4 +1,4 @@
-"""What finds are told apart by: one key for each cause, whatever the input was, and never one for two."""
+"""Keys of findings: one key for each cause, whatever the input was, and never one for two."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REFUSED = CodecAnswer(error=Refusal("malformed", "index out of range"))
 
 
 @pytest.mark.parametrize("lie", ["record_count_too_high", "varint_too_long", "inner_crc_wrong"])
-def test_codecs_and_lies_are_no_causes(lie: str) -> None:
+def test_codecs_and_faults_are_no_causes(lie: str) -> None:
     """One broken rule that a testee does not see is one key, in all codecs, with the lie and without it."""
     some = told(lie)
     assert len(some) > 3
@@ -49,7 +49,7 @@ def test_codecs_and_lies_are_no_causes(lie: str) -> None:
 
 
 def test_rules_are_causes() -> None:
-    """What breaks other rules has other keys."""
+    """Inputs that break other rules have other keys."""
     some = [told(lie)[0] for lie in ("record_count_too_high", "varint_too_long", "inner_crc_wrong", "magic_unknown")]
     assert len(keys(some, TAKEN)) == 4
 
@@ -76,7 +76,7 @@ def test_valid_inputs_over_which_a_testee_hangs_differ() -> None:
     assert len(keys(some, Hung(1.0))) == 2
 
 
-def test_wrong_data_are_told_by_how_they_differ() -> None:
+def test_wrong_data_have_a_key_by_difference() -> None:
     """A timestamp that is rounded is another defect than one that is none, in the same field of the same input."""
     (prepared, *_) = told("base_offset_at_an_edge")
     found = set()
@@ -104,7 +104,7 @@ def test_a_codec_is_a_cause_only_of_what_unpacking_can_change() -> None:
     assert len({judge.outcome(each, lost).key for each in valid}) == len({each.stream for each in valid})
 
 
-def test_who_was_asked_before_does_not_matter() -> None:
+def test_order_of_co_testees_does_not_matter() -> None:
     """A judge that has seen much gives the same keys as one that has seen nothing, in any order."""
     some = [
         each for lie in ("record_count_too_high", "varint_too_long", "base_offset_at_an_edge") for each in told(lie)

@@ -69,7 +69,7 @@ def test_any_seed_will_do(profile: Profile, seeds: list[bytes], number: int) -> 
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_entries_of_any_format_may_lie_in_a_wrapper(codec: Compression) -> None:
+def test_wrapper_may_hold_entries_of_any_format(codec: Compression) -> None:
     """A wrapper may hold what no writer puts there, packed batches too, and one in the other: all can be mutated."""
     rng = Random(5)
     inside = [base_entry(magic, codec, "records", "three", 0).data for magic in (0, 1, 2) if codec in CODECS[magic]]
@@ -114,7 +114,7 @@ def sound(data: bytes) -> bool:
     return at == len(data) or len(spans) == cells.MOST_ENTRIES
 
 
-def test_repair_mends() -> None:
+def test_fixup_gives_right_sizes_and_checksums() -> None:
     """Sizes and checksums are right in all that was not left wrong on purpose."""
     wanted = [
         mutant
@@ -135,8 +135,8 @@ def test_repair_leaves_one_in_ten_wrong() -> None:
     assert sum(sound(mutant.data) for mutant in wrong) < len(wrong) * 0.1
 
 
-def test_mending_is_idempotent() -> None:
-    """What was mended needs no mending."""
+def test_fixup_is_idempotent() -> None:
+    """A second fix-up changes nothing."""
     for mutant in series("bytes", 2, 300):
         once = fixed_up(mutant.data)
         assert fixed_up(once) == once
@@ -158,7 +158,7 @@ def test_mutants_as_a_strategy(mutant: Mutant) -> None:
     assert mutant.cell in reachable()
 
 
-def test_a_deck_leaves_no_lie_out() -> None:
+def test_deck_leaves_no_fault_out() -> None:
     """Before any lie comes a second time each has come once; the same seed gives the same order."""
     rng, deck = Random(9), Deck()
     told = [lie for _ in range(3 * len(FAULTS)) if (lie := mutate(rng, (), "model", deck).cell.lie) != NO_FAULT]
@@ -190,7 +190,7 @@ def behind(deck: Deck | None = None) -> list[Mutant]:
     return [made for _ in range(COUNT) if (made := mutate(rng, (), "model", deck)).labels[0] == AFTER_ODDITY]
 
 
-def test_what_comes_before_a_lie_may_be_odd() -> None:
+def test_entry_before_a_fault_may_be_odd() -> None:
     """Of a tenth of all inputs; the oddity is valid, so what is right is known, and the reference agrees."""
     made = behind()
     assert 0.05 < len(made) / COUNT < 0.3

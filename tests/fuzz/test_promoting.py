@@ -54,13 +54,13 @@ def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> Tr
 
 
 def keep(root: Path, find: TriagedFinding, **context: Any) -> None:
-    """Write how the broker was asked."""
+    """Write the recorded request to the broker."""
     told = msgspec.json.encode(msgspec.structs.replace(CONTEXT_OF, **context))
     (finding_folder(root, find.key) / CONTEXT).write_bytes(told)
 
 
 def promoted(root: Path) -> found_cases.Found:
-    """What the file says that the only find of the campaign becomes."""
+    """The content of the case file for the only finding of the campaign."""
     with write_case(cases_of(read_triage(root), {}, root / "cases", root)):
         (entry,) = found_cases.stored(root / "cases").values()
     return entry
@@ -73,7 +73,7 @@ def refused(root: Path) -> str:
     return str(caught.value)
 
 
-def test_a_brokers_find_asks_a_broker_again(tmp_path: Path) -> None:
+def test_broker_finding_is_run_on_a_broker_again(tmp_path: Path) -> None:
     """The case produces the payload with the settings that it was found with, and the broker's answer is right."""
     find = find_of(tmp_path, BROKER, as_mutant(DATA))
     keep(tmp_path, find)
@@ -84,7 +84,7 @@ def test_a_brokers_find_asks_a_broker_again(tmp_path: Path) -> None:
     assert draft.input.config["cleanup.policy"] == "compact"
     assert (draft.input.since, draft.input.until) == ("4.4.0", "4.4.0")
     assert draft.expect.answers == (StepAnswer(base_offset=7, data=DATA),)
-    assert "asks the same already" in refused(tmp_path)
+    assert "has the same input already" in refused(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ SENT = [encode(replace(OURS, base_sequence=at)) for at in range(2)]
     ],
     ids=["behind another", "out of order", "append time", "in a transaction", "an epoch back", "beside one"],
 )
-def test_what_one_payload_does_not_tell_a_broker_is_asked_again(
+def test_scenario_of_several_payloads_is_run_again(
     tmp_path: Path, data: bytes, context: dict[str, Any], expected: list[tuple[int, int]]
 ) -> None:
     """Earlier payloads, a transaction, the clock: each step has a broker's answer, which the reference gives too."""
@@ -150,8 +150,8 @@ def test_what_one_payload_does_not_tell_a_broker_is_asked_again(
         (Outcome("roundtrip", "wrong_data", "round trip"), "", "the reference's own roundtrip"),
         (Outcome("convert", "leaked_exception", "KeyError", "kafka_records.f"), "", "the reference's own convert"),
         (Outcome("append", "wrong_data", "append"), "", "the reference's own append"),
-        (Outcome("reference", "leaked_exception", "KeyError", "kafka_records.f"), "", "no lie is known"),
-        (Outcome("reference", "wrong_data", "writing", "v2"), "encode", "mend that first"),
+        (Outcome("reference", "leaked_exception", "KeyError", "kafka_records.f"), "", "no fault is known"),
+        (Outcome("reference", "wrong_data", "writing", "v2"), "encode", "fix that first"),
         (Outcome("kafka-python", "accepts_invalid", "error", "CRC-07"), "", "does the same"),
     ],
 )
@@ -171,7 +171,7 @@ def lying(verdict: str) -> Mutant:
 
 
 @pytest.mark.parametrize("verdict", ["valid", "invalid"])
-def test_what_a_lie_asks_of_the_reference_becomes_the_case(tmp_path: Path, verdict: str) -> None:
+def test_answer_that_a_fault_requires_becomes_the_case(tmp_path: Path, verdict: str) -> None:
     """The find keeps it, and the case expects it, whatever the reference reads now."""
     mutant = lying(verdict)
     assert mutant.expected is not None
@@ -186,15 +186,15 @@ def test_what_a_lie_asks_of_the_reference_becomes_the_case(tmp_path: Path, verdi
     assert (draft.expect.verdict, draft.expect.kinds, draft.expect.batches) == (verdict, asks.kinds, asks.batches)
 
 
-def test_what_is_reduced_is_not_what_the_lie_was_about(tmp_path: Path) -> None:
+def test_shrunk_input_has_no_known_fault(tmp_path: Path) -> None:
     """Of other bytes than those with the lie, nobody said what is right."""
     mutant = lying("invalid")
     find = find_of(tmp_path, Outcome("reference", "crash", "SIGSEGV"), mutant)
     write_triage(tmp_path, [msgspec.structs.replace(find, data=mutant.data[:-1])])
-    assert "no lie is known" in refused(tmp_path)
+    assert "no fault is known" in refused(tmp_path)
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the corpus does not compile, the case's file is gone again."""
     find = find_of(tmp_path, Outcome("kafka-python", "rejects_valid", "error"), as_mutant(DATA))
 

@@ -83,7 +83,7 @@ def test_bytes_that_come_back_as_they_were_show_the_find(tmp_path: Path) -> None
     assert not shows(find, ReachResult(kept="nothing"), b"")
 
 
-def test_a_target_in_process_is_asked_about_what_comes_back(tmp_path: Path) -> None:
+def test_target_in_process_decodes_fetched_bytes(tmp_path: Path) -> None:
     """Records that were written anew may still show it; the target says."""
     (batch,) = decode(SOUND)
     anew = encode(replace(batch, partition_leader_epoch=3))
@@ -93,7 +93,7 @@ def test_a_target_in_process_is_asked_about_what_comes_back(tmp_path: Path) -> N
     assert not shows(replace_outcome(kept(tmp_path, SOUND), refuses), ReachResult(kept="anew"), anew)
 
 
-def test_a_testee_is_asked_about_what_comes_back(tmp_path: Path) -> None:
+def test_testee_decodes_fetched_bytes(tmp_path: Path) -> None:
     """It is started, and what it makes of the input tells whether it makes the same of records written anew."""
     name = "planted:swaps-key-and-value"
     find = msgspec.structs.replace(kept(tmp_path, SOUND, name), mode="differential")
@@ -131,7 +131,7 @@ def test_who_can_bring_a_find_about() -> None:
     assert str(FindingReach("")) == "not measured"
 
 
-def test_of_what_is_written_nobody_is_asked(tmp_path: Path) -> None:
+def test_encode_finding_needs_no_broker(tmp_path: Path) -> None:
     """A find of writing is about no bytes that anybody could send: no broker is started, and the answer says so."""
     store = FindingStore(tmp_path, mode="encode")
     store.add(Outcome("sample", "wrong_data", "writing", "v2"), Mutant(b"{}", "model", (), None, CELL))
@@ -162,7 +162,7 @@ def test_a_find_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.broker
-def test_brokers_say_how_far_finds_reach(tmp_path: Path) -> None:
+def test_brokers_measure_the_reach_of_findings(tmp_path: Path) -> None:
     """One that is stored, one that is refused, one that has to be sent as a client would, one about the broker."""
     for name, data in {"stored": SOUND, "refused": BROKEN, "moved": (9).to_bytes(8, "big") + SOUND[8:]}.items():
         kept(tmp_path, data, name)

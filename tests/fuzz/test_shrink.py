@@ -111,7 +111,7 @@ def test_what_is_about_compression_stays_compressed(codec: str) -> None:
 
 
 def test_a_wrong_checksum_stays_wrong_if_it_matters() -> None:
-    """What is refused for its checksum is not mended on the way, and what is refused for something else is."""
+    """Shrinking keeps a wrong checksum that is the reason of a refusal, and fixes up any other."""
     data = bytearray(log_of(compression="gzip"))
     data[CRC_OFFSET_V2] ^= 0xFF
     assert rule_of(shrink(bytes(data), lambda given: rule_of(given) == rule_of(bytes(data)))) == rule_of(bytes(data))
@@ -131,8 +131,8 @@ def test_a_wrong_count_stays_wrong_if_it_matters() -> None:
     assert len(small) <= BATCH_V2.size + 7
 
 
-def test_finds_keep_their_verdicts() -> None:
-    """What a target does with a reduced find, and what the reference says of it, is as before."""
+def test_findings_keep_their_verdicts() -> None:
+    """Shrinking a finding keeps the outcome of the target and the verdict of the reference."""
     target = replace(TARGETS[TARGET](), limit=SHORT_SECONDS)
     seen = set()
     for mutant in mutants(500):
@@ -219,7 +219,7 @@ def test_a_find_does_not_drift_between_broken_rules() -> None:
 
 
 def test_the_whole_vector_stays() -> None:
-    """What others make of the input stays, too: the one that refuses three entries is not lost for a smaller input."""
+    """Outcomes of the co-testees stay, too: a testee that refuses three entries still refuses the smaller input."""
     leaks = planted("leaks", lambda some: ValueError("any"))
     refuses = planted("refuses", lambda some: "refused" if len(shape_of(some).entries) > 2 else "ok")
     data = good_batches()
@@ -256,7 +256,7 @@ def test_minimise_refuses_what_shows_nothing(tmp_path: Path) -> None:
     assert CliRunner().invoke(fuzz, ["minimise", "no such find", "--target", TARGET]).exit_code == 2
 
 
-def test_a_testee_in_its_own_process_is_asked() -> None:
+def test_finding_of_a_testee_process_is_shrunk() -> None:
     """A find of a program that speaks the protocol is reduced over the pipe, many candidates at a time."""
     with open_executor("planted:ignores_crc", ["reference"]) as who:
         data = bytearray(good_batches())
@@ -333,7 +333,7 @@ def test_a_target_that_cannot_be_imported_says_so() -> None:
         InProcessExecutor("nobody")
 
 
-def test_hangs_of_testees_are_told_apart() -> None:
+def test_hangs_of_testees_are_distinguished() -> None:
     """A testee that hangs goes on hanging in the same way over the same broken rule; a loop is one anywhere."""
     data = log_of()
     for one, other in (("FRM-05", "VAR-01"), ("FRM-05", "valid v2")):

@@ -70,7 +70,7 @@ def triaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_finds_are_reduced_and_drafted(triaged: Path) -> None:
+def test_findings_are_shrunk_and_drafted(triaged: Path) -> None:
     """Each find has its smallest input, a page with the bytes explained, and a place in the list."""
     found = read_triage(triaged)
     assert sorted(len(find.data) for find in found) == [34, 35]
@@ -94,7 +94,7 @@ def test_a_drafted_case_is_one(triaged: Path) -> None:
 
 
 def test_nothing_is_new_the_second_night(triaged: Path, tmp_path: Path) -> None:
-    """What was found last night is known; what a list does not have is new."""
+    """A finding of the previous triage is known; one that the list does not have is new."""
     again = campaign(tmp_path / "tonight")
     assert run("triage", "--dir", again, "--against", triaged).exit_code == 0
     assert {find.state for find in read_triage(again)} == {"known"}
@@ -112,7 +112,7 @@ def test_what_shows_nothing_any_more_is_gone(triaged: Path, tmp_path: Path) -> N
     assert triaged.exists()
 
 
-def test_shards_are_folded(tmp_path: Path) -> None:
+def test_shards_are_deduplicated(tmp_path: Path) -> None:
     """Shards come to one find for each key, with the counts of all and the smallest input of any."""
     first, second = campaign(tmp_path / "a"), campaign(tmp_path / "b")
     smaller = as_mutant(finds()["key length"][len(good_batches()) :])
@@ -124,7 +124,7 @@ def test_shards_are_folded(tmp_path: Path) -> None:
     assert both[outcome.key].find.count == 3
 
 
-def test_lies_that_come_to_the_same_are_one_find(tmp_path: Path) -> None:
+def test_faults_with_one_cause_are_one_finding(tmp_path: Path) -> None:
     """Keys that differ in the lie alone, and whose inputs come down to one cause, are folded."""
     data = good_batches() + bytes(11) + b"\x01"  # of the size 1, which no message has
     store = FindingStore(tmp_path)
@@ -154,7 +154,7 @@ def test_promote_makes_a_case_for_good(triaged: Path, tmp_path: Path) -> None:
 
 
 def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
-    """What was reduced before it was killed is not reduced again, half a line is no harm, and the end tidies up."""
+    """A killed triage goes on after its last shrunk finding; half a line does no harm, and the end removes the file."""
     root = campaign(tmp_path)
     told: list[str] = []
     first = reduce_all([root], None, budget=Budget(5000, 10.0), tell=told.append)
@@ -170,8 +170,8 @@ def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
     assert read_triage(root) == first
 
 
-def test_accepted_finds_are_no_news(triaged: Path, tmp_path: Path) -> None:
-    """What was accepted is known the second night, without last night's folder; the check says what lacks."""
+def test_accepted_findings_are_already_known(triaged: Path, tmp_path: Path) -> None:
+    """Accepted findings are known without the previous triage; the check lists those that the file lacks."""
     again = campaign(tmp_path / "tonight")
     listed = tmp_path / "known.toml"
     assert run("known", "--dir", triaged, "--file", listed, "--check").exit_code == 1
@@ -202,7 +202,7 @@ def test_one_find_is_accepted(triaged: Path, tmp_path: Path) -> None:
 
 
 def test_causes_have_a_line_each(triaged: Path) -> None:
-    """What people read first is one line for each cause, with its smallest input's size and name."""
+    """The report starts with one line for each cause, with the size and name of its smallest input."""
     done = run("triage", "--dir", triaged)
     for (target, cause), some in by_cause(read_triage(triaged)).items():
         (line,) = [line for line in done.output.splitlines() if f"{target}: {cause}" in line]
@@ -217,7 +217,7 @@ def night(root: Path) -> Path:
 
 
 def test_one_folder_is_kept_from_night_to_night(tmp_path: Path) -> None:
-    """What triage said last night is known tonight; once more in the same night it is what it was."""
+    """Findings of the previous triage are known; a second triage of the same rounds changes nothing."""
     root = night(campaign(tmp_path))
     assert run("triage", "--dir", root).exit_code == 1
     assert {find.state for find in read_triage(root)} == {"new"}
@@ -229,8 +229,8 @@ def test_one_folder_is_kept_from_night_to_night(tmp_path: Path) -> None:
     assert {find.state for find in read_finding_list(root / PREVIOUS)} == {"new"}
 
 
-def test_a_find_that_an_upgrade_mends_is_gone(tmp_path: Path) -> None:
-    """What was reduced in another version, or is listed, is asked again in this one, and is gone until it is back."""
+def test_finding_that_an_upgrade_fixes_is_gone(tmp_path: Path) -> None:
+    """A finding of another version, or of the list, is replayed in this version; it is gone until it is back."""
     mended = {kind: Outcome(TARGET, kind) for kind in ("wrong_data", "accepts_invalid")}
     for outcome in mended.values():
         FindingStore(tmp_path).add(outcome, as_mutant(good_batches()), version="0.9")
@@ -254,8 +254,8 @@ def test_a_find_that_an_upgrade_mends_is_gone(tmp_path: Path) -> None:
     assert {find.state for find in read_triage(tmp_path)} == {"new", "known"}
 
 
-def test_an_upgrade_that_mends_nothing_is_no_news(tmp_path: Path) -> None:
-    """What a new version shows as well is known, as it was reduced, and is of that version from then on."""
+def test_upgrade_that_fixes_nothing_keeps_findings_known(tmp_path: Path) -> None:
+    """A finding that a new version shows, too, stays known and shrunk, and is of that version from then on."""
     root = night(campaign(tmp_path))
     run("triage", "--dir", root)
     write_triage(root, [msgspec.structs.replace(find, version="0.9") for find in read_triage(root)])

@@ -48,8 +48,8 @@ def test_every_value_is_drawn() -> None:
     assert any(each.value == "truth" and not each.rule for each in made)
 
 
-def test_the_reference_has_no_finds() -> None:
-    """What the reference writes or refuses is right by its own judgement, for every batch."""
+def test_reference_has_no_findings() -> None:
+    """The reference's bytes or refusals are right by its own judgement, for every batch."""
     for each in drawn(600):
         data = each.case.expect.data
         seen = Refused(Refusal("malformed", "no")) if data is None else Encoded(data)
@@ -102,7 +102,7 @@ def test_a_refusal_and_an_end() -> None:
 
 
 def test_an_input_is_the_batch() -> None:
-    """What a find keeps is the batch as testees are asked for it, and reads back as the same."""
+    """A finding keeps the batch of the encode request, and reads back as the same batch."""
     for each in drawn(50):
         assert from_wire(msgspec.json.decode(mutant_of(each).data, type=WireBatch)) == each.batch
 
@@ -197,7 +197,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_batch_is_made_small(written: Path) -> None:
-    """What is left is one record with the header that gets lost and one that does not; the outcome is the same."""
+    """One record remains, with the header that gets lost and one that does not; the outcome is the same."""
     (find,) = read_findings(written)
     with open_executor(find.outcome.target, mode="encode") as who:
         done = who.shrink(finding_input(written, find))
@@ -233,7 +233,7 @@ def test_minimise_triage_and_promote(written: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_canary_is_a_batch(written: Path, tmp_path: Path) -> None:
+def test_replay_of_an_encode_finding_is_a_batch(written: Path, tmp_path: Path) -> None:
     """An accepted find of a writer is asked again as a batch: who writes it wrongly still has it, who is mended not."""
     (find,) = read_findings(written)
     key, name = find.key, find.outcome.target
@@ -263,17 +263,17 @@ def test_what_must_be_refused_becomes_such_a_case() -> None:
     """A batch that a writer has to refuse is a case that says so, by the rule; a compressed one is compared masked."""
     batch = Batch(magic=2, base_offset=0, last_offset=0, transactional=True, records=BATCH.records)
     outcome = Outcome("mine", "accepts_invalid", "writing", "PID-04", "flags")
-    find = folded_of(outcome, data_of(batch))
+    find = triaged_of(outcome, data_of(batch))
     entry = as_found(find)
     assert entry.draft().expect.verdict == "invalid"
     assert entry.draft().expect.kinds
     assert entry.rules[0] in entry.title
     outcome = Outcome("mine", "rejects_valid", "writing", "v2", "codec")
-    packed = as_found(folded_of(outcome, data_of(replace(BATCH, compression="gzip"))))
+    packed = as_found(triaged_of(outcome, data_of(replace(BATCH, compression="gzip"))))
     assert packed.draft().expect.compare == "masked"
 
 
-def folded_of(outcome: Outcome, data: bytes) -> TriagedFinding:
+def triaged_of(outcome: Outcome, data: bytes) -> TriagedFinding:
     """A find of writing as triage leaves it."""
     right = f"malformed {outcome.function}"
     return TriagedFinding(

@@ -48,8 +48,8 @@ def mutate(rng: Random, seeds: Sequence[bytes], profile: Profile, deck: Deck | N
     Args:
         seeds: wire bytes to start from; not looked at by `model`.
         profile: one of `PROFILES`.
-        deck: what `model` takes its lies from, in a stream of inputs that is to miss none; it can be told what has led
-            a reader astray, to be put before other things.
+        deck: the source of faults for `model`, so that a stream of inputs misses none; it can learn which inputs
+            mislead a reader, to put them before other entries.
 
     Raises:
         ValueError: there is no such profile.

@@ -226,7 +226,7 @@ def verdict_of(
     batches: tuple[Batch, ...],
     after: tuple[BaseEntry, ...],
 ) -> Expected:
-    """The right answer: *batches* lie before the lie and are read, what lies behind only if the lie is no error."""
+    """The right answer: *batches* come before the fault and are read; *after* is read only if the fault is no error."""
     kinds = fault.kinds
     if isinstance(planted, FaultResult):
         batches, kinds = batches + planted.batches, planted.kinds or kinds

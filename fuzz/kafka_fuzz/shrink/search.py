@@ -227,10 +227,10 @@ def verdicts(run: Run, data: bytes, others: Sequence[Run] = ()) -> Verdicts:
 
 
 def with_reference(outcome: Outcome, data: bytes, others: tuple[str, ...] = ()) -> Verdicts:
-    """A target's outcome and those of *others* as one vector with the reference's."""
-    # What was taken that must not be has no function by which it could be told: the broken rule stands for it.
+    """A target's outcome and those of *others* as one outcome tuple with the reference's."""
+    # Accepted invalid input has no function to identify it by: the broken rule stands for it.
     exact = outcome.kind == "accepts_invalid"
-    # A loop over several functions is stopped in any of them; of testees the rule that is broken is told instead.
+    # A loop over several functions is stopped in any of them; for testees the broken rule identifies it.
     anywhere = outcome.kind == "hang" and "." in outcome.function
     bucket = msgspec.structs.replace(outcome, function="").bucket if anywhere else outcome.bucket
     return Verdicts(reference_verdict(data, exact=exact), bucket, others)

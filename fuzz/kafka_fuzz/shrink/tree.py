@@ -296,7 +296,7 @@ def _fix_up(made: bytearray, entry: EntryNode) -> None:
 
 
 def render_record(record: Record) -> bytes:
-    """The bytes of a record, its own length right: one that is not lies in no record, but in the rest of its batch."""
+    """The bytes of a record, its own length right: a record with a wrong length is part of the rest of its batch."""
     if record.names[:1] != ("length",):
         return b"".join(record.raws) + record.rest
     content = b"".join(record.raws[1:]) + record.rest

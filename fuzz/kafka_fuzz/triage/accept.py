@@ -1,7 +1,7 @@
-"""Finds accepted as known: entries of a `known.toml`, written so that the same finds give the same file.
+"""Findings accepted as known: entries of a `known.toml`; the same findings give the same file.
 
-The list holds what a reader needs to judge it again: whose find it is, its keys,
-the reason, and the smallest input as a canary that tells the day it is gone.
+The list holds what a reader needs to judge it again: the target, its keys, the
+reason, and the smallest input, whose replay shows when it is fixed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEAD: Final = """\
 # Finds that are no news, and why.  `kafkaproof fuzz known` writes this file whole: what there is to say goes into
 # `about`.  See kafka_fuzz/campaign/known.py for what an entry may hold.
 """
-# A canary is for reading, too.
+# A reproducer is for reading, too.
 LONGEST_REPRODUCER: Final = 2048
 # JSON leaves it as it is, TOML does not; for all else the escapes of both are the same.
 _BARE: Final = re.compile("[A-Za-z0-9_-]+")
@@ -35,9 +35,9 @@ _UNSEEN: Final = re.compile("\\x7f")
 
 
 def accepted_entry(find: TriagedFinding, reason: str, root: Path) -> KnownFinding:
-    """The entry that makes *find* known; *root* is the campaign, which knows how a broker was asked."""
+    """The entry that makes *find* known; *root* is the campaign with the recorded request."""
     outcome = find.outcome
-    # The input as it is may be told by another key than with the lie that made it.
+    # The input alone may have another key than with the fault that made it.
     keys = sorted({*find.keys, *([outcome.key] if not find.why_not else [])})
     is_read = find.asked != "encode"
     dear = is_read and outcome.kind in EXPENSIVE and find.labels and find.labels[0] in FAULTS

@@ -57,7 +57,7 @@ class TriagedFinding(msgspec.Struct, frozen=True, omit_defaults=True):
         cause: what it goes under, with others of its target.
         asked: as in `Finding`.
         verdicts: what others make of *data*, as they did of the input that was found.
-        left_out: whose verdict did not have to stay, of those who were asked when it was found, and why.
+        left_out: the co-testees whose verdict was allowed to change, and why.
         names, vector, expected: as in `Find`.
     """
 
@@ -140,7 +140,7 @@ def deduplicate(finds: Iterable[TriagedFinding], went_by: Collection[str] = ()) 
 
 
 def sameness(each: TriagedFinding) -> tuple[str, ...]:
-    """What finds have in common that are one.
+    """The fields that are equal for findings of one cause.
 
     The function where there is one; else what was said, the reference's verdict, and
     which formats are left in the input.
@@ -217,10 +217,10 @@ def last_keys(against: Path) -> Last:
 
 
 def last_night(root: Path) -> Path | None:
-    """What `triage` is held against unless somebody says: `previous`; None where nobody knows of another night.
+    """The default baseline of `triage`, the folder `previous`; None if there is no earlier triage.
 
-    That is the list of the last triage, once rounds have come to the log since it was written; or a campaign that
-    somebody put there.
+    It is the list of the last triage, if rounds were logged since it was written; or a campaign that the user
+    put there.
     """
     listed, previous = root / FOLDER / FILE, root / PREVIOUS
     if listed.is_file() and not previous.is_dir() and is_stale(root):

@@ -93,7 +93,7 @@ class Night:
         return max(measured, key=lambda each: (each.who == "any producer", len(each.shown)), default=None)
 
     def reaches(self) -> dict[str, int]:
-        """How many open finds any producer can bring about, or a hostile broker only; the rest nobody asked about."""
+        """The number of open findings by the party that can cause them, or not measured."""
         counts = Counter(reach.who if (reach := self.reach_of(find)) else NOT_MEASURED for find in self.open())
         return {who: counts[who] for who in get_args(Who) if counts[who]}
 
@@ -120,7 +120,7 @@ class Night:
             by.setdefault(cell.field, []).append(cell)
         return dict(sorted(by.items(), key=lambda item: (-len(item[1]), item[0])))
 
-    def sung(self) -> dict[str, int]:
+    def replay_results(self) -> dict[str, int]:
         """The number of known-finding replays by result: gone, still there, or not replayable."""
         counts = Counter(each.state for each in self.canaries)
         return {state: counts[state] for state in get_args(State) if counts[state]}
@@ -147,7 +147,7 @@ class Night:
         """Cells by magic and codec."""
         return _by(self.cells, lambda cell: f"v{cell.magic} {cell.codec}")
 
-    def by_lie(self) -> list[Reached]:
+    def by_fault(self) -> list[Reached]:
         """Cells by fault, those with most missing cells first."""
         found = _by(self.cells, lambda cell: cell.lie or NO_FAULT)
         return sorted(found, key=lambda each: (each.reached / each.among, each.name))
@@ -166,10 +166,10 @@ class Night:
             "severities": self.severities(),
             "reach": self.reaches(),
             "failures": len(self.failures()),
-            "canaries": self.sung(),
+            "canaries": self.replay_results(),
         }
         yield from ({"kind": "round"} | msgspec.to_builtins(each) for each in self.rounds)
-        yield from ({"kind": "cells"} | each._asdict() for each in (*self.by_format(), *self.by_lie()))
+        yield from ({"kind": "cells"} | each._asdict() for each in (*self.by_format(), *self.by_fault()))
         for name, cells in self.missing().items():
             yield {"kind": "missing", "field": name, "count": len(cells), "first": cells[:FIRST_MISSING]}
         yield from ({"kind": "canary", "state": each.state} | msgspec.to_builtins(each) for each in self.canaries)

@@ -137,7 +137,7 @@ def as_produced(find: TriagedFinding, root: Path) -> Found:
     """A produce case; *root* is the campaign with the recorded request.
 
     Raises:
-        NoCase: nobody kept how the broker was asked, that cannot be done again, or there is no broker to ask.
+        NoCase: the request was not kept, it cannot be repeated, or there is no broker to ask.
     """
     context = context_of(find, root)
     asked = _broker_scenario(find, context)
@@ -170,7 +170,7 @@ def context_of(find: TriagedFinding, root: Path) -> Context:
         return msgspec.json.decode((finding_folder(root, find.key) / CONTEXT).read_bytes(), type=Context)
     except (OSError, msgspec.MsgspecError):
         raise NoCase(
-            f"{find.name}: there is no {CONTEXT} that says how the broker was asked, and what it answered: fuzz it"
+            f"{find.name}: there is no {CONTEXT} with the recorded request to the broker and its answer: fuzz it"
             " again, or report a broker that ends to its maintainers (SECURITY.md)"
         ) from None
 
@@ -220,9 +220,9 @@ def _answered_again(find: TriagedFinding, asked: BrokerRun, root: Path) -> tuple
     try:
         line = replay_cases(asked.release, [question], root / STATE)[find.name]
     except NoBroker as error:
-        raise NoCase(f"{find.name}: a broker has to be asked once more, and there is none: {error}") from None
+        raise NoCase(f"{find.name}: the scenario has to be run on a broker again, and there is none: {error}") from None
     if not line.steps:
-        raise NoCase(f"{find.name}: a broker cannot be asked once more: {line.skipped}")
+        raise NoCase(f"{find.name}: the scenario cannot be run on a broker again: {line.skipped}")
     return line.steps
 
 
@@ -260,19 +260,19 @@ def as_found(find: TriagedFinding, root: Path | None = None) -> Found:
     """The content of the case file of *find*; *root* is the campaign with the recorded request.
 
     Raises:
-        NoCase: nobody but the one that it accuses says what is right about it.
+        NoCase: only the accused target knows the right answer.
     """
     target = find.outcome.target
     if target.partition(":")[0] == "broker":
         return as_produced(find, root or Path())
     if target in PROMISES:
         raise NoCase(
-            f"{find.name}: it accuses the reference's own {target}, and nobody else says what is right: mend that, with"
-            " a test of its own in tests/reference"
+            f"{find.name}: it accuses the reference's own {target}, and nothing else knows what is right: fix that,"
+            " with a test of its own in tests/reference"
         )
     asked = _written(find) if find.asked == "encode" else _read(find)
     if (find.outcome.kind, "invalid" if asked["refused"] else "valid") in BOTH:
-        raise NoCase(f"{find.name}: the reference does the same with it; look which of the two is to be mended")
+        raise NoCase(f"{find.name}: the reference does the same with it; look which of the two is to be fixed")
     right = "refused" if asked["refused"] else "written" if find.asked == "encode" else "read"
     rule = f", as {find.right.partition(' ')[2]} says" if asked["refused"] and target != REFERENCE else ""
     what = "A batch" if find.asked == "encode" else f"An input of {len(find.data)} bytes"
@@ -293,8 +293,8 @@ def _expected_of_fault(find: TriagedFinding) -> Expectation:
     """The right answer to an input on which the reference is wrong: the answer that its fault requires."""
     if find.expected is None or sha256(find.data).hexdigest() not in find.inputs.values():
         raise NoCase(
-            f"{find.name}: it accuses the reference, which cannot say what is right, and no lie is known in these"
-            " bytes: mend the reference, with a test of its own in tests/reference"
+            f"{find.name}: it accuses the reference, which cannot say what is right, and no fault is known in these"
+            " bytes: fix the reference, with a test of its own in tests/reference"
         )
     return find.expected
 
@@ -308,7 +308,7 @@ def _rule_of(find: TriagedFinding, expect: Expectation) -> str:
 def _written(find: TriagedFinding) -> dict[str, Any]:
     """The fields of an encode case."""
     if find.outcome.target == REFERENCE:
-        raise NoCase(f"{find.name}: it accuses the reference, which cannot say what is right: mend that first")
+        raise NoCase(f"{find.name}: it accuses the reference, which cannot say what is right: fix that first")
     batch = finding_batch(find.data)
     write_case, rule = b"", VALID_RULE[batch.magic]
     kinds: tuple[Kind, ...] = ()
@@ -325,8 +325,8 @@ def cases_of(
     """The files that make *finds* cases, by path.
 
     Raises:
-        NoCase: a find cannot be one, or is one already; *asked* has the ids of those that there are by what they ask,
-            as `question_of` says it.
+        NoCase: a finding cannot be one, or is one already; *asked* has the ids of existing cases by their input
+            (`case_input`).
     """
     there = {case_input(found.draft().input): f"found.{name}" for name, found in stored(folder).items()}
     files = {}
@@ -334,7 +334,7 @@ def cases_of(
         found = as_found(find, root)
         question = case_input(found.draft().input)
         if id_ := asked.get(question) or there.get(question):
-            raise NoCase(f"{find.name}: {id_} asks the same already")
+            raise NoCase(f"{find.name}: {id_} has the same input already")
         there[question] = f"found.{slug(find)}"
         files[folder / f"{slug(find)}.json"] = text_of(found)
     return files

@@ -45,7 +45,7 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of one release for the input.
 
     Attributes:
-        told: its answer, and how much of the input a fetch gives back.
+        told: its answer, and how much of the input a fetch returns.
         way: how it was produced; the one that shows the finding, if any does.
         shows: whether the fetched bytes show the finding.
     """
@@ -163,7 +163,7 @@ def merged_reach(answers: Sequence[StepAnswer]) -> StepAnswer:
 
 
 def is_shown(question: ReachQuery, told: dossier.ReachResult, fetched: bytes, shown: FetchCheck) -> bool:
-    """Whether the bytes that a fetch gives back show the find: whoever it is about is asked, where that can be."""
+    """Whether the fetched bytes show the finding; its target or testee decodes them, if it can run here."""
     if told.error_code or told.closed or told.ended or not fetched:
         return False
     if told.kept == "as it is":
@@ -188,7 +188,7 @@ class FetchCheck:
         self._stack.close()
 
     def by(self, find: FuzzFinding, data: bytes, fetched: bytes) -> bool | None:
-        """Whether *fetched* shows the finding that *data* shows; None where no target here can tell."""
+        """Whether *fetched* shows the finding that *data* shows; None where no target here can decide it."""
         if find.mode:
             return self._by_testee(find.outcome.target, data, fetched)
         target = TARGETS.get(find.outcome.target)

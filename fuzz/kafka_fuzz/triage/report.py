@@ -130,7 +130,7 @@ def campaign_page(night: Night) -> str:
             charts=charts,
             groups=_groups(night),
             reaches=night.reaches(),
-            lies=night.by_lie(),
+            lies=night.by_fault(),
             most_lies=MOST_FAULT_ROWS,
             words=words,
             printable=printable,
@@ -256,7 +256,8 @@ def _missing_rows(night: Night) -> Iterator[str]:
 def _replay_rows(night: Night) -> Iterator[str]:
     """The number of known findings that are still there, gone, or not replayable."""
     if night.canaries:
-        yield f"Canaries of known finds: {', '.join(f'{count:,} {state}' for state, count in night.sung().items())}."
+        results = ", ".join(f"{count:,} {state}" for state, count in night.replay_results().items())
+        yield f"Replays of known findings: {results}."
         for each in night.canaries:
             if each.state != "still there":
                 yield f"- {each.state}: {code(printable(each.id, 200))} {code(printable(each.why or each.key, 200))}"

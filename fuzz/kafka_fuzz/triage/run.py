@@ -102,7 +102,7 @@ class _Work:
                 done.extend(self._each(target, asked, there, todo))
         except NoTarget as error:
             left = [each for each in todo if each.find.key not in {made.key for made in done}]
-            self.tell(f"{target}: {len(left)} keys cannot be asked about: {error}")
+            self.tell(f"{target}: {len(left)} keys cannot be replayed: {error}")
             done += [self._as_before(each) or _made(each, why_not=str(error)) for each in left]
         return done
 
@@ -229,7 +229,7 @@ def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", versio
 
 
 def _right(asked: TargetMode, data: bytes, outcome: Outcome) -> str:
-    """The reference's verdict on *data*; on a batch that was to be written, as that on bytes is told."""
+    """The reference's verdict on *data*; on a batch to be encoded, in the form of a verdict on bytes."""
     if asked != "encode":
         return reference_verdict(data, exact=True)
     return f"malformed {outcome.function}" if outcome.kind == "accepts_invalid" else "ok"
@@ -239,7 +239,7 @@ def _stated(each: TriagedFinding, last: Last, news: AlreadyKnown) -> TriagedFind
     reasons = (news.reason(key, each.version) for key in (*each.keys, each.outcome.key))
     known_by = next(filter(None, reasons), "")
     was = bool(known_by) or any(key in last.open for key in each.keys)
-    # That an input shows nothing says something only where it was asked, and showed it before.
+    # A replay without a finding counts only if the input was replayed and showed the finding before.
     if each.why_not.startswith(NOTHING):
         gone = was or any(key in last.gone for key in each.keys)
         return msgspec.structs.replace(each, state="gone" if gone else "new", known_by=known_by)
