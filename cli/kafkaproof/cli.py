@@ -39,6 +39,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "explain": ("kafkaproof.commands.explain:explain_command", "Show every byte with its field and meaning."),
     "broker": ("kafkaproof.commands.broker:broker", "List, start and prepare real Kafka brokers."),
     "corpus": ("kafkaproof.commands.corpus:corpus", "Compile, check, list, show and export the cases."),
+    "refresh": (
+        "kafkaproof.commands.refresh:refresh",
+        "Bring recorded answers and results up to date, asking only what is new.",
+    ),
     "fuzz": (
         "kafkaproof.commands.fuzz:fuzz",
         "Fuzz codecs: campaigns, and triage of their findings.",

@@ -29,7 +29,7 @@ COMPILE: Final = "run `kafkaproof corpus compile`"
 DIRECTIONS: Final[tuple[Check, ...]] = ("decode", "encode", "produce", "fetch")
 
 
-# What no scenario can show; tests/brokers/test_beyond_scenarios.py asks a broker about them.
+# Rules that no scenario can show; tests/brokers/test_beyond_scenarios.py tests them on a broker.
 BEYOND_SCENARIOS: Final[Mapping[str, str]] = {
     "PRD-21": "a setting of the broker's decides, not one of the topic's",
     "SIZ-14": "the batch is larger than what a vector holds",
@@ -65,19 +65,19 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
         *repeated_inputs(compiled.cases),
         *(
             Drift("brokers", where, why)
-            for where, why in brokers.contradictions(root, compiled.cases, compiled.contents)
+            for where, why in brokers.broker_contradictions(root, compiled.cases, compiled.contents)
         ),
         *(
             Drift("evidence", where, why)
-            for where, why in clients.contradictions(root, compiled.cases, compiled.contents)
+            for where, why in clients.client_contradictions(root, compiled.cases, compiled.contents)
         ),
     ]
 
 
 def retired_drifts(root: Path) -> Iterator[Drift]:
     """Lines of retired ids that do not have the content that their hash is of."""
-    for line in area_files.read_all(root):
-        if line.retired and content_hash(area_files.case_of(line, root)) != line.sha256:
+    for line in area_files.read_all_areas(root):
+        if line.retired and content_hash(area_files.case_in(line, root)) != line.sha256:
             yield Drift("ids", line.id, "is retired, and its line was changed since")
 
 
@@ -102,7 +102,7 @@ def file_drifts(compiled: Compiled, root: Path) -> Iterator[Drift]:
 
 def evidence_drifts(name: str, found: bytes, root: Path) -> Iterator[Drift]:
     """An evidence file in another form; `contradictions` find answers to cases that have changed."""
-    if found and found != evidence.text(evidence.load(root, [Path(name).stem]).values()):
+    if found and found != evidence.evidence_text(evidence.load_evidence(root, [Path(name).stem]).values()):
         yield Drift("files", name, f"is not in canonical form; {COMPILE}")
 
 
@@ -168,8 +168,8 @@ def directions(case: Case) -> Iterator[Check]:
         yield "fetch"
 
 
-def asked_by(case: Case) -> bytes:
-    """The question as bytes; two cases with the same ones ask the same."""
+def question_in(case: Case) -> bytes:
+    """The question as bytes."""
     if isinstance(case.input, Scenario):
         return msgspec.json.encode(to_vector(case).input)
     given = input_of(case)
@@ -177,11 +177,11 @@ def asked_by(case: Case) -> bytes:
 
 
 def repeated_inputs(cases: Sequence[Case]) -> Iterator[Drift]:
-    """Cases that ask what another one asks."""
+    """Cases with the same question as another one."""
     seen: dict[tuple[str, bytes], str] = {}
     for case in cases:
-        asked = asked_by(case)
-        key = (case.op, sha256(asked).digest())
+        question = question_in(case)
+        key = (case.op, sha256(question).digest())
         if key in seen:
-            yield Drift("inputs", case.id, f"asks the same as {seen[key]}")
+            yield Drift("inputs", case.id, f"has the same question as {seen[key]}")
         seen.setdefault(key, case.id)

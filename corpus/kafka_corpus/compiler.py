@@ -62,7 +62,7 @@ def compile_corpus(
         root: holds the folders `vectors`, `evidence` and `schema`.
         areas: what is compiled; everything if not given.
         reuse: take the reference's answers from *root* where a case has not changed.
-        rewrite_ids: forget all ids that are not among *cases*, and what they asked.
+        rewrite_ids: forget all ids that are not among *cases*, and the old content of those that are.
         retire: ids that end without a successor.
 
     Raises:
@@ -70,17 +70,17 @@ def compile_corpus(
     """
     if refused := list(filter(None, map(too_big, cases))):
         raise ValueError("\n".join(refused))
-    stored = area_files.read_all(root)
+    stored = area_files.read_all_areas(root)
     old = {line.id: line for line in stored}
     lines = [_line(case, old.get(case.id), root, reuse=reuse) for case in sorted(cases, key=lambda case: case.id)]
     contents = {line.id: line.sha256 for line in lines}
-    ended = id_registry.ended(cases, retire)
+    ended = id_registry.ending_ids(cases, retire)
     past = [line for line in id_registry.retired(stored, ended, contents) if not (rewrite_ids and held(line, areas))]
     live = [line for line in stored if not held(line, areas) and not line.retired and line.id not in ended]
     breaches = list(id_registry.breaches(stored, cases, contents, ended, areas, rewrite=rewrite_ids))
     written = None if areas is None else {*areas, *(id_.partition(".")[0] for id_ in ended)}
     return Compiled(
-        cases=tuple(area_files.case_of(line, root) for line in lines),
+        cases=tuple(area_files.case_in(line, root) for line in lines),
         contents=contents,
         answers={line.id: line.reference_answer() for line in lines},
         files=_files([*lines, *past, *live], root, written),
@@ -89,10 +89,10 @@ def compile_corpus(
 
 
 def _line(case: Case, old: VectorLine | None, root: Path, *, reuse: bool) -> VectorLine:
-    content, libraries = content_hash(case), compressed_bytes.unusual()
+    content, libraries = content_hash(case), compressed_bytes.unusual_libraries()
     if old is not None and not old.retired:
         if content != old.sha256 and compressed_bytes.made_elsewhere(old.libraries):
-            case = compressed_bytes.with_old_bytes(case, area_files.case_of(old, root))
+            case = compressed_bytes.keep_bytes(case, area_files.case_in(old, root))
             content = content_hash(case)
         if content == old.sha256:
             libraries = old.libraries
@@ -102,9 +102,9 @@ def _line(case: Case, old: VectorLine | None, root: Path, *, reuse: bool) -> Vec
 
 
 def _reference_answer(case: Case) -> msgspec.Raw:
-    # Asked as the vector has it: a line does not hold all that a `Batch` can.
+    # The reference gets the case as the vector has it: a line does not hold all that a `Batch` can.
     as_vector = parse_line(line_of(case))
-    return area_files.raw(brief(as_vector, ask_reference(as_vector)))
+    return area_files.raw_answer(brief(as_vector, ask_reference(as_vector)))
 
 
 def held(line: VectorLine, areas: Collection[str] | None) -> bool:
@@ -114,9 +114,9 @@ def held(line: VectorLine, areas: Collection[str] | None) -> bool:
 
 def _files(lines: Sequence[VectorLine], root: Path, areas: Collection[str] | None) -> dict[str, bytes]:
     """The files of *areas*, or all of them and the schema."""
-    vectors = area_files.by_area(line for line in lines if held(line, areas))
+    vectors = area_files.area_texts(line for line in lines if held(line, areas))
     live = {line.id: line.sha256 for line in lines if not line.retired}
-    recorded = evidence.by_area(evidence.pruned(evidence.load(root, areas), live))
+    recorded = evidence.evidence_files(evidence.pruned(evidence.load_evidence(root, areas), live))
     return vectors | recorded | ({SCHEMA: schema.schema_text()} if areas is None else {})
 
 
@@ -155,14 +155,18 @@ FOLDERS: Final[Mapping[str, str]] = {
 }
 
 
-def write(compiled: Compiled, root: Path, *, areas: Iterable[str] | None = None) -> list[str]:
+def write_compiled(compiled: Compiled, root: Path, *, areas: Iterable[str] | None = None) -> list[str]:
     """Write the files that differ below *root*, and remove those of areas that are gone; their paths.
 
     With *areas*, only their files are removed.
     """
-    changed = line_files.changed(compiled.files, root)
-    line_files.write(changed, root)
-    places = None if areas is None else {path(area) for area in areas for path in (area_files.path, evidence.path)}
+    changed = line_files.changed_files(compiled.files, root)
+    line_files.write_files(changed, root)
+    places = (
+        None
+        if areas is None
+        else {path(area) for area in areas for path in (area_files.area_path, evidence.evidence_path)}
+    )
     gone = [name for name in stored_files(root) if name not in compiled.files and (places is None or name in places)]
     for name in gone:
         (root / name).unlink()

@@ -29,24 +29,24 @@ DISTRIBUTIONS: Final = {"lz4": "lz4", "snappy": "cramjam", "zstd": "zstandard"}
 
 
 @cache
-def installed() -> dict[str, str]:
+def installed_libraries() -> dict[str, str]:
     """The versions of the codec libraries of this environment, by codec."""
     return {"gzip": zlib.ZLIB_RUNTIME_VERSION} | {
         codec: metadata.version(name) for codec, name in DISTRIBUTIONS.items()
     }
 
 
-def unusual() -> dict[str, str]:
+def unusual_libraries() -> dict[str, str]:
     """The installed libraries that are not those of `MADE_BY`."""
-    return {codec: version for codec, version in installed().items() if MADE_BY[codec] != version}
+    return {codec: version for codec, version in installed_libraries().items() if MADE_BY[codec] != version}
 
 
 def made_elsewhere(libraries: dict[str, str]) -> bool:
     """Whether a line with these *libraries* was compiled with others than the installed ones."""
-    return MADE_BY | libraries != installed()
+    return MADE_BY | libraries != installed_libraries()
 
 
-def all_of(lines: Iterable[dict[str, str]]) -> dict[str, list[str]]:
+def all_libraries(lines: Iterable[dict[str, str]]) -> dict[str, list[str]]:
     """Every version that made bytes of the corpus, by codec; *lines* are the libraries that each line names."""
     found = {codec: {version} for codec, version in MADE_BY.items()}
     for libraries in lines:
@@ -55,7 +55,7 @@ def all_of(lines: Iterable[dict[str, str]]) -> dict[str, list[str]]:
     return {codec: sorted(versions) for codec, versions in found.items()}
 
 
-def with_old_bytes(case: Case, old: Case) -> Case:
+def keep_bytes(case: Case, old: Case) -> Case:
     """*case* with the bytes of *old*, if the two differ in nothing but how they are compressed."""
     expect = replace(case.expect, data=old.expect.data, answers=old.expect.answers)
     candidate = replace(case, input=old.input, expect=expect)

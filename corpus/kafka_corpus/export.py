@@ -33,7 +33,7 @@ def exported(*, with_inputs: bool = False) -> Iterator[tuple[str, bytes]]:
     described = manifest_of(cases, vectors, package)
     yield "README.md", export_page(described).encode()
     yield "LICENSE", (package / "pages" / "LICENSE").read_bytes()
-    yield manifest.FILE, manifest.text(described)
+    yield manifest.FILE, manifest.manifest_text(described)
     yield schema.FILE, (package / "schema" / schema.FILE).read_bytes()
     yield from vectors.items()
     if with_inputs:

@@ -1,4 +1,4 @@
-"""The registry of ids: what an id once asked, it asks for ever.
+"""The registry of ids: the content of an id never changes.
 
 Each line of the vector files registers an id, with the hash of its content.  A case that was wrong gets a new id
 and names the old one in `supersedes`; the old line then says since when it is retired.
@@ -16,7 +16,7 @@ from kafka_corpus.vector_format import CORPUS_VERSION
 from kafka_corpus.vectors.area_files import VectorLine
 
 
-def ended(cases: Sequence[Case], retire: Collection[str] = ()) -> dict[str, str]:
+def ending_ids(cases: Sequence[Case], retire: Collection[str] = ()) -> dict[str, str]:
     """The ids that *cases* supersede and those to *retire*, with the version that ends each."""
     return {case.supersedes: case.since for case in cases if case.supersedes} | dict.fromkeys(retire, CORPUS_VERSION)
 
@@ -71,5 +71,5 @@ def _breach(line: VectorLine, content: str | None, ends: Mapping[str, str]) -> s
         gone = "is gone; a case that replaces it names it in `supersedes`, or `corpus compile --retire` ends it"
         return "" if line.id in ends else gone
     if content != line.sha256:
-        return "asks or expects something else than before; give the new case an id of its own and `supersedes`"
+        return "has another content than before; give the new case an id of its own and `supersedes`"
     return ""

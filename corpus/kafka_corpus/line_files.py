@@ -20,7 +20,7 @@ class BadFileError(ValueError):
         self.reason = reason
 
 
-def read(decoder: msgspec.json.Decoder[T], path: Path) -> list[T]:
+def read_lines(decoder: msgspec.json.Decoder[T], path: Path) -> list[T]:
     """The lines of the file.
 
     Raises:
@@ -42,8 +42,8 @@ def _first_bad_line(decoder: msgspec.json.Decoder[T], data: bytes) -> str:
     return ""
 
 
-def changed(files: Mapping[str, bytes], root: Path) -> dict[str, bytes]:
-    """Those of *files*, by path below *root*, that do not lie there as they are given."""
+def changed_files(files: Mapping[str, bytes], root: Path) -> dict[str, bytes]:
+    """Those of *files*, by path below *root*, that are missing there or have another content."""
     return {name: data for name, data in files.items() if not _is(root / name, data)}
 
 
@@ -51,7 +51,7 @@ def _is(path: Path, data: bytes) -> bool:
     return path.exists() and path.read_bytes() == data
 
 
-def write(files: Mapping[str, bytes], root: Path) -> None:
+def write_files(files: Mapping[str, bytes], root: Path) -> None:
     """Write *files* below *root*, each as a whole or not at all."""
     for name, data in files.items():
         path = root / name
@@ -61,7 +61,7 @@ def write(files: Mapping[str, bytes], root: Path) -> None:
         partial.replace(path)
 
 
-def state(path: Path) -> tuple[int, int]:
+def file_state(path: Path) -> tuple[int, int]:
     """When the file was last written, in nanoseconds, and its size: another state means other content."""
     found = path.stat()
     return found.st_mtime_ns, found.st_size

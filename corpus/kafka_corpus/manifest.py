@@ -48,14 +48,14 @@ class Manifest(msgspec.Struct, kw_only=True):
 
 
 def manifest_of(cases: Sequence[Case], files: Mapping[str, bytes], root: Path) -> Manifest:
-    """The manifest of *cases*, which lie below *root*, exported as the vector *files* by name."""
+    """The manifest of *cases*, which are stored below *root*, exported as the vector *files* by name."""
     return Manifest(
         cases=len(cases),
         areas=_count(case.area for case in cases),
         ops=_count(case.op for case in cases),
         verdicts=_count(case.expect.verdict for case in cases),
         sha256=corpus_hash(root),
-        libraries=compressed_bytes.all_of(line.libraries for line in area_files.read_all(root)),
+        libraries=compressed_bytes.all_libraries(line.libraries for line in area_files.read_all_areas(root)),
         files={name: VectorFile(data.count(b"\n"), sha256(data).hexdigest()) for name, data in files.items()},
     )
 
@@ -65,6 +65,6 @@ def _count(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
 
 
-def text(manifest: Manifest) -> bytes:
+def manifest_text(manifest: Manifest) -> bytes:
     """The content of the file."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"

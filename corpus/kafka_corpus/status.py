@@ -1,7 +1,7 @@
 """Cases that wait for recorded answers.
 
-A client or broker release counts if the evidence has any answer of it.  Cases that it cannot be asked are not
-counted: scenarios by clients, cases of other releases by brokers.
+A client or broker release counts if the evidence has any answer of it.  Cases that do not concern it are not
+counted: scenarios for clients, cases of other releases for brokers.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ def waiting(root: Path) -> Waiting:
         line_files.BadFileError: a file below *root* cannot be read.
     """
     contents = {
-        id_: content for area in area_files.names(root) for id_, content in area_files.content_hashes(root, area)
+        id_: content for area in area_files.area_names(root) for id_, content in area_files.content_hashes(root, area)
     }
-    recorded = evidence.load(root)
+    recorded = evidence.load_evidence(root)
     current, cases = evidence.pruned(recorded, contents), load_vectors(root=root)
     return Waiting(_of_clients(recorded, current, cases), _of_brokers(recorded, current, cases))
 
 
 def _of_clients(recorded: Evidence, current: Evidence, cases: list[Case]) -> dict[tuple[str, str], list[str]]:
     known = sorted({key for line in recorded.values() for key in line.by_client()})
-    asked = [case.id for case in cases if clients.is_request(case)]
+    ids = [case.id for case in cases if clients.is_request(case)]
     answered = {id_: line.by_client() for id_, line in current.items()}
-    return {key: [id_ for id_ in asked if key not in answered.get(id_, {})] for key in known}
+    return {key: [id_ for id_ in ids if key not in answered.get(id_, {})] for key in known}
 
 
 def _of_brokers(recorded: Evidence, current: Evidence, cases: list[Case]) -> dict[str, list[str]]:
     known = sorted(brokers.recorded_releases(recorded), key=release_number)
-    answered = {id_: line.by_release() for id_, line in current.items()}
+    answered = {id_: line.recorded() for id_, line in current.items()}
     scenarios = [(case.id, scenario) for case in cases if (scenario := scenario_of(case)) is not None]
     return {
         release: [id_ for id_, scene in scenarios if scene.concerns(release) and release not in answered.get(id_, {})]

@@ -33,7 +33,7 @@ def test_recorded_again(release: str, tmp_path: Path) -> None:
     """Asked again, a broker answers what is recorded, clock and producer ids apart."""
     asked = some(release)
     assert len(asked) > 20
-    recorded = evidence.load(package_root())
+    recorded = evidence.load_evidence(package_root())
     with jvm.start_jvm(release, config=CONFIG) as broker:
         recorder = Recorder(broker)
         lines = asking.record_answers(recorder, asked, AnswerFile(tmp_path / "answers.ndjson"), lambda *_: None)
@@ -57,7 +57,7 @@ def test_broker_killed_in_the_middle(tmp_path: Path) -> None:
     assert recorder.restarts == 1
     answered = [line["id"] for line in map(json.loads, recording.path.read_text().splitlines()) if "steps" in line]
     assert sorted(answered) == sorted(each.id for each in asked)
-    recorded = evidence.load(package_root())
+    recorded = evidence.load_evidence(package_root())
     assert asking.differing(recorded, NEWEST, asked, {line.id: line for line in lines}) == []
 
 
@@ -110,7 +110,7 @@ def test_commands(tmp_path: Path) -> None:
     checked = kafkaproof("record", NEWEST, "--check", *where)
     assert checked.returncode == 0, checked.stdout
     compared = kafkaproof("compare", "2.0.1", NEWEST, "--json", "--root", str(tmp_path))
-    recorded = evidence.load(tmp_path)
+    recorded = evidence.load_evidence(tmp_path)
     assert compared.returncode == (1 if json.loads(compared.stdout)["changes"] else 0)
     both = [line.by_release() for line in recorded.values() if len(line.by_release()) == 2]
     changed = [answers for answers in both if difference(answers["2.0.1"], answers[NEWEST], "masked")]

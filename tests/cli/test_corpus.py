@@ -124,7 +124,7 @@ def test_compile_keeps_promises(tmp_path: Path) -> None:
     name = f"vectors/{CASE.area}.ndjson"
     file = tmp_path / name
     file.write_bytes(file.read_bytes().replace(content_hash(CASE).encode(), b"0" * 64))
-    assert f"{CASE.id} asks or expects something else" in run("compile", *root, code=1).stderr
+    assert f"{CASE.id} has another content" in run("compile", *root, code=1).stderr
     assert document("compile", "--rewrite-ids", *root)["written"] == [name]
 
 

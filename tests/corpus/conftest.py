@@ -38,6 +38,6 @@ def sample() -> list[Case]:
 @pytest.fixture
 def root(tmp_path: Path, sample: list[Case]) -> Path:
     """A folder with the sample compiled in it."""
-    compiler.write(compiler.compile_corpus(sample, tmp_path), tmp_path)
+    compiler.write_compiled(compiler.compile_corpus(sample, tmp_path), tmp_path)
     (tmp_path / "evidence").mkdir()
     return tmp_path

@@ -53,9 +53,9 @@ def found(root: Path, answers: dict[str, dict[str, Answers]]) -> list[str]:
     """What `check` says about brokers, after these *answers* by release."""
     recorded: evidence.Evidence = {}
     for release, given in answers.items():
-        recorded = brokers.with_answers(recorded, release, CONTENT, given)
-    evidence.write(recorded, root)
-    compiler.write(compiler.compile_corpus(CASES, root), root)
+        recorded = brokers.with_release(recorded, release, CONTENT, given)
+    evidence.write_evidence(recorded, root)
+    compiler.write_compiled(compiler.compile_corpus(CASES, root), root)
     return [f"{drift.where}: {drift.what}" for drift in check(CASES, root) if drift.check == "brokers"]
 
 
@@ -112,26 +112,43 @@ def test_changed_case(place: Path) -> None:
     found(place, {"4.4.0": RIGHT})
     changed = [CASES[0], replace(CASES[1], expect=replace(CASES[1].expect, answers=(REFUSED,)))]
     said = [drift.what for drift in check(changed, place) if drift.check == "brokers"]
-    assert said == ["brokers were asked before the case changed (`broker record` asks again)"]
+    assert said == ["has answers of brokers to another content (`broker record` records new ones)"]
 
 
 def test_evidence_file(place: Path) -> None:
     """Releases that answered alike share an entry, oldest first, and the file comes back as it was."""
-    recorded = brokers.with_answers({}, "4.4.0", CONTENT, RIGHT)
-    recorded = brokers.with_answers(recorded, "0.11.0.3", CONTENT, RIGHT)
-    recorded = brokers.with_answers(recorded, "2.8.2", CONTENT, {"sample.taken": (REFUSED,)})
-    evidence.write(recorded, place)
-    assert evidence.load(place) == recorded
+    recorded = brokers.with_release({}, "4.4.0", CONTENT, RIGHT)
+    recorded = brokers.with_release(recorded, "0.11.0.3", CONTENT, RIGHT)
+    recorded = brokers.with_release(recorded, "2.8.2", CONTENT, {"sample.taken": (REFUSED,)})
+    evidence.write_evidence(recorded, place)
+    assert evidence.load_evidence(place) == recorded
     line = recorded["sample.taken"]
     assert [given.releases for given in line.brokers] == [["0.11.0.3", "4.4.0"], ["2.8.2"]]
     assert list(line.by_release()) == ["0.11.0.3", "2.8.2", "4.4.0"]
-    assert evidence.load(place / "nowhere") == {}
+    assert evidence.load_evidence(place / "nowhere") == {}
+
+
+def test_release_that_cannot_be_asked(place: Path) -> None:
+    """The reason is recorded; the release is not waited for, and has no answer."""
+    recorded = brokers.with_release({}, "4.4.0", CONTENT, RIGHT)
+    recorded = brokers.with_release(recorded, "2.8.2", CONTENT, {"sample.taken": (TAKEN,)})
+    compiler.write_compiled(compiler.compile_corpus(CASES, place), place)
+    evidence.write_evidence(recorded, place)
+    assert status.waiting(place).brokers["2.8.2"] == ["sample.refused"]
+    recorded = brokers.with_release(recorded, "2.8.2", CONTENT, {}, cannot={"sample.refused": "no such setting"})
+    assert evidence.write_evidence(recorded, place) == ["evidence/sample.ndjson"]
+    assert evidence.load_evidence(place) == recorded
+    assert status.waiting(place).brokers["2.8.2"] == []
+    assert list(recorded["sample.refused"].by_release()) == ["4.4.0"]
+    assert [drift for drift in check(CASES, place) if drift.check == "brokers"] == []
+    again = brokers.with_release(recorded, "2.8.2", CONTENT, {"sample.refused": (REFUSED,)})
+    assert list(again["sample.refused"].by_release()) == ["2.8.2", "4.4.0"]
 
 
 def test_brief_evidence_of_codec_cases() -> None:
     """What brokers answered to the bytes of a decode case stands there with a hash in place of bytes."""
     case = replace(CASES[1], op="decode", input=BATCH, expect=replace(CASES[1].expect, answers=()))
-    line = brokers.with_brokers(CaseEvidence(case.id, content_hash(case)), {"4.4.0": ((REFUSED,), None)})
+    line = brokers.with_brokers(CaseEvidence(case.id, content_hash(case)), {"4.4.0": ((REFUSED,), None, "")})
     assert broker_answer(to_vector(case).expect, line.by_release()["4.4.0"]) == BrokerAnswer(
         steps=[BriefStep(error_code=87)]
     )

@@ -11,7 +11,7 @@ from kafka_corpus import compiler, compressed_bytes
 from kafka_corpus.authoring.build import put, reseal
 from kafka_corpus.case import Case
 from kafka_corpus.check import check
-from kafka_corpus.evidence import CaseEvidence, text
+from kafka_corpus.evidence import CaseEvidence, evidence_text
 from kafka_corpus.registry import produced, stored
 from kafka_corpus.vectors import content_hash
 from kafka_records import Batch
@@ -32,7 +32,7 @@ def replaced(path: Path, old: bytes, new: bytes) -> None:
 def test_untouched(sample: list[Case], root: Path) -> None:
     """Nothing is found where nothing was changed, and compiling again changes no file."""
     assert drifts(sample, root) == []
-    assert compiler.write(compiler.compile_corpus(sample, root), root) == []
+    assert compiler.write_compiled(compiler.compile_corpus(sample, root), root) == []
 
 
 def test_tampered_vector(sample: list[Case], root: Path) -> None:
@@ -71,7 +71,7 @@ def test_missing_and_foreign_files(sample: list[Case], root: Path) -> None:
     (root / "schema" / "vector.schema.json").unlink()
     (root / "vectors" / "gone.ndjson").write_bytes(b"")
     assert drifts(sample, root) == [("files", "schema/vector.schema.json"), ("files", "vectors/gone.ndjson")]
-    compiler.write(compiler.compile_corpus(sample, root), root)
+    compiler.write_compiled(compiler.compile_corpus(sample, root), root)
     assert drifts(sample, root) == []
 
 
@@ -85,7 +85,7 @@ def test_tampered_hash(sample: list[Case], root: Path) -> None:
 
 def test_tampered_retired_line(sample: list[Case], root: Path) -> None:
     """A retired line whose content does not match its hash is found."""
-    compiler.write(compiler.compile_corpus(sample[1:], root, retire=["sample.accepts"]), root)
+    compiler.write_compiled(compiler.compile_corpus(sample[1:], root, retire=["sample.accepts"]), root)
     assert drifts(sample[1:], root) == []
     replaced(root / "vectors" / "sample.ndjson", b'"max_timestamp":1700000000000', b'"max_timestamp":1700000000001')
     assert drifts(sample[1:], root) == [("ids", "sample.accepts")]
@@ -95,17 +95,17 @@ def test_stale_reference_answer(sample: list[Case], root: Path) -> None:
     """An answer of the reference that is not today's is found, and `compile --all` records it again."""
     replaced(root / "vectors" / "sample.ndjson", b'"rule":"CRC-07"', b'"rule":"CRC-99"')
     assert drifts(sample, root) == [("vectors", "sample.refuses")]
-    assert compiler.write(compiler.compile_corpus(sample, root), root) == []
-    compiler.write(compiler.compile_corpus(sample, root, reuse=False), root)
+    assert compiler.write_compiled(compiler.compile_corpus(sample, root), root) == []
+    compiler.write_compiled(compiler.compile_corpus(sample, root, reuse=False), root)
     assert drifts(sample, root) == []
 
 
 def test_evidence_in_another_form(sample: list[Case], root: Path) -> None:
     """An evidence file whose lines are not sorted, as after a merge by hand, is found, and compiling corrects it."""
     lines = [CaseEvidence(case.id, content_hash(case)) for case in sample[:2]]
-    (root / "evidence" / "sample.ndjson").write_bytes(b"".join(text([line]) for line in reversed(lines)))
+    (root / "evidence" / "sample.ndjson").write_bytes(b"".join(evidence_text([line]) for line in reversed(lines)))
     assert drifts(sample, root) == [("files", "evidence/sample.ndjson")]
-    compiler.write(compiler.compile_corpus(sample, root), root)
+    compiler.write_compiled(compiler.compile_corpus(sample, root), root)
     assert drifts(sample, root) == []
     (root / "evidence" / "sample.ndjson").write_bytes(b"=======\n")
     (found,) = check(sample, root)
@@ -130,7 +130,7 @@ def test_new_case(sample: list[Case], root: Path) -> None:
     new = replace(sample[3], id="sample.new", title="new", input=bytes(17))
     new = replace(new, expect=replace(new.expect, kinds=("malformed",)))
     assert ("vectors", "sample.new") in drifts([*sample, new], root)
-    compiler.write(compiler.compile_corpus([*sample, new], root), root)
+    compiler.write_compiled(compiler.compile_corpus([*sample, new], root), root)
     assert drifts([*sample, new], root) == []
 
 
@@ -183,7 +183,7 @@ def test_other_library_of_a_scenario(sample: list[Case], root: Path) -> None:
     """A payload that is compressed in another way, and what a broker stores of it, are kept as they were."""
     packed = sample[1].expect.data or b""
     made = [scenario_case(data) for data in (packed, weaker(packed), put(packed, "base_timestamp", 5))]
-    compiler.write(compiler.compile_corpus(made[:1], root, rewrite_ids=True), root)
+    compiler.write_compiled(compiler.compile_corpus(made[:1], root, rewrite_ids=True), root)
     assert drifts(made[1:2], root) != []
     named(root, "sample.produces")
     assert drifts(made[1:2], root) == []
@@ -205,7 +205,7 @@ def named(root: Path, id_: str) -> None:
     path = root / "vectors" / "sample.ndjson"
     lines = path.read_bytes().splitlines(keepends=True)
     end = b',"libraries":{"gzip":"0.9"}}\n'
-    assert compressed_bytes.installed()["gzip"] != "0.9"
+    assert compressed_bytes.installed_libraries()["gzip"] != "0.9"
     path.write_bytes(b"".join(line[:-2] + end if id_.encode() in line else line for line in lines))
 
 

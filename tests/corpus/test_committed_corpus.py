@@ -106,7 +106,7 @@ def test_lines_satisfy_schema(area: str) -> None:
 
 def test_content_hashes() -> None:
     """Each line has the hash of its content, which no other line has."""
-    hashes = [pair for area in area_files.names(package_root()) for pair in content_hashes(package_root(), area)]
+    hashes = [pair for area in area_files.area_names(package_root()) for pair in content_hashes(package_root(), area)]
     assert sorted(hashes) == [(case.id, content_hash(case)) for case in CASES]
     assert len({content for _, content in hashes}) == len(CASES)
 
@@ -116,7 +116,7 @@ def test_recorded_answers() -> None:
     shown = Counter(name for case in CASES for name in case.evidence)
     assert shown["reference"] == len(CASES)
     assert {"reference", "java", "brokers"} == set(shown)
-    recorded = evidence.pruned(evidence.load(package_root()), {case.id: content_hash(case) for case in CASES})
+    recorded = evidence.pruned(evidence.load_evidence(package_root()), {case.id: content_hash(case) for case in CASES})
     assert shown["java"] == sum(bool(line.clients) for line in recorded.values()) > LEAST
     assert shown["brokers"] == sum(bool(line.brokers) for line in recorded.values()) > LEAST
 

@@ -41,9 +41,9 @@ def text(data: bytes | None) -> str:
 
 def recorded(root: Path, sample: list[Case], **other: object) -> list[str]:
     """What `check` says about the evidence, after recording and compiling."""
-    recording = clients.record(replies(sample, **other), sample, name="java", version="4.4.0")
-    evidence.write(clients.with_recording(evidence.load(root), recording), root)
-    compiler.write(compiler.compile_corpus(sample, root), root)
+    recording = clients.record_replies(replies(sample, **other), sample, name="java", version="4.4.0")
+    evidence.write_evidence(clients.with_recording(evidence.load_evidence(root), recording), root)
+    compiler.write_compiled(compiler.compile_corpus(sample, root), root)
     return [f"{drift.where}: {drift.what}" for drift in check(sample, root) if drift.check != "rules"]
 
 
@@ -79,14 +79,14 @@ def test_contradiction(root: Path, sample: list[Case]) -> None:
 )
 def test_reasons(sample: list[Case], reply: dict[str, object], reason: str) -> None:
     """A contradiction names the first field that differs."""
-    recording = clients.record(replies(sample, reads=reply), sample, name="x", version="1")
+    recording = clients.record_replies(replies(sample, reads=reply), sample, name="x", version="1")
     assert disagreement(sample[2], recording.answers["sample.reads"]) == reason
 
 
 @pytest.mark.parametrize("reply", [{"skipped": "no v2"}, {"batches": [{}]}, {"batches": [{"magic": 2}]}], ids=str)
 def test_silence_contradicts_nothing(sample: list[Case], reply: dict[str, object]) -> None:
     """What a testee skips or does not expose is no contradiction."""
-    recording = clients.record(replies(sample, reads=reply), sample, name="x", version="1")
+    recording = clients.record_replies(replies(sample, reads=reply), sample, name="x", version="1")
     assert disagreement(sample[2], recording.answers["sample.reads"]) == ""
 
 
@@ -125,9 +125,9 @@ def test_changed_case(root: Path, sample: list[Case]) -> None:
     assert [drift.where for drift in stale] == ["java 4.4.0 sample.accepts"]
     compiled = compiler.compile_corpus(sample, root, rewrite_ids=True)
     assert "java" not in compiled.cases[0].evidence
-    compiler.write(compiled, root)
-    assert "sample.accepts" not in evidence.load(root)
-    assert "sample.reads" in evidence.load(root)
+    compiler.write_compiled(compiled, root)
+    assert "sample.accepts" not in evidence.load_evidence(root)
+    assert "sample.reads" in evidence.load_evidence(root)
 
 
 def test_requests_ask_every_case(sample: list[Case]) -> None:
@@ -152,15 +152,15 @@ def test_requests_ask_every_case(sample: list[Case]) -> None:
 def test_no_reply(sample: list[Case], line: bytes, why: str) -> None:
     """A line that is no reply is refused, and the text says why."""
     with pytest.raises(ValueError, match=why):
-        clients.record([line], sample, name="x", version="1")
+        clients.record_replies([line], sample, name="x", version="1")
 
 
 def test_names_and_versions(sample: list[Case]) -> None:
     """A name may have hyphens; a version starts with a digit."""
-    assert clients.record([], sample, name="kafka-python", version="3.0.12").version == "3.0.12"
+    assert clients.record_replies([], sample, name="kafka-python", version="3.0.12").version == "3.0.12"
     for name, version in (("kafka", "latest"), ("Kafka", "1"), ("", "1")):
         with pytest.raises(ValueError, match="a version starts with a digit"):
-            clients.record([], sample, name=name, version=version)
+            clients.record_replies([], sample, name=name, version=version)
 
 
 def test_equal_answers_are_together(sample: list[Case], root: Path) -> None:
@@ -174,11 +174,11 @@ def test_equal_answers_are_together(sample: list[Case], root: Path) -> None:
         ("a", "1", {"reads": other}),
     ):
         kept = clients.with_recording(
-            kept, clients.record(replies(sample, **reply), sample, name=name, version=version)
+            kept, clients.record_replies(replies(sample, **reply), sample, name=name, version=version)
         )
-    assert evidence.write(kept, root) == ["evidence/sample.ndjson"]
-    assert evidence.write(kept, root) == []
-    assert evidence.load(root) == kept
+    assert evidence.write_evidence(kept, root) == ["evidence/sample.ndjson"]
+    assert evidence.write_evidence(kept, root) == []
+    assert evidence.load_evidence(root) == kept
     line = kept["sample.reads"]
     assert [(each.name, each.versions) for each in line.clients] == [
         ("a", ["1"]),
@@ -194,19 +194,19 @@ def test_equal_answers_are_together(sample: list[Case], root: Path) -> None:
 
 def test_recording_again_replaces(sample: list[Case]) -> None:
     """A second answer of a version replaces the first; an answer to a case that has changed replaces all."""
-    first = clients.with_recording({}, clients.record(replies(sample), sample, name="x", version="1"))
-    again = clients.record(replies(sample, reads={"skipped": "busy"}), sample, name="x", version="1")
+    first = clients.with_recording({}, clients.record_replies(replies(sample), sample, name="x", version="1"))
+    again = clients.record_replies(replies(sample, reads={"skipped": "busy"}), sample, name="x", version="1")
     second = clients.with_recording(first, again)
     assert [each.answer.verdict for each in second["sample.reads"].clients] == ["skipped"]
     changed = [replace(case, op="decode", input=b"other") if case.id == "sample.reads" else case for case in sample]
-    third = clients.with_recording(second, clients.record(replies(sample), changed, name="y", version="1"))
+    third = clients.with_recording(second, clients.record_replies(replies(sample), changed, name="y", version="1"))
     assert [each.name for each in third["sample.reads"].clients] == ["y"]
     assert [each.name for each in third["sample.writes"].clients] == ["x", "y"]
 
 
 def test_lines_carry_the_content(sample: list[Case]) -> None:
     """A recorded line has the hash of the case that was answered."""
-    kept = clients.with_recording({}, clients.record(replies(sample), sample, name="x", version="1"))
+    kept = clients.with_recording({}, clients.record_replies(replies(sample), sample, name="x", version="1"))
     assert {id_: line.sha256 for id_, line in kept.items()} == {case.id: content_hash(case) for case in sample}
 
 

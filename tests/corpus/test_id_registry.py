@@ -16,20 +16,20 @@ def compiled(root: Path, cases: Sequence[Case], retire: Sequence[str] = ()) -> l
     """Compile and write *cases*, as the command does, unless a promise is broken; those that are."""
     made = compiler.compile_corpus(cases, root, retire=retire)
     if not made.breaches:
-        compiler.write(made, root)
+        compiler.write_compiled(made, root)
     return made.breaches
 
 
 def lines(root: Path) -> dict[str, VectorLine]:
     """The registered ids, each with its line."""
-    return {line.id: line for line in area_files.read_all(root)}
+    return {line.id: line for line in area_files.read_all_areas(root)}
 
 
 def test_unchanged(root: Path, sample: list[Case]) -> None:
     """The same cases break no promise and change no line."""
-    before = area_files.read_all(root)
+    before = area_files.read_all_areas(root)
     assert compiled(root, sample) == []
-    assert area_files.read_all(root) == before
+    assert area_files.read_all_areas(root) == before
 
 
 def test_new_id_is_one_line(root: Path, sample: list[Case]) -> None:
@@ -47,7 +47,7 @@ def test_changed_content(root: Path, sample: list[Case]) -> None:
     """An id cannot ask something else."""
     ((id_, why),) = compiled(root, [replace(sample[0], input=b"other"), *sample[1:]])
     assert id_ == "sample.accepts"
-    assert why.startswith("asks or expects something else than before")
+    assert why.startswith("has another content than before")
 
 
 def test_vanished(root: Path, sample: list[Case]) -> None:
@@ -76,7 +76,7 @@ def test_superseded_in_another_area(root: Path, sample: list[Case]) -> None:
     made = compiler.compile_corpus([better], root, areas=["other"])
     assert made.breaches == []
     assert sorted(made.files) == ["vectors/other.ndjson", "vectors/sample.ndjson"]
-    compiler.write(made, root, areas=["other"])
+    compiler.write_compiled(made, root, areas=["other"])
     assert lines(root)["sample.accepts"].retired == "1.1"
     assert compiled(root, [better, bystander, *sample[1:]]) == []
 
@@ -84,9 +84,9 @@ def test_superseded_in_another_area(root: Path, sample: list[Case]) -> None:
 def test_retired_by_hand(root: Path, sample: list[Case]) -> None:
     """An id that nothing replaces can be retired, and stays so."""
     assert compiled(root, sample[1:], retire=["sample.accepts"]) == []
-    retired = area_files.read_all(root)
+    retired = area_files.read_all_areas(root)
     assert compiled(root, sample[1:]) == []
-    assert area_files.read_all(root) == retired
+    assert area_files.read_all_areas(root) == retired
 
 
 def test_never_used_again(root: Path, sample: list[Case]) -> None:
@@ -100,7 +100,7 @@ def test_area_of_retired_ids(root: Path, sample: list[Case]) -> None:
     gone = replace(sample[0], id="gone.case", area="gone", input=b"gone")
     assert compiled(root, [*sample, gone]) == []
     assert compiled(root, sample, retire=["gone.case"]) == []
-    assert area_files.names(root) == ["gone", "sample"]
+    assert area_files.area_names(root) == ["gone", "sample"]
     assert [case.area for case in load_vectors(root=root)] == ["sample"] * len(sample)
 
 
@@ -118,7 +118,7 @@ def test_superseded_but_there(root: Path, sample: list[Case]) -> None:
 
 def test_repeated_line(root: Path, sample: list[Case]) -> None:
     """An id has one line."""
-    registered = area_files.read_all(root)
+    registered = area_files.read_all_areas(root)
     contents = {line.id: line.sha256 for line in registered}
     found = id_registry.breaches([*registered, registered[0]], sample, contents, {})
     assert list(found) == [("sample.accepts", "has two lines in its vector file")]
@@ -131,5 +131,5 @@ def test_rewritten(root: Path, sample: list[Case], areas: list[str] | None) -> N
     changed = [replace(sample[1], title="other", input=sample[4].input, expect=sample[4].expect)]
     made = compiler.compile_corpus(changed, root, areas=areas, rewrite_ids=True)
     assert made.breaches == []
-    compiler.write(made, root, areas=areas)
+    compiler.write_compiled(made, root, areas=areas)
     assert list(lines(root)) == ["sample.packs"]

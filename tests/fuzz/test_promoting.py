@@ -251,7 +251,7 @@ def compiled(root: Path, *values: bytes) -> list[str]:
         expect = Expectation(verdict="valid", batches=(batch,))
         cases.append(case_of(value.decode(), "decode", encode(batch), expect))
     cases.append(case_of("write", "encode", BATCH, Expectation(verdict="valid", data=DATA)))
-    compiler.write(compiler.compile_corpus(cases, root), root)
+    compiler.write_compiled(compiler.compile_corpus(cases, root), root)
     return [case.id for case in cases]
 
 

@@ -121,7 +121,7 @@ class _Run:
 
     def release(self, release: str) -> dict[str, Any]:
         """Ask one release; what came of it."""
-        recorded = evidence.load(self._root)
+        recorded = evidence.load_evidence(self._root)
         concerned = list(answer_recorder.scenario_requests(self._cases, release))
         requests = concerned if self._everything else answer_recorder.unanswered(concerned, recorded, release)
         recording = answer_recorder.answer_file_of(self._folder, release)
@@ -130,7 +130,7 @@ class _Run:
         ended = sorted(line.id for line in lines.values() if any(step.ended for step in line.steps))
         differing = answer_recorder.differing(recorded, release, requests, lines) if self._only_check else []
         if not self._only_check:
-            evidence.write(answer_recorder.merged(recorded, release, requests, lines), self._root)
+            evidence.write_evidence(answer_recorder.merged(recorded, release, requests, lines), self._root)
         # The file of answers is done with once they are recorded or compared.
         recording.path.unlink(missing_ok=True)
         return {
@@ -174,7 +174,7 @@ def _print_answers(said: dict[str, Any]) -> None:
 @json_option
 def compare_command(old: str, new: str, only: tuple[str, ...], root: Path | None, as_json: bool) -> NoReturn:
     """Show the cases that release NEW answers differently from release OLD, from the recorded answers."""
-    recorded = evidence.load(root or package_root())
+    recorded = evidence.load_evidence(root or package_root())
     known = brokers.recorded_releases(recorded)
     for name in (old, new):
         if name not in known:

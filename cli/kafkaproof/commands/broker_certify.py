@@ -96,7 +96,7 @@ def certify_broker(
 
 
 def _cases(against: str, only: Sequence[str]) -> list[Case]:
-    recorded = evidence.load(package_root())
+    recorded = evidence.load_evidence(package_root())
     cases = list(certifying.judged_by(select(load_vectors(ops=certifying.OPS), only), recorded, against))
     if not cases:
         raise click.UsageError(f"nothing is recorded of {against} for these cases; kafkaproof broker record does that")

@@ -36,7 +36,7 @@ def corpus() -> None:
 @corpus.command("compile")
 @click.argument("areas", nargs=-1, metavar="[AREA]…")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; the same as `corpus check`.")
-@click.option("--all", "everything", is_flag=True, help="Also ask the reference about cases that have not changed.")
+@click.option("--all", "everything", is_flag=True, help="Also run the reference on cases that have not changed.")
 @click.option("--rewrite-ids", is_flag=True, help="Let ids change what they ask; only before the first release.")
 @click.option("--retire", metavar="ID", multiple=True, help="End an id that nothing replaces.")
 @root_option
@@ -56,7 +56,7 @@ def compile_command(
 ) -> None:
     """Write the vectors of each AREA, or of all, and the schema.
 
-    The reference runs cases that are new or have changed.
+    The reference runs on cases that are new or have changed.
     """
     if only_check:
         context.invoke(check_command, root=root, as_json=as_json)
@@ -67,7 +67,7 @@ def compile_command(
     compiled = _compiled(place, areas, reuse=not everything, rewrite_ids=rewrite_ids, retire=retire)
     from kafka_corpus import compiler
 
-    written = compiler.write(compiled, place, areas=areas or None)
+    written = compiler.write_compiled(compiled, place, areas=areas or None)
     text = f"{len(compiled.cases)} cases, " + (f"wrote {', '.join(written)}" if written else "nothing has changed")
     print_document({"cases": len(compiled.cases), "written": written}, as_json, lambda: [text])
 
@@ -291,11 +291,11 @@ def add_command(name: str, version: str, replies: Iterable[bytes], root: Path | 
 
     place = root or _package_root()
     try:
-        recording = clients.record(replies, load_vectors(root=place), name=name, version=version)
-        whole = clients.with_recording(evidence.load(place), recording)
+        recording = clients.record_replies(replies, load_vectors(root=place), name=name, version=version)
+        whole = clients.with_recording(evidence.load_evidence(place), recording)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    written = evidence.write(whole, place)
+    written = evidence.write_evidence(whole, place)
     answers, in_all = len(recording.answers), clients.number_of_answers(whole, name, version)
     text = f"{answers} answers of {name} {version}, {in_all} in all; wrote {', '.join(written) or 'nothing new'}"
     print_document({"written": written, "answers": answers, "in_all": in_all}, as_json, lambda: [text])

@@ -6,6 +6,7 @@ once more on an empty partition.  If it ends there again, that is the answer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -21,7 +22,7 @@ from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, Wa
 from kafka_brokers.wire import BrokerError, Client, WireError
 from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.case import Case
-from kafka_corpus.evidence import Answers, Disk, Evidence, brokers
+from kafka_corpus.evidence import Answers, Disk, Evidence, brokers, line_for
 from kafka_corpus.scenario import (
     Edit,
     EndTransaction,
@@ -311,8 +312,8 @@ def scenario_requests(cases: Iterable[Case], release: str) -> Iterator[ScenarioR
 
 
 def unanswered(requests: Iterable[ScenarioRequest], evidence: Evidence, release: str) -> list[ScenarioRequest]:
-    """Those of *requests* to which *evidence* has no answer of *release*."""
-    return [each for each in requests if recorded(evidence, each, release) is None]
+    """Those of *requests* for which *evidence* has neither an answer of *release* nor a reason why there is none."""
+    return [each for each in requests if release not in line_for(evidence, each.id, each.sha256).recorded()]
 
 
 def recorded(evidence: Evidence, requests: ScenarioRequest, release: str) -> Answers | None:
@@ -339,7 +340,22 @@ def merged(
 ) -> Evidence:
     """*evidence* with the answers in *lines*."""
     content = {each.id: each.sha256 for each in requests}
-    return brokers.with_answers(evidence, release, content, answers_of(lines), disks_of(lines))
+    cannot = {id_: why for id_, line in lines.items() if (why := unknown_setting(line.skipped))}
+    return brokers.with_release(evidence, release, content, answers_of(lines), disks_of(lines), cannot)
+
+
+# The tool that creates topics before 0.10.1 says this of a setting that came later, every time.
+_UNKNOWN_SETTING: Final = re.compile(r'Unknown configuration "[\w.]+"')
+
+
+def unknown_setting(reason: str) -> str:
+    """The part of *reason* that holds every time on that release, or an empty string.
+
+    >>> unknown_setting('no topic: requirement failed: Unknown configuration "compression.type".')
+    'Unknown configuration "compression.type"'
+    """
+    found = _UNKNOWN_SETTING.search(reason)
+    return found[0] if found else ""
 
 
 @dataclass(frozen=True, slots=True)

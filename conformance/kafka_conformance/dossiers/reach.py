@@ -250,7 +250,7 @@ def placed(data: bytes) -> bytes:
 
 @cache
 def _recorded() -> evidence.Evidence:
-    return evidence.load(package_root())
+    return evidence.load_evidence(package_root())
 
 
 @cache

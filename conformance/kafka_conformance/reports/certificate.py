@@ -45,8 +45,9 @@ class BadCertificate(ValueError):
     """The file is no certificate."""
 
 
-def statement(made: Report, file: str) -> dict[str, Any]:
-    """The certificate of *made*, whose result file is *file* in the same directory."""
+def statement(made: Report, file: str, data: bytes | None = None) -> dict[str, Any]:
+    """The certificate of *made*, whose result file is *file* in the same directory; *data* is its content."""
+    data = made.path.read_bytes() if data is None else data
     testee = made.results.header.testee
     content = {
         "format": FORMAT,
@@ -54,7 +55,7 @@ def statement(made: Report, file: str) -> dict[str, Any]:
         "kafkaproof": installed_version(),
         "testee": testee,
         "corpus": {"sha256": made.results.header.corpus, "cases": made.results.header.cases},
-        "result": {"file": file, "sha256": sha256(made.path.read_bytes()).hexdigest()},
+        "result": {"file": file, "sha256": sha256(data).hexdigest()},
         **_worked_out(made),
         "deviations": [msgspec.to_builtins(each) for each in made.declared],
     }

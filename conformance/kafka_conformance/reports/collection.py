@@ -22,7 +22,7 @@ import msgspec
 from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, outcome_rank
 from kafka_conformance.reports import summary as report
 from kafka_conformance.reports.summary import Report
-from kafka_conformance.runner import results
+from kafka_conformance.runner import kept_results, results
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 from kafka_conformance.sanitize import printable
@@ -216,7 +216,7 @@ def said(done: Results, field: str, default: str = "") -> str:
 
 
 def files(paths: Iterable[Path]) -> list[Path]:
-    """The result files among *paths*; of a directory, those in it and one level below.
+    """The result files among *paths*; of a directory, those in it and one level below, and kept results in it.
 
     Raises:
         Unusable: there are none in a directory.
@@ -227,7 +227,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
             found.append(path)
             continue
         inside = [path / results.FILE, *sorted(path.glob(f"*/{results.FILE}"))[:MOST_IN_A_FOLDER]]
-        inside = [each for each in inside if each.is_file()]
+        inside = [each for each in inside if each.is_file()] + kept_results.kept_files(path)
         if not inside:
             raise results.Unusable(f"{path}: there is no {results.FILE} in it")
         found += inside
@@ -241,7 +241,7 @@ def read_collection(paths: Iterable[Path], deviations: Sequence[Deviation] = ())
         Unusable: one of them is no result.
     """
     cases = cases_by_id()
-    done = [(path, results.read_results(path)) for path in files(paths)]
+    done = [(path, kept_results.read_any_results(path, corpus_contents)) for path in files(paths)]
     return [remade(each, cases, deviations, path) for path, each in done]
 
 
@@ -249,6 +249,12 @@ def read_collection(paths: Iterable[Path], deviations: Sequence[Deviation] = ())
 def cases_by_id() -> Mapping[str, Case]:
     """The corpus of this installation, read once."""
     return MappingProxyType({case.id: case for case in load_vectors()})
+
+
+@cache
+def corpus_contents() -> kept_results.CorpusContents:
+    """The corpus of this installation, read once."""
+    return kept_results.CorpusContents.of(list(cases_by_id().values()))
 
 
 def remade(done: Results, cases: Mapping[str, Case], deviations: Sequence[Deviation], path: Path) -> Report:

@@ -27,6 +27,7 @@ from kafka_conformance.reports import (
 from kafka_conformance.reports.collection import NOT_RUN, Collection, CollectionChange, CollectionEntry, collect, counts
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import results
+from kafka_conformance.runner.kept_results import is_kept
 from kafka_conformance.sanitize import indented_json, printable
 
 # What a format writes into the directory of one run.
@@ -98,10 +99,16 @@ def _of_one(entry: CollectionEntry, collection: Collection) -> Files:
     alone = Collection((entry,), collection.cases, collection.corpus)
     made = dict(_badges(alone)) | {"junit.xml": junit.junit(entry.report)}
     # The certificate is of the file beside it.
-    made[results.FILE] = entry.report.path.read_bytes()
+    data = made[results.FILE] = _result(entry)
     if not uncertifiable(entry, collection):
-        made[certificate.FILE] = certificate.encode_certificate(certificate.statement(entry.report, results.FILE))
+        made[certificate.FILE] = certificate.encode_certificate(certificate.statement(entry.report, results.FILE, data))
     return made
+
+
+def _result(entry: CollectionEntry) -> bytes:
+    """The result file; a kept result becomes one."""
+    path = entry.report.path
+    return results.encode_results(entry.results) if entry.results.complete and is_kept(path) else path.read_bytes()
 
 
 def uncertifiable(entry: CollectionEntry, collection: Collection) -> str:

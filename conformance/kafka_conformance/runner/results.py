@@ -302,6 +302,14 @@ class ResultWriter(LineWriter):
         self.close()
 
 
+def encode_results(done: Results) -> bytes:
+    """A complete result as a file, with the hash that belongs to it."""
+    assert done.footer is not None
+    body = b"".join(_encoder.encode(line) + b"\n" for line in (done.header, *done.lines))
+    footer = msgspec.structs.replace(done.footer, sha256=hashlib.sha256(body).hexdigest())
+    return body + _encoder.encode(footer) + b"\n"
+
+
 def check_same_run(old: ResultHeader, new: ResultHeader) -> None:
     """Raise `Unusable` unless a run with header *new* may go on with the results of *old*."""
     for what, before, now in (

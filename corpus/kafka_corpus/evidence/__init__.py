@@ -44,11 +44,20 @@ class Disk(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BrokerAnswers(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Equal answers, and the releases that gave them; `disk` where that was looked at."""
+    """Equal answers, and the releases that gave them.
+
+    `disk` is there where the disk was looked at.  `cannot` is the reason, and there are no steps, where a case
+    cannot be sent to a release: it does not know a setting of the topic.
+    """
 
     releases: list[str]
-    steps: Answers
+    steps: Answers = ()
     disk: Disk | None = None
+    cannot: str = ""
+
+    def given(self) -> tuple[Answers, Disk | None, str]:
+        """Everything but the releases."""
+        return self.steps, self.disk, self.cannot
 
 
 class CaseEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,13 +69,13 @@ class CaseEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
     brokers: list[BrokerAnswers] = []
 
     def by_release(self) -> dict[str, Answers]:
-        """The answers of brokers, releases in order."""
-        found = {release: given.steps for given in self.brokers for release in given.releases}
+        """The answers of brokers, releases in order; those that the case cannot be sent to are left out."""
+        found = {release: given.steps for given in self.brokers for release in given.releases if not given.cannot}
         return dict(sorted(found.items(), key=lambda item: release_number(item[0])))
 
-    def on_disk(self) -> dict[str, tuple[Answers, Disk | None]]:
-        """The answers of brokers and what was on the disk, by release."""
-        return {release: (given.steps, given.disk) for given in self.brokers for release in given.releases}
+    def recorded(self) -> dict[str, tuple[Answers, Disk | None, str]]:
+        """All that is recorded of brokers, by release: see `BrokerAnswers.given`."""
+        return {release: given.given() for given in self.brokers for release in given.releases}
 
     def by_client(self) -> dict[tuple[str, str], Answer]:
         """The answers of clients, by name and version."""
@@ -79,35 +88,35 @@ _encoder = msgspec.json.Encoder()
 _lines = msgspec.json.Decoder(CaseEvidence)
 
 
-def path(area: str) -> str:
+def evidence_path(area: str) -> str:
     """The file of *area*, below a root."""
     return f"{FOLDER}/{area}{SUFFIX}"
 
 
-def names(root: Path) -> list[str]:
+def evidence_areas(root: Path) -> list[str]:
     """The areas below *root* that have recorded answers."""
     return sorted(file.stem for file in (root / FOLDER).glob(f"*{SUFFIX}"))
 
 
-def load(root: Path, areas: Iterable[str] | None = None) -> Evidence:
+def load_evidence(root: Path, areas: Iterable[str] | None = None) -> Evidence:
     """The evidence below *root*, of *areas* or of all, by case id.
 
     Raises:
         line_files.BadFileError: a line is not what it should be.
     """
-    files = [root / path(area) for area in (names(root) if areas is None else areas)]
-    return {line.id: line for file in files if file.exists() for line in line_files.read(_lines, file)}
+    files = [root / evidence_path(area) for area in (evidence_areas(root) if areas is None else areas)]
+    return {line.id: line for file in files if file.exists() for line in line_files.read_lines(_lines, file)}
 
 
-def text(lines: Iterable[CaseEvidence]) -> bytes:
+def evidence_text(lines: Iterable[CaseEvidence]) -> bytes:
     """The content of a file."""
     return b"".join(_encoder.encode(line) + b"\n" for line in sorted(lines, key=lambda line: line.id))
 
 
-def by_area(evidence: Evidence) -> dict[str, bytes]:
+def evidence_files(evidence: Evidence) -> dict[str, bytes]:
     """The content of each file, by its path below a root."""
     ordered = sorted(evidence.values(), key=lambda line: (area_of(line), line.id))
-    return {path(area): text(group) for area, group in groupby(ordered, key=area_of)}
+    return {evidence_path(area): evidence_text(group) for area, group in groupby(ordered, key=area_of)}
 
 
 def area_of(line: CaseEvidence) -> str:
@@ -115,10 +124,10 @@ def area_of(line: CaseEvidence) -> str:
     return line.id.partition(".")[0]
 
 
-def write(evidence: Evidence, root: Path) -> list[str]:
+def write_evidence(evidence: Evidence, root: Path) -> list[str]:
     """Write the files of the areas in *evidence* that differ below *root*; their paths."""
-    files = line_files.changed(by_area(evidence), root)
-    line_files.write(files, root)
+    files = line_files.changed_files(evidence_files(evidence), root)
+    line_files.write_files(files, root)
     return sorted(files)
 
 

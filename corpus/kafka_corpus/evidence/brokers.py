@@ -26,7 +26,7 @@ from kafka_corpus.evidence import (
     Disk,
     Evidence,
     line_for,
-    load,
+    load_evidence,
     pruned,
 )
 from kafka_corpus.prediction import predict, silence
@@ -39,26 +39,39 @@ REVIEWED: Final = "brokers.toml"
 PREDICTED: Final = ("2.8.2", "4.4.0")
 
 NOTHING_SEEN: Final[Mapping[str, Disk]] = MappingProxyType({})
+ALL_SENT: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def with_answers(
+def with_release(
     evidence: Evidence,
     release: str,
     content: Mapping[str, str],
     answers: Mapping[str, Answers],
     disks: Mapping[str, Disk] = NOTHING_SEEN,
+    cannot: Mapping[str, str] = ALL_SENT,
 ) -> Evidence:
-    """*evidence* with the *answers* of *release* and what was on its *disks*; *content* has the hashes of the cases."""
+    """*evidence* with what is recorded of *release*.
+
+    Args:
+        evidence: of all releases.
+        release: the broker's.
+        content: the content hashes of the cases.
+        answers: the steps' answers, by case id.
+        disks: what was on its disk, by case id.
+        cannot: why a case cannot be sent to this release, by case id.
+    """
     merged = dict(evidence)
-    for id_, given in answers.items():
+    given: dict[str, tuple[Answers, Disk | None, str]] = {id_: ((), None, why) for id_, why in cannot.items()}
+    given |= {id_: (steps, disks.get(id_), "") for id_, steps in answers.items()}
+    for id_, each in given.items():
         line = line_for(evidence, id_, content[id_])
-        merged[id_] = with_brokers(line, {**line.on_disk(), release: (given, disks.get(id_))})
+        merged[id_] = with_brokers(line, {**line.recorded(), release: each})
     return merged
 
 
-def with_brokers(line: CaseEvidence, by_release: Mapping[str, tuple[Answers, Disk | None]]) -> CaseEvidence:
-    """*line* with these answers of brokers, equal ones together, oldest release first."""
-    together: dict[tuple[Answers, Disk | None], list[str]] = {}
+def with_brokers(line: CaseEvidence, by_release: Mapping[str, tuple[Answers, Disk | None, str]]) -> CaseEvidence:
+    """*line* with this recorded of brokers, equal answers together, oldest release first."""
+    together: dict[tuple[Answers, Disk | None, str], list[str]] = {}
     for release in sorted(by_release, key=release_number):
         together.setdefault(by_release[release], []).append(release)
     answers = [BrokerAnswers(releases, *given) for given, releases in together.items()]
@@ -71,7 +84,7 @@ def recorded_releases(evidence: Evidence) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class ReviewedPrediction:
     """Where the reference is known to say something else than brokers.
 
     Attributes:
@@ -91,30 +104,32 @@ class Reviewed:
         return release in self.releases and any(matches(pattern, id_) for pattern in self.ids)
 
 
-def load_reviewed(root: Path) -> list[Reviewed]:
+def load_reviewed_predictions(root: Path) -> list[ReviewedPrediction]:
     """The list below *root*."""
     path = root / FOLDER / REVIEWED
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("reviewed", []) if path.exists() else []
-    return [Reviewed(tuple(each["ids"]), tuple(each["releases"]), each["rule"], each["why"]) for each in entries]
+    return [
+        ReviewedPrediction(tuple(each["ids"]), tuple(each["releases"]), each["rule"], each["why"]) for each in entries
+    ]
 
 
-def newest_asked(scenario: Scenario, releases: Iterable[str]) -> str:
+def newest_concerned(scenario: Scenario, releases: Iterable[str]) -> str:
     """The newest of *releases* that *scenario* concerns; empty if there is none."""
     return max(filter(scenario.concerns, releases), key=release_number, default="")
 
 
-def contradictions(root: Path, cases: Sequence[Case], contents: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def broker_contradictions(root: Path, cases: Sequence[Case], contents: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Defects of the recorded answers of brokers: (case id, reason).
 
     Expectations that the newest broker contradicts; predictions that a broker contradicts, unless they
     are listed; entries of the list that nothing needs.  A case that waits for its recording has no defect.
     """
-    evidence, reviewed = load(root), load_reviewed(root)
+    evidence, reviewed = load_evidence(root), load_reviewed_predictions(root)
     releases = recorded_releases(evidence)
     current = pruned(evidence, contents)
     for id_ in sorted(id_ for id_ in evidence.keys() - current.keys() if evidence[id_].brokers):
-        yield id_, "brokers were asked before the case changed (`broker record` asks again)"
-    needed: set[Reviewed] = set()
+        yield id_, "has answers of brokers to another content (`broker record` records new ones)"
+    needed: set[ReviewedPrediction] = set()
     for case in cases:
         scenario, line = scenario_of(case), current.get(case.id)
         if scenario is None or line is None:
@@ -134,14 +149,14 @@ def contradictions(root: Path, cases: Sequence[Case], contents: Mapping[str, str
 
 
 def silences(cases: Iterable[Case]) -> Counter[str]:
-    """What the reference predicts nothing about, and in how many answers of the releases that it is held to."""
+    """Reasons for which the reference predicts no answer, each with its number of answers of `PREDICTED` releases."""
     scenarios = [scenario for case in cases if (scenario := scenario_of(case)) is not None]
     reasons = (silence(each, release) for each in scenarios for release in PREDICTED if each.concerns(release))
     return Counter(filter(None, reasons))
 
 
 def _newest_difference(case: Case, scenario: Scenario, recorded: Mapping[str, Answers], releases: Iterable[str]) -> str:
-    newest = newest_asked(scenario, releases)
+    newest = newest_concerned(scenario, releases)
     if newest not in recorded:
         return ""
     reason = difference(case.expect.answers, recorded[newest], case.expect.compare)

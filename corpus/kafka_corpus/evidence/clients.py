@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 
 from kafka_corpus.answers import brief, disagreement
 from kafka_corpus.case import Case
-from kafka_corpus.evidence import FOLDER, CaseEvidence, ClientAnswer, Evidence, line_for, load, pruned
+from kafka_corpus.evidence import FOLDER, CaseEvidence, ClientAnswer, Evidence, line_for, load_evidence, pruned
 from kafka_corpus.scenario import Scenario
 from kafka_corpus.vector_format import Answer, content_hash, input_of, matches
 from kafka_corpus.wire import WireBatch, to_wire
@@ -69,12 +69,12 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class ReviewedAnswer:
     """Answers that contradict their cases, looked at by somebody.
 
     Attributes:
         name: the implementation.
-        why: what is behind it.
+        why: the cause.
         ids: cases, as in `vectors.matches`.
         versions: releases; empty means all.
     """
@@ -98,19 +98,19 @@ def _version_key(version: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"[.+-]", version))
 
 
-def load_reviewed(root: Path) -> list[Reviewed]:
+def load_reviewed_answers(root: Path) -> list[ReviewedAnswer]:
     """The reviewed contradictions below *root*."""
     import tomllib
 
     path = root / FOLDER / REVIEWED
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("reviewed", []) if path.exists() else []
     return [
-        Reviewed(entry["name"], entry["why"], tuple(entry["ids"]), tuple(entry.get("versions", ())))
+        ReviewedAnswer(entry["name"], entry["why"], tuple(entry["ids"]), tuple(entry.get("versions", ())))
         for entry in entries
     ]
 
 
-def record(replies: Iterable[bytes], cases: Sequence[Case], *, name: str, version: str) -> Recording:
+def record_replies(replies: Iterable[bytes], cases: Sequence[Case], *, name: str, version: str) -> Recording:
     """The answers in *replies* to *cases*; the reply to hello and to ids that are no case are skipped.
 
     Raises:
@@ -193,16 +193,16 @@ def is_request(case: Case) -> bool:
     return not isinstance(case.input, Scenario) and case.aborted is None
 
 
-def contradictions(root: Path, cases: Sequence[Case], contents: dict[str, str]) -> Iterator[tuple[str, str]]:
+def client_contradictions(root: Path, cases: Sequence[Case], contents: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Defects of the recorded answers of clients: (implementation, version and id; reason).
 
     Answers that contradict their case without a review, reviews that no answer needs any more,
     and answers to cases that have changed or gone.
     """
-    evidence, reviewed = load(root), load_reviewed(root)
+    evidence, reviewed = load_evidence(root), load_reviewed_answers(root)
     current = pruned(evidence, contents)
     by_id = {case.id: case for case in cases}
-    needed: set[Reviewed] = set()
+    needed: set[ReviewedAnswer] = set()
     for id_, line in sorted(evidence.items()):
         if id_ not in current:
             yield from ((_where(key, id_), OUTDATED) for key in line.by_client())

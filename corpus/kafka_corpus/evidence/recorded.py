@@ -86,10 +86,10 @@ def _brief_step(step: StepAnswer) -> BriefStep:
 
 
 def _area(root: Path, area: str) -> evidence.Evidence:
-    file = root / evidence.path(area)
-    return _loaded(root, area, *line_files.state(file)) if file.exists() else {}
+    file = root / evidence.evidence_path(area)
+    return _loaded(root, area, *line_files.file_state(file)) if file.exists() else {}
 
 
 @cache
 def _loaded(root: Path, area: str, _changed: int, _size: int) -> evidence.Evidence:
-    return evidence.load(root, [area])
+    return evidence.load_evidence(root, [area])

@@ -68,7 +68,7 @@ def load_vectors(only: str | None = None, *, ops: Collection[Op] = OPS, root: Pa
     found: list[Case] = []
     with _no_collection():
         for area in _areas(root, only):
-            loaded = area_files.load(root, area)
+            loaded = area_files.load_area(root, area)
             wanted = (line for line in loaded.lines if line.op in ops and (only is None or matches(only, line.id)))
             found += [loaded.case(line) for line in wanted if not line.retired]
     return sorted(found, key=lambda case: case.id)
@@ -88,11 +88,13 @@ def _no_collection() -> Iterator[None]:
 
 def _areas(root: Path, only: str | None) -> list[str]:
     """The areas that can hold a case that *only* names."""
-    areas = area_files.names(root)
+    areas = area_files.area_names(root)
     named = (only or "*").partition(".")[0]
     return areas if "*" in named or "?" in named else [area for area in areas if area == named]
 
 
 def corpus_hash(root: Path = _ROOT) -> str:
     """The hash of the corpus below *root*: see `corpus_hash_of`."""
-    return corpus_hash_of(pair for area in area_files.names(root) for pair in area_files.content_hashes(root, area))
+    return corpus_hash_of(
+        pair for area in area_files.area_names(root) for pair in area_files.content_hashes(root, area)
+    )

@@ -1,7 +1,7 @@
 """Vector files: one for each area, one line for each id, sorted by id.
 
-A line holds what the case asks and expects, the hash of that, and the reference's answer.  Recorded answers of
-other implementations lie in `kafka_corpus.evidence`.  Nothing is stored over all areas, so two branches that
+A line holds the question and the right answer, the hash of both, and the reference's answer.  Recorded answers of
+other implementations are in `kafka_corpus.evidence`.  Nothing is stored over all areas, so two branches that
 each add a case to another area change no file in common.
 
 The line of a retired id stays in its file, with the version that retired it: an id is never used again.
@@ -86,12 +86,12 @@ def vector_line(case: Case, content: str, reference: msgspec.Raw, libraries: dic
     )
 
 
-def raw(answer: Answer) -> msgspec.Raw:
+def raw_answer(answer: Answer) -> msgspec.Raw:
     """An answer of the reference as lines hold it."""
     return msgspec.Raw(_encoder.encode(answer))
 
 
-def case_of(line: VectorLine, root: Path) -> Case:
+def case_in(line: VectorLine, root: Path) -> Case:
     """The case in *line*, with the recorded answers below *root*."""
     vector = Vector(
         id=line.id,
@@ -109,7 +109,7 @@ def case_of(line: VectorLine, root: Path) -> Case:
     return to_case(vector)
 
 
-def text(lines: Iterable[VectorLine]) -> bytes:
+def area_text(lines: Iterable[VectorLine]) -> bytes:
     """The content of a file.
 
     Raises:
@@ -121,38 +121,38 @@ def text(lines: Iterable[VectorLine]) -> bytes:
     return b"".join(encoded[id_] for id_ in sorted(encoded))
 
 
-def by_area(lines: Iterable[VectorLine]) -> dict[str, bytes]:
+def area_texts(lines: Iterable[VectorLine]) -> dict[str, bytes]:
     """The content of each file, by its path below a root."""
     ordered = sorted(lines, key=lambda line: (line.area, line.id))
-    return {path(area): text(group) for area, group in groupby(ordered, key=lambda line: line.area)}
+    return {area_path(area): area_text(group) for area, group in groupby(ordered, key=lambda line: line.area)}
 
 
-def path(area: str) -> str:
+def area_path(area: str) -> str:
     """The file of *area*, below a root."""
     return f"{FOLDER}/{area}{SUFFIX}"
 
 
-def names(root: Path) -> list[str]:
+def area_names(root: Path) -> list[str]:
     """The areas below *root*."""
     return sorted(file.stem for file in (root / FOLDER).glob(f"*{SUFFIX}"))
 
 
-def read(root: Path, area: str) -> list[VectorLine]:
+def read_area(root: Path, area: str) -> list[VectorLine]:
     """The lines of one file.
 
     Raises:
         line_files.BadFileError: a line is not what it should be.
     """
-    return line_files.read(_lines, root / path(area))
+    return line_files.read_lines(_lines, root / area_path(area))
 
 
-def read_all(root: Path) -> list[VectorLine]:
-    """The lines of every file below *root*; raises as `read`."""
-    return [line for area in names(root) for line in read(root, area)]
+def read_all_areas(root: Path) -> list[VectorLine]:
+    """The lines of every file below *root*; raises as `read_area`."""
+    return [line for area in area_names(root) for line in read_area(root, area)]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedArea:
     """One file in memory, with those of its cases that were used."""
 
     root: Path
@@ -163,25 +163,27 @@ class Loaded:
         """The case in *line*, made once."""
         made = self.cases.get(line.id)
         if made is None:
-            made = self.cases[line.id] = case_of(line, self.root)
+            made = self.cases[line.id] = case_in(line, self.root)
         return made
 
 
-def load(root: Path, area: str) -> Loaded:
-    """One file, kept in memory until it changes on the disk; raises as `read`."""
-    return _loaded(root, area, *line_files.state(root / path(area)))
+def load_area(root: Path, area: str) -> LoadedArea:
+    """One file, kept in memory until it changes on the disk; raises as `read_area`."""
+    return _loaded(root, area, *line_files.file_state(root / area_path(area)))
 
 
 @cache
-def _loaded(root: Path, area: str, _changed: int, _size: int) -> Loaded:
-    return Loaded(root, read(root, area))
+def _loaded(root: Path, area: str, _changed: int, _size: int) -> LoadedArea:
+    return LoadedArea(root, read_area(root, area))
 
 
 def content_hashes(root: Path, area: str) -> list[tuple[str, str]]:
-    """Id and content hash of each live case of *area*; raises as `read`."""
-    return _content_hashes(root, area, *line_files.state(root / path(area)))
+    """Id and content hash of each live case of *area*; raises as `read_area`."""
+    return _content_hashes(root, area, *line_files.file_state(root / area_path(area)))
 
 
 @cache
 def _content_hashes(root: Path, area: str, _changed: int, _size: int) -> list[tuple[str, str]]:
-    return [(line.id, line.sha256) for line in line_files.read(_hashes, root / path(area)) if not line.retired]
+    return [
+        (line.id, line.sha256) for line in line_files.read_lines(_hashes, root / area_path(area)) if not line.retired
+    ]

@@ -8,6 +8,7 @@ be expected of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -32,30 +33,47 @@ def cases() -> dict[bytes, str]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class ShownByCase:
+    """The version of a testee, and the keys of findings that each case shows; a case that shows none is left out."""
+
+    version: str
+    keys: dict[str, set[str]] = field(default_factory=dict)
+
+
+def first_cases(keys: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """Each key with the first case that shows it; *keys* has the keys by case."""
+    found: dict[str, str] = {}
+    for case in sorted(keys):
+        for key in keys[case]:
+            found.setdefault(key, case)
+    return dict(sorted(found.items()))
+
+
 def run_corpus(names: Sequence[str], report: Callable[[str], None]) -> dict[str, CorpusResult]:
     """Run the decode cases on the testees in *names*; *report* names those that did not run.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts.
     """
-    inputs, digest = cases(), corpus_hash()
+    shown, digest = run_cases(names, cases(), report), corpus_hash()
+    return {name: CorpusResult(each.version, digest, first_cases(each.keys)) for name, each in sorted(shown.items())}
+
+
+def run_cases(
+    names: Sequence[str], inputs: Mapping[bytes, str], report: Callable[[str], None]
+) -> dict[str, ShownByCase]:
+    """The keys that *inputs*, each with its case, show of the testees called *names*; raises as `run_corpus`."""
     with Differential([connect(name) for name in names], patient=True) as session:
-        found: dict[str, dict[str, str]] = {testee.judge.name: {} for testee in session.testees}
+        found: dict[str, dict[str, set[str]]] = {testee.judge.name: {} for testee in session.testees}
         for judgement in session.run(map(unchanged_mutant, inputs), lambda: True):
             for outcome in judgement.outcomes:
-                # The first case, whoever answered first.
-                case = inputs[judgement.mutant.data]
-                keys = found[outcome.target]
-                keys[outcome.key] = min(case, keys.get(outcome.key, case))
+                found[outcome.target].setdefault(inputs[judgement.mutant.data], set()).add(outcome.key)
         versions = {testee.judge.name: testee.hello.version for testee in session.testees}
     for name, why in session.cannot_run.items():
         report(f"{name} did not run: {why}")
-    # Who died on the way has not said everything.
-    return {
-        name: CorpusResult(versions[name], digest, dict(sorted(keys.items())))
-        for name, keys in sorted(found.items())
-        if name not in session.cannot_run
-    }
+    # The keys of a testee that could not run to the end are not complete.
+    return {name: ShownByCase(versions[name], keys) for name, keys in found.items() if name not in session.cannot_run}
 
 
 # A lie stands for its place where the input holds no lie that is known.

@@ -78,20 +78,25 @@ def java_answers(ids: Sequence[str], root: Path, who: tuple[str, str] = JAVA) ->
     if not cases:
         return None
     try:
-        version, replies = _version_and_replies(connect(who[0]), cases)
+        (new,) = recordings([cases], who)
     except (CannotRun, BadConnect):
         return None
-    new = clients.record(replies, cases, name=who[1], version=version)
     return new if new.answers else None
 
 
-def _version_and_replies(connection: Any, cases: Iterable[Case]) -> tuple[str, list[bytes]]:
-    """Its version, and a reply for each case."""
-    sandbox = Sandbox(connection)
+def recordings(groups: Iterable[Sequence[Case]], who: tuple[str, str] = JAVA) -> Iterator[clients.Recording]:
+    """The answers of the Java client to each group of cases, as soon as they are complete.
+
+    Raises:
+        BadConnect, CannotRun: it cannot run here.
+    """
+    sandbox = Sandbox(connect(who[0]))
     try:
         version = sandbox.hello().version
         sandbox.calibrate(trivial_decodes())
-        return version, [reply for case in cases for reply in _replies(sandbox, case)]
+        for cases in groups:
+            replies = [reply for case in cases for reply in _replies(sandbox, case)]
+            yield clients.record_replies(replies, cases, name=who[1], version=version)
     finally:
         sandbox.close()
 

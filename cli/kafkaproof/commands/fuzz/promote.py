@@ -134,7 +134,7 @@ def _recorded(ids: list[str], root: Path) -> str:
     recording = java_answers(ids, root)
     if recording is None:
         return ""
-    evidence.write(clients.with_recording(evidence.load(root), recording), root)
+    evidence.write_evidence(clients.with_recording(evidence.load_evidence(root), recording), root)
     return recording.version
 
 

@@ -1,0 +1,164 @@
+"""Steps on testees: run them on the cases that their kept results lack, and draw the matrix from these results."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from kafka_brokers.progress import progress
+from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_conformance.reports import picture
+from kafka_conformance.reports.collection import collect, folder_name, remade
+from kafka_conformance.reports.picture import Counts
+from kafka_conformance.runner import results
+from kafka_conformance.runner.kept_results import KeptResult, cases_for, kept_files, kept_of, read_kept, write_kept
+from kafka_conformance.runner.results import Results, Unusable
+from kafka_conformance.runner.run import RunPlan, run
+from kafka_conformance.testees.connect import CannotRun, connect
+from kafka_conformance.testees.known import KnownTestee, known_testees
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import content_hash, corpus_hash_of
+from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask
+
+RESULTS: Final = "results"
+MATRIX: Final = "matrix"
+COUNTS: Final = "matrix.json"
+PICTURE: Final = "matrix.svg"
+# In the header of a run over the new cases only: it is not a result of the whole corpus.
+ONLY: Final = ("refresh",)
+# The abilities that a testee is expected to have before its first run.
+UNKNOWN_TESTEE: Final = {"append": False, "consumer": False}
+
+
+def result_tasks(state: RefreshState, again: Iterable[str] = ()) -> Iterator[RefreshTask]:
+    """A task for each testee whose kept result lacks cases; those of *again* are run on all cases."""
+    for known in known_testees():
+        if not state.wants(known.name):
+            continue
+        release = known.version() or "none"
+        kept = None if known.name in again else state.kept(known.name, release)
+        todo = cases_for(state.corpus.cases, UNKNOWN_TESTEE) if kept is None else kept.missing(state.corpus)
+        if todo:
+            missing = ", ".join(known.missing())
+            yield RefreshTask(
+                RESULTS,
+                f"results of {known.name} {release}",
+                len(todo),
+                why_not=f"needs {missing}" if missing else "",
+                run=partial(_run_testee, state, known, release, kept, todo),
+            )
+
+
+def _run_testee(
+    state: RefreshState, known: KnownTestee, release: str, kept: KeptResult | None, todo: Sequence[Case]
+) -> str:
+    folder = state.places.scratch / RESULTS / folder_name(f"{known.name}-{release}")
+    cases = todo if kept is not None else state.corpus.cases
+    done = _results(known, cases, folder / results.FILE)
+    merged = _first(done, known.name, release, state) if kept is None else kept.merged(done, state.corpus)
+    write_kept(merged, state.kept_path(known.name, release))
+    shutil.rmtree(folder)
+    findings = sum(line.outcome in SEVERITIES for line in done.lines)
+    return f"{len(done.lines):,} cases run, {findings:,} findings"
+
+
+def _first(done: Results, name: str, release: str, state: RefreshState) -> KeptResult:
+    return kept_of(done, name, release, state.corpus)
+
+
+def _results(known: KnownTestee, cases: Sequence[Case], path: Path) -> Results:
+    """The answers to *cases*; a run that was stopped goes on, one of other cases begins again."""
+    selection = corpus_hash_of((case.id, content_hash(case)) for case in cases)
+    if path.exists() and not _resumable(path, selection):
+        path.unlink()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        connection = connect(known.name)
+        with progress(known.name) as report:
+            plan_ = RunPlan(
+                connection=connection, cases=cases, corpus=selection, path=path, only=ONLY, jobs=os.cpu_count() or 1,
+                resume=True, progress=report,
+            )  # fmt: skip
+            return _run(plan_)
+    except CannotRun as error:
+        raise CannotDo(str(error)) from error
+
+
+def _run(plan_: RunPlan) -> Results:
+    try:
+        return run(plan_)
+    except Unusable:
+        # The testee describes itself otherwise than when the run began.
+        plan_.path.unlink()
+        return run(plan_)
+
+
+def _resumable(path: Path, selection: str) -> bool:
+    try:
+        return results.read_result_header(path).corpus == selection
+    except Unusable:
+        return False
+
+
+def cases_with_findings(state: RefreshState) -> list[str]:
+    """The ids of the cases with which any testee disagrees, by the kept results."""
+    found: set[str] = set()
+    for file in kept_files(state.places.results):
+        kept = read_kept(file)
+        found.update(id_ for id_, line in kept.lines.items() if line.outcome in SEVERITIES)
+    return sorted(found)
+
+
+def keep_results(paths: Iterable[Path], state: RefreshState) -> Iterator[str]:
+    """Keep the full results in *paths*, as `kafkaproof certify` wrote them; a line for each.
+
+    Raises:
+        Unusable: one is no result, is not complete, or not of this corpus and a known testee.
+    """
+    versions = {known.name: known.version() for known in known_testees()}
+    for path in paths:
+        done = results.read_results(path)
+        name = str(done.header.testee.get("connect"))
+        if not done.complete or done.header.only or done.header.corpus != state.corpus.sha256:
+            raise Unusable(f"{path}: not a complete result of all cases of this corpus")
+        if versions.get(name) is None:
+            raise Unusable(f"{path}: {name} is no known testee")
+        release = str(versions[name])
+        write_kept(_first(done, name, release, state), state.kept_path(name, release))
+        yield f"results of {name} {release}: {len(done.lines):,} cases kept"
+
+
+def matrix_tasks(state: RefreshState) -> Iterator[RefreshTask]:
+    """A task if the picture is there and the kept results give another one."""
+    path = state.places.docs / COUNTS
+    if not path.exists():
+        return
+    old, new = picture.decoded(path.read_bytes()), matrix_counts(state)
+    if new == old:
+        return
+    gone = sorted({column.testee for column in old.testees} - {column.testee for column in new.testees})
+    why_not = f"there is no complete kept result of {', '.join(gone)}" if gone else ""
+    yield RefreshTask(
+        MATRIX, f"{COUNTS} and {PICTURE}", len(new.testees), "testees", why_not, partial(_write_matrix, state, new)
+    )
+
+
+def matrix_counts(state: RefreshState) -> Counts:
+    """The counts of all kept results that are complete."""
+    cases = {case.id: case for case in state.corpus.cases}
+    made = []
+    for file in kept_files(state.places.results):
+        done = read_kept(file).results(state.corpus)
+        if done.complete:
+            made.append(remade(done, cases, (), file))
+    return picture.counted(collect(made)) if made else Counts(state.corpus.sha256, [])
+
+
+def _write_matrix(state: RefreshState, new: Counts) -> str:
+    (state.places.docs / COUNTS).write_bytes(picture.encode_counts(new))
+    (state.places.docs / PICTURE).write_text(picture.matrix_svg(new), encoding="utf-8")
+    return f"drawn from {len(new.testees)} results"
