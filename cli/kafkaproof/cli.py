@@ -24,11 +24,11 @@ INTERRUPTED: Final = 130
 # Name, where it is defined, and what `--help` says without importing it.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "certify": (
-        "kafkaproof.commands.certify:certify_command",
+        "kafkaproof.commands.certify:certify_testees",
         "Run the corpus against codecs and judge their answers.",
     ),
     "report": (
-        "kafkaproof.commands.report:report_command",
+        "kafkaproof.commands.report:report_results",
         "Write results as pages and files, and check certificates.",
     ),
     "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),

@@ -16,7 +16,7 @@ from kafka_conformance.reports.collection import cases_by_id
 from kafka_conformance.runner.results import FILE, result_line
 from kafka_conformance.testees.known import find_testee
 from kafka_records import Batch, encode
-from kafkaproof.commands.certify import certify_command
+from kafkaproof.commands.certify import certify_testees
 
 pytestmark = pytest.mark.testees
 
@@ -44,7 +44,7 @@ def results_of(one: folder.Findings, where: Path, ids: list[str]) -> Path:
     version = one.version.split()[0]  # behind it a testee may say what it is made of
     name = one.testee if known.version() == version else f"{one.testee}@{version}"
     only = [word for id_ in ids for word in ("--only", id_)]
-    done = CliRunner().invoke(certify_command, [name, *only, "--report", str(where)])
+    done = CliRunner().invoke(certify_testees, [name, *only, "--report", str(where)])
     assert done.exit_code in (0, 1), done.output  # 0 where all of them agree by now
     (result,) = where.glob(f"**/{FILE}")
     return result

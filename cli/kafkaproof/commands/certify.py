@@ -340,7 +340,7 @@ formats_option = click.option(
 @click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Address space of a testee.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
-def certify_command(
+def certify_testees(
     testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
     **options: Any,
 ) -> NoReturn:  # fmt: skip

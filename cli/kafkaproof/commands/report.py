@@ -42,7 +42,7 @@ existing = click.Path(path_type=Path, exists=True)
 )  # fmt: skip
 @declared_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def report_command(
+def report_results(
     paths: tuple[Path, ...],
     out: Path | None,
     baseline: Path | None,

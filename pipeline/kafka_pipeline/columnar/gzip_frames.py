@@ -159,7 +159,7 @@ def gzip_output_bound(at: int, size: int) -> int:
 
 
 @part
-def inflate_member(function: int, state: int, at: int, size: int, to: int, claimed: int, floor: int) -> int:
+def inflate_gzip_member(function: int, state: int, at: int, size: int, to: int, claimed: int, floor: int) -> int:
     """The output of a member that is plain, verified by its trailer (GZP-04): its size, or `ODD`.
 
     Bytes in front of *to* may be read, from *floor* on.

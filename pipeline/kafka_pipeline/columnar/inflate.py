@@ -166,11 +166,11 @@ def inflate_row(
 ) -> int:
     """The output of a payload that gives at most *bound* bytes: its size, or `ODD`; memory starts at *floor*."""
     if codec == LZ4:
-        return lz4_frames.inflate_frame(libraries.lz4, at, size, check_header, to)
+        return lz4_frames.inflate_lz4_frame(libraries.lz4, at, size, check_header, to)
     if codec == SNAPPY:
         return snappy_blocks.inflate_stream(at, size, to)
     if codec == GZIP:
-        return gzip_frames.inflate_member(libraries.isal, libraries.state, at, size, to, bound, floor)
+        return gzip_frames.inflate_gzip_member(libraries.isal, libraries.state, at, size, to, bound, floor)
     written = decompress_context(libraries.zstd, libraries.context, to, bound, at, size)
     return written if 0 <= written <= bound else ODD
 

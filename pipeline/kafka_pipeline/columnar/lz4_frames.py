@@ -113,7 +113,7 @@ def lz4_output_bound(at: int, size: int, check_header: bool) -> int:
 
 
 @part
-def inflate_frame(function: int, at: int, size: int, check_header: bool, to: int) -> int:
+def inflate_lz4_frame(function: int, at: int, size: int, check_header: bool, to: int) -> int:
     """The output of the frame at *at*, whose bound is known to fit: its size, or `ODD`."""
     at, block_size = blocks_at(at, size, check_header)
     start = to
