@@ -92,7 +92,7 @@ def first_entry_spans(data: bytes) -> list[tuple[int, int]]:
 
 def entry_cells(data: bytes, start: int, index: int, count: int) -> set[MutantCell]:
     """A cell for each fixed field of one entry."""
-    layout = entry_layout(data[start + MAGIC_OFFSET])
+    layout = fixed_fields_layout(data[start + MAGIC_OFFSET])
     if start + layout.size > len(data):
         return set()
     values = layout.values(data, start)
@@ -108,7 +108,7 @@ def entry_cells(data: bytes, start: int, index: int, count: int) -> set[MutantCe
     }
 
 
-def entry_layout(magic: int) -> Layout:
+def fixed_fields_layout(magic: int) -> Layout:
     """The layout of the fixed fields of an entry of *magic*."""
     if magic == MAGIC_VALUE_V2:
         return BATCH_V2
