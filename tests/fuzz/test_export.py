@@ -24,13 +24,21 @@ from kafkaproof.cli import kafkaproof
 from kafkaproof.commands.fuzz.run import split_targets
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COMMITTED = ROOT / "fuzz" / "oss_fuzz"
+EXPORTED: list[Path] = []
 
 
-def test_what_is_committed_is_what_is_exported() -> None:
-    """fuzz/oss_fuzz holds what the command writes, byte for byte, and nothing else."""
-    assert differing_exports(COMMITTED, seeds=False) == []
-    assert {path.name for path in COMMITTED.iterdir()} == {name for name, _, _ in exported_files(seeds=False)}
+@pytest.fixture(scope="module", autouse=True)
+def exported(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A directory with the exported programs, last in `EXPORTED`."""
+    directory = tmp_path_factory.mktemp("exported")
+    write_export(directory, seeds=False)
+    EXPORTED.append(directory)
+
+
+def test_export_writes_what_check_compares() -> None:
+    """The directory holds exactly the exported files, byte for byte."""
+    assert differing_exports(EXPORTED[-1], seeds=False) == []
+    assert {path.name for path in EXPORTED[-1].iterdir()} == {name for name, _, _ in exported_files(seeds=False)}
 
 
 def test_export(tmp_path: Path) -> None:
@@ -138,7 +146,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def replayed(target: str, *given: str, atheris: bool) -> subprocess.CompletedProcess[str]:
     """The program of *target*, given files."""
-    program = str(COMMITTED / f"{program_name(target)}.py")
+    program = str(EXPORTED[-1] / f"{program_name(target)}.py")
     command = [sys.executable, *(() if atheris else ("-c", WITHOUT)), program, *given]
     return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=100, check=False)
 
@@ -203,18 +211,19 @@ def test_the_seeds_do_not_end_it(target: str, tmp_path: Path) -> None:
 
 def test_programs_are_packed_with_what_they_need() -> None:
     """PyInstaller sees no module that is imported by its name, and no table beside a module."""
-    build = (COMMITTED / "build.sh").read_text(encoding="utf-8")
+    build = (EXPORTED[-1] / "build.sh").read_text(encoding="utf-8")
     (packages,) = re.findall(r"for package in (.*); do", build)
     assert {*packages.split()} == {
         "kafka_records",
         "kafka_corpus",
+        "kafka_brokers",
         "kafka_conformance",
         "kafka_fuzz",
         "kafka",
         "aiokafka",
     }
     assert '--collect-all "$package"' in build
-    assert subprocess.run(["bash", "-n", COMMITTED / "build.sh"], check=False).returncode == 0
+    assert subprocess.run(["bash", "-n", EXPORTED[-1] / "build.sh"], check=False).returncode == 0
 
 
 @pytest.mark.slow
@@ -222,7 +231,7 @@ def test_programs_are_packed_with_what_they_need() -> None:
 def test_each_runs(target: str, tmp_path: Path) -> None:
     """For a second: it ends clean, or with a find and the token by which libFuzzer tells finds apart."""
     pytest.importorskip("atheris")
-    program = COMMITTED / f"{program_name(target)}.py"
+    program = EXPORTED[-1] / f"{program_name(target)}.py"
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))  # noqa: PTH120  # no symlink is resolved
     done = subprocess.run(
         [program, "-max_total_time=1", f"-artifact_prefix={tmp_path}/"],

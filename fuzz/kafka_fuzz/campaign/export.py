@@ -36,7 +36,7 @@ pip3 install "kafkaproof[fuzz,testees]"
 kafkaproof fuzz export "$OUT/exported"
 # What is imported by name, and tables, are not seen by PyInstaller, which compile_python_fuzzer hands these options to.
 packages=()
-for package in kafka_records kafka_corpus kafka_conformance kafka_fuzz kafka aiokafka; do
+for package in kafka_records kafka_corpus kafka_brokers kafka_conformance kafka_fuzz kafka aiokafka; do
   packages+=(--collect-all "$package")
 done
 for program in "$OUT"/exported/fuzz_*.py; do

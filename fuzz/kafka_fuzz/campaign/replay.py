@@ -238,9 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ArgumentParser(prog="python -m kafka_fuzz.campaign.replay")
     parser.add_argument("target")
     parser.add_argument("--dir", type=Path, required=True)
-    parser.add_argument(
-        "--mode", default="", choices=get_args(TargetMode), help="what of a testee, in its own process"
-    )
+    parser.add_argument("--mode", default="", choices=get_args(TargetMode), help="what of a testee, in its own process")
     parser.add_argument("--first", type=int, default=0, help="where to begin")
     given = parser.parse_args(arguments)
     replay_target_: ReplayTarget = (given.target, given.mode)
