@@ -1,9 +1,9 @@
 """Check the limits of the repository: sizes of pages and modules, names that stand for one thing, and words.
 
-python tests/house_check.py [--list] [PATH...]
+python tests/house_check.py [--list] [--no-words] [PATH...]
 
 Exit code 1 if a limit is exceeded.  PATH restricts names and words to files below it; `--list` prints every
-finding instead of the first ones of each kind.
+finding instead of the first ones of each kind; `--no-words` leaves words and titles out.
 """
 
 from __future__ import annotations
@@ -222,20 +222,21 @@ def _identifier(name: str, number: int, identifier: str, exempt: set[str]) -> It
             yield Finding("identifier", f"{name}:{number}", identifier)
 
 
-def check(below: tuple[str, ...] = ()) -> list[Finding]:
+def check(below: tuple[str, ...] = (), *, with_words: bool = True) -> list[Finding]:
     """Every exceeded limit; with *below*, names and words of those files only."""
     files = tracked()
     texts = [name for name in files if name.endswith((".py", ".md")) and name not in EXEMPT_FILES]
-    words = [found for name in texts if name.startswith(below or "") for found in banned_words(name)]
+    wanted = [name for name in texts if with_words and name.startswith(below or "")]
+    words = [found for name in wanted for found in banned_words(name)]
     names = [found for found in doubled_names(files) if found.place.startswith(below or "")]
     return [*([] if below else sizes(files)), *names, *words]
 
 
 def main(arguments: list[str]) -> int:
     """Print what exceeds a limit; exit code 1 if anything does."""
-    paths = tuple(argument for argument in arguments if argument != "--list")
+    paths = tuple(argument for argument in arguments if not argument.startswith("--"))
     by_rule: dict[str, list[Finding]] = defaultdict(list)
-    for finding in check(paths):
+    for finding in check(paths, with_words="--no-words" not in arguments):
         by_rule[finding.rule].append(finding)
     for rule, found in by_rule.items():
         shown = found if "--list" in arguments else found[:SHOWN]
