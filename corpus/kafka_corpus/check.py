@@ -111,7 +111,7 @@ def line_drifts(name: str, wanted: bytes, found: bytes) -> Iterator[Drift]:
     new, old = by_id(wanted), by_id(found)
     drifted = [id_ for id_ in sorted(new.keys() | old.keys()) if new.get(id_) != old.get(id_)]
     for id_ in drifted:
-        yield Drift("vectors", id_, difference(new.get(id_), old.get(id_)))
+        yield Drift("vectors", id_, drift_text(new.get(id_), old.get(id_)))
     if not drifted:
         yield Drift("files", name, f"is not in canonical form; {COMPILE}")
 
@@ -122,7 +122,7 @@ def by_id(lines: bytes) -> dict[str, dict[str, object]]:
     return {str(vector["id"]): vector for vector in parsed}
 
 
-def difference(new: dict[str, object] | None, old: dict[str, object] | None) -> str:
+def drift_text(new: dict[str, object] | None, old: dict[str, object] | None) -> str:
     """In which fields two vectors differ."""
     if old is None:
         return f"is not compiled; {COMPILE}"
