@@ -222,11 +222,11 @@ def rounds(name: str, folder: Path) -> dict[str, list[str]]:
             with planted(module, function, defect):
                 results[label] = sorted(found(one, short(one.target, label)))
     else:
-        codec = made("none").target.ask.__self__  # type: ignore[attr-defined]  # a method of a codec
+        codec = made("none").target.check.__self__  # type: ignore[attr-defined]  # a method of a codec
         for label, defect in codec_defects(codec).items():
             one = made(label)
             defective = replace(codec, testee=Defective(codec.testee, defect))
-            results[label] = sorted(found(one, short(replace(one.target, check=defective.ask), label)))
+            results[label] = sorted(found(one, short(replace(one.target, check=defective.check), label)))
     results["flaky"] = flaky(made("flaky"))
     return results
 

@@ -26,6 +26,7 @@ ANYWHERE = {"leaked_exception", "memory", "hang", "crash", "amplification"}
 OF_CODECS = {"wrong_data", "accepts_invalid", "rejects_valid"}
 
 
+@pytest.mark.timeout(600)  # a dozen campaigns, each of processes that crash or hang
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
 @pytest.mark.parametrize("name", NAMES)
 def test_each_kind_of_finding_is_on_disk(tmp_path: Path, name: str) -> None:
@@ -33,7 +34,7 @@ def test_each_kind_of_finding_is_on_disk(tmp_path: Path, name: str) -> None:
     if "kafka" in name:
         pytest.importorskip(name.removesuffix("-pure").replace("-python", ""))
     command = [sys.executable, str(PLANTED), name, str(tmp_path)]
-    kept = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    kept = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
     for kind in CLASSES:
         assert kept.pop(f"said {kind}") == ([] if kind in GOOD else [kind])
@@ -92,8 +93,8 @@ import json, signal, sys
 from dataclasses import replace
 from pathlib import Path
 from kafka_fuzz.campaign import fork_worker
-from kafka_fuzz.campaign.plan import Round
-from kafka_fuzz.targets.base import Told
+from kafka_fuzz.campaign.plan import RoundPlan
+from kafka_fuzz.targets.base import TargetResult
 
 inputs = 0
 
@@ -110,24 +111,26 @@ def ask(mutant):
                 ring()
 
     sys.setprofile(count)
-    return Told("ok")
+    return TargetResult("ok")
 
 def ring():
     for _ in range(64):  # more ticks than the limit of an input has
         signal.raise_signal(signal.SIGVTALRM)
 
 MOMENTS = 64
-asked = Round(target="aiokafka-pure", directory=Path(sys.argv[1]), seed=1, cpu_seconds=float("inf"), executions=640)
-made = fork_worker.prepared(asked, lambda _: None)
-made.target = replace(made.target, ask=ask)
-over = made.stepping.over
+asked = RoundPlan(
+    target="aiokafka-pure", directory=Path(sys.argv[1]), seed=1, cpu_seconds=float("inf"), executions=640
+)
+made = fork_worker.open_fork_server(asked, lambda _: None)
+made.target = replace(made.target, check=ask)
+skips = made.skips.skips
 
 def ticks_again(mutant):
     if signal.getitimer(signal.ITIMER_VIRTUAL)[0]:  # it runs between two inputs, and rings sooner or later
         ring()
-    return over(mutant)
+    return skips(mutant)
 
-made.stepping.over = ticks_again
+made.skips.skips = ticks_again
 made.run()
 print(json.dumps([made.restarts, made.failure, made.box.progress().executions]))
 """
@@ -137,6 +140,6 @@ def test_a_round_survives_ticks_at_any_moment(tmp_path: Path) -> None:
     """A tick that comes when an input is just over ends no round."""
     pytest.importorskip("aiokafka")
     command = [sys.executable, "-c", TICKING, str(tmp_path)]
-    restarts, failure, executions = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    restarts, failure, executions = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     assert (restarts, failure) == (0, "")
     assert executions >= 640

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -131,10 +132,10 @@ class Engine:
         for name in self.fed - {*map(input_name, own_seeds())}:
             (self.corpus / name).unlink(missing_ok=True)
 
-    def run(self, seconds: float) -> int:
+    def run(self, seconds: float, most_starts: float = inf) -> int:
         """Run it for so many seconds, again whenever it ends; how often it was started.  Raises `CannotRun`."""
         end, starts = time.monotonic() + seconds, 0
-        while (left := end - time.monotonic()) > 1:
+        while (left := end - time.monotonic()) > 1 and starts < most_starts:
             starts += 1
             if starts == MAX_SEED_FAILURES + 1:
                 self.leave_sound()
