@@ -152,7 +152,7 @@ def refuses_to_write(name: str, given: Batch) -> Case:
 
 
 def small_corpus() -> list[Case]:
-    """Cases that show every mistake of the miniatures at least once."""
+    """Cases that expose every planted bug at least once."""
     plain = encode(batch(record()))
     three = encode(batch(record(), record(1), record(2)))
     headers = batch(record(0, b"key", b"value", Header(b"h", b"v"), Header(b"\xff\xfe", None)))

@@ -18,5 +18,5 @@ REPLY = "reply(id=id, batches=[])"
 
 
 def misbehaving(what: str) -> str:
-    """A loop body that does *what* when it is asked about `bad`, and answers everything else."""
+    """A loop body that executes *what* for the input `bad` and answers every other request."""
     return f"if data == b'bad':\n    {what}\n{REPLY}"

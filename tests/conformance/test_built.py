@@ -57,7 +57,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def toy(folder: Path) -> recipe.BuildRecipe:
-    """The toy's recipe, read anew."""
+    """The toy's recipe, read from its file on each call."""
     return recipe.read_recipes(folder / "testees" / "toy" / "testee.toml")[0]
 
 
@@ -92,7 +92,7 @@ def test_changed_sources_are_rebuilt(toys: Path) -> None:
 
 
 def test_what_testees_share_is_built_into_each(toys: Path) -> None:
-    """A source beside the folders of testees lies among the others in the build, which is made anew when it changes."""
+    """A source in a shared folder is copied into the build, and a change to it triggers a new build."""
     (toys / "testees" / "common").mkdir()
     shared = toys / "testees" / "common" / "shared.py"
     shared.write_text("first = 1\n")
@@ -237,7 +237,7 @@ def test_build_command_wants_names_or_all(toys: Path, arguments: list[str]) -> N
 
 
 def test_they_are_listed(toys: Path) -> None:
-    """`kafkaproof testees` lists those with a recipe behind ours."""
+    """`kafkaproof testees` lists testees with a recipe after the built-in ones."""
     assert toys.is_dir()
     listed = json.loads(CliRunner().invoke(command, ["--json"]).output)["testees"]
 

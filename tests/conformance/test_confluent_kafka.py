@@ -54,7 +54,7 @@ def consume(data: bytes) -> Observation:
 
 @pytest.mark.parametrize(("magic", "compression"), FORMATS)
 def test_it_reads_what_the_reference_writes(magic: int, compression: str) -> None:
-    """Every format comes record by record, and the position behind it."""
+    """Every format is delivered record by record, with the offset after the last batch as the position."""
     data = encode(given(magic, compression))
     observed = consume(data)
 
@@ -75,7 +75,7 @@ def test_the_reference_reads_what_it_writes(magic: int, compression: str) -> Non
 
 @pytest.mark.parametrize(("parted", "works"), [(adapter.TRIES - 1, True), (adapter.TRIES, False)])
 def test_a_batch_that_leaves_in_parts_is_sent_again(parted: int, works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crowded machine parts a batch once or twice; who always does so is told."""
+    """A batch that a loaded machine splits once or twice is sent again; a batch that is split each time is an error."""
     send = adapter.ProducerWriter._send
     sent: list[int] = []
 
@@ -119,7 +119,7 @@ def test_an_error_does_not_reach_the_next_case() -> None:
 
 
 def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It asks for the same offset again, at which a broker has no empty batch any more; so the case is asked again."""
+    """The consumer fetches the same offset again, where a broker no longer has an empty batch; the case is repeated."""
     monkeypatch.setattr(adapter, "CHECKS_CRCS", True)
     data = bytearray(encode(Batch(magic=2, base_offset=0, last_offset=-1, records=())))
     data[CRC_OFFSET_V2] ^= 1
@@ -129,7 +129,7 @@ def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPat
         if tape not in served:
             served.append(tape)
             if len(served) == 1:
-                read_by_tape(tape, offset, magic)  # nobody hears of it
+                read_by_tape(tape, offset, magic)  # the response is discarded
         return read_by_tape(tape, offset, magic)
 
     read_by_tape = Tape.read
@@ -165,7 +165,7 @@ def test_batches_beyond_the_producer_are_skipped() -> None:
 
 
 def test_what_was_queued_before_a_refusal_goes_out_with_nothing() -> None:
-    """A batch of which a record cannot be asked for leaves none of its records for the next one."""
+    """A batch with a record that the producer cannot write leaves no record in the queue for the next batch."""
     batch = given(2, "none")
     wrong = replace(batch, records=(RECORDS[0], RECORDS[1]._replace(headers=(Header(b"\xff", b""),))))
     with pytest.raises(NotDone, match="header keys are text"):

@@ -21,7 +21,7 @@ from kafka_conformance.testees.connect import (
 )
 from kafka_conformance.testees.known import JAVA, KNOWN, KnownTestee, known_testees
 
-# What takes an extra of its own is asked where that is installed.
+# A testee that needs an extra is tested where the extra is installed.
 EXTRAS = {"columnar": pytest.mark.columnar}
 
 
@@ -181,7 +181,7 @@ def test_container_answers(engine: Path) -> None:
 
 
 def test_no_engine_no_container(engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an engine, with one that does not run, or without the image, the reason is told."""
+    """The error names the reason: there is no engine, the engine does not run, or the image is missing."""
     program = engine / "docker"
     program.write_text(ENGINE.format(python=sys.executable, log="", version_exit=1))
     with pytest.raises(CannotRun, match="not running"):

@@ -56,7 +56,7 @@ UNTOLD = Refusal(message="bad")
         (VALID, ConsumedRecords(BOTH[:1], error=REFUSED), "rejects_valid", "error"),
         (VALID, ConsumedRecords(BOTH, error=UNTOLD), "rejects_valid", "error"),
         (VALID, ConsumedRecords(OTHER, error=REFUSED), "wrong_data", "records[1].value"),
-        # What a batch without records, and control batches, are to a consumer: only its position tells.
+        # A batch without records and a control batch change only a consumer's position.
         (case("valid", MARKER), ConsumedRecords((), 1), "agree", ""),
         (case("valid", MARKER), ConsumedRecords(records(MARKER), 1), "wrong_data", "records.length"),
         (case("valid", EMPTY), ConsumedRecords((), 0, stalled=True), "hang", "next_offset"),

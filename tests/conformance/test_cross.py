@@ -117,7 +117,7 @@ def test_a_wrong_reader_is_blamed_in_its_column(wrong: CrossResults) -> None:
 
 @pytest.mark.slow
 def test_equal_bytes_are_sent_once(codecs: CrossResults) -> None:
-    """A consumer has one line for each different byte string of a batch, whoever wrote it."""
+    """A consumer has one line for each different byte string of a batch, independent of the producer."""
     written = {(line.batch, line.sha256) for line in codecs.written.values() if line.sha256}
     read = [key for key in codecs.read if key[0] == "reference"]
 
@@ -126,11 +126,11 @@ def test_equal_bytes_are_sent_once(codecs: CrossResults) -> None:
 
 @pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
-    """Resuming asks what is missing, and comes to the same; nobody is asked for what is there."""
+    """A resumed run requests only the missing lines and has the same lines as a whole run."""
     whole = crossed(tmp_path, "kafka-python", "reference")
     path = tmp_path / results.FILE
     lines = path.read_bytes().splitlines(keepends=True)
-    # A line that nobody would say, so that it can be told from one that was asked for again.
+    # The line has a reason that no testee gives, so a kept line differs from a line of a repeated request.
     kept = results.read_cross_results(path).written["reference", whole.header.batches[0]]
     marked = [line.replace(b'"outcome"', b'"why":"kept","outcome"', 1) for line in lines if _is_of(line, kept)]
     others = [line for line in lines[1:-30] if not _is_of(line, kept)]
@@ -319,7 +319,7 @@ def test_the_page_has_every_cell(wrong: CrossResults) -> None:
 
 @pytest.mark.slow
 def test_the_page_explains_what_was_written(wrong: CrossResults) -> None:
-    """Each batch that failed has the bytes of whoever failed, with the meaning of each, and where it failed."""
+    """Each failed batch shows the bytes of each failed testee, the meaning of each byte, and where it failed."""
     text = cross.cross_page(cross_matrix(wrong))
     index, details = packed_in(text, "index"), packed_in(text, "chunk-0")
 

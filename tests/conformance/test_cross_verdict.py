@@ -1,4 +1,4 @@
-"""Whose fault it is: what was wished, what the bytes hold, and what a consumer gives."""
+"""Blame is derived from the requested batch, the written bytes and the consumer's answer."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ def test_unreadable_bytes() -> None:
 
 
 def test_an_equivalence_is_nobodys_fault() -> None:
-    """A consumer that gives the leader epoch that was written, and not the one asked for, is right."""
+    """A consumer that returns the written leader epoch instead of the requested one is right."""
     epoch = replace(WANTED, partition_leader_epoch=0)
 
     assert of_reader((WANTED,), encode(epoch), gives(epoch)).outcome == "agree"

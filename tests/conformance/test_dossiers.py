@@ -35,7 +35,7 @@ PANIC = (
 
 @pytest.fixture(scope="module")
 def cases() -> Mapping[str, Case]:
-    """The cases that codecs are asked, by id."""
+    """The codec cases, by id."""
     return {case.id: case for case in load_vectors(ops=("decode", "encode"))}
 
 
@@ -89,7 +89,7 @@ def test_what_stops_a_consumer_has_causes_of_its_own() -> None:
 
 
 def test_findings_of_one_cause_are_one_group(found: Callable[..., Path], cases: Mapping[str, Case]) -> None:
-    """All cases of a checksum that nobody verifies are one dossier, whose case is the smallest."""
+    """All cases of one unverified checksum are one dossier, and its case has the smallest input."""
     crc = [id_ for id_, case in cases.items() if case.rules[0] == "CRC-01" and case.expect.verdict == "invalid"]
     made = groups(found(*((id_, "accepts_invalid") for id_ in crc), (OVERLONG, "accepts_invalid")), cases)
 

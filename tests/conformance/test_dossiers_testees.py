@@ -1,4 +1,4 @@
-"""The dossiers of the project are true for the versions that they are about: their cases asked again, a program run."""
+"""The project's dossiers hold for the versions that they name: their cases are run again, and their programs run."""
 
 import shutil
 from pathlib import Path
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.testees
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = {path.parent.name: path for path in sorted((ROOT / "dossiers").glob(f"*/{folder.FINDINGS}"))}
-# kafka-go keeps its lz4 readers in a pool, and what one has read before shows in what it reads next:
-# asked among other cases, these may come out otherwise.
+# kafka-go keeps its lz4 readers in a pool, and the previous input of a reader affects its next output:
+# among other cases, these may have another outcome.
 POOLED = ("kafka-go", "lz4_blocks.")
-# How often a case is asked before its outcome counts as another one.
+# Runs of a case before a different outcome is accepted.
 TIMES = 3
 TOOLS = {"Go": ("go",), "Rust": ("cargo",), "JavaScript": ("node", "npm"), "Java": ("mvn", "java"), "Python": ()}
 
@@ -36,12 +36,12 @@ def kept(path: Path) -> folder.Findings:
 
 
 def results_of(one: folder.Findings, where: Path, ids: list[str]) -> Path:
-    """The result of asking the testee these cases only, in the release that the dossiers are about."""
+    """The testee's result for these cases only, in the release that the dossiers name."""
     known = find_testee(one.testee)
     assert known is not None
     if missing := known.missing():
         pytest.skip(f"{one.testee} takes {', '.join(missing)}")
-    version = one.version.split()[0]  # behind it a testee may say what it is made of
+    version = one.version.split()[0]  # a testee may add the versions of its parts
     name = one.testee if known.version() == version else f"{one.testee}@{version}"
     only = [word for id_ in ids for word in ("--only", id_)]
     done = CliRunner().invoke(certify_testees, [name, *only, "--report", str(where)])
@@ -72,8 +72,8 @@ def changed_among(one: folder.Findings, where: Path, written: dict[str, str]) ->
 def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
     """Each case of each dossier has the outcome that is written, in that version of its testee.
 
-    What has another is asked again: one that is near a limit has what is written
-    in one of three times, and one that has really changed in none.
+    A case with another outcome is run again: a case that is near a limit has the written outcome
+    in one of three runs, and a case that has changed has it in none.
     """
     one = kept(FOUND[name])
     testee, area = POOLED
@@ -93,7 +93,7 @@ def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
 
 
 CASES = cases_by_id()
-# A writer that has no findings has a program all the same; it is asked to write what is right.
+# A writer without findings has a program, too; the program requests a case that the writer writes correctly.
 RIGHT = "writers.timestamps_with_more_digits[none-"
 RIGHT_BYTES = "nothing is wrong"
 

@@ -1,4 +1,4 @@
-"""How a process ended, and over which question: what is believed, what is asked again, and what no question did."""
+"""The end of a process is charged to a request, repeated before it is trusted, or charged to no request."""
 
 import os
 import signal
@@ -141,7 +141,7 @@ if data == b'bad':
 def test_who_has_begun_to_answer_is_not_to_blame(
     what: str, kind: type, times: int, script: Script, sandbox: Make
 ) -> None:
-    """Half a reply, and then nothing, is the doing of the question behind: the first is asked again, alone."""
+    """If a reply stops halfway, the next request is charged, and the first request is repeated alone."""
     made = sandbox(script(LONG.format(what=what) + REPLY, setup=SLOW_PIPE), SHORT)
     first = [type(answer.observation) for answer in made.ask([BAD, FINE] * times)]
     then = [type(answer.observation) for answer in made.ask([CaseRequest(b"long"), BAD, FINE])]

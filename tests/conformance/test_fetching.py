@@ -26,7 +26,7 @@ RECORDS = (
 BATCH = Batch(magic=2, base_offset=0, last_offset=4, max_timestamp=RECORDS[1].timestamp, records=RECORDS)
 DATA = encode(BATCH)
 DELIVERED = tuple(WireRecord(each.offset, each.timestamp, each.key, each.value, list(each.headers)) for each in RECORDS)
-# What a client prints that reads nothing: the first batch is ours, and asks for its name.
+# Output of a client that reads nothing: the first batch is the runner's, and requests the client's name.
 PRINTS = "import sys; sys.stdout.write({!r})"
 END_LINE = f'{{"key":null,"value":"{END.decode()}","encoding":"text"}}\n'
 
@@ -69,7 +69,7 @@ def test_a_consumer_says_who_it_is(client: Sandbox) -> None:
 
 
 def test_a_consumer_delivers_records_and_its_position(client: Sandbox) -> None:
-    """The position is behind the batch, not behind its last record."""
+    """The position is the offset after the batch, not after its last record."""
     assert ask(client, DATA) == ConsumedRecords(DELIVERED, next_offset=5)
 
 
@@ -85,7 +85,7 @@ def test_control_records_are_not_delivered(client: Sandbox) -> None:
 
 
 def test_what_a_consumer_raises_is_its_refusal(client: Sandbox) -> None:
-    """A checksum that does not match comes as an error of no kind, since the client told text only."""
+    """A checksum mismatch is an error without a kind, since the client reports text only."""
     observed = ask(client, DATA[:-1] + b"\xff")
 
     assert isinstance(observed, ConsumedRecords)
@@ -200,7 +200,7 @@ def test_bad_commands_are_reported_at_once() -> None:
     ids=["base64", "hex", "text lost", "text"],
 )  # fmt: skip
 def test_a_line_is_a_record(line: bytes, expected: WireRecord) -> None:
-    """Bytes by their encoding; what is not told stays out, and text that lost its bytes is not told."""
+    """Bytes are decoded by the given encoding; absent fields, and text with replaced bytes, are left out."""
     assert wire(line) == expected
 
 

@@ -16,7 +16,7 @@ from kafka_conformance.testees.connect import ConnectionSpec
 
 HELLO = protocol.request_line(protocol.HelloRequest())
 TURNS = FEW + 5
-# It notes that it was loaded, and tells of itself what a program can see.
+# The program records that it was loaded, and prints its arguments, path, name, process group and file.
 PROGRAM = """
 import atexit, os, sys
 open({loaded!r}, "a").write("x")
@@ -119,7 +119,7 @@ def test_what_cannot_be_forked_is_started(made: Made, tmp_path: Path, first: str
 
 
 def test_a_program_that_reads_otherwise_is_started(made: Made, tmp_path: Path) -> None:
-    """Past `sys.stdin` nobody sees that it reads: it finds an empty input, and ends."""
+    """A read that does not use `sys.stdin` is not noticed: the program reads an empty input and ends."""
     _, codes = process_id_of(made(reading="for line in os.fdopen(0, closefd=False):"))
 
     assert codes == [3] * TURNS
@@ -127,7 +127,7 @@ def test_a_program_that_reads_otherwise_is_started(made: Made, tmp_path: Path) -
 
 
 def test_a_fall_is_its_own(made: Made) -> None:
-    """Its exit code is told, and others go on."""
+    """The exit code of a crashed process is known, and the other processes go on."""
     starter = made()
     processes = [starter.start("1") for _ in range(TURNS)]
     for process in processes[::2]:
@@ -139,7 +139,7 @@ def test_a_fall_is_its_own(made: Made) -> None:
 
 
 def test_a_fork_without_pipes_says_so(capfd: pytest.CaptureFixture[str]) -> None:
-    """It is no fall of the codec's: whoever reads its standard error sees what it was."""
+    """A fork without pipes is no crash of the codec: its standard error names the cause."""
     pipe, other = os.pipe()
     os.close(pipe)
     os.close(other)

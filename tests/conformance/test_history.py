@@ -43,7 +43,7 @@ def test_when_findings_come_and_go() -> None:
 
 
 def test_a_finding_that_changes() -> None:
-    """A crash that became milder, or a milder finding that became a crash, is not told as one that was always there."""
+    """A crash that became milder, or a milder finding that became a crash, is not reported as an old finding."""
     runs = [
         ("1.0", results(eased="crash", worse="lossy", limit="hang")),
         ("1.1", results(eased="accepts_invalid", worse="lossy", limit="memory")),
@@ -61,7 +61,7 @@ def test_a_finding_that_changes() -> None:
 
 
 def test_a_release_that_was_not_run_is_named() -> None:
-    """The reason is told on the console and, escaped, on the page."""
+    """The reason is on the console and, escaped, on the page."""
     made = history("t", RUNS[:1], {"0.9": "<b>does not build</b>"})
 
     assert list(history_lines(made))[-1] == "  not run: 0.9: <b>does not build</b>"

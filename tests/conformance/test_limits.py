@@ -57,8 +57,8 @@ def test_limit_is_calibrated(
     assert after is not None
     queued, worked = after.queued - before.queued, after.seconds - before.seconds
 
-    # The first answer may come late, and the quicker of the other two counts.  In what went by for both,
-    # the testee did not stand in line, or worked.
+    # The first answer may be late, and the faster of the other two counts: at most half of the time in which
+    # the testee was not in the run queue, or worked.
     most = (passed - queued + worked + LEAST_SHARE * passed) / 2
     least = max(sleeps - queued - waited, works)
     assert min(max(FACTOR * least * 0.99, MIN_SECONDS), MAX_SECONDS) <= limit
@@ -89,7 +89,7 @@ def test_memory_is_limited(script: Script, sandbox: Make) -> None:
 
 
 def test_the_memory_limit_is_the_connection_s(script: Script, sandbox: Make, tmp_path: Path) -> None:
-    """The limit that a connection asks for is the one that holds."""
+    """The memory limit of the connection applies."""
     connection = script(misbehaving("held = bytearray(256 << 20)"))
     tight = connect(connection.name, memory=128 * MIB)
 
@@ -176,5 +176,5 @@ def test_who_takes_memory_has_more_time(grows: bool, allowed: float, script: Scr
     hung = next(made.ask([BAD]))
 
     assert isinstance(hung.observation, Hung)
-    # How long it takes at the least: nobody knows how busy the machine is.
+    # A lower bound only: the load of the machine is unknown.
     assert hung.seconds > allowed * 0.9

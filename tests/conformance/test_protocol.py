@@ -184,7 +184,7 @@ def test_parsing_never_raises(line: bytes) -> None:
     )
 )
 def test_parsing_json_never_raises(document: object) -> None:
-    """Whatever JSON stands behind an id, reading it gives a value."""
+    """Any JSON that follows an id is parsed to a value."""
     line = json.dumps({"id": "7", "batches": document}).encode()
 
     assert isinstance(protocol.parse_reply(line), CodecReply | Misfit)

@@ -1,4 +1,4 @@
-"""Cases about aborted transactions: who is told of these, and what is right then."""
+"""Cases about aborted transactions: the testees that receive the list, and the right answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_there_is_something_to_leave_out_and_something_to_keep() -> None:
 
 
 def test_aborted_transactions_are_sent_only_where_announced() -> None:
-    """`aborted` goes to who announces `committed`; others are asked to decode the bytes."""
+    """`aborted` is sent to testees that announce `committed`; other testees decode the bytes only."""
     request = request_for(ABORTED, committed=True).subject
     assert isinstance(request, DecodeRequest)
     assert (request.data, request.aborted) == (ABORTED.input, list(aborted_of(ABORTED)))

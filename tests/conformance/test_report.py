@@ -116,7 +116,7 @@ def test_document_is_complete(corpus: list[Case]) -> None:
     assert [finding["known"] for finding in document["findings"]] == [False] * 4 + [True]
     assert (document["certified"], document["complete"], document["waited_seconds"]) == (False, True, 0.7)
     assert set(document["nulls"]) == {"mute", "accept-all", "refuse-all", "skip-all"}
-    # A case that hung tells nothing about what a case takes.
+    # A case that hung is excluded from the time per case.
     assert document["milliseconds_per_case"] == pytest.approx(3.0 / 6)
 
 

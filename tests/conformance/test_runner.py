@@ -98,7 +98,7 @@ def test_progress_is_reported(script: Script, tmp_path: Path) -> None:
 
 
 def test_unannounced_cases_are_skipped(script: Script, tmp_path: Path, named: dict[str, Case]) -> None:
-    """A testee that announces v2 only, no zstd and no encode is not asked for the rest."""
+    """A testee that announces v2 only, no zstd and no encode skips the other cases."""
     hello = "decode=dict(magics=[2], compressions=['none', 'gzip'])"
     sent = [named[name] for name in ("plain", "v0", "wrapper", "zstd", "gzip", "magic", "write_plain")]
     done = run(plan(script("reply(id=id, skipped='sent')", hello=hello), sent, tmp_path))
@@ -126,7 +126,7 @@ def test_codecs_get_no_broker_cases(script: Script, tmp_path: Path) -> None:
 
 
 def test_a_testee_that_cannot_run_leaves_no_result(tmp_path: Path) -> None:
-    """Where nothing was asked, nothing is written."""
+    """If no request was sent, no file is written."""
     with pytest.raises(CannotRun):
         run(plan(connect("process:/bin/false"), cases(1), tmp_path))
 
@@ -141,7 +141,7 @@ def cut_after(path: Path, lines: int, torn: bytes = b"") -> None:
 
 @pytest.mark.parametrize("torn", [b"", b'{"case":"many.c0', b'{"case":"many.c012","outcome":"agree"'])
 def test_an_incomplete_result_is_resumed(torn: bytes, script: Script, tmp_path: Path) -> None:
-    """Without a footer a result is incomplete; resuming asks the rest, a torn line too."""
+    """A result without a footer is incomplete; a resumed run sends the missing cases, and the case of a torn line."""
     sent = tmp_path / "sent"
     # What the time limit is calibrated with is longer than our inputs.
     count = f"if len(data) < 4: open({str(sent)!r}, 'ab').write(data + b' ')\n" + REPLY
@@ -267,7 +267,7 @@ def test_an_interrupt_keeps_what_was_earned(script: Script, tmp_path: Path) -> N
 
 
 def test_recipes_are_heavy(script: Script, tmp_path: Path) -> None:
-    """An input made from a recipe is asked alone, and may take longer than the others."""
+    """An input made from a recipe is sent alone, and may take longer than the others."""
     recipe = Recipe("zeros", {})
     from kafka_conformance.runner.requests import group_cases
 
@@ -295,7 +295,7 @@ def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> No
 
 
 def test_timeout_groups_are_cases_of_the_corpus(named: dict[str, Case]) -> None:
-    """Every name that stands for kin is that of a case, or of a function that makes cases."""
+    """Every name in a timeout group is that of a case, or of a function that makes cases."""
     from kafka_conformance.process.time_limits import TIMEOUT_GROUPS
 
     ids = {case.id for case in load_vectors()}

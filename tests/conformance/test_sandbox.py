@@ -156,7 +156,7 @@ def test_an_orphan_that_holds_the_pipe_does_not_hide_a_crash(script: Script, san
 
 
 def test_a_kill_from_outside_is_retried(script: Script, sandbox: Make, tmp_path: Path) -> None:
-    """A testee that somebody killed is asked once more, and its answer counts."""
+    """If a testee is killed from outside, its request is sent again, and the answer counts."""
     note = tmp_path / "pid"
     wait = f"if not os.path.exists({str(note)!r}): open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     made = sandbox(script(misbehaving(wait)), seconds=10)
@@ -177,7 +177,7 @@ def test_a_kill_from_outside_is_retried(script: Script, sandbox: Make, tmp_path:
 
 
 def test_killed_between_questions(script: Script, sandbox: Make, tmp_path: Path) -> None:
-    """A testee that is killed while nothing is asked is replaced, and nothing is lost."""
+    """A testee that is killed between requests is replaced, and no answer is lost."""
     note = tmp_path / "pid"
     made = sandbox(script(REPLY, setup=f"open({str(note)!r}, 'w').write(str(os.getpid()))"))
     next(made.ask([FINE]))
@@ -196,7 +196,7 @@ def test_killed_between_questions(script: Script, sandbox: Make, tmp_path: Path)
     ],
 )
 def test_the_guilty_case_is_found(what: str, kind: type, hello: str, script: Script, sandbox: Make) -> None:
-    """Of many questions that go out together, only those that the testee falls over are charged."""
+    """Of many requests that are sent together, only those that crash the testee are charged."""
     many = "\nif 'many' in request:\n    continue\n"
     body = misbehaving(f"{what}; continue")
     last = "if request.get('many') and data == b'last': reply(id=id, many=[dict(batches=[])] * len(request['many']))"
@@ -229,7 +229,7 @@ def test_crashes_in_a_row_cost_one_start_each(script: Script, sandbox: Make) -> 
 
 
 def test_calibration_keeps_the_process_fresh(script: Script, sandbox: Make) -> None:
-    """A process that was asked nothing but trivial things is fresh: one death over a question is enough."""
+    """A process that has answered only trivial requests counts as fresh: one crash over a request is enough."""
     made = sandbox(script(misbehaving("os._exit(1)")))
     made.calibrate([b"a", b"b", b"c"])
     answer = next(made.ask([BAD]))
@@ -240,7 +240,7 @@ def test_calibration_keeps_the_process_fresh(script: Script, sandbox: Make) -> N
 
 
 def test_lines_that_a_testee_loses_are_no_hangs(script: Script, sandbox: Make) -> None:
-    """A testee that drops what arrives before it has replied is asked one by one."""
+    """A testee that drops input which arrives before its reply gets its requests one by one."""
     made = sandbox(script("time.sleep(0.05)\nos.read(0, 65536) if select.select([0], [], [], 0)[0] else None\n" + REPLY,
                           setup="import select\nsys.stdin = open(0, buffering=1)"), SHORT)  # fmt: skip
 
@@ -249,7 +249,7 @@ def test_lines_that_a_testee_loses_are_no_hangs(script: Script, sandbox: Make) -
 
 
 def test_a_testee_that_never_answers_is_given_up(script: Script, sandbox: Make) -> None:
-    """After a few questions without any answer the rest are not asked."""
+    """After a few requests without any answer the rest are not sent."""
     made = sandbox(script("pass"))
     made.calibrate([b"a", b"b"], most=0.3)
     observations = [answer.observation for answer in made.ask([FINE] * 20)]
@@ -267,6 +267,6 @@ def test_a_testee_that_never_answers_is_given_up(script: Script, sandbox: Make) 
     ],
 )
 def test_no_hello_is_no_run(setup: str, hello: str, said: str, script: Script, sandbox: Make) -> None:
-    """A testee that does not say hello cannot be run, and the reason is told."""
+    """A testee that does not say hello cannot be run, and the error has the reason."""
     with pytest.raises(CannotRun, match=said):
         sandbox(script(REPLY, setup=setup, hello=hello)).hello()

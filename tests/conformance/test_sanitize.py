@@ -23,7 +23,7 @@ def test_printable_escapes(text: str | bytes, expected: str) -> None:
 
 @pytest.mark.parametrize("text", ["x" * 10_000, b"x" * 10_000, "\n" * 10_000, b"\xff" * 10_000])
 def test_printable_is_bounded(text: str | bytes) -> None:
-    """However long the text, the result has at most as many characters as asked for."""
+    """The result has at most the given number of characters, for a text of any length."""
     shown = printable(text, 50)
 
     assert len(shown) == 50

@@ -80,7 +80,7 @@ def test_reply() -> None:
 
 
 def test_request() -> None:
-    """One payload is asked as the newest release is asked that the case concerns."""
+    """A single payload becomes a request to the newest release that the case concerns."""
     case = case_of(produced(BATCH, TAKEN, api_version=9, config={"a": "b"}, until="2.8.2"))
     assert isinstance(case.input, Scenario)
     request = append_request(case.input)
@@ -97,7 +97,7 @@ def test_for_whom() -> None:
 
 
 def test_heavy() -> None:
-    """A payload that is made when it is asked takes long."""
+    """A payload that is made at request time is heavy."""
     made = case_of(scene((Produce(recipe=Made("x", {})), error_answer(10))))
     assert is_heavy(made)
     assert not is_heavy(TAKES)

@@ -43,7 +43,7 @@ def failing(error: BaseException) -> PlantedBug:
 
 
 def test_hello() -> None:
-    """Hello tells name, protocol and what is claimed."""
+    """Hello has the name, the protocol and the announced formats."""
     (hello,) = talk([{"op": "hello", "protocol": 1}])
 
     assert (hello["protocol"], hello["name"], hello["language"], hello["many"]) == (1, "reference", "python", True)
@@ -63,7 +63,7 @@ def test_decode_and_encode_go_together(named: dict[str, Case]) -> None:
 
 
 def test_batches_before_an_error(named: dict[str, Case]) -> None:
-    """The reference delivers what lies before the error, and the error's kind."""
+    """The reference delivers the batches before the error, and the error's kind."""
     data = named["second_crc"].input
     assert isinstance(data, bytes)
     (reply,) = talk([{"id": "7", "op": "decode", "data": text(data)}])
@@ -116,7 +116,7 @@ def appending(data: bytes, release: str = "4.4.0") -> dict[str, object]:
 
 
 def test_append_is_skipped() -> None:
-    """A testee that is no broker skips what a broker is asked."""
+    """A testee that is no broker skips append requests."""
     (reply,) = talk([appending(b"")], failing(IndexError()))
 
     assert sorted(reply) == ["id", "skipped"]

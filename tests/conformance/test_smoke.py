@@ -1,4 +1,4 @@
-"""`smoke` tells a sound adapter from a broken one."""
+"""`smoke` distinguishes a sound adapter from a broken one."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ def test_broken_adapters_fail(name: str, failing: str) -> None:
     ],
 )
 def test_scripts_that_are_not_sound(body: str, hello: str, failing: str, script: Script) -> None:
-    """A wrong protocol, wrong ids, wrong shapes and an early end are told apart."""
+    """A wrong protocol, wrong ids, wrong shapes and an early end are distinct failures."""
     made = checks(script(body, hello=hello))
 
     assert made[failing].problem
@@ -62,7 +62,7 @@ def test_scripts_that_are_not_sound(body: str, hello: str, failing: str, script:
 
 @pytest.mark.parametrize(("before", "passes"), [("[{}, {}]", True), ("[{}]", False)])
 def test_a_refused_tail_is_the_codecs_own(before: str, passes: bool, script: Script) -> None:
-    """An error for a partial batch at the end is told and not judged, if the two before it are shown."""
+    """An error for a partial batch at the end is noted and not judged, if the two batches before it are returned."""
     refused = f"reply(id=id, batches={before}, error=dict(kind='truncated', message='too short'))"
     check = checks(script(f"{refused} if len(data) > 200 else reply(id=id, batches=[{{}}])"))
 
@@ -71,7 +71,7 @@ def test_a_refused_tail_is_the_codecs_own(before: str, passes: bool, script: Scr
 
 
 def test_a_broken_line_is_no_failure(script: Script) -> None:
-    """The protocol never sends a broken line, so what it does is told and not judged."""
+    """The protocol never sends a broken line, so the testee's reaction is noted and not judged."""
     made = checks(script("reply(id=id, skipped='no')"))
 
     assert "allowed" in made["a line that is no JSON"].note

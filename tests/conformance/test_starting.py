@@ -96,7 +96,7 @@ def test_spawned_children_serve(server: ServerProcess) -> None:
 
 
 def test_the_exit_code_of_a_spawned_child_is_known(server: ServerProcess) -> None:
-    """A signal is told below 0; the id of an ended child stays taken until it is reaped."""
+    """A signal is a negative exit code; the id of an ended child stays in use until the child is reaped."""
     child = spawned(server)
     assert not child.ended()
     os.killpg(child.pid, signal.SIGSEGV)
@@ -161,7 +161,7 @@ def test_the_first_start_forks_nothing(starter: Starter) -> None:
 
 
 def test_a_command_has_spares_after_a_few_starts() -> None:
-    """A command that falls again and again is there before it is wanted, and has been asked for its hello."""
+    """After a few starts of one command, spare processes are started in advance and have their hello request."""
     starter = Starter(ConnectionSpec(name="echo", argv=("/bin/cat",)))
     starter.join()
     started = [starter.start(str(number)) for number in range(FEW)]
@@ -207,7 +207,7 @@ def test_the_server_ends_with_its_last_user(starter: Starter) -> None:
 
 
 def test_rust_backtraces_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rust prints no stack, even if our own environment asks for one: what it said would be cut off."""
+    """Rust prints no stack even if the runner's environment enables it, since a stack would displace the message."""
     monkeypatch.setenv("RUST_BACKTRACE", "full")
     show = "import os; print(os.environ['RUST_BACKTRACE'], os.environ['OWN'], flush=True); input()"
     connection = ConnectionSpec(name="shows", argv=(sys.executable, "-S", "-c", show), environment=(("OWN", "1"),))
@@ -241,7 +241,7 @@ sys.stdin.read()
 
 
 def spinning() -> bytes:
-    """A question that keeps the miniature busy for ever."""
+    """A request that puts the testee with the planted bug into an endless loop."""
     record = Record(0, 1_700_000_000_000, b"key", b"value")
     batch = Batch(magic=2, base_offset=0, last_offset=0, compression="lz4", max_timestamp=0, records=(record,))
     return protocol.request_line(protocol.DecodeRequest(id="1", data=encode(batch)))
@@ -249,7 +249,7 @@ def spinning() -> bytes:
 
 @pytest.mark.parametrize(("kind", "starts"), [("command", 1), ("command", FEW + 2), ("miniature", 2)])
 def test_a_testee_ends_with_a_runner_that_is_killed(kind: str, starts: int) -> None:
-    """When the runner is ended by a signal that nobody can catch, a testee that spins is ended too, and at once."""
+    """When the runner is killed by a signal that cannot be caught, a testee in an endless loop is killed at once."""
     popen = subprocess.Popen(
         [sys.executable, "-c", RUNNER, kind, str(starts)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

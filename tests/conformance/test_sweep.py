@@ -75,7 +75,7 @@ def test_outcomes_are_counted_by_testee() -> None:
 
 
 def test_agreement_leaves_out_skipped_cases() -> None:
-    """A pair agrees in the share of equal outcomes among the cases that both were asked."""
+    """The agreement of a pair is the share of equal outcomes among the cases that both were sent."""
     vectors = [
         {"vector": "agree,crash", "cases": 3},
         {"vector": "crash,crash", "cases": 1},

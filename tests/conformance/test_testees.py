@@ -56,7 +56,7 @@ def test_they_read_what_the_reference_writes(codec: ModuleType, magic: int, comp
     found = compare(list(map(to_wire, decode(data))), codec.decode(data))
 
     assert found.differences == []
-    # All that its API tells is told.
+    # Only fields that the API does not expose are left out.
     if magic == 2:
         assert found.left_out == ({"delete_horizon"} | ({"partition_leader_epoch"} if codec is aiokafka_ else set()))
 
@@ -137,7 +137,7 @@ def test_batches_beyond_the_builder_are_skipped(codec: ModuleType, fields: dict[
 
 @both
 def test_header_keys_that_are_no_text(codec: ModuleType) -> None:
-    """Keys are text in both APIs: bytes that are not UTF-8 cannot be asked for."""
+    """Keys are text in both APIs: bytes that are not UTF-8 cannot be written."""
     batch = to_wire(given(2, "none"))
     assert isinstance(batch.records, list)
     batch.records[0].headers = [(b"\xff", b"v")]
@@ -147,7 +147,7 @@ def test_header_keys_that_are_no_text(codec: ModuleType) -> None:
 
 
 def test_offsets_wrap_back() -> None:
-    """The last offset is told right even where its successor cannot be."""
+    """The last offset is correct even if its successor cannot be represented."""
     largest = 2**63 - 1
     records = (Record(largest, TIMESTAMP, b"k", b"v"),)
     batch = Model(magic=1, base_offset=largest, last_offset=largest, max_timestamp=TIMESTAMP, records=records)

@@ -69,7 +69,7 @@ def test_a_slow_testee_has_more_time() -> None:
 
 
 def test_a_pause_of_the_whole_machine_is_no_time_of_the_testee(script: Script, sandbox: Make) -> None:
-    """Half a minute in which nobody looked, because nobody ran, counts no more than a moment."""
+    """A gap of 30 s between two samples, in which the whole machine stood still, counts as one short interval."""
     made = sandbox(script("time.sleep(60)"))
     made.hello()
     assert made._child is not None

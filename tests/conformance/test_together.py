@@ -53,7 +53,7 @@ def test_the_slowest_goes_first(script: Script, tmp_path: Path) -> None:
 def test_all_are_stopped(script: Script, tmp_path: Path) -> None:
     """Once they are stopped, those that work and those that wait for a place end as interrupted, and leave nothing."""
     sent = tmp_path / "sent"
-    # What is asked before the cases is longer than their inputs.
+    # Calibration inputs are longer than the inputs of the cases.
     endless = f"if len(data) < 4:\n        open({str(sent)!r}, 'w').close()\n        time.sleep(600)\n    {REPLY}"
     together = ParallelRuns([plan(script(endless), tmp_path / str(at)) for at in range(3)], 1)
     ends = together.outcomes()

@@ -59,7 +59,7 @@ def test_bytes_that_read_the_same_are_still_wrong() -> None:
     """Where only bytes differ that no field shows, their place is named."""
     data = encode(BATCH)
     payload = data[BATCH_V2.size :]
-    # An attributes byte of a record: read by nobody, but not what a writer writes.
+    # An attributes byte of a record: no reader uses it, but no writer sets it.
     odd = resealed(data[: BATCH_V2.size] + payload[:2] + b"\x01" + payload[3:])
     verdict = judge(case(BATCH), Encoded(odd))
 
@@ -191,7 +191,7 @@ def test_a_base_that_shifts_the_records_is_wrong() -> None:
 
 
 def test_an_unassigned_sequence_is_a_named_equivalence() -> None:
-    """Without a producer id nobody looks at the sequence; with one it is the writer's to get right."""
+    """Without a producer id the sequence is not read; with a producer id the writer has to set it correctly."""
     at = BATCH_V2.field("base_sequence").offset
     data = encode(BATCH)
     verdict = judge(case(BATCH), Encoded(resealed(data[:at] + bytes(4) + data[at + 4 :])))
@@ -205,7 +205,7 @@ def test_an_unassigned_sequence_is_a_named_equivalence() -> None:
 
 
 def test_an_equivalence_hides_no_defect() -> None:
-    """A bit that nobody asked for is found behind a field that does no harm, compressed or not."""
+    """An unrequested bit is found after a field with a harmless difference, compressed or not."""
     pairs: tuple[tuple[Batch, Compare], ...] = ((BATCH, "exact"), (ZIPPED, "masked"))
     for batch, compare in pairs:
         data = encode(batch)

@@ -63,7 +63,7 @@ def test_codec_of_the_process(session: pytest.Pytester) -> None:
 
 @pytest.mark.slow
 def test_testee_in_a_process(session: pytest.Pytester) -> None:
-    """`--kafkaproof` asks any testee, with no test written."""
+    """`--kafkaproof` runs the cases against any testee, without a test file."""
     done = run(session, "--kafkaproof", PROCESS, "--kafkaproof-only", "timestamp", "--kafkaproof-only", "HDR-09")
     outcomes = done.parseoutcomes()
     assert outcomes["failed"] >= 9

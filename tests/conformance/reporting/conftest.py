@@ -1,4 +1,4 @@
-"""Real result files: two miniatures and a script that says hostile things, on a few cases."""
+"""Real result files: two testees with planted bugs and a script with hostile output, on a few cases."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def certify(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="session")
 def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of results: two miniatures, each wrong in another way."""
+    """A directory of results of two testees with different planted bugs."""
     folder = tmp_path_factory.mktemp("wrong")
     certify(folder, *WRONG, "--format", "json,html,sarif,badge,markdown,junit")
     return folder
@@ -91,7 +91,7 @@ def collected(wrong: Path, hostile: Path) -> Collection:
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory, whole_corpus: Mapping[str, Case]) -> Callable[..., Path]:
-    """Write a complete result over all that codecs are asked, where all agree but the cases given as `{id: fields}`."""
+    """Write a complete result over all codec cases; all agree except the cases given as `{id: fields}`."""
 
     def make(name: str = "perfect", version: str = "1.0", changed: Changed | None = None) -> Path:
         path = tmp_path_factory.mktemp("whole") / results.FILE

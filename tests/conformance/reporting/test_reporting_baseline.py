@@ -48,7 +48,7 @@ def test_kinds_of_change(before: Outcome, now: Outcome, kind: str | None) -> Non
 
 
 def test_cases_that_were_not_sent() -> None:
-    """A finding in a case that is new is told as such; a case that is gone, or new and right, is not."""
+    """A finding in a new case is reported as new; a removed case, or a new case that agrees, is not reported."""
     found = collection_changes(run_of(a="agree", gone="crash"), run_of(a="agree", b="hang", c="agree"))
 
     assert [(change.kind, change.case, change.before) for change in found] == [("new", "b", None)]
@@ -77,7 +77,7 @@ def test_worse_comes_first() -> None:
 
 
 def test_runs_are_matched_by_testee() -> None:
-    """Versions of one testee are compared; two codecs of one name are told apart; nobody is compared with another."""
+    """Versions of one testee are matched; two codecs of one name are kept apart; different testees are not matched."""
     old = [run_of("a", connect="a@1.0"), run_of("b", "python", "b"), run_of("b", "cython", "b-fast")]
     new = [run_of("b", "cython", "process:x"), run_of("a", connect="a"), run_of("c", connect="c")]
 

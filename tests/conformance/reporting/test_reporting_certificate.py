@@ -83,7 +83,7 @@ def test_a_certificate_says_what_it_is_about(issued: Path) -> None:
 
 
 def test_a_certificate_holds(issued: Path) -> None:
-    """One that nobody touched is exit code 0, with the result beside it or named."""
+    """An unchanged certificate gives exit code 0 if the result is in its folder or is named on the command line."""
     assert report("--verify", issued).exit_code == 0
     moved = issued.rename(issued.parent.parent / "elsewhere.json")
 

@@ -31,7 +31,7 @@ class Element(NamedTuple):
 
 
 class Reader(HTMLParser):
-    """Reads a page, and fails where tags do not nest."""
+    """Parses a page and fails if its tags are unbalanced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,12 +80,12 @@ def details(page: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def page(collected: Collection) -> str:
-    """The page on two miniatures and a hostile testee."""
+    """The page for two testees with planted bugs and one with hostile output."""
     return html.result_page(collected)
 
 
 def test_page_is_valid(page: str) -> None:
-    """Tags nest, ids are there once, and whatever refers to one finds it."""
+    """Tags are balanced, ids are unique, and every reference to an id resolves."""
     elements = parse(page).elements
     ids = Counter(each.attributes["id"] for each in elements if "id" in each.attributes)
     labelled = [each.attributes["aria-labelledby"] for each in elements if "aria-labelledby" in each.attributes]
@@ -219,7 +219,7 @@ def test_answers_of_releases_in_a_row_stand_together() -> None:
 
 
 def test_page_is_small(page: str, wrong: Path) -> None:
-    """Cases lie in the page compressed, and five times the testees do not make five times the page."""
+    """The page stores cases compressed; a page with more testees is less than twice as long."""
     many = html.result_page(
         collect(read_collection([wrong] * 1 + [wrong / each.name for each in wrong.iterdir() if each.is_dir()] * 2))
     )
