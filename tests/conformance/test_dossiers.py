@@ -22,7 +22,7 @@ from kafka_corpus.vectors import load_vectors
 from kafka_records.rules import GROUPS, rule
 from kafkaproof.commands.dossier import dossier
 
-DOSSIERS = Path(__file__).resolve().parents[2] / "dossiers"
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 CRC = "v2_crc.crc_of_an_empty_batch"
 CLAIM = "resources.snappy_block_claims[v2-1-gib]"
 STORED = "gzip.reserved_flags[bit-7]"
@@ -292,49 +292,63 @@ def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
     assert not late.exists()
 
 
-def written_findings() -> list[folder.Findings]:
-    """The dossiers in the project's folder."""
-    found = sorted(DOSSIERS.glob(f"*/{folder.FINDINGS}"))
+@pytest.fixture(scope="module")
+def dossiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of dossiers, built from the kept results."""
+    directory = tmp_path_factory.mktemp("dossiers")
+    done = CliRunner().invoke(dossier, [str(RESULTS), "--out", str(directory)])
+    assert done.exit_code == 0, done.output
+    return directory
+
+
+def written_findings(directory: Path) -> list[folder.Findings]:
+    """The findings of each testee in a folder of dossiers."""
+    found = sorted(directory.glob(f"*/{folder.FINDINGS}"))
     return [msgspec.json.decode(path.read_bytes(), type=folder.Findings) for path in found]
 
 
-def test_the_folder_is_whole() -> None:
+def test_the_folder_is_whole(dossiers: Path) -> None:
     """Every dossier has its page, no page is left over, and the index links to each."""
-    index = (DOSSIERS / folder.INDEX).read_text(encoding="utf-8")
-    known = written_findings()
+    index = (dossiers / folder.INDEX).read_text(encoding="utf-8")
+    known = written_findings(dossiers)
     assert len(known) >= 10
     for one in known:
-        place = DOSSIERS / folder.dossier_folder(one)
+        place = dossiers / folder.dossier_folder(one)
         assert {path.name for path in place.glob("*.md")} == {each.file for each in one.dossiers}
         assert all(f"({place.name}/{each.file})" in index for each in one.dossiers)
 
 
-def test_every_dossier_has_a_program(cases: Mapping[str, Case]) -> None:
+def test_every_dossier_has_a_program(dossiers: Path, cases: Mapping[str, Case]) -> None:
     """There is a program for every testee and operation that dossiers are about."""
-    found = [
-        msgspec.json.decode(path.read_bytes(), type=folder.Findings) for path in DOSSIERS.glob(f"*/{folder.FINDINGS}")
-    ]
-    about = {(one.testee, cases[each.case].op) for one in found for each in one.dossiers}
+    about = {(one.testee, cases[each.case].op) for one in written_findings(dossiers) for each in one.dossiers}
 
     assert len(about) > 25
     assert about <= programs()
 
 
-def test_every_reach_is_a_whole_phrase() -> None:
+def test_every_reach_is_a_whole_phrase(dossiers: Path) -> None:
     """No dossier's head breaks off in a bracket, or in what is bold."""
-    found = [line for page in DOSSIERS.glob("*/*.md") for line in page.read_text("utf-8").splitlines()[:12]]
+    found = [line for page in dossiers.glob("*/*.md") for line in page.read_text("utf-8").splitlines()[:12]]
     reached = [line for line in found if line.startswith("| Reach |")]
 
     assert len(reached) > 100
     assert [line for line in reached if line.count("(") != line.count(")") or line.count("**") % 2] == []
 
 
-def test_the_folder_withholds_what_maintainers_do_not_know() -> None:
+def test_the_folder_withholds_undisclosed_findings(dossiers: Path) -> None:
     """Pages of sensitive dossiers that are not open hold no reproducer and no bytes; their states are listed."""
-    states = disclosure.load_states(DOSSIERS)
-    sensitive = [(one, each) for one in written_findings() for each in one.dossiers if each.sensitive]
+    states = disclosure.load_states(dossiers)
+    sensitive = [(one, each) for one in written_findings(dossiers) for each in one.dossiers if each.sensitive]
     assert sensitive
     for one, each in sensitive:
         assert each.id in states
-        text = (DOSSIERS / folder.dossier_folder(one) / each.file).read_text(encoding="utf-8")
+        text = (dossiers / folder.dossier_folder(one) / each.file).read_text(encoding="utf-8")
         assert ("## Reproducer" in text) == disclosure.is_state_open(states, each.id)
+
+
+def test_states_of_the_package_hold_without_a_file(tmp_path: Path) -> None:
+    """A folder without states starts with those of the package, which are of known dossiers."""
+    packaged = disclosure.load_states(tmp_path)
+    (tmp_path / folder.FILE).write_text('[states]\n"some/cause" = "public"\n')
+    assert packaged
+    assert disclosure.load_states(tmp_path) == {"some/cause": "public"}

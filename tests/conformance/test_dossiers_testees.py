@@ -1,9 +1,9 @@
 """The project's dossiers hold for the versions that they name: their cases are run again, and their programs run."""
 
 import shutil
+from functools import cache
 from pathlib import Path
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -21,7 +21,9 @@ from kafkaproof.commands.certify import certify_testees
 pytestmark = pytest.mark.testees
 
 ROOT = Path(__file__).resolve().parents[2]
-FOUND = {path.parent.name: path for path in sorted((ROOT / "dossiers").glob(f"*/{folder.FINDINGS}"))}
+RESULTS = {path.stem: path for path in sorted((ROOT / "results").glob("*.ndjson"))}
+# Testees of this project have no findings.
+FOUND = [name for name in RESULTS if not name.startswith(("reference-", "columnar-"))]
 # kafka-go keeps its lz4 readers in a pool, and the previous input of a reader affects its next output:
 # among other cases, these may have another outcome.
 POOLED = ("kafka-go", "lz4_blocks.")
@@ -30,9 +32,11 @@ TIMES = 3
 TOOLS = {"Go": ("go",), "Rust": ("cargo",), "JavaScript": ("node", "npm"), "Java": ("mvn", "java"), "Python": ()}
 
 
-def kept(path: Path) -> folder.Findings:
-    """The content of a `findings.json`."""
-    return msgspec.json.decode(path.read_bytes(), type=folder.Findings)
+@cache
+def kept(name: str) -> folder.Findings:
+    """The findings of a kept result by cause."""
+    ((done, groups),) = folder.read_groups([RESULTS[name]])
+    return folder.findings_of(done, groups)
 
 
 def results_of(one: folder.Findings, where: Path, ids: list[str]) -> Path:
@@ -75,7 +79,7 @@ def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
     A case with another outcome is run again: a case that is near a limit has the written outcome
     in one of three runs, and a case that has changed has it in none.
     """
-    one = kept(FOUND[name])
+    one = kept(name)
     testee, area = POOLED
     written = {
         case: outcome
@@ -100,7 +104,7 @@ RIGHT_BYTES = "nothing is wrong"
 
 def shown(testee: str, op: str, where: Path) -> causes.CauseGroup:
     """A dossier of *testee* about *op* whose program does no harm; if there is none, of a case that it gets right."""
-    one = kept(next(path for path in FOUND.values() if kept(path).testee == testee))
+    one = kept(next(name for name in FOUND if kept(name).testee == testee))
     harmless = [each for each in one.dossiers if each.outcome not in SENSITIVE and CASES[each.case].op == op]
     if not harmless:
         return agreeing(one, op)

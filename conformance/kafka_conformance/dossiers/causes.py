@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
-from kafka_conformance.runner.results import ResultLine
-from kafka_conformance.judge.verdict import SEVERITIES
-from kafka_corpus.vectors import matches
-from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+
 from kafka_conformance.judge.verdict import SEVERITIES, Outcome, outcome_rank
-from kafka_conformance.reports.collection import said
-from kafka_conformance.reports.collection import folder_name
+from kafka_conformance.reports.collection import folder_name, said
 from kafka_conformance.runner.results import ResultLine, Results
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.vectors import input_of
+from kafka_corpus.vectors import input_of, matches
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch
-
 
 # Findings of these classes stop a consumer: their maintainers hear of them before all others.
 SENSITIVE: Final = ("crash", "hang", "memory")
@@ -254,7 +249,9 @@ def grouped(done: Results, cases: Mapping[str, Case]) -> list[CauseGroup]:
             by_cause[cause_of(line)].append(line)
     testee = testee_of(done)
     found = [_group(testee, cause, lines, cases) for cause, lines in _merged(by_cause).items()]
-    return sorted(found, key=lambda group: (outcome_rank(group.outcome), -len(group.lines), group.cause.number, group.id))
+    return sorted(
+        found, key=lambda group: (outcome_rank(group.outcome), -len(group.lines), group.cause.number, group.id)
+    )
 
 
 def _merged(by_cause: Mapping[Cause, list[ResultLine]]) -> dict[Cause, list[ResultLine]]:

@@ -8,30 +8,32 @@ undisclosed         not reported yet; the default
 The first two keep everything but a summary out of the folder.
 
 README.md                     the index, of all testees in the folder
-    disclosure.toml               kept by hand; causes that are new are added as undisclosed
+    disclosure.toml               the states; causes that are new are added as undisclosed
     TESTEE-VERSION/NNN-cause.md   a dossier
     TESTEE-VERSION/findings.json  its testee, and every case with its outcome, by dossier
 
 Writing replaces what is there of the same testees and versions, and leaves all else.
+A folder without `disclosure.toml` starts with the states that this package holds.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Final
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+
 import msgspec
-from kafka_conformance.sanitize import indented_json
+
 from kafka_conformance.dossiers import pages
 from kafka_conformance.dossiers.causes import CauseGroup, ReleasedTestee, grouped
+from kafka_conformance.reports.collection import cases_by_id, corpus_contents, files
 from kafka_conformance.runner.keeping import WouldReplace
-from kafka_conformance.reports.collection import cases_by_id, files
+from kafka_conformance.runner.kept_results import read_any_results
 from kafka_conformance.runner.results import Results, Unusable
-from kafka_conformance.runner.results import read_results as read_result
-
+from kafka_conformance.sanitize import indented_json
 
 FILE: Final = "disclosure.toml"
 UNDISCLOSED: Final = "undisclosed"
@@ -43,14 +45,14 @@ class BadStates(ValueError):
 
 
 def load_states(folder: Path) -> dict[str, str]:
-    """The states in *folder* by dossier id (`TESTEE/CAUSE`); none where there is no file.
+    """The states in *folder* by dossier id (`TESTEE/CAUSE`); those of this package where there is no file.
 
     Raises:
         BadStates: it is no TOML, or a state is none of those above.
     """
     path = folder / FILE
     if not path.exists():
-        return {}
+        path = Path(str(package_files(__package__).joinpath(FILE)))
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -104,7 +106,7 @@ def read_groups(paths: Iterable[Path]) -> list[tuple[Results, list[CauseGroup]]]
     """
     found = []
     for path in files(paths):
-        done = read_result(path)
+        done = read_any_results(path, corpus_contents)
         if done.header.testee.get("broker"):
             raise Unusable(f"{path}: it is of a broker, and dossiers are about codecs")
         found.append((done, grouped(done, cases_by_id())))
@@ -125,7 +127,7 @@ def build_pages(found: Sequence[tuple[Results, list[CauseGroup]]], folder: Path,
             state = states.get(group.id, UNDISCLOSED)
             written[Path(group.testee.folder, group.file)] = pages.dossier_page(group, state, whole=whole).encode()
         if groups:
-            written[Path(groups[0].testee.folder, FINDINGS)] = _findings(done, groups)
+            written[Path(groups[0].testee.folder, FINDINGS)] = indented_json(findings_of(done, groups), spaces=1)
     every = [*_elsewhere(folder, written), *(data for path, data in written.items() if path.name == FINDINGS)]
     known = sorted(
         (msgspec.json.decode(data, type=Findings) for data in every), key=lambda one: (one.testee, one.version)
@@ -156,11 +158,11 @@ def _elsewhere(folder: Path, written: Mapping[Path, bytes]) -> Iterator[bytes]:
             yield path.read_bytes()
 
 
-def _findings(done: Results, groups: Sequence[CauseGroup]) -> bytes:
+def findings_of(done: Results, groups: Sequence[CauseGroup]) -> Findings:
+    """The findings of a result by cause, as `findings.json` holds them; *groups* are not empty."""
     testee = groups[0].testee
     dossiers = [_dossier(group) for group in groups]
-    given = Findings(testee.name, testee.version, testee.language, done.header.corpus, dossiers)
-    return indented_json(given, spaces=1)
+    return Findings(testee.name, testee.version, testee.language, done.header.corpus, dossiers)
 
 
 def _dossier(group: CauseGroup) -> Dossier:
@@ -193,7 +195,7 @@ smallest bytes, what Kafka does with them, who can bring them about, and a progr
 again, so that a page stays true for its version. What stops a consumer (crash, hang, memory) is a summary until its
 maintainers were told ([SECURITY.md](../SECURITY.md)); `kafkaproof dossier RESULTS --full --out DIR` writes the whole.
 
-All of this is written by `kafkaproof dossier RESULTS --out dossiers`; `disclosure.toml` is kept by hand.
+All of this is written by `kafkaproof dossier RESULTS --out DIR`; the states in `disclosure.toml` are set by hand.
 """
 
 _REACH: Final = {

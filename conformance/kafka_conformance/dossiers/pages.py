@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kafka_conformance.dossiers import reach
-from kafka_conformance.dossiers.causes import steady
-from kafka_conformance.dossiers.causes import CauseGroup
+from kafka_conformance.dossiers.causes import CauseGroup, steady
 from kafka_conformance.dossiers.reproduce import reproducer
-from kafka_conformance.reports.explain import explanation_lines as explained_lines
-from kafka_conformance.sanitize import printable
 from kafka_conformance.judge.verdict import OUTCOMES
 from kafka_conformance.reports.details import answer_text
+from kafka_conformance.reports.explain import explanation_lines as explained_lines
 from kafka_conformance.runner.results import ResultLine
+from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vectors import input_of
 from kafka_corpus.wire import to_wire
@@ -104,7 +103,10 @@ def _rules(group: CauseGroup) -> Iterator[str]:
     ][:6]:
         known = rule(id_)
         sources = ", ".join(known.sources)
-        yield f"- **{id_}** {plain_text(known.statement)} {plain_text(known.outcome)}".rstrip() + f" ({plain_text(sources)})"
+        yield (
+            f"- **{id_}** {plain_text(known.statement)} {plain_text(known.outcome)}".rstrip()
+            + f" ({plain_text(sources)})"
+        )
     yield ""
 
 
@@ -198,7 +200,8 @@ def _answers(group: CauseGroup) -> Iterator[str]:
         listed = ", ".join(f"producer {producer} from offset {first}" for producer, first in case.aborted) or "none"
         seen = ", ".join(map(str, expect.committed)) or "none"
         yield ""
-        yield f"The response names as aborted: {listed}. Under read_committed an application sees these offsets: {seen}."
+        offsets = f"Under read_committed an application sees these offsets: {seen}."
+        yield f"The response names as aborted: {listed}. {offsets}"
     if expect.why:
         yield ""
         yield plain_text(expect.why)
@@ -222,7 +225,8 @@ def _program(group: CauseGroup) -> Iterator[str]:
         yield ""
         return
     names = " and ".join(f"`{name}`" for name in made.files)
-    yield f"{made.language}; {plain_text(group.testee.name)} {plain_text(group.testee.version)}. In an empty folder with {names}:"
+    testee = f"{plain_text(group.testee.name)} {plain_text(group.testee.version)}"
+    yield f"{made.language}; {testee}. In an empty folder with {names}:"
     yield ""
     yield from _listing("sh", [*made.setup, made.run])
     if group.outcome == "memory" and group.testee.memory:

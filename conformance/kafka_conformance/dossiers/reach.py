@@ -8,35 +8,31 @@ needed) is measured by `kafkaproof dossier --measure RELEASE` and kept in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
+
 import msgspec
+
+from kafka_brokers import jvm
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.progress import progress
 from kafka_brokers.releases import RELEASES
+from kafka_brokers.scenarios import recorder as asking
+from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest
 from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_corpus import evidence
-from kafka_corpus.case import Case, Recipe
 from kafka_corpus.answer_diff import scenario_of
+from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Made, Produce, Scenario, StepAnswer
 from kafka_corpus.vectors import content_hash, input_of, package_root
 from kafka_records import Batch, RecordFormatError, decode
 from kafka_records.layout import MAGIC_OFFSET
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from typing import Final
-from kafka_brokers import jvm
-from kafka_brokers.jvm import JvmBroker
-from kafka_brokers.scenarios import recorder as asking
-from kafka_brokers.scenarios.recorder import ScenarioRequest, RecordedAnswer, Recorder
-from kafka_conformance.dossiers import reach
-from kafka_brokers.progress import progress
-from kafka_corpus.case import Case
-from kafka_corpus.vectors import content_hash, input_of
-
 
 FILE: Final = "reach.ndjson"
 # Valid data of these groups come from brokers themselves: markers, what the cleaner leaves, what is converted.
@@ -119,7 +115,9 @@ def input_origin(case: Case, reach: Reach) -> Who:
         return "writers"
     if case.aborted is not None:
         # No single payload shows a transaction: its batches come from producers, and its end from the broker.
-        return "producers" if all(_as_produced(batch) or _is_marker(batch) for batch in case.expect.batches) else "brokers"
+        return (
+            "producers" if all(_as_produced(batch) or _is_marker(batch) for batch in case.expect.batches) else "brokers"
+        )
     if reach.stored():
         return "producers"
     if case.expect.verdict == "valid" and (
@@ -158,7 +156,9 @@ def reach_of(case: Case) -> Reach:
     if recorded is not None and recorded.brokers and recorded.sha256 == content_hash(case):
         given = input_of(case)
         assert isinstance(given, bytes)
-        found = {release: reach_result(case, given, steps[0]) for release, steps in recorded.by_release().items() if steps}
+        found = {
+            release: reach_result(case, given, steps[0]) for release, steps in recorded.by_release().items() if steps
+        }
         return Reach({release: found[release] for release in order(found)})
     kept = load_reach().get(case.id)
     if kept is not None and kept.sha256 == content_hash(case):
@@ -298,14 +298,14 @@ CONFIG: Final = {"log.cleaner.backoff.ms": "100", "producer.id.expiration.check.
 
 def measure(
     release: str, cases: Sequence[Case], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
-) -> dict[str, tuple[Case, reach.ReachResult]]:
+) -> dict[str, tuple[Case, ReachResult]]:
     """Results of a broker of *release* for the inputs of *cases*, by id; each answer is written to *folder* at once.
 
     Raises:
         NoBroker: it cannot be started.
     """
     by_id = {case.id: case for case in cases}
-    requests = [ScenarioRequest(case.id, content_hash(case), reach.scenario_for(case)) for case in cases]
+    requests = [ScenarioRequest(case.id, content_hash(case), scenario_for(case)) for case in cases]
     lines = replay_cases(release, requests, folder, start)
     return {id_: (by_id[id_], _result_of(by_id[id_], line)) for id_, line in lines.items() if line.steps}
 
@@ -330,7 +330,7 @@ def replay_cases(
             recorder.close()
 
 
-def _result_of(case: Case, line: RecordedAnswer) -> reach.ReachResult:
+def _result_of(case: Case, line: RecordedAnswer) -> ReachResult:
     given = input_of(case)
     assert isinstance(given, bytes)
-    return reach.reach_result(case, given, line.steps[0])
+    return reach_result(case, given, line.steps[0])

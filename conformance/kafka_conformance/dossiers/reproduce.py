@@ -7,7 +7,11 @@ inputs that are deflated.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 import textwrap
 import tomllib
 import zlib
@@ -15,20 +19,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
+
 from kafka_conformance.dossiers.causes import CauseGroup
+from kafka_conformance.runner.results import ResultLine
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import input_of
 from kafka_records import Batch, Record
 from kafka_records.constants import COMPRESSIONS
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-from typing import Final
-from kafka_conformance.runner.results import ResultLine
-
 
 # Bytes: longer inputs repeat themselves, and become a few lines when they are deflated twice.
 MOST_PLAIN: Final = 2048
