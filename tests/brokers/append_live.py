@@ -1,4 +1,4 @@
-"""`append` and a broker asked the same, payload after payload, for `test_append`."""
+"""Requests that `test_append` sends to both `append` and a broker, payload after payload."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNKNOWN_SINCE_4 = {"message.timestamp.difference.max.ms", "message.format.versio
 
 
 class Answer(NamedTuple):
-    """What is compared; *stored* above compression."""
+    """The compared part of an answer; *stored* is the content above compression."""
 
     error_code: int
     base_offset: int
@@ -46,7 +46,7 @@ class Partitions:
         self.renew()
 
     def renew(self) -> None:
-        """Go on with a partition in which nothing lies."""
+        """Continue with an empty partition."""
         if not self._left:
             topic = f"append-{next(self.names)}"
             unknown = UNKNOWN_SINCE_4 if self._release.startswith("4.") else UNKNOWN

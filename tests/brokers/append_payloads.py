@@ -1,7 +1,7 @@
-"""Seeded payloads for `test_append`: batches and messages as they should be, and with something changed in them.
+"""Seeded payloads for `test_append`: valid batches and messages, and changed ones.
 
-Where a change is not meant to be found by the checksum, the checksum is made
-right again, so that what lies behind it is looked at too.
+Where a change is not meant to be detected by the checksum, the checksum is
+fixed up, so that the checks after it run too.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def batches(seed: int, count: int) -> Iterator[Named]:
 
 
 def sequences(seed: int, count: int) -> Iterator[Named]:
-    """Batches of three idempotent producers: most go on where they were, some go back, leave a gap, or start anew."""
+    """Batches of three idempotent producers: most continue, some go back, leave a gap, or restart at sequence 0."""
     rng = Random(seed)
     ends: dict[tuple[int, int], int] = {}
     for index in range(count):

@@ -147,13 +147,13 @@ class Play:
         return None
 
     def foretell(self) -> CompactResult:
-        """What `compact` says now."""
+        """The result that `compact` predicts now."""
         data = read_segments(self.broker, self.partition)
         given = Round(first_uncleanable_offset=active_base_offset(self.broker, self.partition))
         return compact(data, self.config, given, release=self.release, now_ms=now_ms())
 
     def clean(self) -> tuple[bytes, CompactResult]:
-        """What the broker's next round leaves, and what `compact` says that it leaves."""
+        """The segments after the broker's next round, and the result that `compact` predicts for it."""
         await_cleaned(self.broker, self.partition, limit=self.limit)
         before, first_dirty, segments = (
             read_segments(self.broker, self.partition),
@@ -174,7 +174,7 @@ class Play:
         return after, compact(before + active.read_bytes(), self.config, given, release=self.release, now_ms=now)
 
     def filler_cleans_as_predicted(self) -> CompactResult:
-        """The round that a filler gets once something was produced behind it, by nobody who has written before."""
+        """Check the round that removes a filler, after a batch of a producer that has not written before."""
         await_cleaned(self.broker, self.partition, limit=LIMIT)
         active = active_base_offset(self.broker, self.partition)
         after = read_segments(self.broker, self.partition)

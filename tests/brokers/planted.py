@@ -18,7 +18,7 @@ def plant(
     for name, data in logs.items():
         folder = broker.data_directory / f"{topic}-{where[name].partition}"
         (folder / f"{0:020}.log").write_bytes(data)
-        # They tell of an empty segment, and of what has been flushed.
+        # They describe an empty segment, and the flushed part of the log.
         for stale in (*folder.glob("*.index"), *folder.glob("*.timeindex")):
             stale.unlink()
     broker.restart()

@@ -79,7 +79,7 @@ def serving(release: str) -> Iterator[tuple[str, Client]]:
 
 
 def listed(kind: str) -> list[dict[str, str]]:
-    """What is known to differ, or to be unsteady."""
+    """Known differences, or flaky cases, from the list."""
     found: list[dict[str, str]] = tomllib.loads(LIST.read_text(encoding="utf-8")).get(kind, [])
     return found
 
@@ -236,7 +236,7 @@ def produce_versions(release: str) -> tuple[int, ...]:
 
 @pytest.mark.sweep
 def test_transactions_are_predicted(asked: tuple[str, Client]) -> None:
-    """What a partition of a running transaction takes, step by step, in every version (TXN-02 to TXN-08)."""
+    """`append` predicts a partition of a running transaction, step by step, in every version (TXN-02 to TXN-08)."""
     release, client = asked
     partitions = Partitions(client, release, {})
     for version in produce_versions(release):
@@ -268,7 +268,7 @@ def test_transactions_are_predicted(asked: tuple[str, Client]) -> None:
     ],
 )
 def test_partitions_outside_of_the_transaction(asked: tuple[str, Client], id_of: str, producing: Producing) -> None:
-    """What a partition takes that has not been added to a transaction, in every version (TXN-05)."""
+    """`append` predicts a partition that has not been added to a transaction, in every version (TXN-05)."""
     release, client = asked
     partitions = Partitions(client, release, {})
     for version in produce_versions(release):

@@ -44,7 +44,7 @@ def produced(bootstrap: str) -> None:
 
 
 def audited(folder: Path) -> LogReport:
-    """What an audit says of a partition."""
+    """The audit's report of a partition."""
     segments, now = find_segments([str(folder)]), int(time.time() * 1000)
     summaries = [
         judge_stretch(Stretch(each.path, 0, each.size), each.size, last=each is segments[-1], now_ms=now)
@@ -62,7 +62,7 @@ def test_what_a_broker_wrote() -> None:
         folder = broker.data_directory / f"{TOPIC}-0"
         end = time.monotonic() + 30
         while (report := audited(folder)).counts.numbers["control"] < 4 and time.monotonic() < end:
-            time.sleep(0.1)  # markers are written behind the producer's back
+            time.sleep(0.1)  # the broker writes markers after the producer's call has returned
         assert report.listed == []
         assert report.counts.numbers["records"] == 5 * 200 + 4 * 31
         assert (report.counts.numbers["control"], report.missing) == (4, 0)

@@ -1,4 +1,4 @@
-"""Rules that no scenario of the corpus can show, asked of brokers; needs Java and Maven."""
+"""Broker rules that no scenario of the corpus can show; needs Java and Maven."""
 
 import time
 

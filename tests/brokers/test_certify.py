@@ -45,7 +45,7 @@ def certified(bootstrap: str, folder: Path, *more: str) -> tuple[int, dict[str, 
 
 
 def test_apache_kafka(tmp_path: Path) -> None:
-    """Apache Kafka agrees with what was recorded of it, and leaves no topic behind."""
+    """Apache Kafka agrees with its recorded answers, and no topic is left."""
     with jvm.start_jvm(NEWEST) as broker:
         code, report = certified(broker.bootstrap, tmp_path, "--name", "kafka")
         with broker.client() as client:
@@ -56,7 +56,7 @@ def test_apache_kafka(tmp_path: Path) -> None:
 
 
 def test_command_of_the_readme(tmp_path: Path) -> None:
-    """What the README prints does what it says, once there is a broker at the address."""
+    """The README's command works once a broker listens at the address."""
     environment = os.environ | {"PATH": os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))}
     with jvm.start_jvm(NEWEST) as broker:
         command = COMMAND.replace("HOST:PORT", broker.bootstrap)
@@ -91,7 +91,7 @@ def test_kfake(tmp_path: Path) -> None:
 
 
 def test_librdkafkas_mock_cluster(tmp_path: Path) -> None:
-    """librdkafka's mock cluster takes what Kafka refuses; topics come about by being asked for."""
+    """librdkafka's mock cluster accepts payloads that Kafka refuses; a metadata request creates a topic."""
     pytest.importorskip("confluent_kafka")
     with serving(sys.executable, str(BROKERS / "librdkafka-mock" / "mock.py")) as bootstrap:
         code, report = certified(bootstrap, tmp_path, "--name", "mock")
@@ -100,7 +100,7 @@ def test_librdkafkas_mock_cluster(tmp_path: Path) -> None:
 
 
 def test_nobody(tmp_path: Path) -> None:
-    """Where nobody answers, that is said, and nothing was run."""
+    """If no broker answers, the address is reported, and no case runs."""
     command = [sys.executable, "-m", "kafkaproof", "broker", "certify", "--bootstrap", "127.0.0.1:1"]
     done = subprocess.run([*command, "--report", str(tmp_path)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, "")

@@ -40,7 +40,7 @@ class Folder:
         self.did: list[str] = []
 
     def client(self) -> Client:
-        """There is nobody to talk to."""
+        """This broker has no client."""
         raise NotImplementedError
 
     def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
@@ -84,7 +84,7 @@ def broker(tmp_path: Path) -> Folder:
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_fillers_fill(magic: int) -> None:
-    """A filler has the size that was asked, or a few bytes less, and can be read."""
+    """A filler has the requested size, or a few bytes less, and can be read."""
     for size in (900_000, 1024 * 1024):
         data = filler(magic, size, now_ms=NOW)
         assert size - 8 <= len(data) <= size
@@ -93,7 +93,7 @@ def test_fillers_fill(magic: int) -> None:
 
 
 def test_fillers_are_taken_away() -> None:
-    """What is left is everything else, a tail that is cut off too."""
+    """Everything but the fillers stays, including an incomplete tail."""
     other = encode(Batch(magic=2, base_offset=1, last_offset=1, max_timestamp=1, records=(Record(1, 1, b"k", b"v"),)))
     assert without_fillers(filler(1, 5000, now_ms=NOW) + other + filler(2, 5000, now_ms=NOW) + b"\0") == other + b"\0"
 

@@ -52,7 +52,7 @@ def test_duplicates_go(play: Play) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSIONS)
 def test_codecs(play: Play, codec: Compression) -> None:
-    """A batch is written anew with its own codec; gaps at the start, in the middle and at the end stay."""
+    """A batch is rewritten with its own codec; gaps at the start, in the middle and at the end stay."""
     headers = (Header(b"key", b"value"), Header("κλειδί".encode(), b""), Header(b"\xff", None))
     records = [record(at, b"%d" % (at % 7), b"%d" % at * 30, headers=headers) for at in range(20)]
     play.produce(batch(*records, compression=codec))
@@ -62,7 +62,7 @@ def test_codecs(play: Play, codec: Compression) -> None:
 
 
 def test_append_time(play: Play) -> None:
-    """With LogAppendTime the producer's times are lost where a batch is written anew."""
+    """With LogAppendTime the producer's times are lost where a batch is rewritten."""
     timed = Play(play.broker, play.client, settings={"message.timestamp.type": "LogAppendTime"})
     timed.produce(batch(record(0, b"a"), record(1, b"b"), record(2, b"c", None)))
     timed.produce(batch(record(0, b"a")))
@@ -102,7 +102,7 @@ def test_idempotent_producers(play: Play) -> None:
 
 
 def test_rounds_end_anywhere(play: Play) -> None:
-    """Rounds that end behind a marker, or in a batch of which little stays, leave what `compact` says."""
+    """Rounds that end after a marker, or in a batch of which few records stay, give the result of `compact`."""
     play.produce(batch(record(0, b"a")))
     transaction = batch(record(0, b"a", b"aborted"))
     play.transaction("t", transaction, commit=False)

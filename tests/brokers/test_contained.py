@@ -1,4 +1,4 @@
-"""What can be said of containers without an engine."""
+"""Properties of containers that can be checked without an engine."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def test_without_testcontainers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def entry(folder: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """What a container runs, run here: in a group of its own, for its guard ends all of it."""
+    """A container's entry script, run locally in its own process group, because its guard kills the whole group."""
     files = [str(folder / name) for name in ("log", "held", "code", "tmp")]
     argv = ["/bin/sh", "-c", contained.ENTRY, "sh", *files, *command]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) as running:

@@ -1,4 +1,4 @@
-"""What is particular to brokers in containers; what they share with those here is in test_started.py."""
+"""Properties of brokers in containers only; those that local brokers share are in test_started.py."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from kafka_brokers.releases import NEWEST, find_release
 pytestmark = [pytest.mark.broker, pytest.mark.container, pytest.mark.slow]
 
 IMAGE = container.tag(find_release(NEWEST))
-# Starts a container, says its log, and is killed before it could be told of its end.
+# Starts a container, prints its name, and is killed before it can stop the container.
 PARENT = """
 import sys, time
 from pathlib import Path

@@ -38,7 +38,7 @@ def logs_of(release: str) -> dict[str, bytes]:
 
 
 def answer(client: Client, where: TopicPartition, offset: int, version: int, **fields: int) -> FetchResult:
-    """What a broker answers, in our words."""
+    """A broker's answer as a `FetchResult`."""
     try:
         found = client.fetch({where: offset}, version, max_wait_ms=0, **fields)
     except BrokerError as error:
@@ -56,7 +56,7 @@ def answer(client: Client, where: TopicPartition, offset: int, version: int, **f
 
 
 def end_of(log: bytes) -> int:
-    """The offset behind the last batch."""
+    """The offset after the last batch."""
     *_, last = file_entries(log)
     return last_offset_of(last) + 1
 
@@ -83,7 +83,7 @@ def opened(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def filling(size: int) -> bytes:
-    """What says that there is more, in *size* bytes (CNV-12)."""
+    """The start of an incomplete batch, in *size* bytes, which signals that more data follow (CNV-12)."""
     return (b"\xff" * 8 + max(size + 1, 61).to_bytes(4, "big")).ljust(size, b"\0")[:size]
 
 

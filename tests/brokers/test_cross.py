@@ -54,7 +54,7 @@ def written(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> results
 
 
 def test_it_takes_what_is_right(written: results.CrossResults) -> None:
-    """What the reference writes is stored as it is meant, transactions too; a marker is refused whoever writes it."""
+    """The reference's batches are stored as intended, transactions too; a marker is refused from any producer."""
     cell = cross_matrix(written).cells["reference", BROKER]
     skipped = {
         each.batch.partition("[")[0]: each.judged.why for each in cell.batches if not each.failed and each.judged.why
@@ -72,7 +72,7 @@ def test_it_refuses_what_is_broken(written: results.CrossResults) -> None:
 
     assert len(failures) == len(encode_requests(SOME[:2]))
     assert {each.judged.outcome for each in failures} == {"rejects_valid"}
-    # One that is transactional is sent without a transaction, since nobody can sign what cannot be read.
+    # A transactional one is sent without a transaction, since unreadable bytes cannot be given a producer id.
     assert all("2 CORRUPT_MESSAGE" in each.judged.why for each in failures if "transactional" not in each.batch)
     assert {each.judged.blame for each in failures} == {"producer"}
 

@@ -93,7 +93,7 @@ def test_a_wrong_crc_is_made_right(release: str) -> None:
             open_one = play.transaction("t", batch(record(0, b"c")), commit=True, ends=False)
             with pytest.raises(NoBroker, match="has not been over"):
                 force_clean(broker, client, play.partition, limit=0.5)
-        # Whoever has shut down in order has nothing to recover but the active segment.
+        # After a clean shutdown only the active segment is recovered.
         broker.restart(clean=True)
         at = read_segments(broker, play.partition).index(b"precious")
         edit_segment(broker, play.partition, at, b"q")

@@ -19,7 +19,7 @@ MESSAGE = raw_message(0, b"k", offset=4)
 
 
 def said() -> dict[str, list[dict[str, str]]]:
-    """What the tool says of a batch and a message."""
+    """The tool's output for a batch and a message, parsed."""
     crc = int.from_bytes(BATCH[17:21], "big")
     return read_dump(SAID.format(size=len(BATCH), crc=crc, old=int.from_bytes(MESSAGE[12:16], "big")))
 
@@ -38,7 +38,7 @@ def test_wrong() -> None:
 
 
 def test_missing() -> None:
-    """Entries that the tool does not mention, or that nobody can find, are a difference."""
+    """Entries that the tool does not print, and entries that are not framed, are a difference."""
     assert dump_difference([], BATCH) == "0 entries in place of 1"
     assert dump_difference([], b"\x00" * 8 + b"\xff" * 20).startswith("not framed")
 

@@ -1,4 +1,4 @@
-"""The fake broker, asked by our own wire client as brokers are."""
+"""The fake broker, called through our wire client like any broker."""
 
 import socket
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def ask(broker: FakeBroker, api: Api, version: int, body: Message) -> Message:
 
 
 def fetch(broker: FakeBroker, offset: int, *, version: int = 12, topic: str = "t", wait: int = 0) -> Message:
-    """What the one partition of *topic* answers at *offset*."""
+    """The answer of the one partition of *topic* at *offset*."""
     partitions = [{"partition": 0, "fetch_offset": offset}]
     body = {"max_wait_ms": wait, "topics": [{"topic": topic, "partitions": partitions}]}
     (answered,) = ask(broker, tables.FETCH, version, body)["responses"]
@@ -57,7 +57,7 @@ def is_end(records: bytes, offset: int) -> bool:
 
 @pytest.mark.parametrize("version", range(13))
 def test_a_fetch_gets_the_bytes_as_they_are_and_then_the_end(broker: FakeBroker, version: int) -> None:
-    """In every version the first fetch gets the case, the one behind it the end record in the magic of that version."""
+    """In every version the first fetch gets the case, and the next one the end record in the magic of that version."""
     tape = broker.serve("t", TWO)
 
     assert fetch(broker, 0, version=version)["records"] == TWO
@@ -108,7 +108,7 @@ def test_no_bytes_are_the_end_at_once(broker: FakeBroker) -> None:
 
 
 def test_a_fetch_that_waits_ends_with_the_next_case(broker: FakeBroker) -> None:
-    """A client that waits behind one case is let go when another is put on."""
+    """A fetch that waits at the end of one case returns when another case is served."""
     broker.serve("t", b"")
     fetch(broker, 0)
     host, port = broker.address.split(":")
@@ -124,7 +124,7 @@ def test_a_fetch_that_waits_ends_with_the_next_case(broker: FakeBroker) -> None:
 
 @pytest.mark.parametrize("version", range(13))
 def test_every_topic_exists(broker: FakeBroker, version: int) -> None:
-    """Metadata names the one broker as the leader of whatever is asked for."""
+    """Metadata names the one broker as the leader of every requested topic."""
     answer = ask(broker, tables.METADATA, version, {"topics": [{"name": "any"}]})
 
     assert [(each["host"], each["port"]) for each in answer["brokers"]] == [("127.0.0.1", broker.port)]
@@ -134,7 +134,7 @@ def test_every_topic_exists(broker: FakeBroker, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(1, 8))
 def test_offsets_are_listed(broker: FakeBroker, version: int) -> None:
-    """A log starts at 0, and ends behind its end record."""
+    """A log starts at 0, and ends after its end record."""
     broker.serve("t", TWO)
 
     def listed(timestamp: int) -> int:
@@ -178,7 +178,7 @@ def test_the_client_is_known_by_what_it_says(broker: FakeBroker) -> None:
     "nonsense", [b"\x7f\xff\xff\xff", b"\0\0\0\x02hi", b"\0\0\0\x08\x7f\xff\0\0\0\0\0\0", b""], ids=str
 )
 def test_nonsense_is_hung_up_on(broker: FakeBroker, nonsense: bytes) -> None:
-    """A client that speaks no Kafka loses its connection, and nobody else does."""
+    """A client that does not speak Kafka's protocol loses its connection, and other clients keep theirs."""
     with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as client:
         client.sendall(nonsense)
         client.shutdown(socket.SHUT_WR)

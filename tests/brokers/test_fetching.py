@@ -136,7 +136,7 @@ class Partition:
         self._log, self.stored = ours.log, self.stored + marker
 
     def predict_end(self, producer: Producer, **how: Any) -> AppendResult:
-        """What the reference says of the end of a transaction."""
+        """The end of a transaction as the reference predicts it."""
         return predicted_end(self._log, *producer, release=self._release, config=self._config, **how)
 
     def _next(self) -> bytes:
@@ -147,7 +147,7 @@ class Partition:
 
 
 def batch_of(producer: Producer, sequence: int, count: int = 2, **fields: object) -> bytes:
-    """What a producer writes to a transaction."""
+    """A batch that a producer writes to a transaction."""
     now = {"producer_epoch": producer.producer_epoch, "base_sequence": sequence}
     return written(producer.producer_id, 0, count, **now | {"partition_leader_epoch": -1} | fields)
 

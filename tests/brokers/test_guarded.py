@@ -59,7 +59,7 @@ def test_killed_with_us(tmp_path: Path) -> None:
 
 
 def test_killed_by_us(tmp_path: Path) -> None:
-    """After `kill` nobody of the group is left, and the folder stays."""
+    """After `kill` no process of the group is left, and the folder stays."""
     running = Guarded(["sh", "-c", "sleep 100 & echo $! > pid; wait"], folder=tmp_path, log=tmp_path / "log")
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text(encoding="utf-8"):
         time.sleep(0.01)
@@ -86,7 +86,7 @@ def test_terminated(tmp_path: Path) -> None:
 
 def test_terminated_while_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that is up before the shell knows its number hears of it all the same."""
-    # A shell that is slow to go on behind the start of its command.
+    # A shell that is slow to continue after it has started its command.
     slow = process.SCRIPT.replace("3<&- & child=$!", "3<&- & sleep 0.2; child=$!")
     assert slow != process.SCRIPT
     monkeypatch.setattr(process, "SCRIPT", slow)

@@ -36,7 +36,7 @@ def test_lock_names_no_place() -> None:
 
 
 def test_the_locked_jars_pass(folder: Path) -> None:
-    """What was locked is taken."""
+    """Locked jars are accepted."""
     digests = jars.digest_all(folder)
     assert set(digests) == {"a.jar", "b.jar"}
     jars.check_jars(folder, digests, "1.0")

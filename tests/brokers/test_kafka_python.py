@@ -90,7 +90,7 @@ def fetched(broker: JvmBroker, topic: str, **fields: Any) -> Fetched:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_it_produces(broker: JvmBroker, codec: str) -> None:
-    """What its producer sends in any codec, its consumer and our decoder give alike, and it is in that codec."""
+    """Records that its producer sends in any codec are read alike by its consumer and our decoder, in that codec."""
     topic = f"produced-{codec}"
     broker.create_topics({topic: 1})
     with closing(producer(broker, codec)) as sender:
@@ -160,7 +160,7 @@ def test_transactions(broker: JvmBroker, codec: str) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_it_consumes(broker: JvmBroker, codec: str) -> None:
-    """What our encoder and client write in any codec, its consumer gives back."""
+    """Records that our encoder and client write in any codec are returned by its consumer."""
     topic = f"consumed-{codec}"
     broker.create_topics({topic: 1})
     nothing = Record(COUNT, WHEN + COUNT, None, None)

@@ -23,14 +23,14 @@ OLD = "0.10.2.2"
 
 
 def some(release: str, only: str = "produce_*", every: int = 9) -> list[ScenarioRequest]:
-    """A part of what *release* is asked, none of which ends the broker."""
+    """A part of the requests for *release*, none of which restarts the broker."""
     asked = [each for each in asking.scenario_requests(load_vectors(only), release) if not each.scenario.restarts()]
     return asked[::every]
 
 
 @pytest.mark.parametrize("release", [OLD, NEWEST])
 def test_recorded_again(release: str, tmp_path: Path) -> None:
-    """Asked again, a broker answers what is recorded, clock and producer ids apart."""
+    """A broker that is recorded again gives the recorded answers, clock and producer ids apart."""
     asked = some(release)
     assert len(asked) > 20
     recorded = evidence.load_evidence(package_root())
@@ -62,7 +62,7 @@ def test_broker_killed_in_the_middle(tmp_path: Path) -> None:
 
 
 def test_resumed(tmp_path: Path) -> None:
-    """A recording that was stopped in the middle of a line goes on behind the last whole one."""
+    """A recording that was stopped in the middle of a line continues after the last whole one."""
     asked = some(NEWEST, "produce_offsets.*", 5)
     recording = AnswerFile(tmp_path / "answers.ndjson")
     with jvm.start_jvm(NEWEST, config=CONFIG) as broker:
@@ -79,7 +79,7 @@ def test_resumed(tmp_path: Path) -> None:
 
 
 def test_disk(tmp_path: Path) -> None:
-    """Behind every payload that was stored lies what was fetched back, and DumpLogSegments reads it so."""
+    """For every stored payload the segment holds the fetched bytes, and DumpLogSegments reads them so."""
     asked = [each for each in some(NEWEST, every=3) if each.scenario.is_plain()]
     recording = AnswerFile(tmp_path / "answers.ndjson")
     with jvm.start_jvm(NEWEST, config=CONFIG) as broker:
@@ -99,7 +99,7 @@ def kafkaproof(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_commands(tmp_path: Path) -> None:
-    """`record` fills evidence files, asks nothing twice, `--check` agrees with it, and `compare` says what changed."""
+    """`record` fills evidence files, repeats no request, `--check` agrees with it, and `compare` lists the changes."""
     (tmp_path / "evidence").mkdir()
     where = ("--root", str(tmp_path), "--dir", str(tmp_path / "answers"), "--only", "HDR-06")
     for release in ("2.0.1", NEWEST):

@@ -1,4 +1,4 @@
-"""`recover` and `compact` against brokers whose segment files somebody has changed behind their backs."""
+"""`recover` and `compact` against brokers whose segment files were changed while they were down."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_recovery(broker: JvmBroker) -> None:
 
 
 def test_an_edit(broker: JvmBroker) -> None:
-    """A byte that is changed in the second of three batches ends the log behind the first."""
+    """A changed byte in the second of three batches ends the log after the first."""
     with broker.client() as client:
         play = Play(broker, client)
         play.produce(*(batch(record(0, b"k")) for _ in range(3)))
@@ -127,7 +127,7 @@ def old(magic: int, *records: Record, **fields: object) -> Batch:
 
 
 TWICE = (record(0, b"a"), record(1, b"b"), record(2, b"a"), record(3, b"gone", None), record(4, b"z"))
-# Logs as they may lie on a disk, though no producer could have written them to a compacted topic.
+# Logs that a disk may hold, though no producer could have written them to a compacted topic.
 PLANTED: Mapping[str, bytes] = {
     "null keys": at(0, batch(record(0, None), record(1, b"a"), record(2, None)))
     + at(3, batch(record(0, None)))

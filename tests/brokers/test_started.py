@@ -1,4 +1,4 @@
-"""What every broker that we start does, here (Java and Maven) and in containers (an engine, and images)."""
+"""Properties of every broker that we start, locally (Java and Maven) and in containers (an engine, and images)."""
 
 import time
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def produced(client: Client, where: TopicPartition, payload: bytes, version: int
 
 
 def fetched(client: Client, where: TopicPartition, offset: int, version: int | None = None, **more: object) -> Fetched:
-    """What lies at *offset* and behind it."""
+    """The data at *offset* and after it."""
     answer = client.fetch({where: offset}, version, **more)
     assert isinstance(answer, dict)
     return answer[where]
@@ -84,7 +84,7 @@ def test_what_is_produced_is_fetched(broker: JvmBroker) -> None:
 
 
 def test_stored_bytes_are_seen(broker: JvmBroker) -> None:
-    """What lies in the segment file is what is fetched."""
+    """A fetch returns the bytes of the segment file."""
     topic = TopicPartition("segment", 0)
     broker.create_topics({topic.topic: 1})
     magic = max(find_release(broker.release).magics)
@@ -156,7 +156,7 @@ def test_transactions(broker: JvmBroker) -> None:
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
 def test_restart(broker: JvmBroker, clean: bool) -> None:
-    """What was stored is there after a restart, at the same address."""
+    """Stored batches are there after a restart, at the same address."""
     topic = TopicPartition(f"restart-{clean}", 0)
     broker.create_topics({topic.topic: 1})
     magic = max(find_release(broker.release).magics)

@@ -1,4 +1,4 @@
-"""The client against a peer on loopback that misbehaves as told; real brokers are in test_local.py."""
+"""The client against a scripted peer on loopback that misbehaves; real brokers are in test_local.py."""
 
 import socket
 import threading
@@ -21,7 +21,7 @@ WHERE = TopicPartition("topic", 0)
 
 
 def framed(data: bytes) -> bytes:
-    """*data* behind its size."""
+    """*data* after its size."""
     return len(data).to_bytes(4, "big") + data
 
 
@@ -156,7 +156,7 @@ def test_frames_that_are_none(answer: bytes, peer: Callable[[Behaviour], Peer]) 
 
 
 def test_nobody_there() -> None:
-    """A port on which nobody listens is `Unreachable`, and no broker that is ready."""
+    """A port without a listener is `Unreachable`, and no broker that is ready."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(Unreachable, match=str(port)):
@@ -174,7 +174,7 @@ def test_brokers_without_api_versions(peer: Callable[[Behaviour], Peer]) -> None
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":9092", "host:port"])
 def test_addresses(text: str) -> None:
-    """What is not HOST:PORT is refused."""
+    """Text that is not HOST:PORT is refused."""
     assert parse_address("[::1]:9092") == ("::1", 9092)
     with pytest.raises(ValueError, match="HOST:PORT"):
         parse_address(text)
@@ -187,7 +187,7 @@ def produced(code: int) -> dict[TopicPartition, Produced]:
 
 @pytest.mark.parametrize("code", [19, 51])
 def test_what_passes_in_a_moment_is_waited_out(code: int) -> None:
-    """While the last transaction is ending, nobody can say what becomes of the next one's data."""
+    """A passing error is retried: while the last transaction is ending, the next one's data cannot be judged."""
     answers = iter([produced(code), produced(code), produced(120), produced(0)])
 
     assert once_verified(WHERE, {WHERE: b""}, lambda _: next(answers)) == produced(120)
@@ -210,7 +210,7 @@ def test_what_lies_beside_is_sent_once() -> None:
 
 
 def test_what_does_not_pass_is_the_answer() -> None:
-    """A broker that never comes to know is not asked for ever."""
+    """An error that stays is returned once the time limit has passed."""
     assert once_verified(WHERE, {WHERE: b""}, lambda _: produced(19), seconds=0.05) == produced(19)
 
 

@@ -24,7 +24,7 @@ def ids(pair: object) -> str:
 
 
 def values(field: WireField, version: int) -> st.SearchStrategy[Any]:
-    """What a field may hold in *version*."""
+    """Values that a field may hold in *version*."""
     one: st.SearchStrategy[Any]
     if isinstance(field.type, tuple):
         one = bodies(field.type, version)
@@ -128,7 +128,7 @@ def test_unknown_tags_are_kept() -> None:
 
 
 def test_refused_api_versions_comes_in_version_0() -> None:
-    """A broker that does not have the asked version of ApiVersions answers in version 0, and that is read."""
+    """A broker that does not have the requested version of ApiVersions answers in version 0, and that is read."""
     raw = struct.pack(">hihhh", 35, 1, 18, 0, 2)
     answer = open_response(Request(tables.API_VERSIONS, 4, {}), 1, b"\0\0\0\1" + raw)
     assert answer == {"error_code": 35, "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 2}]}

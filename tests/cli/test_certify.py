@@ -61,7 +61,7 @@ def test_a_part_agrees(kafkaproof: Command, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_all_agree(kafkaproof: Command, tmp_path: Path) -> None:
-    """The reference agrees with itself on all that a testee can be asked: exit code 0, certified, a result on disk."""
+    """The reference agrees with itself on every case for testees: exit code 0, certified, a result on disk."""
     done = kafkaproof("certify", "reference")
     read = results.read_results(tmp_path / WHOLE / "reference" / results.FILE)
 
@@ -184,7 +184,7 @@ def test_deviations_are_strict(kafkaproof: Command, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_deviations_are_drafted(kafkaproof: Command, tmp_path: Path) -> None:
-    """What --write-deviations writes lets the next run pass, and is written for one testee at a time."""
+    """The file of --write-deviations lets the next run pass; it is written for one testee at a time."""
     asked = ("certify", "kafka-python", "--only", AREA)
     first = kafkaproof(*asked, "--write-deviations", "known.toml")
     second = kafkaproof(*asked, "--deviations", "known.toml")

@@ -118,7 +118,7 @@ def test_compile_into_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("some_cases")
 def test_compile_keeps_promises(tmp_path: Path) -> None:
-    """`compile` refuses to change what an id asks, and says which; `--rewrite-ids` does it before the release."""
+    """`compile` refuses to change the content of an id, and names it; before the release `--rewrite-ids` does it."""
     root = ("--root", str(tmp_path))
     run("compile", *root)
     name = f"vectors/{CASE.area}.ndjson"
@@ -177,7 +177,7 @@ def test_export(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("some_cases")
 def test_evidence(tmp_path: Path) -> None:
-    """`evidence requests` asks every case, `evidence add` records the replies."""
+    """`evidence requests` prints a request for every case, `evidence add` records the replies."""
     asked = run("evidence", "requests", "--only", CASE.id).stdout.splitlines()
     assert [json.loads(line).get("id") for line in asked] == [None, CASE.id]
     run("compile", "--root", str(tmp_path))

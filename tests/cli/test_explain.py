@@ -24,7 +24,7 @@ RECORDS = raw_record(
 ) + raw_record(offset_delta=1, timestamp_delta=130, value=b"x" * 100)
 V2 = {"record_count": 2, "base_timestamp": TIME, "max_timestamp": TIME + 130}
 BROKEN_RECORD = raw_record(key=b"key", value_length=b"\x7e")
-# What the goldens hold: NAME.txt is what is printed for these bytes.
+# Inputs of the expected outputs: NAME.txt is the printed text for these bytes.
 INPUTS = {
     "lz4_batch": raw_batch(pack("lz4", RECORDS), attributes=3, **V2),
     "wrong_checksum": put(raw_batch(RECORDS, **V2), "crc", 1)
@@ -40,7 +40,7 @@ def run(*args: str, given: bytes | None = None) -> Result:
 
 
 def printed(data: bytes, *args: str) -> list[str]:
-    """What is printed for *data*."""
+    """The lines printed for *data*."""
     return run("-", *args, given=data).output.splitlines()
 
 
@@ -111,7 +111,7 @@ def test_the_caret_stands_under_the_byte() -> None:
 
 
 def test_the_caret_inside_compressed_bytes() -> None:
-    """An error in decompressed bytes is marked there, behind the rail."""
+    """An error in decompressed bytes is marked there, after the rail."""
     lines = printed(INPUTS["broken_inside_gzip"])
     error = explain(INPUTS["broken_inside_gzip"]).error
     assert error is not None
@@ -123,7 +123,7 @@ def test_the_caret_inside_compressed_bytes() -> None:
 
 
 def test_the_caret_behind_the_last_byte() -> None:
-    """Where a byte is missing, the caret stands behind the last one."""
+    """Where a byte is missing, the caret stands after the last one."""
     batch = raw_batch(raw_record(header_count=b""))
     lines = printed(batch + raw_batch(raw_record()))
     (caret,) = [number for number, line in enumerate(lines) if "^^" in line]
@@ -196,7 +196,7 @@ def test_exit_codes() -> None:
     ],
 )
 def test_misuse_is_one_line(args: tuple[str, ...], message: str) -> None:
-    """What makes no sense is said in one line, with exit code 2."""
+    """A usage error is reported in one line, with exit code 2."""
     result = run(*args)
 
     assert result.exit_code == 2

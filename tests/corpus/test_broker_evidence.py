@@ -50,7 +50,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def found(root: Path, answers: dict[str, dict[str, Answers]]) -> list[str]:
-    """What `check` says about brokers, after these *answers* by release."""
+    """The report of `check` about brokers, after these *answers* by release."""
     recorded: evidence.Evidence = {}
     for release, given in answers.items():
         recorded = brokers.with_release(recorded, release, CONTENT, given)
@@ -68,7 +68,7 @@ def test_right_answers(place: Path) -> None:
 
 
 def test_newest_broker_is_right(place: Path) -> None:
-    """A case that the newest broker contradicts fails; one that it was not asked waits."""
+    """A case that the newest broker contradicts fails; one without its answer waits."""
     wrong = RIGHT | {"sample.refused": (StepAnswer(error_code=2),)}
     assert "sample.refused: the broker 4.4.0 answers something else: [0].error_code is 2, expected 87" in found(
         place, {"4.4.0": wrong}
@@ -79,7 +79,7 @@ def test_newest_broker_is_right(place: Path) -> None:
 
 
 def test_older_brokers_may_differ(place: Path) -> None:
-    """What an older release answers is kept in full where it is another thing."""
+    """A different answer of an older release is kept in full."""
     old = RIGHT | {"sample.refused": (StepAnswer(error_code=2),)}
     assert found(place, {"2.0.1": old, "4.4.0": RIGHT}) == []
     shown = compiler.stored_cases(place)[0].evidence["brokers"]
@@ -146,7 +146,7 @@ def test_release_that_cannot_be_asked(place: Path) -> None:
 
 
 def test_brief_evidence_of_codec_cases() -> None:
-    """What brokers answered to the bytes of a decode case stands there with a hash in place of bytes."""
+    """Broker answers to the bytes of a decode case are stored with a hash in place of bytes."""
     case = replace(CASES[1], op="decode", input=BATCH, expect=replace(CASES[1].expect, answers=()))
     line = brokers.with_brokers(CaseEvidence(case.id, content_hash(case)), {"4.4.0": ((REFUSED,), None, "")})
     assert broker_answer(to_vector(case).expect, line.by_release()["4.4.0"]) == BrokerAnswer(
@@ -162,6 +162,6 @@ def test_ways_of_checking() -> None:
 
 
 def test_silences() -> None:
-    """What the reference predicts nothing about is counted by reason; what it does predict is not."""
+    """Answers that the reference does not predict are counted by reason; predicted ones are not counted."""
     unpredicted = case_of("time", scene((FindOffset(timestamp=5), StepAnswer())))
     assert brokers.silences([*CASES, unpredicted]) == {"a time": len(brokers.PREDICTED)}

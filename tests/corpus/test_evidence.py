@@ -19,7 +19,7 @@ from kafka_corpus.wire import to_wire
 
 
 def replies(sample: list[Case], **other: object) -> list[bytes]:
-    """What a testee that is right replies, or *other* things to single cases."""
+    """The replies of a testee that is right, or *other* replies to single cases."""
     batch = json.loads(line_of(sample[2]))["expect"]["batches"]
     given: dict[str, object] = {
         "accepts": {"error": {"kind": "malformed", "message": "no"}},
@@ -40,7 +40,7 @@ def text(data: bytes | None) -> str:
 
 
 def recorded(root: Path, sample: list[Case], **other: object) -> list[str]:
-    """What `check` says about the evidence, after recording and compiling."""
+    """The report of `check` about the evidence, after recording and compiling."""
     recording = clients.record_replies(replies(sample, **other), sample, name="java", version="4.4.0")
     evidence.write_evidence(clients.with_recording(evidence.load_evidence(root), recording), root)
     compiler.write_compiled(compiler.compile_corpus(sample, root), root)
@@ -85,7 +85,7 @@ def test_reasons(sample: list[Case], reply: dict[str, object], reason: str) -> N
 
 @pytest.mark.parametrize("reply", [{"skipped": "no v2"}, {"batches": [{}]}, {"batches": [{"magic": 2}]}], ids=str)
 def test_silence_contradicts_nothing(sample: list[Case], reply: dict[str, object]) -> None:
-    """What a testee skips or does not expose is no contradiction."""
+    """A reply of `skipped`, or a field that is not exposed, is no contradiction."""
     recording = clients.record_replies(replies(sample, reads=reply), sample, name="x", version="1")
     assert disagreement(sample[2], recording.answers["sample.reads"]) == ""
 
@@ -131,7 +131,7 @@ def test_changed_case(root: Path, sample: list[Case]) -> None:
 
 
 def test_requests_ask_every_case(sample: list[Case]) -> None:
-    """The requests are hello and one line for each case, with what it asks; a decoder is told of no transactions."""
+    """The requests are hello and one line for each case; a decoder gets no list of transactions."""
     transacted = replace(sample[2], id="sample.transacted", aborted=())
     hello, *requests = map(json.loads, clients.requests([*sample, transacted]))
     assert hello == {"op": "hello", "protocol": 1}

@@ -27,7 +27,7 @@ def positions(log: Log, number: int) -> list[int]:
 
 @damage
 def a_size_of_zero(log: Log) -> list[Place]:
-    """Nothing behind it in the segment is read, and that is said."""
+    """The rest of the segment is not read, and the audit reports this."""
     log.without_indexes()
     log.set(45, "batch_length", 0, sealed=False)
     place = ("unreadable", log.files[3].name, 11945)
@@ -37,7 +37,7 @@ def a_size_of_zero(log: Log) -> list[Place]:
 
 @damage
 def an_unknown_magic(log: Log) -> list[Place]:
-    """What follows it is read."""
+    """The entries after it are read."""
     log.without_indexes()
     expected = [log.at("unreadable", 2), log.at("gap", 3), log.at("sequence_cleaned", 3)]
     log.set(2, "magic", 9, sealed=False)
@@ -110,7 +110,7 @@ def a_batch_that_is_gone(log: Log) -> list[Place]:
 
 @damage
 def a_batch_lost_by_a_broker(log: Log) -> list[Place]:
-    """Its offsets went to the next batches, so nobody cleaned anything."""
+    """Its offsets went to the next batches, so cleaning does not explain the loss."""
     log.without_indexes()
     size = log.get(12, "last_offset_delta") + 1
     log.put(12, b"")
@@ -134,7 +134,7 @@ def is_abort(data: bytes) -> bool:
 
 @damage
 def a_batch_stored_twice(log: Log) -> list[Place]:
-    """In place of the producer's next one, whose sequence is then missing at the one behind it."""
+    """It replaces the producer's next batch, whose sequence is then missing at the batch after it."""
     log.without_indexes()
     copy = bytearray(log.batch(2))
     copy[:8] = log.batch(3)[:8]
@@ -215,7 +215,7 @@ def a_sequence_without_a_producer(log: Log) -> list[Place]:
 
 @damage
 def a_transaction_without_a_producer(log: Log) -> list[Place]:
-    """Nobody can end it."""
+    """No marker can end it."""
     log.set(49, "producer_id", -1)
     return [log.at("not_idempotent", 49), log.at("transaction_without_producer", 49)]
 

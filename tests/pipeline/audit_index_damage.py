@@ -130,13 +130,13 @@ def a_snapshot_of_another_offset(log: Log) -> list[Place]:
 
 @damage
 def a_snapshot_of_an_open_transaction(log: Log) -> list[Place]:
-    """Nobody will end it: nothing behind it can be read as committed."""
+    """It never ends: nothing after its start can be read as committed."""
     return noted(log, 4, "first_offset", 1911)
 
 
 @damage
 def a_snapshot_without_the_open_transaction(log: Log) -> list[Place]:
-    """What is in it is read as committed. The log ends in one; this snapshot is that of a broker that was stopped."""
+    """Its records are read as committed. The log ends in one; this snapshot is that of a broker that was stopped."""
     (batch,) = decode(log.batch(49))
     entry = np.zeros(1, ENTRY)
     entry["producer"], entry["first_offset"] = batch.producer_id, -1

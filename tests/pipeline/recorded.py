@@ -47,7 +47,7 @@ class Log:
         return path.read_bytes()[start:end]
 
     def at(self, kind: str, number: int) -> Place:
-        """What is expected to be found of a batch."""
+        """The place of a batch, where *kind* is expected."""
         path, start, _ = self.places()[number]
         return kind, path.name, start
 
@@ -76,7 +76,7 @@ class Log:
         self.without_snapshots()
 
     def without_snapshots(self) -> None:
-        """What the broker had noted of producers goes."""
+        """Remove the broker's snapshots of producers."""
         for path in self.folder.glob("*.snapshot"):
             path.unlink()
 
@@ -104,7 +104,7 @@ def fresh(folder: Path) -> Log:
 
 
 def audited(log: Log, *, split: int = 1 << 28, contiguous: bool = False) -> LogReport:
-    """What an audit says."""
+    """The report of an audit."""
     tasks = [task for shard in tasks_of(find_segments([str(log.folder)]), split) for task in shard]
     summaries = [
         judge_stretch(task.stretch, task.size, last=task.last, now_ms=NOW, contiguous=contiguous) for task in tasks

@@ -89,7 +89,7 @@ def test_in_a_contiguous_log_gaps_are_errors(log: Log) -> None:
 
 @pytest.mark.parametrize("what", ["gone", "unreadable"])
 def test_snapshots_are_not_held_against_what_is_not_there(log: Log, what: str) -> None:
-    """Where batches were cleaned or cannot be read, nobody can say what the broker saw."""
+    """Snapshots are not checked where batches were cleaned or cannot be read: the broker's state is unknown there."""
     snapshot = log.other(2, ".snapshot")
     twice = snapshot.read_bytes()
     number = next(each for each in range(50) if last_offset(log.batch(each)) == 599)

@@ -47,7 +47,7 @@ FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in COMPRESSIONS if ma
 
 
 def reading(data: bytes, limits: Limits | None = None) -> Reading:
-    """What the columns hold, in the reference's words."""
+    """The content of the columns, as the reference's types: batches, and errors."""
     chunks = list(read_chunks(data, limits=limits) if limits else read_chunks(data))
     for chunk in chunks:
         chunk.records.validate(full=True)
@@ -119,7 +119,7 @@ def test_valid_logs(log: tuple[Batch, ...]) -> None:
 @repeatable
 @given(st.lists(st.one_of(strategies.encoded(), strategies.nearly_valid().map(lambda lie: lie[0])), max_size=4))
 def test_lies_among_valid_logs(parts: list[bytes]) -> None:
-    """Broken entries become errors, and what is behind them is read wherever sizes allow."""
+    """Broken entries become errors, and the entries after them are read wherever sizes allow."""
     data = b"".join(parts)
 
     assert reading(data) == read_by_reference(data)
@@ -146,7 +146,7 @@ def test_every_byte_changed(magic: int, codec: str) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSIONS)
 def test_entries_at_the_end_of_memory(codec: str) -> None:
-    """Where the memory ends behind the last entry, or within it, that makes no difference."""
+    """Entries read alike whether the memory ends after the last entry or within it."""
     entry = encode(batch_of(2, codec, 40))
     data = entry * (SMALL // len(entry) + 3)
     for cut in (0, 1, 63, 64, 65, len(entry) - 1):
@@ -156,7 +156,7 @@ def test_entries_at_the_end_of_memory(codec: str) -> None:
 
 @pytest.mark.parametrize("window", [1, 100, 4096, 5000, 100_000, 2**20])
 def test_files_by_windows(window: int, tmp_path: Path) -> None:
-    """A file gives the same in windows of any size, errors and the entries behind them too, and a tail is left out."""
+    """A file gives the same in windows of any size, with errors and the entries after them, and a tail is left out."""
     entries = [encode(batch_of(magic, codec, 60)) for magic, codec in FORMATS]
     unknown = entries[0][:16] + b"\x07" + entries[0][17:]
     broken = entries[1][:-1] + bytes([entries[1][-1] ^ 1])
@@ -185,7 +185,7 @@ def test_empty_files_and_windows_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_limits_hold_for_each_entry() -> None:
-    """What takes more memory than the limits allow is an error of kind `limit`, as in the reference."""
+    """An entry that takes more memory than the limits allow is an error of kind `limit`, as in the reference."""
     data = encode(batch_of(2, "gzip", 90_000, 2)) + encode(batch_of(2, "zstd", 3))
     limits = Limits(max_output_bytes=0)
     batches, broken = reading(data, limits)
@@ -196,7 +196,7 @@ def test_limits_hold_for_each_entry() -> None:
 
 
 def test_positions_are_those_of_the_file() -> None:
-    """Positions count from where the caller says that the bytes lie, in all three tables."""
+    """Positions count from the position that the caller gives for the first byte, in all three tables."""
     entry = encode(batch_of(2, "none", 2))
     (chunk,) = read_chunks(entry + entry[:20] + b"\xff" + entry[21:], position=1000)
 
@@ -265,7 +265,7 @@ def test_checksums_of_four() -> None:
 def four_right(
     one: int, one_size: int, two: int, two_size: int, three: int, three_size: int, four: int, four_size: int
 ) -> bool:
-    """What kernels call."""
+    """`four_right_crc32`, called from compiled code as kernels call it."""
     return checksum.four_right_crc32(one, one_size, two, two_size, three, three_size, four, four_size)
 
 
@@ -356,7 +356,7 @@ def test_codes_that_are_complete_are_for_isa_l() -> None:
 
 
 def test_members_that_others_wrote_are_for_isa_l() -> None:
-    """What zlib writes at any level is plain where it is one block, and read as the reference reads it."""
+    """Members that zlib writes at any level are plain if they are one block, and read as the reference reads them."""
     import gzip
 
     data = b"".join(b"%d,%d;" % (at, at * at) for at in range(900))

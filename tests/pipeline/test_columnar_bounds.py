@@ -1,4 +1,4 @@
-"""The columnar codec reads nothing in front of its input, or behind it: there lie pages that nobody may read."""
+"""The columnar codec reads nothing before its input, or after it: the pages there are not readable."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ pytest.importorskip("numba")
 
 pytestmark = pytest.mark.columnar
 
-# Reads logs that begin where a page begins, and logs that end where one ends, whole and cut; says how many it read.
-# They are read where they lie, but where one ends close to the end of a page: that end is copied, or a small one whole.
+# Reads logs that begin where a page begins, and logs that end where one ends, whole and cut; prints how many it read.
+# They are read in place.  If one ends close to the end of a page, that end is copied; a small one is copied whole.
 PROGRAM = """
 import ctypes, mmap
 import pyarrow as pa
@@ -63,7 +63,7 @@ print(number)
 
 
 def test_nothing_around_the_input_is_read() -> None:
-    """Every format and codec, whole and cut short, between two pages that end whoever touches them."""
+    """Every format and codec, whole and cut short, lies between two pages; access to either ends the process."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""How the columnar codec's kernels are compiled: for a processor that can nothing special, and anew when changed."""
+"""Compilation of the columnar codec's kernels: for a generic processor, and again when a source changes."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ for magic, codec in ((0, "none"), (1, "none"), (1, "lz4"), (2, "none"), (2, "sna
 
 
 def test_any_processor_will_do(tmp_path: Path) -> None:
-    """Numba is told of a processor that can nothing special, and starts from no cache."""
+    """Numba compiles for a processor without special instructions, from an empty cache."""
     environment = {
         **os.environ,
         "NUMBA_CPU_NAME": "generic",
@@ -58,7 +58,7 @@ def test_any_processor_will_do(tmp_path: Path) -> None:
 
 
 def test_kernels_are_compiled_anew_when_any_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What kernels call lies in other files than they do, checksums above all, and Numba does not look there."""
+    """Kernels call functions of other files, checksums above all, whose changes Numba's own cache does not detect."""
     from kafka_pipeline.columnar import jit
 
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)

@@ -26,7 +26,7 @@ ENCODED = {case.id: case.input for case in load_vectors() if case.op == "encode"
 
 
 def written(*batches: Batch) -> bytes | str:
-    """What the columns give, or why not."""
+    """The bytes that the columns give, or the error message."""
     try:
         return bytes(write_rows(*batch_tables(batches)))
     except RecordFormatError as error:
@@ -34,7 +34,7 @@ def written(*batches: Batch) -> bytes | str:
 
 
 def by_reference(*batches: Batch) -> bytes | str:
-    """What the reference says."""
+    """The bytes that the reference gives, or its error message."""
     try:
         return b"".join(map(encode, batches))
     except RecordFormatError as error:
@@ -206,7 +206,7 @@ def test_a_last_offset_far_from_the_base(last: int) -> None:
 
 
 def test_deltas_below_zero() -> None:
-    """Timestamps and offsets before the base, among others behind it."""
+    """Timestamps and offsets below the base, among others above it."""
     times = [100, 99, 5000, 0, 100, 8291, 8292, 101, 2**40]
     records = tuple(Record(1000 + at, time, b"k" * (60 + at), b"v" * 8094) for at, time in enumerate(times))
     for base in (1000, 1004, 9000):

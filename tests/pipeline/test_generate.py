@@ -80,7 +80,7 @@ def test_every_cell_comes_in_turn() -> None:
 
 
 def read_by_reference(data: bytes) -> tuple[tuple[Batch, ...], str]:
-    """What it reads, and the kind of its refusal; empty if it refuses nothing."""
+    """The batches that the reference reads, and the kind of its error; empty if there is none."""
     try:
         return decode(data), ""
     except RecordFormatError as error:
@@ -88,7 +88,7 @@ def read_by_reference(data: bytes) -> tuple[tuple[Batch, ...], str]:
 
 
 def test_the_answer_is_the_references() -> None:
-    """What a row says is right is what the reference says, and its batches are what it reads."""
+    """The verdict of a row is the reference's, and its batches are those that the reference reads."""
     table = made(0, 500).to_pylist()
     verdicts = {row["verdict"] for row in table}
     for row in table:
@@ -162,7 +162,7 @@ def test_outlines_do_not_mix_batches_up() -> None:
 
 
 def test_dropped_rows_go() -> None:
-    """What is listed is left out, and nothing else."""
+    """Listed rows are left out, and no other row."""
     (batch,) = made(0, 100).combine_chunks().to_batches()
 
     kept = cases.without(batch, pa.array([3, 50, 1000], pa.int64()))

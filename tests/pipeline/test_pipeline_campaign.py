@@ -1,4 +1,4 @@
-"""`pipeline campaign` without Spark: what is asked for, and what one shard does, wherever it runs."""
+"""`pipeline campaign` without Spark: its options, and the work of one shard, wherever it runs."""
 
 import threading
 import time
@@ -77,7 +77,7 @@ def test_a_child_that_is_killed_tells_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_asked_for(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
-    """Usage errors come before anything is started, and are told in one line."""
+    """Usage errors are reported in one line, before anything is started."""
     done = CliRunner().invoke(pipeline, ["campaign", "--out", str(tmp_path / "out"), *options])
 
     assert done.exit_code == 2
@@ -86,7 +86,7 @@ def test_what_cannot_be_asked_for(tmp_path: Path, options: tuple[str, ...], said
 
 
 def test_finds_know_who_was_asked_beside(tmp_path: Path) -> None:
-    """Those of the round that saw a testee's find first; a target in process has nobody beside it."""
+    """A finding has the co-testees of the round that first saw it; an in-process target has none."""
     cases: tuple[tuple[TargetMode, tuple[str, ...]], ...] = (
         ("differential", ("sarama", "process:./mine --fast")),
         ("", ()),

@@ -1,4 +1,4 @@
-"""How a command of the pipeline ends: what fails behind an interrupt fails because of it."""
+"""How a command of the pipeline ends: a failure after an interrupt is attributed to the interrupt."""
 
 import subprocess
 import sys

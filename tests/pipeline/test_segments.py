@@ -43,7 +43,7 @@ def log_of(count: int) -> list[bytes]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A partition's directory with two segments, and what else lies there."""
+    """A partition's directory with two segments and other files."""
     folder = tmp_path / "orders-0"
     folder.mkdir()
     entries = log_of(40)
@@ -89,7 +89,7 @@ def test_addresses_and_paths() -> None:
 
 
 def test_cuts_are_between_entries(log: Path) -> None:
-    """Stretches follow one another, each as large as was asked for, and each alone reads as its part of the whole."""
+    """Stretches are adjacent, all but the last at least as large as requested, and each alone reads as its part."""
     (segment, _) = find_segments([str(log)])
     stretches = split_segment(segment, 300)
     assert len(stretches) > 4
@@ -224,7 +224,7 @@ def test_an_index_says_where_to_cut(recorded: SegmentFile) -> None:
 
 @pytest.mark.parametrize("damage", ["gone", "empty", "zeros", "moved", "beyond", "offset", "torn"])
 def test_an_index_is_not_believed(recorded: SegmentFile, damage: str) -> None:
-    """Where it is not there, is not whole, or says what is not so, there is no cut, or none behind that."""
+    """An index that is missing, incomplete or wrong gives no cut, or no cut after the wrong entry."""
     path = Path(recorded.path).with_suffix(".index")
     index = without_zeros(path.read_bytes(), OFFSETS).copy()
     cuts = cuts_of(recorded, 3000)

@@ -56,7 +56,7 @@ def test_what_is_written_is_what_came_out(tmp_path: Path) -> None:
 
 
 def test_a_shard_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    """What stops in the middle says why in its receipt, and leaves no file."""
+    """A shard that fails records the reason in its receipt, and leaves no file."""
 
     def function(batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.column("number")[0].as_py() == 2000:
@@ -151,7 +151,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_whole_output_holds_files_and_manifest(tmp_path: Path) -> None:
-    """What it took to get there is cleared away, and what has gone bad since is told."""
+    """Temporary files are removed, and a file that is damaged later is reported."""
     receipts = [shards.work(job(tmp_path), shard) for shard in (1, 0)]
     files = [file for receipt in receipts for file in receipt.files]
     (tmp_path / "numbers" / ".part-000009.parquet.killed.tmp").write_bytes(b"half")

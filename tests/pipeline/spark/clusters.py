@@ -25,7 +25,7 @@ def made(
     ends: int = 0,
     kill: Callable[[int], bool] | None = None,
 ) -> dict[str, bytes]:
-    """What a run gives; once a shard is done, *kill* is asked with the driver's number until it killed something."""
+    """The files of a run; once a shard is done, *kill* is called with the driver's process id until it returns true."""
     with kafkaproof(*asked, "--out", str(out), "--master", master, *options) as running:
         end, died = time.monotonic() + LONG, False
         while kill and not died and running.poll() is None and time.monotonic() < end:
@@ -106,7 +106,7 @@ def lose(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port without a listener."""
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
         return int(asked.getsockname()[1])

@@ -21,7 +21,7 @@ def kafkaproof(*arguments: str) -> subprocess.Popen[str]:
 
 
 def finished(running: subprocess.Popen[str], seconds: float = LONG) -> tuple[str, str]:
-    """What a command wrote; one that does not end says where it stands, is killed with all it started, and fails."""
+    """The output of a command; after *seconds* it prints its stacks, its group is killed, and the test fails."""
     try:
         stdout, stderr = running.communicate(timeout=seconds)
         return stdout, stderr

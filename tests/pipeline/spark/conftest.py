@@ -37,14 +37,14 @@ Opener = Callable[[], AbstractContextManager[Any]]
 
 @pytest.fixture(scope="session")
 def opened() -> Iterator[Opener]:
-    """Gives the one session to whoever wants to open one."""
+    """Gives the one session to every test that opens one."""
     with session(Settings(master="local[2]", conf=QUICK)) as spark:
         yield lambda: nullcontext(spark)
 
 
 @pytest.fixture(scope="session")
 def closed() -> Opener:
-    """What must not be opened."""
+    """An opener that fails if it is used."""
 
     def refuse() -> AbstractContextManager[Any]:
         raise AssertionError("there is nothing to do, and a session was opened")
@@ -85,7 +85,7 @@ def same(tree: Callable[[Path], dict[str, bytes]]) -> Callable[[Path], dict[str,
 
 @pytest.fixture(scope="session")
 def generated(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Generate:
-    """Generated cases: what was asked, and all of it is there."""
+    """Generated cases: the settings, after a complete run."""
     out = tmp_path_factory.mktemp("generated") / "out"
     # More than one round through the grid, so that shapes come again.
     asked = Generate(out=out, cases=len(model_grid()) * 9 // 8, seed=5, shard_rows=2_000, per_shape=1)

@@ -116,7 +116,7 @@ def test_the_folder_is_that_of_a_campaign(fuzzed: CampaignSettings, tmp_path: Pa
 
 
 def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: CampaignSettings, same: Tree) -> None:
-    """What has gone bad is found by its hash, and only that shard is done again, to the same bytes."""
+    """A damaged shard is detected by its hash, and only that shard runs again, to the same bytes."""
     before, log = same(fuzzed.out), list(read_log(fuzzed.out))
     bad, other = sorted((fuzzed.out / "rounds/round=000000/what=finds").iterdir())[:2]
     since = other.stat().st_mtime_ns
@@ -138,7 +138,7 @@ def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: CampaignSetting
 def test_time_is_counted_and_what_was_earned_stays(
     opened: Opener, closed: Opener, tmp_path: Path, tree: Tree, stopped: Callable[..., None]
 ) -> None:
-    """Rounds of so many minutes, killed with the virtual machine behind the first shard, go on with the others."""
+    """A campaign with rounds of some minutes, killed with its JVM after the first shard, goes on with the others."""
     out, minutes, targets = tmp_path / "out", 0.05, ("reference", "kafka-python")
     asked = CampaignSettings(out=out, targets=targets, rounds=2, shards=1, executions=0, minutes=minutes, seed=9)
     options = {"--targets": "+".join(targets), "--rounds": 2, "--shards": 1, "--minutes": minutes, "--seed": 9}

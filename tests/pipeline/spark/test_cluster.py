@@ -84,7 +84,7 @@ def test_an_executor_dies_in_an_audit(
     tmp_path: Path,
     tree: Callable[[Path], dict[str, bytes]],
 ) -> None:
-    """What a cluster that loses an executor says of a damaged log is what this machine says."""
+    """A cluster that loses an executor reports the same of a damaged log as a local run."""
     batch = on_disk(*(keyed(at, b"key", b"v" * 1000) for at in range(60)))
     log = tmp_path / "orders-0"
     log.mkdir()

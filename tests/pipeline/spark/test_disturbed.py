@@ -1,4 +1,4 @@
-"""What all jobs of the pipeline have in common: a whole output is left alone, and one that was disturbed gets whole."""
+"""Properties of all jobs of the pipeline: a whole output is left alone, and a disturbed one is completed."""
 
 import signal
 from collections.abc import Callable

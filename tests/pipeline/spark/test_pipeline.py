@@ -52,7 +52,7 @@ def test_rows_are_the_cases_of_their_numbers(generated: Generate) -> None:
 
 
 def test_what_stays_is_the_first_of_its_kind(generated: Generate) -> None:
-    """No content stays twice, no shape more often than asked, and what goes names the first of its kind."""
+    """A content stays once, a shape at most as often as requested, and a dropped row names the first of its kind."""
     kept, gone = rows_of(generated.out / "cases"), rows_of(generated.out / "dropped")
     rows = Rows(Space.of(generated.seed, generated.shares), verify=0)
 
@@ -78,7 +78,7 @@ def test_coverage_counts_the_kept_cases(generated: Generate) -> None:
 
 
 def test_bad_shards_are_told_and_made_again(opened: Opener, generated: Generate, tmp_path: Path, tree: Tree) -> None:
-    """`--check` names a shard that has gone bad; the same run again mends it."""
+    """`--check` names a damaged shard; the same run again restores it."""
     out = tmp_path / "out"
     shutil.copytree(generated.out, out)
     bad = sorted((out / "cases").rglob("part-000002.parquet"))[3]
@@ -93,7 +93,7 @@ def test_bad_shards_are_told_and_made_again(opened: Opener, generated: Generate,
 
 
 def test_check_makes_every_case_again(opened: Opener, generated: Generate, tmp_path: Path) -> None:
-    """A file whose hash is that of the manifest, but which is not what is made, is told."""
+    """`--check` reports a file that has the hash of the manifest, but not the generated content."""
     out = tmp_path / "out"
     shutil.copytree(generated.out, out)
     bad = min((out / "cases").rglob("part-000001.parquet"))
@@ -123,7 +123,7 @@ def test_a_full_disk(opened: Opener, generated: Generate, small_disk: Path, tree
 
 
 def test_what_a_shard_raises_is_one_line(opened: Opener, tmp_path: Path) -> None:
-    """What nobody foresaw in a worker ends the run with the last line of its traceback."""
+    """An unexpected exception in a worker ends the run with the last line of its traceback."""
 
     def read(shard: int) -> Iterator[pa.RecordBatch]:
         raise ValueError(f"shard {shard} is odd\nand more")

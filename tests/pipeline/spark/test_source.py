@@ -1,4 +1,4 @@
-"""`kafka-segments`, the data source: views, columns, filters, streams, and what lies behind Hadoop's file systems."""
+"""`kafka-segments`, the data source: views, columns, filters, streams, and Hadoop's file systems."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -74,7 +74,7 @@ def test_the_quicker_way_gives_the_same_rows(view: Any, spark: Any, log: Path) -
 
 
 def test_the_quicker_way_passes_over_batches(spark: Any, log: Path) -> None:
-    """Bounds leave whole batches out, and columns are those that are asked for."""
+    """Bounds leave whole batches out, and only the requested columns are read."""
     from kafka_pipeline.columnar.scan import Bounds
     from kafka_pipeline.spark.source import segments
 
@@ -141,7 +141,7 @@ def test_wrong_options_are_named(options: dict[str, str], said: str, log: Path) 
 
 
 def test_what_is_not_there_is_named(spark: Any, log: Path) -> None:
-    """A path without segments, and a column of another type: the words reach who asked Spark."""
+    """A path without segments, and a column of another type, raise errors whose text reaches Spark's caller."""
     with pytest.raises(Exception, match="no such file or directory"):
         spark.read.format("kafka-segments").load(str(log / "nowhere")).collect()
     with pytest.raises(Exception, match="the column offset is bigint"):
@@ -190,7 +190,7 @@ def test_a_stream_never_goes_back(log: Path, tmp_path: Path) -> None:
 
 
 def test_through_hadoop(spark: Any, log: Path) -> None:
-    """What Spark's own file systems hand over reads as what is mapped."""
+    """Segments read through Spark's own file systems give the same rows as mapped ones."""
     from kafka_pipeline.spark.source import through_hadoop
 
     mapped = spark.read.format("kafka-segments").options(columns="position,offset,value").load(str(log))

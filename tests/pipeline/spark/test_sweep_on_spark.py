@@ -80,7 +80,7 @@ def test_a_testee_that_does_not_start_ends_the_sweep(opened: Opener, few: Genera
 
 
 def test_bad_cases_are_not_asked(opened: Opener, few: Generate, tmp_path: Path) -> None:
-    """Cases that have gone bad are refused before anybody is asked."""
+    """Damaged cases are refused before any testee gets a request."""
     (tmp_path / "cases").mkdir()
     (tmp_path / "manifest.json").write_bytes((few.out / "manifest.json").read_bytes())
 
