@@ -147,7 +147,7 @@ def codec_defects(codec: CodecTarget) -> dict[str, Function]:
 
 
 def promise_defects(name: str, function: Function) -> dict[str, Function]:
-    """What takes the place of the *function* that the promise *name* is about, by the kind of its findings.
+    """Replacements of the *function* that the promise *name* is about, by the kind of their findings.
 
     `memory promise` is an answer that is larger than promised; `memory` is a MemoryError.
     """
@@ -199,7 +199,7 @@ def on_disk(directory: Path) -> set[str]:
 
 
 def rounds(name: str, folder: Path) -> dict[str, list[str]]:
-    """What was found, by what was planted: `said KIND` for an outcome, `KIND` for a defect."""
+    """Findings, by the planted defect: `said KIND` for an outcome, `KIND` for a defect."""
     results: dict[str, list[str]] = {}
 
     def made(label: str) -> fork_worker.ForkServer:
@@ -242,7 +242,7 @@ def short(target: Target, kind: str) -> Target:
 
 
 def flaky(made: fork_worker.ForkServer) -> list[str]:
-    """What is on disk of a leak that does not show when the worker runs the same input again to watch its lines."""
+    """Findings on disk of a leak that does not recur when the worker runs the same input again to trace its lines."""
     seen: set[bytes] = set()
 
     def ask(mutant: Mutant) -> TargetResult:

@@ -41,12 +41,12 @@ def test_bench() -> None:
     for counted in ("firsts", "finds"):
         assert len(repeats["model"][counted]) > len(repeats["plain"][counted])
     for each in repeats.values():
-        # Both are told by target, class and detail; behind that come the function, or the lie and the rule.
+        # Both keys have target, class and detail; then comes the function, or the fault and the rule.
         assert {find.rpartition("|")[0] for find in each["finds"]} == {one.rpartition("|")[0] for one in each["firsts"]}
 
 
 def test_buckets_are_told_by_what_anybody_can_see() -> None:
-    """Another lie that breaks the same rule is no other bucket, another rule is one; who mutated does not matter."""
+    """Faults that break one rule share a bucket, and rules have different buckets, independent of the mutator."""
     rng, taken = Random(1), Outcome("t", "accepts_invalid", "error", fault="a", why="expected malformed, got 1 batch")
     lies = {cell.lie: for_cell(rng, cell) for cell in all_cells() if cell.magic == 2}
     by_lie = {lie: bucket_of(mutant, replace(taken, fault=lie)) for lie, mutant in lies.items()}
@@ -111,7 +111,7 @@ def test_who_has_no_ends_to_count() -> None:
 
 
 def test_plain_mutation_has_what_a_first_target_has() -> None:
-    """Fifteen valid logs, control and transactional batches among them, no dictionary, and no lie that is known."""
+    """Plain mutation has 15 valid logs, with control and transactional batches, no dictionary, and no known fault."""
     assert len({*plain_seeds()}) == len(plain_seeds()) == 15
     batches = [batch for seed in plain_seeds() for batch in decode(seed)]
     assert {(batch.magic, batch.compression) for batch in batches} == {
@@ -140,7 +140,7 @@ def test_the_rate_of_a_pipe() -> None:
 
 
 def test_the_rate_of_a_round() -> None:
-    """What lies between the first look and the last counts, not the start; a round that did nothing has no rate."""
+    """The rate covers the time between the first and the last report, without the start; an idle round has no rate."""
 
     def run(asked: RoundPlan, tell: OnProgress) -> RoundReport:
         for number in (0, 100, 400):
@@ -159,7 +159,7 @@ def test_the_rate_of_a_round() -> None:
 
 @pytest.mark.slow
 def test_the_first_crash_is_timed() -> None:
-    """Compiled aiokafka crashes, and the time until it does is told."""
+    """Compiled aiokafka crashes, and the time until the crash is measured."""
     found = list(first_crashes(3))
     assert any(found)
     assert "median" in crash_summary(found)

@@ -1,4 +1,4 @@
-"""What is produced to a broker, and how its answer is compared with what the reference predicts."""
+"""Payloads are produced to a broker, and its answer is compared with the reference's prediction."""
 
 from dataclasses import replace
 from random import Random
@@ -25,7 +25,7 @@ PAYLOAD = encode(BATCH)
 
 
 def appended(log: LogState, payload: bytes, config: TopicConfig | None = None) -> AppendResult:
-    """What the reference predicts."""
+    """The reference's prediction."""
     return append(log, payload, config or TopicConfig(), release=RELEASE, api_version=VERSION, now_ms=NOW)
 
 
@@ -69,7 +69,7 @@ def test_the_first_field_of_stored_bytes_that_differs_is_named(field: str) -> No
 
 
 def test_stored_records_that_differ_are_named() -> None:
-    """Bytes behind the header are records."""
+    """Bytes after the header are records."""
     wanted = appended(LogState(), PAYLOAD)
     stored = wanted.stored[:-2] + b"\x77" + wanted.stored[-1:]
     assert answer_difference(replace(answered(wanted), stored=stored), wanted, VERSION) == "stored records"
@@ -104,7 +104,7 @@ def test_an_error_has_no_base_offset() -> None:
 
 
 def test_a_client_writes_a_base_offset_of_zero() -> None:
-    """What no client writes is taken away, and the checksum is right where it was."""
+    """Values that no client writes are reset, and a checksum that was right stays right."""
     strange = reseal(put(put(PAYLOAD, "base_offset", 9), "attributes", 0x30))
     made = [as_client(strange, Random(seed)) for seed in range(50)]
     assert {BATCH_V2.values(each)["base_offset"] for each in made} == {0}

@@ -1,4 +1,4 @@
-"""Rounds against a real broker: what it answers is what the reference says, and what is not becomes a find."""
+"""Rounds against a real broker: its answers are those of the reference, and a difference becomes a finding."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_what_a_partition_took_before_is_tried_too() -> None:
 
 @pytest.mark.broker
 def test_transactional_lanes(broker: JvmBroker) -> None:
-    """What a transactional producer sends is answered as predicted, in transactions and beside them; so are markers."""
+    """Payloads of a transactional producer, in and out of transactions, and markers are answered as predicted."""
     oracle = Oracle(broker, [], Random(1), prefix="transactional", transactional=lanes.transactional_settings(RELEASE))
     payloads = Payloads(Random(2), [SOUND], magics=(2,), profile="fixup")
     judged = [each for _ in range(40) for each in oracle.turn(payloads.draw)]
@@ -152,7 +152,7 @@ def test_a_transaction_is_had_again(broker: JvmBroker) -> None:
 
 @pytest.mark.broker
 def test_a_broker_that_ends_is_noticed() -> None:
-    """What it had not answered is suspect."""
+    """Requests without an answer are suspects."""
     with jvm.start_jvm(RELEASE) as ending:
         oracle = Oracle(ending, [{}], Random(1))
         payloads = Payloads(Random(1), own_seeds(), magics=(2,))
@@ -166,7 +166,7 @@ def test_a_broker_that_ends_is_noticed() -> None:
 
 @pytest.mark.broker
 def test_a_round_goes_on_with_another_broker(tmp_path: Path) -> None:
-    """A broker that ends is a find, is started again, and the round goes on; what ended it is not known here."""
+    """The end of a broker is recorded as a crash, and the round goes on with a new broker; the cause stays unknown."""
     target = f"broker:{RELEASE}"
     turns = BrokerRound(
         RoundPlan(target, tmp_path, cpu_seconds=60),
@@ -206,7 +206,7 @@ def test_a_round_compares_payloads(tmp_path: Path) -> None:
 
 
 def test_how_a_payload_was_sent() -> None:
-    """All that it takes, from what is kept beside a find; in a transaction that is not enough."""
+    """The context of a finding is enough to send the payload again; in a transaction it is not."""
     context = Context(RELEASE, {}, 8, ((b"\x01", 9),), (0, 0, b""), (59, -1, b""), "PID-09")
     assert sent_as(msgspec.json.encode(context)) == Sent(8, {}, (("01", 9),))
     assert sent_as(msgspec.json.encode(msgspec.structs.replace(context, transactional="open"))) is None
@@ -215,7 +215,7 @@ def test_how_a_payload_was_sent() -> None:
 
 @pytest.mark.broker
 def test_canaries_of_brokers() -> None:
-    """What differs from the prediction is still there, what does not is gone; one that ends the broker is told, too."""
+    """A difference from the prediction is still there, an equal answer is gone; the end of the broker is a crash."""
     target, known = f"broker:{RELEASE}", ("broker:*|difference|error NONE, predicted UNKNOWN_PRODUCER_ID by *|lie *",)
     sent = Sent(8, {"compression.type": "gzip"}, ((producing(8, 0).hex(), 8),))
     rules = [
@@ -235,7 +235,7 @@ def test_canaries_of_brokers() -> None:
 
 @pytest.mark.broker
 def test_a_canary_that_a_campaign_asks(tmp_path: Path) -> None:
-    """The process that asks canaries starts a broker for those of one; as the reference predicts it, it is gone."""
+    """The replay process starts a broker for its known findings; if the answer is as predicted, the finding is gone."""
     known = KnownFinding(
         "r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), reproducer=ReplayInput(hex=SOUND.hex(), sent=Sent(9))
     )

@@ -64,7 +64,7 @@ def test_the_next_campaign_goes_on(tmp_path: Path) -> None:
     assert {report.seed for report in read_log(tmp_path)} == {7}
     assert all(report.corpus >= first.corpus > 0 for report in others)
     assert read_state(tmp_path).next_round == len(others) + 1
-    # However many rounds a campaign of two seconds has on this machine, each is told by its first.
+    # A campaign of two seconds has any number of rounds, and is identified by the number of its first.
     assert sorted({report.campaign for report in read_log(tmp_path)}) == starts
     assert all(report.campaign <= report.number for report in others)
 
@@ -72,7 +72,7 @@ def test_the_next_campaign_goes_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_disk_that_is_full(jobs: int, tmp_path: Path) -> None:
-    """What the log does not take ends the campaign: one line with the path, exit code 3, and no child is waited for."""
+    """A failed write to the log ends the campaign: one line with the path, exit code 3, and no wait for a child."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "campaign.json").write_bytes(b"{}")
     (tmp_path / "log.ndjson").symlink_to("/dev/full")
@@ -139,7 +139,7 @@ def test_nothing_executed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [["--targets", "no-such"], ["--targets", ","], ["--seconds", "0"]])
 def test_usage(wrong: list[str], tmp_path: Path) -> None:
-    """What cannot be asked for is said at once: exit code 2, and no folder."""
+    """Wrong options are refused at once: exit code 2, and no folder."""
     assert run(*wrong, "--dir", tmp_path / "d").returncode == 2
     assert not (tmp_path / "d").exists()
 
@@ -187,7 +187,7 @@ def test_a_round_that_executed_nothing(before: int, cpu_seconds: float, over: bo
 
 
 def test_a_target_of_which_one_testee_does_not_run() -> None:
-    """Its rounds are failures, and it is asked again for the sake of the others; who executes nothing is not."""
+    """Its rounds are failures, and go on for the other testees; a target that executes nothing is stopped."""
     standing = TargetState()
     for _ in range(MAX_IDLE_ROUNDS):
         standing.take(RoundReport("differential:a,b", 1, 1, executions=9, cpu_seconds=9.0, failure="b did not run"))

@@ -16,7 +16,7 @@ from kafka_records.layout import BATCH_V2
 
 
 def test_model_reaches_what_is_reachable() -> None:
-    """Every mutant of `model` lies in a cell that is counted, and all lies are told."""
+    """Every mutant of `model` is in a reachable cell, and all faults occur."""
     rng = Random(4)
     cells = {mutate(rng, (), "model").cell for _ in range(4000)}
 

@@ -32,7 +32,7 @@ def rounds(directory: Path, target: str, executions: int) -> list[RoundReport]:
 
 
 def left(directory: Path) -> tuple[dict[str, bytes], list[object]]:
-    """What a round left: its corpus, and its finds without the times that they took."""
+    """A round's files: its corpus, and its findings without their times."""
     files = {path.name: path.read_bytes() for path in sorted((directory / "corpus").rglob("*")) if path.is_file()}
     return files, [msgspec.structs.replace(find, seconds=0.0) for find in read_findings(directory)]
 
@@ -51,7 +51,7 @@ def test_a_target_in_process(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_testees_that_crash(tmp_path: Path) -> None:
-    """Testees are asked in turn: who crashes is asked everything else, and all vectors are the same again."""
+    """After a crash a testee gets all other inputs, and two rounds have the same outcome tuples."""
     one, other = rounds(tmp_path, "differential:planted:crashes-on-a-tenth,reference", 256)
     assert not one.failure
     assert one.executions == other.executions > 256
@@ -66,7 +66,7 @@ def test_testees_that_crash(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_testees_that_write(tmp_path: Path) -> None:
-    """Who writes wrong batches does so again, over the same values."""
+    """A testee that writes wrong batches writes them again for the same values."""
     one, other = rounds(tmp_path, "encode:planted:writes-seconds,reference", 128)
     assert not one.failure
     assert one.executions == other.executions > 0
@@ -82,7 +82,7 @@ def test_a_testee_that_does_not_start(tmp_path: Path) -> None:
 
 
 def test_the_loop_is_what_stays_on_the_stack() -> None:
-    """A hang is told by the function that loops, not by the one that was being called when it was stopped."""
+    """A hang is identified by the function that loops, not by the function that was running when it was stopped."""
     loop = LoopFinder((__name__,))
     for _ in range(2):
         loop.forget()
@@ -107,7 +107,7 @@ def before_looping() -> None:
 
 
 def before() -> int:
-    """What comes first."""
+    """A call before the loop."""
     return sum(range(1000))
 
 

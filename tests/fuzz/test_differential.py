@@ -1,4 +1,4 @@
-"""Differential fuzzing: testees that fall in every way, their answers judged, their verdict vectors told apart."""
+"""Differential fuzzing: testees that crash in every way, their graded answers, and their outcome tuples."""
 
 import sys
 from collections.abc import Iterator
@@ -46,20 +46,20 @@ def plain(data: bytes) -> Mutant:
 
 
 def run(names: list[str], count: int) -> tuple[Differential, list[InputResult]]:
-    """Everybody asked everything."""
+    """A session in which each testee gets each input, and its results."""
     with Differential([connect(name) for name in names], patient=True) as session:
         return session, list(session.run(mutants(count), lambda: True))
 
 
 def right_of(prepared: Prepared) -> CodecAnswer:
-    """What a testee that is right says."""
+    """The answer of a correct testee."""
     error = Refusal("malformed") if prepared.right.verdict == "invalid" else None
     batches = list(map(to_wire, prepared.right.batches))
     return CodecAnswer(batches=batches, error=error) if error else CodecAnswer(batches=batches)
 
 
 def test_at_once_is_as_with_care() -> None:
-    """What is told at once of an answer is what the judge of certification says of it."""
+    """The quick grade of an answer is that of the judge of certification."""
     for prepared in map(Prepared, mutants(300)):
         other = CodecAnswer(batches=[]) if prepared.right.batches else CodecAnswer(error=Refusal("malformed"))
         for answer in (right_of(prepared), other):
@@ -81,7 +81,7 @@ def test_fields_left_out_are_no_difference() -> None:
 
 @pytest.mark.parametrize("name", ["crashes-on-a-tenth", "panics"])
 def test_the_guilty_input(name: str) -> None:
-    """Of a batch over which a testee dies, exactly those inputs are told that kill it; the others have answers."""
+    """Of a batch that crashes a testee, exactly the inputs that crash it are charged; the others have answers."""
     batch = [mutant.data for mutant in mutants(BATCH)][:40]
     feed = Feed(connect(f"planted:{name}"))
     try:
@@ -123,7 +123,7 @@ serve(Hungry, sys.stdin.buffer, sys.stdout.buffer)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process took")
 def test_amplification(tmp_path: Path) -> None:
-    """A few bytes over which a testee takes hundreds of megabytes are a find of their own, though it answers."""
+    """An input of a few bytes that takes hundreds of megabytes is a finding, even if the testee answers."""
     script = tmp_path / "hungry.py"
     script.write_text(HUNGRY)
     inputs = [plain(b"eat this"), *(plain(mutant.data) for mutant in mutants(30))]
@@ -131,14 +131,14 @@ def test_amplification(tmp_path: Path) -> None:
         found = [judgement for judgement in session.run(iter(inputs), lambda: True) if judgement.outcomes]
     assert [judgement.mutant.data for judgement in found] == [b"eat this"]
     assert (found[0].outcomes[0].kind, found[0].outcomes[0].detail) == ("amplification", "memory")
-    testees = executors.TesteeExecutor((f"process:{sys.executable} {script}",))  # as canaries are asked
+    testees = executors.TesteeExecutor((f"process:{sys.executable} {script}",))  # as in replays of known findings
     assert testees.outcome(inputs[0]).key == found[0].outcomes[0].key
     assert not testees.outcome(inputs[1]).is_finding
     testees.close()
 
 
 def test_a_session() -> None:
-    """The reference has no finds, a wrong codec has; every combination of answers is new once."""
+    """The reference has no findings, a wrong codec has some; every combination of answers is new once."""
     session, judged = run(["reference", "planted:ignores-crc"], 400)
     finds = {outcome.target for judgement in judged for outcome in judgement.outcomes}
     assert finds == {"planted:ignores-crc"}
@@ -150,7 +150,7 @@ def test_a_session() -> None:
 
 
 def test_what_is_not_announced() -> None:
-    """A testee that announces v2 only is not asked the rest, and that is no difference."""
+    """A testee that announces v2 only is not sent the rest, and that is no difference."""
     _, judged = run(["planted:skip-all", "reference"], 60)
     assert {judgement.outcome_tuple[0] for judgement in judged if judgement.outcome_tuple} == {NOT_RUN}
     assert not any(judgement.outcomes for judgement in judged)
@@ -166,7 +166,7 @@ def test_nobody_runs() -> None:
 
 
 def test_who_is_named_has_to_run(tmp_path: Path) -> None:
-    """A testee that a target names, and that was asked nothing, is a failure of the round; of "all" it is told only."""
+    """A named testee that got no input is a failure of the round; for "all" it is only reported."""
     broken = f"process:{sys.executable} -c pass"
     told = {}
     with Differential([connect("reference"), connect(broken)]) as session:
@@ -183,7 +183,7 @@ def test_who_is_named_has_to_run(tmp_path: Path) -> None:
 
 
 def test_gaps() -> None:
-    """A vector in which somebody was not asked is new only if it agrees with none."""
+    """An outcome tuple in which a testee was not run is new only if it matches no known tuple."""
     vectors = OutcomeTuples(("a", "b"))
     assert vectors.is_new(("ok", "crash"))
     assert not vectors.is_new(("ok", "crash"))
@@ -192,7 +192,7 @@ def test_gaps() -> None:
 
 
 def test_vectors_of_other_testees() -> None:
-    """Vectors are recalled by name, whoever has come, gone or changed places; without names only where all have one."""
+    """Outcome tuples are loaded by testee name, in any order; without names only if their lengths are equal."""
     before = OutcomeTuples(("process:./a -x=1", "b"))
     kept = [before.text(("ok", "crash")), before.text((NOT_RUN, "hang")), "hang ok", "ok ok ok"]
     later = OutcomeTuples(("b", "c", "process:./a -x=1"))
@@ -243,7 +243,7 @@ def test_where_it_happened() -> None:
 
 @pytest.mark.slow
 def test_a_round(tmp_path: Path) -> None:
-    """A round of a campaign writes its finds and inputs, and the next one remembers what was fallen over."""
+    """A round of a campaign writes its findings and inputs, and the next round knows which inputs crashed a testee."""
     target = "differential:planted:crashes-on-headers,planted:ignores-crc"
     asked = RoundPlan(target=target, directory=tmp_path, cpu_seconds=1.0)
     report = round_runner(target)(asked, lambda _: None)
@@ -265,7 +265,7 @@ def test_known_testees() -> None:
 
 @pytest.mark.slow
 def test_throughput() -> None:
-    """What is measured is inputs that were answered and compared, after dear ones were set aside."""
+    """The throughput counts inputs that were answered and compared; expensive inputs are set aside before."""
     measured = measure_throughput("planted:ignores-crc", 0.2)
     assert measured.inputs > 0
     assert measured.per_second > 0

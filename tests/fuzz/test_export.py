@@ -42,7 +42,7 @@ def test_export_writes_what_check_compares() -> None:
 
 
 def test_export(tmp_path: Path) -> None:
-    """Programs are executable, seeds lie under their hashes, and `--check` sees any change."""
+    """Programs are executable, seeds are named by their hashes, and `--check` reports any change."""
     write_export(tmp_path)
     assert differing_exports(tmp_path) == []
     for target in NAMES:
@@ -63,7 +63,7 @@ NIGHTS = ("Tonight", "Last night")
 
 
 def commands_of(environment: str) -> list[list[str]]:
-    """What tox runs there, before and in it, `{posargs:DEFAULT}` as its default."""
+    """The commands of a tox environment, `commands_pre` first, with `{posargs:DEFAULT}` as its default."""
     section = TOX[f"testenv:{environment}"]
     lines = [line for name in ("commands_pre", "commands") for line in section.get(name, "").splitlines() if line]
     said = [re.sub(r"\{posargs:?([^}]*)\}", r"\1", line).removeprefix("- ") for line in lines]
@@ -120,7 +120,7 @@ def test_the_workflow_keeps_the_folder_from_night_to_night() -> None:
 
 
 def test_no_input_leaves_the_machine_unencrypted(tmp_path: Path) -> None:
-    """What is cached or uploaded is the log or the archive; the archive can be had back with its key, and only so."""
+    """Only the log and the encrypted archive are cached or uploaded; only the key unpacks the archive."""
     out = [step["with"]["path"] for step in STEPS if re.search("cache/save|upload", step.get("uses", ""))]
     assert {*out} == {"kafkaproof-fuzz.tar.enc", "kafkaproof-fuzz/log.ndjson"}
     pack, unpack = (next(step["run"] for step in STEPS if step.get("name") == f"{night}'s folder") for night in NIGHTS)
@@ -161,7 +161,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A find of kafka-python's."""
+    """An input that shows a finding in kafka-python."""
     path = tmp_path_factory.mktemp("bad") / "find"
     path.write_bytes(finds()["key length"])
     return path
@@ -229,7 +229,7 @@ def test_programs_are_packed_with_what_they_need() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", NAMES)
 def test_each_runs(target: str, tmp_path: Path) -> None:
-    """For a second: it ends clean, or with a find and the token by which libFuzzer tells finds apart."""
+    """A run of one second ends clean, or with a finding and the token by which libFuzzer distinguishes findings."""
     pytest.importorskip("atheris")
     program = EXPORTED[-1] / f"{program_name(target)}.py"
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))  # noqa: PTH120  # no symlink is resolved
@@ -245,6 +245,6 @@ def test_each_runs(target: str, tmp_path: Path) -> None:
     assert "INITED" in said
     if done.returncode:
         assert "DEDUP_TOKEN: " in said or "libFuzzer: deadly signal" in said
-        assert "kafka" in target  # the reference has no finds
+        assert "kafka" in target  # the reference has no findings
     else:
         assert "Done " in said

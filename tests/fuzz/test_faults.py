@@ -1,4 +1,4 @@
-"""Lies: the verdict that goes with each holds for the reference, wherever the lie is told."""
+"""Faults: the verdict of each fault holds for the reference, in each cell of the fault."""
 
 from itertools import groupby
 from random import Random
@@ -17,7 +17,7 @@ ROUNDS = 2
 
 
 def by_fault(cell: MutantCell) -> str:
-    """The lie of a cell."""
+    """The fault of a cell."""
     return cell.lie
 
 
@@ -33,7 +33,7 @@ def test_the_verdict_holds(name: str) -> None:
 
 
 def test_there_are_enough() -> None:
-    """There are at least 60 lies, each told in every cell that it names, and truths besides."""
+    """There are at least 60 faults, each in every cell that it names, and inputs without a fault."""
     assert len(FAULTS) >= 60
     assert {*FAULTS, NO_FAULT} == set(CELLS)
     assert len(reachable()) == sum(map(len, CELLS.values()))
@@ -41,7 +41,7 @@ def test_there_are_enough() -> None:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_table_is_true_to_the_catalogue(name: str) -> None:
-    """A lie says what is untrue, and names rules and kinds that there are."""
+    """A fault states the false claim, and names rules and kinds that exist."""
     lie = FAULTS[name]
 
     assert lie.says.endswith(".")

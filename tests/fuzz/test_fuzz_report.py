@@ -65,7 +65,7 @@ def lines(report: Path) -> list[dict[str, object]]:
 
 
 def test_every_file_has_every_find(report: Path) -> None:
-    """JUnit has a test case and SARIF a result for each find of the JSON lines, the page and the summary name them."""
+    """Each finding of the JSON lines is a test case in JUnit and a result in SARIF; page and summary name it."""
     found = [line for line in lines(report) if line["kind"] == "find"]
     assert len(found) == 3
     cases = ElementTree.fromstring((report / "junit.xml").read_bytes()).findall(".//testcase")
@@ -80,7 +80,7 @@ def test_every_file_has_every_find(report: Path) -> None:
 
 
 def test_a_report_is_of_the_last_round(tmp_path: Path) -> None:
-    """What came after triage is triaged for the report; only then is what shows nothing any more gone."""
+    """The report triages findings that came after triage; only then is a finding that no longer shows gone."""
     root, out = tmp_path / "campaign", tmp_path / "out"
     store, rounds = FindingStore(root), [RoundReport(TARGET, number, 1, executions=100) for number in range(2)]
     nights = ((1, b"one", {"new": 1}), (1, b"", {"new": 1}), (2, b"another", {"new": 1, "gone": 1}))
@@ -111,7 +111,7 @@ def test_a_curve_is_over_processor_time() -> None:
 
 
 def test_canaries_are_told(report: Path) -> None:
-    """Every file that people read says of each canary whether its find is gone, or why nobody knows."""
+    """The page and the summary say for each known finding whether it is gone, or why it was not replayed."""
     first, *rest = lines(report)
     assert first["canaries"] == {"gone": 1, "still there": 1, "not replayed": 1}
     told = {str(line["id"]): line["state"] for line in rest if line["kind"] == "canary"}
@@ -162,7 +162,7 @@ def test_the_last_campaign_counts(tmp_path: Path) -> None:
 
 
 def test_hostile_text_stays_text(report: Path) -> None:
-    """What a target says is escaped everywhere, and the page has no script and allows none."""
+    """A target's text is escaped everywhere, and the page has no script and allows none."""
     page = (report / "index.html").read_text()
     assert "<script" not in page
     assert "\x1b" not in page + (report / "summary.md").read_text()

@@ -75,14 +75,14 @@ def test_a_cause_unfolds(opened: Any) -> None:
 
 
 def test_what_any_producer_can_store_is_said(opened: Any) -> None:
-    """The find with a measured reach says so in its line, and by release when it is opened; the top counts it."""
+    """A finding with a measured reach shows it in its line, and by release when it is opened; the top counts it."""
     (told,) = opened.locator("summary .reach").all()
     assert told.inner_text() == "any producer can store it"
     assert "1 that any producer can store" in opened.locator(".tally").inner_text()
 
 
 def test_curves_are_drawn(opened: Any) -> None:
-    """What grew has a line from the left edge to the right, higher at its end."""
+    """A growing count has a line from the left edge to the right, higher at its end."""
     points = opened.locator("svg polyline").first.get_attribute("points").split()
     places = [tuple(map(float, point.split(","))) for point in points]
     assert len(places) == 4

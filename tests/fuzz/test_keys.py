@@ -19,13 +19,13 @@ from kafka_fuzz.triage.draft import drafted_cause
 
 
 def told(lie: str) -> list[Prepared]:
-    """A mutant of each magic and codec that *lie* can be told about."""
+    """A mutant of each magic and codec in which *lie* can occur."""
     cells = {(cell.magic, cell.codec): cell for cell in sorted(reachable()) if cell.lie == lie}
     return [Prepared(for_cell(Random(1), cell)) for cell in cells.values()]
 
 
 def unlabelled(prepared: Prepared) -> Prepared:
-    """The same bytes, of which nobody says what was done to them."""
+    """The same bytes, without a label that names their mutation."""
     mutant = prepared.mutant
     return Prepared(Mutant(mutant.data, "bytes", ("seed",), None, mutant.cell))
 
@@ -42,7 +42,7 @@ REFUSED = CodecAnswer(error=Refusal("malformed", "index out of range"))
 
 @pytest.mark.parametrize("lie", ["record_count_too_high", "varint_too_long", "inner_crc_wrong"])
 def test_codecs_and_faults_are_no_causes(lie: str) -> None:
-    """One broken rule that a testee does not see is one key, in all codecs, with the lie and without it."""
+    """One broken rule that a testee does not check is one key, in all codecs, with and without the fault's label."""
     some = told(lie)
     assert len(some) > 3
     assert len(keys([*some, *map(unlabelled, some)], TAKEN)) == 1
@@ -64,14 +64,14 @@ def test_endings_are_never_refusals() -> None:
 
 
 def test_a_stall_has_the_area_and_a_loop_its_rule() -> None:
-    """A consumer that waits for ever has refused in silence; what burns the processor is told by the very rule."""
+    """A consumer that deadlocks has the area of the rule in its key; a busy loop has the rule itself."""
     some = [told(lie)[0] for lie in ("header_count_too_low", "record_length_too_large", "record_length_zero")]
     assert keys(some, Hung(1.0, "fatal error: all goroutines are asleep - deadlock!")) == {"t|hang|deadlock|REC"}
     assert len(keys(some, Hung(1.0))) > 1
 
 
 def test_valid_inputs_over_which_a_testee_hangs_differ() -> None:
-    """No rule is broken then, and the lie that is none tells them apart."""
+    """No rule is broken then, and the harmless fault distinguishes them."""
     some = [told(lie)[0] for lie in ("base_offset_at_an_edge", "base_timestamp_at_an_edge")]
     assert len(keys(some, Hung(1.0))) == 2
 
@@ -93,7 +93,7 @@ def test_wrong_data_have_a_key_by_difference() -> None:
 
 
 def test_a_codec_is_a_cause_only_of_what_unpacking_can_change() -> None:
-    """A null that became empty is one find whatever stream was lied about; records that are lost have the codec."""
+    """A null that became empty is one finding for all codecs; lost records have the codec in their key."""
     lies = ("lz4_block_checksum_right", "snappy_raw", "snappy_of_two_blocks")
     valid = [each for lie in lies for each in told(lie) if each.right.verdict == "valid" and each.era(0) == "v2"]
     assert {each.stream for each in valid} == {"lz4", "snappy"}
@@ -146,7 +146,7 @@ def test_numbers_in_a_row_are_one() -> None:
 
 
 def test_a_cause_is_one_that_maintainers_know() -> None:
-    """What is done with invalid bytes goes under the words of a dossier; what was said, under that."""
+    """Accepted invalid bytes have one cause per kind of error, in a dossier's words; a crash has its function."""
     taken = Outcome("t", "accepts_invalid", "error", "REC-14", why="expected malformed, got 1 batch")
     other = Outcome("t", "accepts_invalid", "error", "REC-03", why="expected malformed, got 1 batch")
     assert drafted_cause(taken, "malformed REC-14") == drafted_cause(other, "malformed REC-03")

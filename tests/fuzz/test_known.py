@@ -1,4 +1,4 @@
-"""Known finds: what is stepped over, what is no news, and how one hears that they are gone."""
+"""Known findings: skipped inputs, keys that are already known, and replays that show which are gone."""
 
 import sys
 from glob import escape
@@ -51,7 +51,7 @@ def plain(data: bytes, label: str) -> Mutant:
 
 
 def test_the_list_is_read(tmp_path: Path) -> None:
-    """The package's list and that of the folder count together; each of the package's has a canary."""
+    """The package's list and that of the folder are joined; each finding of the package's list has a reproducer."""
     (tmp_path / KNOWN_FILE).write_text('[[known]]\nid = "x"\ntarget = "t"\nkeys = ["t|*"]\n')
     packaged = read_known_findings(tmp_path / "nowhere")
     assert packaged
@@ -61,14 +61,14 @@ def test_the_list_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["[[known]]", "known = 3", '[[known]]\nid="x"\ntarget="t"\nkeys=[]\nshape="none"'])
 def test_a_wrong_list(text: str, tmp_path: Path) -> None:
-    """What is no list of known finds is one clear error."""
+    """A file that is no list of known findings is one clear error."""
     (tmp_path / KNOWN_FILE).write_text(text)
     with pytest.raises(ValueError, match="no list of known finds"):
         read_known_findings(tmp_path)
 
 
 def test_a_lie_is_stepped_over() -> None:
-    """Inputs with the lie, in the cells that the rule names, and no others; not for another target, nor once gone."""
+    """Inputs with the fault in the rule's cells are skipped; others, those of another target, and gone ones are not."""
     rule = KnownFinding("id", "t", ("t|hang*",), faults=("inner_size_leads_nowhere",), cell={"codec": "gzip"})
     mutant = for_cell(Random(0), CELL)
     assert InputSkips("t", [rule]).skips(mutant)
@@ -79,7 +79,7 @@ def test_a_lie_is_stepped_over() -> None:
 
 
 def test_a_claim_is_seen_in_the_bytes() -> None:
-    """Whoever made the input: a snappy block that claims hundreds of megabytes is seen; no valid case is."""
+    """A snappy block that claims hundreds of megabytes is detected in any input; no valid case is detected."""
     for magic in (0, 1, 2):
         assert snappy_claims(for_cell(Random(0), CLAIM._replace(magic=magic)).data)
     valid = [case.input for case in load_vectors() if case.op == "decode" and case.expect.verdict == "valid"]
@@ -94,7 +94,7 @@ def test_any_bytes_have_a_shape() -> None:
 
 
 def test_dear_ones_are_learnt() -> None:
-    """What hung twice is rarely run again; what only leaked an exception is."""
+    """Inputs like one that hung twice are rarely run; inputs like one that leaked an exception are."""
     stepping, mutant = InputSkips("t", []), plain(b"1", "size edge")
     for _ in range(ENOUGH):
         assert not stepping.skips(mutant)
@@ -105,7 +105,7 @@ def test_dear_ones_are_learnt() -> None:
 
 
 def test_what_nobody_changed_is_not_alike() -> None:
-    """Two inputs of the corpus that hang do not have the others stepped over, nor do two that were changed blindly."""
+    """Two corpus inputs that hang do not cause others to be skipped, nor do two inputs with random byte changes."""
     stepping, rng = InputSkips("t", []), Random(1)
     for _ in range(ENOUGH):
         for mutant in (unchanged_mutant(own_seeds()[0]), mutate(rng, own_seeds(), "bytes")):
@@ -116,7 +116,7 @@ def test_what_nobody_changed_is_not_alike() -> None:
 
 @pytest.mark.parametrize("target", ["kafka-python", "aiokafka", "aiokafka-pure"])
 def test_known_loops_are_told_by_bytes(target: str) -> None:
-    """An input that nobody has labelled is stepped over where the lie would be, and valid ones are not."""
+    """An input without labels is skipped if it has the fault, and valid inputs are not."""
     stepping, cells = (
         InputSkips(target, read_known_findings(Path("nowhere"))),
         [c for c in all_cells() if c.lie == CELL.lie],
@@ -131,7 +131,7 @@ def test_known_loops_are_told_by_bytes(target: str) -> None:
 
 @pytest.mark.slow
 def test_canaries(tmp_path: Path) -> None:
-    """A canary that shows its find says so; one that shows nothing says that the find is gone."""
+    """A replay that shows its finding keeps it; a replay that shows nothing marks it as gone."""
     shown = 'canary = { cell = [0, "lz4", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }'
     (tmp_path / KNOWN_FILE).write_text(
         f'[[known]]\nid = "there"\ntarget = "kafka-python"\nkeys = ["kafka-python|hang|*"]\n{shown}\n'
@@ -145,7 +145,7 @@ def test_canaries(tmp_path: Path) -> None:
 
 
 def test_a_canary_without_its_lie_is_the_known_find() -> None:
-    """A list keeps an input as bytes: keys that have a lie, or the codec that it is about, are still there by them."""
+    """A list keeps an input as bytes: a replay without labels confirms keys that have a fault or its codec."""
     rng, judge, lost = Random(3), Grader("t"), 0
     worths = [Grade("hang"), Grade("amplification", "time"), Grade("wrong_data", "records.value length 3 more")]
     for _ in range(60):
@@ -169,7 +169,7 @@ def test_a_canary_without_its_lie_is_the_known_find() -> None:
 
 
 def test_canaries_that_end_whoever_asks() -> None:
-    """One that ends the process, or takes for ever, is told by itself: the others are for the next process."""
+    """A replay that ends its process, or does not end, has its own result; the others go to the next process."""
     kinds = {"a": "crash", "b": "hang", "c": "memory"}
     rules = [
         KnownFinding(name, "t", (f"t|{kind}||*",), reproducer=ReplayInput(hex="00")) for name, kind in kinds.items()
@@ -189,7 +189,7 @@ def test_canaries_that_end_whoever_asks() -> None:
 
 
 def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
-    """Of a release that nobody knows, or where the harness falls: told with the reason, and none of them is gone."""
+    """For an unknown release, or if the harness fails, the result has the reason, and no finding is gone."""
     rule = KnownFinding("b", "broker:9.9.9", ("broker:9.9.9|*",), reproducer=ReplayInput(hex="00"))
     (tmp_path / KNOWN_FILE).write_text(text_of([rule]))
     (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), ["broker:9.9.9"])
@@ -207,7 +207,7 @@ def test_canaries_that_cannot_be_asked(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_canary_of_a_testee_that_does_not_run(tmp_path: Path) -> None:
-    """What cannot be started says nothing of its finds, and that is told."""
+    """A testee that cannot be started leaves its findings as they are, and the result has the reason."""
     name = f"process:{sys.executable} -c pass"
     rules = [KnownFinding(id_, name, ("*",), reproducer=ReplayInput(hex="00"), mode="differential") for id_ in "ab"]
     (tmp_path / KNOWN_FILE).write_text(text_of(rules))
@@ -217,14 +217,14 @@ def test_a_canary_of_a_testee_that_does_not_run(tmp_path: Path) -> None:
 
 
 def test_reproducers() -> None:
-    """A canary is the same input each time."""
+    """A reproducer gives the same input each time."""
     assert ReplayInput(cell=CELL).mutant() == ReplayInput(cell=CELL).mutant()
     assert ReplayInput(hex="0102").mutant().data == b"\1\2"
 
 
 @pytest.mark.slow
 def test_what_the_corpus_shows_is_no_news(tmp_path: Path) -> None:
-    """A testee that was asked the corpus has keys with their cases; in another version of it they are news."""
+    """A testee that ran the corpus has keys with their cases; for another version of the testee the keys are new."""
     name = "planted:ignores-crc"
     done = CliRunner().invoke(fuzz, ["corpus", name, "--dir", str(tmp_path)])
     assert done.exit_code == 0, done.output
@@ -248,7 +248,7 @@ def test_what_comes_with_the_package_names_cases() -> None:
 
 @pytest.mark.slow
 def test_canaries_of_testees(tmp_path: Path) -> None:
-    """The canary of a testee's find is asked of the testee, and only in campaigns that ask testees."""
+    """A testee's known finding is replayed against the testee, and only in campaigns with testees."""
     bad = bytearray(next(data for data in own_seeds() if first_place(data) == "v2 none"))
     bad[CRC_OFFSET_V2] ^= 1
     name = "planted:ignores-crc"

@@ -55,7 +55,7 @@ def test_merged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["differential:reference,sarama", "encode", "broker:4.4.0"])
 def test_what_others_answered_is_merged_as_noted(target: str, tmp_path: Path) -> None:
-    """Nobody is asked again: of inputs that did the same the smallest stays, with all that was noted of it."""
+    """No testee runs again: of inputs with equal answers the smallest stays, with its recorded cells and answers."""
     corpus = filled(tmp_path, target)
     corpus.keep(mutant(b"333", CELLS[1]), "b")  # a cell and an answer that two smaller ones have
     corpus.keep(mutant(b"0"), "d")  # what is there already did something else, too

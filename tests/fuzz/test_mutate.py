@@ -43,7 +43,7 @@ def series(profile: Profile, seed: int, count: int = COUNT) -> list[Mutant]:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_same_seed_gives_the_same(profile: Profile) -> None:
-    """A generator in the same state gives the same mutants, whatever was asked before."""
+    """A generator in the same state gives the same mutants, independent of earlier mutants."""
     first = series(profile, 7, 300)
     series(profile, 8, 100)
 
@@ -100,7 +100,7 @@ def test_profiles_have_their_shares() -> None:
 
 
 def sound(data: bytes) -> bool:
-    """Whether the entries of *data* lie end to end with the checksums that their bytes ask for."""
+    """Whether the entries of *data* are contiguous and have the checksums of their bytes."""
     spans = cells.first_entry_spans(data)
     at = 0
     for start, end in spans:
@@ -144,7 +144,7 @@ def test_fixup_is_idempotent() -> None:
 
 @given(data=st.binary(max_size=400), most=st.integers(0, 500), seed=st.integers(0, 2**32 - 1))
 def test_custom_mutator_keeps_to_the_size(data: bytes, most: int, seed: int) -> None:
-    """libFuzzer ends the run on a mutant that is longer than it asked for."""
+    """A mutant has at most the given size, since libFuzzer ends the run on a longer one."""
     made = custom_mutator(data, most, seed)
 
     assert len(made) <= most
@@ -159,7 +159,7 @@ def test_mutants_as_a_strategy(mutant: Mutant) -> None:
 
 
 def test_deck_leaves_no_fault_out() -> None:
-    """Before any lie comes a second time each has come once; the same seed gives the same order."""
+    """Each fault is drawn once before any fault is drawn twice; the same seed gives the same order."""
     rng, deck = Random(9), Deck()
     told = [lie for _ in range(3 * len(FAULTS)) if (lie := mutate(rng, (), "model", deck).cell.lie) != NO_FAULT]
     assert set(told[: len(FAULTS)]) == set(FAULTS)
@@ -170,7 +170,7 @@ def test_deck_leaves_no_fault_out() -> None:
 
 
 def test_a_deck_leaves_no_row_out() -> None:
-    """Of what a lie can be told about, each comes once before any comes again."""
+    """Each row of a fault is drawn once before any row is drawn again."""
     rng, deck = Random(9), Deck()
     drawn: dict[str, list[Row]] = {}
     rows = {lie.name: rows for lie, rows in fault_rows()}
@@ -185,7 +185,7 @@ def test_a_deck_leaves_no_row_out() -> None:
 
 
 def behind(deck: Deck | None = None) -> list[Mutant]:
-    """Of a series of `model`, those with an oddity before their lie."""
+    """Of a series of `model`, the mutants with an oddity before their fault."""
     rng = Random(4)
     return [made for _ in range(COUNT) if (made := mutate(rng, (), "model", deck)).labels[0] == AFTER_ODDITY]
 
@@ -201,7 +201,7 @@ def test_entry_before_a_fault_may_be_odd() -> None:
 
 
 def test_what_led_a_reader_astray_comes_again() -> None:
-    """A deck that was told puts that before other lies, in `repair` too; errors and pairs teach it nothing."""
+    """A deck prefers a fault that was misread before, in `fixup`, too; errors and pairs do not change the deck."""
     deck = Deck()
     one = MutantCell(2, "gzip", "base_timestamp", "largest", "base_timestamp_at_an_edge", "entry", "only")
     deck.learn(for_cell(Random(1), one))

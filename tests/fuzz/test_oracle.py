@@ -1,4 +1,4 @@
-"""What an answer is worth: the short way says nothing that the judge does not."""
+"""Grades of answers: the quick comparison reports nothing that the judge does not."""
 
 from random import Random
 
@@ -18,7 +18,7 @@ ANSWERS = 300
 
 
 def verdict(expected: Expectation, observed: Decoded) -> str:
-    """What the judge says."""
+    """The judge's outcome."""
     case = Case(id="fuzz", title="", rules=(), area="fuzz", op="decode", input=b"", expect=expected)
     return judge(case, observed).outcome
 
@@ -66,7 +66,7 @@ def test_the_judge_agrees_with_what_is_right(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_judge_agrees_before_an_error(seed: int) -> None:
-    """What is called right before an error that may be, the judge takes for no worse than another error."""
+    """Batches that are right before an allowed error are, for the judge, no worse than another error."""
     rng = Random(seed)
     called = []
     for expected, given in answers(seed):

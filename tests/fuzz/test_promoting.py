@@ -42,7 +42,7 @@ CONTEXT_OF = Context("4.4.0", {"cleanup.policy": "compact"}, 9, (), (0, 7, DATA)
 
 
 def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> TriagedFinding:
-    """The find of that outcome, as triage leaves it."""
+    """The finding with that outcome, as triage leaves it."""
     FindingStore(root, mode=asked).add(outcome, mutant, version="1")
     (find,) = read_findings(root)
     made = TriagedFinding(
@@ -100,7 +100,7 @@ def test_broker_finding_is_run_on_a_broker_again(tmp_path: Path) -> None:
 def test_a_brokers_find_that_cannot_be_had_again_is_no_case(
     tmp_path: Path, context: dict[str, Any] | None, data: bytes, why: str
 ) -> None:
-    """Nobody kept how, another's payload in a transaction, today's time: one sentence says why; nothing is written."""
+    """No context, another producer's payload, or today's time: one sentence gives the reason; nothing is written."""
     find = find_of(tmp_path, BROKER, as_mutant(data))
     if context is not None:
         keep(tmp_path, find, **context)
@@ -164,7 +164,7 @@ def test_what_accuses_the_reference_is_not_answered_by_it(
 
 
 def lying(verdict: str) -> Mutant:
-    """An input with a lie that asks for that."""
+    """An input with a fault for which *verdict* is expected."""
     rng, seeds = Random(3), own_seeds()
     made = (mutate(rng, seeds, "model") for _ in range(1000))
     return next(each for each in made if each.expected is not None and each.expected.verdict == verdict)
@@ -175,7 +175,7 @@ def test_answer_that_a_fault_requires_becomes_the_case(tmp_path: Path, verdict: 
     """The find keeps it, and the case expects it, whatever the reference reads now."""
     mutant = lying(verdict)
     assert mutant.expected is not None
-    # As if the reference were wrong: the lie says something that it does not.
+    # As if the reference were wrong: the fault expects a verdict that the reference does not give.
     invalid = Expectation(verdict="invalid", kinds=("unsupported_magic",))
     asks = invalid if verdict == "invalid" else Expectation(verdict="valid", batches=(BATCH,))
     find_of(tmp_path, Outcome("reference", "wrong_data", "field", "v2"), mutant._replace(expected=asks))
@@ -187,7 +187,7 @@ def test_answer_that_a_fault_requires_becomes_the_case(tmp_path: Path, verdict: 
 
 
 def test_shrunk_input_has_no_known_fault(tmp_path: Path) -> None:
-    """Of other bytes than those with the lie, nobody said what is right."""
+    """The right answer is known for the input with the fault only, not for shrunk bytes."""
     mutant = lying("invalid")
     find = find_of(tmp_path, Outcome("reference", "crash", "SIGSEGV"), mutant)
     write_triage(tmp_path, [msgspec.structs.replace(find, data=mutant.data[:-1])])

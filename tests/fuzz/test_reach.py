@@ -1,4 +1,4 @@
-"""Reach: whether any producer can store what shows a find, or only a hostile broker can send it."""
+"""Reach: whether any producer can store the bytes of a finding, or only a hostile broker can send them."""
 
 import json
 from dataclasses import replace
@@ -37,14 +37,14 @@ MESSAGE = raw_message(0)
 
 
 def kept(root: Path, data: bytes, target: str = "sample", **more: str) -> FuzzFinding:
-    """A find of *target* with that input."""
+    """A finding of *target* with that input."""
     store = FindingStore(root)
     store.add(Outcome(target, "leaked_exception", "KeyError", **more), Mutant(data, "bytes", (), None, CELL))
     return next(find for find in store.findings.values() if find.outcome.target == target)
 
 
 def test_entries_are_produced_one_by_one() -> None:
-    """Each with a base offset of 0, in a request that takes its magic; what is behind them, too."""
+    """Each has a base offset of 0, in a request version that allows its magic; an incomplete entry is sent, too."""
     moved = (9).to_bytes(8, "big") + SOUND[8:]
     scenario = by_entries(SOUND + moved + MESSAGE + b"tail")
     assert [step.data for step in scenario.produces()] == [SOUND, SOUND, MESSAGE, bytes(8)]
@@ -84,7 +84,7 @@ def test_bytes_that_come_back_as_they_were_show_the_find(tmp_path: Path) -> None
 
 
 def test_target_in_process_decodes_fetched_bytes(tmp_path: Path) -> None:
-    """Records that were written anew may still show it; the target says."""
+    """Records that the broker rewrote may still show the finding; the target decides."""
     (batch,) = decode(SOUND)
     anew = encode(replace(batch, partition_leader_epoch=3))
     accepts = Outcome("reference", "ok")
@@ -94,7 +94,7 @@ def test_target_in_process_decodes_fetched_bytes(tmp_path: Path) -> None:
 
 
 def test_testee_decodes_fetched_bytes(tmp_path: Path) -> None:
-    """It is started, and what it makes of the input tells whether it makes the same of records written anew."""
+    """The testee is started, and its outcome for the rewritten records is compared with that for the input."""
     name = "planted:swaps-key-and-value"
     find = msgspec.structs.replace(kept(tmp_path, SOUND, name), mode="differential")
     (batch,) = decode(SOUND)
@@ -103,7 +103,7 @@ def test_testee_decodes_fetched_bytes(tmp_path: Path) -> None:
     with FetchCheck() as shown:
         assert is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="anew"), anew, shown)
         assert not is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="anew"), nothing, shown)
-        # Nobody can say: an input that shows nothing by itself, and a testee that is not there.
+        # Unknown: an input that shows nothing by itself, and a testee that does not exist.
         assert shown.by(find, nothing, anew) is None
         assert shown.by(replace_outcome(find, Outcome("process:./nobody", "crash")), SOUND, anew) is None
 
@@ -114,7 +114,7 @@ def replace_outcome(find: FuzzFinding, outcome: Outcome) -> FuzzFinding:
 
 
 def test_answers_stay_with_the_input_that_they_are_about(tmp_path: Path) -> None:
-    """Releases add up, oldest first; a smaller input begins anew."""
+    """Releases add up, oldest first; another input starts with no releases."""
     find = kept(tmp_path, SOUND)
     keep(tmp_path, find, "4.4.0", Tried(ReachResult(87)))
     both = keep(tmp_path, find, "2.8.2", Tried(ReachResult(kept="as it is"), shows=True))
@@ -125,14 +125,14 @@ def test_answers_stay_with_the_input_that_they_are_about(tmp_path: Path) -> None
 
 
 def test_who_can_bring_a_find_about() -> None:
-    """Refused everywhere: a hostile broker; about the broker itself: whoever sends it."""
+    """Refused by all releases means a hostile broker; a finding in the broker itself means any producer."""
     assert FindingReach("", {"4.4.0": Tried(ReachResult(87))}).who == "a hostile broker"
     assert FindingReach("", sent=True).who == "any producer"
     assert str(FindingReach("")) == "not measured"
 
 
 def test_encode_finding_needs_no_broker(tmp_path: Path) -> None:
-    """A find of writing is about no bytes that anybody could send: no broker is started, and the answer says so."""
+    """A finding in an encoder has no bytes to send: no broker is started, and the answer says so."""
     store = FindingStore(tmp_path, mode="encode")
     store.add(Outcome("sample", "wrong_data", "writing", "v2"), Mutant(b"{}", "model", (), None, CELL))
     told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])

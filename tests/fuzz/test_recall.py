@@ -40,7 +40,7 @@ def found(folder: Path, *outcomes: Outcome, version: str = "1.0") -> None:
 
 
 def test_recall(tmp_path: Path) -> None:
-    """The same key counts, and the same end whose place is told by a lie; what no case shows is beyond."""
+    """An equal key counts, and an equal end with a fault instead of a place; a finding that no case shows is beyond."""
     found(
         tmp_path,
         Outcome("mine", "accepts_invalid", "error", "REC-03"),
@@ -53,7 +53,7 @@ def test_recall(tmp_path: Path) -> None:
 
 
 def test_what_cases_leave_open_is_not_counted(tmp_path: Path) -> None:
-    """What is shown by a case that takes any answer is nobody's defect; there are such cases, and others."""
+    """A key that only a lenient case shows is no defect; the corpus has lenient cases and others."""
     found(tmp_path, Outcome("mine", "accepts_invalid", "error", "REC-03"))
     (one,) = measure_recall(list(read_findings(tmp_path)), SHOWN, {"lz4.three"})
     assert (one.found, one.shown, set(one.missed.values())) == (1, 2, {"backwards.two"})
@@ -62,14 +62,14 @@ def test_what_cases_leave_open_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_another_version_says_nothing(tmp_path: Path) -> None:
-    """Finds in another release than the corpus was put to are not counted, nor is who was not asked."""
+    """Findings in a release that did not run the corpus are not counted, nor is a testee that was not run."""
     found(tmp_path, Outcome("mine", "accepts_invalid", "error", "REC-03"), version="2.0")
     assert measure_recall(list(read_findings(tmp_path)), SHOWN) == []
 
 
 def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
-    """A testee that was asked to read in the version that the corpus knows counts, though it has no find; one that was
-    asked to write, in this process, in another version, or nothing at all, does not.
+    """A testee that decoded in the version that ran the corpus counts, even without a finding; a testee that ran
+    as an encoder, in this process, in another version, or not at all, does not.
     """
     reports = [
         RoundReport(
@@ -89,7 +89,7 @@ def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asked", ["encode", ""])
 def test_finds_of_other_kinds_say_nothing_of_reading(tmp_path: Path, asked: Any) -> None:
-    """Who was asked to write alone, or in process, is not counted, and no find of that is beyond what cases show."""
+    """A testee that ran only as an encoder, or in process, is not counted, nor are its findings beyond the cases."""
     store = FindingStore(tmp_path, mode=asked)
     outcome = Outcome("mine", "wrong_data", "writing batches.records.key", "v2")
     store.add(outcome, Mutant(b"{}", "model", (), None, cell_of(b"", "")), version="1.0")
@@ -98,7 +98,7 @@ def test_finds_of_other_kinds_say_nothing_of_reading(tmp_path: Path, asked: Any)
 
 @pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
-    """A line for each testee and the share of all; the missed ones by name; JSON; 3 where nobody was asked."""
+    """The output has a line per testee, the total share and the missed cases, or is JSON; no testee is exit code 3."""
     assert CliRunner().invoke(recall, ["--dir", str(tmp_path)]).exit_code == 3
     write_corpus_results(tmp_path / CORPUS_FILE, SHOWN)
     found(tmp_path, Outcome("mine", "accepts_invalid", "error", "REC-03"))
@@ -111,7 +111,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_blind(tmp_path: Path) -> None:
-    """A blind round starts from our own seeds and from no case, and its process is told so."""
+    """A blind round starts from the built-in seeds and from no case, and its process gets `--blind`."""
     seen, blind = RoundPlan("kafka-python", tmp_path), RoundPlan("kafka-python", tmp_path, blind=True)
     assert (seen.cases, blind.cases) == (corpus_seeds(), ())
     assert ("--blind" in round_command(seen), "--blind" in round_command(blind)) == (False, True)

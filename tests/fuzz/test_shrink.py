@@ -78,7 +78,7 @@ def test_an_opened_entry_holds_the_same_records() -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSIONS)
 def test_a_needle_is_all_that_is_left(codec: str) -> None:
-    """Of ten records in three batches, compressed or not, the one value stays for which it is asked."""
+    """Of ten records in three batches, compressed or not, only the value that the predicate needs stays."""
     data = log_of() + log_of(compression=codec) + good_batches()
 
     def has_needle(given: bytes) -> bool:
@@ -95,7 +95,7 @@ def test_a_needle_is_all_that_is_left(codec: str) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSIONS[1:])
 def test_what_is_about_compression_stays_compressed(codec: str) -> None:
-    """Where the predicate asks for a codec, its payload is cut inside, and packed again."""
+    """If the predicate needs a codec, the payload is cut inside and compressed again."""
     data = log_of(compression=codec)
 
     def still(given: bytes) -> bool:
@@ -148,7 +148,7 @@ def test_findings_keep_their_verdicts() -> None:
 
 
 def test_a_batch_of_candidates_leads_to_the_same() -> None:
-    """A predicate that is asked about many candidates at once gives the bytes that one by one would give."""
+    """A predicate over many candidates at once gives the same bytes as one over single candidates."""
     target = TARGETS[TARGET]()
     for data in finds().values():
         _, same = same_verdicts(target, data)
@@ -157,14 +157,14 @@ def test_a_batch_of_candidates_leads_to_the_same() -> None:
 
 
 def test_the_bench_reduces_to_the_known_minimum() -> None:
-    """A find of 600 bytes comes down to the fixed fields of a message and two lengths."""
+    """A finding with 600 bytes shrinks to the fixed fields of a message and two lengths."""
     found = measure_shrink(repeats=1)
     assert [one.after for one in found] == [34, 35]
     assert all(one.same and 500 < one.before < 700 for one in found)
 
 
 def test_a_budget_is_kept() -> None:
-    """No more candidates are asked about than the budget has, and what was reached is given."""
+    """At most as many candidates run as the budget has, and the smallest input so far is returned."""
     asked: list[bytes] = []
 
     def same(given: bytes) -> bool:
@@ -195,7 +195,7 @@ def needle_or_key(data: bytes) -> OutcomeClass | Exception:
 
 
 def test_the_drift_trap() -> None:
-    """Where every smaller input shows another bug, whoever asks for any bug drifts to it, and we do not."""
+    """If every smaller input shows another bug, a predicate for any bug drifts to it; the same outcome does not."""
     target, data = planted("drifts", needle_or_key), good_batches() + log_of()
     ask = runner(target)
     assert ask(shrink(data, lambda some: ask(some).is_finding)).detail == "KeyError"
@@ -210,7 +210,7 @@ def test_a_find_does_not_drift_between_broken_rules() -> None:
     """Two things are wrong, and a codec that takes everything shows both: the rule that it was found by stays."""
     bad_crc = bytearray(log_of())
     bad_crc[CRC_OFFSET_V2] ^= 1
-    data = good_batches() + bytes(bad_crc) + bytes(11) + b"\x01"  # behind it, a size that no entry has
+    data = good_batches() + bytes(bad_crc) + bytes(11) + b"\x01"  # then a size that no entry has
     target = planted("takes all", lambda some: "accepts_invalid" if rule_of(some) else "ok")
     _, same = same_verdicts(target, data)
     small = shrink(data, same)
@@ -257,7 +257,7 @@ def test_minimise_refuses_what_shows_nothing(tmp_path: Path) -> None:
 
 
 def test_finding_of_a_testee_process_is_shrunk() -> None:
-    """A find of a program that speaks the protocol is reduced over the pipe, many candidates at a time."""
+    """A finding in a program that speaks the protocol is shrunk over the pipe, many candidates at a time."""
     with open_executor("planted:ignores_crc", ["reference"]) as who:
         data = bytearray(good_batches())
         data[CRC_OFFSET_V2] ^= 0xFF
@@ -269,7 +269,7 @@ def test_finding_of_a_testee_process_is_shrunk() -> None:
 
 
 def test_what_kills_a_process_is_an_outcome() -> None:
-    """A target that dies of an input, by a signal or by going, is asked about the next one all the same."""
+    """A target that ends over an input, by a signal or an exit, runs the next input all the same."""
 
     def run(data: bytes) -> Outcome:
         if data == b"signal":
@@ -295,7 +295,7 @@ def test_a_loop_in_compiled_code_ends_the_worker() -> None:
 
 @pytest.mark.parametrize("kind", ["leaked_exception", "wrong_data", "accepts_invalid"])
 def test_every_candidate_in_the_worker_has_a_limit(kind: OutcomeClass) -> None:
-    """What nobody expects to hang has one as well, and only while it is asked."""
+    """A candidate of any outcome class has a time limit, and only while it runs."""
     looks = planted("looks", lambda _: "ok" if signal.getitimer(signal.ITIMER_PROF)[0] else "crash")
     assert run_of(looks, kind)(b"any").kind == "ok"
     assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
@@ -316,7 +316,7 @@ def worker(tmp_path: Path, does: str) -> InProcessExecutor:
 
 
 def test_a_worker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither is one that answers in part: it is ended, asked anew with care, and then given up with a reason."""
+    """A worker without a complete answer is killed, retried with care, and then given up with a reason."""
     monkeypatch.setattr(kafka_fuzz.executors, "ANSWER_GRACE", 0.05)
     for does in ("pass", "print('half a line', end='', flush=True)", "sys.exit('broken')"):
         who = worker(tmp_path, does)

@@ -1,4 +1,4 @@
-"""Side targets: other engines' corpora in and out, mended as their harnesses mend them."""
+"""External engines: corpora go in and out, with the same checksum fix-up as in the engines' harnesses."""
 
 import shutil
 import subprocess
@@ -104,7 +104,7 @@ def test_every_side_target_has_a_harness(tmp_path: Path) -> None:
     ("engine", "testee", "program"), [("go", "sarama", "go"), ("jazzer", "java-kafka-clients", "mvn")]
 )
 def test_both_ways(engine: str, testee: str, program: str, tmp_path: Path) -> None:
-    """Inputs of a campaign go into the engine, what it keeps comes out mended and is kept for everybody."""
+    """A campaign's inputs go into the engine; the inputs that it keeps get a checksum fix-up and enter the corpus."""
     if shutil.which(program) is None:
         pytest.skip(f"there is no {program}")
     report = run_engine(engine, testee, 15.0, tmp_path)
@@ -118,7 +118,7 @@ def test_both_ways(engine: str, testee: str, program: str, tmp_path: Path) -> No
 
 
 def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
-    """Our seeds and its own inputs always, of all else no more than asked for, and others when there is more of it."""
+    """An engine gets all built-in seeds and its own inputs, and a sample of all others up to the given count."""
     own, others = Corpus(tmp_path, "side:sarama"), Corpus(tmp_path, "explain")
     mine = [bytes((1, number)) for number in range(5)]
     for corpus, inputs in ((own, mine), (others, [number.to_bytes(2, "big") * 4 for number in range(900)])):
@@ -197,7 +197,7 @@ def test_what_an_engine_gives_is_the_testees(
 
 
 def test_finds_of_a_testee_without_a_word_of_how_it_was_asked() -> None:
-    """Earlier side targets left that out: what is no target in process was a testee, that reads."""
+    """Older corpora of external engines have no mode: a name that is no in-process target is a testee that decodes."""
     assert replay_target("sarama", "") in replay_targets("differential:sarama")
     assert replay_target("kafka-python", "") not in replay_targets("differential:kafka-python")
     assert replay_target("sarama", "encode") in replay_targets("encode:sarama")

@@ -58,7 +58,7 @@ def grows(_mutant: Mutant) -> TargetResult:
     ],
 )
 def test_whatever_it_does(ask: object, kind: str, detail: str) -> None:
-    """A loop, a leaked exception and exhausted memory are outcomes, told apart by the innermost function."""
+    """A loop, a leaked exception and exhausted memory are outcomes, with the innermost function."""
     outcome = target(ask).run(mutant(b""))
     assert (outcome.kind, outcome.detail) == (kind, detail)
     assert outcome.function == f"{__name__}.{ask.__name__}"  # type: ignore[attr-defined]
@@ -67,7 +67,7 @@ def test_whatever_it_does(ask: object, kind: str, detail: str) -> None:
 
 @pytest.mark.parametrize(("slow", "kinds"), [(1, ["ok", "ok"]), (9, ["hang", "hang"])])
 def test_a_machine_that_stands_still_is_no_find(slow: int, kinds: list[str]) -> None:
-    """An input that takes too long once is asked again; one that does twice is a find, and is not asked twice again."""
+    """An input that takes too long runs again; if it takes too long twice, it is a hang, and later runs are single."""
     asked = []
 
     def ask(each: Mutant) -> TargetResult:
@@ -101,7 +101,7 @@ def test_what_the_interpreter_calls_by_itself_is_not_ended() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
 def test_amplification() -> None:
-    """A small input over which the process grows by far more than it can explain is a find."""
+    """A small input that makes the process grow far beyond the input's size is a finding."""
     reset_peak()
     outcome = target(grows).run(mutant(b"small"))
     assert (outcome.kind, outcome.detail) == ("amplification", "memory")
@@ -110,7 +110,7 @@ def test_amplification() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
 def test_amplification_is_by_the_byte() -> None:
-    """What a small input may not cost, one of a megabyte may; and a large one may not cost anything."""
+    """The allowed memory grows with the input's size; an input of 1 MiB may take neither 5 s nor 2 GiB."""
     reset_peak()
     assert target(grows).run(mutant(bytes(16 << 20))).kind == "ok"
     assert excess_cost(1 << 20, 5.0, 2 << 30) == (5.0, 2 << 30)
@@ -127,7 +127,7 @@ def test_the_reference_keeps_its_promises(name: str) -> None:
 
 
 def test_keys() -> None:
-    """An exception is told by type and function, everything else by the lie; a line of text is no part of it."""
+    """An exception's key has type and function, any other key has the fault; the text is no part of a key."""
     leaked = Outcome("x", "leaked_exception", "KeyError", "x.f", "crc_wrong", "said this")
     assert leaked.key == Outcome("x", "leaked_exception", "KeyError", "x.f", "size", "said that").key
     taken = Outcome("x", "accepts_invalid", "error", fault="crc_wrong")
@@ -157,7 +157,7 @@ def test_finds_are_on_the_disk_at_once(tmp_path: Path) -> None:
 
 
 def test_half_a_find_is_no_find(tmp_path: Path) -> None:
-    """What a crash cut off is left out, and found again later."""
+    """A finding whose file was cut off by a crash is left out, and found again later."""
     store = findings.FindingStore(tmp_path)
     store.add(Outcome("x", "crash"), mutant(b"1"))
     (path,) = tmp_path.glob("finds/*/find.json")

@@ -79,7 +79,7 @@ def test_a_lane_predicts_with_its_sender() -> None:
 
 
 def test_a_version_that_adds_partitions_waits_for_the_transaction() -> None:
-    """What a request of version 12 leaves at the coordinator when it fails, nobody predicts."""
+    """Version 12 waits for an open transaction, since its failed request leaves an unpredictable coordinator state."""
     sender = Sender("id", MINE)
     assert (sender.newest(RELEASE, 13), sender.newest(RELEASE, 7), sender.newest("3.9.2", 11)) == (11, 7, 11)
     sender.is_open = True

@@ -45,7 +45,7 @@ NAMES = {"invalid": invalid, "valid": valid, "Batch": Batch, "Record": Record, "
 
 
 def campaign(root: Path, *lies: str) -> Path:
-    """A campaign with the finds of the bench in it, told apart by *lies*, too."""
+    """A campaign with the findings of the benchmark, once for each of *lies*."""
     target = TARGETS[TARGET]()
     store = FindingStore(root)
     for data in finds().values():
@@ -71,7 +71,7 @@ def triaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_findings_are_shrunk_and_drafted(triaged: Path) -> None:
-    """Each find has its smallest input, a page with the bytes explained, and a place in the list."""
+    """Each finding has its smallest input, a page that explains the bytes, and a place in the list."""
     found = read_triage(triaged)
     assert sorted(len(find.data) for find in found) == [34, 35]
     assert {find.state for find in found} == {"new"}
@@ -102,7 +102,7 @@ def test_nothing_is_new_the_second_night(triaged: Path, tmp_path: Path) -> None:
 
 
 def test_what_shows_nothing_any_more_is_gone(triaged: Path, tmp_path: Path) -> None:
-    """A find of last night whose input is read right today is gone, and no failure."""
+    """A finding of the last campaign whose input is decoded correctly now is gone, and no failure."""
     outcome = Outcome(TARGET, "accepts_invalid", fault="healed")
     for root in (tmp_path / "last", tmp_path / "this"):
         FindingStore(root).add(outcome, as_mutant(good_batches()))
@@ -125,7 +125,7 @@ def test_shards_are_deduplicated(tmp_path: Path) -> None:
 
 
 def test_faults_with_one_cause_are_one_finding(tmp_path: Path) -> None:
-    """Keys that differ in the lie alone, and whose inputs come down to one cause, are folded."""
+    """Keys that differ only in the fault, and whose inputs shrink to one cause, are deduplicated."""
     data = good_batches() + bytes(11) + b"\x01"  # of the size 1, which no message has
     store = FindingStore(tmp_path)
     outcome = TARGETS[TARGET]().run(as_mutant(data))
@@ -266,7 +266,7 @@ def test_upgrade_that_fixes_nothing_keeps_findings_known(tmp_path: Path) -> None
 
 
 def test_a_find_is_of_the_last_version_that_shows_it(tmp_path: Path) -> None:
-    """A find that a new version shows by a larger input has that version from then on, in every store."""
+    """A finding that a new version shows by a larger input has that version from then on, in every store."""
     store, other = FindingStore(tmp_path), Outcome("x", "wrong_data", "field")
     store.add(other, as_mutant(b"short"), version="1")
     store.add(other, as_mutant(b"a longer one"), version="2")
@@ -277,7 +277,7 @@ def test_a_find_is_of_the_last_version_that_shows_it(tmp_path: Path) -> None:
 
 
 def test_a_smaller_input_changes_no_name() -> None:
-    """A find of several keys goes by one of them, whichever has the smallest input; by the one that it went by."""
+    """A finding with several keys keeps its name, even if another key has a smaller input later."""
 
     def one(key: str, found: int, state: State = "new") -> TriagedFinding:
         outcome = Outcome(TARGET, "accepts_invalid", "error", "kafka.record.f")
@@ -292,7 +292,7 @@ def test_a_smaller_input_changes_no_name() -> None:
 
 
 def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
-    """A testee's find keeps what those made of it who were asked beside; who cannot be had is left out, and named."""
+    """A testee's finding keeps the outcomes of its co-testees; a co-testee that cannot run is left out, and named."""
     records = tuple(Record(at, at, b"key", b"value", (Header(b"h", b"v"),)) for at in range(3))
     data = encode(Batch(magic=2, base_offset=0, last_offset=2, records=records, max_timestamp=2)) + good_batches()
     outcome = Outcome(HEADLESS, "wrong_data", "batches.records.headers.length none", "v2")

@@ -1,4 +1,4 @@
-"""Encoders under fuzzing: what is asked for, what is right about it, and rounds against real testees."""
+"""Encoders under fuzzing: encode requests, their right answers, and rounds against real testees."""
 
 import sys
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_reference_has_no_findings() -> None:
 
 
 def test_other_bytes_are_wrong_data() -> None:
-    """A header that gets lost is a find: its field, the age of the format, and the value that was odd."""
+    """A lost header is a finding, with its field, the format's age, and the odd value."""
     asked = writing(
         Batch(
             magic=2,
@@ -93,7 +93,7 @@ def test_what_must_be_refused() -> None:
 
 
 def test_a_refusal_and_an_end() -> None:
-    """A valid batch that is refused is told by the message, an end by its words; neither key is one of reading."""
+    """A refused valid batch has the message in its key, a crash its cause; both keys differ from those of decoding."""
     asked = writing(BATCH, "truth", "")
     refused = encode_outcome("mine", asked, Refused(Refusal("malformed", "offset 17 is odd")))
     assert refused.key == "mine|rejects_valid|writing offset # is odd|v2"
@@ -110,7 +110,7 @@ def test_an_input_is_the_batch() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", [0.5])
 def test_a_round(tmp_path: Path, cpu: float) -> None:
-    """kafka-python writes what it should refuse; the finds are on the disk, the reference has none."""
+    """kafka-python writes batches that it should refuse; its findings are on disk, and the reference has none."""
     report = run_encode_round(RoundPlan("encode:reference,kafka-python", tmp_path, cpu_seconds=cpu), lambda _: None)
     found = list(read_findings(tmp_path))
     assert report.executions > 100
@@ -182,7 +182,7 @@ serve(Loser(), sys.stdin.buffer, sys.stdout.buffer)
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A campaign with one find, of a testee that loses headers, after triage."""
+    """A campaign with one finding, of a testee that loses headers, after triage."""
     root = tmp_path_factory.mktemp("written")
     script = root / "loser.py"
     script.write_text(LOSER)
@@ -214,7 +214,7 @@ def test_a_batch_is_made_small(written: Path) -> None:
 
 @pytest.mark.slow
 def test_minimise_triage_and_promote(written: Path, tmp_path: Path) -> None:
-    """A find of writing goes the way of all finds: made small, drafted, a case that asks to write the same batch."""
+    """An encoder's finding is shrunk, drafted, and promoted to a case that requests the same batch."""
     (find,) = read_findings(written)
     out = tmp_path / "minimal.json"
     done = run("minimise", finding_name(find.key), "--dir", written, "--out", out)
@@ -234,7 +234,7 @@ def test_minimise_triage_and_promote(written: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_replay_of_an_encode_finding_is_a_batch(written: Path, tmp_path: Path) -> None:
-    """An accepted find of a writer is asked again as a batch: who writes it wrongly still has it, who is mended not."""
+    """An accepted encoder finding is replayed as a batch: it is there for a wrong writer, and gone for a right one."""
     (find,) = read_findings(written)
     key, name = find.key, find.outcome.target
     folded = TriagedFinding(
@@ -252,7 +252,7 @@ def test_replay_of_an_encode_finding_is_a_batch(written: Path, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_writer_that_does_not_run(tmp_path: Path) -> None:
-    """A testee that is named, and was asked to write nothing, is a failure of the round; the others are asked."""
+    """A named testee that got no encode request is a failure of the round; the other testees run."""
     broken = f"process:{sys.executable} -c pass"
     told = run_encode_round(RoundPlan(f"encode:reference,{broken}", tmp_path, cpu_seconds=0.01), lambda _: None)
     assert told.executions > 0
@@ -274,7 +274,7 @@ def test_what_must_be_refused_becomes_such_a_case() -> None:
 
 
 def triaged_of(outcome: Outcome, data: bytes) -> TriagedFinding:
-    """A find of writing as triage leaves it."""
+    """An encoder's finding as triage leaves it."""
     right = f"malformed {outcome.function}"
     return TriagedFinding(
         "0" * 16, outcome.key, {outcome.key: ""}, "new", outcome, data, len(data), right, 1, asked="encode"
@@ -316,7 +316,7 @@ serve(Forgetful(), sys.stdin.buffer, sys.stdout.buffer)
 
 @pytest.mark.parametrize(("wrong", "kinds"), [("{3}", set()), ("range(3, 1 << 60)", {"wrong_data"})])
 def test_what_does_not_show_again_is_no_find(tmp_path: Path, wrong: str, kinds: set[str]) -> None:
-    """Bytes of another request, once, are no find: the same is asked alone; written again and again they are."""
+    """Bytes of another request are no finding if a repeated request, alone, is right; if they recur, they are."""
     script = tmp_path / "forgetful.py"
     script.write_text(FORGETFUL.replace("WRONG", wrong))
     report = run_encode_round(

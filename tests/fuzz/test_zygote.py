@@ -1,4 +1,4 @@
-"""A worker that waits for ever is ended as a hang; a pause of everybody is nobody's hang, nor is one that passes."""
+"""A worker that blocks is killed as a hang; a pause of the whole process group is no hang, nor is one that passes."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-# A zygote of little patience, whose worker says that it is there, and sleeps; it tells how that ended.
+# A zygote with a short time limit, whose worker creates a file and sleeps; it prints the worker's exit code.
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_who_waits_for_ever_is_ended(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_pause_of_everybody_is_no_hang(tmp_path: Path) -> None:
-    """Who is stopped together with the one that watches it has its time when both go on."""
+    """A worker that is stopped together with its watcher keeps its remaining time when both continue."""
     with zygote(tmp_path, 5.6) as process:
         time.sleep(0.7)  # the watch has begun
         os.killpg(process.pid, signal.SIGSTOP)
@@ -83,7 +83,7 @@ print(json.dumps([made.restarts, made.failure, sorted(made.finds.known), made.bo
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["once", "always"])
 def test_a_hang_that_passes_is_none(tmp_path: Path, how: str) -> None:
-    """Whatever takes all of its processor time is asked once more alone: the machine itself may have stood still."""
+    """An input that uses up its CPU time runs once more alone, since the machine itself may have paused."""
     command = [sys.executable, "-c", HANGING, str(tmp_path), how]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     restarts, failure, found, executions = json.loads(said)
