@@ -1,9 +1,9 @@
 """Benchmarks of fuzzing: executions, buckets, planted bugs, first crash, rates.
 
-Inputs and what is right about them are made before the clock starts, as for any
-number of testees they are made once.  Inputs over which the testee falls, and
-those that cost it more than a millisecond alone, are set aside and counted: in a
-campaign they are finds, and stepped over.
+Inputs and their expected results are made before the clock starts, because a
+campaign makes them once for any number of testees.  Inputs that crash the
+testee, and those that take it more than a millisecond alone, are set aside and
+counted: a campaign reports them as findings and then skips them.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ HEAD: Final = f"{'planted bug':34}{'executions':>11}{'CPU-s':>9}{'plain: executi
 
 
 def planted_line(one: Planted) -> str:
-    """One wrong codec; behind `>` what was tried in vain."""
+    """One wrong codec; `>` marks executions and seconds that were spent without success."""
     ours, plain = (">" if count > one.most else "" for count in (one.executions, one.plain_executions))
     return (
         f"{one.name:34}{f'{ours}{min(one.executions, one.most):,.0f}':>11}{f'{ours}{one.seconds:.3f}':>9}"
@@ -205,11 +205,11 @@ class Throughput:
     """Throughput of one testee.
 
     Attributes:
-        testee, version: who was asked.
-        inputs: answered and compared, again and again the same pool.
-        seconds: by the clock.
-        cpu_seconds: of the testee alone.
-        set_aside: inputs of the pool that were left out, and of how many.
+        testee, version: the testee's name and version.
+        inputs: inputs answered and compared, from one pool that repeats.
+        seconds: wall-clock time.
+        cpu_seconds: CPU time of the testee alone.
+        set_aside: inputs of the pool that were left out, and the size of the pool.
     """
 
     testee: str
@@ -247,7 +247,7 @@ def measure_throughput(testee: str, seconds: float = 5.0, *, seed: int = 1) -> T
 
 
 def is_expensive(feed: Feed, prepared: Prepared) -> bool:
-    """Whether the testee falls over it, or takes long, time and again."""
+    """Whether the input crashes the testee, or takes long in each of `TRIES` attempts."""
     for _ in range(TRIES):
         began = time.monotonic()
         feed.post([prepared.mutant.data])
@@ -298,14 +298,14 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class RateWatch:
-    """Sees how far a round is, and when; its start, and that of what it asks, do not count."""
+    """Records the progress of a round with its time; the start-up of the round and of its target is excluded."""
 
     def __init__(self) -> None:
         self.first: tuple[float, Progress] | None = None
         self.last: tuple[float, Progress] = (0.0, Progress())
 
     def __call__(self, progress: Progress) -> None:
-        """See `Tell`."""
+        """Record *progress*; an `OnProgress`."""
         if progress.executions:
             self.last = (time.monotonic(), progress)
             self.first = self.first or self.last

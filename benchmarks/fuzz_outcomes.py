@@ -1,14 +1,14 @@
 """One repeat of one profile against one in-process target: executions, outcomes and lines per CPU-second.
 
-An exception that a codec's users are not told of, by its type and the line that
-raised it; a loop without end and memory without bound, by the function.  What is
-read that should not be, or read wrongly, is none of these.
+An unexpected end is an exception that a codec does not document, by its type and
+the line that raised it, or an endless loop or unbounded memory, by the function.
+Accepted invalid input and wrongly read input are no unexpected ends.
 
 python -m benchmarks.fuzz_outcomes TARGET PROFILE SEED CPU-SECONDS
 
-A process of its own for each repeat, with a limit on its memory; it prints one
-JSON document.  Loops that were seen not to end are not waited for again, and what
-is like inputs that were dear is rarely run, as in campaigns.
+Each repeat has a process of its own, with a limit on its memory; it prints one
+JSON document.  A loop that is known to be endless is not waited for again, and
+inputs similar to expensive ones are rarely run, as in campaigns.
 """
 
 from __future__ import annotations
@@ -115,10 +115,10 @@ class OutcomeRepeat(msgspec.Struct, rename={"findings": "finds", "skipped": "ste
     """One repeat.
 
     Attributes:
-        firsts: after how many CPU-seconds each outcome bucket (`bucket_of`) was first seen, silent ones too.
-        finds: the same for finds as campaigns keep them apart (`Outcome.key`): invalid ones that were taken, by lie.
+        firsts: CPU-seconds until each outcome bucket (`bucket_of`) was first seen, silent ones too.
+        findings: the same for findings with the campaign's key (`Outcome.key`): accepted invalid inputs by fault.
         ends: the same for unexpected ends alone (`ends.Ends`), for which no reference is needed.
-        lines, reached: of the target's packages, how many and which.
+        lines, reached: the number of reached lines of the target's packages, and the lines.
     """
 
     target: str
@@ -135,7 +135,7 @@ class OutcomeRepeat(msgspec.Struct, rename={"findings": "finds", "skipped": "ste
 
 
 def measure_repeat(target: Target, profile: str, seed: int, seconds: float) -> OutcomeRepeat:
-    """Run *target* for so many CPU-seconds; lines are counted behind that."""
+    """Run *target* for so many CPU-seconds; the time to count lines is not included."""
     rng, seeds, deck = Random(seed), profile_seeds(profile), Deck()
     firsts: dict[str, float] = {}
     findings: dict[str, float] = {}
@@ -182,8 +182,8 @@ def measure_repeat(target: Target, profile: str, seed: int, seconds: float) -> O
 def bucket_of(mutant: Mutant, outcome: Outcome) -> str:
     """The bucket of *outcome*, without anything that only the mutator knows.
 
-    Class, detail and function.  What was taken though it is invalid is told by the rule
-    that the bytes break, as the reference says, and what was read wrongly by how it differs.
+    Class, detail and function.  Accepted invalid input is identified by the rule that the
+    bytes break, according to the reference, and input that was read wrongly by its difference.
     """
     match outcome.kind:
         case "accepts_invalid":

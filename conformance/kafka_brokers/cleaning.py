@@ -2,7 +2,7 @@
 
 The cleaner leaves the active segment alone.  So a record of ours is appended
 that no longer fits into it, the filler, which then is the only one in a new
-segment; and `cleaner-offset-checkpoint` tells when the cleaner has been over
+segment; and `cleaner-offset-checkpoint` shows when the cleaner has been over
 everything before.
 """
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 # $1 is the folder to remove, the rest is the command.  The shell gives background
-# commands no standard input, so they get a copy of it; nobody ever reads a line
+# commands no standard input, so they get a copy of it; no process reads a line
 # there, only the end.  Only the first shell kills by number, while it waits for
-# that very process: a number that is free again is never killed.  It may be asked
-# to end before it knows the number, and passes that on as soon as it does.
+# that very process: a number that is free again is never killed.  A signal may
+# arrive before the number is known; it is passed on as soon as the number is.
 SCRIPT: Final = """
 folder="$1"; shift; child= asked=
 exec 3<&0

@@ -1,10 +1,10 @@
 """Assign blame from the wanted batch, the reference's reading of the bytes, and the consumer's result; pure.
 
-A producer is judged by the wish alone, as `certify` does it.  A cell is about
-the way from the wish to what the consumer gives: if that is not what was
-wished, it is the producer's fault where the bytes hold something else, the
-consumer's where it gives something else than the bytes hold, or both.  A
-consumer that undoes its producer's mistake agrees, and both are named.
+A producer is judged by the wanted batch alone, as `certify` does it.  A cell
+compares the wanted batch with the consumer's result.  If they differ, the
+producer is at fault where the bytes hold something else than the wanted batch,
+the consumer where its result differs from the bytes, or both.  A consumer that
+undoes its producer's mistake agrees, and both are named.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ line for each case, and answers with a line.  `lines` has both formats.
 
 Fields that a client does not know are left out.  Bytes are base64; `encoding`
 beside them says `hex` or `text` where they are that.  Text with U+FFFD in it is
-taken as not told: the bytes behind that are gone.  A client that stays up
+treated as not given: its original bytes are lost.  A client that stays up
 answers with one line, `{"records": [RECORD, …]}`, and `error` beside it.
 
-Lines that are no JSON object are somebody's log, and are passed over.
+Lines that are no JSON object are log output, and are skipped.
 
-A client that falls takes us with it, in the way in which it fell: who started
-the runner can distinguish a crash from exhausted memory, and restarts this process.
+If a client crashes, this process ends in the same way: the runner can then
+distinguish a crash from exhausted memory, and restarts this process.
 """
 
 from __future__ import annotations

@@ -118,9 +118,9 @@ def counts(found: Sequence[CollectionChange]) -> dict[Kind, int]:
 def matching(new: Sequence[Results], old: Sequence[Results]) -> list[Results | None]:
     """The one of *old* that is of the same testee, for each of *new*.
 
-    Testees are the same if they are reached alike (`NAME@VERSION` as `NAME`), or
-    if name and language fit and nobody else's do; one run and one other are
-    compared whatever they are called.
+    Testees are the same if their targets are the same (`NAME@VERSION` as `NAME`),
+    or if name and language are equal and no other testee's are; one run and one
+    other are compared regardless of their names.
     """
     if len(new) == len(old) == 1:
         return [old[0]]

@@ -135,14 +135,13 @@ class BehaviourProfile:
     refuted: set[tuple[object, ...]] = field(default_factory=set)
 
     def counts(self, ending: Observation, *, fresh: bool, single: bool = False) -> bool:
-        """Whether *ending* is the doing of the question in hand.
+        """Whether *ending* was caused by the current request.
 
-        That of a *fresh* process is, and is remembered.  In another one memory
-        may have run out over what it kept, and what earlier questions left
-        behind may throw in a loop of events, or in a thread.  Where there was
-        only a *single* one, or the words are those of the first, an ending that
-        was the question's own doing often enough, and never anything else, is
-        believed.
+        The ending of a *fresh* process was, and it is remembered.  In another process
+        memory may run out because of what the process kept, and earlier requests may
+        cause an exception in an event loop or in a thread.  There an ending counts only
+        if it was seen in `PROVEN` fresh processes and was never refuted, and if only a
+        *single* request was sent or the error output names the main thread.
         """
         mark = _mark(ending)
         if fresh and mark is not None:

@@ -78,8 +78,8 @@ class EntrySource(NamedTuple):
     most_output: int
 
 
-# A row of `ready`: the address of an entry, and of its inflated bytes; their size, which is negative if
-# the reference has to be asked; the data buffer that they lie in, and where that starts.
+# A row of `ready`: the address of an entry, and of its inflated bytes; their size, which is negative if the
+# reference has to decode the entry; the data buffer that holds them, and where that starts.
 READY_FIELDS: Final = 5
 
 

@@ -8,7 +8,7 @@ moved by one instruction.
 
 What does not fill a whole vector is taken at the start, not at the end: zeros
 in front change no remainder, so the vector that ends with the odd bytes is
-loaded from before them, and what lies there is masked out.  Up to 63 bytes (15
+loaded from before them, and the extra bytes are masked out.  Up to 63 bytes (15
 in the narrow form) in front of the data are therefore read.
 
 Such a multiplication takes some processors as long as six other instructions,

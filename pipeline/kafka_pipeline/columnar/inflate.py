@@ -2,11 +2,11 @@
 
 Functions of ISA-L, LZ4 and Zstandard are called by their addresses, which the
 packages `isal`, `lz4` and `zstandard` do not promise to have.  Without them,
-and for frames that are unusual, others are asked (`inflate.py`).
+and for unusual frames, other decompressors are used (`inflate.py`).
 
-Libraries and kernels do what is usual.  For all else the reference's own
-decompressor is asked, and where that refuses, the reference is asked for the
-whole entry.  So bytes are accepted here only if the reference accepts them.
+Libraries and kernels handle the usual frames.  All others go to the reference's
+own decompressor, and where that refuses, the reference decodes the whole
+entry.  So bytes are accepted here only if the reference accepts them.
 """
 
 from __future__ import annotations

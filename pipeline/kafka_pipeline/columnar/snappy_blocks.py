@@ -1,7 +1,7 @@
 """Raw snappy blocks into memory, for kernels, and the xerial framing around them.
 
-As in `records.py`, what is unusual is only refused here: the reference's own
-decompressor is asked then (`inflate.py`).
+As in `records.py`, unusual input is only refused here: the reference's own
+decompressor reads it then (`inflate.py`).
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def inflate_element(at: int, end: int, start: int, to: int, stop: int) -> tuple[
 def inflate_block(at: int, end: int, to: int, size: int) -> bool:
     """The elements from *at* to *end*, which have to give exactly *size* bytes at *to*.
 
-    What kind comes next is hard to guess for a processor, so it is not asked
-    for short elements: their bytes come from one place or from the other.
+    A processor predicts the kind of the next element badly, so short elements are
+    copied without a branch: their bytes come from one place or from the other.
     """
     start, stop = to, to + size
     while at < end:
