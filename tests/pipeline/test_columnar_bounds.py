@@ -63,7 +63,7 @@ print(number)
 
 
 def test_nothing_around_the_input_is_read() -> None:
-    """Every format and codec, whole and cut short, lies between two pages; access to either ends the process."""
+    """Every format and codec, whole and cut short, is read between two pages; access to either ends the process."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""How a command of the pipeline ends: a failure after an interrupt is attributed to the interrupt."""
+"""How a command of the pipeline ends: an error after an interrupt is reported as the interrupt."""
 
 import subprocess
 import sys
