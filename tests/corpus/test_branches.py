@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from kafka_brokers.releases import RELEASES
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["src"]
@@ -46,6 +48,12 @@ class Checkout:
     def corpus(self, *arguments: str) -> Any:
         """Run `kafkaproof corpus`; the document that it prints."""
         return json.loads(self._run(sys.executable, "-m", "kafkaproof", "corpus", *arguments, "--json"))
+
+    def refresh(self, *arguments: str) -> list[dict[str, Any]]:
+        """Run `kafkaproof refresh`; its tasks."""
+        said = json.loads(self._run(sys.executable, "-m", "kafkaproof", "refresh", *arguments, "--json"))
+        tasks: list[dict[str, Any]] = said["tasks"]
+        return tasks
 
     def _run(self, *command: str) -> str:
         path = os.pathsep.join(str(self.folder / source) for source in SOURCES)
@@ -84,9 +92,14 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
+def source_of(checkout: Checkout, area: str) -> Path:
+    """The module of an area of decode cases."""
+    return checkout.folder / "corpus" / "kafka_corpus" / "cases" / "decode" / f"{area}.py"
+
+
 def add_case(checkout: Checkout, area: str, source: str) -> None:
     """Append a case function and compile its area: one source file and one line of one text file change."""
-    module = checkout.folder / "corpus" / "kafka_corpus" / "cases" / "decode" / f"{area}.py"
+    module = source_of(checkout, area)
     module.write_text(module.read_text(encoding="utf-8") + source, encoding="utf-8")
     vectors = f"vectors/{area}.ndjson"
     assert checkout.corpus("compile", area)["written"] == [vectors]
@@ -113,3 +126,24 @@ def test_nothing_is_stale(merged: Checkout) -> None:
     assert said["waiting"] >= len(NEW_CASES)
     assert merged.corpus("compile", "--all")["written"] == []
     assert merged.changed() == set()
+
+
+def test_refresh_plans_a_new_case(merged: Checkout) -> None:
+    """A case that is not compiled yet is one case more for each that can run it; the step `vectors` writes one file."""
+    steps = ("--step", "vectors", "--step", "clients", "--step", "brokers")
+    before = {task["name"]: task["number"] for task in merged.refresh("--dry-run", *steps)}
+    source = NEW_CASES["varint"].replace("value_added", "value_refreshed").replace("another branch", "no branch")
+    module = source_of(merged, "varint")
+    module.write_text(module.read_text(encoding="utf-8") + source, encoding="utf-8")
+    after = {task["name"]: task["number"] for task in merged.refresh("--dry-run", *steps)}
+    assert after.pop("vectors (vectors/varint.ndjson)") == 1
+    more = {name: number - before.get(name, 0) for name, number in after.items() if number != before.get(name)}
+    # The case is of format v2, which came with 0.11.
+    v2 = [release.name for release in RELEASES if 2 in release.magics]
+    assert len(v2) > 10
+    java = next(name for name in more if name.startswith("answers of java "))
+    assert more == dict.fromkeys((java, *(f"answers of broker {name}" for name in v2)), 1)
+    (task,) = merged.refresh("--step", "vectors")
+    assert task["outcome"] == "wrote vectors/varint.ndjson"
+    assert {Path(name).name for name in merged.changed()} == {"varint.py", "varint.ndjson"}
+    merged.git("reset", "--quiet", "--hard")

@@ -176,10 +176,13 @@ class RefreshLog:
 
 
 def _plan_only(places: CheckoutPlaces, options: RefreshOptions, log: RefreshLog) -> None:
-    made = corpus.compile_in_memory(places.package)
-    state = RefreshState(places, made.cases, options.testees)
-    for task in corpus.vector_tasks(made, places.package) if corpus.VECTORS in options.steps else ():
-        log.add(task)
+    cases = None
+    if corpus.VECTORS in options.steps:
+        made = corpus.compile_in_memory(places.package)
+        for task in corpus.vector_tasks(made, places.package):
+            log.add(task)
+        cases = made.cases
+    state = RefreshState(places, cases, options.testees)
     for name, plan in STEPS.items():
         for task in plan(state, options) if name in options.steps else ():
             log.add(task)
