@@ -7,6 +7,7 @@ import importlib
 import os
 import re
 import subprocess
+import sys
 import sysconfig
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +16,6 @@ from textwrap import dedent
 import click
 import msgspec
 import pytest
-from tests import command_pages
 
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_conformance.testees.protocol import CodecAnswer
@@ -246,4 +246,7 @@ def test_command_reference_is_current() -> None:
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if " ;" not in line)
     if version("click") != pins["click"]:
         pytest.skip("another version of click lays help out differently")
-    assert command_pages.differences() == []
+    # A process of its own: click keeps the help option of a command that ran before, and with it its names.
+    command = [sys.executable, "tests/command_pages.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

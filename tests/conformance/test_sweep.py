@@ -8,7 +8,7 @@ import pytest
 from kafka_pipeline.jobs import sweep
 from kafka_pipeline.jobs.cases import Cases, index_batches
 from kafka_pipeline.jobs.space import Space, model_grid
-from kafka_pipeline.jobs.sweep import cases_in, testee_folder
+from kafka_pipeline.jobs.sweep import cases_in, folder_of_testee
 from kafka_pipeline.spark.manifest import OtherRun
 from kafka_pipeline.spark.needs import BadShard
 
@@ -91,8 +91,8 @@ def test_each_testee_has_its_own_folder() -> None:
     """Connect strings that look alike have folders of their own, known names are their own folder."""
     names = ["process:./x -a", "process:./x  -a", "process:./X -a", "kafka-python"]
 
-    assert len({testee_folder(name) for name in names}) == 4
-    assert testee_folder("kafka-python") == "kafka-python"
+    assert len({folder_of_testee(name) for name in names}) == 4
+    assert folder_of_testee("kafka-python") == "kafka-python"
 
 
 def test_without_cases_there_is_nothing_to_sweep(tmp_path: Path) -> None:

@@ -254,7 +254,7 @@ def cases_in(folder: Path) -> OutputManifest:
     return given
 
 
-def testee_folder(testee: str) -> str:
+def folder_of_testee(testee: str) -> str:
     """The name of a testee in paths, where it is a column called `testee`.
 
     >>> folder_of("kafka-python"), folder_of("process:./mine --fast")
@@ -297,7 +297,7 @@ def sweep_job(asked: Sweep, given: OutputManifest, testee: str) -> Job:
         mine = [path for path in paths if path.name == f"part-{shard:06}.parquet"]
         yield from observations(testee, read_batches(mine, COLUMNS))
 
-    folder = f"{OBSERVATIONS}/testee={testee_folder(testee)}"
+    folder = f"{OBSERVATIONS}/testee={folder_of_testee(testee)}"
     return Job(
         name=folder,
         read=read,
@@ -320,7 +320,7 @@ def _compared(spark: Any, asked: Sweep, given: OutputManifest, receipts: Sequenc
     vectors, clusters = tables.query_table(spark, VECTORS), tables.query_table(spark, CLUSTERS)
     files = [file for receipt in receipts for file in receipt.files]
     files += [put_table(asked.out, VECTORS_FOLDER, vectors), put_table(asked.out, CLUSTERS_FOLDER, clusters)]
-    rows, names = vectors.to_pylist(), sorted(map(testee_folder, asked.testees))
+    rows, names = vectors.to_pylist(), sorted(map(folder_of_testee, asked.testees))
     counts = {
         "outcomes": compare_outcomes(rows, names),
         "agreement": agreement(rows, names),

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_pipeline.jobs.generate import Generate
-from kafka_pipeline.jobs.sweep import Sweep, sweep_testees, testee_folder
+from kafka_pipeline.jobs.sweep import Sweep, folder_of_testee, sweep_testees
 from kafka_pipeline.spark.manifest import OtherRun
 from kafka_pipeline.spark.shards import ShardsFailed
 
@@ -29,7 +29,8 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 def outcomes_of(swept: Sweep) -> dict[str, dict[int, str]]:
     """The outcome of each case, by testee."""
     folders = {
-        testee_folder(testee): swept.out / f"observations/testee={testee_folder(testee)}" for testee in swept.testees
+        folder_of_testee(testee): swept.out / f"observations/testee={folder_of_testee(testee)}"
+        for testee in swept.testees
     }
     return {name: {row["index"]: row["outcome"] for row in rows_of(folder)} for name, folder in folders.items()}
 
