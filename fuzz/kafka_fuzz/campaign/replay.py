@@ -100,27 +100,27 @@ def _differs_by_fault(end: str, last: str) -> bool:
     return end.startswith("lie ") or (last in ("v2", "legacy") and end.startswith(f"{last} "))
 
 
-def replay_rules(directory: Path, replay_target_: ReplayTarget, rules: Sequence[KnownFinding]) -> list[ReplayResult]:
+def replay_rules(directory: Path, target_and_mode: ReplayTarget, rules: Sequence[KnownFinding]) -> list[ReplayResult]:
     """Replay the rules of one target; after a hang or crash, a new process continues with the next rule."""
     found: list[ReplayResult] = []
     while len(found) < len(rules):
-        found += _by_one(directory, replay_target_, rules, len(found))
+        found += _by_one(directory, target_and_mode, rules, len(found))
     return found
 
 
 def _by_one(
-    directory: Path, replay_target_: ReplayTarget, rules: Sequence[KnownFinding], first: int
+    directory: Path, target_and_mode: ReplayTarget, rules: Sequence[KnownFinding], first: int
 ) -> list[ReplayResult]:
     """Replay the rules from *first* on in one process, until it ends; at least one result."""
     command = [
         sys.executable,
         "-m",
         "kafka_fuzz.campaign.replay",
-        replay_target_[0],
+        target_and_mode[0],
         "--dir",
         str(directory),
         "--mode",
-        replay_target_[1],
+        target_and_mode[1],
     ]
     lines: SimpleQueue[bytes] = SimpleQueue()
     with tempfile.TemporaryFile() as errors:
@@ -191,9 +191,9 @@ def _last_words(errors: IO[bytes]) -> str:
 
 
 @contextmanager
-def open_replayer(replay_target_: ReplayTarget, directory: Path) -> Iterator[Callable[[ReplayInput], Outcome]]:
+def open_replayer(target_and_mode: ReplayTarget, directory: Path) -> Iterator[Callable[[ReplayInput], Outcome]]:
     """A function that replays an input on the target; raises if the target cannot be started."""
-    target, mode = replay_target_
+    target, mode = target_and_mode
     if mode == "encode":
         from kafka_fuzz.encode.testees import Writers, finding_batch
 
@@ -241,13 +241,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mode", default="", choices=get_args(TargetMode), help="what of a testee, in its own process")
     parser.add_argument("--first", type=int, default=0, help="where to begin")
     given = parser.parse_args(arguments)
-    replay_target_: ReplayTarget = (given.target, given.mode)
+    target_and_mode: ReplayTarget = (given.target, given.mode)
     rules = [
         rule
         for rule in read_known_findings(given.dir)
-        if rule.reproducer is not None and rule_target(rule) == replay_target_
+        if rule.reproducer is not None and rule_target(rule) == target_and_mode
     ]
-    with open_replayer(replay_target_, given.dir) as ask:
+    with open_replayer(target_and_mode, given.dir) as ask:
         write_line(None)
         for rule in rules[given.first :]:
             write_line(replay_rule(rule, ask))
