@@ -20,12 +20,13 @@ from benchmarks.fuzz_outcomes import Ends, bucket_of, drawn, plain_seeds, profil
 from click.testing import CliRunner
 from msgspec.structs import replace
 
+from kafka_conformance.judge.compare import Difference
 from kafka_fuzz.campaign.plan import OnProgress, Progress, RoundPlan, RoundReport, round_report
 from kafka_fuzz.mutate import for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.entries import CODECS
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.targets.named import make_target
-from kafka_fuzz.targets.outcome import GOOD, Outcome
+from kafka_fuzz.targets.outcome import GOOD, Outcome, value_relation
 from kafka_records import decode
 from kafkaproof.commands.fuzz import fuzz
 
@@ -61,7 +62,10 @@ def test_buckets_of_wrong_data_are_told_by_how_they_differ() -> None:
     """A rounded timestamp and one out of nowhere have different causes; an exception has its function."""
     mutant, path = for_cell(Random(1), next(iter(all_cells()))), "batches.records.timestamp"
     rounded, other = (
-        bucket_of(mutant, Outcome("t", "wrong_data", path, why=f"{path}: expected 1700395339065, got {given}"))
+        bucket_of(
+            mutant,
+            Outcome("t", "wrong_data", path, relation=value_relation(Difference(path, 1700395339065, given))),
+        )
         for given in (1700395339000, 7)
     )
     assert (rounded, other) == (f"t|wrong_data|{path}|rounded", f"t|wrong_data|{path}|other")

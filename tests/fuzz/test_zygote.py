@@ -14,16 +14,16 @@ import pytest
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
-from kafka_fuzz.campaign import zygote
-from kafka_fuzz.campaign.plan import Round
+from kafka_fuzz.campaign import fork_worker
+from kafka_fuzz.campaign.plan import RoundPlan
 
 def work():
     there.touch()
     time.sleep(seconds)
 
-zygote.STUCK_SECONDS, there, seconds = 3.0, Path(sys.argv[1], "there"), float(sys.argv[2])
-asked = Round(target="kafka-python", directory=there.parent, seed=1, number=0, cpu_seconds=1.0)
-print(os.waitstatus_to_exitcode(zygote.prepared(asked, lambda _: None).forked(work)))
+fork_worker.STUCK_SECONDS, there, seconds = 3.0, Path(sys.argv[1], "there"), float(sys.argv[2])
+plan = RoundPlan(target="kafka-python", directory=there.parent, seed=1, number=0, cpu_seconds=1.0)
+print(os.waitstatus_to_exitcode(fork_worker.open_fork_server(plan, lambda _: None).forked(work)))
 """
 
 
@@ -60,23 +60,23 @@ HANGING = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
-from kafka_fuzz.campaign import zygote
-from kafka_fuzz.campaign.plan import Round
-from kafka_fuzz.targets.base import Told
+from kafka_fuzz.campaign import fork_worker
+from kafka_fuzz.campaign.plan import RoundPlan
+from kafka_fuzz.targets.base import TargetResult
 
-def ask(mutant):
+def check(mutant):
     if always or not there.exists():
         there.touch()
         sum(range(10**12))
-    return Told("ok")
+    return TargetResult("ok")
 
 folder, always = Path(sys.argv[1]), sys.argv[2] == "always"
 there = folder / "there"
-asked = Round(target="kafka-python", directory=folder, seed=1, number=0, cpu_seconds=8.0)
-made = zygote.prepared(asked, lambda _: None)
-made.target = replace(made.target, ask=ask)
+plan = RoundPlan(target="kafka-python", directory=folder, seed=1, number=0, cpu_seconds=8.0)
+made = fork_worker.open_fork_server(plan, lambda _: None)
+made.target = replace(made.target, check=check)
 made.run()
-print(json.dumps([made.restarts, made.failure, sorted(made.finds.known), made.box.progress().executions]))
+print(json.dumps([made.restarts, made.failure, sorted(made.findings.findings), made.box.progress().executions]))
 """
 
 
@@ -102,18 +102,18 @@ FALLING = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from kafka_fuzz.campaign import zygote
-from kafka_fuzz.campaign.known_findings import Canary
-from kafka_fuzz.campaign.plan import Round
+from kafka_fuzz.campaign import fork_worker
+from kafka_fuzz.campaign.known_findings import ReplayInput
+from kafka_fuzz.campaign.plan import RoundPlan
 
-def ask(mutant):
+def check(mutant):
     raise SystemExit("no disk")
 
-made = zygote.prepared(Round(target="explain", directory=Path(sys.argv[1])), lambda _: None)
-made.target = replace(made.target, ask=ask)
+made = fork_worker.open_fork_server(RoundPlan(target="explain", directory=Path(sys.argv[1])), lambda _: None)
+made.target = replace(made.target, check=check)
 try:
-    print(made.outcome_of(Canary(hex="00").mutant()))
-except zygote.OurFault as fault:
+    print(made.outcome_of(ReplayInput(hex="00").mutant()))
+except fork_worker.HarnessFault as fault:
     print("our fault:", str(fault).splitlines()[-1])
 """
 
