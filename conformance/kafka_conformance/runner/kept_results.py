@@ -125,9 +125,25 @@ def cases_for(cases: Iterable[Case], testee: Mapping[str, Any]) -> list[Case]:
 
 
 def kept_line(line: ResultLine, corpus: CorpusContents) -> KeptLine:
-    """The line of a full result as it is kept."""
+    """The line of a full result as it is kept: the machine's own folders are left out of paths."""
     fields = {name: getattr(line, name) for name in KeptLine.__struct_fields__ if name not in ("content", "keys")}
-    return KeptLine(content=corpus.contents[line.case][:CONTENT], **fields)
+    observation = {name: without_folders(value) for name, value in line.observation.items()}
+    why, also = without_folders(line.why), tuple(map(without_folders, line.also))
+    content = corpus.contents[line.case][:CONTENT]
+    return KeptLine(**fields | {"content": content, "observation": observation, "why": why, "also": also})
+
+
+# The part of an absolute path above the folder in which packages or built testees are installed.
+_ABOVE_PACKAGES: Final = re.compile(r"""(?<![\w…-])/[^\s"'()\[\]|]*?/(?=(?:site-packages|node_modules|testees)/)""")
+
+
+def without_folders(value: Any) -> Any:
+    """A text without the machine's own part of paths; any other value as it is.
+
+    >>> without_folders("at (/home/me/.cache/kafkaproof/testees/a-1.0/node_modules/lz4/index.js:7)")
+    'at (…/testees/a-1.0/node_modules/lz4/index.js:7)'
+    """
+    return _ABOVE_PACKAGES.sub("…/", value) if isinstance(value, str) else value
 
 
 def _line(kept: KeptLine, case: Case) -> ResultLine:

@@ -1,0 +1,51 @@
+"""Kept results: they give back a full result, and hold no folder of the machine that ran it."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance.runner.kept_results import CorpusContents, kept_files, kept_of, read_kept, without_folders
+from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results
+from kafka_corpus.vectors import load_vectors
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+TESTEE = {"name": "some-codec", "version": "1", "consumer": False, "append": False}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("File /home/me/venv/lib/python3.11/site-packages/kafka/codec.py", "File …/site-packages/kafka/codec.py"),
+        ("at (/root/.cache/kafkaproof/testees/a-1/node_modules/b.js:1)", "at (…/testees/a-1/node_modules/b.js:1)"),
+        ("github.com/segmentio/kafka-go/decode.go:46", "github.com/segmentio/kafka-go/decode.go:46"),
+        ("expected 1/2, got 3", "expected 1/2, got 3"),
+    ],
+)
+def test_paths_lose_the_folders_of_the_machine(text: str, shown: str) -> None:
+    """Folders above installed packages are left out; other text is unchanged."""
+    assert without_folders(text) == shown
+
+
+def test_a_result_is_kept_without_folders() -> None:
+    """A kept line has the outcome and the text of the full result, without the machine's folders."""
+    corpus = CorpusContents.of(load_vectors())
+    case = next(each for each in corpus.cases if each.op == "decode")
+    line = ResultLine(
+        case=case.id, outcome="crash", area=case.area, op=case.op, expected=case.expect.verdict, rules=case.rules,
+        observation={"kind": "crashed", "stderr": "/srv/x/site-packages/y.py failed"},
+    )  # fmt: skip
+    header = ResultHeader(testee=TESTEE, corpus=corpus.sha256, cases=1, only=[], settings={})
+    footer = ResultFooter(counts={}, seconds=0.0, waited=0.0, starts=0, strays=0, sha256="")
+    kept = kept_of(Results(header, (line,), footer), "some-codec", "1", corpus)
+    assert kept.lines[case.id].outcome == "crash"
+    assert kept.lines[case.id].observation == {"kind": "crashed", "stderr": "…/site-packages/y.py failed"}
+
+
+def test_the_kept_results_hold_no_folder_of_a_machine() -> None:
+    """No line of the kept results names a home, a work or a temporary folder."""
+    files = kept_files(RESULTS)
+    assert len(files) >= 10
+    for file in files:
+        for line in read_kept(file).lines.values():
+            for value in (line.why, *line.also, *line.observation.values()):
+                assert without_folders(value) == value, (file.name, line.case)
