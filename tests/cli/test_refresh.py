@@ -253,6 +253,16 @@ def test_reports_and_the_matrix_are_made_of_kept_results(tmp_path: Path) -> None
     assert [column.testee for column in drawn.testees] == [TESTEE]
     assert (docs / "matrix.svg").read_text(encoding="utf-8") == picture.matrix_svg(drawn)
     assert checkout.tasks("--step", "matrix") == []
+    kept = read_kept(checkout.results)
+    fewer = {id_: line for id_, line in kept.lines.items() if id_ != min(kept.lines)}
+    write_kept(KeptResult(kept.header, fewer), checkout.results)
+    matrix, both = ("--step", "matrix"), ("--step", RESULTS, "--step", "matrix", "--testee", TESTEE)
+    assert [task["skipped"] for task in checkout.tasks(*matrix)] == [f"there is no complete kept result of {TESTEE}"]
+    assert [(task["step"], task.get("skipped")) for task in checkout.tasks(*both, "--dry-run")] == [
+        (RESULTS, None),
+        ("matrix", None),
+    ]
+    write_kept(kept, checkout.results)
     renamed = msgspec.structs.replace(drawn.testees[0], testee="gone")
     (docs / "matrix.json").write_bytes(picture.encode_counts(msgspec.structs.replace(drawn, testees=[renamed])))
     (task,) = checkout.tasks("--step", "matrix")

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -29,11 +29,12 @@ SCRATCH: Final = Path("kafkaproof-results") / "refresh"
 
 @dataclass(frozen=True, slots=True)
 class RefreshOptions:
-    """Steps and testees that are wanted, and testees that are run on all cases again."""
+    """Steps and testees that are wanted, testees that are run on all cases again, and those that a dry run planned."""
 
     steps: tuple[str, ...]
     testees: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+    pending: frozenset[str] = frozenset()
 
 
 # In order: each is planned when those before it are done.
@@ -43,7 +44,7 @@ STEPS: Final[dict[str, Callable[[RefreshState, RefreshOptions], Iterator[Refresh
     results.RESULTS: lambda state, options: results.result_tasks(state, options.again),
     corpus.MEASUREMENTS: lambda state, _: corpus.measurement_tasks(state, results.cases_with_findings(state)),
     known_findings.KNOWN_FINDINGS: lambda state, _: known_findings.known_finding_tasks(state),
-    results.MATRIX: lambda state, _: results.matrix_tasks(state),
+    results.MATRIX: lambda state, options: results.matrix_tasks(state, options.pending),
 }
 STEP_NAMES: Final = (corpus.VECTORS, *STEPS)
 
@@ -186,6 +187,8 @@ def _plan_only(places: CheckoutPlaces, options: RefreshOptions, log: RefreshLog)
     for name, plan in STEPS.items():
         for task in plan(state, options) if name in options.steps else ():
             log.add(task)
+            if task.testee and not task.why_not:
+                options = replace(options, pending=options.pending | {task.testee})
 
 
 def _do(places: CheckoutPlaces, options: RefreshOptions, log: RefreshLog) -> None:

@@ -25,6 +25,7 @@ class RefreshTask:
         unit: what is counted.
         why_not: the reason if this machine cannot do it.
         run: does it and returns the outcome in a few words; raises `CannotDo`.
+        testee: the testee whose result it completes.
     """
 
     step: str
@@ -33,6 +34,7 @@ class RefreshTask:
     unit: str = "cases"
     why_not: str = ""
     run: Callable[[], str] = field(default=str)
+    testee: str = ""
 
     def line(self) -> str:
         """The task on one line."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -50,6 +50,7 @@ def result_tasks(state: RefreshState, again: Iterable[str] = ()) -> Iterator[Ref
                 len(todo),
                 why_not=f"needs {missing}" if missing else "",
                 run=partial(_run_testee, state, known, release, kept, todo),
+                testee=known.name,
             )
 
 
@@ -132,19 +133,22 @@ def keep_results(paths: Iterable[Path], state: RefreshState) -> Iterator[str]:
         yield f"results of {name} {release}: {len(done.lines):,} cases kept"
 
 
-def matrix_tasks(state: RefreshState) -> Iterator[RefreshTask]:
-    """A task if the picture is there and the kept results give another one."""
+def matrix_tasks(state: RefreshState, pending: Collection[str] = ()) -> Iterator[RefreshTask]:
+    """A task if the picture is there and the kept results give another one.
+
+    The results of *pending* testees count as complete: a dry run has planned them.
+    """
     path = state.places.docs / COUNTS
     if not path.exists():
         return
     old, new = picture.decoded(path.read_bytes()), matrix_counts(state)
     if new == old:
         return
-    gone = sorted({column.testee for column in old.testees} - {column.testee for column in new.testees})
+    there = {column.testee for column in new.testees} | set(pending)
+    gone = sorted({column.testee for column in old.testees} - there)
     why_not = f"there is no complete kept result of {', '.join(gone)}" if gone else ""
-    yield RefreshTask(
-        MATRIX, f"{COUNTS} and {PICTURE}", len(new.testees), "testees", why_not, partial(_write_matrix, state, new)
-    )
+    run_ = partial(_write_matrix, state, new)
+    yield RefreshTask(MATRIX, f"{COUNTS} and {PICTURE}", len(there), "testees", why_not, run_)
 
 
 def matrix_counts(state: RefreshState) -> Counts:
