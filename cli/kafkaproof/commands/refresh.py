@@ -138,10 +138,10 @@ def checkout_places(root: Path) -> CheckoutPlaces:
     Raises:
         click.UsageError: it is none.
     """
-    package = root / package_root().relative_to(package_root().parents[1])
+    package = root / "corpus" / package_root().name
     if not (root / "tox.ini").exists() or not (package / "vectors").is_dir():
         raise click.UsageError(f"{root} is no checkout of this project: name one with --root")
-    known = root / PACKAGED_CORPUS.relative_to(PACKAGED_CORPUS.parents[3])
+    known = root / "fuzz" / PACKAGED_CORPUS.relative_to(PACKAGED_CORPUS.parents[2])
     return CheckoutPlaces(package, root / "results", root / "docs", known, root / SCRATCH)
 
 
