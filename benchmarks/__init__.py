@@ -1,6 +1,6 @@
 """Benchmarks: run from a checkout, `python -m benchmarks.NAME`; not in the wheel.
 
-python -m benchmarks [SHAPE…] [--peers NAME,…] [--encode] [--rounds N] [--fresh N] [--json]
+python -m benchmarks.decode [SHAPE…] [--peers NAME,…] [--encode] [--rounds N] [--fresh N] [--json]
 
 Each works in a warm process of its own on the same bytes, which are in its
 memory, and says what it read and how much processor time that took.  Rounds go

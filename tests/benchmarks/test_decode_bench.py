@@ -81,7 +81,7 @@ def test_what_is_encoded(name: str) -> None:
 
 def run(*arguments: str) -> dict[str, float]:
     """The figures of one shape."""
-    command = [sys.executable, "-m", "benchmarks", *arguments, "--rounds", "1", "--fresh", "1"]
+    command = [sys.executable, "-m", "benchmarks.decode", *arguments, "--rounds", "1", "--fresh", "1"]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
     figures: dict[str, dict[str, float]] = json.loads(done.stdout)
     (only,) = figures.values()
@@ -108,7 +108,7 @@ def test_a_peer_whose_toolchain_is_missing(tmp_path: Path) -> None:
     elsewhere = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "NUMBA_CACHE_DIR": FOLDER}
     environment = {**os.environ, **elsewhere}
     arguments = ["1-kib", "--peers", "franz-go,aiokafka", "--rounds", "1", "--json"]
-    command = [sys.executable, "-m", "benchmarks", *arguments]
+    command = [sys.executable, "-m", "benchmarks.decode", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     (figures,) = json.loads(done.stdout).values()
 
