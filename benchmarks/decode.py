@@ -194,7 +194,7 @@ class DecoderProcess:
 def workers(
     path: Path, peers: list[str], fresh: int, shape: BatchShape, encode: bool, stack: ExitStack
 ) -> Iterator[DecoderProcess]:
-    """Everybody who takes part; several of Java."""
+    """The decoders that are measured; Java has several."""
     for name in (OURS, *peers):
         if name in NAMES:
             command = peer_command(name, path, encode=encode)
@@ -257,7 +257,7 @@ def shapes_to_measure(shapes: list[str], *, encode: bool) -> list[str]:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.decode", description=__doc__)
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"of {', '.join(SHAPES)}; all if none is named")
     parser.add_argument("--peers", default="java,aiokafka,kafka-python", help=f"whom to compare with: {PEER_NAMES}")
     parser.add_argument("--encode", action="store_true", help="write the uncompressed v2 shapes instead of reading")

@@ -191,7 +191,7 @@ class SpawnedProcess:
             try:
                 self.server.send(b"%d" % self.pid)
             except OSError:
-                pass  # who has reaped all
+                pass  # the spawn server has ended, and it reaped its children
         return self._code
 
     def _readable(self, seconds: float | None) -> list[int]:

@@ -8,7 +8,6 @@ case, so a case that is new or has changed since is one without a line; it does 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +16,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kafka_conformance.judge.verdict import OUTCOMES, Outcome
+from kafka_conformance.judge.verdict import Outcome, Verdict
 from kafka_conformance.runner import results
 from kafka_conformance.runner.requests import is_relevant
-from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results, Unusable
-from kafka_corpus.case import Case, Recipe
+from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results, Unusable, result_line
+from kafka_corpus.case import Case
 from kafka_corpus.vectors import content_hash, corpus_hash_of
 
 FORMAT: Final = "kafkaproof-kept-results"
@@ -115,7 +114,7 @@ class KeptResult:
             testee=self.header.testee, corpus=corpus.sha256, cases=len(chosen), only=[], settings=self.header.settings
         )
         found = Results(header, lines, None)
-        return replace(found, footer=_footer(lines)) if len(lines) == len(chosen) else found
+        return replace(found, footer=_footer(found)) if len(lines) == len(chosen) else found
 
 
 def cases_for(cases: Iterable[Case], testee: Mapping[str, Any]) -> list[Case]:
@@ -147,28 +146,12 @@ def without_folders(value: Any) -> Any:
 
 
 def _line(kept: KeptLine, case: Case) -> ResultLine:
-    return ResultLine(
-        case=case.id,
-        outcome=kept.outcome,
-        area=case.area,
-        op=case.op,
-        expected=case.expect.verdict,
-        rules=case.rules,
-        field=kept.field,
-        why=kept.why,
-        also=kept.also,
-        left_out=kept.left_out,
-        observation=kept.observation,
-        ms=kept.ms,
-        deaths=kept.deaths,
-        heavy=isinstance(case.input, Recipe),
-    )
+    verdict = Verdict(kept.outcome, kept.field, kept.why, kept.also, kept.left_out)
+    return result_line(case, verdict, kept.observation, kept.ms / 1000, kept.deaths)
 
 
-def _footer(lines: Sequence[ResultLine]) -> ResultFooter:
-    counter = Counter(line.outcome for line in lines)
-    counts: dict[str, int] = {outcome: counter[outcome] for outcome in OUTCOMES}
-    return ResultFooter(counts=counts, seconds=0.0, waited=0.0, starts=0, strays=0, sha256="")
+def _footer(found: Results) -> ResultFooter:
+    return ResultFooter(counts=found.counts(), seconds=0.0, waited=0.0, starts=0, strays=0, sha256="")
 
 
 def kept_of(done: Results, name: str, release: str, corpus: CorpusContents) -> KeptResult:

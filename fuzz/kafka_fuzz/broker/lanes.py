@@ -39,7 +39,7 @@ ENDS: Final = 0.1
 NOT_TRANSACTIONAL: Final = 0.08
 ANOTHERS: Final = 0.05
 EPOCHS: Final = (0, 0, 0, 0, 0, 0, 0, 0, 1, -1)
-# The most that a broker allows: what it aborts by itself nobody predicts.
+# The most that a broker allows: a transaction that the broker aborts by itself is not predicted.
 TIMEOUT_MS: Final = 900_000
 _EPOCH: Final = BATCH_V2.field("producer_epoch")
 WHO_ENDS: Final = _EPOCH.offset + _EPOCH.width
@@ -60,7 +60,7 @@ class Sender:
         id: its transactional id.
         producer: what the coordinator gave it.
         is_open: whether the partition is part of its transaction, as the coordinator knows.
-        is_lost: whether nobody knows any more what the coordinator knows.
+        is_lost: whether the state of the coordinator is no longer known.
         since: what the log took since the last transaction ended.
     """
 

@@ -71,7 +71,7 @@ class EncodeRound:
                 continue
             if writer.writes:
                 self.writers.append(writer)
-            elif self.plan.target.partition(":")[2]:  # whoever is named is expected to
+            elif self.plan.target.partition(":")[2]:  # a testee that was named has to run
                 self.cannot_run[name] = "it says that it does not write"
         if not self.writers:
             raise CannotRun("; ".join(self.cannot_run.values()) or "no testee writes")
