@@ -24,7 +24,7 @@ from kafka_conformance.runner.results import encode_results
 from kafka_conformance.testees.known import find_testee
 from kafka_corpus.evidence import CaseEvidence, load_evidence, write_evidence
 from kafka_corpus.vectors import load_vectors, package_root
-from kafka_fuzz.campaign.known_findings import read_corpus_results
+from kafka_fuzz.campaign.known_findings import CorpusResult, read_corpus_results, write_corpus_results
 from kafkaproof.commands.refresh import SCRATCH, refresh
 from kafkaproof.refresh.corpus import BROKERS
 from kafkaproof.refresh.results import RESULTS
@@ -230,6 +230,14 @@ def test_known_findings(sizes: Checkout) -> None:
     assert set(shown) == {TESTEE}
     assert set(shown[TESTEE].keys) == {key for line in kept.lines.values() for key in line.keys or ()}
     assert sizes.tasks(*wanted) == []
+    first = min(kept.lines)
+    extra = CorpusResult(shown[TESTEE].version, "0" * 64, {"flaky": first, "gone": "sizes.no_case"})
+    write_corpus_results(sizes.known, {TESTEE: extra})
+    write_kept(kept.with_keys({first: ["a key"]}), sizes.results)
+    assert sizes.tasks(*wanted)[0]["outcome"].startswith("0 inputs run, ")
+    again = read_corpus_results(sizes.known)[TESTEE].keys
+    assert (again["flaky"], again["a key"]) == (first, first)
+    assert "gone" not in again
     sizes.refresh("--step", RESULTS, "--again", TESTEE)
     assert [each["number"] for each in sizes.tasks(*wanted, "--dry-run")] == [task["number"]]
 
