@@ -112,7 +112,7 @@ def test_a_peer_whose_toolchain_is_missing(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     (figures,) = json.loads(done.stdout).values()
 
-    assert done.stderr == "franz-go is left out: go is not on the path\n"
+    assert done.stderr == "franz-go is left out: go is not installed or not on the path\n"
     assert "x aiokafka" in figures
     assert "x franz-go" not in figures
 
