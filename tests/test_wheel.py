@@ -92,7 +92,7 @@ def recipes() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_the_wheel_holds_recipes_and_sources(wheel: Path) -> None:
-    """Every file that a recipe names is in the wheel with its recipe, harnesses of side targets too."""
+    """Every file that a recipe names is in the wheel with its recipe, the harnesses of external engines too."""
     names = set(zipfile.ZipFile(wheel).namelist())
     folders = [folder for folder, _ in recipes()]
     assert len(folders) >= 9
@@ -100,13 +100,13 @@ def test_the_wheel_holds_recipes_and_sources(wheel: Path) -> None:
         given = tomllib.loads((TESTEES / folder / "testee.toml").read_text(encoding="utf-8"))
         wanted = {os.path.normpath(f"{ADAPTERS}{folder}/{source}") for source in ("testee.toml", *given["sources"])}
         assert wanted <= names, folder
-    assert {f"kafka_fuzz/harnesses/{name}" for name in ("go/fuzz_test.go", "jazzer/Side.java")} <= names
+    assert {f"kafka_fuzz/harnesses/{name}" for name in ("go/fuzz_test.go", "jazzer/FuzzDecode.java")} <= names
 
 
 def test_the_wheel_holds_no_build_outputs(tmp_path: Path) -> None:
     """What builds by hand leave in the source folders stays out of the wheel."""
     copy = tmp_path / "checkout"
-    copied = ("pyproject.toml", "README.md", "LICENSE", ".gitignore", "conformance/testees", "fuzz/side")
+    copied = ("pyproject.toml", "README.md", "LICENSE", ".gitignore", "conformance/testees", "fuzz/harnesses")
     for name in copied:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, copy / name)

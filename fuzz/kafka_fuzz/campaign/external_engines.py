@@ -1,11 +1,10 @@
-"""Side targets: other engines on codecs in other languages, fed from a campaign's corpus and feeding it.
+"""External engines fuzz codecs in other languages, starting from a campaign's corpus and adding to it.
 
-`go test -fuzz` and Jazzer see coverage inside the codec, which we do not; they take
-no mutator and know no formats.  So their harnesses (`fuzz/side`) mend sizes and
-checksums, and what the engines keep is mended here in the same way before
-anybody else gets it.  Whatever made a harness fall, and every new input, is then
-put to the testee itself: what counts as a find, and under which key, is said in
-one place, by `differential`.
+`go test -fuzz` and Jazzer see coverage inside the codec; they take no mutator and
+know no format.  So their harnesses (`fuzz/harnesses`) correct sizes and checksums,
+and the inputs that the engines keep are corrected here in the same way.  Every new
+input, and every input that crashed a harness, then runs on the testee itself:
+`differential` alone decides whether it is a finding, and under which key.
 """
 
 from __future__ import annotations
@@ -39,8 +38,10 @@ from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, fixed_up
 from kafka_records.constants import LOG_OVERHEAD
 
-# Names a folder of harnesses that is used in place of the project's own.
-SOURCES_VARIABLE: Final = "KAFKAPROOF_SIDE"
+# Name a folder of harnesses that is used in place of the project's own.
+SOURCES_VARIABLES: Final = ("KAFKAPROOF_HARNESSES", "KAFKAPROOF_SIDE")  # the second is the former name
+# Tells a harness where it writes inputs that crashed it.
+CRASHES_VARIABLE: Final = "KAFKAPROOF_CRASHES"
 # The function of each testee's adapter that decodes a log.
 GO: Final = {"franz-go": "decode", "sarama": "decode", "kafka-go": "decodeRecords"}
 JAVA: Final = "java-kafka-clients"
@@ -50,30 +51,31 @@ COPY_DEPENDENCIES: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6
 HEADER: Final = b"go test fuzz v1\n"
 LAST: Final = "last.bin"
 OUTPUT: Final = "output.txt"
-# How Go, which begins with all that it was fed, and libFuzzer count, while they run and at the end.
+# The counts that Go (which starts with all inputs that it was fed) and libFuzzer print while they run and at the end.
 COUNTED: Final = re.compile(rb"baseline coverage: (\d+)/|execs: (\d+)|^#(\d+)\s|^Done (\d+) runs", re.MULTILINE)
 # In Go's text: a character that cannot be printed, in two ways, or any other escape.
 ESCAPES: Final = re.compile(rb"\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|.)")
 LONGEST: Final = 4096
-# An engine runs all that it is fed before it changes the first of it, Go about a hundred a second: it gets so many for
-# each second that it has, and these at least.
+# An engine runs all inputs that it is fed before it mutates the first one; Go runs about a hundred a second.  It is fed
+# INPUTS_A_SECOND for each second of its time, and at least FEWEST.
 INPUTS_A_SECOND: Final = {"go": 30, "jazzer": 1000}
 FEWEST: Final = 600
-# So often it may end over what it was fed.
+# Crashes after which an engine no longer starts from the inputs that it was fed, the built-in seeds aside.
 MAX_SEED_FAILURES: Final = 3
 MOST_OUTPUT: Final = 400
 
 
-class EngineReport(msgspec.Struct, rename={"findings": "finds"}):
+class EngineReport(msgspec.Struct):
     """The report of a run of an external engine.
 
     Attributes:
-        testee: who was fuzzed.
-        starts: of the engine, which ends with its process.
-        executions: inputs that it ran, as it says itself.
-        fed, kept: inputs that it got, of all that there are, and new ones that it gave.
-        suspects: inputs over which the harness fell; *findings* of them and of those kept are new finds' keys.
-        failure: why it is no answer that nothing was found; empty where it is one.
+        testee: the codec that was fuzzed.
+        starts: how often the engine was started; it ends when its process crashes.
+        executions: inputs that the engine reports to have run.
+        fed, kept: inputs given to the engine, and new inputs that it kept.
+        suspects: inputs that crashed the harness.
+        findings: keys of new findings among suspects and kept inputs.
+        failure: why an empty list of findings means nothing; empty if the engine ran.
     """
 
     testee: str
@@ -87,7 +89,7 @@ class EngineReport(msgspec.Struct, rename={"findings": "finds"}):
 
 
 def fix_up_log(log: bytes) -> bytes:
-    """Every entry with its true size and checksum; what is behind the last whole one becomes part of one."""
+    """*log* with the true size and checksum in each entry; bytes after the last whole entry become part of one."""
     out, at = [], 0
     while len(log) - at >= LOG_OVERHEAD:
         size = INT32.unpack_from(log, at + SIZE_AT)[0]
@@ -105,10 +107,10 @@ class Engine:
 
     Attributes:
         corpus: its folder of inputs.
-        said: where its harness writes what it fell over.
-        argv: with `{seconds}`.
-        folder: where it runs.
-        executions: that it has told of.
+        crash_folder: where its harness writes inputs that crashed it.
+        argv: the command; `{seconds}` stands for its time.
+        folder: its working directory.
+        executions: inputs that it reported to have run.
         fed: names of the inputs in its corpus that it did not find itself.
     """
 
@@ -121,32 +123,32 @@ class Engine:
     fed: set[str] = field(default_factory=set)
 
     def feed(self, inputs: Iterable[bytes]) -> int:
-        """Write *inputs* into its corpus; how many they are."""
+        """Write *inputs* into its corpus; returns their number."""
         for data in inputs:
             self.fed.add(input_name(data))
             (self.corpus / input_name(data)).write_bytes(go_entry(data) if self.is_go else data)
         return len(self.fed)
 
-    def leave_sound(self) -> None:
-        """Take back what it was fed, but for our seeds: one that dies of the first inputs gets to no others."""
+    def remove_fed(self) -> None:
+        """Remove fed inputs except the built-in seeds: an engine runs nothing after an input that crashes it."""
         for name in self.fed - {*map(input_name, own_seeds())}:
             (self.corpus / name).unlink(missing_ok=True)
 
     def run(self, seconds: float, most_starts: float = inf) -> int:
-        """Run it for so many seconds, again whenever it ends; how often it was started.  Raises `CannotRun`."""
+        """Run it for *seconds*, again whenever it ends; returns the number of starts.  Raises `CannotRun`."""
         end, starts = time.monotonic() + seconds, 0
         while (left := end - time.monotonic()) > 1 and starts < most_starts:
             starts += 1
             if starts == MAX_SEED_FAILURES + 1:
-                self.leave_sound()
+                self.remove_fed()
             self._once(left)
-            with suppress(FileNotFoundError):  # what it would run first, and fall over, from now on
+            with suppress(FileNotFoundError):  # Go would start with the crashing inputs in there
                 shutil.rmtree(self.folder / "testdata")
         return starts
 
     def _once(self, left: float) -> None:
         argv = [part.replace("{seconds}", str(int(left))) for part in self.argv]
-        environment = os.environ | {"KAFKAPROOF_SIDE": str(self.crash_folder)}
+        environment = os.environ | {CRASHES_VARIABLE: str(self.crash_folder)}
         with (self.folder / OUTPUT).open("wb") as output:
             engine = subprocess.Popen(
                 argv,
@@ -160,7 +162,7 @@ class Engine:
             try:
                 code = engine.wait(timeout=left + 10)
             except subprocess.TimeoutExpired:
-                code = 1  # nothing but an input that never ends keeps it so long
+                code = 1  # only an input that never ends takes that long
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(engine.pid, signal.SIGKILL)
@@ -172,11 +174,11 @@ class Engine:
                 raise CannotRun(f"the engine ended with {code}, and executed nothing: {self.last_output()}")
 
     def last_output(self) -> str:
-        """The end of what it said, the last time."""
+        """The end of the output of the last start."""
         return (self.folder / OUTPUT).read_text(errors="replace").strip()[-MOST_OUTPUT:]
 
     def _take_last(self) -> None:
-        """The input with which the process ended, if there was one."""
+        """Keep the input that the process was running when it ended, if there was one."""
         with suppress(FileNotFoundError):
             data = (self.crash_folder / LAST).read_bytes()
             if log := data[4 : 4 + int.from_bytes(data[:4], "big")]:
@@ -195,12 +197,12 @@ class Engine:
                 yield data
 
     def suspects(self) -> list[bytes]:
-        """The inputs over which the harness fell."""
+        """The inputs that crashed the harness."""
         return [path.read_bytes() for path in sorted(self.crash_folder.glob("*-*.bin"))]
 
 
 def executed(output: bytes) -> int:
-    r"""How many inputs an engine says that it ran.
+    r"""The number of inputs that an engine reports to have run.
 
     >>> executed(b"fuzz: elapsed: 3s, execs: 102 (34/sec)\nfuzz: elapsed: 6s, execs: 314 (70/sec)\n")
     314
@@ -238,56 +240,58 @@ def _as_bytes(escape: re.Match[bytes]) -> bytes:
 def build_engine(kind: str, testee: str, work: Path) -> Engine:
     """Build the engine of *kind* for *testee* below *work*.  Raises `CannotRun`."""
     if testee not in ENGINES[kind]:
-        raise CannotRun(f"{kind} has no side target {testee}", f"there are {', '.join(ENGINES[kind])}")
+        raise CannotRun(f"{kind} has no external engine for {testee}", f"there are {', '.join(ENGINES[kind])}")
     known = find_testee(testee)
     assert known is not None
     assert known.recipe is not None  # none of ours is in Python
     if missing := known.missing():
         raise CannotRun(f"{testee} cannot run: {what_is_missing(missing)}")
-    for folder in (work / "corpus", work / "said"):
+    for folder in (work / "corpus", work / "crashes"):
         shutil.rmtree(folder, ignore_errors=True)
-    for folder in (work / "corpus" / "FuzzDecode", work / "said"):
+    for folder in (work / "corpus" / "FuzzDecode", work / "crashes"):
         folder.mkdir(parents=True, exist_ok=True)
     return _go(known.recipe, work) if kind == "go" else _jazzer(known.recipe, work)
 
 
 def harness(name: str) -> Path:
-    """A source of the harnesses: in the folder that `KAFKAPROOF_SIDE` names, else in the project's own."""
-    folder = os.environ.get(SOURCES_VARIABLE)
-    return (Path(folder) if folder else shipped("kafka_fuzz", installed="harnesses", checkout="side")).resolve() / name
+    """A source of the harnesses: in the folder that `KAFKAPROOF_HARNESSES` names, else in the project's own."""
+    folder = next(filter(None, map(os.environ.get, SOURCES_VARIABLES)), None)
+    return (
+        Path(folder) if folder else shipped("kafka_fuzz", installed="harnesses", checkout="harnesses")
+    ).resolve() / name
 
 
 def go_recipe(recipe: BuildRecipe) -> BuildRecipe:
-    """How the fuzz binary of a Go testee is built: its adapter with the harness beside it."""
+    """Recipe of the fuzz binary of a Go testee: its adapter with the harness beside it."""
     call = f"s/DECODE(/{GO[recipe.name]}(/"
-    compiling = ("go", "test", "-c", "-fuzz=FuzzDecode", "-o", "{build}/side.test", ".")
+    compiling = ("go", "test", "-c", "-fuzz=FuzzDecode", "-o", "{build}/fuzz.test", ".")
     return replace(
         recipe,
-        project=f"{recipe.project}-side",
+        project=f"{recipe.project}-fuzz",
         sources=(*recipe.sources, str(harness("go/fuzz_test.go"))),
         build=(("sed", "-i", call, "fuzz_test.go"), compiling),
     )
 
 
 def jazzer_recipe(recipe: BuildRecipe, testee: Path) -> BuildRecipe:
-    """How Jazzer and its harness are built, for the Java testee that is built in the folder *testee*."""
+    """Recipe of Jazzer and its harness, for the Java testee that is built in the folder *testee*."""
     return replace(
         recipe,
         project="jazzer",
         version=JAZZER,
-        sources=(str(harness("jazzer/Side.java")), str(harness("jazzer/pom.xml"))),
+        sources=(str(harness("jazzer/FuzzDecode.java")), str(harness("jazzer/pom.xml"))),
         build=(
             ("mvn", "-B", "-q", f"-Djazzer.version={JAZZER}", "-DoutputDirectory={build}/lib", COPY_DEPENDENCIES),
-            ("javac", "-d", "{build}/classes", "-cp", f"{testee}/lib/*", "Side.java"),
+            ("javac", "-d", "{build}/classes", "-cp", f"{testee}/lib/*", "FuzzDecode.java"),
         ),
     )
 
 
 def _go(recipe: BuildRecipe, work: Path) -> Engine:
-    binary = _built(go_recipe(recipe)) / "side.test"
+    binary = _built(go_recipe(recipe)) / "fuzz.test"
     flags = ["-test.run=^$", "-test.fuzz=FuzzDecode", f"-test.fuzzcachedir={work / 'corpus'}", "-test.parallel=1"]
     argv = [str(binary), *flags, "-test.fuzzminimizetime=1x", "-test.fuzztime={seconds}s"]
-    return Engine(work / "corpus" / "FuzzDecode", work / "said", argv, work, True)
+    return Engine(work / "corpus" / "FuzzDecode", work / "crashes", argv, work, True)
 
 
 def _jazzer(recipe: BuildRecipe, work: Path) -> Engine:
@@ -296,21 +300,23 @@ def _jazzer(recipe: BuildRecipe, work: Path) -> Engine:
     corpus = work / "corpus" / "FuzzDecode"
     classes = f"{jazzer}/classes:{testee}/lib/*:{jazzer}/lib/*"
     argv = ["java", "-Xmx1500m", "-cp", classes, "com.code_intelligence.jazzer.Jazzer"]
-    argv += ["--target_class=Side", "--instrumentation_includes=org.apache.kafka.**", "--keep_going=1000000"]
-    return Engine(corpus, work / "said", [*argv, "-max_total_time={seconds}", "-timeout=5", str(corpus)], work, False)
+    argv += ["--target_class=FuzzDecode", "--instrumentation_includes=org.apache.kafka.**", "--keep_going=1000000"]
+    return Engine(
+        corpus, work / "crashes", [*argv, "-max_total_time={seconds}", "-timeout=5", str(corpus)], work, False
+    )
 
 
 def _built(recipe: BuildRecipe) -> Path:
     try:
         return build_testee(recipe)
     except BuildError as error:
-        raise CannotRun(f"no side target: {error}") from error
+        raise CannotRun(f"the external engine cannot be built: {error}") from error
 
 
 def run_engine(kind: str, testee: str, seconds: float, directory: Path) -> EngineReport:
-    """Fuzz *testee* with the engine *kind* for so many seconds; *directory* is a campaign's.  Raises `CannotRun`."""
-    corpus, findings = Corpus(directory, f"side:{testee}"), FindingStore(directory, testee, "differential")
-    engine = build_engine(kind, testee, directory / "state" / "side" / testee)
+    """Fuzz *testee* with the engine *kind* for *seconds*; *directory* is a campaign's.  Raises `CannotRun`."""
+    corpus, findings = Corpus(directory, f"engine:{testee}"), FindingStore(directory, testee, "differential")
+    engine = build_engine(kind, testee, directory / "state" / "engines" / testee)
     fed = inputs_for(corpus, max(FEWEST, int(seconds * INPUTS_A_SECOND[kind])))
     known = (
         {path.stem for path in other_inputs(corpus)} | {*corpus.entries} | {*map(input_name, [*fed, *corpus_seeds()])}
@@ -331,7 +337,7 @@ def run_engine(kind: str, testee: str, seconds: float, directory: Path) -> Engin
 
 
 def _judged(testee: str, inputs: Sequence[bytes], findings: FindingStore) -> Iterator[str]:
-    """Put *inputs* to the testee itself; the keys of new finds."""
+    """Run *inputs* on the testee itself; yields the keys of new findings."""
     with Differential([connect(testee)], patient=True) as session:
         for judgement in session.run(map(unchanged_mutant, inputs), lambda: True):
             for outcome in judgement.outcomes:
@@ -341,9 +347,9 @@ def _judged(testee: str, inputs: Sequence[bytes], findings: FindingStore) -> Ite
 
 
 def inputs_for(corpus: Corpus, most: int) -> list[bytes]:
-    """At most *most* inputs to begin with: our seeds, what the engine itself has kept, and some of all else there is.
+    """At most *most* inputs to start from: built-in seeds, inputs that the engine kept, and a sample of all others.
 
-    Cases, and what a campaign's targets kept, are others as soon as there is more of that.
+    The others are cases and inputs that a campaign's targets kept; the sample changes when their number does.
     """
     others = other_inputs(corpus)
     rng = Random(f"{corpus.target}/{len(corpus.entries)}/{len(others)}")

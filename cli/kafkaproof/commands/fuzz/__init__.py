@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import click
 
 from kafkaproof.checkout import provide_benchmarks
 from kafkaproof.cli import LazyGroup
+
+# Commands by the name that they had in the last release.
+FORMER_NAMES: Final = {"side": "engine"}
 
 
 class LateFuzz(LazyGroup):
@@ -25,9 +28,9 @@ class LateFuzz(LazyGroup):
             "kafkaproof.commands.fuzz.promote:reach",
             "Measure whether producers or only a broker can cause a finding.",
         ),
-        "side": (
+        "engine": (
             "kafkaproof.commands.fuzz.engines:engine_command",
-            "Fuzz with Jazzer or Go's engine on the same corpus.",
+            "Fuzz with an external engine, Jazzer or Go's, on the same corpus.",
         ),
         "bench": ("kafkaproof.commands.fuzz.bench:bench", "Compare the profiles: buckets, lines, executions."),
         "triage": ("kafkaproof.commands.fuzz.triage:triage", "Deduplicate, shrink and draft findings of campaigns."),
@@ -50,6 +53,10 @@ class LateFuzz(LazyGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command called *cmd_name*; raises `NoCheckout` for `bench` outside of a checkout."""
+        if cmd_name in FORMER_NAMES:
+            former, cmd_name = cmd_name, FORMER_NAMES[cmd_name]
+            warning = f"warning: fuzz {former} is now fuzz {cmd_name}; the old name goes with the next release"
+            click.echo(warning, err=True)
         if cmd_name == "bench":
             provide_benchmarks("kafkaproof fuzz bench")
         return super().get_command(ctx, cmd_name)

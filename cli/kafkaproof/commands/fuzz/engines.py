@@ -1,4 +1,4 @@
-"""`kafkaproof fuzz export`, `side` and `merge`: corpora for and from other engines."""
+"""`kafkaproof fuzz export`, `engine` and `merge`: corpora for and from other engines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def export_oss_fuzz(ctx: click.Context, directory: Path, *, check: bool, without
         click.echo(f"{count} files in {directory}")
 
 
-@click.command("side")
+@click.command("engine")
 @click.argument("engine", type=click.Choice(sorted(ENGINES)))
 @click.option("--testee", help="Of the engine's language.  [default: the first]")
 @click.option("--seconds", type=click.FloatRange(min=1), default=60.0, show_default=True, help="By the clock.")
@@ -58,10 +58,10 @@ def export_oss_fuzz(ctx: click.Context, directory: Path, *, check: bool, without
 def engine_command(
     ctx: click.Context, engine: str, testee: str | None, seconds: float, directory: Path, as_json: bool
 ) -> None:
-    """Fuzz a codec with the engine of its own language: go (go test -fuzz) or jazzer.
+    """Fuzz a codec with an external engine of its own language: go (go test -fuzz) or jazzer.
 
-    Both see coverage inside the codec and know nothing of the format; they live
-    from the campaign's corpus, and what they keep goes back into it.
+    Both see coverage inside the codec and know nothing of the format.  They start from the campaign's corpus, and
+    inputs that they keep are added to it.
     """
     try:
         report = run_engine(engine, testee or ENGINES[engine][0], seconds, directory.resolve())

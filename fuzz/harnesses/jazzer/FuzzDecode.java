@@ -19,18 +19,18 @@ import org.apache.kafka.common.utils.internals.BufferSupplier;
 import org.apache.kafka.common.utils.internals.CloseableIterator;
 
 /**
- * A side target: Jazzer on kafka-clients, from and to a campaign's corpus.
+ * Harness of an external engine: Jazzer runs kafka-clients on a campaign's corpus.
  *
- * <p>Jazzer takes no mutator, so sizes and checksums are mended in here; {@code kafkaproof fuzz side jazzer} mends what
- * the engine keeps in the same way. What a consumer does not expect is written down, and fuzzing goes on.
+ * <p>Jazzer takes no mutator, so the harness corrects sizes and checksums; {@code kafkaproof fuzz engine jazzer} corrects
+ * the inputs that Jazzer keeps in the same way. An unexpected exception is written to a file, and fuzzing continues.
  */
-public final class Side {
+public final class FuzzDecode {
     private static final BufferSupplier BUFFERS = BufferSupplier.create();
-    private static final Path FOLDER = Paths.get(System.getenv("KAFKAPROOF_SIDE"));
+    private static final Path FOLDER = Paths.get(System.getenv("KAFKAPROOF_CRASHES"));
     private static final Set<String> SEEN = new HashSet<>();
 
     public static void fuzzerTestOneInput(byte[] data) throws IOException {
-        byte[] log = mended(data);
+        byte[] log = fixedUp(data);
         try {
             read(log);
         } catch (KafkaException | IllegalArgumentException expected) {
@@ -54,8 +54,8 @@ public final class Side {
         }
     }
 
-    /** Every entry with the size and the checksum that its bytes ask for. */
-    static byte[] mended(byte[] data) {
+    /** The log with the true size and checksum in each entry; bytes after the last whole entry become part of one. */
+    static byte[] fixedUp(byte[] data) {
         byte[] log = data.clone();
         ByteBuffer buffer = ByteBuffer.wrap(log);
         for (int at = 0; log.length - at >= 12; ) {

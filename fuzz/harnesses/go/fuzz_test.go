@@ -1,8 +1,8 @@
-// A side target: `go test -fuzz` on a testee of conformance/testees, from and to a campaign's corpus.
+// Harness of an external engine: `go test -fuzz` runs a testee of conformance/testees on a campaign's corpus.
 //
-// Go's engine takes no mutator, so sizes and checksums are mended in here; `kafkaproof fuzz side go` mends what the
-// engine keeps in the same way, so that its inputs mean the same to everybody. A panic is written down and fuzzing goes
-// on. What cannot be recovered from ends the process: its input is in the file that is mapped into memory.
+// Go's engine takes no mutator, so the harness corrects sizes and checksums; `kafkaproof fuzz engine go` corrects the
+// inputs that the engine keeps in the same way. A panic is written to a file, and fuzzing continues. An error that Go
+// cannot recover from ends the process; its input is in the file that is mapped into memory.
 package main
 
 import (
@@ -20,9 +20,8 @@ const longest = 1 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mend gives every entry of a log the size and the checksum that its bytes ask for; what is behind the last whole entry
-// becomes part of one.
-func mend(log []byte) []byte {
+// fixUp writes the true size and checksum into each entry of a log; bytes after the last whole entry become part of one.
+func fixUp(log []byte) []byte {
 	log = append([]byte(nil), log...)
 	for at := 0; len(log)-at >= 12; {
 		size := int64(int32(binary.BigEndian.Uint32(log[at+8:])))
@@ -59,10 +58,10 @@ func lastInput(folder string) []byte {
 }
 
 func FuzzDecode(f *testing.F) {
-	folder := os.Getenv("KAFKAPROOF_SIDE")
+	folder := os.Getenv("KAFKAPROOF_CRASHES")
 	seen, last, count := map[string]bool{}, lastInput(folder), 0
 	f.Fuzz(func(t *testing.T, data []byte) {
-		log := mend(data)
+		log := fixUp(data)
 		if len(log) > longest {
 			return
 		}

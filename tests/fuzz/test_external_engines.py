@@ -65,8 +65,8 @@ def test_what_go_writes_is_read(tmp_path: Path) -> None:
         assert quoted(done.stdout) == each
 
 
-def test_mended_logs() -> None:
-    """A log that is right stays as it is; one that is not gets sizes and checksums, and is right from then on."""
+def test_logs_after_a_fix_up() -> None:
+    """A valid log stays as it is; a damaged one gets true sizes and checksums, and a second fix-up changes nothing."""
     rng, log = Random(2), b"".join(own_seeds()[:5])
     assert fix_up_log(log) == log
     batches = [seed for seed in own_seeds() if seed[16] == 2]
@@ -74,9 +74,9 @@ def test_mended_logs() -> None:
         broken = bytearray(rng.choice(batches))
         broken[rng.randrange(21, len(broken))] ^= 0xFF
         broken[8:12] = rng.randbytes(4)
-        mended = fix_up_log(bytes(broken))
-        assert fix_up_log(mended) == mended
-        assert kind(mended) != "corrupt"
+        fixed = fix_up_log(bytes(broken))
+        assert fix_up_log(fixed) == fixed
+        assert kind(fixed) != "corrupt"
 
 
 def kind(log: bytes) -> str:
@@ -88,13 +88,13 @@ def kind(log: bytes) -> str:
     return ""
 
 
-def test_every_side_target_has_a_harness(tmp_path: Path) -> None:
+def test_every_engine_has_a_harness(tmp_path: Path) -> None:
     """Each engine has its source in the package or beside it, and refuses a testee that is not of its language."""
     assert harness("go/fuzz_test.go").is_file()
-    assert harness("jazzer/Side.java").is_file()
+    assert harness("jazzer/FuzzDecode.java").is_file()
     assert harness("jazzer/pom.xml").is_file()
     for engine in ENGINES:
-        with pytest.raises(CannotRun, match="no side target kafkajs"):
+        with pytest.raises(CannotRun, match="no external engine for kafkajs"):
             build_engine(engine, "kafkajs", tmp_path)
 
 
@@ -112,14 +112,14 @@ def test_both_ways(engine: str, testee: str, program: str, tmp_path: Path) -> No
     assert report.starts >= 1
     assert report.executions > 0
     assert not report.failure
-    kept = Corpus(tmp_path, f"side:{testee}")
+    kept = Corpus(tmp_path, f"engine:{testee}")
     assert len(kept.entries) == report.kept
     assert all(fix_up_log(data := path.read_bytes()) == data for path in (tmp_path / CORPUS_FOLDER).glob("*/*.bin"))
 
 
 def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
     """An engine gets all built-in seeds and its own inputs, and a sample of all others up to the given count."""
-    own, others = Corpus(tmp_path, "side:sarama"), Corpus(tmp_path, "explain")
+    own, others = Corpus(tmp_path, "engine:sarama"), Corpus(tmp_path, "explain")
     mine = [bytes((1, number)) for number in range(5)]
     for corpus, inputs in ((own, mine), (others, [number.to_bytes(2, "big") * 4 for number in range(900)])):
         for data in inputs:
@@ -138,14 +138,14 @@ def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
 
 def engine_of(folder: Path, script: str) -> Engine:
     """An engine that is a shell script."""
-    for name in ("corpus", "said"):
+    for name in ("corpus", "crashes"):
         (folder / name).mkdir()
-    return Engine(folder / "corpus", folder / "said", ["sh", "-c", script], folder, is_go=False)
+    return Engine(folder / "corpus", folder / "crashes", ["sh", "-c", script], folder, is_go=False)
 
 
 def test_an_engine_that_executes_nothing(tmp_path: Path) -> None:
     """One that ends with an error before its first input is not started again and again until the time is over."""
-    engine = engine_of(tmp_path, f"head -c 4 /dev/zero > said/{LAST}; echo no such flag; exit 2")
+    engine = engine_of(tmp_path, f"head -c 4 /dev/zero > crashes/{LAST}; echo no such flag; exit 2")
     with pytest.raises(CannotRun, match="ended with 2, and executed nothing: no such flag"):
         engine.run(60.0)
     assert engine.suspects() == []
@@ -154,7 +154,9 @@ def test_an_engine_that_executes_nothing(tmp_path: Path) -> None:
 def test_executions_are_those_of_all_starts(tmp_path: Path) -> None:
     """An engine that ends over an input is started again, and what it ran before counts."""
     (tmp_path / "last").write_bytes(b"\0\0\0\2ab")
-    engine = engine_of(tmp_path, f"cp last said/{LAST}; echo '#2 INITED'; echo 'Done 40 runs in 1 second(s)'; exit 1")
+    engine = engine_of(
+        tmp_path, f"cp last crashes/{LAST}; echo '#2 INITED'; echo 'Done 40 runs in 1 second(s)'; exit 1"
+    )
     assert engine.run(600.0, most_starts=3) == 3
     assert engine.executions == 3 * 40
     assert engine.suspects() == [b"ab"]
@@ -162,7 +164,7 @@ def test_executions_are_those_of_all_starts(tmp_path: Path) -> None:
 
 def test_an_engine_that_dies_of_what_it_is_fed_gets_our_seeds_only(tmp_path: Path) -> None:
     """After some starts; what it found itself stays in its corpus."""
-    engine = engine_of(tmp_path, f"ls corpus | wc -l >> counts; touch corpus/found; cp last said/{LAST}; exit 1")
+    engine = engine_of(tmp_path, f"ls corpus | wc -l >> counts; touch corpus/found; cp last crashes/{LAST}; exit 1")
     (tmp_path / "last").write_bytes(b"\0\0\0\2ab")
     seeds = own_seeds()
     assert engine.feed([*seeds, b"deadly"]) == len(seeds) + 1
@@ -177,26 +179,26 @@ def test_an_engine_that_dies_of_what_it_is_fed_gets_our_seeds_only(tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("said", "code"), [("Done 9 runs in 1 second(s)", 1), ("it waited", 3)])
+@pytest.mark.parametrize(("output", "code"), [("Done 9 runs in 1 second(s)", 1), ("it waited", 3)])
 def test_what_an_engine_gives_is_the_testees(
-    said: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    output: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Finds are those of a testee that reads, as of `differential`; where nothing was executed, that is said."""
     name = "planted:ignores-crc"
     bad = bytearray(next(data for data in own_seeds() if first_place(data) == "v2 none"))
     bad[CRC_OFFSET_V2] ^= 1
     (tmp_path / "work").mkdir()
-    engine = engine_of(tmp_path / "work", f"echo '{said}'; sleep 3")
+    engine = engine_of(tmp_path / "work", f"echo '{output}'; sleep 3")
     (engine.crash_folder / "leak-1.bin").write_bytes(bad)
     monkeypatch.setattr(external_engines, "build_engine", lambda *_: engine)
     monkeypatch.setitem(ENGINES, "go", (name,))
-    done = CliRunner().invoke(kafkaproof, ["fuzz", "side", "go", "--seconds", "2", "--dir", str(tmp_path)])
+    done = CliRunner().invoke(kafkaproof, ["fuzz", "engine", "go", "--seconds", "2", "--dir", str(tmp_path)])
     assert done.exit_code == code, done.output
     assert ("executed nothing: it waited" in done.output) is (code == 3)
     assert {(find.outcome.target, find.mode) for find in read_findings(tmp_path)} == {(name, "differential")}
 
 
-def test_finds_of_a_testee_without_a_word_of_how_it_was_asked() -> None:
+def test_findings_of_a_testee_without_a_mode() -> None:
     """Older corpora of external engines have no mode: a name that is no in-process target is a testee that decodes."""
     assert replay_target("sarama", "") in replay_targets("differential:sarama")
     assert replay_target("kafka-python", "") not in replay_targets("differential:kafka-python")
@@ -204,8 +206,10 @@ def test_finds_of_a_testee_without_a_word_of_how_it_was_asked() -> None:
     assert replay_target("broker:4.4.0", "") in replay_targets("broker:4.4.0")
 
 
-def test_the_command_says_why_not() -> None:
-    """A testee of another language is refused in one line, with exit code 3."""
-    done = CliRunner().invoke(kafkaproof, ["fuzz", "side", "go", "--testee", "kafkajs", "--dir", "unused"])
+@pytest.mark.parametrize("name", ["engine", "side"])
+def test_the_command_refuses_other_languages(name: str) -> None:
+    """A testee of another language is refused in one line, with exit code 3; the former name works with a warning."""
+    done = CliRunner().invoke(kafkaproof, ["fuzz", name, "go", "--testee", "kafkajs", "--dir", "unused"])
     assert done.exit_code == 3
-    assert "no side target kafkajs" in done.output
+    assert ("warning: fuzz side is now fuzz engine" in done.output) == (name == "side")
+    assert "no external engine for kafkajs" in done.output
