@@ -49,7 +49,7 @@ def test_bench() -> None:
 def test_buckets_are_told_by_what_anybody_can_see() -> None:
     """Faults that break one rule share a bucket, and rules have different buckets, independent of the mutator."""
     rng, taken = Random(1), Outcome("t", "accepts_invalid", "error", fault="a", why="expected malformed, got 1 batch")
-    lies = {cell.lie: for_cell(rng, cell) for cell in all_cells() if cell.magic == 2}
+    lies = {cell.fault: for_cell(rng, cell) for cell in all_cells() if cell.magic == 2}
     by_lie = {lie: bucket_of(mutant, replace(taken, fault=lie)) for lie, mutant in lies.items()}
     blind = {lie: bucket_of(mutant._replace(expected=None, labels=()), taken) for lie, mutant in lies.items()}
     assert by_lie == blind
@@ -92,7 +92,7 @@ def test_planted_bugs() -> None:
 def test_an_error_that_is_told_of_is_no_unexpected_end() -> None:
     """A checksum that is wrong is refused with the exception that kafka-python has for it."""
     ends = Ends.of(make_target("kafka-python"))
-    mutant = for_cell(Random(1), next(cell for cell in all_cells() if cell.lie == "crc_wrong"))
+    mutant = for_cell(Random(1), next(cell for cell in all_cells() if cell.fault == "crc_wrong"))
     outcome = ends.watched.run(mutant)
     ends.saw(outcome, 0.5)
     assert outcome.kind in GOOD

@@ -21,14 +21,14 @@ def test_model_reaches_what_is_reachable() -> None:
     cells = {mutate(rng, (), "model").cell for _ in range(4000)}
 
     assert cells <= reachable()
-    assert {cell.lie for cell in cells} >= set(FAULTS)
+    assert {cell.fault for cell in cells} >= set(FAULTS)
 
 
 def test_cells_name_what_there_is() -> None:
     """Cells that are counted have a nesting, a position and a field."""
     assert {cell.nesting for cell in reachable()} == set(NESTINGS)
     assert {cell.position for cell in reachable()} == set(POSITIONS)
-    assert all(cell.field and cell.lie for cell in reachable())
+    assert all(cell.field and cell.fault for cell in reachable())
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_cells_of_a_batch() -> None:
 @given(data=st.binary(max_size=200))
 def test_any_bytes_have_cells(data: bytes) -> None:
     """Bytes from anywhere are looked at without complaint."""
-    assert all(cell.lie == "" for cell in observed_cell(data))
+    assert all(cell.fault == "" for cell in observed_cell(data))
 
 
 def test_seeds_cover_the_formats() -> None:

@@ -18,7 +18,7 @@ ROUNDS = 2
 
 def by_fault(cell: MutantCell) -> str:
     """The fault of a cell."""
-    return cell.lie
+    return cell.fault
 
 
 CELLS = {name: list(group) for name, group in groupby(all_cells(), by_fault)}

@@ -20,7 +20,7 @@ from kafka_fuzz.triage.draft import drafted_cause
 
 def told(lie: str) -> list[Prepared]:
     """A mutant of each magic and codec in which *lie* can occur."""
-    cells = {(cell.magic, cell.codec): cell for cell in sorted(reachable()) if cell.lie == lie}
+    cells = {(cell.magic, cell.codec): cell for cell in sorted(reachable()) if cell.fault == lie}
     return [Prepared(for_cell(Random(1), cell)) for cell in cells.values()]
 
 

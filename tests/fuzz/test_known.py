@@ -119,7 +119,7 @@ def test_known_loops_are_told_by_bytes(target: str) -> None:
     """An input without labels is skipped if it has the fault, and valid inputs are not."""
     stepping, cells = (
         InputSkips(target, read_known_findings(Path("nowhere"))),
-        [c for c in all_cells() if c.lie == CELL.lie],
+        [c for c in all_cells() if c.fault == CELL.fault],
     )
     assert {cell.codec for cell in cells} == {"gzip", "snappy", "lz4"}
     for cell in cells:

@@ -161,11 +161,11 @@ def test_mutants_as_a_strategy(mutant: Mutant) -> None:
 def test_deck_leaves_no_fault_out() -> None:
     """Each fault is drawn once before any fault is drawn twice; the same seed gives the same order."""
     rng, deck = Random(9), Deck()
-    told = [lie for _ in range(3 * len(FAULTS)) if (lie := mutate(rng, (), "model", deck).cell.lie) != NO_FAULT]
+    told = [lie for _ in range(3 * len(FAULTS)) if (lie := mutate(rng, (), "model", deck).cell.fault) != NO_FAULT]
     assert set(told[: len(FAULTS)]) == set(FAULTS)
     assert set(told[len(FAULTS) : 2 * len(FAULTS)]) == set(FAULTS)
     rng, deck = Random(9), Deck()
-    again = (mutate(rng, (), "model", deck).cell.lie for _ in range(3 * len(FAULTS)))
+    again = (mutate(rng, (), "model", deck).cell.fault for _ in range(3 * len(FAULTS)))
     assert [lie for lie in again if lie != NO_FAULT] == told
 
 
@@ -205,10 +205,10 @@ def test_what_led_a_reader_astray_comes_again() -> None:
     deck = Deck()
     one = MutantCell(2, "gzip", "base_timestamp", "largest", "base_timestamp_at_an_edge", "entry", "only")
     deck.learn(for_cell(Random(1), one))
-    for other in (behind()[0], for_cell(Random(1), one._replace(field="crc", boundary="zero", lie="crc_wrong"))):
+    for other in (behind()[0], for_cell(Random(1), one._replace(field="crc", boundary="zero", fault="crc_wrong"))):
         deck.learn(other)
-    assert [(lie.name, row) for lie, row in deck.astray] == [(one.lie, one[:4])]
-    share = [mutant.labels[-1] for mutant in behind(deck)].count(one.lie) / len(behind(deck))
+    assert [(lie.name, row) for lie, row in deck.astray] == [(one.fault, one[:4])]
+    share = [mutant.labels[-1] for mutant in behind(deck)].count(one.fault) / len(behind(deck))
     assert share > 0.5
     rng = Random(4)
     led = [mutant for _ in range(COUNT) if "led" in (mutant := mutate(rng, own_seeds(), "fixup", deck)).labels]

@@ -64,7 +64,7 @@ def test_seeds_and_numbers_draw_differently() -> None:
     first, later = made(0, 50, Space.of(1, {"model": 1})), made(cells, cells + 50, Space.of(1, {"model": 1}))
     other = made(0, 50, Space.of(2, {"model": 1}))
 
-    assert first.select(["lie", "field", "boundary"]) == later.select(["lie", "field", "boundary"])
+    assert first.select(["fault", "field", "boundary"]) == later.select(["fault", "field", "boundary"])
     same = [a == b for a, b in zip(first["data"].to_pylist(), later["data"].to_pylist(), strict=True)]
     assert sum(same) < 25
     same = [a == b for a, b in zip(first["data"].to_pylist(), other["data"].to_pylist(), strict=True)]
@@ -227,5 +227,5 @@ def test_a_case_is_made_again_without_spark(tmp_path: Path) -> None:
     made = msgspec.json.decode(done.stdout)
     row = dict(zip(COLUMNS, Rows(Space.of(5, {"model": 1})).row(77), strict=True))
     assert (tmp_path / "case").read_bytes() == row["data"]
-    assert (made["lie"], made["verdict"], made["shape"]) == (row["lie"], row["verdict"], row["shape"])
+    assert (made["fault"], made["verdict"], made["shape"]) == (row["fault"], row["verdict"], row["shape"])
     assert made["batches"] == msgspec.json.decode(row["batches"])

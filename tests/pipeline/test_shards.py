@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_pipeline.spark import manifest, shards
@@ -123,6 +124,18 @@ def test_a_bad_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(BadShard, match=r"part\.parquet cannot be read"):
         list(shards.read_batches([tmp_path / "part.parquet"]))
+
+
+def test_columns_of_earlier_releases_are_read_under_their_names_now(tmp_path: Path) -> None:
+    """A column that has been renamed since is read under its new name, also if columns are chosen."""
+    old, new = zip(*shards.OLD_COLUMNS.items(), strict=True)
+    pq.write_table(pa.table([[1], *[[name] for name in new]], names=["index", *old]), tmp_path / "old.parquet")
+
+    (batch,) = shards.read_batches([tmp_path / "old.parquet"])
+    (chosen,) = shards.read_batches([tmp_path / "old.parquet"], ["index", "fault"])
+
+    assert batch.to_pylist() == [{"index": 1} | {name: name for name in new}]
+    assert chosen.to_pylist() == [{"index": 1, "fault": "fault"}]
 
 
 def test_another_plan_is_refused(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def new_cells() -> tuple[tuple[MutantCell, ...], ...]:
     found: dict[str, list[MutantCell]] = {}
     for cell in all_cells():
         if cell.magic == MAGIC_VALUE_V2 and cell.position in ("only", "last"):
-            found.setdefault(cell.lie, []).append(cell)
+            found.setdefault(cell.fault, []).append(cell)
     return tuple(tuple(cells) for cells in found.values())
 
 

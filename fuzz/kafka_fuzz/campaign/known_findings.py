@@ -241,7 +241,7 @@ class InputSkips:
 def fault_in(mutant: Mutant) -> str:
     """The label of its lie, whatever else is odd; what was done to it where nobody knows of one."""
     label = next(iter(mutant.labels), "")
-    return mutant.cell.lie if label == AFTER_ODDITY else label
+    return mutant.cell.fault if label == AFTER_ODDITY else label
 
 
 def input_kind(mutant: Mutant) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ class Deck:
     def learn(self, mutant: Mutant) -> None:
         """Take note of an input that was read, and as something else."""
         cell = mutant.cell
-        fault = FAULTS.get(cell.lie)
+        fault = FAULTS.get(cell.fault)
         if fault is None or mutant.labels[0] == AFTER_ODDITY or not is_oddity(fault):
             return
         row: Row = (cell.magic, cell.codec, cell.field, cell.boundary)  # type: ignore[assignment]  # it was a row
@@ -139,7 +139,7 @@ def draw_row(rng: Random) -> tuple[Fault, Row]:
 
 def for_cell(rng: Random, cell: MutantCell) -> Mutant:
     """An input of *cell*, one of `all_cells`; KeyError for an unknown fault."""
-    return without_fault(rng, cell) if cell.lie == NO_FAULT else with_fault(rng, FAULTS[cell.lie], cell)
+    return without_fault(rng, cell) if cell.fault == NO_FAULT else with_fault(rng, FAULTS[cell.fault], cell)
 
 
 def pick(rng: Random, items: tuple[T, ...]) -> T:

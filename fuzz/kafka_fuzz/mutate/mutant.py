@@ -38,7 +38,7 @@ class MutantCell(NamedTuple):
     codec: str
     field: str
     boundary: str
-    lie: str
+    fault: str
     nesting: str
     position: str
 

@@ -149,7 +149,7 @@ class Night:
 
     def by_fault(self) -> list[Reached]:
         """Cells by fault, those with most missing cells first."""
-        found = _by(self.cells, lambda cell: cell.lie or NO_FAULT)
+        found = _by(self.cells, lambda cell: cell.fault or NO_FAULT)
         return sorted(found, key=lambda each: (each.reached / each.among, each.name))
 
     def lines(self) -> Iterator[dict[str, Any]]:

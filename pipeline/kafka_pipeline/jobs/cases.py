@@ -31,7 +31,7 @@ SCHEMA: Final = pa.schema([
         "codec": pa.string(),
         "field": pa.string(),
         "boundary": pa.string(),
-        "lie": pa.string(),
+        "fault": pa.string(),
         "nesting": pa.string(),
         "position": pa.string(),
         "labels": pa.string(),
@@ -44,7 +44,7 @@ SCHEMA: Final = pa.schema([
         "shape": pa.int64(),
     }.items()
 ])  # fmt: skip
-ALIKE: Final = ("mutator", "codec", "field", "boundary", "lie", "nesting", "position", "labels", "verdict")
+ALIKE: Final = ("mutator", "codec", "field", "boundary", "fault", "nesting", "position", "labels", "verdict")
 # Numbers in a batch.
 TOGETHER: Final = 4096
 

@@ -65,7 +65,7 @@ CORPUS: Final = f"""
 FALLEN: Final = "SELECT DISTINCT 'fallen' AS what, target, key FROM seen WHERE what = 'fallen' ORDER BY target, key"
 # Each key once, with its smallest input, and where it was seen first.
 _BEST: Final = (
-    f"size, sha256, {_CELL}, profile, labels, version, kind, detail, function, told, why, asked, target, data"
+    f"size, sha256, {_CELL}, profile, labels, version, kind, detail, function, fault_label, why, mode, target, data"
 )
 FINDINGS_QUERY: Final = f"""
     SELECT key, sum(count) AS count, min(struct({_BEST})) AS best, min(struct(round, shard)) AS first

@@ -55,15 +55,15 @@ _TYPES: Final[dict[str, Any]] = {
     "kind": pa.string(),
     "detail": pa.string(),
     "function": pa.string(),
-    "told": pa.string(),
+    "fault_label": pa.string(),
     "why": pa.string(),
     "count": pa.int64(),
-    "asked": pa.string(),
+    "mode": pa.string(),
 }
 SCHEMA: Final = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 # `what` is a part of the path.
 STORED: Final = pa.schema([each for each in SCHEMA if each.name != "what"])
-ALIKE: Final = ("target", "profile", "codec", "field", "boundary", "lie", "nesting", "position", "version", "kind")
+ALIKE: Final = ("target", "profile", "codec", "field", "boundary", "fault", "nesting", "position", "version", "kind")
 _EMPTY: Final[dict[str, Any]] = {
     name: [] if pa.types.is_list(kind) else b"" if kind == pa.binary() else "" if kind == pa.string() else 0
     for name, kind in _TYPES.items()
@@ -114,10 +114,10 @@ def finding_row(shard: int, find: FuzzFinding, data: bytes) -> Row:
         "kind": outcome.kind,
         "detail": outcome.detail,
         "function": outcome.function,
-        "told": outcome.fault,
+        "fault_label": outcome.fault,
         "why": lasting(outcome.kind, outcome.why),
         "count": find.count,
-        "asked": find.mode,
+        "mode": find.mode,
     }
 
 
@@ -133,7 +133,7 @@ def row_mutant(row: Mapping[str, Any]) -> Mutant:
 
 def row_finding(row: Mapping[str, Any]) -> FuzzFinding:
     """The finding of a row."""
-    outcome = Outcome(row["target"], row["kind"], row["detail"], row["function"], row["told"], row["why"])
+    outcome = Outcome(row["target"], row["kind"], row["detail"], row["function"], row["fault_label"], row["why"])
     return FuzzFinding(
         key=row["key"],
         outcome=outcome,
@@ -144,7 +144,7 @@ def row_finding(row: Mapping[str, Any]) -> FuzzFinding:
         cell=row_cell(row),
         version=row["version"],
         count=row["count"],
-        mode=row["asked"],
+        mode=row["mode"],
     )
 
 

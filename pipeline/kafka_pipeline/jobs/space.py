@@ -41,6 +41,8 @@ from kafka_records import Batch, Record
 MOST: Final = 1 << 48
 MOST_SEED: Final = 1 << 63
 SHARES: Final[dict[Profile, int]] = {"model": 1}
+# The name of the field `fault` of a cell in earlier releases.
+OLD_FAULT: Final = "lie"
 
 
 @cache
@@ -52,7 +54,9 @@ def model_grid() -> tuple[MutantCell, ...]:
 @cache
 def grid_hash() -> str:
     """Hash of the grid, for manifests: the meaning of an index depends on the grid."""
-    return sha256("\n".join(map(repr, model_grid())).encode()).hexdigest()
+    # The text of a cell as earlier releases hashed it, so that their outputs stay usable.
+    lines = (repr(cell).replace(" fault=", f" {OLD_FAULT}=") for cell in model_grid())
+    return sha256("\n".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +258,7 @@ def rules_of(mutant: Mutant, right: Expectation) -> tuple[str, ...]:
     """The rules that a case is about: its fault's, or the one by which the reference refuses."""
     if mutant.expected is None:
         return (right.why,) if right.why else ()
-    fault = mutant.cell.lie
+    fault = mutant.cell.fault
     return () if fault == NO_FAULT else FAULTS[fault].rules
 
 

@@ -56,7 +56,7 @@ SCHEMA: Final = pa.schema([
     }.items()
 ])  # fmt: skip
 # What of a case a sweep reads.
-COLUMNS: Final = ["index", "lie", "data", "verdict", "kinds", "batches"]
+COLUMNS: Final = ["index", "fault", "data", "verdict", "kinds", "batches"]
 # Of what is said about an outcome: characters that are kept.
 LONGEST: Final = 160
 # What is never the same twice.
@@ -182,12 +182,12 @@ VECTORS: Final = """
 """
 # Disagreements that probably have one cause.
 CLUSTERS: Final = """
-    SELECT testee, outcome, cases.lie, cases.magic, cases.codec, regexp_replace(observations.field, '[0-9]+', '') AS at,
-           observations.kind, count(*) AS cases, count(DISTINCT answer) AS answers, min(observations.index) AS first
+    SELECT testee, outcome, cases.fault, cases.magic, cases.codec,
+           regexp_replace(observations.field, '[0-9]+', '') AS at, observations.kind, count(*) AS cases, count(DISTINCT answer) AS answers, min(observations.index) AS first
     FROM observations JOIN cases ON observations.index = cases.index
     WHERE outcome NOT IN ('agree', 'skipped')
     GROUP BY ALL
-    ORDER BY testee, cases DESC, outcome, cases.lie, cases.magic, cases.codec, at, observations.kind
+    ORDER BY testee, cases DESC, outcome, cases.fault, cases.magic, cases.codec, at, observations.kind
 """
 
 

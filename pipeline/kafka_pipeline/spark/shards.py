@@ -34,6 +34,8 @@ from kafka_pipeline.spark.session import first_line, spark_errors
 RECEIPTS: Final = "receipts"
 # Rows that are written together; a reader can skip the others.
 ROW_GROUP: Final = 32 * 1024
+# Columns of files that earlier releases wrote, and their names now.
+OLD_COLUMNS: Final = {"lie": "fault", "told": "fault_label", "asked": "mode"}
 BLOCK: Final = 1 << 20
 
 Pure = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -280,8 +282,11 @@ def read_batches(paths: Iterable[Path], columns: list[str] | None = None, **opti
     for path in paths:
         try:
             with pq.ParquetFile(path, **options) as file:
+                current = {name: OLD_COLUMNS.get(name, name) for name in file.schema_arrow.names}
+                names = [name for name in current if columns is None or current[name] in columns]
                 for group in range(file.num_row_groups):
-                    yield from file.read_row_group(group, columns=columns).to_batches()
+                    for batch in file.read_row_group(group, columns=names).to_batches():
+                        yield batch.rename_columns([current[name] for name in batch.schema.names])
         except (pa.ArrowException, OSError) as error:
             raise BadShard(f"{path.name} cannot be read: {_words(error)}") from None
 

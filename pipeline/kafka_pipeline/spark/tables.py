@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kafka_pipeline.spark.needs import PipelineError
 from kafka_pipeline.spark.session import first_line, spark_errors
+from kafka_pipeline.spark.shards import OLD_COLUMNS
 
 
 def view(spark: Any, name: str, folder: Path) -> None:
@@ -19,9 +20,8 @@ def view(spark: Any, name: str, folder: Path) -> None:
         PipelineError: a file cannot be read.
     """
     with spark_failures():
-        spark.read.option("basePath", str(folder)).option("recursiveFileLookup", "false").parquet(
-            str(folder)
-        ).createOrReplaceTempView(name)
+        files = spark.read.option("basePath", str(folder)).option("recursiveFileLookup", "false").parquet(str(folder))
+        files.withColumnsRenamed(OLD_COLUMNS).createOrReplaceTempView(name)
 
 
 def query_table(spark: Any, query: str, views: Mapping[str, Path] | None = None) -> pa.Table:

@@ -65,7 +65,7 @@ def space_of(directory: Path) -> Space:
 
 def print_generated_case(made: dict[str, Any]) -> None:
     """The case in a few lines, and its bytes in hex."""
-    where = (made["lie"], made["field"], made["boundary"], made["nesting"], made["position"])
+    where = (made["fault"], made["field"], made["boundary"], made["nesting"], made["position"])
     answer = made["verdict"] + (f": {' or '.join(made['kinds'])}" if made["kinds"] else "")
     click.echo(f"case {made['index']}, by {made['mutator']}: magic {made['magic']}, codec {made['codec'] or 'unknown'}")
     click.echo("  ".join(filter(None, (*where, made["labels"]))))

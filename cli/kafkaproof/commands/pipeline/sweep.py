@@ -84,5 +84,5 @@ def print_sweep(manifest: OutputManifest, clusters: list[dict[str, Any]]) -> Non
     if clusters:
         click.echo(f"\n{len(clusters):,} clusters of disagreement, largest first")
     for row in sorted(clusters, key=lambda row: (-row["cases"], row["testee"], row["first"]))[:MOST_SHOWN]:
-        place = f"{row['testee']}  {row['outcome']}  v{row['magic']} {row['codec']}  {row['lie']}"
+        place = f"{row['testee']}  {row['outcome']}  v{row['magic']} {row['codec']}  {row['fault']}"
         click.echo(printable(f"{row['cases']:9,}  {place}  {row['at']} {row['kind']}  first: case {row['first']}", 160))
