@@ -313,7 +313,7 @@ class RateWatch:
     def rate(self, who: str) -> Rate:
         """The rate between the first and the last progress report; ValueError if there was only one."""
         if self.first is None or self.first[0] == self.last[0]:
-            raise ValueError(f"{who} did too little to tell how fast it is")
+            raise ValueError(f"{who} did not run long enough to be measured")
         (began, before), (ended, after) = self.first, self.last
         spent = after.cpu_seconds - before.cpu_seconds
         return Rate(who, after.executions - before.executions, ended - began, spent)

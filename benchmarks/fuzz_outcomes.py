@@ -73,7 +73,7 @@ class Ends:
         """Of *target*, which has to be a codec; TypeError for the reference's promises."""
         codec = getattr(target.check, "__self__", None)
         if not isinstance(codec, CodecTarget):
-            raise TypeError(f"{target.name} is no codec: nobody else's fuzzing could be compared")
+            raise TypeError(f"{target.name} is no codec: no other fuzzer has results to compare with")
         found = cls(codec)
         found.watched = replace(target, check=replace(codec, testee=cast("Testee", found)).check)
         return found

@@ -104,12 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ArgumentParser(prog="python -m benchmarks.mutators", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=10, help="repeats, each from another seed")
     parser.add_argument("--count", type=int, default=5000, help="inputs of each profile in a repeat")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     signal.signal(signal.SIGVTALRM, stop)
     made: dict[Profile, list[MutatorTiming]] = {profile: [] for profile in PROFILES}
-    for seed in range(asked.repeats):
+    for seed in range(options.repeats):
         for profile, row in made.items():
-            row.append(measure_mutator(profile, seed, asked.count))
+            row.append(measure_mutator(profile, seed, options.count))
     print("profile   mutants/CPU-s  executions/CPU-s  outcome buckets  not ended")
     for profile, row in made.items():
         mutants = median(each.count / each.mutating for each in row)

@@ -52,7 +52,7 @@ def good_batches() -> bytes:
     )
 
 
-def finds() -> dict[str, bytes]:
+def benchmark_inputs() -> dict[str, bytes]:
     """The inputs: a message whose key is said to be longer than the message, and a wrapper around nothing."""
     good = good_batches()
     message = write_message_bytes(as_message(1, 12, NOW, b"a key", b"a value that is long enough to be cut"))
@@ -63,10 +63,10 @@ def finds() -> dict[str, bytes]:
 
 
 def measure_shrink(repeats: int = 5) -> list[ShrinkTiming]:
-    """Reduce each find a few times; the seconds are medians."""
+    """Shrink each input a few times; the seconds are medians."""
     target = TARGETS[TARGET]()
     found = []
-    for name, data in finds().items():
+    for name, data in benchmark_inputs().items():
         _, same = same_verdicts(target, data)
         times, done = [], None
         for _ in range(max(1, repeats)):

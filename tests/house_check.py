@@ -83,10 +83,15 @@ PARTS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
 EXEMPT_WORDS: Final = {
     "pipeline/kafka_pipeline/columnar/": {"fold", "folded", "folds"},  # CRC folding by carry-less multiplication
     "tests/pipeline/": {"fold", "folded", "folds"},
+    "tests/cli/test_refresh.py": {"goldens"},  # the name of an area
     "corpus/kafka_corpus/cases/decode/goldens.py": {"goldens"},  # the name of an area, part of ids
     "corpus/kafka_corpus/cases/found.py": {"asked"},  # a field of the files that `fuzz promote` wrote
 }
 EXEMPT_ANYWHERE: Final = {"slots"}  # `@dataclass(slots=True)` and `__slots__`
+# Names of other projects' interfaces.
+FOREIGN_NAMES: Final = {"getStageInfo", "getActiveStageIds"}  # Spark
+# Values of such constants are names in files of earlier releases.
+OLD_NAMES: Final = re.compile(r"_?OLD_[A-Z_]+")
 EXEMPT_FILES: Final = ("tests/house_check.py", "tests/test_house_rules.py", "CHANGELOG.md")
 
 
@@ -165,7 +170,7 @@ def banned_words(name: str) -> Iterator[Finding]:
     """Dropped words in the identifiers, docstrings, comments and texts of one file."""
     text = (ROOT / name).read_text(encoding="utf-8")
     exempt = EXEMPT_ANYWHERE.union(*(words for start, words in EXEMPT_WORDS.items() if name.startswith(start)))
-    yield from _of_page(name, text, exempt) if name.endswith(".md") else _of_module(name, text, exempt)
+    yield from _of_page(name, text, exempt) if name.endswith(".md") else of_module(name, text, exempt)
 
 
 def _of_page(name: str, text: str, exempt: set[str]) -> Iterator[Finding]:
@@ -175,16 +180,19 @@ def _of_page(name: str, text: str, exempt: set[str]) -> Iterator[Finding]:
             yield Finding("title", f"{name}:{number}", line)
 
 
-def _of_module(name: str, text: str, exempt: set[str]) -> Iterator[Finding]:
+def of_module(name: str, text: str, exempt: set[str]) -> Iterator[Finding]:
+    """Dropped words and titles in the Python module *text*."""
     for part in Path(name).with_suffix("").parts:
         yield from _identifier(name, 1, part, exempt)
     tree = ast.parse(text)
-    seen, labels = parts_of_ids(tree) if "/cases/" in name else (set(), set())
+    seen, places = parts_of_ids(tree) if "/cases/" in name else (set(), set())
+    seen |= FOREIGN_NAMES
+    places |= places_of_old_names(tree)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME and token.string not in seen:
             seen.add(token.string)
             yield from _identifier(name, token.start[0], token.string, exempt)
-        elif token.type in {tokenize.COMMENT, tokenize.STRING} and token.start not in labels:
+        elif token.type in {tokenize.COMMENT, tokenize.STRING} and token.start not in places:
             for offset, line in enumerate(token.string.splitlines()):
                 yield from _prose(name, token.start[0] + offset, line, exempt)
     for node in ast.walk(tree):
@@ -192,6 +200,17 @@ def _of_module(name: str, text: str, exempt: set[str]) -> Iterator[Finding]:
             docstring = ast.get_docstring(node) or ""
             if TITLES.match(docstring):
                 yield Finding("title", f"{name}:{getattr(node, 'lineno', 1)}", docstring.splitlines()[0])
+
+
+def places_of_old_names(tree: ast.Module) -> set[tuple[int, int]]:
+    """Places of the strings in constants whose names begin with `OLD_`."""
+    constants = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and OLD_NAMES.fullmatch(node.target.id)
+    ]
+    strings = (each for node in constants for each in ast.walk(node) if isinstance(each, ast.Constant))
+    return {(each.lineno, each.col_offset) for each in strings if isinstance(each.value, str)}
 
 
 def parts_of_ids(tree: ast.Module) -> tuple[set[str], set[tuple[int, int]]]:

@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import importlib.util
 import re
 import subprocess
 from collections.abc import Iterator
@@ -49,6 +50,32 @@ def test_modules_are_short(path: Path) -> None:
 def test_tests_have_no_packages() -> None:
     """There is no __init__.py among the tests: importlib mode needs none, and basenames may repeat."""
     assert [name(path) for path in modules("tests") if path.name == "__init__.py"] == []
+
+
+def words_in(text: str) -> list[str]:
+    """The places and texts of findings of `house_check` in a module *text*."""
+    spec = importlib.util.spec_from_file_location("house_check", ROOT / "tests" / "house_check.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return [f"{finding.place} {finding.text}" for finding in module.of_module("module.py", text, set())]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"""A codec asked for more."""', ['module.py:1 \'asked\' in: """A codec asked for more."""']),
+        ("asked = 1", ["module.py:1 asked"]),
+        ('OLD_NAMES: Final = {"lie": "fault"}', []),
+        ('NAMES: Final = {"lie": "fault"}', ["module.py:1 'lie' in: \"lie\""]),
+        ("tracker.getStageInfo(1)", []),
+        ("stage = 1", ["module.py:1 stage"]),
+    ],
+)
+def test_banned_words_are_found_and_foreign_and_old_names_are_not(text: str, found: list[str]) -> None:
+    """The check reports words of this project; names of Spark and names in files of earlier releases stay."""
+    assert words_in(text) == found
 
 
 def test_nothing_ignored_is_tracked() -> None:

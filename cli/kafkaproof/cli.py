@@ -41,7 +41,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "corpus": ("kafkaproof.commands.corpus:corpus", "Compile, check, list, show and export the cases."),
     "refresh": (
         "kafkaproof.commands.refresh:refresh",
-        "Bring recorded answers and results up to date, asking only what is new.",
+        "Bring recorded answers and results up to date; only new cases are run.",
     ),
     "fuzz": (
         "kafkaproof.commands.fuzz:fuzz",

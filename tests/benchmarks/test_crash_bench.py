@@ -1,4 +1,4 @@
-"""What the bench measures of crashes: runs in which one question in ten ends the testee."""
+"""The crash benchmark: runs in which one request in ten ends the testee."""
 
 import os
 
@@ -20,7 +20,7 @@ def test_processor_seconds_are_those_of_children_too() -> None:
     assert taken.cpu <= taken.wall * (os.cpu_count() or 1) * 2
 
 
-def test_what_crashes_cost_is_told_with_what_it_is_measured_on() -> None:
+def test_the_cost_of_crashes_is_printed_with_the_machine() -> None:
     """Ratios are medians of pairs; beside them stand the cases, the crashes of its own, and what one costs."""
     pairs = [
         (
@@ -42,7 +42,7 @@ def test_what_crashes_cost_is_told_with_what_it_is_measured_on() -> None:
 
 
 def test_the_sound_testee_is_the_same_but_for_the_falls() -> None:
-    """A testee in another language falls by a variable; the reference has a miniature that does."""
+    """A testee in another language crashes by a variable; for the reference, a planted bug does."""
     assert promises.falling("reference").name == "planted:crashes-on-a-tenth"
     for one, other in ((promises.falling, promises.standing), (promises.standing, promises.falling)):
         assert (one("reference").preloads, other(promises.PROGRAM).preloads) == (True, False)
@@ -60,6 +60,6 @@ def test_a_tenth_of_all_questions_ends_it(name: str, op: str) -> None:
     )
 
     assert sum(counts.values()) == sum(sound.values())
-    asked = sum(sound.values()) - sound["skipped"]
-    assert asked > 100
-    assert 0.06 < (counts["crash"] - sound["crash"]) / asked < 0.14
+    requested = sum(sound.values()) - sound["skipped"]
+    assert requested > 100
+    assert 0.06 < (counts["crash"] - sound["crash"]) / requested < 0.14

@@ -120,9 +120,9 @@ def test_a_peer_whose_toolchain_is_missing(tmp_path: Path) -> None:
 def test_a_peer_that_falls() -> None:
     """A process that ends before it has answered is one clear error."""
     with ExitStack() as stack:
-        worker = DecoderProcess("nobody", [sys.executable, "-c", ""], stack)
+        worker = DecoderProcess("absent", [sys.executable, "-c", ""], stack)
         worker.process.wait()
-        with pytest.raises(CannotRun, match="nobody fell"):
+        with pytest.raises(CannotRun, match="absent fell"):
             worker.measure()
 
 

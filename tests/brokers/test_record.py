@@ -106,7 +106,7 @@ def test_commands(tmp_path: Path) -> None:
         done = kafkaproof("record", release, *where)
         assert done.returncode == 0, done.stderr
     again = kafkaproof("record", NEWEST, "--json", *where)
-    assert json.loads(again.stdout)["releases"][0]["asked"] == 0
+    assert json.loads(again.stdout)["releases"][0]["sent"] == 0
     checked = kafkaproof("record", NEWEST, "--check", *where)
     assert checked.returncode == 0, checked.stdout
     compared = kafkaproof("compare", "2.0.1", NEWEST, "--json", "--root", str(tmp_path))

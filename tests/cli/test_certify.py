@@ -68,9 +68,9 @@ def test_all_agree(kafkaproof: Command, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CERTIFIED" in done.stdout
     assert "NOT CERTIFIED" not in done.stdout
-    asked = [case.id for case in load_vectors() if is_relevant(case, append=True)]
-    assert (read.complete, sorted(line.case for line in read.lines)) == (True, asked)
-    assert len(asked) > 4000
+    relevant = [case.id for case in load_vectors() if is_relevant(case, append=True)]
+    assert (read.complete, sorted(line.case for line in read.lines)) == (True, relevant)
+    assert len(relevant) > 4000
 
 
 def test_disagreements(kafkaproof: Command) -> None:
@@ -87,16 +87,16 @@ def test_disagreements(kafkaproof: Command) -> None:
     ("arguments", "said"),
     [
         (["certify"], "or --all"),
-        (["certify", "nobody"], "no testee 'nobody'"),
-        (["certify", "reference", "nobody"], "no testee 'nobody'"),
+        (["certify", "absent"], "no testee 'absent'"),
+        (["certify", "reference", "absent"], "no testee 'absent'"),
         (["certify", "reference", "--only", "no.such_case"], "no case matches"),
         (["report"], "RESULTS and --out"),
         (["report", "nowhere", "--out", "here"], "nowhere"),
         (["certify", "reference", "--format", "json,pdf"], "'pdf' is none of"),
         (["certify", "reference", "--deviations", "none.toml"], "none.toml"),
         (["certify", "reference", "--jobs", "0"], "--jobs"),
-        (["smoke", "nobody"], "no testee 'nobody'"),
-        (["testee", "nobody"], "nobody"),
+        (["smoke", "absent"], "no testee 'absent'"),
+        (["testee", "absent"], "absent"),
         (["testee", "aiokafka-pure"], "environment of its own"),
         (["nothing"], "No such command"),
     ],
@@ -113,7 +113,7 @@ def test_usage(arguments: list[str], said: str, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("command", ["certify", "smoke"])
-@pytest.mark.parametrize("testee", ["process:./nobody", "container:nobody"])
+@pytest.mark.parametrize("testee", ["process:./absent", "container:absent"])
 def test_cannot_run(command: str, testee: str, kafkaproof: Command) -> None:
     """A testee that cannot be run at all is exit code 3, with a reason and a hint."""
     done = kafkaproof(command, testee)
@@ -153,8 +153,8 @@ def test_json_is_pure(arguments: list[str], kafkaproof: Command) -> None:
 
 def test_files_are_what_was_printed(kafkaproof: Command, tmp_path: Path) -> None:
     """--report names the directory, --format the files in it; report.json is what --json prints."""
-    asked = ("--only", AREA, "--report", "out", "--format", "json,junit", "--json")
-    done = kafkaproof("certify", "direct:kafka_conformance.testees.reference", *asked)
+    relevant = ("--only", AREA, "--report", "out", "--format", "json,junit", "--json")
+    done = kafkaproof("certify", "direct:kafka_conformance.testees.reference", *relevant)
     (folder,) = (tmp_path / "out").iterdir()
 
     assert sorted(path.name for path in folder.iterdir()) == ["junit.xml", "report.json", results.FILE, "summary.txt"]
@@ -170,11 +170,11 @@ def test_deviations_are_strict(kafkaproof: Command, tmp_path: Path) -> None:
         for each in first["findings"]
     ]
     known = tmp_path / "known.toml"
-    asked = ("certify", "kafka-python", "--only", AREA, "--deviations", str(known))
+    relevant = ("certify", "kafka-python", "--only", AREA, "--deviations", str(known))
     known.write_text("\n".join(entries))
-    passing = kafkaproof(*asked)
+    passing = kafkaproof(*relevant)
     known.write_text("\n".join([*entries, f'[[deviation]]\ncase = "{AREA}.*"\nseverity = "hang"\nreason = "old"\n']))
-    stale = kafkaproof(*asked)
+    stale = kafkaproof(*relevant)
 
     assert passing.returncode == 0, passing.stdout
     assert f"{len(entries)} known deviations" in passing.stdout
@@ -185,12 +185,12 @@ def test_deviations_are_strict(kafkaproof: Command, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_deviations_are_drafted(kafkaproof: Command, tmp_path: Path) -> None:
     """The file of --write-deviations lets the next run pass; it is written for one testee at a time."""
-    asked = ("certify", "kafka-python", "--only", AREA)
-    first = kafkaproof(*asked, "--write-deviations", "known.toml")
-    second = kafkaproof(*asked, "--deviations", "known.toml")
+    relevant = ("certify", "kafka-python", "--only", AREA)
+    first = kafkaproof(*relevant, "--write-deviations", "known.toml")
+    second = kafkaproof(*relevant, "--deviations", "known.toml")
     assert (first.returncode, second.returncode) == (1, 0)
     assert "all findings are declared in known.toml" in first.stderr
-    assert kafkaproof(*asked, "reference", "--write-deviations", "known.toml").returncode == 2
+    assert kafkaproof(*relevant, "reference", "--write-deviations", "known.toml").returncode == 2
 
 
 def wait_for_lines(path: Path, count: int, child: subprocess.Popen[str]) -> None:
@@ -205,8 +205,8 @@ def wait_for_lines(path: Path, count: int, child: subprocess.Popen[str]) -> None
 def test_interrupted(sent: signal.Signals, script: Script, kafkaproof: Command, tmp_path: Path) -> None:
     """Ctrl-C is exit code 130, keeps what was earned, says how to go on; --resume does, and --json stays pure."""
     connection = script("time.sleep(0.01)\nreply(id=id, skipped='no')")
-    asked = ("certify", connection.name, "--only", AREA, "--only", "v0_message", "--json", "--report", "out")
-    command = [sys.executable, "-m", "kafkaproof", *asked]
+    relevant = ("certify", connection.name, "--only", AREA, "--only", "v0_message", "--json", "--report", "out")
+    command = [sys.executable, "-m", "kafkaproof", *relevant]
     child = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -216,7 +216,7 @@ def test_interrupted(sent: signal.Signals, script: Script, kafkaproof: Command, 
     child.send_signal(sent)
     stdout, stderr = child.communicate(timeout=20)
     earned = results.read_results(found[0])
-    done = kafkaproof(*asked, "--resume")
+    done = kafkaproof(*relevant, "--resume")
 
     assert child.returncode == 130
     assert json.loads(stdout)["testees"][0]["complete"] is False

@@ -178,8 +178,8 @@ def test_export(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("some_cases")
 def test_evidence(tmp_path: Path) -> None:
     """`evidence requests` prints a request for every case, `evidence add` records the replies."""
-    asked = run("evidence", "requests", "--only", CASE.id).stdout.splitlines()
-    assert [json.loads(line).get("id") for line in asked] == [None, CASE.id]
+    requests = run("evidence", "requests", "--only", CASE.id).stdout.splitlines()
+    assert [json.loads(line).get("id") for line in requests] == [None, CASE.id]
     run("compile", "--root", str(tmp_path))
     (tmp_path / "evidence").mkdir(exist_ok=True)
     replies = tmp_path / "replies.ndjson"

@@ -16,7 +16,7 @@ from kafka_corpus.vectors import load_vectors
 from kafka_records import explain
 from kafkaproof.commands.explain import explain_command, print_explanation
 
-GOLDENS = Path(__file__).parent / "explain_goldens"
+EXPLAINED = Path(__file__).parent / "explained"
 TIME = 1524709879130
 
 RECORDS = raw_record(
@@ -45,9 +45,9 @@ def printed(data: bytes, *args: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_goldens(name: str) -> None:
+def test_pages_stay_as_they_are(name: str) -> None:
     """The plain output is the one that was looked at (`python tests/cli/test_explain.py` writes it)."""
-    assert run("-", given=INPUTS[name]).output == (GOLDENS / f"{name}.txt").read_text(encoding="utf-8")
+    assert run("-", given=INPUTS[name]).output == (EXPLAINED / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def test_plain_when_piped() -> None:
@@ -122,7 +122,7 @@ def test_the_caret_inside_compressed_bytes() -> None:
     assert lines[caret].index("^^") == re.match(r"  │ +\d+  ", lines[caret - 1]).end()  # type: ignore[union-attr]
 
 
-def test_the_caret_behind_the_last_byte() -> None:
+def test_the_caret_after_the_last_byte() -> None:
     """Where a byte is missing, the caret stands after the last one."""
     batch = raw_batch(raw_record(header_count=b""))
     lines = printed(batch + raw_batch(raw_record()))
@@ -256,4 +256,4 @@ def raws(tree: dict[str, object]) -> list[str]:
 
 if __name__ == "__main__":
     for name, data in INPUTS.items():
-        (GOLDENS / f"{name}.txt").write_text(run("-", given=data).output, encoding="utf-8")
+        (EXPLAINED / f"{name}.txt").write_text(run("-", given=data).output, encoding="utf-8")

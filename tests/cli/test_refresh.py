@@ -31,7 +31,7 @@ from kafkaproof.refresh.results import RESULTS
 
 NEWEST = RELEASES[-1].name
 TESTEE = "kafka-python"
-PATIENCE = 240
+TIME_LIMIT = 240
 
 
 def release_of(name: str) -> str:
@@ -77,7 +77,7 @@ class Checkout:
         """Kill the command as soon as *file* has *lines*."""
         command = (sys.executable, "-m", "kafkaproof", "refresh", *arguments, "--root", str(self.root))
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + TIME_LIMIT
             while not (file.exists() and file.read_bytes().count(b"\n") >= lines):
                 assert process.poll() is None, "it was done before it could be killed"
                 assert time.monotonic() < end, f"{file} never had {lines} lines"
@@ -341,13 +341,13 @@ def test_interrupted(tmp_path: Path) -> None:
     earned = checkout.root / SCRATCH / RESULTS / f"{TESTEE}-{release_of(TESTEE)}" / "result.ndjson"
     command = (sys.executable, "-m", "kafkaproof", "refresh", *arguments, "--root", str(tmp_path))
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIME_LIMIT
         while not (earned.exists() and earned.read_bytes().count(b"\n") >= 5):
             assert process.poll() is None
             assert time.monotonic() < end
             time.sleep(0.005)
         os.kill(process.pid, signal.SIGTERM)
-        said = process.communicate(timeout=PATIENCE)[1]
+        said = process.communicate(timeout=TIME_LIMIT)[1]
     assert process.returncode == 130, said
     assert "the same command continues" in said
     assert earned.read_bytes().count(b"\n") >= 5

@@ -60,7 +60,7 @@ def an_index_beyond_the_end(log: Log) -> list[Place]:
 
 
 @damage
-def a_time_index_that_lies(log: Log) -> list[Place]:
+def a_wrong_time_index(log: Log) -> list[Place]:
     """Its first entry is a millisecond early."""
     path = log.other(1, ".timeindex")
     time, offset = struct.unpack_from(">qi", path.read_bytes())

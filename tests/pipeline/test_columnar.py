@@ -117,8 +117,8 @@ def test_valid_logs(log: tuple[Batch, ...]) -> None:
 
 
 @repeatable
-@given(st.lists(st.one_of(strategies.encoded(), strategies.nearly_valid().map(lambda lie: lie[0])), max_size=4))
-def test_lies_among_valid_logs(parts: list[bytes]) -> None:
+@given(st.lists(st.one_of(strategies.encoded(), strategies.nearly_valid().map(lambda pair: pair[0])), max_size=4))
+def test_faults_among_valid_logs(parts: list[bytes]) -> None:
     """Broken entries become errors, and the entries after them are read wherever sizes allow."""
     data = b"".join(parts)
 
@@ -249,15 +249,15 @@ def test_checksums_of_four() -> None:
         for place, size in zip(places, sizes, strict=True):
             crc = zlib_crc32(whole[place : place + size].tobytes())
             whole[place - 4 : place] = np.frombuffer(crc.to_bytes(4, "big"), np.uint8)
-        asked = [number for place, size in zip(places, sizes, strict=True) for number in (start + place, size)]
+        requested = [number for place, size in zip(places, sizes, strict=True) for number in (start + place, size)]
 
-        assert four_right(*asked)
+        assert four_right(*requested)
         for place, size in zip(places, sizes, strict=True):
             # Each byte of the CRC, and one of the data.
             for at in (*range(place - 4, place), draw.randrange(place, place + size)):
                 bit = 1 << draw.randrange(8)
                 whole[at] ^= bit
-                assert not four_right(*asked)
+                assert not four_right(*requested)
                 whole[at] ^= bit
 
 

@@ -19,13 +19,13 @@ from kafka_pipeline.columnar.decoder import SMALL
 from kafka_records import Batch, Header, Record, encode
 from kafka_records.constants import COMPRESSIONS
 
-PAGES, PAGE, NOBODY = 128, mmap.PAGESIZE, 0
+PAGES, PAGE, NO_ACCESS = 128, mmap.PAGESIZE, 0
 libc = ctypes.CDLL(None, use_errno=True)
 memory = mmap.mmap(-1, (PAGES + 2) * PAGE)
 start = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + PAGE
 end = start + PAGES * PAGE
 for page in (start - PAGE, end):
-    assert libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), NOBODY) == 0
+    assert libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), NO_ACCESS) == 0
 
 def at(address, data):
     ctypes.memmove(address, data, len(data))
@@ -54,9 +54,9 @@ for magic in (0, 1, 2):
             log *= SMALL // len(log) + 2
             for cut in (0, 1, 2, 3, 7, 8, 15, 16, 31, 63, 64, len(log) // 2):
                 data = log[: len(log) - cut]
-                told, broken = at(end - len(data), data)
-                assert (told.equals(at(start, data)[0]), broken) == (True, 0), (magic, codec, count, size, cut)
-                assert told.num_rows >= count
+                decoded, broken = at(end - len(data), data)
+                assert (decoded.equals(at(start, data)[0]), broken) == (True, 0), (magic, codec, count, size, cut)
+                assert decoded.num_rows >= count
                 number += 2
 print(number)
 """

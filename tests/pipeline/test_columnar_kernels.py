@@ -57,7 +57,7 @@ def test_any_processor_will_do(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [f"{each} 2600" for each in read]
 
 
-def test_kernels_are_compiled_anew_when_any_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_compiled_again_when_any_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any changed source gives a new cache folder: Numba does not see changes of callees in other files."""
     from kafka_pipeline.columnar import jit
 

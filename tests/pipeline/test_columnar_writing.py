@@ -185,16 +185,16 @@ def test_more_bytes_than_samples_show(magic: int, codec: Compression, monkeypatc
     expected = b"".join(
         bytes(pack_records(table.slice(at, 500), 500, magic=magic, compression=codec)) for at in range(0, 6000, 500)
     )
-    asked, take_more = [], RowWriter.take_more
+    rows, take_more = [], RowWriter.take_more
 
     def take(writer: RowWriter, batch: int, row: int) -> None:
-        asked.append(row)
+        rows.append(row)
         take_more(writer, batch, row)
 
     monkeypatch.setattr(RowWriter, "take_more", take)
 
     assert bytes(pack_records(table, 500, magic=magic, compression=codec)) == expected
-    assert asked == [0]
+    assert rows == [0]
 
 
 @pytest.mark.parametrize("last", [-(2**63), -(2**63) + 5, 2**31, -(2**31)])

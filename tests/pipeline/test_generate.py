@@ -111,7 +111,7 @@ class Twisted(Space):
         return mutant._replace(expected=replace(mutant.expected, verdict=verdict))
 
 
-def test_a_lie_that_the_reference_contradicts_stops_the_shard() -> None:
+def test_a_fault_that_the_reference_contradicts_stops_the_shard() -> None:
     """The sample that the reference decodes as well finds an answer that is not right."""
     rows = Rows(Twisted.of(1, {"model": 1}), verify=64)
     for index in range(1, 64):
@@ -176,8 +176,8 @@ def test_rows_go_where_their_format_says() -> None:
 
     placed = list(cases.by_place(batch))
 
-    told = {(row["index"]): f"magic={row['magic']}/codec={row['codec'] or 'unknown'}" for row in batch.to_pylist()}
-    assert {index: place for place, part in placed for index in part.column("index").to_pylist()} == told
+    expected = {(row["index"]): f"magic={row['magic']}/codec={row['codec'] or 'unknown'}" for row in batch.to_pylist()}
+    assert {index: place for place, part in placed for index in part.column("index").to_pylist()} == expected
     assert sum(part.num_rows for _, part in placed) == 500
     assert all(part.schema == cases.KEPT for _, part in placed)
 

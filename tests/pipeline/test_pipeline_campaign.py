@@ -25,14 +25,14 @@ LONG = 60.0
 
 def shard(target: str, tmp_path: Path, *, executions: int = 64) -> Shard:
     """The first shard of a round that begins with nothing."""
-    asked = RoundPlan(target, tmp_path, cpu_seconds=LONG, executions=executions)
-    return Shard(round_plan=asked, number=0, before=tmp_path / "nothing.parquet", known="")
+    plan = RoundPlan(target, tmp_path, cpu_seconds=LONG, executions=executions)
+    return Shard(round_plan=plan, number=0, before=tmp_path / "nothing.parquet", known="")
 
 
 def test_a_shard_is_the_same_again(tmp_path: Path) -> None:
     """Two that do the same shard, side by side, write the same files and count the same."""
-    asked = [CampaignSettings(out=tmp_path / name, targets=("reference",), executions=64) for name in "ab"]
-    one, other = (work(round_job(each, 0), 0) for each in asked)
+    settings = [CampaignSettings(out=tmp_path / name, targets=("reference",), executions=64) for name in "ab"]
+    one, other = (work(round_job(each, 0), 0) for each in settings)
 
     assert not one.problem
     assert one.files == other.files
@@ -42,11 +42,11 @@ def test_a_shard_is_the_same_again(tmp_path: Path) -> None:
 
 def test_what_the_harness_cannot_do_is_a_problem_of_the_shard(tmp_path: Path) -> None:
     """A target that is not there fails for good, and says so."""
-    with pytest.raises(BadShard, match=r"^nobody: KeyError"):
-        shard("nobody", tmp_path).seen()
+    with pytest.raises(BadShard, match=r"^absent: KeyError"):
+        shard("absent", tmp_path).seen()
 
 
-def test_a_child_that_is_killed_tells_nothing(tmp_path: Path) -> None:
+def test_a_killed_child_reports_nothing(tmp_path: Path) -> None:
     """It is no problem of the shard, which may be tried again."""
 
     def kill() -> None:
@@ -71,12 +71,12 @@ def test_a_child_that_is_killed_tells_nothing(tmp_path: Path) -> None:
     [
         (("--targets", "broker:4.4.0"), "executors have no target 'broker:4.4.0'"),
         (("--targets", "differential"), "executors have no target 'differential'"),
-        (("--targets", "differential:nobody-at-all"), "nobody-at-all"),
+        (("--targets", "differential:absent"), "absent"),
         (("--executions", "5", "--minutes", "1"), "exclude each other"),
         (("--known", __file__), "no list of known finds"),
     ],
 )
-def test_what_cannot_be_asked_for(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_bad_options_are_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     """Usage errors are reported in one line, before anything is started."""
     done = CliRunner().invoke(pipeline, ["campaign", "--out", str(tmp_path / "out"), *options])
 
@@ -85,14 +85,14 @@ def test_what_cannot_be_asked_for(tmp_path: Path, options: tuple[str, ...], said
     assert not (tmp_path / "out").exists()
 
 
-def test_finds_know_who_was_asked_beside(tmp_path: Path) -> None:
+def test_findings_name_their_co_testees(tmp_path: Path) -> None:
     """A finding has the co-testees of the round that first saw it; an in-process target has none."""
     cases: tuple[tuple[TargetMode, tuple[str, ...]], ...] = (
         ("differential", ("sarama", "process:./mine --fast")),
         ("", ()),
     )
-    for asked, names in cases:
-        store = FindingStore(tmp_path / f"as {asked}", mode=asked)
+    for mode, names in cases:
+        store = FindingStore(tmp_path / f"as {mode}", mode=mode)
         store.add(Outcome("sarama", "crash"), as_mutant(b"any"))
         (find,) = store.findings.values()
         assert with_names(find, "differential:sarama,process:./mine --fast").names == names

@@ -24,7 +24,7 @@ with exits():
     ("what", "ended"),
     [("interrupted", (130, "interrupted; the same command goes on\n")), ("left alone", (3, "Spark gave up\n"))],
 )
-def test_what_fails_behind_an_interrupt(what: str, ended: tuple[int, str]) -> None:
+def test_an_error_after_an_interrupt(what: str, ended: tuple[int, str]) -> None:
     """It is an interrupt with its own exit code; without one it is what it says."""
     done = subprocess.run([sys.executable, "-c", SCRIPT, what], capture_output=True, text=True, check=False)
 

@@ -103,7 +103,7 @@ def test_cuts_are_between_entries(log: Path) -> None:
     assert split_segment(segment, segment.size) == [Stretch(segment.path, 0, segment.size)]
 
 
-def test_behind_what_cannot_be_followed_there_are_no_cuts(log: Path) -> None:
+def test_no_cuts_after_an_entry_without_a_size(log: Path) -> None:
     """The last stretch reaches to the end of the file where a size is wrong, so the damage is seen once."""
     path = log / f"{0:020}.log"
     data = bytearray(path.read_bytes())

@@ -136,7 +136,7 @@ class _Run:
         return {
             "release": release,
             "cases": len(concerned),
-            "asked": len(requests),
+            "sent": len(requests),
             "skipped": skipped,
             "ended": ended,
             "differing": [{"case": change.id, "what": change.what} for change in differing],
@@ -158,7 +158,7 @@ class _Run:
 
 
 def _print_answers(said: dict[str, Any]) -> None:
-    click.echo(f"{said['release']}: {said['asked']:,} of {said['cases']:,} cases sent")
+    click.echo(f"{said['release']}: {said['sent']:,} of {said['cases']:,} cases sent")
     for what, ids in (("cannot be sent", said["skipped"]), ("ended the broker", said["ended"])):
         if ids:
             click.echo(f"  {len(ids):,} {what}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''}")

@@ -81,7 +81,7 @@ def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
 def _print_result(found: Found, requested: dict[str, int], differing: Sequence[str], as_json: bool) -> None:
     if as_json:
         testees = [_document(groups) for _, groups in found]
-        say_json({"testees": testees, "asked": requested, "differing": list(differing)})
+        say_json({"testees": testees, "sent": requested, "differing": list(differing)})
         return
     for release, number in requested.items():
         click.echo(f"{release}: {number:,} cases sent")

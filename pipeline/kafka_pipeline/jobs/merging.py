@@ -38,8 +38,7 @@ from kafka_fuzz.campaign.plan import (
     write_state,
 )
 from kafka_fuzz.campaign.replay import replay_known_findings
-from kafka_fuzz.findings import FINDINGS_FOLDER as FINDS
-from kafka_fuzz.findings import FuzzFinding, write_atomically, write_finding
+from kafka_fuzz.findings import FINDINGS_FOLDER, FuzzFinding, write_atomically, write_finding
 from kafka_fuzz.mutate import MutantCell
 from kafka_pipeline.jobs.rounds import COUNTS, MILLISECONDS, PROGRESS, SCHEMA, fill, row_finding
 from kafka_pipeline.spark import tables
@@ -177,7 +176,7 @@ class Assembled:
 
     def write(self, out: Path, text: str, seed: int, reports: Iterable[ShardReport]) -> None:
         """Write the folder; what an earlier attempt left of it goes."""
-        for name in (store.CORPUS_FOLDER, FINDS):
+        for name in (store.CORPUS_FOLDER, FINDINGS_FOLDER):
             shutil.rmtree(out / name, ignore_errors=True)
         (out / STATE).mkdir(exist_ok=True)
         fill(out, self.corpus)

@@ -102,14 +102,14 @@ class SweepSession:
     def _rows(self, cases: Sequence[Case]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         assert self._sandbox is not None
         assert self._hello is not None
-        asked: list[Case] = []
+        requested: list[Case] = []
         for case in cases:
             skipped = unsupported(case, self._hello)
             if skipped is None:
-                asked.append(case)
+                requested.append(case)
             else:
                 yield case.id, row_of(case, skipped)
-        for group in group_cases(asked, TOGETHER):
+        for group in group_cases(requested, TOGETHER):
             try:
                 answers = self._sandbox.ask([request_for(case) for case in group])
                 for case, answered in zip(group, answers, strict=True):
@@ -167,8 +167,8 @@ def answer_hash(observation: Observation) -> int:
 
 def observations(testee: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Observations of *testee* for the cases of *batches*; its process ends with this generator."""
-    with SweepSession(testee) as asking:
-        yield from map(asking, batches)
+    with SweepSession(testee) as session:
+        yield from map(session, batches)
 
 
 # The outcomes of all testees for a case, by name, as one text; how many cases have it, and the first that does.
@@ -183,7 +183,8 @@ VECTORS: Final = """
 # Disagreements that probably have one cause.
 CLUSTERS: Final = """
     SELECT testee, outcome, cases.fault, cases.magic, cases.codec,
-           regexp_replace(observations.field, '[0-9]+', '') AS at, observations.kind, count(*) AS cases, count(DISTINCT answer) AS answers, min(observations.index) AS first
+           regexp_replace(observations.field, '[0-9]+', '') AS at, observations.kind,
+           count(*) AS cases, count(DISTINCT answer) AS answers, min(observations.index) AS first
     FROM observations JOIN cases ON observations.index = cases.index
     WHERE outcome NOT IN ('agree', 'skipped')
     GROUP BY ALL
@@ -205,12 +206,12 @@ def agreement(vectors: Iterable[Mapping[str, Any]], testees: Sequence[str]) -> d
     both: Counter[tuple[str, str]] = Counter()
     same: Counter[tuple[str, str]] = Counter()
     for row in vectors:
-        on_progress = dict(zip(testees, row["vector"].split(","), strict=True))
-        asked = [name for name in testees if on_progress[name] != "skipped"]
-        for one in asked:
-            for other in asked:
+        outcomes = dict(zip(testees, row["vector"].split(","), strict=True))
+        compared = [name for name in testees if outcomes[name] != "skipped"]
+        for one in compared:
+            for other in compared:
                 both[one, other] += row["cases"]
-                same[one, other] += row["cases"] if on_progress[one] == on_progress[other] else 0
+                same[one, other] += row["cases"] if outcomes[one] == outcomes[other] else 0
     return {
         one: {other: round(same[one, other] / both[one, other], 6) if both[one, other] else 0.0 for other in testees}
         for one in testees
@@ -265,7 +266,7 @@ def folder_of_testee(testee: str) -> str:
 
 
 def sweep_testees(
-    open_session: Callable[[], Any], asked: Sweep, show: ProgressFactory = lambda _: lambda *_: None
+    open_session: Callable[[], Any], settings: Sweep, show: ProgressFactory = lambda _: lambda *_: None
 ) -> OutputManifest:
     """Run the missing cases; a session is opened only if there is something to do.
 
@@ -273,25 +274,25 @@ def sweep_testees(
         OtherRun: the folder holds something else, or there are no cases.
         ShardsFailed, PipelineError: what was earned is kept, and the same call goes on.
     """
-    given = cases_in(asked.cases)
-    with exclusive_run(asked.out):
-        manifest = take_up(asked.out, asked.plan(given))
-        if manifest and not unsound(asked.out, manifest):
+    given = cases_in(settings.cases)
+    with exclusive_run(settings.out):
+        manifest = take_up(settings.out, settings.plan(given))
+        if manifest and not unsound(settings.out, manifest):
             return manifest
         shards = range(-(-given.plan["cases"] // given.plan["shard_rows"]))
         with open_session() as spark:
-            (asked.out / MANIFEST).unlink(missing_ok=True)
+            (settings.out / MANIFEST).unlink(missing_ok=True)
             receipts = [
                 receipt
-                for testee in asked.testees
-                for receipt in run(spark, sweep_job(asked, given, testee), shards, show(testee))
+                for testee in settings.testees
+                for receipt in run(spark, sweep_job(settings, given, testee), shards, show(testee))
             ]
-            return _compared(spark, asked, given, receipts)
+            return _compared(spark, settings, given, receipts)
 
 
-def sweep_job(asked: Sweep, given: OutputManifest, testee: str) -> Job:
+def sweep_job(settings: Sweep, given: OutputManifest, testee: str) -> Job:
     """The observations of one testee."""
-    paths = [asked.cases / file.path for file in given.files if file.path.startswith("cases/")]
+    paths = [settings.cases / file.path for file in given.files if file.path.startswith("cases/")]
 
     def read(shard: int) -> Iterator[pa.RecordBatch]:
         mine = [path for path in paths if path.name == f"part-{shard:06}.parquet"]
@@ -302,7 +303,7 @@ def sweep_job(asked: Sweep, given: OutputManifest, testee: str) -> Job:
         name=folder,
         read=read,
         schema=SCHEMA,
-        out=asked.out,
+        out=settings.out,
         folder=folder,
         count=_count,
         alike=("outcome", "field", "kind", "why"),
@@ -314,19 +315,19 @@ def _count(batch: pa.RecordBatch) -> dict[str, int]:
     return {row["values"]: row["counts"] for row in outcomes}
 
 
-def _compared(spark: Any, asked: Sweep, given: OutputManifest, receipts: Sequence[Receipt]) -> OutputManifest:
-    tables.view(spark, "observations", asked.out / OBSERVATIONS)
-    tables.view(spark, "cases", asked.cases / "cases")
+def _compared(spark: Any, settings: Sweep, given: OutputManifest, receipts: Sequence[Receipt]) -> OutputManifest:
+    tables.view(spark, "observations", settings.out / OBSERVATIONS)
+    tables.view(spark, "cases", settings.cases / "cases")
     vectors, clusters = tables.query_table(spark, VECTORS), tables.query_table(spark, CLUSTERS)
     files = [file for receipt in receipts for file in receipt.files]
-    files += [put_table(asked.out, VECTORS_FOLDER, vectors), put_table(asked.out, CLUSTERS_FOLDER, clusters)]
-    rows, names = vectors.to_pylist(), sorted(map(folder_of_testee, asked.testees))
+    files += [put_table(settings.out, VECTORS_FOLDER, vectors), put_table(settings.out, CLUSTERS_FOLDER, clusters)]
+    rows, names = vectors.to_pylist(), sorted(map(folder_of_testee, settings.testees))
     counts = {
         "outcomes": compare_outcomes(rows, names),
         "agreement": agreement(rows, names),
         "clusters": clusters.num_rows,
     }
-    return complete(asked.out, OutputManifest(format=FORMAT, plan=asked.plan(given), counts=counts, files=files))
+    return complete(settings.out, OutputManifest(format=FORMAT, plan=settings.plan(given), counts=counts, files=files))
 
 
 def clusters_of(out: Path) -> list[dict[str, Any]]:

@@ -14,19 +14,19 @@ import pyspark
 from tests.pipeline.spark.commands import GRACE, LONG, finished, kafkaproof
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
-ASKED = ("generate", "--cases", "16000", "--shard", "1000", "--seed", "8")
+ARGUMENTS = ("generate", "--cases", "16000", "--shard", "1000", "--seed", "8")
 
 
 def made(
     out: Path,
     *options: str,
     master: str = LOCAL_CLUSTER,
-    asked: Sequence[str] = ASKED,
+    arguments: Sequence[str] = ARGUMENTS,
     ends: int = 0,
     kill: Callable[[int], bool] | None = None,
 ) -> dict[str, bytes]:
     """The files of a run; once a shard is done, *kill* is called with the driver's process id until it returns true."""
-    with kafkaproof(*asked, "--out", str(out), "--master", master, *options) as running:
+    with kafkaproof(*arguments, "--out", str(out), "--master", master, *options) as running:
         end, died = time.monotonic() + LONG, False
         while kill and not died and running.poll() is None and time.monotonic() < end:
             died = bool(list((out / "receipts").rglob("*.json"))) and kill(running.pid)
@@ -107,6 +107,6 @@ def lose(process: subprocess.Popen[bytes]) -> None:
 
 def free_port() -> int:
     """A port without a listener."""
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return int(asked.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -88,31 +88,31 @@ def generated(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Gener
     """Generated cases: the settings, after a complete run."""
     out = tmp_path_factory.mktemp("generated") / "out"
     # More than one round through the grid, so that shapes come again.
-    asked = Generate(out=out, cases=len(model_grid()) * 9 // 8, seed=5, shard_rows=2_000, per_shape=1)
-    generate_cases(opened, asked)
-    return asked
+    settings = Generate(out=out, cases=len(model_grid()) * 9 // 8, seed=5, shard_rows=2_000, per_shape=1)
+    generate_cases(opened, settings)
+    return settings
 
 
 @pytest.fixture(scope="session")
 def few(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Generate:
     """A few cases in four shards, for those who ask testees."""
-    asked = Generate(out=tmp_path_factory.mktemp("few") / "out", cases=600, seed=6, shard_rows=150)
-    generate_cases(opened, asked)
-    return asked
+    settings = Generate(out=tmp_path_factory.mktemp("few") / "out", cases=600, seed=6, shard_rows=150)
+    generate_cases(opened, settings)
+    return settings
 
 
 @pytest.fixture(scope="session")
 def swept(opened: Opener, few: Generate, tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """A sweep over them, whole."""
-    asked = Sweep(cases=few.out, out=tmp_path_factory.mktemp("swept") / "out", testees=TESTEES)
-    sweep_testees(opened, asked)
-    return asked
+    settings = Sweep(cases=few.out, out=tmp_path_factory.mktemp("swept") / "out", testees=TESTEES)
+    sweep_testees(opened, settings)
+    return settings
 
 
 @pytest.fixture(scope="session")
 def fuzzed(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> CampaignSettings:
     """A campaign, whole: a target in process, and testees of which one crashes in every shard."""
-    asked = CampaignSettings(
+    settings = CampaignSettings(
         out=tmp_path_factory.mktemp("fuzzed") / "out",
         targets=("kafka-python", "differential:planted:crashes-on-a-tenth,reference"),
         rounds=2,
@@ -120,8 +120,8 @@ def fuzzed(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Campaign
         executions=200,
         seed=9,
     )
-    campaign_on_spark(opened, asked)
-    return asked
+    campaign_on_spark(opened, settings)
+    return settings
 
 
 @pytest.fixture(scope="session")
@@ -147,9 +147,9 @@ def audited(opened: Opener, logs: Path, tmp_path_factory: pytest.TempPathFactory
     pytest.importorskip("numba")
     from kafka_pipeline.audit.job import Audit, audit
 
-    asked = Audit(path=str(logs), out=tmp_path_factory.mktemp("audited") / "out", now_ms=AUDITED_MS, split=1 << 20)
-    audit(opened, asked)
-    return asked
+    settings = Audit(path=str(logs), out=tmp_path_factory.mktemp("audited") / "out", now_ms=AUDITED_MS, split=1 << 20)
+    audit(opened, settings)
+    return settings
 
 
 @pytest.fixture(scope="session")

@@ -84,8 +84,8 @@ def test_interrupted_and_run_again(
 def test_what_cannot_be_audited_is_one_line(tmp_path: Path) -> None:
     """A path without segments ends with 3 before Spark is started, an address elsewhere with 2."""
     for place, code in ((str(tmp_path), 3), ("s3://bucket/logs", 2)):
-        with kafkaproof("audit", place, "--out", str(tmp_path / "out")) as asked:
-            said = finished(asked)[1]
-        assert asked.returncode == code, said
+        with kafkaproof("audit", place, "--out", str(tmp_path / "out")) as running:
+            said = finished(running)[1]
+        assert running.returncode == code, said
         assert "Traceback" not in said
     assert not (tmp_path / "out").exists()

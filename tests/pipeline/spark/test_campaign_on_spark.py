@@ -33,9 +33,9 @@ def rows_of(folder: Path, what: str) -> list[dict[str, Any]]:
     return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
 
 
-def merged(asked: CampaignSettings, number: int) -> list[dict[str, Any]]:
+def merged(settings: CampaignSettings, number: int) -> list[dict[str, Any]]:
     """The inputs of the corpora after round *number*."""
-    return [row for row in pq.ParquetFile(asked.merged(number)).read().to_pylist() if row["what"] == "inputs"]
+    return [row for row in pq.ParquetFile(settings.merged(number)).read().to_pylist() if row["what"] == "inputs"]
 
 
 def claims(row: dict[str, Any]) -> set[tuple[Any, ...]]:
@@ -58,9 +58,9 @@ def test_every_shard_saw_what_it_saw(fuzzed: CampaignSettings) -> None:
     assert all(line.executions >= fuzzed.executions and line.cpu_seconds > 0 for line in lines)
     assert {(line.target, line.number) for line in lines} == {(name, at) for name in fuzzed.targets for at in range(4)}
     for number in range(fuzzed.rounds):
-        finds = rows_of(fuzzed.out / f"rounds/round={number:06}", "finds")
-        assert {row["shard"] for row in finds if row["target"] == "kafka-python"} == {0, 2}
-        assert {row["shard"] for row in finds if (row["target"], row["kind"]) == (CRASHING, "crash")} == {1, 3}
+        findings = rows_of(fuzzed.out / f"rounds/round={number:06}", "finds")
+        assert {row["shard"] for row in findings if row["target"] == "kafka-python"} == {0, 2}
+        assert {row["shard"] for row in findings if (row["target"], row["kind"]) == (CRASHING, "crash")} == {1, 3}
 
 
 def test_merging_loses_nothing_and_keeps_the_smallest(fuzzed: CampaignSettings) -> None:
@@ -90,15 +90,15 @@ def test_a_round_begins_with_what_the_one_before_learnt(fuzzed: CampaignSettings
 
 def test_the_folder_is_that_of_a_campaign(fuzzed: CampaignSettings, tmp_path: Path) -> None:
     """Finds and corpora are where local campaigns have them; triage folds them, and a report is written."""
-    finds = {find.key: find for find in read_findings(fuzzed.out)}
+    findings = {find.key: find for find in read_findings(fuzzed.out)}
     seen = rows_of(fuzzed.out / "rounds", "finds")
 
-    assert set(finds) == {row["key"] for row in seen}
-    for key, find in finds.items():
+    assert set(findings) == {row["key"] for row in seen}
+    for key, find in findings.items():
         own = [row for row in seen if row["key"] == key]
         assert find.count == sum(row["count"] for row in own)
         assert find.size == min(row["size"] for row in own) == len(finding_input(fuzzed.out, find))
-    assert {key for line in read_log(fuzzed.out) for key in line.new_findings} == set(finds)
+    assert {key for line in read_log(fuzzed.out) for key in line.new_findings} == set(findings)
     for target in fuzzed.targets:
         wanted = {row["sha256"] for row in merged(fuzzed, 1) if row["target"] == target}
         assert set(Corpus(fuzzed.out, target).entries) == wanted
@@ -107,7 +107,7 @@ def test_the_folder_is_that_of_a_campaign(fuzzed: CampaignSettings, tmp_path: Pa
     assert sum(row["inputs"] for row in cells) == len(rows_of(fuzzed.out / "rounds", "inputs"))
 
     out = tmp_path / "report"
-    assert {find.key for find in deduplicated_findings(fuzzed.out)} <= set(finds)
+    assert {find.key for find in deduplicated_findings(fuzzed.out)} <= set(findings)
     argv = [sys.executable, "-m", "kafkaproof", "fuzz", "report", "--dir", str(fuzzed.out), "--out", str(out)]
     assert subprocess.run(argv, check=False, capture_output=True).returncode == 1
     new = sum(find.state == "new" for find in deduplicated_findings(fuzzed.out))
@@ -118,7 +118,7 @@ def test_the_folder_is_that_of_a_campaign(fuzzed: CampaignSettings, tmp_path: Pa
 def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: CampaignSettings, same: Tree) -> None:
     """A damaged shard is detected by its hash, and only that shard runs again, to the same bytes."""
     before, log = same(fuzzed.out), list(read_log(fuzzed.out))
-    bad, other = sorted((fuzzed.out / "rounds/round=000000/what=finds").iterdir())[:2]
+    bad, other = sorted((fuzzed.out / "rounds/round=000000/what=findings").iterdir())[:2]
     since = other.stat().st_mtime_ns
     data = bytearray(bad.read_bytes())
     data[len(data) // 2] ^= 1
@@ -140,13 +140,13 @@ def test_time_is_counted_and_what_was_earned_stays(
 ) -> None:
     """A campaign with rounds of some minutes, killed with its JVM after the first shard, goes on with the others."""
     out, minutes, targets = tmp_path / "out", 0.05, ("reference", "kafka-python")
-    asked = CampaignSettings(out=out, targets=targets, rounds=2, shards=1, executions=0, minutes=minutes, seed=9)
+    settings = CampaignSettings(out=out, targets=targets, rounds=2, shards=1, executions=0, minutes=minutes, seed=9)
     options = {"--targets": "+".join(targets), "--rounds": 2, "--shards": 1, "--minutes": minutes, "--seed": 9}
     stopped(("campaign", *(str(part) for pair in options.items() for part in pair)), out, signal.SIGKILL)
     earned = {path: data for path, data in tree(out).items() if path.startswith("receipts/")}
     assert earned
 
-    campaign_on_spark(opened, asked)
+    campaign_on_spark(opened, settings)
 
     said = msgspec.json.decode((out / "manifest.json").read_bytes())
     files = {file["path"]: file for file in said["files"]}
@@ -156,13 +156,13 @@ def test_time_is_counted_and_what_was_earned_stays(
     assert {(line.target, line.number) for line in lines} == {(name, at) for name in targets for at in range(2)}
     assert all(line.executions > 0 and line.cpu_seconds >= minutes * 60 / 2 for line in lines)
     assert said["counts"]["executions"] == sum(line.executions for line in lines)
-    campaign_on_spark(closed, asked)
+    campaign_on_spark(closed, settings)
 
 
 def test_a_testee_that_does_not_start_ends_the_campaign(opened: Opener, tmp_path: Path) -> None:
     """It is a problem of the shards, and is named."""
-    asked = CampaignSettings(
+    settings = CampaignSettings(
         out=tmp_path, targets=("differential:process:true,reference",), rounds=1, shards=1, executions=9
     )
     with pytest.raises(ShardsFailed, match="process:true did not say hello"):
-        campaign_on_spark(opened, asked)
+        campaign_on_spark(opened, settings)

@@ -29,9 +29,9 @@ def test_nothing_leaks_from_the_drivers_checkout(environment: Path) -> None:
     """Executors import all four packages, and look for all modules, in what was unpacked beside them."""
     with kafkaproof(
         "doctor", "--tasks", "8", "--master", LOCAL_CLUSTER, "--environment", str(environment), "--json"
-    ) as asked:
-        said, errors = finished(asked)
-    assert asked.returncode == 0, errors
+    ) as running:
+        said, errors = finished(running)
+    assert running.returncode == 0, errors
     places = msgspec.json.decode(said)["places"]
 
     assert len({place["folder"] for place in places}) == 2
@@ -70,10 +70,10 @@ def test_an_executor_dies_under_a_campaign(
     environment: Path, fuzzed: CampaignSettings, tmp_path: Path, same: Callable[[Path], dict[str, bytes]]
 ) -> None:
     """Fuzzing on a cluster that loses an executor gives the bytes that this machine gives with nothing lost."""
-    asked = ["campaign", "--targets", "+".join(fuzzed.targets), "--rounds", "2", "--shards", "2", "--no-triage"]
-    asked += ["--executions", "200", "--seed", "9"]
+    arguments = ["campaign", "--targets", "+".join(fuzzed.targets), "--rounds", "2", "--shards", "2", "--no-triage"]
+    arguments += ["--executions", "200", "--seed", "9"]
 
-    made(tmp_path / "out", "--environment", str(environment), asked=asked, kill=an_executor_dies, ends=1)
+    made(tmp_path / "out", "--environment", str(environment), arguments=arguments, kill=an_executor_dies, ends=1)
 
     assert same(tmp_path / "out") == same(fuzzed.out)
 
@@ -89,9 +89,11 @@ def test_an_executor_dies_in_an_audit(
     log = tmp_path / "orders-0"
     log.mkdir()
     (log / f"{0:020}.log").write_bytes((batch * 17 + batch[:-1] + b"?") * 17)
-    asked = ("audit", str(log), "--now", str(TIMESTAMP), "--split", "1")
+    arguments = ("audit", str(log), "--now", str(TIMESTAMP), "--split", "1")
 
-    killed = made(tmp_path / "killed", "--environment", str(environment), asked=asked, kill=an_executor_dies, ends=1)
+    killed = made(
+        tmp_path / "killed", "--environment", str(environment), arguments=arguments, kill=an_executor_dies, ends=1
+    )
 
     whole = Audit(path=str(log), out=tmp_path / "whole", now_ms=TIMESTAMP, split=1 << 20)
     assert audit(opened, whole).severities["error"] > 17

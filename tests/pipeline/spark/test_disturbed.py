@@ -21,11 +21,11 @@ Tree = Callable[[Path], dict[str, bytes]]
 Dying = Callable[[Path], AbstractContextManager[list[int]]]
 
 
-def audit(opened: Opener, asked: Any) -> Any:
+def audit(opened: Opener, settings: Any) -> Any:
     """An audit, which needs the extra `columnar`."""
     from kafka_pipeline.audit import job
 
-    return job.audit(opened, asked)
+    return job.audit(opened, settings)
 
 
 # By the fixture that has a whole one: the job, and a question that is another.
@@ -42,14 +42,14 @@ def test_a_whole_output_is_left_alone_and_another_run_refused(
     name: str, request: pytest.FixtureRequest, closed: Opener, same: Tree
 ) -> None:
     """The same again opens no session; another question in the same folder is refused; neither changes anything."""
-    asked, (job, other) = request.getfixturevalue(name), JOBS[name]
-    before = same(asked.out)
+    settings, (job, other) = request.getfixturevalue(name), JOBS[name]
+    before = same(settings.out)
 
-    job(closed, asked)
+    job(closed, settings)
     with pytest.raises(OtherRun, match=f"differs in {next(iter(other))}"):
-        job(closed, replace(asked, **other))
+        job(closed, replace(settings, **other))
 
-    assert same(asked.out) == before
+    assert same(settings.out) == before
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -58,22 +58,22 @@ def test_workers_die(
 ) -> None:
     """Python workers that are killed in the middle cost nothing but time."""
     whole, (job, _) = request.getfixturevalue(name), JOBS[name]
-    asked = replace(whole, out=tmp_path / "out")
-    with workers_die(asked.out) as killed:
-        job(opened, asked)
+    settings = replace(whole, out=tmp_path / "out")
+    with workers_die(settings.out) as killed:
+        job(opened, settings)
 
     assert killed
-    assert same(asked.out) == same(whole.out)
+    assert same(settings.out) == same(whole.out)
 
 
-def generating(asked: Generate) -> tuple[str, ...]:
+def generating(settings: Generate) -> tuple[str, ...]:
     """The command that makes these cases."""
-    return ("generate", "--cases", str(asked.cases), "--seed", "5", "--shard", "2000", "--per-shape", "1")
+    return ("generate", "--cases", str(settings.cases), "--seed", "5", "--shard", "2000", "--per-shape", "1")
 
 
-def fuzzing(asked: CampaignSettings) -> tuple[str, ...]:
+def fuzzing(settings: CampaignSettings) -> tuple[str, ...]:
     """The command that runs this campaign."""
-    targets = "+".join(asked.targets)
+    targets = "+".join(settings.targets)
     return (
         "campaign", "--targets", targets, "--rounds", "2", "--shards", "2", "--executions", "200", "--seed", "9",
     )  # fmt: skip

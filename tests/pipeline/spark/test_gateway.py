@@ -35,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_java_that_ends_is_told(home: Home, code: int) -> None:
+def test_java_that_ends_is_reported(home: Home, code: int) -> None:
     """PySpark waits for ever for one that ends with 0."""
     home(f"exit {code}")
 
@@ -56,7 +56,7 @@ def test_java_that_stands_still_is_ended(home: Home, tmp_path: Path) -> None:
 def test_what_java_says_is_there_for_the_block_only(home: Home, tmp_path: Path) -> None:
     """Settings go along as words; the port and the secret are where PySpark looks, and nowhere afterwards."""
     home(
-        f'printf "%s|" "$@" > {tmp_path}/asked\n'
+        f'printf "%s|" "$@" > {tmp_path}/arguments\n'
         'printf "\\000\\000\\004\\000\\000\\000\\000\\003abc" > "$_PYSPARK_DRIVER_CONN_INFO_PATH.half"\n'
         'mv "$_PYSPARK_DRIVER_CONN_INFO_PATH.half" "$_PYSPARK_DRIVER_CONN_INFO_PATH"; exec cat'
     )
@@ -64,7 +64,7 @@ def test_what_java_says_is_there_for_the_block_only(home: Home, tmp_path: Path) 
     with gateway({"spark.app.name": "two words"}):
         assert (os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]) == ("1024", "abc")
     assert not {"PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"} & set(os.environ)
-    assert (tmp_path / "asked").read_text() == "--conf|spark.app.name=two words|pyspark-shell|"
+    assert (tmp_path / "arguments").read_text() == "--conf|spark.app.name=two words|pyspark-shell|"
 
 
 def test_a_command_that_does_not_end_fails_its_test() -> None:

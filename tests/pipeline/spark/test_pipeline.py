@@ -77,7 +77,7 @@ def test_coverage_counts_the_kept_cases(generated: Generate) -> None:
         assert covered[cell] == sum(index not in gone for index in range(number, generated.cases, len(model_grid())))
 
 
-def test_bad_shards_are_told_and_made_again(opened: Opener, generated: Generate, tmp_path: Path, tree: Tree) -> None:
+def test_bad_shards_are_listed_and_made_again(opened: Opener, generated: Generate, tmp_path: Path, tree: Tree) -> None:
     """`--check` names a damaged shard; the same run again restores it."""
     out = tmp_path / "out"
     shutil.copytree(generated.out, out)

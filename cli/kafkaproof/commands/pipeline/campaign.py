@@ -54,7 +54,13 @@ DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-py
 @click.option("--profile", type=ProfileChoice(["mixed", *PROFILES]), default="mixed", show_default=True)
 @click.option("--known", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="A list of known findings (`fuzz known`).")  # fmt: skip
-@click.option("--triage/--no-triage", "triages", default=True, show_default=True, help="Fold and reduce at the end.")
+@click.option(
+    "--triage/--no-triage",
+    "triages",
+    default=True,
+    show_default=True,
+    help="Deduplicate and shrink findings at the end.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @spark_options
 @click.pass_context
@@ -146,7 +152,7 @@ def known_list_text(path: Path | None) -> str:
 
 
 def deduplicated_findings(out: Path) -> list[TriagedFinding]:
-    """The finds after triage, which is done here, once."""
+    """The findings after triage, which runs only if it has not been done."""
     if not (out / FOLDER / FILE).is_file():
         found = triaged([out], None, budget=Budget(RUNS, 10.0), every=False, jobs=2, tell=_print_line)
         write_triage(out, found)
