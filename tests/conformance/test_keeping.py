@@ -15,8 +15,10 @@ from kafka_conformance.cross import results as cross_results
 from kafka_conformance.dossiers.folder import FINDINGS
 from kafka_conformance.reports.collection import certify_command, folder_name
 from kafka_conformance.runner import results
+from kafka_conformance.runner.history import check_covers_history, history, history_document
 from kafka_conformance.runner.keeping import PART, WHOLE, WouldReplace, check_covers_result
 from kafka_conformance.runner.results import ResultHeader
+from kafka_conformance.sanitize import indented_json
 from kafka_corpus.vectors import corpus_hash
 from kafka_records import decode
 from kafkaproof.cli import kafkaproof
@@ -164,6 +166,70 @@ def test_reports_keep_the_full_result(run: Callable[..., Result], tmp_path: Path
     assert done.exit_code == 2, done.output
     assert "--out names another directory" in done.output
     assert copied.read_bytes() == full
+
+
+@pytest.mark.parametrize("formats", ["html", "sarif,json", "markdown"])
+def test_a_page_about_more_testees_is_not_replaced(formats: str, run: Callable[..., Result], tmp_path: Path) -> None:
+    """`certify` of two testees does not replace the page about three; another directory or all three work."""
+    certify = ("certify", "--only", AREA, "--format", formats, "--report", "out")
+    planted = [f"planted:{name}" for name in ("swaps-key-and-value", "null-is-empty")]
+    assert run(*certify, "reference", *planted).exit_code == 1
+    pages = {path: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+    done = run(*certify, *planted)
+
+    assert done.exit_code == 2, done.output
+    assert "is about 3 testees, and one about 2 would replace it, without reference" in done.output
+    assert "--report DIR" in done.output
+    assert {path: path.read_bytes() for path in pages} == pages
+    assert run(*certify[:-1], "other", *planted).exit_code == 1
+    assert run(*certify, "reference", *planted).exit_code == 1
+
+
+def test_reports_of_fewer_testees_replace_no_page(run: Callable[..., Result], tmp_path: Path) -> None:
+    """`report` of one testee does not replace the pages about two."""
+    assert run("certify", "reference", "planted:swaps-key-and-value", "--only", AREA, "--report", "part").exit_code == 1
+    assert run("report", "part", "--out", "out").exit_code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    done = run("report", "part/reference", "--out", "out")
+
+    assert done.exit_code == 2, done.output
+    assert "index.html is about 2 testees" in done.output
+    assert "--out names another directory" in done.output
+    assert {path: path.read_bytes() for path in before} == before
+    assert run("report", "part", "--out", "out").exit_code == 0
+
+
+def test_reports_of_part_of_a_cross_run_replace_no_page(run: Callable[..., Result], tmp_path: Path) -> None:
+    """`report` of a cross run of one batch does not replace the page about two."""
+    cross = ("cross", "reference", "--broker", "none", "--only", "writers.timestamps_with_more_digits")
+    assert run(*cross, "--report", "one").exit_code == 0
+    assert run(*cross, "--only", "writers.timestamps_far_back", "--report", "two").exit_code == 0
+    assert run("report", "two", "--out", "out").exit_code == 0
+    page = (tmp_path / "out" / "cross.html").read_bytes()
+    done = run("report", "one", "--out", "out")
+
+    assert done.exit_code == 2, done.output
+    assert "--out names another directory" in done.output
+    assert (tmp_path / "out" / "cross.html").read_bytes() == page
+    assert run("report", "two", "--out", "out").exit_code == 0
+
+
+def test_a_history_of_fewer_releases_is_refused(run: Callable[..., Result], tmp_path: Path) -> None:
+    """`certify --history 2` does not replace a history of three releases, of which one did not run."""
+    path = tmp_path / "out" / "history.json"
+    path.parent.mkdir()
+    runs = [(release, results.Results(header(), (), None)) for release in ("1", "2")]
+    made = history("kafka-python", runs, {"3": "it does not build"})
+    path.write_bytes(indented_json(history_document(made)))
+    full = path.read_bytes()
+    done = run("certify", "kafka-python", "--history", "2", "--report", "out")
+
+    assert done.exit_code == 2, done.output
+    assert "is the history of 3 releases, and one of 2 would replace it; --report DIR" in done.output
+    assert path.read_bytes() == full
+    check_covers_history(path, "kafka-python", 3)
+    check_covers_history(path, "another", 2)
+    check_covers_history(tmp_path / "none.json", "kafka-python", 1)
 
 
 def test_dossiers_are_kept_when_a_run_is_partial(run: Callable[..., Result], tmp_path: Path) -> None:

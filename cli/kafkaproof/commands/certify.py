@@ -21,7 +21,7 @@ from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.collection import folder_name
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import deviations, keeping, results
-from kafka_conformance.runner.history import History, history, history_document, history_lines
+from kafka_conformance.runner.history import History, check_covers_history, history, history_document, history_lines
 from kafka_conformance.runner.keeping import DEFAULT_HELP
 from kafka_conformance.runner.requests import select
 from kafka_conformance.runner.run import Interrupted, Outcome, ParallelRuns, RunPlan
@@ -80,6 +80,11 @@ def certify_several(names: Sequence[str], cases: Sequence[Case], settings: Certi
 
     One that cannot be run is among them, with the reason.
     """
+    if len(names) > 1:
+        from kafka_conformance.reports.output import check_together
+
+        with _usage_errors():
+            check_together(names, settings.formats, settings.folder)
     done: dict[str, CertifyOutcome] = {}
     with progress_of(names) as on_progress:
         plans = {
@@ -106,6 +111,15 @@ def exit_code(done: Sequence[CertifyOutcome], *, lenient: bool) -> int:
     return max(ran if lenient and ran else codes, default=CANNOT_RUN)
 
 
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Show a result that would be replaced as an error of usage."""
+    try:
+        yield
+    except keeping.WouldReplace as error:
+        raise click.UsageError(str(error)) from error
+
+
 def _plan(
     name: str, cases: Sequence[Case], settings: CertifySettings, on_progress: Progress, done: dict[str, CertifyOutcome]
 ) -> RunPlan | None:
@@ -114,10 +128,9 @@ def _plan(
     memory = None if settings.memory is None else settings.memory * MIB
     try:
         connection = connect(name, memory=memory)
-        keeping.check_covers_result(path, settings.only, len(cases))
+        with _usage_errors():
+            keeping.check_covers_result(path, settings.only, len(cases))
         path.parent.mkdir(parents=True, exist_ok=True)
-    except keeping.WouldReplace as error:
-        raise click.UsageError(str(error)) from error
     except (CannotRun, OSError) as error:
         done[name] = _cannot_run(name, error)
         return None
@@ -251,6 +264,8 @@ PAGE: Final = "history.html"
 
 def certify_history(known: KnownTestee, last: int, cases: Sequence[Case], settings: CertifySettings) -> int:
     """Run the *last* releases of *known*, show and write since when each finding is there; give the exit code."""
+    with _usage_errors():
+        check_covers_history(settings.folder / JSON, known.name, last)
     try:
         releases = newest(known, last)
     except CannotRun as error:

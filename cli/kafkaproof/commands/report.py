@@ -20,10 +20,8 @@ from kafka_conformance.reports.collection import (
     files,
     read_collection,
 )
-from kafka_conformance.runner import keeping
 from kafka_conformance.runner.deviations import Deviation
-from kafka_conformance.runner.results import FILE, Results, Unusable
-from kafka_conformance.runner.results import read_results as read_result
+from kafka_conformance.runner.results import Results, Unusable, read_results
 from kafka_conformance.sanitize import printable
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.certify import declared_option
@@ -64,18 +62,14 @@ def report_results(
     if not paths or out is None:
         raise click.UsageError("give RESULTS and --out DIR, or --verify FILE")
     try:
-        old = () if baseline is None else [read_result(path) for path in files([baseline])]
+        old = () if baseline is None else [read_results(path) for path in files([baseline])]
         crossed = cross.cross_files(paths)
         beside = cross.write_cross_files(crossed, out)
         plain = _plain(paths, crossed)
         if not plain:
             _print_cross(beside, as_json)
         collection = _collected(plain, declared, old)
-        for entry in collection.entries:
-            header = entry.results.header
-            keeping.check_covers_result(
-                out / entry.folder / FILE, header.only, header.cases, hint="--out names another directory"
-            )
+        output.check_outputs(collection, out)
     except Unusable as error:
         raise click.UsageError(printable(str(error))) from error
     written = beside + output.write_outputs(collection, out, [path.name for path in beside if path.suffix == ".html"])

@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from markupsafe import Markup
 from rich import box
 from rich.console import Console
@@ -25,6 +26,7 @@ from kafka_conformance.cross.results import (
     BROKER,
     FILE,
     WROTE,
+    CrossHeader,
     CrossResults,
     Matrix,
     MatrixCell,
@@ -42,6 +44,7 @@ from kafka_conformance.reports.details import explained, request_details
 from kafka_conformance.reports.formats import code
 from kafka_conformance.reports.html import asset, packed_json, page_environment, policy_hash, words
 from kafka_conformance.reports.terminal import STYLES, trimmed
+from kafka_conformance.runner.keeping import WouldReplace
 from kafka_conformance.sanitize import indented_json, printable
 
 CHUNK: Final = 20
@@ -270,10 +273,32 @@ def write_cross_files(paths: Sequence[Path], folder: Path) -> list[Path]:
 
     Raises:
         Unusable: one of them is no such run.
+        WouldReplace: *folder* has pages about more testees or batches.
     """
-    runs = [read_cross_results(path) for path in paths]
-    written = (write_cross(each, folder, stem=f"{STEM}-{at}" if at > 1 else STEM) for at, each in enumerate(runs, 1))
-    return list(chain.from_iterable(written))
+    runs = {f"{STEM}-{at}" if at > 1 else STEM: read_cross_results(path) for at, path in enumerate(paths, 1)}
+    for stem, run in runs.items():
+        _check_covers(folder / f"{stem}.json", run.header)
+    return list(chain.from_iterable(write_cross(run, folder, stem=stem) for stem, run in runs.items()))
+
+
+def _check_covers(path: Path, new: CrossHeader) -> None:
+    """Raise `WouldReplace` if the document in *path* is about more testees or batches than *new*."""
+    try:
+        old = msgspec.json.decode(path.read_bytes(), type=_Shown)
+    except (OSError, msgspec.DecodeError):
+        return  # there is none
+    if len(new.testees) < len(old.testees) or len(new.batches) < old.batches:
+        raise WouldReplace(
+            f"{printable(str(path), 500)} is about {len(old.testees)} testees and {old.batches:,} batches, and one "
+            f"about {len(new.testees)} and {len(new.batches):,} would replace it; --out names another directory"
+        )
+
+
+class _Shown(msgspec.Struct):
+    """The size of a run, as `matrix_document` has it."""
+
+    testees: list[dict[str, Any]]
+    batches: int
 
 
 def cross_files(paths: Sequence[Path]) -> list[Path]:

@@ -53,7 +53,7 @@ def colour(entry: CollectionEntry) -> str:
     return AMBER if entry.report.certificate.score >= MIDDLING else RED
 
 
-def endpoint(entry: CollectionEntry) -> bytes:
+def badge_endpoint(entry: CollectionEntry) -> bytes:
     """The JSON of an endpoint badge."""
     badge: dict[str, Any] = {
         "schemaVersion": 1,
@@ -65,7 +65,7 @@ def endpoint(entry: CollectionEntry) -> bytes:
     return indented_json(badge)
 
 
-def picture(entry: CollectionEntry) -> str:
+def badge_picture(entry: CollectionEntry) -> str:
     """The SVG; it loads nothing."""
     text = message(entry)
     return page_environment().get_template("badge.svg").render(

@@ -6,27 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_conformance.reports import (
-    certificate,
-    html,
-    picture,
-    summary,
+from kafka_conformance.reports import certificate, html, picture, summary
+from kafka_conformance.reports.collection import (
+    NOT_RUN,
+    Collection,
+    CollectionChange,
+    CollectionEntry,
+    collect,
+    counts,
+    folder_name,
 )
-from kafka_conformance.reports import (
-    formats as badge,
-)
-from kafka_conformance.reports import (
-    formats as junit,
-)
-from kafka_conformance.reports import (
-    formats as markdown,
-)
-from kafka_conformance.reports import (
-    formats as sarif,
-)
-from kafka_conformance.reports.collection import NOT_RUN, Collection, CollectionChange, CollectionEntry, collect, counts
+from kafka_conformance.reports.formats import badge_endpoint, badge_picture, collection_summary, junit, sarif
 from kafka_conformance.reports.summary import Report
-from kafka_conformance.runner import results
+from kafka_conformance.runner import keeping, results
 from kafka_conformance.runner.kept_results import is_kept
 from kafka_conformance.sanitize import indented_json, printable
 
@@ -36,16 +28,16 @@ Files = Mapping[str, bytes]
 
 def _badges(collection: Collection) -> Files:
     (entry,) = collection.entries
-    return {"badge.svg": badge.picture(entry).encode(), "badge.json": badge.endpoint(entry)}
+    return {"badge.svg": badge_picture(entry).encode(), "badge.json": badge_endpoint(entry)}
 
 
 FORMATS: Final[Mapping[str, Callable[[Collection], Files]]] = {
     "html": lambda collection: {"report.html": html.result_page(collection).encode()},
     "json": lambda collection: {"report.json": indented_json(summary.report_document(collection.entries[0].report))},
-    "junit": lambda collection: {"junit.xml": junit.junit(collection.entries[0].report)},
-    "sarif": lambda collection: {"report.sarif": sarif.sarif(collection)},
+    "junit": lambda collection: {"junit.xml": junit(collection.entries[0].report)},
+    "sarif": lambda collection: {"report.sarif": sarif(collection)},
     "badge": _badges,
-    "markdown": lambda collection: {"summary.md": markdown.collection_summary(collection).encode()},
+    "markdown": lambda collection: {"summary.md": collection_summary(collection).encode()},
 }
 
 
@@ -59,8 +51,14 @@ def write_formats(made: Report, formats: Sequence[str], folder: Path) -> None:
             (folder / file).write_bytes(content)
 
 
-# Those that can say something of several runs at once.
-TOGETHER: Final = frozenset({"html", "sarif", "markdown"})
+# The formats that can show several runs in one file, and that file.
+TOGETHER: Final[Mapping[str, str]] = {"html": "report.html", "sarif": "report.sarif", "markdown": "summary.md"}
+
+
+def check_together(testees: Sequence[str], formats: Sequence[str], folder: Path) -> None:
+    """Raise `WouldReplace` if `write_together` for *testees* would replace a file in *folder* that is about more."""
+    pages = [TOGETHER[name] for name in formats if name in TOGETHER]
+    keeping.check_covers_pages(folder, pages, [folder_name(name) for name in testees])
 
 
 def write_together(made: Sequence[Report], formats: Sequence[str], folder: Path, not_run: Mapping[str, str]) -> None:
@@ -75,19 +73,34 @@ def write_together(made: Sequence[Report], formats: Sequence[str], folder: Path,
         for name in wanted:
             for file, content in FORMATS[name](collection).items():
                 (folder / file).write_bytes(content)
+        keeping.record_pages(folder, [TOGETHER[name] for name in wanted], [each.folder for each in collection.entries])
+
+
+# The files of `write_outputs` that are about all runs.
+WHOLE: Final = ("index.html", "report.json", "report.sarif", "summary.md", "matrix.json", "matrix.svg")
+
+
+def check_outputs(collection: Collection, folder: Path) -> None:
+    """Raise `WouldReplace` if `write_outputs` would replace a page or a result in *folder* that is about more."""
+    hint = "--out names another directory"
+    keeping.check_covers_pages(folder, WHOLE, [entry.folder for entry in collection.entries], hint)
+    for entry in collection.entries:
+        header = entry.results.header
+        keeping.check_covers_result(folder / entry.folder / results.FILE, header.only, header.cases, hint=hint)
 
 
 def write_outputs(collection: Collection, folder: Path, beside: Sequence[str] = ()) -> list[Path]:
     """Write everything into *folder*: what is about all runs, and a directory for each; *beside* are pages to link."""
-    whole: dict[str, bytes] = {
-        "index.html": html.result_page(collection, beside).encode(),
-        "report.json": indented_json(output_document(collection)),
-        "report.sarif": sarif.sarif(collection),
-        "summary.md": markdown.collection_summary(collection).encode(),
-        "matrix.json": picture.encode_counts(picture.counted(collection)),
-        "matrix.svg": picture.matrix_svg(picture.counted(collection)).encode(),
-    }
-    written = [_write(folder / name, content) for name, content in whole.items()]
+    contents = (
+        html.result_page(collection, beside).encode(),
+        indented_json(output_document(collection)),
+        sarif(collection),
+        collection_summary(collection).encode(),
+        picture.encode_counts(picture.counted(collection)),
+        picture.matrix_svg(picture.counted(collection)).encode(),
+    )
+    written = [_write(folder / name, content) for name, content in zip(WHOLE, contents, strict=True)]
+    keeping.record_pages(folder, WHOLE, [entry.folder for entry in collection.entries])
     for entry in collection.entries:
         written += [
             _write(folder / entry.folder / name, content) for name, content in _of_one(entry, collection).items()
@@ -97,7 +110,7 @@ def write_outputs(collection: Collection, folder: Path, beside: Sequence[str] = 
 
 def _of_one(entry: CollectionEntry, collection: Collection) -> Files:
     alone = Collection((entry,), collection.cases, collection.corpus)
-    made = dict(_badges(alone)) | {"junit.xml": junit.junit(entry.report)}
+    made = dict(_badges(alone)) | {"junit.xml": junit(entry.report)}
     # The certificate is of the file beside it.
     data = made[results.FILE] = _result(entry)
     if not uncertifiable(entry, collection):

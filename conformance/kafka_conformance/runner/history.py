@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kafka_conformance.judge.verdict import SEVERITIES, Outcome, outcome_rank
+from kafka_conformance.runner.keeping import REPORT_HINT, WouldReplace
 from kafka_conformance.runner.results import Results
+from kafka_conformance.sanitize import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,28 @@ def history_document(made: History) -> dict[str, Any]:
             for each in made.findings
         ],
     }
+
+
+class _Written(msgspec.Struct):
+    """The codec and the releases of a `history_document`."""
+
+    name: str
+    releases: list[str]
+    not_run: dict[str, str]
+
+
+def check_covers_history(path: Path, name: str, last: int) -> None:
+    """Raise `WouldReplace` if *path* holds a history of the codec *name* with more than its *last* releases."""
+    try:
+        old = msgspec.json.decode(path.read_bytes(), type=_Written)
+    except (OSError, msgspec.DecodeError):
+        return  # there is none
+    before = len(old.releases) + len(old.not_run)
+    if old.name == name and last < before:
+        raise WouldReplace(
+            f"{printable(str(path), 500)} is the history of {before} releases, and one of {last} would replace it; "
+            f"{REPORT_HINT}"
+        )
 
 
 def history_lines(made: History, most: int = 3) -> Iterator[str]:

@@ -1,23 +1,29 @@
-"""Where results go, so that a run of some cases never replaces the result of all.
+"""Where results go, so that a partial result never replaces a full one.
 
-A run of a part has a directory of its own, unless its user names one; one that holds the result
-of all cases is refused.
+A run of some cases has a directory of its own, unless the user names one; a directory that holds
+the result of all cases is refused.  A page about several testees, and a history of releases, are
+not replaced by one about fewer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from kafka_conformance.runner import results
 from kafka_conformance.runner.results import Unusable
-from kafka_conformance.sanitize import printable
+from kafka_conformance.sanitize import indented_json, printable
 
 # Default directories: for a run of all cases, and for a run of a part of them.
 WHOLE: Final = "kafkaproof-results"
 PART: Final = "kafkaproof-partial"
 DEFAULT_HELP: Final = f"{WHOLE}; {PART} for a part of the cases"
+REPORT_HINT: Final = "--report DIR writes into another directory"
+# In a directory of pages: the testees that each page is about, by the page's file name.
+PAGES: Final = "pages.json"
 
 
 class WouldReplace(Unusable):
@@ -35,7 +41,7 @@ def check_covers_result(
     cases: int,
     *,
     whole: Sequence[str] = (),
-    hint: str = "--report DIR writes into another directory",
+    hint: str = REPORT_HINT,
 ) -> None:
     """Raise `WouldReplace` if *path* holds a result of all cases, and *only* chose fewer, namely *cases*.
 
@@ -50,3 +56,27 @@ def check_covers_result(
             f"{printable(str(path), 500)} is the result of all {old.cases:,} cases, and one of {cases:,} would "
             f"replace it; {hint}"
         )
+
+
+def check_covers_pages(folder: Path, pages: Iterable[str], testees: Iterable[str], hint: str = REPORT_HINT) -> None:
+    """Raise `WouldReplace` if one of *pages* in *folder* is about more testees than *testees*."""
+    recorded, new = _pages(folder), set(testees)
+    for page in pages:
+        old = set(recorded.get(page, ()))
+        if len(new) < len(old) and (folder / page).exists():
+            raise WouldReplace(
+                f"{printable(str(folder / page), 500)} is about {len(old):,} testees, and one about {len(new):,} would "
+                f"replace it, without {printable(', '.join(sorted(old - new)))}; {hint}"
+            )
+
+
+def record_pages(folder: Path, pages: Iterable[str], testees: Iterable[str]) -> None:
+    """Note in *folder* that *pages* are about *testees*."""
+    (folder / PAGES).write_bytes(indented_json(_pages(folder) | dict.fromkeys(pages, sorted(set(testees)))))
+
+
+def _pages(folder: Path) -> dict[str, list[str]]:
+    try:
+        return msgspec.json.decode((folder / PAGES).read_bytes(), type=dict[str, list[str]])
+    except (OSError, msgspec.DecodeError):
+        return {}  # no pages were written there
