@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.decode_peers import PEERS
 from kafka_conformance.testees import recipe as built
-from kafka_conformance.testees.connect import CannotRun
+from kafka_conformance.testees.connection import CannotRun
 from kafka_conformance.testees.known import JAVA, find_testee
 from kafka_conformance.testees.recipe import BuildError, BuildRecipe, ToolchainMissing
 from kafka_records import Batch, Header, Record, encode

@@ -237,7 +237,7 @@ def _sandbox(config: pytest.Config) -> Sandbox:
     if state.sandbox is None:
         from kafka_conformance.runner.run import trivial_decodes
         from kafka_conformance.runner.sandbox import Sandbox
-        from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
+        from kafka_conformance.testees.connection import BadConnect, CannotRun, connect
 
         try:
             sandbox = Sandbox(connect(_setting(config, "kafkaproof")))

@@ -15,7 +15,7 @@ from benchmarks.decode import NAMES, SHAPES, DecoderProcess, log_of, sample_batc
 from benchmarks.decode import peer_command as command
 from benchmarks.decode_peers import aiokafka, columnar, columnar_checksum, encoding, kafka_python
 
-from kafka_conformance.testees.connect import CannotRun
+from kafka_conformance.testees.connection import CannotRun
 from kafka_conformance.testees.known import find_testee
 from kafka_conformance.testees.recipe import ToolchainMissing
 from kafka_pipeline.columnar import read_chunks

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from kafka_conformance.runner import results
 from kafka_conformance.runner.keeping import PART, WHOLE
 from kafka_conformance.runner.requests import is_relevant
-from kafka_conformance.testees.connect import ConnectionSpec
+from kafka_conformance.testees.connection import ConnectionSpec
 from kafka_corpus.vectors import load_vectors
 from kafkaproof.cli import kafkaproof as group
 

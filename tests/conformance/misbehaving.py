@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from kafka_conformance.judge.observation import Decoded
 from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
-from kafka_conformance.testees.connect import ConnectionSpec
+from kafka_conformance.testees.connection import ConnectionSpec
 
 Script = Callable[..., ConnectionSpec]
 Make = Callable[..., Sandbox]

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 from kafka_conformance.judge.observation import ConsumedRecords, Decoded
 from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
-from kafka_conformance.testees.connect import (
+from kafka_conformance.testees.connection import (
     DEFAULT_MEMORY,
     NODE_MEMORY,
     VIRTUAL_MACHINE_MEMORY,

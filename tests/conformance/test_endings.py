@@ -13,7 +13,7 @@ from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung
 from kafka_conformance.process.child import GRACE
 from kafka_conformance.runner.requests import PROVEN
 from kafka_conformance.runner.sandbox import CaseRequest
-from kafka_conformance.testees.connect import MIB
+from kafka_conformance.testees.connection import MIB
 
 THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
 

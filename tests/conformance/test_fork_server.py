@@ -12,7 +12,7 @@ from tests.conformance.test_starting import end
 from kafka_conformance.process.spawn_server import fork_child
 from kafka_conformance.process.starting import FEW, Process, SpawnedProcess, Starter, program_in
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connect import ConnectionSpec
+from kafka_conformance.testees.connection import ConnectionSpec
 
 HELLO = protocol.request_line(protocol.HelloRequest())
 TURNS = FEW + 5

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_conformance.reports import summary
 from kafka_conformance.runner.run import RunPlan, run
-from kafka_conformance.testees.connect import connect
+from kafka_conformance.testees.connection import connect
 from kafka_conformance.testees.interface import load_testee
 from kafka_corpus.case import Case
 from kafka_fuzz.planted_bugs import NULL_TESTEES, PLANTED_BUGS

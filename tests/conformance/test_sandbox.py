@@ -12,7 +12,7 @@ from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Mak
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
 from kafka_conformance.runner.sandbox import NOT_SENT, CaseRequest
-from kafka_conformance.testees.connect import CannotRun
+from kafka_conformance.testees.connection import CannotRun
 from kafka_conformance.testees.protocol import MAX_LINE
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_conformance.runner import smoke as module
 from kafka_conformance.runner.smoke import SmokeCheck, passed, schema_problem, smoke
-from kafka_conformance.testees.connect import ConnectionSpec, connect
+from kafka_conformance.testees.connection import ConnectionSpec, connect
 
 Script = Callable[..., ConnectionSpec]
 

@@ -10,7 +10,7 @@ from tests.conformance.misbehaving import REPLY
 from kafka_conformance.process import time_limits
 from kafka_conformance.process.cpu_time import MOST_BETWEEN, Usage, Watch
 from kafka_conformance.runner.sandbox import Sandbox
-from kafka_conformance.testees.connect import ConnectionSpec
+from kafka_conformance.testees.connection import ConnectionSpec
 
 Script = Callable[..., ConnectionSpec]
 Make = Callable[..., Sandbox]

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance.testees.connect import CannotRun
+from kafka_conformance.testees.connection import CannotRun
 from kafka_fuzz.campaign import external_engines
 from kafka_fuzz.campaign.external_engines import (
     ENGINES,

@@ -7,7 +7,7 @@ import pytest
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees import recipe
 from kafka_conformance.testees import recipe as built
-from kafka_conformance.testees.connect import VIRTUAL_MACHINE_MEMORY, ConnectionSpec
+from kafka_conformance.testees.connection import VIRTUAL_MACHINE_MEMORY, ConnectionSpec
 from kafka_conformance.testees.known import JAVA
 
 # MiB.  Java allocates what hostile sizes announce; with a small heap it gives up soon.

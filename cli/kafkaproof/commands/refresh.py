@@ -15,7 +15,7 @@ import click
 
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.runner.run import Interrupted
-from kafka_conformance.testees.connect import BadConnect
+from kafka_conformance.testees.connection import BadConnect
 from kafka_conformance.testees.known import find_testee
 from kafka_corpus.vectors import package_root
 from kafka_fuzz.campaign.known_findings import PACKAGED_CORPUS

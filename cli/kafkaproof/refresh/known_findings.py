@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import UNSET
 
 from kafka_conformance.runner.kept_results import KeptResult, write_kept
-from kafka_conformance.testees.connect import BadConnect, CannotRun
+from kafka_conformance.testees.connection import BadConnect, CannotRun
 from kafka_conformance.testees.known import KnownTestee, known_testees
 from kafka_corpus.case import Case
 from kafka_fuzz.campaign.known_findings import CorpusResult, read_corpus_results, write_corpus_results

@@ -37,7 +37,7 @@ from kafka_conformance.runner.run import Interrupted, trivial_decodes
 from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
 from kafka_conformance.runner.workers import STOP_SECONDS
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.connect import CannotRun, ConnectionSpec
+from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.case import Case, Op
 from kafka_corpus.vectors import load_vectors

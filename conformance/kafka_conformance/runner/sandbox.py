@@ -45,7 +45,7 @@ from kafka_conformance.runner.requests import (
     single_line,
 )
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connect import CannotRun, ConnectionSpec
+from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import CodecReply, HelloReply, Misfit, Stray
 
 __all__ = ["CannotRun", "CaseRequest", "Sandbox", "TimedObservation"]

@@ -32,7 +32,7 @@ from kafka_conformance.runner.sandbox import START_SECONDS
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees import protocol as schema
-from kafka_conformance.testees.connect import ConnectionSpec
+from kafka_conformance.testees.connection import ConnectionSpec
 from kafka_conformance.testees.protocol import CodecReply, HelloReply, Stray
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import to_wire

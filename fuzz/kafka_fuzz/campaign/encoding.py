@@ -18,7 +18,7 @@ from typing import Final
 
 from kafka_conformance.judge.observation import Observation
 from kafka_conformance.process.cpu_time import cpu_seconds
-from kafka_conformance.testees.connect import CannotRun
+from kafka_conformance.testees.connection import CannotRun
 from kafka_fuzz.campaign.plan import (
     OnProgress,
     Progress,

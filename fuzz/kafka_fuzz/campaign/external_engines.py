@@ -27,7 +27,7 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance.testees.connect import CannotRun, connect
+from kafka_conformance.testees.connection import CannotRun, connect
 from kafka_conformance.testees.known import find_testee
 from kafka_conformance.testees.recipe import BuildError, BuildRecipe, build_testee, shipped, what_is_missing
 from kafka_fuzz.campaign.store import Corpus, other_inputs, sample_most

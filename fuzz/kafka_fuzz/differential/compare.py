@@ -25,7 +25,7 @@ from typing import Final
 
 from kafka_conformance.runner.requests import CaseRequest, unsupported_bytes
 from kafka_conformance.runner.results import sanitize_hello
-from kafka_conformance.testees.connect import CannotRun, ConnectionSpec
+from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed, FeedStopped, MeasuredAnswer
 from kafka_fuzz.differential.outcome_tuples import NOT_RUN, Grade, Grader, OutcomeTuple, OutcomeTuples, Prepared

@@ -26,7 +26,7 @@ from kafka_conformance.runner.requests import BehaviourProfile, CaseRequest
 from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connect import ConnectionSpec
+from kafka_conformance.testees.connection import ConnectionSpec
 from kafka_conformance.testees.protocol import CodecAnswer, CodecReply, DecodeRequest, HelloReply
 from kafka_fuzz.targets.outcome import MOST_GROWTH, MOST_SECONDS, excess_cost
 

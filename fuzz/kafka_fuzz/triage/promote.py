@@ -42,7 +42,7 @@ from kafka_conformance.judge.observation import (
 from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
-from kafka_conformance.testees.connect import BadConnect, CannotRun, connect
+from kafka_conformance.testees.connection import BadConnect, CannotRun, connect
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.authoring.build import signed
 from kafka_corpus.case import Case, Expectation

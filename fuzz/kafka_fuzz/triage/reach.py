@@ -22,7 +22,7 @@ import msgspec
 from kafka_brokers.scenarios.recorder import RecordedAnswer, ScenarioRequest
 from kafka_conformance.dossiers import reach as dossier
 from kafka_conformance.dossiers.reach import replay_cases
-from kafka_conformance.testees.connect import CannotRun
+from kafka_conformance.testees.connection import CannotRun
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, LAST_OF_V1, Scenario, StepAnswer
 from kafka_fuzz.executors import NoTarget, TesteeExecutor

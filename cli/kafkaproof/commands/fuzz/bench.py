@@ -12,7 +12,7 @@ from benchmarks import fuzz
 from benchmarks.fuzz_outcomes import OutcomeRepeat
 
 from kafka_brokers.interface import NoBroker
-from kafka_conformance.testees.connect import BadConnect, CannotRun
+from kafka_conformance.testees.connection import BadConnect, CannotRun
 from kafkaproof.cli import CANNOT_RUN
 from kafkaproof.commands.fuzz.run import ProfileChoice
 

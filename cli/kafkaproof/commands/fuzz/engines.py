@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.connect import CannotRun
+from kafka_conformance.testees.connection import CannotRun
 from kafka_fuzz.campaign.export import differing_exports, write_export
 from kafka_fuzz.campaign.external_engines import ENGINES, run_engine
 from kafka_fuzz.campaign.merge import Merged, merge_recorded, recover_corpora

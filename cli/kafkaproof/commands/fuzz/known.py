@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 import click
 
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.connect import BadConnect, CannotRun
+from kafka_conformance.testees.connection import BadConnect, CannotRun
 from kafka_fuzz.campaign.known_findings import (
     CORPUS_FILE,
     KNOWN_FILE,

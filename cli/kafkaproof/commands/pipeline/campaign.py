@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from kafka_conformance.testees import connect
+from kafka_conformance.testees import connection
 from kafka_fuzz.campaign.known_findings import already_known, read_known_list
 from kafka_fuzz.campaign.plan import OF_TESTEES
 from kafka_fuzz.findings import read_findings
@@ -132,8 +132,8 @@ def names_of(text: str) -> tuple[str, ...]:
             raise click.UsageError(f"executors have no target {name!r}: {', '.join(NAMES)}, differential:A,B, encode:A")
         for testee in filter(None, testees.split(",")):
             try:
-                connect.check_connect(testee)
-            except connect.BadConnect as error:
+                connection.check_connect(testee)
+            except connection.BadConnect as error:
                 raise click.UsageError(str(error)) from None
     if not names:
         raise click.UsageError("there is no target named")

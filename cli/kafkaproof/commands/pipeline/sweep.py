@@ -9,7 +9,7 @@ import click
 
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees import connect
+from kafka_conformance.testees import connection
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
@@ -49,8 +49,8 @@ def sweep(
     """
     for text in testees:
         try:
-            connect.check_connect(text)
-        except connect.BadConnect as error:
+            connection.check_connect(text)
+        except connection.BadConnect as error:
             raise click.UsageError(str(error)) from None
     with exits():
         open_session = opener(master, conf, environment)
