@@ -78,11 +78,12 @@ class _State:
     def deviations(self, file: str) -> tuple[Deviation, ...]:
         """The entries of *file*, read once."""
         if file and file not in self.declared:
-            from kafka_conformance.runner.deviations import BadDeviations, load_deviations
+            from kafka_conformance.runner.deviations import load_deviations
+            from kafka_corpus.known_issues import BadIssueList
 
             try:
                 self.declared[file] = load_deviations(Path(file))
-            except BadDeviations as error:
+            except BadIssueList as error:
                 raise pytest.UsageError(f"kafkaproof: {error}") from error
         return self.declared.get(file, ())
 

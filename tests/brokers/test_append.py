@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -22,6 +21,7 @@ from kafka_brokers.wire import Client
 from kafka_brokers.wire.transactions import Producer, add_partitions, init_producer_id
 from kafka_corpus.authoring.build import raw_batch, raw_record
 from kafka_corpus.case import Recipe
+from kafka_corpus.known_issues import KnownIssue, load_issues
 from kafka_corpus.recipes import build_recipe
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Producing
@@ -78,13 +78,13 @@ def serving(release: str) -> Iterator[tuple[str, Client]]:
         yield release, client
 
 
-def listed(kind: str) -> list[dict[str, str]]:
-    """Known differences, or flaky cases, from the list."""
-    found: list[dict[str, str]] = tomllib.loads(LIST.read_text(encoding="utf-8")).get(kind, [])
-    return found
+KNOWN = load_issues(LIST, KnownIssue)
+FLAKY = tuple(case for issue in KNOWN if issue.state == "flaky" for case in issue.cases)
 
 
-UNSTEADY = tuple(each["case"] for each in listed("unsteady"))
+def listed(release: str) -> set[str]:
+    """The cases of the known differences of a release."""
+    return {case for issue in KNOWN if release in issue.versions for case in issue.cases}
 
 
 def tabled(release: str) -> Iterator[tuple[Mapping[str, str], list[Produce]]]:
@@ -126,7 +126,7 @@ def test_old_brokers_answer_as_the_table_says(release: str) -> None:
 def corpus() -> Iterable[Named]:
     """The corpus as produce payloads: as it is, and with base offset 0 where that is another."""
     for case in load_vectors():
-        if case.op != "decode" or case.id.startswith(UNSTEADY):
+        if case.op != "decode" or case.id.startswith(FLAKY):
             continue
         data = build_recipe(case.input) if isinstance(case.input, Recipe) else case.input
         if isinstance(data, bytes) and len(data) <= LARGEST:
@@ -159,7 +159,7 @@ def test_the_corpus_is_predicted(asked: tuple[str, Client]) -> None:
     found: dict[str, Any] = {}
     for settings in SETTINGS:
         found |= differences(release, client, settings, payloads, (VERSION,))
-    assert found.keys() == {each["case"] for each in listed("difference") if each["release"] == release}, found
+    assert found.keys() == listed(release), found
 
 
 def made(release: str, seed: int, number: int) -> Iterable[Named]:
@@ -168,7 +168,7 @@ def made(release: str, seed: int, number: int) -> Iterable[Named]:
     if release in RELEASES:
         kinds.append(batches(seed, number))
         kinds.append(sequences(seed, number // 5))
-    return (each for each in chain(*kinds) if not each[0].startswith(UNSTEADY))
+    return (each for each in chain(*kinds) if not each[0].startswith(FLAKY))
 
 
 def all_settings(release: str) -> tuple[Settings, ...]:

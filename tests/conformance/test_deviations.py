@@ -7,13 +7,13 @@ import pytest
 
 from kafka_conformance.judge.verdict import Outcome
 from kafka_conformance.runner.deviations import (
-    BadDeviations,
     Deviation,
     apply_deviations,
     draft_deviations,
     load_deviations,
 )
 from kafka_conformance.runner.results import ResultLine
+from kafka_corpus.known_issues import BadIssueList
 
 
 def line(case: str, outcome: Outcome) -> ResultLine:
@@ -50,13 +50,20 @@ def test_what_an_entry_covers(entry: Deviation, known: tuple[str, ...], stale: b
     assert applied.stale == ((entry,) if stale else ())
 
 
-def test_file_is_read(tmp_path: Path) -> None:
-    """Entries are read from TOML, the issue optional."""
-    path = tmp_path / "known.toml"
-    path.write_text(
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[issue]]\ncases = ["a.one"]\nseverity = "lossy"\nreason = "text"\nupstream = "https://example.org/1"\n'
+        '[[issue]]\ncases = ["b.*"]\nseverity = "crash"\nreason = "old"\n',
         '[[deviation]]\ncase = "a.one"\nseverity = "lossy"\nreason = "text"\nissue = "https://example.org/1"\n'
-        '[[deviation]]\ncase = "b.*"\nseverity = "crash"\nreason = "old"\n'
-    )
+        '[[deviation]]\ncase = "b.*"\nseverity = "crash"\nreason = "old"\n',
+    ],
+    ids=["issues", "deviations"],
+)
+def test_file_is_read(text: str, tmp_path: Path) -> None:
+    """Entries are read from TOML, upstream optional; tables and fields may have the names of earlier releases."""
+    path = tmp_path / "known.toml"
+    path.write_text(text)
 
     assert load_deviations(path) == (
         Deviation(case="a.one", severity="lossy", reason="text", issue="https://example.org/1"),
@@ -73,6 +80,7 @@ def test_file_is_read(tmp_path: Path) -> None:
         '[[deviation]]\ncase = ""\nseverity = "lossy"\nreason = "x"\n',
         '[[deviation]]\ncase = "a.one"\nseverity = "bad"\nreason = "x"\n',
         '[[deviation]]\ncase = "a.one"\nseverity = "lossy"\nreason = "x"\nreasn = "y"\n',
+        '[[issue]]\ncases = []\nseverity = "lossy"\nreason = "x"\n',
         '[[deviations]]\ncase = "a.one"\nseverity = "lossy"\nreason = "x"\n',
         '[[deviation]]\ncase = "a.one"\nseverity = "agree"\nreason = "x"\n',
     ],
@@ -82,13 +90,13 @@ def test_a_file_that_says_something_else_is_refused(text: str, tmp_path: Path) -
     path = tmp_path / "known.toml"
     path.write_text(text)
 
-    with pytest.raises(BadDeviations, match=r"known\.toml"):
+    with pytest.raises(BadIssueList, match=r"known\.toml"):
         load_deviations(path)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     """A file that is not there is an error."""
-    with pytest.raises(BadDeviations):
+    with pytest.raises(BadIssueList):
         load_deviations(tmp_path / "none.toml")
 
 

@@ -229,7 +229,7 @@ def test_check_reports_differing_pages(found: Callable[..., Path], tmp_path: Pat
 
 def test_bad_states_are_named(found: Callable[..., Path], tmp_path: Path) -> None:
     """A state that is none is a usage error, which names the dossier."""
-    (tmp_path / disclosure.FILE).write_text('[states]\n"a/b" = "told them"\n')
+    (tmp_path / disclosure.FILE).write_text('[[issue]]\nid = "a/b"\nstate = "sent to them"\n')
     result = CliRunner().invoke(dossier, [str(found((CRC, "accepts_invalid"))), "--out", str(tmp_path)])
 
     assert result.exit_code == 2
@@ -351,4 +351,6 @@ def test_states_of_the_package_hold_without_a_file(tmp_path: Path) -> None:
     packaged = disclosure.load_states(tmp_path)
     (tmp_path / folder.FILE).write_text('[states]\n"some/cause" = "public"\n')
     assert packaged
+    assert disclosure.load_states(tmp_path) == {"some/cause": "public"}
+    (tmp_path / folder.FILE).write_text('[[issue]]\nid = "some/cause"\nstate = "public"\n')
     assert disclosure.load_states(tmp_path) == {"some/cause": "public"}

@@ -102,7 +102,7 @@ def test_bytes_are_compared(sample: list[Case]) -> None:
 
 def test_review(root: Path, sample: list[Case]) -> None:
     """A reviewed contradiction passes, for the releases and ids that are named."""
-    entry = '[[reviewed]]\nname = "java"\nids = ["sample.re*"]\nversions = ["{}"]\nwhy = "reasons"\n'
+    entry = '[[issue]]\ntestee = "java"\ncases = ["sample.re*"]\nversions = ["{}"]\nreason = "reasons"\n'
     (root / "evidence" / "reviewed.toml").write_text(entry.format("4.4.0"), encoding="utf-8")
     assert recorded(root, sample, reads={"batches": []}) == []
     (root / "evidence" / "reviewed.toml").write_text(entry.format("3.9.0"), encoding="utf-8")
@@ -111,7 +111,7 @@ def test_review(root: Path, sample: list[Case]) -> None:
 
 def test_review_without_need(root: Path, sample: list[Case]) -> None:
     """A review that no answer needs any more fails the check."""
-    entry = '[[reviewed]]\nname = "java"\nids = ["sample.reads"]\nwhy = "reasons"\n'
+    entry = '[[issue]]\ntestee = "java"\ncases = ["sample.reads"]\nreason = "reasons"\n'
     (root / "evidence" / "reviewed.toml").write_text(entry, encoding="utf-8")
     (found,) = recorded(root, sample)
     assert found.endswith("covers no contradiction any more: remove it")

@@ -35,7 +35,7 @@ from kafka_fuzz.campaign.replay import replay_known_findings, replay_rule
 from kafka_fuzz.campaign.store import Corpus
 from kafka_fuzz.findings import FindingStore, read_findings
 from kafka_fuzz.mutate import Mutant, MutantCell, own_seeds
-from kafka_fuzz.triage.accept import text_of
+from kafka_fuzz.triage.accept import known_list_file
 from kafka_records import TopicConfig
 from kafka_records.layout import BATCH_V2
 
@@ -219,7 +219,7 @@ def test_canaries_of_brokers() -> None:
     target, known = f"broker:{RELEASE}", ("broker:*|difference|error NONE, predicted UNKNOWN_PRODUCER_ID by *|lie *",)
     sent = Sent(8, {"compression.type": "gzip"}, ((producing(8, 0).hex(), 8),))
     rules = [
-        KnownFinding(name, target, known, reproducer=ReplayInput(hex=data.hex(), sent=how))
+        KnownFinding(id=name, testee=target, keys=known, reproducer=ReplayInput(hex=data.hex(), sent=how))
         for name, data, how in (("there", producing(7, 5), sent), ("gone", SOUND, sent), ("untold", SOUND, None))
     ]
     with open_broker_replayer(target, predicted="2.4.1") as singer:
@@ -237,8 +237,11 @@ def test_canaries_of_brokers() -> None:
 def test_a_canary_that_a_campaign_asks(tmp_path: Path) -> None:
     """The replay process starts a broker for its known findings; if the answer is as predicted, the finding is gone."""
     known = KnownFinding(
-        "r", f"broker:{RELEASE}", (f"broker:{RELEASE}|*",), reproducer=ReplayInput(hex=SOUND.hex(), sent=Sent(9))
+        id="r",
+        testee=f"broker:{RELEASE}",
+        keys=(f"broker:{RELEASE}|*",),
+        reproducer=ReplayInput(hex=SOUND.hex(), sent=Sent(9)),
     )
-    (tmp_path / KNOWN_FILE).write_text(text_of([known]))
+    (tmp_path / KNOWN_FILE).write_text(known_list_file([known]))
     (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"broker:{RELEASE}"])
     assert (told.state, told.why) == ("gone", "")

@@ -36,7 +36,7 @@ def test_a_campaign(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     document = msgspec.json.decode(done.stdout)
     found = list(read_findings(tmp_path))
-    assert {each["find"]["key"] for each in document["finds"]} == {find.key for find in found}
+    assert {each["finding"]["key"] for each in document["findings"]} == {find.key for find in found}
     assert all(len(findings.finding_input(tmp_path, find)) == find.size for find in found)
     report = next(read_log(tmp_path))
     assert report.executions <= document["targets"]["kafka-python"]["progress"]["executions"]

@@ -1,4 +1,4 @@
-"""The report of a campaign: one truth in JSON lines, and pages and files that say the same."""
+"""The report of a campaign: JSON lines, and pages and files with the same content."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from kafka_fuzz.triage.night import Night, Point, read_night
 from kafkaproof.commands.fuzz import fuzz
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
-CANARIES = [
+REPLAYS = [
     ReplayResult(TARGET, "one that hangs", f"{TARGET}|hang||", gone=False),
-    ReplayResult(TARGET, f"one that is mended {HOSTILE}", "", gone=True),
-    ReplayResult("broker:4.4.0", "one of a broker", "", gone=False, why=f"nobody asked {HOSTILE}"),
+    ReplayResult(TARGET, f"one that is fixed {HOSTILE}", "", gone=True),
+    ReplayResult("broker:4.4.0", "one of a broker", "", gone=False, why=f"no broker {HOSTILE}"),
 ]
 
 
 def campaign(root: Path) -> Path:
-    """Two rounds, two finds; what the target says in one is hostile."""
+    """A campaign with three rounds and three findings; the text of one finding is hostile."""
     target = TARGETS[TARGET]()
     store = FindingStore(root)
     for data in finds().values():
@@ -45,7 +45,7 @@ def campaign(root: Path) -> Path:
     rounds.append(RoundReport("one round", 2, 1, executions=100, cpu_seconds=2.0, buckets=7))
     (root / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in rounds) + b'{"cut off')
     (root / STATE).mkdir()
-    (root / STATE / REPLAY_FILE).write_bytes(msgspec.json.encode(CANARIES))
+    (root / STATE / REPLAY_FILE).write_bytes(msgspec.json.encode(REPLAYS))
     return root
 
 
@@ -60,13 +60,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines(report: Path) -> list[dict[str, object]]:
-    """The truth."""
+    """The JSON lines of the report."""
     return [msgspec.json.decode(line) for line in (report / "report.ndjson").read_bytes().splitlines()]
 
 
 def test_every_file_has_every_find(report: Path) -> None:
     """Each finding of the JSON lines is a test case in JUnit and a result in SARIF; page and summary name it."""
-    found = [line for line in lines(report) if line["kind"] == "find"]
+    found = [line for line in lines(report) if line["kind"] == "finding"]
     assert len(found) == 3
     cases = ElementTree.fromstring((report / "junit.xml").read_bytes()).findall(".//testcase")
     results = msgspec.json.decode((report / "report.sarif").read_bytes())["runs"][0]["results"]
@@ -74,9 +74,9 @@ def test_every_file_has_every_find(report: Path) -> None:
     prints = {result["partialFingerprints"]["kafkaproof-fuzz/v1"] for result in results}
     assert len(prints) == 3
     page, summary = (report / "index.html").read_text(), (report / "summary.md").read_text()
-    for find in found:
-        assert str(find["hex"]) in page
-        assert str(find["hex"])[:60] in summary
+    for finding in found:
+        assert str(finding["hex"]) in page
+        assert str(finding["hex"])[:60] in summary
 
 
 def test_a_report_is_of_the_last_round(tmp_path: Path) -> None:
@@ -110,24 +110,24 @@ def test_a_curve_is_over_processor_time() -> None:
     assert curve == [Point(0.0, 0), Point(2.0, 5), Point(3.0, 5)]
 
 
-def test_canaries_are_told(report: Path) -> None:
+def test_replay_results_are_shown(report: Path) -> None:
     """The page and the summary say for each known finding whether it is gone, or why it was not replayed."""
     first, *rest = lines(report)
-    assert first["canaries"] == {"gone": 1, "still there": 1, "not replayed": 1}
-    told = {str(line["id"]): line["state"] for line in rest if line["kind"] == "canary"}
-    assert told == {each.id: each.state for each in CANARIES}
-    assert [each.state for each in CANARIES] == ["still there", "gone", "not replayed"]
+    assert first["replays"] == {"gone": 1, "still there": 1, "not replayed": 1}
+    states = {str(line["id"]): line["state"] for line in rest if line["kind"] == "replay"}
+    assert states == {each.id: each.state for each in REPLAYS}
+    assert [each.state for each in REPLAYS] == ["still there", "gone", "not replayed"]
     page, summary = (report / "index.html").read_text(), (report / "summary.md").read_text()
     for text in (page, summary):
         assert "1 gone, 1 still there, 1 not replayed" in text
-        assert "nobody asked" in text
+        assert "no broker" in text
     assert f"- not replayed: {code('one of a broker')} " in summary
 
 
 def test_the_summary_says_how_it_grew_and_what_is_missing(report: Path) -> None:
     """Growth after each quarter of the CPU-seconds, and the fields of which most cells were not reached."""
     summary = (report / "summary.md").read_text()
-    assert f"| {code(TARGET)} | outcomes told apart | 0 at 1 s | 10 at 2 s | 10 at 3 s | 14 at 4 s |" in summary
+    assert f"| {code(TARGET)} | distinct outcomes | 0 at 1 s | 10 at 2 s | 10 at 3 s | 14 at 4 s |" in summary
     assert f"| {code('one round')} | outcomes" not in summary
     first, *rest = lines(report)
     missing = {str(line["field"]): int(str(line["count"])) for line in rest if line["kind"] == "missing"}

@@ -47,7 +47,7 @@ def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> Tr
     (find,) = read_findings(root)
     made = TriagedFinding(
         finding_name(find.key), find.key, {find.key: find.sha256}, "new", outcome, mutant.data, find.size, "ok", 1,
-        asked=find.mode, expected=find.expected,
+        mode=find.mode, expected=find.expected,
     )  # fmt: skip
     write_triage(root, [made])
     return made
@@ -91,11 +91,11 @@ def test_broker_finding_is_run_on_a_broker_again(tmp_path: Path) -> None:
     ("context", "data", "why"),
     [
         (None, DATA, "no broker.json"),
-        ({"transactional": "open", "producer": (7, 0)}, DATA, "not its own"),
-        ({"transactional": "open", "producer": (7, 0)}, DATA[:-1], "not its own"),
-        ({"settings": {"message.timestamp.before.max.ms": "3600000"}}, RECENT, "in some years"),
+        ({"transactional": "open", "producer": (7, 0)}, DATA, "of another transactional producer"),
+        ({"transactional": "open", "producer": (7, 0)}, DATA[:-1], "is damaged or"),
+        ({"settings": {"message.timestamp.before.max.ms": "3600000"}}, RECENT, "depends on the time of day"),
     ],
-    ids=["nobody kept how", "not its own", "damaged", "of today"],
+    ids=["no request", "not its own", "damaged", "of today"],
 )
 def test_a_brokers_find_that_cannot_be_had_again_is_no_case(
     tmp_path: Path, context: dict[str, Any] | None, data: bytes, why: str
@@ -147,12 +147,12 @@ def test_scenario_of_several_payloads_is_run_again(
 @pytest.mark.parametrize(
     ("outcome", "asked", "why"),
     [
-        (Outcome("roundtrip", "wrong_data", "round trip"), "", "the reference's own roundtrip"),
-        (Outcome("convert", "leaked_exception", "KeyError", "kafka_records.f"), "", "the reference's own convert"),
-        (Outcome("append", "wrong_data", "append"), "", "the reference's own append"),
+        (Outcome("roundtrip", "wrong_data", "round trip"), "", "the reference's roundtrip"),
+        (Outcome("convert", "leaked_exception", "KeyError", "kafka_records.f"), "", "the reference's convert"),
+        (Outcome("append", "wrong_data", "append"), "", "the reference's append"),
         (Outcome("reference", "leaked_exception", "KeyError", "kafka_records.f"), "", "no fault is known"),
-        (Outcome("reference", "wrong_data", "writing", "v2"), "encode", "fix that first"),
-        (Outcome("kafka-python", "accepts_invalid", "error", "CRC-07"), "", "does the same"),
+        (Outcome("reference", "wrong_data", "writing", "v2"), "encode", "fix the reference first"),
+        (Outcome("kafka-python", "accepts_invalid", "error", "CRC-07"), "", "gives the same answer"),
     ],
 )
 def test_what_accuses_the_reference_is_not_answered_by_it(

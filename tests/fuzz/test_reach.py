@@ -137,24 +137,27 @@ def test_encode_finding_needs_no_broker(tmp_path: Path) -> None:
     store.add(Outcome("sample", "wrong_data", "writing", "v2"), Mutant(b"{}", "model", (), None, CELL))
     told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
     assert told.exit_code == 0, told.output
-    ((find),) = json.loads(told.stdout)["finds"]
+    ((find),) = json.loads(told.stdout)["findings"]
     assert (find["who"], find["reach"]["written"]) == ("does not apply", True)
-    assert "does not apply: it writes" in CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path)]).output
+    assert (
+        "does not apply: the finding is about a batch that is written wrongly"
+        in CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path)]).output
+    )
 
 
 def test_a_question_is_known_by_its_find_and_way(tmp_path: Path) -> None:
     """Answers that were kept are found again by it."""
     find = kept(tmp_path, SOUND)
-    asked = ReachQuery(find, SOUND, "whole").asked()
-    assert asked == ReachQuery(find, SOUND, "whole").asked()
-    assert asked.id.endswith(" whole")
+    request = ReachQuery(find, SOUND, "whole").request()
+    assert request == ReachQuery(find, SOUND, "whole").request()
+    assert request.id.endswith(" whole")
 
 
 def test_a_find_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     """So is a release that is not known; a campaign that found nothing is none, and no broker is started for it."""
     assert CliRunner().invoke(fuzz, ["reach", "0123", "--dir", str(tmp_path)]).exit_code == 2
     told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
-    assert (told.exit_code, json.loads(told.stdout)) == (0, {"finds": []})
+    assert (told.exit_code, json.loads(told.stdout)) == (0, {"findings": []})
     kept(tmp_path, SOUND)
     told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--releases", "9.9"])
     assert told.exit_code == 2
@@ -169,7 +172,7 @@ def test_brokers_measure_the_reach_of_findings(tmp_path: Path) -> None:
     kept(tmp_path, BROKEN, "broker:4.4.0")
     told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--releases", "4.4.0", "--json"])
     assert told.exit_code == 0, told.output
-    found = {each["key"].partition("|")[0]: each for each in json.loads(told.stdout)["finds"]}
+    found = {each["key"].partition("|")[0]: each for each in json.loads(told.stdout)["findings"]}
     assert {name: each["who"] for name, each in found.items()} == {
         "stored": "any producer",
         "refused": "a hostile broker",

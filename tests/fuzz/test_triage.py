@@ -121,7 +121,7 @@ def test_shards_are_deduplicated(tmp_path: Path) -> None:
     both = gathered([first, second])
     assert both.keys() == gathered([first]).keys()
     assert both[outcome.key].data == smaller.data
-    assert both[outcome.key].find.count == 3
+    assert both[outcome.key].finding.count == 3
 
 
 def test_faults_with_one_cause_are_one_finding(tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
     """A killed triage goes on after its last shrunk finding; half a line does no harm, and the end removes the file."""
     root = campaign(tmp_path)
     told: list[str] = []
-    first = reduce_all([root], None, budget=Budget(5000, 10.0), tell=told.append)
+    first = reduce_all([root], None, budget=Budget(5000, 10.0), report=told.append)
     kept = root / FOLDER / UNDER_WAY
     assert len(kept.read_bytes().splitlines()) == len(first)
-    assert any(line.endswith("2 to reduce") for line in told)
+    assert any(line.endswith("2 to shrink") for line in told)
     kept.write_bytes(kept.read_bytes() + b'{"name": "cut o')
     told.clear()
-    assert reduce_all([root], None, budget=Budget(5000, 10.0), tell=told.append) == first
-    assert any(line.endswith("0 to reduce") for line in told)
+    assert reduce_all([root], None, budget=Budget(5000, 10.0), report=told.append) == first
+    assert any(line.endswith("0 to shrink") for line in told)
     write_triage(root, first)
     assert not kept.exists()
     assert read_triage(root) == first
@@ -305,7 +305,7 @@ def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
     (batch,) = decode(find.data)
     assert len(batch.records) == 2
     assert find.verdicts == {LASTLESS: "wrong_data"}
-    assert find.vector == ("wrong_data", "wrong_data", "-")
+    assert find.outcomes == ("wrong_data", "wrong_data", "-")
     assert list(find.left_out) == [NOBODY]
     page = (tmp_path / FOLDER / f"{find.name}.md").read_text()
     assert f"{LASTLESS} wrong data" in page.replace("\\", "")

@@ -24,7 +24,7 @@ from kafka_fuzz.executors import open_executor
 from kafka_fuzz.findings import FindingStore, finding_input, finding_name, read_findings
 from kafka_fuzz.shrink import NotShown
 from kafka_fuzz.targets.outcome import Outcome
-from kafka_fuzz.triage.accept import accepted_entry, text_of
+from kafka_fuzz.triage.accept import accepted_entry, known_list_file
 from kafka_fuzz.triage.deduplicate import TriagedFinding, read_triage
 from kafka_fuzz.triage.draft import drafted_cause
 from kafka_fuzz.triage.promote import as_found
@@ -238,11 +238,11 @@ def test_replay_of_an_encode_finding_is_a_batch(written: Path, tmp_path: Path) -
     (find,) = read_findings(written)
     key, name = find.key, find.outcome.target
     folded = TriagedFinding(
-        "0" * 16, key, {key: ""}, "new", find.outcome, finding_input(written, find), 1, "ok", 1, asked="encode"
+        "0" * 16, key, {key: ""}, "new", find.outcome, finding_input(written, find), 1, "ok", 1, mode="encode"
     )
     rule = accepted_entry(folded, "seen", tmp_path)
     mended = msgspec.structs.replace(rule, id="mended", target="reference", keys=("reference|*",))
-    (tmp_path / KNOWN_FILE).write_text(text_of([rule, mended]))
+    (tmp_path / KNOWN_FILE).write_text(known_list_file([rule, mended]))
     told = {
         each.id: each.state
         for each in replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"encode:{name},reference"])
@@ -277,7 +277,7 @@ def triaged_of(outcome: Outcome, data: bytes) -> TriagedFinding:
     """An encoder's finding as triage leaves it."""
     right = f"malformed {outcome.function}"
     return TriagedFinding(
-        "0" * 16, outcome.key, {outcome.key: ""}, "new", outcome, data, len(data), right, 1, asked="encode"
+        "0" * 16, outcome.key, {outcome.key: ""}, "new", outcome, data, len(data), right, 1, mode="encode"
     )
 
 

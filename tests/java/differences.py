@@ -8,7 +8,6 @@ one of them takes, is what they dispute.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +20,7 @@ from msgspec.structs import replace
 from kafka_conformance.judge import written
 from kafka_conformance.judge.observation import Decoded, Encoded, Refused
 from kafka_corpus.case import Case, Compare, Expectation
+from kafka_corpus.known_issues import KnownIssue, load_issues
 from kafka_corpus.wire import WireBatch, WireRecord, to_wire
 from kafka_records import Batch, RecordFormatError, decode, encode
 from kafka_records.attributes import COMPRESSION_CODEC_MASK
@@ -37,14 +37,11 @@ REPLACED = "\ufffd".encode()
 SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """A reviewed way to differ.
+class Difference(KnownIssue, frozen=True, kw_only=True):
+    """A known difference.
 
     Attributes:
-        id: its name.
-        rule: the rule that it is about.
-        reason: why it stays.
+        op: whether it is about reading or writing.
         magics: of the disputed entry.
         compressions: of the disputed entry.
         reference: a pattern for the rule by which it refuses, or for "accepts".
@@ -52,20 +49,16 @@ class Difference:
         empty: whether the reference has to read a batch without records.
         hex: a pattern that the entry has to hold.
         shown_by: which sweeps show it.
-        cases: the corpus cases that show it.
     """
 
-    id: str
-    rule: str
-    reason: str
-    magics: Sequence[int] = ()
-    compressions: Sequence[Compression] = ()
+    op: Literal["decode", "encode"] = "decode"
+    magics: tuple[int, ...] = ()
+    compressions: tuple[Compression, ...] = ()
     reference: str = ACCEPTS
     java: str = ACCEPTS
     empty: bool = False
     hex: str = ""
-    shown_by: Sequence[Literal["mutants", "streams"]] = ()
-    cases: Sequence[str] = ()
+    shown_by: tuple[Literal["mutants", "streams"], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +72,7 @@ class Answer:
 @cache
 def known_differences() -> tuple[Difference, ...]:
     """The reviewed list of what is read differently."""
-    return _listed("difference")
+    return _listed("decode")
 
 
 @cache
@@ -88,8 +81,8 @@ def known_encode_differences() -> tuple[Difference, ...]:
     return _listed("encode")
 
 
-def _listed(table: str) -> tuple[Difference, ...]:
-    return tuple(Difference(**entry) for entry in tomllib.loads(LIST.read_text(encoding="utf-8"))[table])
+def _listed(op: str) -> tuple[Difference, ...]:
+    return tuple(known for known in load_issues(LIST, Difference) if known.op == op)
 
 
 def ask_reference(data: bytes) -> Answer:

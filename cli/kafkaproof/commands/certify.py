@@ -30,6 +30,7 @@ from kafka_conformance.testees.connection import MIB, BadConnect, CannotRun, che
 from kafka_conformance.testees.known import OURS, KnownTestee, find_testee, known_testees
 from kafka_conformance.testees.published import newest
 from kafka_corpus.case import Case
+from kafka_corpus.known_issues import BadIssueList
 from kafka_corpus.vectors import CODEC_OPS, corpus_hash, load_vectors
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafkaproof.commands.output import say_json
@@ -315,7 +316,7 @@ def name_list_parser(formats: Sequence[str]) -> Callable[[click.Context, click.P
 def _declared(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> tuple[deviations.Deviation, ...]:
     try:
         return () if path is None else deviations.load_deviations(path)
-    except deviations.BadDeviations as error:
+    except BadIssueList as error:
         raise click.BadParameter(str(error)) from error
 
 

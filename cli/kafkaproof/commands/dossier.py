@@ -13,9 +13,9 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.releases import find_release
 from kafka_conformance.dossiers import folder, reach
 from kafka_conformance.dossiers.causes import CauseGroup
-from kafka_conformance.dossiers.folder import BadStates
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import printable
+from kafka_corpus.known_issues import BadIssueList
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 
@@ -51,7 +51,7 @@ def dossier(
             folder.check_covers_dossiers(found, out)
         requested = _measured(found, measure)
         written = {} if out is None else folder.build_pages(found, out, full=full)
-    except (Unusable, BadStates) as error:
+    except (Unusable, BadIssueList) as error:
         raise click.UsageError(printable(str(error))) from error
     except NoBroker as error:
         click.echo(str(error), err=True)

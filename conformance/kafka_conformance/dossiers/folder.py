@@ -19,7 +19,6 @@ A folder without `disclosure.toml` starts with the states that this package hold
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -34,35 +33,28 @@ from kafka_conformance.runner.keeping import WouldReplace
 from kafka_conformance.runner.kept_results import read_any_results
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import indented_json
+from kafka_corpus.known_issues import BadIssueList, FormerFields, KnownIssue, issue_list_text, load_issues
 
 FILE: Final = "disclosure.toml"
 UNDISCLOSED: Final = "undisclosed"
+# Lists of earlier releases have one table of states by id.
+FORMER: Final[FormerFields] = {"states": {}}
 _STATE: Final = re.compile(r"undisclosed|reported \d{4}-\d{2}-\d{2}|fixed in \S+|public")
-
-
-class BadStates(ValueError):
-    """The file cannot be used; the text says what is wrong in it."""
 
 
 def load_states(folder: Path) -> dict[str, str]:
     """The states in *folder* by dossier id (`TESTEE/CAUSE`); those of this package where there is no file.
 
     Raises:
-        BadStates: it is no TOML, or a state is none of those above.
+        BadIssueList: it is no list of known issues, or a state is none of those above.
     """
     path = folder / FILE
     if not path.exists():
         path = Path(str(package_files(__package__).joinpath(FILE)))
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadStates(f"{path}: {error}") from error
-    states = given.get("states", {})
-    if not isinstance(states, dict):
-        raise BadStates(f"{path}: [states] is no table")
+    states = {issue.id: issue.state for issue in load_issues(path, KnownIssue, FORMER)}
     for id_, state in states.items():
-        if not isinstance(state, str) or not _STATE.fullmatch(state):
-            raise BadStates(f"{path}: {id_} is {state!r}, which is no state")
+        if not _STATE.fullmatch(state):
+            raise BadIssueList(f"{path}: {id_} is {state!r}, which is no state")
     return states
 
 
@@ -117,7 +109,7 @@ def build_pages(found: Sequence[tuple[Results, list[CauseGroup]]], folder: Path,
     """Every file that is to be in *folder*, by its path in it.
 
     Raises:
-        BadStates: the states of disclosure cannot be used.
+        BadIssueList: the states of disclosure cannot be used.
     """
     states = load_states(folder)
     written: dict[Path, bytes] = {}
@@ -175,8 +167,7 @@ def _dossier(group: CauseGroup) -> Dossier:
 
 _STATES_HEAD: Final = """\
 # Whether findings that stop a consumer were reported; SECURITY.md describes the process.
-# undisclosed, reported YYYY-MM-DD, fixed in VERSION, public
-[states]
+# States: undisclosed, reported YYYY-MM-DD, fixed in VERSION, public.
 """
 
 
@@ -184,7 +175,7 @@ def _states(states: Mapping[str, str], known: Sequence[Findings]) -> bytes:
     sensitive = {each.id for one in known for each in one.dossiers if each.sensitive}
     kept = {id_: state for id_, state in states.items() if id_ in sensitive or state != UNDISCLOSED}
     every = {**dict.fromkeys(sensitive, UNDISCLOSED), **kept}
-    return (_STATES_HEAD + "".join(f'"{id_}" = "{every[id_]}"\n' for id_ in sorted(every))).encode()
+    return issue_list_text(_STATES_HEAD, (KnownIssue(id=id_, state=every[id_]) for id_ in sorted(every))).encode()
 
 
 _HEAD: Final = """\

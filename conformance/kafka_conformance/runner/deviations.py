@@ -1,14 +1,17 @@
-"""Known deviations: findings that somebody has looked at and decided to live with.
+"""Known deviations: findings that a person accepted, each with the reason.
 
-    [[deviation]]
-    case = "v2_batch.empty_*"          # a case id, or a pattern of ids
+    [[issue]]
+    cases = ["v2_batch.empty_*"]       # case ids, or patterns of ids
     severity = "rejects_valid"
     reason = "our consumer never sees one"
-    issue = "https://example.org/123"  # optional
+    upstream = "https://example.org/123"  # optional
 
-`kafkaproof certify TESTEE --write-deviations FILE` writes the first such file.
-They are strict: an entry that no longer happens fails the run, and one covers
-no other severity than its own.
+The other fields are those of `KnownIssue`.  `kafkaproof certify TESTEE --write-deviations FILE`
+writes the first such file.  Files of earlier releases are read, too: `[[deviation]]` with `case`
+and `issue`.
+
+Deviations are strict: an entry that no longer happens fails the run, and an entry covers no
+severity but its own.
 """
 
 from __future__ import annotations
@@ -17,24 +20,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
 from kafka_conformance.judge.verdict import SEVERITIES, Severity
 from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
+from kafka_corpus.known_issues import KnownIssue, issue_list_text, load_issues
 from kafka_corpus.vectors import matches
 
 MAX_REASON: Final = 160
+FORMER: Final = {"deviation": {"case": "cases", "issue": "upstream"}}
 _HEAD: Final = """\
 # Known deviations: one that no longer happens fails the run.
-# Each reason is what the run said; write why it is tolerable, or fix it.
+# Each reason is the finding's text; replace it by why the finding is tolerable, or fix the finding.
 """
 
 
 class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry of the file."""
+    """An accepted finding of one case, or of all cases that a pattern matches."""
 
     case: Annotated[str, msgspec.Meta(min_length=1)]
     severity: Severity
@@ -50,12 +55,15 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return matches(self.case, line.case)
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    deviation: list[Deviation] = []
+NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class BadDeviations(ValueError):
-    """The file cannot be read, or says something that it cannot say."""
+class DeviationIssue(KnownIssue, frozen=True, kw_only=True):
+    """An entry of a file of deviations: cases with one severity and one reason."""
+
+    severity: Severity
+    reason: NonEmpty
+    cases: Annotated[tuple[NonEmpty, ...], msgspec.Meta(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +80,13 @@ class Applied:
 
 
 def load_deviations(path: Path) -> tuple[Deviation, ...]:
-    """The entries in *path*.  Raises `BadDeviations`."""
-    try:
-        content: Any = msgspec.toml.decode(path.read_bytes(), type=_File)
-    except OSError as error:
-        raise BadDeviations(f"{path}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise BadDeviations(f"{path}: {error}") from error
-    return tuple(content.deviation)
+    """The deviations in *path*, one for each id or pattern.  Raises `BadIssueList`."""
+    issues = load_issues(path, DeviationIssue, FORMER)
+    return tuple(
+        Deviation(case=case, severity=issue.severity, reason=issue.reason, issue=issue.upstream or None)
+        for issue in issues
+        for case in issue.cases
+    )
 
 
 def apply_deviations(deviations: Iterable[Deviation], lines: Sequence[ResultLine]) -> Applied:
@@ -105,13 +112,13 @@ def draft_deviations(lines: Sequence[ResultLine], known: Iterable[Deviation] = (
     """
     kept, lines = list(known), sorted(lines, key=lambda line: line.case)
     fresh = [line for line in lines if line.outcome in SEVERITIES and not any(entry.covers(line) for entry in kept)]
-    text = [_HEAD, *map(_entry, kept)]
+    drafted = [*kept]
     by_function = {name: {line.outcome for line in group} for name, group in groupby(lines, _function)}
     for name, group in groupby(fresh, _function):
         found = list(group)
         whole = len(by_function[name]) == 1 and not any(entry.is_about(found[0]) for entry in kept)
-        text += [_entry(_declaring(line, name if whole else line.case)) for line in (found[:1] if whole else found)]
-    return "\n".join(text)
+        drafted += [_declaring(line, name if whole else line.case) for line in (found[:1] if whole else found)]
+    return issue_list_text(_HEAD, map(_as_issue, drafted))
 
 
 def _function(line: ResultLine) -> str:
@@ -122,12 +129,6 @@ def _declaring(line: ResultLine, case: str) -> Deviation:
     return msgspec.convert({"case": case, "severity": line.outcome, "reason": f"it did: {line.why}"}, Deviation)
 
 
-def _entry(entry: Deviation) -> str:
-    """One entry as TOML; a string of JSON is one of TOML's too."""
-    fields = {"case": entry.case, "severity": entry.severity, "reason": entry.reason, "issue": entry.issue}
-    lines = [f"{name} = {_quoted(text)}" for name, text in fields.items() if text]
-    return "\n".join(["[[deviation]]", *lines, ""])
-
-
-def _quoted(text: str) -> str:
-    return msgspec.json.encode(printable(text, MAX_REASON)).decode()
+def _as_issue(entry: Deviation) -> DeviationIssue:
+    case, reason, upstream = (printable(text, MAX_REASON) for text in (entry.case, entry.reason, entry.issue or ""))
+    return DeviationIssue(cases=(case,), severity=entry.severity, reason=reason, upstream=upstream)

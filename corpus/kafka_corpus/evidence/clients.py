@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +23,9 @@ from msgspec import UNSET, UnsetType
 from kafka_corpus.answers import brief, disagreement
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import FOLDER, CaseEvidence, ClientAnswer, Evidence, line_for, load_evidence, pruned
+from kafka_corpus.known_issues import KnownIssue, load_issues
 from kafka_corpus.scenario import Scenario
-from kafka_corpus.vector_format import Answer, content_hash, input_of, matches
+from kafka_corpus.vector_format import Answer, content_hash, input_of
 from kafka_corpus.wire import WireBatch, to_wire
 from kafka_records import Batch
 
@@ -68,28 +69,6 @@ class Recording:
     contents: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewedAnswer:
-    """Answers that contradict their cases, looked at by somebody.
-
-    Attributes:
-        name: the implementation.
-        why: the cause.
-        ids: cases, as in `vectors.matches`.
-        versions: releases; empty means all.
-    """
-
-    name: str
-    why: str
-    ids: tuple[str, ...]
-    versions: tuple[str, ...] = field(default=())
-
-    def covers(self, name: str, version: str, id_: str) -> bool:
-        """Whether this is about the answer of that implementation to the case."""
-        right_version = not self.versions or version in self.versions
-        return self.name == name and right_version and any(matches(pattern, id_) for pattern in self.ids)
-
-
 _encoder = msgspec.json.Encoder()
 _replies = msgspec.json.Decoder(Reply)
 
@@ -98,16 +77,10 @@ def _version_key(version: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"[.+-]", version))
 
 
-def load_reviewed_answers(root: Path) -> list[ReviewedAnswer]:
-    """The reviewed contradictions below *root*."""
-    import tomllib
-
+def load_reviewed_answers(root: Path) -> tuple[KnownIssue, ...]:
+    """The reviewed contradictions below *root*; raises `BadIssueList`."""
     path = root / FOLDER / REVIEWED
-    entries = tomllib.loads(path.read_text(encoding="utf-8")).get("reviewed", []) if path.exists() else []
-    return [
-        ReviewedAnswer(entry["name"], entry["why"], tuple(entry["ids"]), tuple(entry.get("versions", ())))
-        for entry in entries
-    ]
+    return load_issues(path, KnownIssue) if path.exists() else ()
 
 
 def record_replies(replies: Iterable[bytes], cases: Sequence[Case], *, name: str, version: str) -> Recording:
@@ -202,7 +175,7 @@ def client_contradictions(root: Path, cases: Sequence[Case], contents: dict[str,
     evidence, reviewed = load_evidence(root), load_reviewed_answers(root)
     current = pruned(evidence, contents)
     by_id = {case.id: case for case in cases}
-    needed: set[ReviewedAnswer] = set()
+    needed: set[KnownIssue] = set()
     for id_, line in sorted(evidence.items()):
         if id_ not in current:
             yield from ((_where(key, id_), OUTDATED) for key in line.by_client())
@@ -214,7 +187,7 @@ def client_contradictions(root: Path, cases: Sequence[Case], contents: dict[str,
                 yield _where(key, id_), f"contradicts the case, and {REVIEWED} has no reason for it: {reason}"
     for review in reviewed:
         if review not in needed:
-            yield f"{REVIEWED} {review.name} {', '.join(review.ids)}", "covers no contradiction any more: remove it"
+            yield f"{REVIEWED} {review.testee} {', '.join(review.cases)}", "covers no contradiction any more: remove it"
 
 
 def _disagreements(case: Case, line: CaseEvidence) -> Iterator[tuple[tuple[str, str], str]]:

@@ -122,7 +122,7 @@ class DifferentialRound:
         for testee in self.session.testees:
             testee.skip_weights.update(fallen.get(versioned_name(testee), {}))
             for rule in self.known:
-                if rule.target == testee.judge.name:
+                if rule.testee == testee.judge.name:
                     testee.skip_weights.update(dict.fromkeys(rule.faults, 1.0))
 
     def remember(self) -> None:

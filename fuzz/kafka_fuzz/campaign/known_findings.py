@@ -1,34 +1,31 @@
-"""Known findings: lists, inputs that are skipped, and the results of the last replay.
+"""Known findings: the lists, the inputs that are skipped, and the results of the last replay.
 
-What a testee does wrong in a case of the corpus has a case that says so; a
-campaign looks for what no case asks for.  `corpus_known.json` holds the keys of
-the finds that decode cases show in the releases that we know, each with its case;
-`kafkaproof fuzz corpus` asks again.  Of another release it says nothing.
+A list of known findings is a list of known issues (`kafka_corpus.known_issues`) with these fields besides:
 
-[[known]]
+    [[issue]]
     id = "inner sizes of kafka-python"
-    target = "kafka-python"
-    keys = ["kafka-python|hang||kafka.record.legacy_records.*"]   # finds that are no news, as shell patterns
-    lies = ["inner_size_leads_nowhere"]                           # inputs that are stepped over
-    cell = { nesting = "packed" }                                 # of those, the ones in such cells
-    canary = { cell = [1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }
+    testee = "kafka-python"
+    reason = "3.0.12: ..."
+    keys = ["kafka-python|hang||kafka.record.legacy_records.*"]   # keys of findings that it explains, with * and ?
+    faults = ["inner_size_leads_nowhere"]                         # inputs with such a fault are skipped
+    cell = { nesting = "packed" }                                 # only those in such cells
+    shape = "inner_sizes_lead_back"                               # a function of `known_shapes.SHAPES`
+    reproducer = { cell = [1, "gzip", "size", "here", "inner_size_leads_nowhere", "packed", "only"] }
 
-What comes about in many ways is told by its bytes: `shape` names one of `shapes.SHAPES`.  Beside `lies`, it is
-looked at in inputs of which nobody knows how they were made.
+`shape` detects inputs by their bytes: all inputs, or, beside `faults`, inputs of unknown origin.
 
-The list that comes with the package is about the releases that it was made
-with; a campaign's own is `DIR/known.toml`.  The canary (a cell, or `hex`) is run
-at the start of each campaign: on the day that it shows nothing any more, the
-find is gone and nothing is stepped over for it.  `asked = "differential"` is for
-finds of a testee in a process of its own, whose canary is asked there; of one that
-writes (`encode`), `hex` is a batch in JSON, as finds keep it; to a broker a payload is
-`sent` again as it was: version of the request, settings, earlier payloads.  What cases
-of the corpus show is no news either (see `corpus_known`), and is in no list.
+The package's list is about the releases that it was made with; a campaign's own list is `DIR/known.toml`.
+Each campaign first replays the reproducers: a cell, or `hex`.  If a reproducer no longer shows its finding,
+the finding is gone, and nothing is skipped for it.  `mode = "differential"` is for findings of a testee in a
+process of its own, which runs the reproducer there; with `mode = "encode"`, `hex` is a batch in JSON; for a
+broker, `sent` in the reproducer has the request's version, the settings and the earlier payloads.
+
+Findings that cases of the corpus show are already known, too, without an entry: `corpus_known.json` has their
+keys for each testee and version, each with a case, as `kafkaproof fuzz corpus` measured them.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -38,9 +35,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from kafka_corpus.known_issues import KnownIssue, load_issues
 from kafka_fuzz.broker.replay import Sent
 from kafka_fuzz.campaign.known_shapes import SHAPES
 from kafka_fuzz.findings import TargetMode, write_atomically
+from kafka_fuzz.former_names import KNOWN_FINDINGS, REPLAYS
 from kafka_fuzz.mutate import Mutant, MutantCell, for_cell
 from kafka_fuzz.mutate.model import AFTER_ODDITY
 from kafka_fuzz.targets.outcome import Outcome
@@ -54,8 +53,8 @@ class CorpusResult(msgspec.Struct, frozen=True):
 
     Attributes:
         version: of the testee.
-        corpus: which corpus that was.
-        keys: of finds, each with the id of the first case that shows it.
+        corpus: hash of the corpus.
+        keys: of the findings, each with the id of the first case that shows it.
     """
 
     version: str
@@ -64,13 +63,13 @@ class CorpusResult(msgspec.Struct, frozen=True):
 
 
 def read_corpus_results(path: Path) -> dict[str, CorpusResult]:
-    """Read corpus results by testee; ValueError if the file is malformed."""
+    """Read corpus results by testee; empty without a file, ValueError if the file is malformed."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, CorpusResult])
     except FileNotFoundError:
         return {}
     except msgspec.MsgspecError as error:
-        raise ValueError(f"{path} does not say what the corpus shows: {error}") from None
+        raise ValueError(f"{path} holds no results of corpus cases: {error}") from None
 
 
 def corpus_results(directory: Path) -> dict[str, CorpusResult]:
@@ -79,26 +78,26 @@ def corpus_results(directory: Path) -> dict[str, CorpusResult]:
 
 
 def write_corpus_results(path: Path, shown: dict[str, CorpusResult]) -> None:
-    """Keep it beside what is known of other testees, by name."""
+    """Write the results of some testees; those of others stay in the file."""
     text = msgspec.json.encode(dict(sorted((read_corpus_results(path) | shown).items())))
     write_atomically(path, msgspec.json.format(text, indent=1) + b"\n")
 
 
 PACKAGED_KNOWN: Final = Path(__file__).with_name("known.toml")
 KNOWN_FILE: Final = "known.toml"
-# So dear that it pays to step over inputs that are likely to show it again.
+# Findings so expensive that inputs which are likely to show them again are skipped.
 EXPENSIVE: Final = frozenset({"hang", "crash", "memory", "amplification"})
-# An input that is like so many dear ones before it is rarely run again.
+# Expensive inputs of one kind after which further ones are rarely run: one in ANYWAY.
 ENOUGH: Final = 2
-# The field of what was changed blindly, or by nobody: others may have nothing in common with it.
-ANYWHERE: Final = "bytes"
-# The labels of an input that nobody changed.
-UNKNOWN: Final = ("seed",)
 ANYWAY: Final = 64
+# The field of inputs with random changes or none: two of them need not have anything in common.
+ANYWHERE: Final = "bytes"
+# The labels of an unchanged input.
+UNKNOWN: Final = ("seed",)
 
 
-class ReplayInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The reproducer of a known find: a cell or bytes; and for a broker, how it is *sent*."""
+class ReplayInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The reproducer of a known finding: a cell or bytes; for a broker also how it was *sent*."""
 
     cell: MutantCell | None = None
     hex: str = ""
@@ -108,35 +107,28 @@ class ReplayInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The input."""
         if self.cell is not None:
             return for_cell(Random(0), self.cell)
-        return Mutant(
-            bytes.fromhex(self.hex), "bytes", ("canary",), None, MutantCell(-1, "", "", "", "", "entry", "only")
-        )
+        cell = MutantCell(-1, "", "", "", "", "entry", "only")
+        return Mutant(bytes.fromhex(self.hex), "bytes", ("replay",), None, cell)
 
 
-class KnownFinding(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    rename={"faults": "lies", "reproducer": "canary", "mode": "asked"},
-):
-    """One known find, as the file has it."""
+class KnownFinding(KnownIssue, frozen=True, kw_only=True):
+    """One known finding."""
 
     id: str
-    target: str
+    testee: str
     keys: tuple[str, ...]
-    about: str = ""
     faults: tuple[str, ...] = ()
-    cell: dict[str, Any] = {}
+    cell: dict[str, Any] = msgspec.field(default_factory=dict)
     shape: str = ""
     reproducer: ReplayInput | None = None
     mode: TargetMode = ""
 
     def explains(self, key: str) -> bool:
-        """Whether the find *key* is no news."""
+        """Whether the finding *key* is this one."""
         return any(fnmatchcase(key, pattern) for pattern in self.keys)
 
     def matches(self, mutant: Mutant) -> bool:
-        """Whether *mutant* would show it again; never, if nothing says which inputs do."""
+        """Whether *mutant* would show it again; False if the entry has neither faults nor a shape."""
         if self.shape and (not self.faults or mutant.labels == UNKNOWN):
             return SHAPES[self.shape](mutant.data)
         if fault_in(mutant) not in self.faults:
@@ -145,45 +137,40 @@ class KnownFinding(
         return all(fields.get(name) == value for name, value in self.cell.items())
 
     def __post_init__(self) -> None:
-        """Refuse names that do not exist."""
+        """Refuse names of shapes that do not exist."""
         if self.shape and self.shape not in SHAPES:
             raise ValueError(f"there is no shape {self.shape!r}")
 
 
-class KnownFindingList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A list of known finds."""
-
-    known: tuple[KnownFinding, ...] = ()
-
-
 def read_known_findings(directory: Path) -> list[KnownFinding]:
-    """The package's list and that of *directory*; ValueError for a list that is none."""
-    own = directory / KNOWN_FILE
-    return [*read_known_list(PACKAGED_KNOWN), *(read_known_list(own) if own.exists() else [])]
+    """The package's list and that of *directory*; BadIssueList if one is malformed."""
+    return [*read_known_list(PACKAGED_KNOWN), *own_known_list(directory / KNOWN_FILE)]
+
+
+def own_known_list(path: Path) -> list[KnownFinding]:
+    """The entries of one list; empty without a file, BadIssueList if the file is malformed."""
+    return read_known_list(path) if path.exists() else []
 
 
 def read_known_list(path: Path) -> list[KnownFinding]:
-    """The entries of one list; ValueError where it is none, FileNotFoundError where there is no file."""
-    try:
-        return list(msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), KnownFindingList).known)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise ValueError(f"{path} is no list of known finds: {error}") from None
+    """The entries of one list; BadIssueList if the file is missing or malformed."""
+    return list(load_issues(path, KnownFinding, KNOWN_FINDINGS))
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyKnown:
-    """Says which finds are none.
+    """Decides which findings are already known.
 
     Attributes:
-        rules: of the lists.
-        corpus: what cases of the corpus show, by testee.
+        rules: entries of the lists.
+        corpus: findings that cases of the corpus show, by testee.
     """
 
     rules: tuple[KnownFinding, ...]
     corpus: dict[str, CorpusResult]
 
     def reason(self, key: str, version: str) -> str:
-        """Why the find *key* in that *version* of its target is no news; empty where it is."""
+        """Why the finding *key* in that *version* of its target is already known; empty if it is not."""
         rule = next((rule for rule in self.rules if rule.explains(key)), None)
         if rule is not None:
             return f"listed: {rule.id}"
@@ -193,38 +180,32 @@ class AlreadyKnown:
 
 
 def already_known(directory: Path, gone: Sequence[str] = ()) -> AlreadyKnown:
-    """Known findings of *directory* without the ids in *gone*.  ValueError for a malformed list."""
+    """Known findings of *directory* without the ids in *gone*.  BadIssueList or ValueError for a malformed list."""
     return AlreadyKnown(
         tuple(rule for rule in read_known_findings(directory) if rule.id not in gone), corpus_results(directory)
     )
 
 
 class InputSkips:
-    """Says which inputs are not worth running."""
+    """Decides which inputs are not worth running."""
 
     def __init__(self, target: str, known: Iterable[KnownFinding], gone: Sequence[str] = ()) -> None:
-        self.rules: dict[str, list[KnownFinding]] = {}
-        ours = [rule for rule in known if rule.target == target and rule.id not in gone]
-        self.shapes = [SHAPES[rule.shape] for rule in ours if rule.shape and not rule.faults]
-        self.shapes_of_unknown = [SHAPES[rule.shape] for rule in ours if rule.shape and rule.faults]
+        ours = [rule for rule in known if rule.testee == target and rule.id not in gone]
+        # Only entries with a shape may match an input without one of these faults.
+        self.by_fault: dict[str, list[KnownFinding]] = {}
         for rule in ours:
             for fault in rule.faults:
-                self.rules.setdefault(fault, []).append(rule)
+                self.by_fault.setdefault(fault, []).append(rule)
+        self.by_shape = [rule for rule in ours if rule.shape]
         self.expensive: dict[tuple[str, ...], int] = {}
 
     def skips(self, mutant: Mutant) -> bool:
-        """Whether to step over *mutant*."""
-        rules = self.rules.get(fault_in(mutant))
-        if rules is not None and any(rule.matches(mutant) for rule in rules):
-            return True
-        if any(shape(mutant.data) for shape in self.shapes):
-            return True
-        if mutant.labels == UNKNOWN and any(shape(mutant.data) for shape in self.shapes_of_unknown):
-            return True
-        return bool(self.expensive) and self._is_like_expensive(mutant)
+        """Whether *mutant* is to be skipped."""
+        rules = (*self.by_fault.get(fault_in(mutant), ()), *self.by_shape)
+        return any(rule.matches(mutant) for rule in rules) or (bool(self.expensive) and self._is_like_expensive(mutant))
 
     def learn(self, mutant: Mutant, outcome: Outcome) -> None:
-        """Take note of what an input cost, where something is known of it that others have in common with it."""
+        """Count an expensive input, unless its cell says nothing that others could have in common with it."""
         if outcome.kind in EXPENSIVE and mutant.cell.field != ANYWHERE:
             kind = input_kind(mutant)
             self.expensive[kind] = self.expensive.get(kind, 0) + 1
@@ -239,7 +220,7 @@ class InputSkips:
 
 
 def fault_in(mutant: Mutant) -> str:
-    """The label of its lie, whatever else is odd; what was done to it where nobody knows of one."""
+    """The fault of *mutant* if one is known, else its first edit."""
     label = next(iter(mutant.labels), "")
     return mutant.cell.fault if label == AFTER_ODDITY else label
 
@@ -250,9 +231,9 @@ def input_kind(mutant: Mutant) -> tuple[str, ...]:
     return (fault_in(mutant), str(cell.magic), cell.codec, cell.field, cell.boundary)
 
 
-# Below the folder of a campaign: what it remembers between runs.
+# Folder of what a campaign remembers between runs.
 STATE: Final = "state"
-REPLAY_FILE: Final = "canaries.json"
+REPLAY_FILE: Final = "replays.json"
 State = Literal["gone", "still there", "not replayed"]
 
 
@@ -260,10 +241,10 @@ class ReplayResult(msgspec.Struct, frozen=True):
     """The replay result of one known finding.
 
     Attributes:
-        target, id: of the known find.
-        key: of the outcome; empty if it is no find.
-        gone: whether that is no longer the known find.
-        why: why it could not be sung; empty where it was.
+        target, id: of the known finding.
+        key: of the outcome; empty if it is no finding.
+        gone: whether the outcome is no longer the known finding.
+        why: why it could not be replayed; empty if it was.
     """
 
     target: str
@@ -280,12 +261,14 @@ class ReplayResult(msgspec.Struct, frozen=True):
 
 def read_replay_results(directory: Path) -> list[ReplayResult]:
     """Latest replay results of this folder's known findings."""
-    try:
-        return msgspec.json.decode((directory / STATE / REPLAY_FILE).read_bytes(), type=list[ReplayResult])
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return []
+    for name in (REPLAY_FILE, REPLAYS):
+        try:
+            return msgspec.json.decode((directory / STATE / name).read_bytes(), type=list[ReplayResult])
+        except (FileNotFoundError, msgspec.MsgspecError):
+            continue
+    return []
 
 
 def gone_ids(directory: Path) -> list[str]:
-    """The ids of the known finds that are gone."""
+    """The ids of the known findings that are gone."""
     return [replay.id for replay in read_replay_results(directory) if replay.gone]

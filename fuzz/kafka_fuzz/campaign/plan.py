@@ -119,7 +119,7 @@ class RoundPlan(msgspec.Struct, frozen=True):
         return f"{self.seed}/{self.target}/{self.profile}/{self.number}"
 
 
-class Progress(msgspec.Struct, frozen=True, omit_defaults=True, rename={"findings": "finds"}):
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """How far a round is; what does not apply to a target stays 0.
 
     Attributes:
@@ -143,9 +143,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True, rename={"finding
     skipped: int = 0
 
 
-class RoundReport(
-    msgspec.Struct, frozen=True, omit_defaults=True, rename={"findings": "finds", "new_findings": "finds_new"}
-):
+class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The report of one round: a line of `log.ndjson`.
 
     Attributes:

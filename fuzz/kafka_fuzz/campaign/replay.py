@@ -80,7 +80,7 @@ def replay_target(target: str, mode: TargetMode) -> ReplayTarget:
 
 def rule_target(rule: KnownFinding) -> ReplayTarget:
     """The target that replays *rule*."""
-    return replay_target(rule.target, rule.mode)
+    return replay_target(rule.testee, rule.mode)
 
 
 def confirms(rule: KnownFinding, key: str) -> bool:
@@ -175,13 +175,13 @@ def read_replay_lines(
 
 def replay_timeout(rule: KnownFinding) -> ReplayResult:
     """A canary that did not come to its end: of a find that is a hang, that is an answer."""
-    if any(pattern.startswith(f"{rule.target}|hang|") for pattern in rule.keys):
-        return ReplayResult(rule.target, rule.id, Outcome(rule.target, "hang").key, gone=False)
+    if any(pattern.startswith(f"{rule.testee}|hang|") for pattern in rule.keys):
+        return ReplayResult(rule.testee, rule.id, Outcome(rule.testee, "hang").key, gone=False)
     return _not_replayed(rule, f"it took more than {SECONDS:.0f} s")
 
 
 def _not_replayed(rule: KnownFinding, why: str) -> ReplayResult:
-    return ReplayResult(rule.target, rule.id, "", gone=False, why=why[:MOST_SAID])
+    return ReplayResult(rule.testee, rule.id, "", gone=False, why=why[:MOST_SAID])
 
 
 def _last_words(errors: IO[bytes]) -> str:
@@ -230,7 +230,7 @@ def replay_rule(rule: KnownFinding, ask: Callable[[ReplayInput], Outcome]) -> Re
     except Exception as error:
         return _not_replayed(rule, f"{type(error).__name__}: {str(error).strip().rpartition(chr(10))[2]}")
     key = outcome.key if outcome.is_finding else ""
-    return ReplayResult(rule.target, rule.id, key, gone=not confirms(rule, key))
+    return ReplayResult(rule.testee, rule.id, key, gone=not confirms(rule, key))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

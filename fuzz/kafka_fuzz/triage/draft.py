@@ -1,8 +1,7 @@
-"""A finding as people and programs read it: title, bytes explained, draft case.
+"""Texts of a finding: its title, its bytes explained, and a draft case.
 
-Finds stay apart where their keys differ.  What is done with invalid bytes goes
-under the causes by which findings of the corpus are reported, identified by the rule
-that the bytes break; what has none of them, under what the testee said or did.
+Findings with invalid bytes are grouped by the causes of corpus findings, which the
+broken rule identifies; other findings are grouped by the testee's outcome and error.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Final
 import kafka_records
 from kafka_conformance.dossiers import causes
 from kafka_conformance.dossiers.pages import plain_text
-from kafka_conformance.reports.explain import explanation_lines as explained_lines
+from kafka_conformance.reports.explain import explanation_lines
 from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Expectation
@@ -27,7 +26,7 @@ from kafka_fuzz.triage.deduplicate import FOLDER, TriagedFinding, by_cause
 from kafka_records import RecordFormatError, explain
 from kafka_records.rules import all_rules
 
-# Of these, the rule that the bytes break says why.
+# Outcomes whose cause is the rule that the bytes break.
 BY_RULE: Final[frozenset[OutcomeClass]] = frozenset({"accepts_invalid", "hang", "memory", "amplification"})
 
 
@@ -40,12 +39,12 @@ def drafted_cause(outcome: Outcome, right: str) -> str:
             return found.title
     what = outcome.kind.replace("_", " ")
     where = outcome.function.rpartition("/")[2] if _says_function(outcome) else rule.partition("-")[0]
-    said = "" if outcome.detail == "error" else outcome.detail
-    return ": ".join(filter(None, (what, said, where)))
+    detail = "" if outcome.detail == "error" else outcome.detail
+    return ": ".join(filter(None, (what, detail, where)))
 
 
 def _says_function(outcome: Outcome) -> bool:
-    """Whether `function` holds one, and not the rule or format of a key."""
+    """Whether `function` is a function's name, and not the rule or format of a key."""
     return "." in outcome.function
 
 
@@ -63,40 +62,40 @@ def _line(outcome: Outcome, rule: str) -> ResultLine:
 
 
 WIDTH: Final = 120
-# Bytes of which each is explained; larger inputs are floods, whose first fields say as much.
+# Bytes that are explained; larger inputs repeat the same fields.
 MOST_EXPLAINED: Final = 4096
 HEX_A_LINE: Final = 96
-# Where no rule is broken, the one that says how far a log is read.
+# By magic: the rule that a valid input is about.
 VALID_RULE: Final = {0: "LEG-01", 1: "LEG-02", 2: "HDR-01"}
 
 
 class NoCase(ValueError):
-    """The find cannot be a case."""
+    """The finding cannot be a case; the text has the reason."""
 
 
-def found_by_text(find: TriagedFinding) -> tuple[str, ...]:
+def found_by_text(finding: TriagedFinding) -> tuple[str, ...]:
     """The targets that failed, their versions, and the outcomes."""
-    return f"fuzz: {find.outcome.target} {find.version}".strip(), *find.keys
+    return f"fuzz: {finding.outcome.target} {finding.version}".strip(), *finding.keys
 
 
-def title(find: TriagedFinding) -> str:
+def title(finding: TriagedFinding) -> str:
     """One line on what happened."""
-    outcome = find.outcome
-    # That it is about being refused or not, the class says already.
+    outcome = finding.outcome
+    # The class already says that it is about an error.
     detail = "" if outcome.detail == "error" and not outcome.function else outcome.detail
     what = " ".join(filter(None, (outcome.kind.replace("_", " "), detail)))
     where = f" in {outcome.function}" if outcome.function else ""
-    right = f" ({find.right})" if outcome.kind == "accepts_invalid" else ""
+    right = f" ({finding.right})" if outcome.kind == "accepts_invalid" else ""
     return printable(f"{outcome.target}: {what}{where}{right}")
 
 
-def slug(find: TriagedFinding) -> str:
+def slug(finding: TriagedFinding) -> str:
     """A name for a case: what happened where, and a few digits that distinguish it from similar ones."""
-    outcome = find.outcome
+    outcome = finding.outcome
     function = outcome.function.rpartition(".")[2]
     text = "_".join(filter(None, (outcome.target, outcome.kind, outcome.detail, function))).lower()
     name = re.sub(r"[^a-z0-9]+", "_", text).strip("_")[:60].rstrip("_")
-    return f"{name}_{find.name[:6]}"
+    return f"{name}_{finding.name[:6]}"
 
 
 def expectation(data: bytes) -> Expectation:
@@ -109,7 +108,7 @@ def expectation(data: bytes) -> Expectation:
 
 
 def rule_of(data: bytes) -> str:
-    """The rule that *data* breaks, or the one by which its first entry is read."""
+    """The rule that *data* breaks; for valid data a rule about its format."""
     known = {rule.id for rule in all_rules()}
     try:
         batches = kafka_records.decode(data, limits=LIMITS)
@@ -118,65 +117,67 @@ def rule_of(data: bytes) -> str:
     return VALID_RULE[batches[0].magic] if batches else "FRM-07"
 
 
-def draft_page(find: TriagedFinding) -> str:
+def draft_page(finding: TriagedFinding) -> str:
     """The draft, as Markdown."""
-    return "\n".join(_lines(find)) + "\n"
+    return "\n".join(_lines(finding)) + "\n"
 
 
-def _lines(find: TriagedFinding) -> Iterator[str]:
-    yield f"# {plain_text(title(find))}"
+def _lines(finding: TriagedFinding) -> Iterator[str]:
+    yield f"# {plain_text(title(finding))}"
     yield ""
-    for name, value in facts(find):
+    for name, value in facts(finding):
         yield f"- {name}: {plain_text(value)}"
     yield ""
-    if find.asked == "encode":
-        yield "## The batch that was to be written"
+    if finding.mode == "encode":
+        yield "## The requested batch"
         yield ""
-        yield from fenced([find.data.decode(errors="replace")], "json")
-        yield f"`kafkaproof fuzz promote {find.name}` makes it an encode case."
+        yield from fenced([finding.data.decode(errors="replace")], "json")
+        yield f"`kafkaproof fuzz promote {finding.name}` makes it an encode case."
         return
-    yield f"## {len(find.data):,} bytes"
+    yield f"## {len(finding.data):,} bytes"
     yield ""
-    yield from fenced([find.data.hex()[at : at + HEX_A_LINE] for at in range(0, 2 * len(find.data), HEX_A_LINE)])
-    yield from fenced([line.plain.rstrip() for line in explained_lines(explain(find.data[:MOST_EXPLAINED]), WIDTH)])
+    yield from fenced([finding.data.hex()[at : at + HEX_A_LINE] for at in range(0, 2 * len(finding.data), HEX_A_LINE)])
+    yield from fenced(
+        [line.plain.rstrip() for line in explanation_lines(explain(finding.data[:MOST_EXPLAINED]), WIDTH)]
+    )
     yield "## As a case"
     yield ""
-    yield f"`kafkaproof fuzz promote {find.name}` keeps it for good; by hand it would be:"
+    yield f"`kafkaproof fuzz promote {finding.name}` makes it a case of the corpus. The same case written by hand:"
     yield ""
-    yield from fenced(case_function(find).splitlines(), "python")
+    yield from fenced(case_function(finding).splitlines(), "python")
 
 
-def facts(find: TriagedFinding) -> Iterator[tuple[str, str]]:
+def facts(finding: TriagedFinding) -> Iterator[tuple[str, str]]:
     """The facts that take one line each."""
-    outcome = find.outcome
-    yield "severity", f"{find.severity}, {find.state}"
-    yield "cause", printable(find.cause)
-    if find.known_by:
-        yield "known", printable(find.known_by)
-    yield "target", printable(f"{outcome.target} {find.version}".strip())
+    outcome = finding.outcome
+    yield "severity", f"{finding.severity}, {finding.state}"
+    yield "cause", printable(finding.cause)
+    if finding.known_by:
+        yield "known", printable(finding.known_by)
+    yield "target", printable(f"{outcome.target} {finding.version}".strip())
     if outcome.why:
-        yield "it said", printable(outcome.why)
-    does = "writes" if find.asked == "encode" else "reads"
-    yield "the reference", f"{does} it" if find.right == "ok" else f"refuses it: {find.right}"
-    yield "size", f"{find.found:,} bytes when found, {len(find.data):,} now"
-    if find.why_not:
-        yield "not reduced", printable(find.why_not)
-    if find.verdicts:
-        yield "what others make of it", printable(_verdict_list(find.verdicts.items()))
-    if find.vector:
+        yield "error text", printable(outcome.why)
+    does = "writes" if finding.mode == "encode" else "reads"
+    yield "the reference", f"{does} it" if finding.right == "ok" else f"refuses it: {finding.right}"
+    yield "size", f"{finding.found:,} bytes when found, {len(finding.data):,} now"
+    if finding.why_not:
+        yield "not shrunk", printable(finding.why_not)
+    if finding.verdicts:
+        yield "verdicts of other testees", printable(_verdict_list(finding.verdicts.items()))
+    if finding.outcomes:
         yield (
-            "what they made of the input that was found",
-            printable(_verdict_list(zip(find.names, find.vector, strict=False))),
+            "outcomes of the input that was found",
+            printable(_verdict_list(zip(finding.names, finding.outcomes, strict=False))),
         )
-    for name, why in find.left_out.items():
-        yield "its verdict did not have to stay", printable(f"{name}: {why}")
-    if find.labels:
-        yield "made by", printable(f"{find.profile}: {', '.join(find.labels)}")
-    times = "once" if find.count == 1 else f"{find.count:,} times"
-    yield "seen", f"{times}, first after {find.seconds:.1f} CPU-seconds"
-    if find.also:
-        yield "also in", printable(", ".join(find.also))
-    for key in find.keys:
+    for name, why in finding.left_out.items():
+        yield "verdict allowed to change", printable(f"{name}: {why}")
+    if finding.labels:
+        yield "made by", printable(f"{finding.profile}: {', '.join(finding.labels)}")
+    times = "once" if finding.count == 1 else f"{finding.count:,} times"
+    yield "seen", f"{times}, first after {finding.seconds:.1f} CPU-seconds"
+    if finding.also:
+        yield "also in", printable(", ".join(finding.also))
+    for key in finding.keys:
         yield "key", printable(key)
 
 
@@ -192,16 +193,16 @@ def fenced(rows: list[str], language: str = "text") -> Iterator[str]:
     yield ""
 
 
-def case_function(find: TriagedFinding) -> str:
+def case_function(finding: TriagedFinding) -> str:
     """A case function in the style of the corpus."""
-    expect = expectation(find.data)
-    rows = [find.data.hex()[at : at + HEX_A_LINE] for at in range(0, 2 * len(find.data), HEX_A_LINE)] or [""]
+    expect = expectation(finding.data)
+    rows = [finding.data.hex()[at : at + HEX_A_LINE] for at in range(0, 2 * len(finding.data), HEX_A_LINE)] or [""]
     answer = ", ".join(["data", *map(repr, expect.kinds or expect.batches)])
     before = f", before=({', '.join(map(repr, expect.batches))},)" if expect.kinds and expect.batches else ""
     text = [
-        f'@case("{rule_of(find.data)}")',
-        f"def {slug(find)}() -> Draft:",
-        f'    """{sentence(find)}"""',
+        f'@case("{rule_of(finding.data)}")',
+        f"def {slug(finding)}() -> Draft:",
+        f'    """{sentence(finding)}"""',
         "    data = bytes.fromhex(",
         *(f'        "{row}"' for row in rows),
         "    )",
@@ -210,26 +211,26 @@ def case_function(find: TriagedFinding) -> str:
     return "\n".join(text)
 
 
-def sentence(find: TriagedFinding) -> str:
+def sentence(finding: TriagedFinding) -> str:
     """The sentence of the case, in ASCII and without quotes."""
-    right = "is read" if find.right == "ok" else f"is refused ({find.right})"
-    text = f"An input of {len(find.data)} bytes that fuzzing found {right}; {title(find)}"
+    right = "is read" if finding.right == "ok" else f"is refused ({finding.right})"
+    text = f"An input of {len(finding.data)} bytes that fuzzing found {right}; {title(finding)}"
     return re.sub(r'["\\.]', lambda sign: {".": "/"}.get(sign[0], ""), printable(text, 300)) + "."
 
 
-def write_pages(root: Path, finds: list[TriagedFinding]) -> None:
+def write_pages(root: Path, findings: list[TriagedFinding]) -> None:
     """Write a page for each finding, and an index."""
     folder = root / FOLDER
-    for find in finds:
-        write_atomically(folder / f"{find.name}.md", draft_page(find).encode())
-    write_atomically(folder / "README.md", "\n".join(_contents(finds)).encode())
+    for finding in findings:
+        write_atomically(folder / f"{finding.name}.md", draft_page(finding).encode())
+    write_atomically(folder / "README.md", "\n".join(_contents(findings)).encode())
 
 
-def _contents(finds: list[TriagedFinding]) -> Iterator[str]:
-    yield "# Finds by target and cause"
+def _contents(findings: list[TriagedFinding]) -> Iterator[str]:
+    yield "# Findings by target and cause"
     yield ""
     target = ""
-    for (name, cause), some in sorted(by_cause(finds).items(), key=lambda item: item[0][0]):
+    for (name, cause), some in sorted(by_cause(findings).items(), key=lambda item: item[0][0]):
         if name != target:
             target = name
             yield f"## {plain_text(printable(name))}"
@@ -238,32 +239,32 @@ def _contents(finds: list[TriagedFinding]) -> Iterator[str]:
         yield ""
         yield "| state | severity | bytes | what |"
         yield "|---|---|--:|---|"
-        for find in some:
-            said = plain_text(title(find))
-            yield f"| {find.state} | {find.severity} | {len(find.data):,} | [{said}]({find.name}.md) |"
+        for finding in some:
+            link = f"[{plain_text(title(finding))}]({finding.name}.md)"
+            yield f"| {finding.state} | {finding.severity} | {len(finding.data):,} | {link} |"
         yield ""
 
 
-def draft_document(find: TriagedFinding) -> dict[str, Any]:
-    """A find for programs."""
+def draft_document(finding: TriagedFinding) -> dict[str, Any]:
+    """A finding as a JSON document."""
     return {
-        "name": find.name,
-        "key": find.key,
-        "keys": find.keys,
-        "state": find.state,
-        "known_by": find.known_by,
-        "cause": find.cause,
-        "severity": find.severity,
-        "target": find.outcome.target,
-        "version": find.version,
-        "title": title(find),
-        "found": find.found,
-        "size": len(find.data),
-        "hex": find.data.hex(),
-        "right": find.right,
-        "count": find.count,
-        "also": find.also,
-        "why_not": find.why_not,
-        "verdicts": find.verdicts,
-        "left_out": find.left_out,
+        "name": finding.name,
+        "key": finding.key,
+        "keys": finding.keys,
+        "state": finding.state,
+        "known_by": finding.known_by,
+        "cause": finding.cause,
+        "severity": finding.severity,
+        "target": finding.outcome.target,
+        "version": finding.version,
+        "title": title(finding),
+        "found": finding.found,
+        "size": len(finding.data),
+        "hex": finding.data.hex(),
+        "right": finding.right,
+        "count": finding.count,
+        "also": finding.also,
+        "why_not": finding.why_not,
+        "verdicts": finding.verdicts,
+        "left_out": finding.left_out,
     }

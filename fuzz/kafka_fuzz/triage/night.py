@@ -12,7 +12,7 @@ import msgspec
 
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_fuzz.campaign.known_findings import ReplayResult, State, read_replay_results
-from kafka_fuzz.campaign.plan import RoundReport
+from kafka_fuzz.campaign.plan import LOG, RoundReport, read_log
 from kafka_fuzz.campaign.replay import replay_target, replay_targets
 from kafka_fuzz.campaign.store import INDEX, read_index
 from kafka_fuzz.findings import read_findings
@@ -22,16 +22,15 @@ from kafka_fuzz.triage.deduplicate import TriagedFinding
 from kafka_fuzz.triage.draft import draft_document
 from kafka_fuzz.triage.reach import FindingReach, Who, read_reach
 
-LOG: Final = "log.ndjson"
-NOT_MEASURED: Final[Who] = "nobody asked"
+NOT_MEASURED: Final[Who] = "not measured"
 QUARTERS: Final = 4
 FIRST_MISSING: Final = 5
-# What grows, and how it is called.
-GROWING: Final = {"buckets": "outcomes told apart", "lines": "lines covered", "cells": "format cells filled"}
+# Counts that grow, and their names in reports.
+GROWING: Final = {"buckets": "distinct outcomes", "lines": "lines covered", "cells": "format cells filled"}
 
 
 class Point(NamedTuple):
-    """A moment of one target: CPU-seconds that it has had, and what there was by then."""
+    """CPU-seconds that a target has had, and a count at that time."""
 
     seconds: float
     value: int
@@ -47,21 +46,21 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """The last campaigns of a folder, one or more, and how it came there.
+    """The last campaign of each target of a folder, and the growth over all campaigns.
 
     Attributes:
         rounds: of all campaigns, as the log has them.
         cells: reached by inputs that were kept, of those that `model` can reach.
-        finds: after triage, the worst first.
+        findings: after triage, the worst first.
         reach: what brokers of each release did with the inputs of findings, by key, where that was measured.
-        canaries: the latest replay results of known findings.
+        replays: the latest replay results of known findings.
     """
 
     rounds: tuple[RoundReport, ...]
     cells: frozenset[MutantCell]
-    finds: tuple[TriagedFinding, ...]
+    findings: tuple[TriagedFinding, ...]
     reach: Mapping[str, FindingReach] = field(default_factory=dict)
-    canaries: tuple[ReplayResult, ...] = ()
+    replays: tuple[ReplayResult, ...] = ()
 
     @property
     def last(self) -> list[RoundReport]:
@@ -71,7 +70,7 @@ class Night:
 
     @property
     def campaigns(self) -> int:
-        """How many campaigns the log has; one that does not say so is one."""
+        """The number of campaigns in the log; rounds without a number are one campaign."""
         return len({each.campaign for each in self.rounds})
 
     def targets(self) -> list[str]:
@@ -84,17 +83,17 @@ class Night:
 
     def found_in(self, target: str) -> list[TriagedFinding]:
         """Open findings of *target*, or of the testees that it runs."""
-        singers = set(replay_targets(target))
-        return [find for find in self.open() if replay_target(find.outcome.target, find.asked) in singers]
+        targets = set(replay_targets(target))
+        return [finding for finding in self.open() if replay_target(finding.outcome.target, finding.mode) in targets]
 
-    def reach_of(self, find: TriagedFinding) -> FindingReach | None:
-        """The furthest reach of *find* by any of its keys; None where no broker was measured."""
-        measured = [self.reach[key] for key in find.keys if key in self.reach]
+    def reach_of(self, finding: TriagedFinding) -> FindingReach | None:
+        """The furthest reach of *finding* by any of its keys; None where no broker was measured."""
+        measured = [self.reach[key] for key in finding.keys if key in self.reach]
         return max(measured, key=lambda each: (each.who == "any producer", len(each.shown)), default=None)
 
     def reaches(self) -> dict[str, int]:
         """The number of open findings by the party that can cause them, or not measured."""
-        counts = Counter(reach.who if (reach := self.reach_of(find)) else NOT_MEASURED for find in self.open())
+        counts = Counter(reach.who if (reach := self.reach_of(finding)) else NOT_MEASURED for finding in self.open())
         return {who: counts[who] for who in get_args(Who) if counts[who]}
 
     def curve(self, target: str, what: str) -> list[Point]:
@@ -114,7 +113,7 @@ class Night:
         return [Point(time, max(point.value for point in curve if point.seconds <= time)) for time in times]
 
     def missing(self) -> dict[str, list[MutantCell]]:
-        """Cells that no input has reached, by field, those first of which most is missing."""
+        """Cells that no input has reached, by field; the field with most missing cells comes first."""
         by: dict[str, list[MutantCell]] = {}
         for cell in sorted(reachable() - self.cells):
             by.setdefault(cell.field, []).append(cell)
@@ -122,21 +121,21 @@ class Night:
 
     def replay_results(self) -> dict[str, int]:
         """The number of known-finding replays by result: gone, still there, or not replayable."""
-        counts = Counter(each.state for each in self.canaries)
+        counts = Counter(each.state for each in self.replays)
         return {state: counts[state] for state in get_args(State) if counts[state]}
 
     def open(self) -> list[TriagedFinding]:
         """Finds that are still there."""
-        return [find for find in self.finds if find.open]
+        return [finding for finding in self.findings if finding.open]
 
     def states(self) -> dict[str, int]:
-        """How many finds are new, known and gone."""
-        counts = Counter(find.state for find in self.finds)
+        """How many findings are new, known and gone."""
+        counts = Counter(finding.state for finding in self.findings)
         return {state: counts[state] for state in ("new", "known", "gone")}
 
     def severities(self) -> dict[str, int]:
-        """How many open finds there are of each severity, the worst first."""
-        counts = Counter(find.severity for find in self.open())
+        """How many open findings there are of each severity, the worst first."""
+        counts = Counter(finding.severity for finding in self.open())
         return {severity: counts[severity] for severity in SEVERITIES if counts[severity]}
 
     def failures(self) -> list[RoundReport]:
@@ -153,7 +152,7 @@ class Night:
         return sorted(found, key=lambda each: (each.reached / each.among, each.name))
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Everything, as the lines of a file."""
+        """The whole report as JSON lines: totals, rounds, cells, replays and findings."""
         yield {
             "kind": "night",
             "targets": self.targets(),
@@ -166,20 +165,21 @@ class Night:
             "severities": self.severities(),
             "reach": self.reaches(),
             "failures": len(self.failures()),
-            "canaries": self.replay_results(),
+            "replays": self.replay_results(),
         }
         yield from ({"kind": "round"} | msgspec.to_builtins(each) for each in self.rounds)
         yield from ({"kind": "cells"} | each._asdict() for each in (*self.by_format(), *self.by_fault()))
         for name, cells in self.missing().items():
             yield {"kind": "missing", "field": name, "count": len(cells), "first": cells[:FIRST_MISSING]}
-        yield from ({"kind": "canary", "state": each.state} | msgspec.to_builtins(each) for each in self.canaries)
+        yield from ({"kind": "replay", "state": each.state} | msgspec.to_builtins(each) for each in self.replays)
         yield from (
-            {"kind": "find"} | draft_document(find) | {"reach": night_lines(self.reach_of(find))} for find in self.finds
+            {"kind": "finding"} | draft_document(finding) | {"reach": night_lines(self.reach_of(finding))}
+            for finding in self.findings
         )
 
 
 def night_lines(reach: FindingReach | None) -> dict[str, Any]:
-    """A reach for programs: who can bring it about, and what each release did."""
+    """A reach as a JSON document: the party that can cause it, and the result of each release."""
     if reach is None:
         return {"who": NOT_MEASURED, "releases": {}}
     return {"who": reach.who, "releases": {name: str(tried) for name, tried in reach.releases.items()}}
@@ -190,20 +190,14 @@ def _by(cells: frozenset[MutantCell], name: Any) -> list[Reached]:
     return [Reached(each, reached[each], among[each]) for each in sorted(among)]
 
 
-def read_night(root: Path, finds: list[TriagedFinding]) -> Night:
+def read_night(root: Path, findings: list[TriagedFinding]) -> Night:
     """The campaign below *root*; ValueError where there is no log."""
-    try:
-        text = (root / LOG).read_bytes()
-    except OSError as error:
-        raise ValueError(f"{root} holds no campaign: {error}") from error
-    rounds = []
-    for line in text.splitlines():
-        try:
-            rounds.append(msgspec.json.decode(line, type=RoundReport))
-        except msgspec.MsgspecError:
-            continue  # a campaign was killed while it wrote
+    if not (root / LOG).is_file():
+        raise ValueError(f"{root} holds no campaign: there is no {LOG}")
     kept = {entry.cell for path in (root / "corpus").glob(f"*/{INDEX}") for entry in read_index(path)[0]}
     there = list(read_findings(root))
-    kept |= {find.cell for find in there}
-    reach = {find.key: measured for find in there if (measured := read_reach(root, find)) is not None}
-    return Night(tuple(rounds), frozenset(kept) & reachable(), tuple(finds), reach, tuple(read_replay_results(root)))
+    kept |= {finding.cell for finding in there}
+    reach = {finding.key: measured for finding in there if (measured := read_reach(root, finding)) is not None}
+    return Night(
+        tuple(read_log(root)), frozenset(kept) & reachable(), tuple(findings), reach, tuple(read_replay_results(root))
+    )

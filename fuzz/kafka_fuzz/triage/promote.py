@@ -1,12 +1,12 @@
 """Turn a finding into a case of the corpus.
 
-Of a payload by itself the find keeps the answer.  Where earlier payloads, a
-transaction or the broker's clock are part of it, a broker of that release is
-runs all of it again, and its answers are the right ones.
+The finding keeps a broker's answer to a single payload.  If earlier payloads, a
+transaction or the broker's clock are part of it, a broker of that release runs the
+whole scenario again, and its answers are the right ones.
 
-What is right is never taken from the one that the find accuses: about what codecs
-read and write the reference says it, about what a broker does with a payload the
-broker, about how the reference reads the fault.  The rest is for people.
+The right answer never comes from the accused program: for codecs it comes from the
+reference, for payloads from the broker, for findings of the reference from the fault
+in the input.  A person decides the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 
 import kafka_records
 from kafka_brokers.interface import NoBroker
-from kafka_brokers.scenarios.recorder import ScenarioRequest as BrokerQuestion
+from kafka_brokers.scenarios.recorder import ScenarioRequest
 from kafka_brokers.wire.errors import error_name
 from kafka_conformance.dossiers.reach import replay_cases
 from kafka_conformance.judge.observation import (
@@ -72,7 +72,7 @@ ENDINGS: Final[dict[type, str]] = {Crashed: "crashed", Hung: "hung", Exceeded: "
 def java_answers(ids: Sequence[str], root: Path, who: tuple[str, str] = JAVA) -> clients.Recording | None:
     """The answers of the Java client to the cases *ids* below *root*.
 
-    None where it cannot run here, or none of them is a question to a codec.
+    None if it cannot run here, or none of them is for a codec.
     """
     cases = [case for case in load_vectors(root=root) if case.id in ids and not isinstance(case.input, Scenario)]
     if not cases:
@@ -128,60 +128,60 @@ def _error(error: Refusal) -> dict[str, str]:
     return {"kind": error.kind, "message": error.message}
 
 
-# Settings with which a time is stored, and those with which the time of day decides.
+# Settings that make a broker store a time, and settings that compare with the time of day.
 TIMED: Final = "message.timestamp."
 DECIDING: Final = ".max.ms"
 SOME_YEARS: Final = 10 * 365 * 86_400_000
-# Whom a transactional producer is called in the case.
+# The name of a transactional producer in the case.
 ALIAS: Final = "producer"
 # The folder of recorded broker answers, so that no request is sent twice.
 STATE: Final = "state/promote"
 
 
-def as_produced(find: TriagedFinding, root: Path) -> Found:
+def as_produced(finding: TriagedFinding, root: Path) -> Found:
     """A produce case; *root* is the campaign with the recorded request.
 
     Raises:
         NoCase: the request was not kept, it cannot be repeated, or there is no broker to ask.
     """
-    context = context_of(find, root)
-    asked = _broker_scenario(find, context)
-    answers = _answered_again(find, asked, root) if _is_more(context) else (_answer(context),)
-    is_kept = all(map(is_as_sent, _payloads(asked, find.data), answers))
-    asked = msgspec.structs.replace(asked, answers=answers, compare="exact" if is_kept else "masked")
+    context = context_of(finding, root)
+    run = _broker_scenario(finding, context)
+    answers = _answered_again(finding, run, root) if _is_more(context) else (_answer(context),)
+    is_kept = all(map(is_as_sent, _payloads(run, finding.data), answers))
+    run = msgspec.structs.replace(run, answers=answers, compare="exact" if is_kept else "masked")
     did = f"refused with {error_name(code)}" if (code := answers[-1].error_code) else "stored"
-    title = f"A payload of {len(find.data)} bytes, found by fuzzing {find.outcome.target}, is {did}"
+    title = f"A payload of {len(finding.data)} bytes, found by fuzzing {finding.outcome.target}, is {did}"
     rule = context.rule if context.rule in {rule.id for rule in all_rules()} else "PRD-01"
     return Found(
-        title=title, rules=(rule,), hex=find.data.hex(), refused=(), batches=(), found=found_by_text(find), op="append",
-        run=asked,
+        title=title, rules=(rule,), hex=finding.data.hex(), refused=(), batches=(), found=found_by_text(finding),
+        op="append", run=run,
     )  # fmt: skip
 
 
-def _broker_scenario(find: TriagedFinding, context: Context) -> BrokerRun:
+def _broker_scenario(finding: TriagedFinding, context: Context) -> BrokerRun:
     """The scenario for a broker, without its answers."""
     return BrokerRun(
         context.release,
         {ROOM: LARGEST, **context.settings},
-        Produce(api_version=context.api_version, **_of_sender(find, context, find.data)),
+        Produce(api_version=context.api_version, **_of_sender(finding, context, finding.data)),
         answers=(),
-        before=tuple(_before(find, context)),
+        before=tuple(_before(finding, context)),
     )
 
 
-def context_of(find: TriagedFinding, root: Path) -> Context:
+def context_of(finding: TriagedFinding, root: Path) -> Context:
     """The recorded request to the broker; NoCase if it was not kept, or the broker crashed."""
     try:
-        return msgspec.json.decode((finding_folder(root, find.key) / CONTEXT).read_bytes(), type=Context)
+        return msgspec.json.decode((finding_folder(root, finding.key) / CONTEXT).read_bytes(), type=Context)
     except (OSError, msgspec.MsgspecError):
         raise NoCase(
-            f"{find.name}: there is no {CONTEXT} with the recorded request to the broker and its answer: fuzz it"
-            " again, or report a broker that ends to its maintainers (SECURITY.md)"
+            f"{finding.name}: there is no {CONTEXT} with the recorded request to the broker and its answer: run the"
+            " campaign again; report a broker that crashed to its maintainers (SECURITY.md)"
         ) from None
 
 
 def _is_more(context: Context) -> bool:
-    """Whether one payload and its answer, as the finding has them, are not the whole of it."""
+    """Whether the scenario has more than one payload and its recorded answer."""
     is_timed = any(name.startswith(TIMED) for name in context.settings)
     return bool(context.before or context.transactional or is_timed) or context.record_errors is None
 
@@ -191,17 +191,17 @@ def _answer(context: Context) -> StepAnswer:
     return StepAnswer(error_code=code, base_offset=base_offset, data=stored, record_errors=context.record_errors or ())
 
 
-def _before(find: TriagedFinding, context: Context) -> Iterator[Step]:
+def _before(finding: TriagedFinding, context: Context) -> Iterator[Step]:
     """The steps before the payload is produced."""
     if context.transactional:
         yield InitProducerId(ALIAS)
     if context.transactional == "open":
         yield AddPartitions(ALIAS)
     for payload, version in context.before:
-        yield Produce(data=payload, api_version=version, **_of_sender(find, context, payload))
+        yield Produce(data=payload, api_version=version, **_of_sender(finding, context, payload))
 
 
-def _of_sender(find: TriagedFinding, context: Context, payload: bytes) -> dict[str, Any]:
+def _of_sender(finding: TriagedFinding, context: Context, payload: bytes) -> dict[str, Any]:
     """The producer fields of the step for *payload*; NoCase if a scenario cannot express them."""
     if not context.transactional:
         return {}
@@ -212,42 +212,44 @@ def _of_sender(find: TriagedFinding, context: Context, payload: bytes) -> dict[s
     except RecordFormatError:
         is_own = False
     if not is_own:
-        raise NoCase(f"{find.name}: a transactional producer sends what is not its own, or damaged: write a scenario")
+        raise NoCase(f"{finding.name}: its batch is damaged or of another transactional producer: write a scenario")
     return {"producer": ALIAS, "epochs_back": epoch - theirs, "transactional": True}
 
 
-def _answered_again(find: TriagedFinding, asked: BrokerRun, root: Path) -> tuple[StepAnswer, ...]:
+def _answered_again(finding: TriagedFinding, run: BrokerRun, root: Path) -> tuple[StepAnswer, ...]:
     """A broker's answers to the whole scenario."""
-    if _clock_decides(find, asked):
-        raise NoCase(f"{find.name}: in some years a broker answers something else: write it with times of its own")
-    scenario = asked.scenario(find.data)
-    question = BrokerQuestion(find.name, sha256(repr(scenario).encode()).hexdigest(), scenario)
+    if _clock_decides(finding, run):
+        raise NoCase(f"{finding.name}: the answer depends on the time of day: write a case with its own times")
+    scenario = run.scenario(finding.data)
+    request = ScenarioRequest(finding.name, sha256(repr(scenario).encode()).hexdigest(), scenario)
     try:
-        line = replay_cases(asked.release, [question], root / STATE)[find.name]
+        line = replay_cases(run.release, [request], root / STATE)[finding.name]
     except NoBroker as error:
-        raise NoCase(f"{find.name}: the scenario has to be run on a broker again, and there is none: {error}") from None
+        raise NoCase(
+            f"{finding.name}: the scenario has to run on a broker again, which cannot be started: {error}"
+        ) from None
     if not line.steps:
-        raise NoCase(f"{find.name}: the scenario cannot be run on a broker again: {line.skipped}")
+        raise NoCase(f"{finding.name}: the scenario cannot be run on a broker again: {line.skipped}")
     return line.steps
 
 
-def _clock_decides(find: TriagedFinding, asked: BrokerRun) -> bool:
-    """Whether the payload is answered otherwise in some years."""
-    if not any(name.endswith(DECIDING) for name in asked.settings):
+def _clock_decides(finding: TriagedFinding, run: BrokerRun) -> bool:
+    """Whether the answer to the payload depends on the time of day."""
+    if not any(name.endswith(DECIDING) for name in run.settings):
         return False
-    now, config = time.time_ns() // 1_000_000, TopicConfig.of(asked.settings)
+    now, config = time.time_ns() // 1_000_000, TopicConfig.of(run.settings)
     codes = {
         append(
-            LogState(), find.data, config, release=asked.release, api_version=asked.produce.api_version, now_ms=when
+            LogState(), finding.data, config, release=run.release, api_version=run.produce.api_version, now_ms=when
         ).error_code
         for when in (now, now + SOME_YEARS)
     }
     return len(codes) > 1
 
 
-def _payloads(asked: BrokerRun, payload: bytes) -> list[bytes]:
+def _payloads(run: BrokerRun, payload: bytes) -> list[bytes]:
     """The payload of each step; empty for a step that produces nothing."""
-    return [getattr(step, "data", b"") for step in asked.before] + [payload]
+    return [getattr(step, "data", b"") for step in run.before] + [payload]
 
 
 def is_as_sent(payload: bytes, answer: StepAnswer) -> bool:
@@ -257,64 +259,66 @@ def is_as_sent(payload: bytes, answer: StepAnswer) -> bool:
 
 
 MALFORMED: Final[Kind] = "malformed"
-# What a find says of its target, and what the reference then cannot say as well.
+# Outcomes of a target, and verdicts of the reference that contradict them.
 BOTH: Final = {("rejects_valid", "invalid"), ("accepts_invalid", "valid")}
 
 
-def as_found(find: TriagedFinding, root: Path | None = None) -> Found:
-    """The content of the case file of *find*; *root* is the campaign with the recorded request.
+def as_found(finding: TriagedFinding, root: Path | None = None) -> Found:
+    """The content of the case file of *finding*; *root* is the campaign with the recorded request.
 
     Raises:
         NoCase: only the accused target knows the right answer.
     """
-    target = find.outcome.target
+    target = finding.outcome.target
     if target.partition(":")[0] == "broker":
-        return as_produced(find, root or Path())
+        return as_produced(finding, root or Path())
     if target in PROMISES:
         raise NoCase(
-            f"{find.name}: it accuses the reference's own {target}, and nothing else knows what is right: fix that,"
-            " with a test of its own in tests/reference"
+            f"{finding.name}: it accuses the reference's {target}, and there is no second opinion: fix the reference,"
+            " with a test in tests/reference"
         )
-    asked = _written(find) if find.asked == "encode" else _read(find)
-    if (find.outcome.kind, "invalid" if asked["refused"] else "valid") in BOTH:
-        raise NoCase(f"{find.name}: the reference does the same with it; look which of the two is to be fixed")
-    right = "refused" if asked["refused"] else "written" if find.asked == "encode" else "read"
-    rule = f", as {find.right.partition(' ')[2]} says" if asked["refused"] and target != REFERENCE else ""
-    what = "A batch" if find.asked == "encode" else f"An input of {len(find.data)} bytes"
+    is_encode = finding.mode == "encode"
+    fields = _written(finding) if is_encode else _read(finding)
+    is_refused = bool(fields["refused"])
+    if (finding.outcome.kind, "invalid" if is_refused else "valid") in BOTH:
+        raise NoCase(f"{finding.name}: the reference gives the same answer as the target: decide which one to fix")
+    right = "refused" if is_refused else "written" if is_encode else "read"
+    rule = f", as {finding.right.partition(' ')[2]} says" if is_refused and target != REFERENCE else ""
+    what = "A batch" if is_encode else f"An input of {len(finding.data)} bytes"
     title = f"{what}, found by fuzzing {target}, is {right}{rule}"
-    return Found(title=title, found=found_by_text(find), **asked)
+    return Found(title=title, found=found_by_text(finding), **fields)
 
 
-def _read(find: TriagedFinding) -> dict[str, Any]:
+def _read(finding: TriagedFinding) -> dict[str, Any]:
     """The fields of a decode case."""
-    expect = _expected_of_fault(find) if find.outcome.target == REFERENCE else expectation(find.data)
+    expect = _expected_of_fault(finding) if finding.outcome.target == REFERENCE else expectation(finding.data)
     if expect.verdict == "acceptable" or "limit" in expect.kinds[:1]:
-        raise NoCase(f"{find.name}: what is right about it depends on the limits that one sets")
-    batches, rule = tuple(map(to_wire, expect.batches)), _rule_of(find, expect)
-    return {"rules": (rule,), "hex": find.data.hex(), "refused": expect.kinds, "batches": batches}
+        raise NoCase(f"{finding.name}: the right answer depends on the limits of the codec")
+    batches, rule = tuple(map(to_wire, expect.batches)), _rule_of(finding, expect)
+    return {"rules": (rule,), "hex": finding.data.hex(), "refused": expect.kinds, "batches": batches}
 
 
-def _expected_of_fault(find: TriagedFinding) -> Expectation:
+def _expected_of_fault(finding: TriagedFinding) -> Expectation:
     """The right answer to an input on which the reference is wrong: the answer that its fault requires."""
-    if find.expected is None or sha256(find.data).hexdigest() not in find.inputs.values():
+    if finding.expected is None or sha256(finding.data).hexdigest() not in finding.inputs.values():
         raise NoCase(
-            f"{find.name}: it accuses the reference, which cannot say what is right, and no fault is known in these"
-            " bytes: fix the reference, with a test of its own in tests/reference"
+            f"{finding.name}: it accuses the reference, and no fault is known in these bytes: fix the reference, with a"
+            " test in tests/reference"
         )
-    return find.expected
+    return finding.expected
 
 
-def _rule_of(find: TriagedFinding, expect: Expectation) -> str:
-    if find.outcome.target != REFERENCE:
-        return rule_of(find.data)
+def _rule_of(finding: TriagedFinding, expect: Expectation) -> str:
+    if finding.outcome.target != REFERENCE:
+        return rule_of(finding.data)
     return VALID_RULE[expect.batches[0].magic] if expect.verdict == "valid" and expect.batches else "FRM-01"
 
 
-def _written(find: TriagedFinding) -> dict[str, Any]:
+def _written(finding: TriagedFinding) -> dict[str, Any]:
     """The fields of an encode case."""
-    if find.outcome.target == REFERENCE:
-        raise NoCase(f"{find.name}: it accuses the reference, which cannot say what is right: fix that first")
-    batch = finding_batch(find.data)
+    if finding.outcome.target == REFERENCE:
+        raise NoCase(f"{finding.name}: it accuses the reference: fix the reference first")
+    batch = finding_batch(finding.data)
     write_case, rule = b"", VALID_RULE[batch.magic]
     kinds: tuple[Kind, ...] = ()
     try:
@@ -325,29 +329,29 @@ def _written(find: TriagedFinding) -> dict[str, Any]:
 
 
 def cases_of(
-    finds: Sequence[TriagedFinding], asked: dict[bytes, str], folder: Path = FOLDER, root: Path | None = None
+    findings: Sequence[TriagedFinding], existing: dict[bytes, str], folder: Path = FOLDER, root: Path | None = None
 ) -> dict[Path, bytes]:
-    """The files that make *finds* cases, by path.
+    """The files that make *findings* cases, by path.
 
     Raises:
-        NoCase: a finding cannot be one, or is one already; *asked* has the ids of existing cases by their input
+        NoCase: a finding cannot be a case, or is one already; *existing* has the ids of cases by their input
             (`case_input`).
     """
     there = {case_input(found.draft().input): f"found.{name}" for name, found in stored(folder).items()}
     files = {}
-    for find in finds:
-        found = as_found(find, root)
-        question = case_input(found.draft().input)
-        if id_ := asked.get(question) or there.get(question):
-            raise NoCase(f"{find.name}: {id_} has the same input already")
-        there[question] = f"found.{slug(find)}"
-        files[folder / f"{slug(find)}.json"] = text_of(found)
+    for finding in findings:
+        found = as_found(finding, root)
+        key = case_input(found.draft().input)
+        if id_ := existing.get(key) or there.get(key):
+            raise NoCase(f"{finding.name}: {id_} has the same input already")
+        there[key] = f"found.{slug(finding)}"
+        files[folder / f"{slug(finding)}.json"] = text_of(found)
     return files
 
 
 @contextmanager
 def write_case(files: Mapping[Path, bytes]) -> Iterator[None]:
-    """Write *files*; where the block does not come to its end, what was there before is there again."""
+    """Write *files*; if the block raises, the former contents are restored."""
     before = {path: path.read_bytes() if path.exists() else None for path in files}
     try:
         for path, content in files.items():
@@ -360,11 +364,11 @@ def write_case(files: Mapping[Path, bytes]) -> Iterator[None]:
         raise
 
 
-def case_input(asked: object) -> bytes:
+def case_input(given: object) -> bytes:
     """The input of a case as a finding keeps it; a scenario as its Python text."""
-    if isinstance(asked, Scenario):
-        return repr(asked).encode()
-    return data_of(asked) if isinstance(asked, Batch) else asked if isinstance(asked, bytes) else b""
+    if isinstance(given, Scenario):
+        return repr(given).encode()
+    return data_of(given) if isinstance(given, Batch) else given if isinstance(given, bytes) else b""
 
 
 def recompile() -> None:

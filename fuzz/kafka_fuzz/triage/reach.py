@@ -1,11 +1,11 @@
-"""How far a find reaches: who can put its bytes before a consumer, release by release.
+"""The reach of a finding: the parties that can make a consumer read its bytes, release by release.
 
 The smallest input of a finding is produced to a real broker, whole and as it is,
 and again entry by entry, each with a base offset of 0, as a client would have
 to.  If the broker takes it, and what a fetch gives back still shows the finding,
 any producer can store it; if no release does, it takes a hostile broker.
 
-`reach.json` in the find's folder holds the answers; what was measured stays with
+`reach.json` in the finding's folder holds the answers; what was measured stays with
 the input that it was measured with.
 """
 
@@ -27,6 +27,7 @@ from kafka_corpus.case import Case
 from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, LAST_OF_V1, Scenario, StepAnswer
 from kafka_fuzz.executors import NoTarget, TesteeExecutor
 from kafka_fuzz.findings import FuzzFinding, finding_folder, finding_input, finding_name, write_atomically
+from kafka_fuzz.former_names import with_current_fields
 from kafka_fuzz.mutate.mutant import first_entry_spans
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
@@ -38,27 +39,27 @@ STATE: Final = "state/reach"
 RELEASES: Final = ("4.4.0", "3.9.2", "2.8.2", "1.1.1")
 Way = Literal["whole", "entry by entry"]
 NO_OFFSET: Final = bytes(8)
-Who = Literal["any producer", "a hostile broker", "nobody asked", "does not apply"]
+Who = Literal["any producer", "a hostile broker", "not measured", "does not apply"]
 
 
 class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of one release for the input.
 
     Attributes:
-        told: its answer, and how much of the input a fetch returns.
+        result: its answer, and how much of the input a fetch returns.
         way: how it was produced; the one that shows the finding, if any does.
         shows: whether the fetched bytes show the finding.
     """
 
-    told: dossier.ReachResult
+    result: dossier.ReachResult
     way: Way = "whole"
     shows: bool = False
 
     def __str__(self) -> str:
         """The result as text."""
-        if self.shows and self.told.kept == "anew":
-            return "stores the records anew, and they still show it"
-        return str(self.told)
+        if self.shows and self.result.kept == "anew":
+            return "writes the records again, and they still show it"
+        return str(self.result)
 
 
 class FindingReach(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,12 +85,12 @@ class FindingReach(msgspec.Struct, frozen=True, omit_defaults=True):
             return "does not apply"
         if self.sent or self.shown:
             return "any producer"
-        return "a hostile broker" if self.releases else "nobody asked"
+        return "a hostile broker" if self.releases else "not measured"
 
     def __str__(self) -> str:
         """One line for reports."""
         if self.written:
-            return "does not apply: it writes a batch wrongly, whatever a broker would say to that"
+            return "does not apply: the finding is about a batch that is written wrongly"
         if self.sent:
             return "any producer can send this"
         if self.shown:
@@ -100,17 +101,17 @@ class FindingReach(msgspec.Struct, frozen=True, omit_defaults=True):
 class ReachQuery(NamedTuple):
     """An input produced in one of the ways."""
 
-    find: FuzzFinding
+    finding: FuzzFinding
     data: bytes
     way: Way
 
     @property
     def id(self) -> str:
         """In the file of answers."""
-        return f"{finding_name(self.find.key)} {self.way}"
+        return f"{finding_name(self.finding.key)} {self.way}"
 
-    def asked(self) -> ScenarioRequest:
-        """The scenario that a broker plays."""
+    def request(self) -> ScenarioRequest:
+        """The scenario that a broker runs."""
         scenario = dossier.scenario_for(self.case()) if self.way == "whole" else by_entries(self.data)
         return ScenarioRequest(self.id, sha256(self.data).hexdigest(), scenario)
 
@@ -132,26 +133,26 @@ def by_entries(data: bytes) -> Scenario:
     pieces = [data[start:stop] for start, stop in spans] + ([data[end:]] if data[end:] else [])
     cases = [reach_case("", NO_OFFSET + piece[len(NO_OFFSET) :]) for piece in pieces]
     steps = tuple(step for case in cases for step in dossier.scenario_for(case).produces())
-    # Who takes v2 only has no request for the others.
+    # Releases that take v2 only have no request for other formats.
     is_old = any(step.api_version < FIRST_PRODUCE_OF_V2 for step in steps)
     return Scenario(steps=steps, until=LAST_OF_V1 if is_old else "").bounded()
 
 
-def questions(find: FuzzFinding, data: bytes) -> Iterator[ReachQuery]:
+def questions(finding: FuzzFinding, data: bytes) -> Iterator[ReachQuery]:
     """The ways in which *data* can be produced; one, if they are the same."""
-    yield ReachQuery(find, data, "whole")
+    yield ReachQuery(finding, data, "whole")
     lone = (
         len(first_entry_spans(data)) == 1 and first_entry_spans(data)[0][1] == len(data) and data.startswith(NO_OFFSET)
     )
     if not lone:
-        yield ReachQuery(find, data, "entry by entry")
+        yield ReachQuery(finding, data, "entry by entry")
 
 
 def tried(question: ReachQuery, line: RecordedAnswer, shown: FetchCheck) -> Tried:
     """The result of the answers in *line*."""
     answer = merged_reach(line.steps)
-    told = dossier.reach_result(question.case(), question.data, answer)
-    return Tried(told, question.way, is_shown(question, told, answer.data, shown))
+    result = dossier.reach_result(question.case(), question.data, answer)
+    return Tried(result, question.way, is_shown(question, result, answer.data, shown))
 
 
 def merged_reach(answers: Sequence[StepAnswer]) -> StepAnswer:
@@ -162,37 +163,37 @@ def merged_reach(answers: Sequence[StepAnswer]) -> StepAnswer:
     return StepAnswer(data=b"".join(each.data for each in answers))
 
 
-def is_shown(question: ReachQuery, told: dossier.ReachResult, fetched: bytes, shown: FetchCheck) -> bool:
+def is_shown(question: ReachQuery, result: dossier.ReachResult, fetched: bytes, shown: FetchCheck) -> bool:
     """Whether the fetched bytes show the finding; its target or testee decodes them, if it can run here."""
-    if told.error_code or told.closed or told.ended or not fetched:
+    if result.error_code or result.closed or result.ended or not fetched:
         return False
-    if told.kept == "as it is":
+    if result.kept == "as it is":
         return True
-    says = shown.by(question.find, question.data, fetched)
-    return told.reaches if says is None else says
+    shows = shown.by(question.finding, question.data, fetched)
+    return result.reaches if shows is None else shows
 
 
 class FetchCheck:
-    """Asks targets in process, and testees, whether bytes show a find; a context manager, with which testees end."""
+    """Runs targets and testees to decide whether bytes show a finding; a context manager ends the testees."""
 
     def __init__(self) -> None:
         self._testees: dict[str, TesteeExecutor | None] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> FetchCheck:
-        """Start no testee yet."""
+        """Testees are started when they are needed."""
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the testees."""
         self._stack.close()
 
-    def by(self, find: FuzzFinding, data: bytes, fetched: bytes) -> bool | None:
-        """Whether *fetched* shows the finding that *data* shows; None where no target here can decide it."""
-        if find.mode:
-            return self._by_testee(find.outcome.target, data, fetched)
-        target = TARGETS.get(find.outcome.target)
-        return None if target is None else target().run(as_mutant(fetched)).bucket == find.outcome.bucket
+    def by(self, finding: FuzzFinding, data: bytes, fetched: bytes) -> bool | None:
+        """Whether *fetched* shows the finding that *data* shows; None if no target here can decide it."""
+        if finding.mode:
+            return self._by_testee(finding.outcome.target, data, fetched)
+        target = TARGETS.get(finding.outcome.target)
+        return None if target is None else target().run(as_mutant(fetched)).bucket == finding.outcome.bucket
 
     def _by_testee(self, name: str, data: bytes, fetched: bytes) -> bool | None:
         testees = self._started(name)
@@ -213,60 +214,65 @@ class FetchCheck:
         return self._testees[name]
 
 
-def measure_reach(root: Path, finds: Iterable[FuzzFinding], release: str) -> dict[str, FindingReach]:
-    """Ask a broker of *release* about *finds*; their reach by key, on the disk when this returns.
+def measure_reach(root: Path, findings: Iterable[FuzzFinding], release: str) -> dict[str, FindingReach]:
+    """Measure the reach of *findings* on a broker of *release*, by key; it is on disk when this returns.
 
     Raises:
         NoBroker: it cannot be started.
     """
-    found = {find.key: find for find in finds}
+    found = {finding.key: finding for finding in findings}
     todo = [
         each
-        for find in found.values()
-        if not (is_sent(find) or is_written(find))
-        for each in questions(find, finding_input(root, find))
+        for finding in found.values()
+        if not (is_sent(finding) or is_written(finding))
+        for each in questions(finding, finding_input(root, finding))
     ]
-    asked = {each.id: each.asked() for each in todo}
-    able = [each for each in asked.values() if each.scenario.concerns(release)]
+    requests = {each.id: each.request() for each in todo}
+    able = [each for each in requests.values() if each.scenario.concerns(release)]
     lines = replay_cases(release, able, root / STATE) if able else {}
     reached: dict[str, Tried] = {}
     with FetchCheck() as shown:
         for each in todo:
             line = lines.get(each.id)
-            key = each.find.key
-            # What a client would send says more, unless the input shows it as it is.
+            key = each.finding.key
+            # Entries as a client would send them take precedence, unless the whole input shows the finding.
             if line is not None and line.steps and (key not in reached or not reached[key].shows):
                 reached[key] = tried(each, line, shown)
-    return {key: keep(root, find, release, reached.get(key)) for key, find in found.items()}
+    return {key: keep(root, finding, release, reached.get(key)) for key, finding in found.items()}
 
 
-def is_sent(find: FuzzFinding) -> bool:
+def is_sent(finding: FuzzFinding) -> bool:
     """Whether it is about a broker and a payload: any producer can cause it."""
-    return find.outcome.target.startswith("broker:")
+    return finding.outcome.target.startswith("broker:")
 
 
-def is_written(find: FuzzFinding) -> bool:
+def is_written(finding: FuzzFinding) -> bool:
     """Whether it is about encoding, so that no input from outside is needed."""
-    return find.mode == "encode"
+    return finding.mode == "encode"
 
 
-def keep(root: Path, find: FuzzFinding, release: str, answer: Tried | None) -> FindingReach:
-    """Write one more answer to the find's `reach.json`; those about another input are dropped."""
-    old = read_reach(root, find)
+def keep(root: Path, finding: FuzzFinding, release: str, answer: Tried | None) -> FindingReach:
+    """Write one more answer to the finding's `reach.json`; those about another input are dropped."""
+    old = read_reach(root, finding)
     releases = {} if old is None else dict(old.releases)
     if answer is not None:
         releases[release] = answer
     made = FindingReach(
-        find.sha256, {name: releases[name] for name in dossier.order(releases)}, is_sent(find), is_written(find)
+        finding.sha256,
+        {name: releases[name] for name in dossier.order(releases)},
+        is_sent(finding),
+        is_written(finding),
     )
-    write_atomically(finding_folder(root, find.key) / FILE, msgspec.json.encode(made))
+    write_atomically(finding_folder(root, finding.key) / FILE, msgspec.json.encode(made))
     return made
 
 
-def read_reach(root: Path, find: FuzzFinding) -> FindingReach | None:
-    """The reach of *find*, if it was measured with the input that it has now."""
+def read_reach(root: Path, finding: FuzzFinding) -> FindingReach | None:
+    """The reach of *finding*, if it was measured with the input that it has now."""
     try:
-        found = msgspec.json.decode((finding_folder(root, find.key) / FILE).read_bytes(), type=FindingReach)
+        found = msgspec.json.decode(
+            with_current_fields((finding_folder(root, finding.key) / FILE).read_bytes()), type=FindingReach
+        )
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
-    return found if found.sha256 == find.sha256 else None
+    return found if found.sha256 == finding.sha256 else None

@@ -27,7 +27,7 @@ from kafka_fuzz.triage.reach import FindingReach
 WIDTH: Final = 640
 HEIGHT: Final = 240
 LEFT, RIGHT, TOP, BOTTOM = 78, 14, 14, 40
-# Colours that the page's style has; more targets begin again.
+# Colours in the page's style; with more targets they repeat.
 COLOURS: Final = 8
 TICKS: Final = 4
 # Axes that end before this have a decimal.
@@ -111,7 +111,7 @@ def write_reports(night: Night, out: Path) -> list[Path]:
 
 
 def campaign_page(night: Night) -> str:
-    """One page that needs nothing else, and has no script."""
+    """The report as one page without scripts and other files."""
     style = asset("page.css") + _own("fuzz.css")
     targets = night.targets()
     charts = {
@@ -130,8 +130,8 @@ def campaign_page(night: Night) -> str:
             charts=charts,
             groups=_groups(night),
             reaches=night.reaches(),
-            lies=night.by_fault(),
-            most_lies=MOST_FAULT_ROWS,
+            faults=night.by_fault(),
+            most_faults=MOST_FAULT_ROWS,
             words=words,
             printable=printable,
             style=Markup(style),  # our own file
@@ -159,39 +159,39 @@ def _target(night: Night, target: str, colour: int) -> dict[str, Any]:
         "last": last,
         "restarts": sum(each.restarts for each in rounds),
         "skipped": sum(each.skipped for each in rounds),
-        "finds": len(open_),
+        "findings": len(open_),
         "failure": printable(next((each.failure for each in rounds if each.failure), ""), 300),
     }
 
 
 def _groups(night: Night) -> list[dict[str, Any]]:
-    """Finds under their causes: those with new ones first, then the worst."""
-    numbers = {find.name: number for number, find in enumerate(night.finds)}
+    """Findings by cause: causes with new findings first, then the worst."""
+    numbers = {finding.name: number for number, finding in enumerate(night.findings)}
     groups = [
         {
             "target": printable(target, 100),
             "cause": printable(cause, 200),
             "best": _find(night, smallest(some), numbers[smallest(some).name]),
-            "new": sum(find.state == "new" for find in some),
-            "finds": [_find(night, find, numbers[find.name]) for find in some],
+            "new": sum(finding.state == "new" for finding in some),
+            "findings": [_find(night, finding, numbers[finding.name]) for finding in some],
         }
-        for (target, cause), some in by_cause(night.finds).items()
+        for (target, cause), some in by_cause(night.findings).items()
     ]
     return sorted(groups, key=lambda group: not group["new"])
 
 
-def _find(night: Night, find: TriagedFinding, number: int) -> dict[str, Any]:
-    reach = night.reach_of(find)
-    shown = explained("", find.data) if number < MOST_EXPLAINED else None
+def _find(night: Night, finding: TriagedFinding, number: int) -> dict[str, Any]:
+    reach = night.reach_of(finding)
+    shown = explained("", finding.data) if number < MOST_EXPLAINED else None
     return {
-        "name": find.name,
-        "title": printable(title(find), 200),
-        "state": find.state,
-        "severity": find.severity,
-        "size": len(find.data),
-        "facts": [*facts(find), *_reach_facts(reach)],
+        "name": finding.name,
+        "title": printable(title(finding), 200),
+        "state": finding.state,
+        "severity": finding.severity,
+        "size": len(finding.data),
+        "facts": [*facts(finding), *_reach_facts(reach)],
         "reach": reach.who if reach is not None else "",
-        "hex": find.data.hex(),
+        "hex": finding.data.hex(),
         "rows": [] if shown is None else shown["rows"],
         "summary": "" if shown is None else shown["summary"],
     }
@@ -217,18 +217,18 @@ def campaign_summary(night: Night) -> str:
 
 
 def _target_rows(night: Night) -> Iterator[str]:
-    yield "| target | executions | a CPU-second | lines | cells | outcomes | open finds |"
+    yield "| target | executions | a CPU-second | lines | cells | outcomes | open findings |"
     yield "|---|--:|--:|--:|--:|--:|--:|"
     for number, target in enumerate(night.targets()):
         one = _target(night, target, number)
         last = one["last"]
-        counts = f"{last.lines:,} | {last.cells:,} | {last.buckets:,} | {one['finds']:,}"
+        counts = f"{last.lines:,} | {last.cells:,} | {last.buckets:,} | {one['findings']:,}"
         name = code(f"{one['name']} {one['version']}".strip())
         yield f"| {name} | {one['executions']:,} | {one['speed']:,.0f} | {counts} |"
 
 
 def _growth_rows(night: Night) -> Iterator[str]:
-    """How everything grew, after each quarter of the CPU-seconds that a target has had; of one round nobody knows."""
+    """Growth after each quarter of a target's CPU-seconds; targets with one round are left out."""
     where = f"all {night.campaigns} campaigns" if night.campaigns > 1 else "this campaign"
     yield f"| growth by CPU-second, {where} | | ¼ | ½ | ¾ | all |"
     yield "|---|---|--:|--:|--:|--:|"
@@ -241,7 +241,7 @@ def _growth_rows(night: Night) -> Iterator[str]:
 
 
 def _missing_rows(night: Night) -> Iterator[str]:
-    """The fields of which most cells are missing, each with the first of these."""
+    """The fields with most missing cells, each with the first of them."""
     missing = night.missing()
     if not missing:
         return
@@ -255,25 +255,25 @@ def _missing_rows(night: Night) -> Iterator[str]:
 
 def _replay_rows(night: Night) -> Iterator[str]:
     """The number of known findings that are still there, gone, or not replayable."""
-    if night.canaries:
+    if night.replays:
         results = ", ".join(f"{count:,} {state}" for state, count in night.replay_results().items())
         yield f"Replays of known findings: {results}."
-        for each in night.canaries:
+        for each in night.replays:
             if each.state != "still there":
                 yield f"- {each.state}: {code(printable(each.id, 200))} {code(printable(each.why or each.key, 200))}"
         yield ""
 
 
 def _cause_rows(night: Night) -> Iterator[str]:
-    yield "| state | severity | reach | bytes | target and cause | finds | smallest | hex |"
+    yield "| state | severity | reach | bytes | target and cause | findings | smallest | hex |"
     yield "|---|---|---|--:|---|--:|---|---|"
-    causes = sorted(by_cause(night.finds).items(), key=lambda item: smallest(item[1]).state != "new")
+    causes = sorted(by_cause(night.findings).items(), key=lambda item: smallest(item[1]).state != "new")
     for (target, cause), some in causes[:MOST_MARKDOWN]:
         best = smallest(some)
         reach = night.reach_of(best)
-        told = f"{best.state} | {words(best.severity)} | {reach or 'not measured'} | {len(best.data):,}"
+        shown = f"{best.state} | {words(best.severity)} | {reach or 'not measured'} | {len(best.data):,}"
         about = f"{code(f'{target}: {cause}')} | {len(some):,} | {code(title(best))} | {code(best.data.hex(), 120)}"
-        yield f"| {told} | {about} |"
+        yield f"| {shown} | {about} |"
     if len(causes) > MOST_MARKDOWN:
         yield f"\nand {len(causes) - MOST_MARKDOWN:,} causes more in the report"
 
@@ -281,22 +281,22 @@ def _cause_rows(night: Night) -> Iterator[str]:
 def triage_junit(night: Night) -> bytes:
     """A test case for each open key, a failure where it is new; one for each failure of the harness."""
     root = Element("testsuites", name="kafkaproof fuzz")
-    for target in dict.fromkeys([*night.targets(), *(find.outcome.target for find in night.finds)]):
-        finds = [find for find in night.open() if find.outcome.target == target]
+    for target in dict.fromkeys([*night.targets(), *(finding.outcome.target for finding in night.findings)]):
+        findings = [finding for finding in night.open() if finding.outcome.target == target]
         broken = [each for each in night.of(target) if each.failure]
-        keys = [(key, find) for find in finds for key in find.keys]
-        new = sum(find.state == "new" for _, find in keys)
+        keys = [(key, finding) for finding in findings for key in finding.keys]
+        new = sum(finding.state == "new" for _, finding in keys)
         counts = {"tests": len(keys) + len(broken), "failures": new, "errors": len(broken), "skipped": len(keys) - new}
         suite = SubElement(
             root, "testsuite", {"name": printable(target)} | {name: str(count) for name, count in counts.items()}
         )
-        for key, find in keys:
+        for key, finding in keys:
             one = SubElement(suite, "testcase", classname=printable(target), name=printable(key))
-            kind, message = ("failure", title(find)) if find.state == "new" else ("skipped", "known")
-            told = SubElement(
-                one, kind, {"message": printable(message)} | ({"type": find.severity} if kind == "failure" else {})
+            kind, message = ("failure", title(finding)) if finding.state == "new" else ("skipped", "known")
+            result = SubElement(
+                one, kind, {"message": printable(message)} | ({"type": finding.severity} if kind == "failure" else {})
             )
-            told.text = find.data.hex() if len(find.data) <= 4096 else f"{find.name}.bin"
+            result.text = finding.data.hex() if len(finding.data) <= 4096 else f"{finding.name}.bin"
         for each in broken:
             one = SubElement(suite, "testcase", classname=printable(target), name=f"round {each.number}")
             SubElement(one, "error", type="harness", message=printable(each.failure))
@@ -308,7 +308,7 @@ def triage_junit(night: Night) -> bytes:
 def triage_sarif(night: Night) -> dict[str, Any]:
     """A SARIF document: a rule for each class of outcome, fingerprints made of keys."""
     rules = [kind for kind in CLASSES if kind not in GOOD]
-    results = [_result(night, find, number, rules) for number, find in enumerate(night.finds, 1)]
+    results = [_result(night, finding, number, rules) for number, finding in enumerate(night.findings, 1)]
     driver = {
         "name": "kafkaproof fuzz",
         "version": installed_version(),
@@ -325,8 +325,8 @@ def triage_sarif(night: Night) -> dict[str, Any]:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(night: Night, find: TriagedFinding, line: int, rules: list[Any]) -> dict[str, Any]:
-    outcome = find.outcome
+def _result(night: Night, finding: TriagedFinding, line: int, rules: list[Any]) -> dict[str, Any]:
+    outcome = finding.outcome
     place = {
         "artifactLocation": {"uri": f"{FOLDER}/{FILE}", "uriBaseId": "CAMPAIGN"},
         "region": {"startLine": line},
@@ -336,17 +336,17 @@ def _result(night: Night, find: TriagedFinding, line: int, rules: list[Any]) -> 
     return {
         "ruleId": outcome.kind,
         "ruleIndex": rules.index(outcome.kind),
-        "level": LEVELS.get(find.severity, "error"),
-        "message": {"text": f"{printable(title(find))}. {printable(outcome.why)}".strip()},
+        "level": LEVELS.get(finding.severity, "error"),
+        "message": {"text": f"{printable(title(finding))}. {printable(outcome.why)}".strip()},
         "locations": [{"physicalLocation": place, "logicalLocations": [logical]}],
-        "partialFingerprints": {FINGERPRINT: sha256(find.key.encode()).hexdigest()},
-        "baselineState": states[find.state],
+        "partialFingerprints": {FINGERPRINT: sha256(finding.key.encode()).hexdigest()},
+        "baselineState": states[finding.state],
         "properties": {
-            "key": printable(find.key),
-            "cause": printable(find.cause),
-            "known_by": printable(find.known_by),
-            "severity": find.severity,
-            "reach": night_lines(night.reach_of(find)),
-            "hex": find.data.hex()[:8192],
+            "key": printable(finding.key),
+            "cause": printable(finding.cause),
+            "known_by": printable(finding.known_by),
+            "severity": finding.severity,
+            "reach": night_lines(night.reach_of(finding)),
+            "hex": finding.data.hex()[:8192],
         },
     }

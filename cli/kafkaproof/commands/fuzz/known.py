@@ -20,6 +20,7 @@ from kafka_fuzz.campaign.known_findings import (
     KnownFinding,
     corpus_results,
     gone_ids,
+    own_known_list,
     read_corpus_results,
     read_known_list,
     write_corpus_results,
@@ -103,9 +104,9 @@ def known(
     """
     path = file or directory / KNOWN_FILE
     try:
-        old = accept.listed_entries(path)
+        old = own_known_list(path)
         findings = read_triage(directory)
-        lacking = accept.open_finds(
+        lacking = accept.open_findings(
             findings, AlreadyKnown((*read_known_list(PACKAGED_KNOWN), *old), corpus_results(directory))
         )
         if check:
@@ -116,21 +117,25 @@ def known(
         if not chosen and not drop_gone and not every:
             raise click.UsageError("name findings, or use --all")
         kept = [each for each in old if not (drop_gone and each.id in gone_ids(directory))]
-        new = accept.merged_entries(kept, [accept.accepted_entry(find, reason or "", directory) for find in chosen])
+        new = accept.merged_entries(
+            kept, [accept.accepted_entry(finding, reason or "", directory) for finding in chosen]
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    write_atomically(path, accept.text_of(new).encode())
+    write_atomically(path, accept.known_list_file(new).encode())
     _said(path, old, new, as_json)
     sys.exit(OK)
 
 
 def _checked(path: Path, old: list[KnownFinding], lacking: list[TriagedFinding], as_json: bool) -> NoReturn:
-    same = not path.exists() or path.read_text(encoding="utf-8") == accept.text_of(accept.merged_entries(old, ()))
+    same = not path.exists() or path.read_text(encoding="utf-8") == accept.known_list_file(
+        accept.merged_entries(old, ())
+    )
     if as_json:
-        say_json({"file": str(path), "as_written": same, "lacking": [find.name for find in lacking]})
+        say_json({"file": str(path), "as_written": same, "lacking": [finding.name for finding in lacking]})
     else:
-        for find in lacking[:MOST_SHOWN]:
-            click.echo(printable(f"  {find.name}  {find.severity:16} {title(find)}", 180))
+        for finding in lacking[:MOST_SHOWN]:
+            click.echo(printable(f"  {finding.name}  {finding.severity:16} {title(finding)}", 180))
         written = "" if same else "; the file is not as it is written"
         click.echo(f"{len(lacking)} findings are missing in {path}{written}")
     sys.exit(OK if same and not lacking else DISAGREEMENTS)

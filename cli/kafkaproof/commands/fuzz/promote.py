@@ -69,7 +69,7 @@ def print_reach(findings: list[FuzzFinding], found: dict[str, reaching.FindingRe
     if as_json:
         say_json(
             {
-                "finds": [
+                "findings": [
                     {
                         "name": finding_name(finding.key),
                         "key": finding.key,

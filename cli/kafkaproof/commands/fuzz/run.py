@@ -201,14 +201,14 @@ def campaign_document(campaign: Campaign) -> dict[str, Any]:
             name: {"progress": campaign.progress(name), "rounds": standing.rounds, "restarts": standing.restarts}
             for name, standing in campaign.states.items()
         },
-        "finds": [
+        "findings": [
             {
-                "find": finding,
+                "finding": finding,
                 "new": finding.key not in campaign.old,
                 "known": known.reason(finding.key, finding.version),
             }
             for finding in campaign.findings()
         ],
-        "canaries": campaign.replays,
+        "replays": campaign.replays,
         "failures": campaign.failures(),
     }

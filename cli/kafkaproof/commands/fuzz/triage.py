@@ -64,14 +64,14 @@ def triage(
             budget=Budget(RUNS, seconds),
             every=every,
             jobs=jobs,
-            tell=progress_printer(quiet=as_json),
+            report=progress_printer(quiet=as_json),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     path = write_triage(roots[0], findings)
     write_pages(roots[0], findings)
     if as_json:
-        say_json({"file": str(path), "finds": [draft_document(finding) for finding in findings]})
+        say_json({"file": str(path), "findings": [draft_document(finding) for finding in findings]})
     else:
         print_causes(findings, roots[0] / FOLDER, every=every)
     sys.exit(DISAGREEMENTS if any(finding.state == "new" for finding in findings) else OK)
@@ -134,7 +134,7 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
                 budget=Budget(RUNS, 10.0),
                 every=False,
                 jobs=JOBS,
-                tell=progress_printer(quiet=as_json),
+                report=progress_printer(quiet=as_json),
             )
             write_triage(directory, found)
             write_pages(directory, found)

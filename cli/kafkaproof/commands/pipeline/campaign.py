@@ -154,7 +154,7 @@ def known_list_text(path: Path | None) -> str:
 def deduplicated_findings(out: Path) -> list[TriagedFinding]:
     """The findings after triage, which runs only if it has not been done."""
     if not (out / FOLDER / FILE).is_file():
-        found = triaged([out], None, budget=Budget(RUNS, 10.0), every=False, jobs=2, tell=_print_line)
+        found = triaged([out], None, budget=Budget(RUNS, 10.0), every=False, jobs=2, report=_print_line)
         write_triage(out, found)
         write_pages(out, found)
     return read_triage(out)
