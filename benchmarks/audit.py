@@ -190,6 +190,12 @@ def measure_audit(folder: Path, shape: BatchShape, size: int, rounds: int, cores
     return {name: round(statistics.median(row[name] for row in rows), 2) for name in rows[0]}
 
 
+def print_figures(figures: dict[str, Any], *, as_json: bool) -> None:
+    """Print a line for each figure, or one JSON document."""
+    lines = "\n".join(f"{name}: {value:,}" for name, value in figures.items())
+    print(json.dumps(figures, indent=2) if as_json else lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print a line for each figure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
@@ -203,10 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with TemporaryDirectory(dir=options.folder) as folder:
         figures = measure_audit(Path(folder), SHAPES[options.shape], options.mib * MIB, options.rounds, options.cores)
-    if options.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        print("\n".join(f"{name}: {value:,}" for name, value in figures.items()))
+    print_figures(figures, as_json=options.json)
     return 0
 
 

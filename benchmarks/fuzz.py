@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -127,7 +126,6 @@ def crash_summary(seconds: Sequence[float | None]) -> str:
     return f"first crash of compiled {TARGET}: median {median(found):.2f} CPU-s, slowest {max(found):.2f}{vain}"
 
 
-PLANTED_MIX: Final = "mix"
 PLANTED_PLAIN: Final = "bytes"
 
 
@@ -200,33 +198,26 @@ TRIES: Final = 6
 WARM_UP: Final = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class Throughput:
-    """Throughput of one testee.
+class Rate(msgspec.Struct, frozen=True):
+    """One repeat.
 
     Attributes:
-        testee, version: the testee's name and version.
-        inputs: inputs answered and compared, from one pool that repeats.
-        seconds: wall-clock time.
-        cpu_seconds: CPU time of the testee alone.
-        set_aside: inputs of the pool that were left out, and the size of the pool.
+        who: testee or broker, and its version.
+        inputs: answered and compared.
+        seconds: by the clock.
+        cpu_seconds: of the processor: the testee's alone, but ours and the broker's for a broker.
+        set_aside: inputs of a testee's pool that were left out, and the size of the pool.
     """
 
-    testee: str
-    version: str
+    who: str
     inputs: int
     seconds: float
     cpu_seconds: float
-    set_aside: tuple[int, int]
-
-    @property
-    def per_second(self) -> float:
-        """Inputs a second, by the clock."""
-        return self.inputs / self.seconds
+    set_aside: tuple[int, int] = (0, 0)
 
 
-def measure_throughput(testee: str, seconds: float = 5.0, *, seed: int = 1) -> Throughput:
-    """Feed *testee* (any connect string) for so many seconds.  Raises `BadConnect`, `CannotRun`."""
+def pipe_rate(testee: str, seconds: float, seed: int = 1) -> Rate:
+    """Feed *testee* (any connect string) for so many seconds by the clock.  Raises `BadConnect`, `CannotRun`."""
     rng, seeds = Random(seed), own_seeds()
     pool = [Prepared(mutate(rng, seeds, draw_profile(rng))) for _ in range(INPUTS)]
     feed = Feed(connect(testee))
@@ -239,9 +230,8 @@ def measure_throughput(testee: str, seconds: float = 5.0, *, seed: int = 1) -> T
         began = time.monotonic()
         inputs = fed(feed, judge, calm, seconds)
         took = time.monotonic() - began
-        return Throughput(
-            testee, hello.version, inputs, took, feed.cpu_seconds - spent, (len(pool) - len(calm), len(pool))
-        )
+        cpu_seconds, set_aside = feed.cpu_seconds - spent, (len(pool) - len(calm), len(pool))
+        return Rate(f"{testee} {hello.version}", inputs, took, cpu_seconds, set_aside)
     finally:
         feed.close()
 
@@ -281,22 +271,6 @@ TESTEE: Final = "java-kafka-clients"
 BROKER: Final = "broker:"
 
 
-class Rate(msgspec.Struct, frozen=True):
-    """One repeat.
-
-    Attributes:
-        who: testee or broker, and its version.
-        inputs: answered and compared.
-        seconds: by the clock.
-        cpu_seconds: of the processor: the testee's alone, but ours and the broker's for a broker.
-    """
-
-    who: str
-    inputs: int
-    seconds: float
-    cpu_seconds: float
-
-
 class RateWatch:
     """Records the progress of a round with its time; the start-up of the round and of its target is excluded."""
 
@@ -317,12 +291,6 @@ class RateWatch:
         (began, before), (ended, after) = self.first, self.last
         spent = after.cpu_seconds - before.cpu_seconds
         return Rate(who, after.executions - before.executions, ended - began, spent)
-
-
-def pipe_rate(testee: str, seconds: float, seed: int) -> Rate:
-    """One repeat of so many seconds by the clock.  Raises `BadConnect`, `CannotRun`."""
-    found = measure_throughput(testee, seconds, seed=seed)
-    return Rate(f"{found.testee} {found.version}", found.inputs, found.seconds, found.cpu_seconds)
 
 
 def broker_rate(

@@ -1,8 +1,5 @@
 """`kafka-segments` beside aiokafka and Parquet in Spark.
 
-The option `reader` names a function, as `package.module:name`, that gives
-tuples of offset, timestamp, key and value for the paths of some segments.
-
 python -m benchmarks.segments_source [--mib N] [--rounds N] [--json]
 
 The same rows (offset, timestamp, key, value) in one session, each into Spark's `noop` sink, in turns: rows a second on
@@ -16,13 +13,11 @@ the clock, and a CPU-second of the driver with all below it.  Ratios are of each
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +25,7 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from benchmarks.audit import MIB, write_partition
+from benchmarks.audit import MIB, print_figures, write_partition
 from benchmarks.decode import SHAPES
 from kafka_conformance.process.cpu_time import cpu_seconds
 from kafka_pipeline.segments.listing import find_segments
@@ -39,7 +34,7 @@ from kafka_pipeline.spark.source import NAME, register, segments
 
 
 class Peer(DataSource):  # type: ignore[misc]
-    """The source."""
+    """aiokafka as a data source."""
 
     @classmethod
     def name(cls) -> str:
@@ -52,43 +47,33 @@ class Peer(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: Any) -> PeerReader:  # noqa: ARG002 - Spark's
         """For `spark.read`."""
-        return PeerReader(self.options["path"], self.options["reader"])
+        return PeerReader(self.options["path"])
 
 
 class PeerReader(DataSourceReader):  # type: ignore[misc]
     """A task for each segment."""
 
-    def __init__(self, path: str, reader: str) -> None:
-        self.path, self.by = path, reader
+    def __init__(self, path: str) -> None:
+        self.path = path
 
     def partitions(self) -> list[InputPartition]:
         """The segments."""
         return [InputPartition(segment.path) for segment in find_segments([self.path])]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """The rows of one."""
-        module, _, name = self.by.partition(":")
-        rows: Iterator[tuple[Any, ...]] = getattr(import_module(module), name)([partition.value])
-        return rows
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
+        """The records of one segment, with their CRCs verified."""
+        from aiokafka.record.memory_records import MemoryRecords
 
-
-# Where workers find the function, whatever this module is called when it is run.
-READERS: Final = "benchmarks.segments_source"
-COLUMNS: Final = ("offset", "timestamp", "key", "value")
-OURS: Final = ("kafka-segments", "segments")
-PARTITIONS: Final = 4
-
-
-def aiokafka_rows(paths: Sequence[str]) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
-    """The records of some segments, as aiokafka reads them with their CRCs verified."""
-    from aiokafka.record.memory_records import MemoryRecords
-
-    for path in paths:
-        reader = MemoryRecords(Path(path).read_bytes())
+        reader = MemoryRecords(Path(partition.value).read_bytes())
         while (batch := reader.next_batch()) is not None:
             assert batch.validate_crc()
             for record in batch:
                 yield record.offset, record.timestamp, record.key, record.value
+
+
+COLUMNS: Final = ("offset", "timestamp", "key", "value")
+OURS: Final = ("kafka-segments", "segments")
+PARTITIONS: Final = 4
 
 
 def measure_source(folder: Path, size: int, rounds: int) -> dict[str, Any]:
@@ -98,7 +83,7 @@ def measure_source(folder: Path, size: int, rounds: int) -> dict[str, Any]:
     with session(Settings(master=f"local[{min(2, os.cpu_count() or 1)}]")) as spark:
         register(spark)
         spark.dataSource.register(Peer)
-        peer = spark.read.format(Peer.name()).option("reader", f"{READERS}:rows_of").load(str(log))
+        peer = spark.read.format(Peer.name()).load(str(log))
         split = -(-size // PARTITIONS)
         ours = spark.read.format(NAME).options(columns=",".join(COLUMNS), split=split).load(str(log))
         frames = {
@@ -143,8 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with TemporaryDirectory(dir=options.folder) as folder:
         figures = measure_source(Path(folder), options.mib * MIB, options.rounds)
-    lines = "\n".join(f"{name}: {value:,}" for name, value in figures.items())
-    sys.stdout.write((json.dumps(figures, indent=2) if options.json else lines) + "\n")
+    print_figures(figures, as_json=options.json)
     return 0
 
 
