@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any, ClassVar, Final
+from typing import IO, Any, ClassVar, Final
 
 import click
 
@@ -51,6 +51,27 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+class CannotRunHere(click.ClickException):
+    """Something that a command needs cannot run on this machine; the text says what and why."""
+
+    exit_code = CANNOT_RUN
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the text on standard error."""
+        click.echo(self.message, file=file, err=True)
+
+
+def why_not_here(error: Exception) -> str:
+    """The text and hint of a testee or broker that cannot run here; empty for other errors."""
+    from kafka_brokers.interface import NoBroker
+    from kafka_conformance.sanitize import printable
+    from kafka_conformance.testees.connection import CannotRun
+
+    if isinstance(error, CannotRun):
+        return printable(str(error), 2000) + (f"\n  hint: {error.hint}" if error.hint else "")
+    return str(error) if isinstance(error, NoBroker) else ""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are used."""
 
@@ -69,6 +90,15 @@ class LazyGroup(click.Group):
         found: Any = getattr(import_module(module), attribute)
         assert isinstance(found, click.Command)
         return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; if a testee or broker that it needs cannot run here, exit code 3 and the reason."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if reason := why_not_here(error):
+                raise CannotRunHere(reason) from error
+            raise
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, none of them imported."""

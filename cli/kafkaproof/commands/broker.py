@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import click
 
@@ -14,7 +14,7 @@ from kafka_brokers import jars, java
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.releases import RELEASES, Release, find_release
-from kafkaproof.cli import CANNOT_RUN, OK
+from kafkaproof.cli import OK
 from kafkaproof.commands.broker_answers import compare_command, record_command
 from kafkaproof.commands.broker_certify import certify_broker
 from kafkaproof.commands.output import say_json
@@ -26,11 +26,6 @@ LOOK: Final = 0.5
 @click.group()
 def broker() -> None:
     """List, start and prepare real Kafka brokers."""
-
-
-def _cannot(error: NoBroker) -> NoReturn:
-    click.echo(str(error), err=True)
-    sys.exit(CANNOT_RUN)
 
 
 @broker.command("list")
@@ -104,8 +99,6 @@ def start_command(release: str, config: dict[str, str], contained: bool, as_json
             while not running.has_ended():
                 time.sleep(LOOK)
             raise NoBroker(f"Kafka {release} ended by itself", log=running.tail())
-    except NoBroker as error:
-        _cannot(error)
     except KeyboardInterrupt:
         # The way in which this command is meant to end.
         sys.exit(OK)
@@ -124,13 +117,9 @@ def _announce(running: JvmBroker, as_json: bool) -> None:
 @click.argument("release", nargs=-1)
 def lock_command(release: tuple[str, ...]) -> None:
     """Fetch the jars of each RELEASE, or of all, and write their SHA-256 into the lock file of this package."""
-    try:
-        wanted = [find_release(name) for name in release] or list(RELEASES)
-        for each in wanted:
-            entries = jars.lock_jars([each])[each.name]
-            click.echo(f"{each.name}: {len(entries)} jars")
-    except NoBroker as error:
-        _cannot(error)
+    for each in [find_release(name) for name in release] or RELEASES:
+        entries = jars.lock_jars([each])[each.name]
+        click.echo(f"{each.name}: {len(entries)} jars")
 
 
 @broker.command("build")
@@ -145,10 +134,7 @@ def build_command(release: str, base: str | None) -> None:
     """Build the image from which RELEASE runs in a container."""
     from kafka_brokers import container
 
-    try:
-        click.echo(container.build_image(release, base or container.DEFAULT_BASE))
-    except NoBroker as error:
-        _cannot(error)
+    click.echo(container.build_image(release, base or container.DEFAULT_BASE))
 
 
 broker.add_command(record_command)

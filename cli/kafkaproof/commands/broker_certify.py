@@ -11,7 +11,6 @@ from typing import NoReturn
 import click
 
 from kafka_brokers.external import ExternalBroker
-from kafka_brokers.interface import NoBroker
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import NEWEST
 from kafka_brokers.wire.client import parse_address
@@ -24,7 +23,7 @@ from kafka_conformance.runner.requests import select
 from kafka_corpus import evidence
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafkaproof.cli import DISAGREEMENTS, INTERRUPTED, OK
 from kafkaproof.commands.certify import declared_option, formats_option, write_report
 from kafkaproof.commands.output import say_json
 
@@ -78,9 +77,6 @@ def certify_broker(
         raise click.UsageError(f"--report: {error}") from error
     try:
         done = _run(bootstrap, name or bootstrap, against, cases, only, path)
-    except NoBroker as error:
-        click.echo(str(error), err=True)
-        sys.exit(CANNOT_RUN)
     except KeyboardInterrupt:
         click.echo(f"stopped; what was earned is in {path}", err=True)
         if (before := results.previous_result(path)).exists():

@@ -267,11 +267,7 @@ def certify_history(known: KnownTestee, last: int, cases: Sequence[Case], settin
     """Run the *last* releases of *known*, show and write since when each finding is there; give the exit code."""
     with _usage_errors():
         check_covers_history(settings.folder / JSON, known.name, last)
-    try:
-        releases = newest(known, last)
-    except CannotRun as error:
-        click.echo(printable(str(error), 2000), err=True)
-        return CANNOT_RUN
+    releases = newest(known, last)
     done = certify_several([f"{known.name}@{release}" for release in releases], cases, settings)
     made = _history(known.name, releases, done)
     if made.releases:
@@ -379,7 +375,7 @@ def certify_testees(
         _check_name(name)
     if last is not None:
         sys.exit(certify_history(_one_known(testees), last, cases, settings))
-    done = certify_several(list(testees) or _everyone(), cases, settings)
+    done = certify_several(list(testees) or [known.name for known in known_testees()], cases, settings)
     if as_json:
         say_json({"testees": [each.document for each in done]})
     sys.exit(exit_code(done, lenient=everything))
@@ -390,14 +386,6 @@ def _one_known(testees: tuple[str, ...]) -> KnownTestee:
     if known is None or (known.module and known.distribution == OURS):
         raise click.UsageError("--history takes the name of one known testee that has releases")
     return known
-
-
-def _everyone() -> list[str]:
-    try:
-        return [known.name for known in known_testees()]
-    except CannotRun as error:
-        click.echo(printable(str(error), 2000), err=True)
-        sys.exit(CANNOT_RUN)
 
 
 def _check_name(name: str) -> None:

@@ -109,8 +109,6 @@ def cross(
             done = run(plan)
     except (Unusable, OSError) as error:
         raise click.UsageError(printable(str(error))) from error
-    except CannotRun as error:
-        _cannot(error)
     except (Interrupted, KeyboardInterrupt) as stopped:
         click.echo(f"{str(stopped) or 'stopped'}; what was earned is in {path}, --resume goes on with it", err=True)
         if (before := previous_result(path)).exists():
@@ -152,15 +150,13 @@ def _parties(testees: Sequence[str]) -> Parties:
             check_connect(name)
     except BadConnect as error:
         raise click.UsageError(str(error)) from error
-    except CannotRun as error:
-        _cannot(error)
     connections, absent = {}, {}
     for name in names:
         try:
             connections[name] = connect(name)
         except CannotRun as error:
             if testees:
-                _cannot(error)
+                raise
             absent[name] = str(error)
     return Parties(connections, absent)
 
@@ -182,12 +178,6 @@ def _broker(release: str | None, read: str, stack: ExitStack) -> Broker | None:
             raise CannotRun(str(error)) from error
         click.echo(f"no broker in between: {error}", err=True)
         return None
-
-
-def _cannot(error: CannotRun) -> NoReturn:
-    text = printable(str(error), 2000)
-    click.echo(f"{text}\n  hint: {error.hint}" if error.hint else text, err=True)
-    sys.exit(CANNOT_RUN)
 
 
 @contextmanager

@@ -9,14 +9,13 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from kafka_brokers.interface import NoBroker
 from kafka_brokers.releases import find_release
 from kafka_conformance.dossiers import folder, reach
 from kafka_conformance.dossiers.causes import CauseGroup
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import printable
 from kafka_corpus.known_issues import BadIssueList
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
+from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 
 Found = Sequence[tuple[Results, list[CauseGroup]]]
@@ -53,9 +52,6 @@ def dossier(
         written = {} if out is None else folder.build_pages(found, out, full=full)
     except (Unusable, BadIssueList) as error:
         raise click.UsageError(printable(str(error))) from error
-    except NoBroker as error:
-        click.echo(str(error), err=True)
-        sys.exit(CANNOT_RUN)
     differing = [] if out is None or not only_check else folder.differing_pages(written, out)
     if out is not None and not only_check:
         folder.write_dossier_pages(written, out)

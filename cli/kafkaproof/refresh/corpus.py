@@ -27,7 +27,7 @@ from kafka_corpus.compiler import Compiled
 from kafka_corpus.evidence import clients
 from kafka_corpus.vectors import area_files, package_root
 from kafka_fuzz.triage.promote import JAVA, recordings
-from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask
+from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask, needs
 
 VECTORS: Final = "vectors"
 CLIENTS: Final = "clients"
@@ -72,10 +72,8 @@ def client_tasks(state: RefreshState) -> Iterator[RefreshTask]:
     cases = [case for case in state.corpus.cases if clients.is_request(case)]
     todo = [case for case in cases if not _has_answer(state, case, (name, version))]
     if todo:
-        missing = ", ".join(known.missing())
-        why_not = f"needs {missing}" if missing else ""
         run = partial(_record_client, state, todo)
-        yield RefreshTask(CLIENTS, f"answers of {name} {version}", len(todo), why_not=why_not, run=run)
+        yield RefreshTask(CLIENTS, f"answers of {name} {version}", len(todo), why_not=needs(known), run=run)
 
 
 def _has_answer(state: RefreshState, case: Case, key: tuple[str, str]) -> bool:

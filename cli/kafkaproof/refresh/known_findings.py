@@ -18,7 +18,7 @@ from kafka_corpus.case import Case
 from kafka_fuzz.campaign.known_findings import CorpusResult, read_corpus_results, write_corpus_results
 from kafka_fuzz.campaign.recall import first_cases, run_cases
 from kafka_fuzz.mutate.entries import DECODE, LONGEST
-from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask
+from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask, needs
 
 KNOWN_FINDINGS: Final = "known"
 # Inputs between two writes: a refresh that is stopped loses the keys of no more.
@@ -38,9 +38,7 @@ def known_finding_tasks(state: RefreshState) -> Iterator[RefreshTask]:
         todo = [case for case in inputs if not _has_keys(kept, case, state)]
         name, run = f"known findings of {known.name} {release}", partial(_run_inputs, state, known, release)
         if todo:
-            missing = ", ".join(known.missing())
-            why_not = f"needs {missing}" if missing else ""
-            yield RefreshTask(KNOWN_FINDINGS, name, len(todo), "inputs", why_not, run)
+            yield RefreshTask(KNOWN_FINDINGS, name, len(todo), "inputs", needs(known), run)
         elif kept is not None and (new := _new_keys(kept, listed.get(known.name))):
             yield RefreshTask(KNOWN_FINDINGS, name, new, "keys to list", run=run)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_conformance.runner.kept_results import CorpusContents, KeptResult, kept_path, read_kept
+from kafka_conformance.testees.known import KnownTestee
 from kafka_corpus import evidence
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
@@ -45,6 +46,12 @@ class RefreshTask:
         """The task as JSON."""
         fields = {"step": self.step, "name": self.name, "number": self.number, "unit": self.unit}
         return fields | ({"skipped": self.why_not} if self.why_not else {})
+
+
+def needs(known: KnownTestee) -> str:
+    """What this machine lacks to run a testee, as a reason; empty if it can run."""
+    missing = ", ".join(known.missing())
+    return f"needs {missing}" if missing else ""
 
 
 class CannotDo(Exception):

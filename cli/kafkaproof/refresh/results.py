@@ -22,7 +22,7 @@ from kafka_conformance.testees.connection import CannotRun, connect
 from kafka_conformance.testees.known import KnownTestee, known_testees
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import content_hash, corpus_hash_of
-from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask
+from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask, needs
 
 RESULTS: Final = "results"
 MATRIX: Final = "matrix"
@@ -43,12 +43,11 @@ def result_tasks(state: RefreshState, again: Iterable[str] = ()) -> Iterator[Ref
         kept = None if known.name in again else state.kept(known.name, release)
         todo = cases_for(state.corpus.cases, UNKNOWN_TESTEE) if kept is None else kept.missing(state.corpus)
         if todo:
-            missing = ", ".join(known.missing())
             yield RefreshTask(
                 RESULTS,
                 f"results of {known.name} {release}",
                 len(todo),
-                why_not=f"needs {missing}" if missing else "",
+                why_not=needs(known),
                 run=partial(_run_testee, state, known, release, kept, todo),
                 testee=known.name,
             )
@@ -60,15 +59,11 @@ def _run_testee(
     folder = state.places.scratch / RESULTS / folder_name(f"{known.name}-{release}")
     cases = todo if kept is not None else state.corpus.cases
     done = _results(known, cases, folder / results.FILE)
-    merged = _first(done, known.name, release, state) if kept is None else kept.merged(done, state.corpus)
+    merged = kept_of(done, known.name, release, state.corpus) if kept is None else kept.merged(done, state.corpus)
     write_kept(merged, state.kept_path(known.name, release))
     shutil.rmtree(folder)
     findings = sum(line.outcome in SEVERITIES for line in done.lines)
     return f"{len(done.lines):,} cases run, {findings:,} findings"
-
-
-def _first(done: Results, name: str, release: str, state: RefreshState) -> KeptResult:
-    return kept_of(done, name, release, state.corpus)
 
 
 def _results(known: KnownTestee, cases: Sequence[Case], path: Path) -> Results:
@@ -129,7 +124,7 @@ def keep_results(paths: Iterable[Path], state: RefreshState) -> Iterator[str]:
         if versions.get(name) is None:
             raise Unusable(f"{path}: {name} is no known testee")
         release = str(versions[name])
-        write_kept(_first(done, name, release, state), state.kept_path(name, release))
+        write_kept(kept_of(done, name, release, state.corpus), state.kept_path(name, release))
         yield f"results of {name} {release}: {len(done.lines):,} cases kept"
 
 
