@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from html import escape
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -17,47 +16,18 @@ from kafka_pipeline.audit.findings import KINDS, SEVERITIES, AuditFinding
 from kafka_pipeline.audit.joining import AuditReport, LogReport
 from kafka_records.rules import rule
 
-WIDTH, HEIGHT = 640, 220
-LEFT, RIGHT, TOP, BOTTOM = 78, 10, 12, 40
+WIDTH: Final = 640
 MOST_BARS: Final = 48
-STRIP: Final = 26
 # Segments in a strip, and marks in one segment; beyond that they would not be seen.
 MOST_SEGMENTS, MOST_MARKS = 200, 400
 
 
 class Bar(NamedTuple):
-    """A bar: what stands below it, what is said of it, and how high it is."""
+    """A bar: the text below it, its tooltip, and its height."""
 
     label: str
     words: str
     value: int
-
-
-def bars(given: Sequence[Bar], title: str) -> str:
-    """The bars, from 0 to the highest, whose number stands beside it."""
-    most = max((bar.value for bar in given), default=0) or 1
-    step = (WIDTH - LEFT - RIGHT) / max(len(given), 1)
-    floor = HEIGHT - BOTTOM
-    rows = [f'<svg class="bars" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
-    for value in dict.fromkeys((most, most // 2, 0)):
-        y = floor - value / most * (floor - TOP)
-        rows.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        rows.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 6:.1f}" text-anchor="end">{short(value)}</text>')
-    every = max(1, -(-len(given) // 6))
-    for number, bar in enumerate(given):
-        height, x = bar.value / most * (floor - TOP), LEFT + number * step
-        if bar.value:
-            rows.append(
-                f'<rect class="bar" x="{x + step * 0.08:.1f}" y="{floor - max(height, 1.5):.1f}" '
-                f'width="{step * 0.84:.1f}" height="{max(height, 1.5):.1f}"><title>{escape(bar.words)}</title></rect>'
-            )
-        if number % every == 0:
-            anchor = "start" if number == 0 and len(given) > 1 else "middle"
-            at = x if anchor == "start" else x + step / 2
-            rows.append(
-                f'<text class="tick" x="{at:.1f}" y="{HEIGHT - 12}" text-anchor="{anchor}">{escape(bar.label)}</text>'
-            )
-    return "\n".join((*rows, "</svg>"))
 
 
 def short(number: float) -> str:
@@ -111,24 +81,16 @@ def _range(power: int, what: str, number: int) -> str:
     )
 
 
-def strip(log: LogReport) -> str:
-    """The log from end to end, a box for each segment, a mark where each finding is."""
+def strip(log: LogReport) -> dict[str, Any]:
+    """The log from end to end: a box for each segment, and a mark at each finding, in units of the picture."""
     shown = log.segments[:MOST_SEGMENTS]
     total = sum(segment.bytes for segment in shown) or 1
     gap = 2.0 if len(shown) > 1 else 0.0
     room = WIDTH - gap * (len(shown) - 1)
-    label = f"{len(log.segments)} segments from end to end, with marks where findings are"
-    rows = [
-        f'<svg class="strip" viewBox="0 0 {WIDTH} {STRIP}" preserveAspectRatio="none" role="img" aria-label="{label}">'
-    ]
-    x, places = 0.0, {}
+    x, boxes, places = 0.0, [], {}
     for segment in shown:
         width = room * segment.bytes / total
-        read = width * segment.read / (segment.bytes or 1)
-        rows.append(f'<rect class="read-part" x="{x:.2f}" y="4" width="{read:.2f}" height="{STRIP - 8}"/>')
-        if segment.read < segment.bytes:
-            left = f'x="{x + read:.2f}" y="4" width="{width - read:.2f}"'
-            rows.append(f'<rect class="unread-part" {left} height="{STRIP - 8}"/>')
+        boxes.append({"x": x, "width": width, "read": width * segment.read / (segment.bytes or 1)})
         places[segment.path] = (x, width / (segment.bytes or 1))
         x += width + gap
     marks = {}
@@ -136,9 +98,7 @@ def strip(log: LogReport) -> str:
         if finding.position >= 0 and finding.file in places:
             start, scale = places[finding.file]
             marks[f"{start + finding.position * scale:.1f}"] = finding.severity
-    for at, severity in list(marks.items())[-MOST_MARKS:]:
-        rows.append(f'<rect class="mark m-{severity}" x="{at}" y="0" width="2.5" height="{STRIP}"/>')
-    return "\n".join((*rows, "</svg>"))
+    return {"segments": len(log.segments), "boxes": boxes, "marks": list(marks.items())[-MOST_MARKS:]}
 
 
 # On a page that is for reading: the rest is in report.json.
@@ -162,6 +122,8 @@ def audit_page(report: AuditReport) -> str:
             totals=_totals(report),
             logs=[_log(log, number) for number, log in enumerate(worst[:MOST_LOGS])],
             more=len(worst) - MOST_LOGS,
+            short=short,
+            width=WIDTH,
             style=Markup(style),  # our own files
             style_hash=policy_hash(style),
         )
@@ -192,10 +154,10 @@ def _log(log: LogReport, number: int) -> dict[str, Any]:
         "worst": log.worst(),
         "findings": sum(log.found.values()),
         "facts": list(_facts(log)),
-        "strip": Markup(strip(log)),  # ours: numbers, and classes of our own
+        "strip": strip(log),
         "kinds": _kinds(log),
         "formats": [(name, *numbers) for name, numbers in sorted(counts.formats.items())],
-        "charts": {title: Markup(bars(given, title)) for title, given in charts.items() if given},  # ours, escaped
+        "charts": {title: given for title, given in charts.items() if given},
         "segments": [_segment(segment) for segment in log.segments[:MOST_SEGMENTS_LISTED]],
         "more_segments": len(log.segments) - MOST_SEGMENTS_LISTED,
     }
