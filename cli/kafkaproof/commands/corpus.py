@@ -1,7 +1,6 @@
 """`kafkaproof corpus`: compile, check, list, show and export the cases, and record answers to them.
 
-Imported whenever `kafkaproof` starts, so it imports nothing but click; each
-command imports what it needs.
+Each command imports what it needs: most of them need no compiler and no cases.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka_corpus.vectors import UNRELEASED, corpus_hash, line_of, load_vectors, package_root
+
 if TYPE_CHECKING:
     from kafka_corpus.case import Case
     from kafka_corpus.check import Drift
@@ -23,6 +24,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 root_option = click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=package_root,
     help="The folder of vectors, evidence and schema; the package itself if not given.",
 )
 only_option = click.option("--only", metavar="GLOB", help="An id, function or area, or a pattern with * and ?.")
@@ -51,7 +53,7 @@ def compile_command(
     everything: bool,
     rewrite_ids: bool,
     retire: tuple[str, ...],
-    root: Path | None,
+    root: Path,
     as_json: bool,
 ) -> None:
     """Write the vectors of each AREA, or of all, and the schema.
@@ -61,28 +63,14 @@ def compile_command(
     if only_check:
         context.invoke(check_command, root=root, as_json=as_json)
         return
-    if rewrite_ids:
-        _refuse_if_released()
-    place = root or _package_root()
-    compiled = _compiled(place, areas, reuse=not everything, rewrite_ids=rewrite_ids, retire=retire)
+    if rewrite_ids and not UNRELEASED:
+        raise click.UsageError("the corpus is released: its ids stay as they are")
+    compiled = _compiled(root, areas, reuse=not everything, rewrite_ids=rewrite_ids, retire=retire)
     from kafka_corpus import compiler
 
-    written = compiler.write_compiled(compiled, place, areas=areas or None)
+    written = compiler.write_compiled(compiled, root, areas=areas or None)
     text = f"{len(compiled.cases)} cases, " + (f"wrote {', '.join(written)}" if written else "nothing has changed")
     print_document({"cases": len(compiled.cases), "written": written}, as_json, lambda: [text])
-
-
-def _refuse_if_released() -> None:
-    from kafka_corpus.vectors import UNRELEASED
-
-    if not UNRELEASED:
-        raise click.UsageError("the corpus is released: its ids stay as they are")
-
-
-def _package_root() -> Path:
-    from kafka_corpus.vectors import package_root
-
-    return package_root()
 
 
 def _compiled(place: Path, areas: Sequence[str], **how: Any) -> Compiled:
@@ -102,7 +90,7 @@ def _compiled(place: Path, areas: Sequence[str], **how: Any) -> Compiled:
 @corpus.command("check")
 @root_option
 @json_option
-def check_command(root: Path | None, as_json: bool) -> None:
+def check_command(root: Path, as_json: bool) -> None:
     """Fail if anything that is committed is not what the case functions make.
 
     Also: the reference agrees with every case, every rule has its cases, no two
@@ -113,10 +101,10 @@ def check_command(root: Path | None, as_json: bool) -> None:
     from kafka_corpus.check import check
     from kafka_corpus.evidence import brokers
 
-    every, place = cases.all_cases(), root or _package_root()
-    drifts = check(every, place)
+    every = cases.all_cases()
+    drifts = check(every, root)
     silent = brokers.silences(every)
-    waiting = len(status.waiting(place).ids()) if not drifts else 0
+    waiting = len(status.waiting(root).ids()) if not drifts else 0
     document = {"ok": not drifts, "cases": len(every), "drifts": [drift._asdict() for drift in drifts]}
     document |= {"unpredicted": dict(silent), "waiting": waiting}
     lines = [*silence_lines(silent), *waiting_lines(waiting), *drift_lines(drifts, len(every))]
@@ -133,18 +121,16 @@ def waiting_lines(number: int) -> list[str]:
 @click.option("--ids", "with_ids", is_flag=True, help="List the cases too.")
 @root_option
 @json_option
-def status_command(*, with_ids: bool, root: Path | None, as_json: bool) -> None:
+def status_command(*, with_ids: bool, root: Path, as_json: bool) -> None:
     """Count the cases, and those that wait for answers of clients and brokers.
 
     A client or a release is one that has answers to other cases.
     """
     from kafka_corpus import status
-    from kafka_corpus.vectors import corpus_hash, load_vectors
 
-    place = root or _package_root()
     try:
-        number, waiting = len(load_vectors(root=place)), status.waiting(place)
-        document = {"corpus": corpus_hash(place), "cases": number, "waiting": waiting.as_json()}
+        number, waiting = len(load_vectors(root=root)), status.waiting(root)
+        document = {"corpus": corpus_hash(root), "cases": number, "waiting": waiting.as_json()}
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     heading = f"corpus {document['corpus']}, {number:,} cases"
@@ -155,7 +141,6 @@ def status_command(*, with_ids: bool, root: Path | None, as_json: bool) -> None:
 def errata_command() -> None:
     """Print the points on which the format's descriptions disagree, with brokers' answers, as Markdown."""
     from kafka_corpus import errata
-    from kafka_corpus.vectors import load_vectors
 
     click.echo(errata.errata_page(load_vectors()), nl=False)
 
@@ -179,13 +164,13 @@ def drift_lines(drifts: list[Drift], number: int) -> list[str]:
 @json_option
 def list_command(area: str | None, rule: str | None, only: str | None, as_json: bool) -> None:
     """List the cases."""
-    from kafka_corpus.vectors import corpus_hash, load_vectors
+    from kafka_corpus.show import print_list
 
     cases = [case for case in load_vectors(only) if area in (None, case.area)]
     if rule is not None:
         cases = [case for case in cases if rule.upper() in case.rules]
     document = {"corpus": corpus_hash(), "cases": [case_summary(case) for case in cases]}
-    print_document(document, as_json, lambda: list_lines(cases), lambda: print_table(cases))
+    print_document(document, as_json, lambda: list_lines(cases), lambda: print_list(cases))
 
 
 def case_summary(case: Case) -> dict[str, Any]:
@@ -203,13 +188,6 @@ def list_lines(cases: list[Case]) -> list[str]:
     ]
 
 
-def print_table(cases: list[Case]) -> None:
-    """The list for a terminal."""
-    from kafka_corpus.show import print_list
-
-    print_list(cases)
-
-
 @corpus.command("show")
 @click.argument("id_", metavar="ID")
 @click.option("--raw", is_flag=True, help="Write the bytes alone: those to decode, or those to be written.")
@@ -217,7 +195,6 @@ def print_table(cases: list[Case]) -> None:
 def show_command(id_: str, raw: bool, as_json: bool) -> None:
     """Show one case: question, right answer, rules and evidence."""
     from kafka_corpus import show
-    from kafka_corpus.vectors import line_of
 
     case = find_case(id_)
     if raw:
@@ -229,8 +206,6 @@ def show_command(id_: str, raw: bool, as_json: bool) -> None:
 def find_case(id_: str) -> Case:
     """The case of that id, or a usage error that names near ones."""
     import difflib
-
-    from kafka_corpus.vectors import load_vectors
 
     by_id = {case.id: case for case in load_vectors()}
     if id_ in by_id:
@@ -268,7 +243,6 @@ def evidence_group() -> None:
 def requests_command(only: str | None) -> None:
     """Print every case as a request of the testee protocol, for `evidence add` to read the replies."""
     from kafka_corpus.evidence.clients import requests
-    from kafka_corpus.vectors import load_vectors
 
     for line in requests(load_vectors(only)):
         click.echo(line, nl=False)
@@ -280,22 +254,20 @@ def requests_command(only: str | None) -> None:
 @click.argument("replies", type=click.File("rb"))
 @root_option
 @json_option
-def add_command(name: str, version: str, replies: Iterable[bytes], root: Path | None, as_json: bool) -> None:
+def add_command(name: str, version: str, replies: Iterable[bytes], root: Path, as_json: bool) -> None:
     """Record the answers in a file of REPLIES.
 
     Recorded answers to other cases stay.
     """
     from kafka_corpus import evidence
     from kafka_corpus.evidence import clients
-    from kafka_corpus.vectors import load_vectors
 
-    place = root or _package_root()
     try:
-        recording = clients.record_replies(replies, load_vectors(root=place), name=name, version=version)
-        whole = clients.with_recording(evidence.load_evidence(place), recording)
+        recording = clients.record_replies(replies, load_vectors(root=root), name=name, version=version)
+        whole = clients.with_recording(evidence.load_evidence(root), recording)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    written = evidence.write_evidence(whole, place)
+    written = evidence.write_evidence(whole, root)
     answers, in_all = len(recording.answers), clients.number_of_answers(whole, name, version)
     text = f"{answers} answers of {name} {version}, {in_all} in all; wrote {', '.join(written) or 'nothing new'}"
     print_document({"written": written, "answers": answers, "in_all": in_all}, as_json, lambda: [text])

@@ -36,27 +36,28 @@ from kafka_pipeline.spark.manifest import (
     take_up,
     unsound,
 )
-from kafka_pipeline.spark.shards import Job, ProgressFactory, put_table, read_batches, receipt_of, run, write_durably
+from kafka_pipeline.spark.shards import (
+    Job,
+    ProgressFactory,
+    put_table,
+    read_batches,
+    receipt_of,
+    run,
+    schema_of,
+    write_durably,
+)
 
 FORMAT: Final = "kafkaproof audit"
 AUDITED: Final = "audited"
 REPORT, PAGE, FINDINGS, SEGMENTS = "report.json", "index.html", "findings.parquet", "segments.parquet"
-SCHEMA: Final = pa.schema([pa.field("summary", pa.binary(), nullable=False)])
+SCHEMA: Final = schema_of({"summary": pa.binary()})
 _PLACE: Final = ("position", "offset")
-FOUND: Final = pa.schema(
-    [
-        pa.field(name, pa.int64() if name in _PLACE else pa.string(), nullable=False)
-        for name in ("log", "kind", "rule", "severity", "file", *_PLACE, "message")
-    ]
-)
+_FOUND: Final = ("log", "kind", "rule", "severity", "file", *_PLACE, "message")
+FOUND: Final = schema_of({name: pa.int64() if name in _PLACE else pa.string() for name in _FOUND})
 _NUMBERS: Final = ("bytes", "read", "first_offset", "last_offset")
 _COUNTED: Final = ("entries", "records", "control", "transactional", "headers", "without_key", "without_value")
-LISTED: Final = pa.schema(
-    [
-        pa.field("log", pa.string(), nullable=False),
-        pa.field("file", pa.string(), nullable=False),
-        *(pa.field(name, pa.int64(), nullable=False) for name in (*_NUMBERS, *_COUNTED, *SEVERITIES)),
-    ]
+LISTED: Final = schema_of(
+    {"log": pa.string(), "file": pa.string(), **dict.fromkeys((*_NUMBERS, *_COUNTED, *SEVERITIES), pa.int64())}
 )
 
 

@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 
 from kafka_fuzz.campaign.plan import RoundPlan
 from kafka_pipeline.jobs import merging
-from kafka_pipeline.jobs import merging as assembling
 from kafka_pipeline.jobs.rounds import ALIKE, SCHEMA, STORED, Shard
 from kafka_pipeline.jobs.space import grid_hash
 from kafka_pipeline.spark.manifest import MANIFEST, OutputManifest, complete, exclusive_run, take_up, unsound
@@ -125,7 +124,7 @@ def campaign_on_spark(
             return manifest
         if manifest:
             restore(settings, manifest)
-        gone = assembling.gone(settings.out, settings.known, settings.targets)
+        gone = merging.gone(settings.out, settings.known, settings.targets)
         with open_session() as spark:
             (settings.out / MANIFEST).unlink(missing_ok=True)
             return _done(spark, settings, gone, show)
@@ -139,7 +138,7 @@ def _done(spark: Any, settings: CampaignSettings, gone: tuple[str, ...], show: P
         receipts[number] = run(spark, round_job(settings, number, gone), settings.tasks, on_progress)
         merge = partial(_merged, spark, settings)
         listed.append(_made(table_job(settings, MERGED, SCHEMA, merge, f"round={number:06}"), number))
-    assembled = assembling.Assembled(spark, settings.out / ROUNDS, settings.merged(settings.rounds - 1))
+    assembled = merging.Assembled(spark, settings.out / ROUNDS, settings.merged(settings.rounds - 1))
     cells = partial(_cells, assembled)
     listed.append(_made(table_job(settings, CELLS_FILE, merging.CELLS_SCHEMA, cells), 0))
     assembled.write(settings.out, settings.known, settings.seed, _reports(settings, receipts))
@@ -202,7 +201,7 @@ def _merged(spark: Any, settings: CampaignSettings, number: int) -> pa.Table:
     return merging.merge_corpora(spark, settings.out / ROUNDS / f"round={number:06}", settings.merged(number - 1))
 
 
-def _cells(assembled: assembling.Assembled, _: int) -> pa.Table:
+def _cells(assembled: merging.Assembled, _: int) -> pa.Table:
     return assembled.cells()
 
 
@@ -220,17 +219,15 @@ def _counted(batch: pa.RecordBatch) -> dict[str, int]:
     return counts
 
 
-def _reports(settings: CampaignSettings, receipts: dict[int, list[Receipt]]) -> Iterator[assembling.ShardReport]:
+def _reports(settings: CampaignSettings, receipts: dict[int, list[Receipt]]) -> Iterator[merging.ShardReport]:
     for number, some in receipts.items():
         for receipt in some:
-            yield assembling.ShardReport(
-                number, receipt.shard, settings.round_of(number, receipt.shard), receipt.counts
-            )
+            yield merging.ShardReport(number, receipt.shard, settings.round_of(number, receipt.shard), receipt.counts)
 
 
 def restore(settings: CampaignSettings, manifest: OutputManifest) -> None:
     """Write the receipts of a whole campaign again, so that only what has gone bad is done again."""
-    counted = assembling.counts_in(settings.out)
+    counted = merging.counts_in(settings.out)
     files: dict[tuple[str, int], list[Any]] = {}
     for file in manifest.files:
         parts = Path(file.path).parts

@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 
 from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_pipeline.jobs.space import Rows
-from kafka_pipeline.spark.shards import read_batches
+from kafka_pipeline.spark.shards import read_batches, schema_of
 
-INDEX: Final = pa.schema([pa.field("index", pa.int64(), nullable=False)])
+INDEX: Final = schema_of({"index": pa.int64()})
 # Of the files; `magic` and `codec` are parts of their paths.
-SCHEMA: Final = pa.schema([
-    pa.field(name, kind, nullable=False)
-    for name, kind in {
+SCHEMA: Final = schema_of(
+    {
         "index": pa.int64(),
         "mutator": pa.string(),
         "magic": pa.int8(),
@@ -42,8 +41,8 @@ SCHEMA: Final = pa.schema([
         "batches": pa.string(),
         "content": pa.binary(16),
         "shape": pa.int64(),
-    }.items()
-])  # fmt: skip
+    }
+)
 ALIKE: Final = ("mutator", "codec", "field", "boundary", "fault", "nesting", "position", "labels", "verdict")
 # Numbers in a batch.
 TOGETHER: Final = 4096
@@ -83,11 +82,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-DROPPED: Final = pa.schema([
-    pa.field("index", pa.int64(), nullable=False),
-    pa.field("reason", pa.string(), nullable=False),
-    pa.field("first", pa.int64(), nullable=False),
-])  # fmt: skip
+DROPPED: Final = schema_of({"index": pa.int64(), "reason": pa.string(), "first": pa.int64()})
 PARTITION: Final = ("magic", "codec")
 KEPT: Final = pa.schema([each for each in SCHEMA if each.name not in PARTITION])
 
@@ -143,12 +138,14 @@ def dropped_rows(paths: list[Path]) -> pa.RecordBatch:
 
 
 COUNTS: Final = ("cases", "shapes", "valid", "invalid", "acceptable")
-COVERAGE_SCHEMA: Final = pa.schema([
-    pa.field("mutator", pa.string(), nullable=False),
-    pa.field("magic", pa.int8(), nullable=False),
-    *[pa.field(name, pa.string(), nullable=False) for name in MutantCell._fields[1:]],
-    *[pa.field(name, pa.int64(), nullable=False) for name in COUNTS],
-])  # fmt: skip
+COVERAGE_SCHEMA: Final = schema_of(
+    {
+        "mutator": pa.string(),
+        "magic": pa.int8(),
+        **dict.fromkeys(MutantCell._fields[1:], pa.string()),
+        **dict.fromkeys(COUNTS, pa.int64()),
+    }
+)
 KEY: Final = ("mutator", *MutantCell._fields)
 COVERAGE_QUERY: Final = f"""
     SELECT {", ".join(KEY)}, count(*) AS cases, count(DISTINCT shape) AS shapes,

@@ -19,8 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kafka_fuzz.mutate import Profile
-from kafka_pipeline.jobs import cases as coverage
-from kafka_pipeline.jobs import cases as keeping
+from kafka_pipeline.jobs import cases
 from kafka_pipeline.jobs.cases import ALIKE, SCHEMA, Cases, index_batches
 from kafka_pipeline.jobs.space import Space, grid_hash, model_grid
 from kafka_pipeline.spark import tables
@@ -32,7 +31,7 @@ STAGED: Final = "staged"
 LISTED: Final = "listed"
 DROPPED: Final = "dropped"
 CASES: Final = "cases"
-COVERAGE: Final = "coverage.parquet"
+COVERAGE: Final = "cases.parquet"
 CHECKED: Final = "checked"
 # Shards that are made again at a time: so much more of the disk is taken while checking.
 AT_ONCE: Final = 16
@@ -140,19 +139,19 @@ def _list(spark: Any, settings: Generate) -> None:
     """Have Spark list the rows that go; they are taken from there shard by shard."""
     tables.view(spark, "staged", settings.out / STAGED)
     with tables.spark_failures():
-        rows = spark.sql(keeping.query(settings.shard_rows, settings.per_shape))
+        rows = spark.sql(cases.query(settings.shard_rows, settings.per_shape))
         rows.repartition("shard").write.mode("overwrite").partitionBy("shard").parquet(str(settings.out / LISTED))
 
 
 def _dropping(settings: Generate) -> Job:
     def read(shard: int) -> Iterator[pa.RecordBatch]:
-        yield keeping.dropped_rows(sorted((settings.out / LISTED / f"shard={shard}").glob("*.parquet")))
+        yield cases.dropped_rows(sorted((settings.out / LISTED / f"shard={shard}").glob("*.parquet")))
 
     def count(batch: pa.RecordBatch) -> dict[str, int]:
         reasons = batch.column("reason").to_pylist()
         return {reason: reasons.count(reason) for reason in ("content", "shape")}
 
-    return Job(name=DROPPED, read=read, schema=keeping.DROPPED, out=settings.out, folder=DROPPED, count=count)
+    return Job(name=DROPPED, read=read, schema=cases.DROPPED, out=settings.out, folder=DROPPED, count=count)
 
 
 def keeping_job(settings: Generate, out: Path | None = None, *, from_numbers: bool = False) -> Job:
@@ -166,25 +165,25 @@ def keeping_job(settings: Generate, out: Path | None = None, *, from_numbers: bo
         maker = settings.maker
         batches = map(maker, settings.numbers(shard)) if from_numbers else read_batches([staged])
         for batch in batches:
-            yield keeping.without(batch, dropped)
+            yield cases.without(batch, dropped)
 
     return Job(
         name=CASES,
         read=read,
-        schema=keeping.KEPT,
+        schema=cases.KEPT,
         out=out or settings.out,
         folder=CASES,
-        place=keeping.by_place,
-        alike=tuple(name for name in ALIKE if name in keeping.KEPT.names),
+        place=cases.by_place,
+        alike=tuple(name for name in ALIKE if name in cases.KEPT.names),
     )
 
 
 def _cover(spark: Any, settings: Generate) -> tuple[FileReceipt, dict[str, Any]]:
     """Write the coverage table; its receipt, and the counts of the manifest."""
     tables.view(spark, "cases", settings.out / CASES)
-    covered = coverage.coverage_table(tables.query_table(spark, coverage.COVERAGE_QUERY), model_grid())
-    shapes = tables.query_table(spark, coverage.SHAPES).to_pylist()[0]["shapes"]
-    return put_table(settings.out, COVERAGE, covered), {**coverage.coverage_summary(covered), "shapes": shapes}
+    covered = cases.coverage_table(tables.query_table(spark, cases.COVERAGE_QUERY), model_grid())
+    shapes = tables.query_table(spark, cases.SHAPES).to_pylist()[0]["shapes"]
+    return put_table(settings.out, COVERAGE, covered), {**cases.coverage_summary(covered), "shapes": shapes}
 
 
 def _remade(

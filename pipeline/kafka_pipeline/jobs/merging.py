@@ -42,7 +42,7 @@ from kafka_fuzz.findings import FINDINGS_FOLDER, FuzzFinding, write_atomically, 
 from kafka_fuzz.mutate import MutantCell
 from kafka_pipeline.jobs.rounds import COUNTS, MILLISECONDS, PROGRESS, SCHEMA, fill, row_finding
 from kafka_pipeline.spark import tables
-from kafka_pipeline.spark.shards import read_batches
+from kafka_pipeline.spark.shards import read_batches, schema_of
 
 _CELL: Final = ", ".join(MutantCell._fields)
 # Columns that distinguish rows of inputs; their order decides which of two is kept.
@@ -74,10 +74,10 @@ CELLS: Final = f"""
     SELECT target, {_CELL}, count_if(what = 'inputs') AS inputs, count_if(what = 'finds') AS finds, min(round) AS first
     FROM rounds WHERE what != 'fallen' GROUP BY ALL ORDER BY target, {_CELL}
 """
-CELLS_SCHEMA: Final = pa.schema([
-    *[SCHEMA.field(name) for name in ("target", *MutantCell._fields)],
-    *[pa.field(name, pa.int64(), nullable=False) for name in ("inputs", "finds", "first")],
-])  # fmt: skip
+CELLS_SCHEMA: Final = schema_of(
+    {name: SCHEMA.field(name).type for name in ("target", *MutantCell._fields)}
+    | dict.fromkeys(("inputs", "finds", "first"), pa.int64())
+)
 
 
 def merge_corpora(spark: Any, new: Path, before: Path) -> pa.Table:

@@ -23,10 +23,8 @@ from typing import Any, Final, Literal
 import msgspec
 import pyarrow as pa
 
-from kafka_fuzz.campaign import known_findings
-from kafka_fuzz.campaign import known_findings as known
 from kafka_fuzz.campaign.differential import FALLEN, read_fallen
-from kafka_fuzz.campaign.known_findings import STATE, ReplayResult
+from kafka_fuzz.campaign.known_findings import KNOWN_FILE, REPLAY_FILE, STATE, ReplayResult
 from kafka_fuzz.campaign.plan import RoundPlan, RoundReport
 from kafka_fuzz.campaign.store import INDEX, Corpus, CorpusEntry, read_index
 from kafka_fuzz.campaign.supervisor import RoundMessage, round_command
@@ -35,7 +33,7 @@ from kafka_fuzz.mutate import Mutant, MutantCell
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_pipeline.jobs.sweep import lasting
 from kafka_pipeline.spark.needs import BadShard
-from kafka_pipeline.spark.shards import read_batches
+from kafka_pipeline.spark.shards import read_batches, schema_of
 
 What = Literal["inputs", "finds", "fallen"]
 _TYPES: Final[dict[str, Any]] = {
@@ -60,7 +58,7 @@ _TYPES: Final[dict[str, Any]] = {
     "count": pa.int64(),
     "mode": pa.string(),
 }
-SCHEMA: Final = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
+SCHEMA: Final = schema_of(_TYPES)
 # `what` is a part of the path.
 STORED: Final = pa.schema([each for each in SCHEMA if each.name != "what"])
 ALIKE: Final = ("target", "profile", "codec", "field", "boundary", "fault", "nesting", "position", "version", "kind")
@@ -201,9 +199,9 @@ class Shard:
         """Write what the child begins with; how much of its index that is."""
         root = round_plan.directory
         (root / STATE).mkdir()
-        (root / known.KNOWN_FILE).write_text(self.known, encoding="utf-8")
+        (root / KNOWN_FILE).write_text(self.known, encoding="utf-8")
         write_atomically(
-            root / STATE / known_findings.REPLAY_FILE,
+            root / STATE / REPLAY_FILE,
             msgspec.json.encode([ReplayResult("", each, "", gone=True) for each in self.gone]),
         )
         rows = [row for batch in read_batches(filter(Path.exists, [self.before])) for row in batch.to_pylist()]

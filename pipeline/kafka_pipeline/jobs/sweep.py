@@ -40,12 +40,11 @@ from kafka_pipeline.spark.manifest import (
     take_up,
     unsound,
 )
-from kafka_pipeline.spark.needs import BadShard as ShardRefused
-from kafka_pipeline.spark.shards import Job, ProgressFactory, Receipt, put_table, read_batches, run
+from kafka_pipeline.spark.needs import BadShard
+from kafka_pipeline.spark.shards import Job, ProgressFactory, Receipt, put_table, read_batches, run, schema_of
 
-SCHEMA: Final = pa.schema([
-    pa.field(name, kind, nullable=False)
-    for name, kind in {
+SCHEMA: Final = schema_of(
+    {
         "index": pa.int64(),
         "outcome": pa.string(),
         "field": pa.string(),
@@ -53,8 +52,8 @@ SCHEMA: Final = pa.schema([
         "why": pa.string(),
         "batches": pa.int32(),
         "answer": pa.int64(),
-    }.items()
-])  # fmt: skip
+    }
+)
 # What of a case a sweep reads.
 COLUMNS: Final = ["index", "fault", "data", "verdict", "kinds", "batches"]
 # Of what is said about an outcome: characters that are kept.
@@ -83,7 +82,7 @@ class SweepSession:
             self._sandbox.calibrate(trivial_decodes())
         except connection.CannotRun as error:
             self.__exit__()
-            raise ShardRefused(str(error)) from None
+            raise BadShard(str(error)) from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,7 +114,7 @@ class SweepSession:
                 for case, answered in zip(group, answers, strict=True):
                     yield case.id, row_of(case, answered.observation)
             except connection.CannotRun as error:  # it started once, and does no more
-                raise ShardRefused(str(error)) from None
+                raise BadShard(str(error)) from None
 
 
 def batch_cases(batch: pa.RecordBatch) -> list[Case]:

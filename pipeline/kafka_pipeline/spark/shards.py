@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -65,6 +65,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     files: list[FileReceipt] = []
     counts: dict[str, int] = {}
     problem: str = ""
+
+
+def schema_of(columns: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The schema of columns without nulls."""
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns.items()])
 
 
 def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:

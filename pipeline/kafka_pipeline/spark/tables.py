@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,10 @@ def query_table(spark: Any, query: str, views: Mapping[str, Path] | None = None)
         return spark.sql(query).toArrow()
 
 
-class spark_failures:
-    """Turns what Spark raises into `PipelineError`, with one line of it."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, spark_errors()):
-            raise PipelineError(f"Spark gave up: {first_line(error)}") from None
+@contextmanager
+def spark_failures() -> Iterator[None]:
+    """Turn what Spark raises into `PipelineError`, with one line of it."""
+    try:
+        yield
+    except spark_errors() as error:
+        raise PipelineError(f"Spark gave up: {first_line(error)}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -23,16 +23,14 @@ from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.fuzz.run import ProfileChoice, split_targets
 from kafkaproof.commands.fuzz.triage import RUNS, print_causes
 from kafkaproof.commands.output import say_json
-from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
+from kafkaproof.commands.pipeline.options import exits, opener, out_option, spark_options, steps
 
 EXECUTIONS: Final = 100_000
 DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-python"
 
 
 @click.command("campaign")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
-)
+@out_option
 @click.option(
     "--targets",
     default=DEFAULT,
@@ -68,18 +66,15 @@ def campaign(
     ctx: click.Context,
     out: Path,
     targets: str,
-    rounds: int,
-    shards: int,
     executions: int | None,
     minutes: float | None,
-    seed: int,
-    profile: str,
     known: Path | None,
     triages: bool,
     as_json: bool,
     master: str,
     conf: tuple[str, ...],
     environment: Path | None,
+    **options: Any,
 ) -> None:
     """Fuzz targets on the executors, in rounds; what one shard learns, all have in the next round.
 
@@ -98,13 +93,10 @@ def campaign(
         settings = job.CampaignSettings(
             out=out.resolve(),
             targets=names,
-            rounds=rounds,
-            shards=shards,
             executions=0 if minutes else executions or EXECUTIONS,
             minutes=minutes or 0.0,
-            seed=seed,
-            profile=profile,
             known=text,
+            **options,
         )
         unit = "cases" if settings.executions else "shards"
         with steps(settings.executions or 1, (settings.executions or 1) * len(settings.tasks), unit) as show:

@@ -13,7 +13,7 @@ from kafka_fuzz.mutate.mutant import OLD_FIXUP
 from kafka_pipeline.jobs.space import COLUMNS, MOST, MOST_SEED, Rows, Space, grid_hash, parse_shares
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
-from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
+from kafkaproof.commands.pipeline.options import exits, opener, out_option, spark_options, steps
 
 if TYPE_CHECKING:
     from kafka_pipeline.spark.manifest import OutputManifest
@@ -74,9 +74,7 @@ def print_generated_case(made: dict[str, Any]) -> None:
 
 
 @click.command("generate")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
-)
+@out_option
 @click.option("--cases", type=click.IntRange(1, MOST), default=1_000_000, show_default=True, metavar="N")
 @click.option("--seed", type=click.IntRange(0, MOST_SEED - 1), default=1, show_default=True, metavar="N")
 @click.option(
@@ -84,7 +82,13 @@ def print_generated_case(made: dict[str, Any]) -> None:
     help="Who makes them: model, fixup, bytes, each with its share.",
 )  # fmt: skip
 @click.option(
-    "--shard", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N", help="Cases a shard."
+    "--shard",
+    "shard_rows",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    metavar="N",
+    help="Cases a shard.",
 )
 @click.option(
     "--per-shape", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
@@ -101,17 +105,14 @@ def print_generated_case(made: dict[str, Any]) -> None:
 def generate(
     ctx: click.Context,
     out: Path,
-    cases: int,
     seed: int,
     mutators: str,
-    shard: int,
-    per_shape: int,
-    verify: int,
     checks: bool,
     as_json: bool,
     master: str,
     conf: tuple[str, ...],
     environment: Path | None,
+    **options: Any,
 ) -> None:
     """Make cases: every cell of the format in turn, as many rounds as it takes, drawn from the seed.
 
@@ -123,21 +124,10 @@ def generate(
         open_session = opener(master, conf, environment)
         from kafka_pipeline.jobs import generate as job
 
-        settings = job.Generate(
-            out=out.resolve(),
-            cases=cases,
-            seed=seed,
-            shares=shares,
-            shard_rows=shard,
-            per_shape=per_shape,
-            verify=verify,
-        )
-        with steps(shard, cases) as show:
-            made = (
-                job.check_output(open_session, settings, show)
-                if checks
-                else job.generate_cases(open_session, settings, show)
-            )
+        settings = job.Generate(out=out.resolve(), seed=seed, shares=shares, **options)
+        do = job.check_output if checks else job.generate_cases
+        with steps(settings.shard_rows, settings.cases) as show:
+            made = do(open_session, settings, show)
     if isinstance(made, list):
         say_checked(made, as_json=as_json)
         ctx.exit(DISAGREEMENTS if made else OK)

@@ -21,6 +21,9 @@ from kafkaproof.cli import CANNOT_RUN, INTERRUPTED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+out_option = click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
+)
 _MASTER = click.option(
     "--master", default="local[*]", show_default=True, metavar="URL",
     help="Where Spark runs: local[N], spark://HOST:PORT, …",

@@ -12,7 +12,7 @@ from kafka_conformance.sanitize import printable
 from kafka_conformance.testees import connection
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
-from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
+from kafkaproof.commands.pipeline.options import exits, opener, out_option, spark_options, steps
 
 if TYPE_CHECKING:
     from kafka_pipeline.spark.manifest import OutputManifest
@@ -24,9 +24,7 @@ MOST_SHOWN: Final = 20
 @click.argument("testees", nargs=-1, required=True, metavar="TESTEE...")
 @click.option("--cases", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True, metavar="DIR",
               help="An output of `pipeline generate`.")  # fmt: skip
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
-)
+@out_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @spark_options
 @click.pass_context
