@@ -133,7 +133,7 @@ def fuzzing(folder: Path, target: str, executions: int) -> Fuzzed:
     return Fuzzed(begun, executions / cold, executions / warm, rows, size / max(rows, 1))
 
 
-def _again(paths: Sequence[Path], _: int) -> pa.Table:
+def _again(paths: Sequence[Path]) -> pa.Table:
     """The inputs of a round as the next one has them, but without merging."""
     given = pa.concat_tables(ParquetFile(path).read() for path in paths)
     return given.add_column(0, SCHEMA.field("what"), pa.array(["inputs"] * given.num_rows)).cast(SCHEMA)

@@ -12,10 +12,10 @@ from kafka_brokers import jvm
 from kafka_brokers.releases import NEWEST
 from kafka_brokers.scenarios import recorder as asking
 from kafka_brokers.scenarios.recorder import AnswerFile, Recorder, ScenarioRequest
+from kafka_conformance.dossiers.reach import CONFIG
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import difference
 from kafka_corpus.vectors import load_vectors, package_root
-from kafkaproof.commands.broker_answers import CONFIG
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -13,10 +12,9 @@ import click
 
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker
-from kafka_brokers.progress import progress
 from kafka_brokers.releases import RELEASES, find_release
 from kafka_brokers.scenarios import recorder as answer_recorder
-from kafka_brokers.scenarios.recorder import AnswerFile, RecordedAnswer, Recorder, ScenarioRequest
+from kafka_conformance.dossiers.reach import replay_cases
 from kafka_conformance.runner.requests import select
 from kafka_corpus import evidence
 from kafka_corpus.case import Case
@@ -26,12 +24,6 @@ from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafkaproof.commands.output import say_json
 
 DEFAULT_FOLDER: Final = "kafkaproof-results/brokers"
-CONFIG: Final = {
-    # The cleaner looks again that often, in milliseconds; else every case that it is in would take 15 s.
-    "log.cleaner.backoff.ms": "100",
-    # Producers of cases look years old; they are forgotten at a restart, and not at some moment before.
-    "producer.id.expiration.check.interval.ms": "86400000",
-}
 MOST_SHOWN: Final = 40
 
 only_option = click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
@@ -124,15 +116,14 @@ class _Run:
         recorded = evidence.load_evidence(self._root)
         concerned = list(answer_recorder.scenario_requests(self._cases, release))
         requests = concerned if self._everything else answer_recorder.unanswered(concerned, recorded, release)
-        recording = answer_recorder.answer_file_of(self._folder, release)
-        lines = self._ask(release, requests, recording) if requests else {}
+        lines = replay_cases(release, requests, self._folder, self._start) if requests else {}
         skipped = sorted(line.id for line in lines.values() if line.skipped)
         ended = sorted(line.id for line in lines.values() if any(step.ended for step in line.steps))
         differing = answer_recorder.differing(recorded, release, requests, lines) if self._only_check else []
         if not self._only_check:
             evidence.write_evidence(answer_recorder.merged(recorded, release, requests, lines), self._root)
         # The file of answers is done with once they are recorded or compared.
-        recording.path.unlink(missing_ok=True)
+        answer_recorder.answer_file_of(self._folder, release).path.unlink(missing_ok=True)
         return {
             "release": release,
             "cases": len(concerned),
@@ -141,20 +132,6 @@ class _Run:
             "ended": ended,
             "differing": [{"case": change.id, "what": change.what} for change in differing],
         }
-
-    def _ask(
-        self, release: str, requests: Sequence[ScenarioRequest], recording: AnswerFile
-    ) -> dict[str, RecordedAnswer]:
-        with progress(release, "restarts") as on_progress, ExitStack() as started:
-
-            def start() -> JvmBroker:
-                return started.enter_context(self._start(release, config=CONFIG))
-
-            recorder = Recorder(start(), new_broker=start)
-            try:
-                return answer_recorder.record_answers(recorder, requests, recording, on_progress)
-            finally:
-                recorder.close()
 
 
 def _print_answers(said: dict[str, Any]) -> None:

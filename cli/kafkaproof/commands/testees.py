@@ -96,9 +96,6 @@ def _planted_bugs() -> list[dict[str, Any]]:
 
 def _show(listed: list[dict[str, Any]]) -> None:
     from rich.table import Table
-    from rich.text import Text
-
-    from kafka_conformance.reports import terminal
 
     on = terminal.console()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -111,12 +108,8 @@ def _show(listed: list[dict[str, Any]]) -> None:
     on.print(table)
     engine = "an engine client is here" if shutil.which(ENGINE) else f"needs {ENGINE}, which is not here"
     on.print()
-    on.print(
-        Text(
-            "any other: direct:MODULE, process:COMMAND LINE, fetch:COMMAND LINE, container:IMAGE " + f"({engine})",
-            style="dim",
-        )
-    )
+    others = "direct:MODULE, process:COMMAND LINE, fetch:COMMAND LINE, container:IMAGE"
+    on.print(Text(f"any other: {others} ({engine})", style="dim"))
     on.print(Text("wrong on purpose: planted:NAME (kafkaproof testees --json lists them)", style="dim"))
 
 

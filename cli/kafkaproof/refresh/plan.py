@@ -49,7 +49,7 @@ class RefreshTask:
 
 
 def needs(known: KnownTestee) -> str:
-    """What this machine lacks to run a testee, as a reason; empty if it can run."""
+    """The reason why a testee cannot run here: what this machine lacks; empty if it can run."""
     missing = ", ".join(known.missing())
     return f"needs {missing}" if missing else ""
 

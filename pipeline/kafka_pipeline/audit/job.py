@@ -42,21 +42,21 @@ from kafka_pipeline.spark.shards import (
     put_table,
     read_batches,
     receipt_of,
+    required_schema,
     run,
-    schema_of,
     write_durably,
 )
 
 FORMAT: Final = "kafkaproof audit"
 AUDITED: Final = "audited"
 REPORT, PAGE, FINDINGS, SEGMENTS = "report.json", "index.html", "findings.parquet", "segments.parquet"
-SCHEMA: Final = schema_of({"summary": pa.binary()})
+SCHEMA: Final = required_schema({"summary": pa.binary()})
 _PLACE: Final = ("position", "offset")
 _FOUND: Final = ("log", "kind", "rule", "severity", "file", *_PLACE, "message")
-FOUND: Final = schema_of({name: pa.int64() if name in _PLACE else pa.string() for name in _FOUND})
+FOUND: Final = required_schema({name: pa.int64() if name in _PLACE else pa.string() for name in _FOUND})
 _NUMBERS: Final = ("bytes", "read", "first_offset", "last_offset")
 _COUNTED: Final = ("entries", "records", "control", "transactional", "headers", "without_key", "without_value")
-LISTED: Final = schema_of(
+LISTED: Final = required_schema(
     {"log": pa.string(), "file": pa.string(), **dict.fromkeys((*_NUMBERS, *_COUNTED, *SEVERITIES), pa.int64())}
 )
 

@@ -136,11 +136,11 @@ def _done(spark: Any, settings: CampaignSettings, gone: tuple[str, ...], show: P
     for number in range(settings.rounds):
         on_progress = show(f"round {number + 1} of {settings.rounds}")
         receipts[number] = run(spark, round_job(settings, number, gone), settings.tasks, on_progress)
-        merge = partial(_merged, spark, settings)
+        new, before = settings.out / ROUNDS / f"round={number:06}", settings.merged(number - 1)
+        merge = partial(merging.merge_corpora, spark, new, before)
         listed.append(_made(table_job(settings, MERGED, SCHEMA, merge, f"round={number:06}"), number))
     assembled = merging.Assembled(spark, settings.out / ROUNDS, settings.merged(settings.rounds - 1))
-    cells = partial(_cells, assembled)
-    listed.append(_made(table_job(settings, CELLS_FILE, merging.CELLS_SCHEMA, cells), 0))
+    listed.append(_made(table_job(settings, CELLS_FILE, merging.CELLS_SCHEMA, assembled.cells), 0))
     assembled.write(settings.out, settings.known, settings.seed, _reports(settings, receipts))
     made = [receipt for some in receipts.values() for receipt in some]
     files = [file for receipt in (*made, *listed) for file in receipt.files]
@@ -176,12 +176,12 @@ def round_job(settings: CampaignSettings, number: int, gone: tuple[str, ...] = (
 
 
 def table_job(
-    settings: CampaignSettings, name: str, schema: pa.Schema, table: Callable[[int], pa.Table], place: str = ""
+    settings: CampaignSettings, name: str, schema: pa.Schema, table: Callable[[], pa.Table], place: str = ""
 ) -> Job:
     """Tables that the driver makes, kept as shards are."""
     return Job(
         name=name,
-        read=lambda number: table(number).to_batches(),
+        read=lambda _: table().to_batches(),
         schema=schema,
         out=settings.out,
         folder=name,
@@ -195,14 +195,6 @@ def _made(job: Job, number: int) -> Receipt:
     if receipt.problem:
         raise ShardsFailed({number: receipt.problem})
     return receipt
-
-
-def _merged(spark: Any, settings: CampaignSettings, number: int) -> pa.Table:
-    return merging.merge_corpora(spark, settings.out / ROUNDS / f"round={number:06}", settings.merged(number - 1))
-
-
-def _cells(assembled: merging.Assembled, _: int) -> pa.Table:
-    return assembled.cells()
 
 
 def _by_what(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

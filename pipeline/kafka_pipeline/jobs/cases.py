@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_pipeline.jobs.space import Rows
-from kafka_pipeline.spark.shards import read_batches, schema_of
+from kafka_pipeline.spark.shards import read_batches, required_schema
 
-INDEX: Final = schema_of({"index": pa.int64()})
+INDEX: Final = required_schema({"index": pa.int64()})
 # Of the files; `magic` and `codec` are parts of their paths.
-SCHEMA: Final = schema_of(
+SCHEMA: Final = required_schema(
     {
         "index": pa.int64(),
         "mutator": pa.string(),
@@ -82,7 +82,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-DROPPED: Final = schema_of({"index": pa.int64(), "reason": pa.string(), "first": pa.int64()})
+DROPPED: Final = required_schema({"index": pa.int64(), "reason": pa.string(), "first": pa.int64()})
 PARTITION: Final = ("magic", "codec")
 KEPT: Final = pa.schema([each for each in SCHEMA if each.name not in PARTITION])
 
@@ -138,7 +138,7 @@ def dropped_rows(paths: list[Path]) -> pa.RecordBatch:
 
 
 COUNTS: Final = ("cases", "shapes", "valid", "invalid", "acceptable")
-COVERAGE_SCHEMA: Final = schema_of(
+COVERAGE_SCHEMA: Final = required_schema(
     {
         "mutator": pa.string(),
         "magic": pa.int8(),

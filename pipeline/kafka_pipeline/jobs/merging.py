@@ -42,7 +42,7 @@ from kafka_fuzz.findings import FINDINGS_FOLDER, FuzzFinding, write_atomically, 
 from kafka_fuzz.mutate import MutantCell
 from kafka_pipeline.jobs.rounds import COUNTS, MILLISECONDS, PROGRESS, SCHEMA, fill, row_finding
 from kafka_pipeline.spark import tables
-from kafka_pipeline.spark.shards import read_batches, schema_of
+from kafka_pipeline.spark.shards import read_batches, required_schema
 
 _CELL: Final = ", ".join(MutantCell._fields)
 # Columns that distinguish rows of inputs; their order decides which of two is kept.
@@ -74,7 +74,7 @@ CELLS: Final = f"""
     SELECT target, {_CELL}, count_if(what = 'inputs') AS inputs, count_if(what = 'finds') AS finds, min(round) AS first
     FROM rounds WHERE what != 'fallen' GROUP BY ALL ORDER BY target, {_CELL}
 """
-CELLS_SCHEMA: Final = schema_of(
+CELLS_SCHEMA: Final = required_schema(
     {name: SCHEMA.field(name).type for name in ("target", *MutantCell._fields)}
     | dict.fromkeys(("inputs", "finds", "first"), pa.int64())
 )

@@ -33,7 +33,7 @@ from kafka_fuzz.mutate import Mutant, MutantCell
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_pipeline.jobs.sweep import lasting
 from kafka_pipeline.spark.needs import BadShard
-from kafka_pipeline.spark.shards import read_batches, schema_of
+from kafka_pipeline.spark.shards import read_batches, required_schema
 
 What = Literal["inputs", "finds", "fallen"]
 _TYPES: Final[dict[str, Any]] = {
@@ -58,7 +58,7 @@ _TYPES: Final[dict[str, Any]] = {
     "count": pa.int64(),
     "mode": pa.string(),
 }
-SCHEMA: Final = schema_of(_TYPES)
+SCHEMA: Final = required_schema(_TYPES)
 # `what` is a part of the path.
 STORED: Final = pa.schema([each for each in SCHEMA if each.name != "what"])
 ALIKE: Final = ("target", "profile", "codec", "field", "boundary", "fault", "nesting", "position", "version", "kind")

@@ -41,9 +41,9 @@ from kafka_pipeline.spark.manifest import (
     unsound,
 )
 from kafka_pipeline.spark.needs import BadShard
-from kafka_pipeline.spark.shards import Job, ProgressFactory, Receipt, put_table, read_batches, run, schema_of
+from kafka_pipeline.spark.shards import Job, ProgressFactory, Receipt, put_table, read_batches, required_schema, run
 
-SCHEMA: Final = schema_of(
+SCHEMA: Final = required_schema(
     {
         "index": pa.int64(),
         "outcome": pa.string(),

@@ -67,7 +67,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def schema_of(columns: Mapping[str, pa.DataType]) -> pa.Schema:
+def required_schema(columns: Mapping[str, pa.DataType]) -> pa.Schema:
     """The schema of columns without nulls."""
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns.items()])
 
