@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -61,11 +61,16 @@ class CannotMeasure(Exception):
     """A repeat ended without a result."""
 
 
+Counted = Literal["ends", "firsts", "findings"]
+# Widths of their columns.
+COUNTED: Final[dict[Counted, int]] = {"ends": 16, "firsts": 16, "findings": 8}
+
+
 def outcome_lines(made: Sequence[OutcomeRepeat]) -> Iterator[str]:
     """One line for each target and profile: medians; lines of all repeats together, of those that anybody reached."""
     yield (
         f"{'target':15} {'profile':8} {'executions/CPU-s':>17} {'unexpected ends':>16} {'to plain':>9}"
-        f" {'outcome buckets':>16} {'to plain':>9} {'finds':>6} {'to plain':>9} {'lines':>6} {'of all':>7}"
+        f" {'outcome buckets':>16} {'to plain':>9} {'findings':>8} {'to plain':>9} {'lines':>6} {'of all':>7}"
     )
     for target in dict.fromkeys(each.target for each in made):
         rows = [each for each in made if each.target == target]
@@ -74,28 +79,19 @@ def outcome_lines(made: Sequence[OutcomeRepeat]) -> Iterator[str]:
         for profile in dict.fromkeys(each.profile for each in rows):
             mine = [each for each in rows if each.profile == profile]
             reached = {line for each in mine for line in each.reached}
+            ends, buckets, findings = (
+                f"{(found := median_count(mine, name)):{width},.1f} {ratio(found, median_count(plain, name)):>9}"
+                for name, width in COUNTED.items()
+            )
             yield (
                 f"{target:15} {profile:8} {median(each.executions / each.seconds for each in mine):17,.0f}"
-                f" {ends_of(mine):16,.1f} {ratio(ends_of(mine), ends_of(plain)):>9}"
-                f" {buckets_of(mine):16,.1f} {ratio(buckets_of(mine), buckets_of(plain)):>9}"
-                f" {median_findings(mine):6,.1f} {ratio(median_findings(mine), median_findings(plain)):>9}"
-                f" {len(reached):6,} {len(everywhere):7,}"
+                f" {ends} {buckets} {findings} {len(reached):6,} {len(everywhere):7,}"
             )
 
 
-def ends_of(rows: Sequence[OutcomeRepeat]) -> float:
-    """The median number of unexpected ends."""
-    return median(len(each.ends) for each in rows) if rows else 0
-
-
-def buckets_of(rows: Sequence[OutcomeRepeat]) -> float:
-    """The median number of outcome buckets."""
-    return median(len(each.firsts) for each in rows) if rows else 0
-
-
-def median_findings(rows: Sequence[OutcomeRepeat]) -> float:
-    """The median number of finds as campaigns keep them apart."""
-    return median(len(each.findings) for each in rows) if rows else 0
+def median_count(rows: Sequence[OutcomeRepeat], name: Counted) -> float:
+    """The median number of unexpected ends, of outcome buckets, or of findings as campaigns separate them."""
+    return median(len(getattr(each, name)) for each in rows) if rows else 0
 
 
 def ratio(found: float, plain: float) -> str:

@@ -64,6 +64,7 @@ DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-py
 @click.pass_context
 def campaign(
     ctx: click.Context,
+    /,
     out: Path,
     targets: str,
     executions: int | None,

@@ -104,6 +104,7 @@ def print_generated_case(made: dict[str, Any]) -> None:
 @click.pass_context
 def generate(
     ctx: click.Context,
+    /,
     out: Path,
     seed: int,
     mutators: str,
