@@ -19,6 +19,8 @@ import pytest
 
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_conformance.testees.protocol import CodecAnswer
+from kafka_fuzz.planted_bugs import PLANTED_BUGS
+from kafka_fuzz.planted_bugs.bug import PatchEntry, patched_bug
 from kafkaproof import cli
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -209,12 +211,7 @@ def test_environments_exist(name: str) -> None:
     ("number", "module"),
     list(
         enumerate(
-            (
-                "kafka_corpus.cases.decode.v2_crc",
-                "kafka_fuzz.mutate.edits",
-                "kafka_fuzz.mutate.faults.records",
-                "kafka_fuzz.planted_bugs.batches",
-            )
+            ("kafka_corpus.cases.decode.v2_crc", "kafka_fuzz.mutate.edits", "kafka_fuzz.mutate.faults.records")
         )
     ),
 )
@@ -228,6 +225,14 @@ def test_recipes_use_names_that_exist(number: int, module: str) -> None:
     used = {node.id for node in names} - bound - set(dir(builtins))
     assert used
     assert used - set(vars(importlib.import_module(module))) == set()
+
+
+def test_recipe_of_a_planted_bug_fits_the_reference() -> None:
+    """The planted bug in docs/how-to-add.md replaces text that the reference has once."""
+    (block,) = re.findall(r"^```toml\n(.*?)^```", PAGES["docs/how-to-add.md"], re.MULTILINE | re.DOTALL)
+    ((name, entry),) = msgspec.toml.decode(block, type=dict[str, PatchEntry]).items()
+    assert name not in PLANTED_BUGS
+    assert patched_bug(name, entry).decode(b"") == []
 
 
 def test_exit_codes_are_those_of_the_command() -> None:

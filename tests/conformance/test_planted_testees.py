@@ -1,9 +1,11 @@
 """The judge reports each planted bug with the severity that the bug states."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from kafka_conformance.in_process import CodecFunctions, judge_case, select_cases
 from kafka_conformance.reports import summary
 from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.testees.connection import connect
@@ -12,8 +14,12 @@ from kafka_corpus.case import Case
 from kafka_fuzz.planted_bugs import NULL_TESTEES, PLANTED_BUGS
 
 NULLS = NULL_TESTEES
-# Bugs that are functions of their own, and patches of the reference for which a severity is stated.
-JUDGED = [name for name, bug in PLANTED_BUGS.items() if not bug.patch or bug.caught_as]
+PATCHED = [name for name, bug in PLANTED_BUGS.items() if bug.patch]
+# Run as processes: the bugs that are functions of their own, and one patch of the reference.
+JUDGED = [name for name in PLANTED_BUGS if name not in PATCHED] + PATCHED[:1]
+# Three change what Kafka's specification leaves open.  The fourth needs a v0 wrapper whose offset is not that of its
+# last message, and the corpus has none.
+NOT_SHOWN = {"slack_refused", "inner_tail_refused", "gzip_garbage_refused", "inner_offsets_of_v0_relative"}
 SLOW = {"mute", "hangs_on_lz4"}
 
 
@@ -27,7 +33,27 @@ def test_there_are_enough_bugs() -> None:
     """There are the four testees that ignore their input, at least ten wrong codecs, and a patched one."""
     assert {"mute", "accept_all", "refuse_all", "skip_all"} == NULLS
     assert len(JUDGED) - len(NULLS) >= 10
-    assert any(PLANTED_BUGS[name].patch for name in JUDGED)
+    assert PATCHED
+
+
+@cache
+def decode_cases() -> list[Case]:
+    """The decode cases of the corpus that need no limits."""
+    return select_cases((), ops=("decode",))
+
+
+@pytest.mark.parametrize("name", PATCHED)
+def test_corpus_shows_each_patch(name: str) -> None:
+    """A case of the corpus gets the severity that a patch of the reference states; without one, every case agrees."""
+    caught_as = PLANTED_BUGS[name].caught_as
+    codec = CodecFunctions(decode=PLANTED_BUGS[name].decode)
+    outcomes = (judge_case(codec, case)[1].outcome for case in decode_cases())
+
+    if caught_as is not None:
+        assert caught_as in outcomes
+    else:
+        assert set(outcomes) == {"agree"}
+        assert name in NOT_SHOWN
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_fuzz.planted_bugs.batches import BATCHES, RECORDS
-from kafka_fuzz.planted_bugs.bug import PlantedBug
-from kafka_fuzz.planted_bugs.messages import MESSAGES, STREAMS
+from kafka_fuzz.planted_bugs.bug import PlantedBug, read_patches
 from kafka_fuzz.planted_bugs.search import DecoderAnswer, Detection, InputSeries, search_difference
 from kafka_fuzz.planted_bugs.testees import NULL_TESTEES, TESTEE_BUGS
 
@@ -25,6 +23,4 @@ __all__ = [
     "search_difference",
 ]
 
-PLANTED_BUGS: Final[dict[str, PlantedBug]] = {
-    bug.NAME: bug for bug in (*TESTEE_BUGS.values(), *BATCHES, *RECORDS, *MESSAGES, *STREAMS)
-}
+PLANTED_BUGS: Final[dict[str, PlantedBug]] = TESTEE_BUGS | read_patches()

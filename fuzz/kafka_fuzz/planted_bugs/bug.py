@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
+
+import msgspec
 
 from kafka_conformance.judge.verdict import Severity
 from kafka_conformance.testees import reference
@@ -35,6 +38,17 @@ class SourcePatch:
         return changed_reference(self.module, self.old, self.new)
 
 
+class PatchEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A planted bug as `patches.toml` describes it; see there."""
+
+    wrong: str
+    module: str
+    old: str
+    new: str
+    budget: int
+    caught_as: Severity | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlantedBug:
     """A testee with one thing wrong, known by `planted:NAME`.
@@ -42,7 +56,7 @@ class PlantedBug:
     Attributes:
         NAME: its name, in lower case with underscores.
         wrong: the bug, in one sentence.
-        caught_as: a severity that the corpus has to report; None if no case can report one.
+        caught_as: a severity that the judge reports for a case of the corpus; None if no case shows the bug.
         budget: the executions within which fuzzing finds the bug, with the mix of profiles that campaigns
             run; None if the fuzzer does not look for it.
         patch: the replacement in the reference's source; None for a bug that is a function of its own.
@@ -66,11 +80,9 @@ class PlantedBug:
         return lambda data: tuple(map(from_wire, self.decode(data)))
 
 
-def patched_bug(
-    name: str, wrong: str, budget: int, module: str, old: str, new: str, *, caught_as: Severity | None = None
-) -> PlantedBug:
-    """A bug that is the reference with *old* replaced by *new* in *module*."""
-    patch = SourcePatch(module, old, new)
+def patched_bug(name: str, entry: PatchEntry) -> PlantedBug:
+    """The bug that an entry of `patches.toml` describes."""
+    patch = SourcePatch(entry.module, entry.old, entry.new)
 
     @cache
     def decoder() -> BatchDecoder:
@@ -82,4 +94,12 @@ def patched_bug(
         except RecordFormatError as error:
             raise CodecError(error.kind, str(error), list(map(to_wire, error.batches))) from error
 
-    return PlantedBug(NAME=name, wrong=wrong, caught_as=caught_as, budget=budget, patch=patch, decode=decode)
+    return PlantedBug(
+        NAME=name, wrong=entry.wrong, caught_as=entry.caught_as, budget=entry.budget, patch=patch, decode=decode
+    )
+
+
+def read_patches() -> dict[str, PlantedBug]:
+    """The bugs of `patches.toml` by name, in the order of the file."""
+    entries = msgspec.toml.decode(Path(__file__).with_name("patches.toml").read_bytes(), type=dict[str, PatchEntry])
+    return {name: patched_bug(name, entry) for name, entry in entries.items()}
