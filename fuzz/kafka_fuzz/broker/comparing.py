@@ -1,8 +1,8 @@
-"""A broker's answer to a payload held against the reference's: where they part, in words that make a key.
+"""Compare a broker's answer to a payload with the reference's; the difference becomes part of a key.
 
-Error code, records at fault, base offset, the broker's time, and the bytes in
-the log.  Bytes are compared as they are; only where the broker compressed them
-itself, above compression, since each library packs in its own way.
+Compared are the error code, the invalid records, the base offset, the broker's
+time, and the stored bytes.  Bytes that the broker compressed itself are compared
+after decompression, because libraries compress differently.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from struct import error as StructError
 from kafka_brokers.wire import Produced
 from kafka_brokers.wire.errors import error_name
 from kafka_corpus.masking import masked
+from kafka_fuzz.mutate.entries import layout_of_magic
 from kafka_records import AppendResult, RecordFormatError
-from kafka_records.constants import MAGIC_VALUE_V2
-from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1, Layout
+from kafka_records.layout import MAGIC_OFFSET
 from kafka_records.log import split_entries
 
-# What answers say from these versions of the request on.
+# The first versions of the request whose answers have these fields.
 FIRST_WITH_TIME = 2
 FIRST_WITH_RECORD_ERRORS = 8
-# These differ if anything else does.
+# Fields that differ whenever another field does.
 LAST = ("crc", "batch_length", "message_size", "size")
 
 
@@ -38,7 +38,7 @@ class ProduceAnswer:
 
 
 def produce_answer(produced: Produced, stored: bytes) -> ProduceAnswer:
-    """The parts of *produced* that are compared, and what a fetch gave back."""
+    """The compared parts of *produced*, with the bytes that a fetch returned."""
     failed = produced.error_code != 0
     return ProduceAnswer(
         produced.error_code,
@@ -50,7 +50,7 @@ def produce_answer(produced: Produced, stored: bytes) -> ProduceAnswer:
 
 
 def answer_difference(given: ProduceAnswer, wanted: AppendResult, version: int) -> str:
-    """The first thing in which *given* is not as predicted for a request of *version*; empty if there is none."""
+    """The first field in which *given* differs from the prediction for a request of *version*; empty if none does."""
     if given.closed:
         return f"the connection is closed, predicted {error_name(wanted.error_code)}"
     if given.error_code != wanted.error_code:
@@ -65,7 +65,7 @@ def answer_difference(given: ProduceAnswer, wanted: AppendResult, version: int) 
 
 
 def stored_difference(given: bytes, wanted: AppendResult) -> str:
-    """The first field in which stored bytes are not as predicted."""
+    """The first field in which the stored bytes differ from the predicted ones."""
     if given == wanted.stored or (wanted.path != "in place" and is_same_above_compression(given, wanted.stored)):
         return ""
     theirs, ours = cut(given), cut(wanted.stored)
@@ -77,7 +77,7 @@ def stored_difference(given: bytes, wanted: AppendResult) -> str:
 
 
 def is_same_above_compression(one: bytes, other: bytes) -> bool:
-    """Whether two logs hold the same but for how it is packed."""
+    """Whether two logs are equal after decompression."""
     try:
         return masked(one) == masked(other)
     except RecordFormatError:
@@ -85,7 +85,7 @@ def is_same_above_compression(one: bytes, other: bytes) -> bool:
 
 
 def cut(data: bytes) -> list[bytes]:
-    """The whole entries of *data*, as far as they go."""
+    """The whole entries of *data* before the first error."""
     found: list[bytes] = []
     try:
         found.extend(data[start:end] for start, end in split_entries(data))
@@ -98,17 +98,10 @@ def entry_difference(one: bytes, other: bytes) -> str:
     """The field in which two entries differ; `records` if it is none of the fixed ones."""
     if one[MAGIC_OFFSET] != other[MAGIC_OFFSET]:
         return "magic"
-    layout = entry_layout(other[MAGIC_OFFSET])
+    layout = layout_of_magic(other[MAGIC_OFFSET])
     try:
         theirs, ours = layout.values(one), layout.values(other)
     except StructError:
         return "bytes"
     names = (name for name in ours if name not in LAST and theirs[name] != ours[name])
     return next(names, "records")
-
-
-def entry_layout(magic: int) -> Layout:
-    """The layout of an entry's fixed fields."""
-    if magic >= MAGIC_VALUE_V2:
-        return BATCH_V2
-    return MESSAGE_V1 if magic else MESSAGE_V0

@@ -72,7 +72,6 @@ class TesteeSession:
     todo: Queue[tuple[int, Batch] | None] = field(default_factory=lambda: Queue(MAX_QUEUED))
     skip_weights: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     skipped: Counter[str] = field(default_factory=Counter)
-    skipped_batches: int = 0
     out: deque[tuple[int, Batch, list[int]]] = field(default_factory=deque)
     ended: bool = False
 
@@ -237,7 +236,6 @@ class Differential:
             opened.expected = len(running)
             for testee in running:
                 if not self._put(testee, number, batch):
-                    testee.skipped_batches += 1
                     opened.expected -= 1
             if not opened.expected:
                 time.sleep(PAUSE)

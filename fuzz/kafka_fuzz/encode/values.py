@@ -159,15 +159,12 @@ def header_value(batch: Batch, rng: Random, value: bytes) -> Batch:
 def choose_timestamp(batch: Batch, rng: Random, value: int) -> Batch:
     """A record's time, and the batch's as it has to be then."""
     changed = record_at(batch, rng, timestamp=value)
-    latest = max((record.timestamp for record in changed.records), default=NO_TIMESTAMP)
-    return replace(changed, timestamp_type="create" if batch.magic else "none", max_timestamp=latest)
+    return replace(changed, timestamp_type="create" if batch.magic else "none", max_timestamp=latest(changed.records))
 
 
 def all_offsets(batch: Batch, rng: Random, value: int) -> Batch:
-    """The whole batch somewhere else."""
-    moved = value - batch.base_offset
-    records = tuple(record._replace(offset=wrap_int64(record.offset + moved)) for record in batch.records)
-    return replace(batch, base_offset=value, last_offset=wrap_int64(batch.last_offset + moved), records=records)
+    """The batch with another base offset, and all its offsets moved with it."""
+    return moved(batch, value - batch.base_offset)
 
 
 def offset_gap(batch: Batch, rng: Random, value: int) -> Batch:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from kafka_fuzz.mutate import plain
-from kafka_fuzz.mutate.entries import SeedEntry, Span, part_of, parts_of, record_spans
+from kafka_fuzz.mutate.entries import SeedEntry, Span, body_spans, part_of, parts_of, record_spans
 from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, as_message, fixed_up, varint, write_message_bytes
 from kafka_fuzz.mutate.mutant import Nesting
 from kafka_fuzz.mutate.packing import pack_fast
@@ -21,7 +21,6 @@ from kafka_records.layout import (
     ATTRIBUTES_OFFSET_V2,
     BATCH_V2,
     ENTRY,
-    MESSAGE_BODY,
     MESSAGE_V0,
 )
 from kafka_records.varint import decode_varlong, encode_varlong
@@ -149,20 +148,6 @@ def body_field(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEn
         value, name = another_integer(int.from_bytes(content, "big"), rng)
         content, before = (value % (1 << 32)).to_bytes(4, "big"), part.payload[: span.start]
     return EditedEntry(part.whole(payload=before + content + part.payload[span.end :]), span.name, name, "record")
-
-
-def body_spans(body: bytes) -> list[Span]:
-    """The spans of the variable fields of a message, as far as its lengths can be followed."""
-    spans: list[Span] = []
-    at = length = 0
-    for name, type_ in MESSAGE_BODY:
-        end = at + (4 if type_ == "i32" else max(0, length))
-        if end > len(body):
-            break
-        length = INT32.unpack_from(body, at)[0] if type_ == "i32" else 0
-        spans.append(Span(name, at, end, type_))
-        at = end
-    return spans
 
 
 def inner_message(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:

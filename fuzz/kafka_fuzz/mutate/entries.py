@@ -27,6 +27,7 @@ from kafka_records.layout import (
     ENTRY,
     HEADER_V2,
     MAGIC_OFFSET,
+    MESSAGE_BODY,
     MESSAGE_V0,
     MESSAGE_V1,
     RECORD_V2,
@@ -206,6 +207,20 @@ def follow(record: bytes, at: int, table: tuple[tuple[str, str], ...], spans: li
             raise IndexError(name)
         spans.append(Span(prefix + name, start, at, type_))
     return at
+
+
+def body_spans(body: bytes) -> list[Span]:
+    """The spans of the variable fields of a message, as far as its lengths can be followed."""
+    spans: list[Span] = []
+    at = length = 0
+    for name, type_ in MESSAGE_BODY:
+        end = at + (4 if type_ == "i32" else max(0, length))
+        if end > len(body):
+            break
+        length = INT32.unpack_from(body, at)[0] if type_ == "i32" else 0
+        spans.append(Span(name, at, end, type_))
+        at = end
+    return spans
 
 
 # How many entries there are of each (magic, codec, axis, level).

@@ -12,6 +12,7 @@ wrong stays as wrong as it was, until somebody says otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
@@ -22,8 +23,10 @@ from crc32c import crc32c
 from kafka_fuzz.mutate.entries import (
     NUMBERS,
     BaseEntry,
+    Span,
     axes_of,
     base_entry,
+    body_spans,
     layout_of_magic,
     record_spans,
     records_ahead,
@@ -43,7 +46,6 @@ from kafka_records.layout import (
     CRC_START_LEGACY,
     CRC_START_V2,
     MAGIC_OFFSET,
-    MESSAGE_BODY,
     RECORD_COUNT_OFFSET_V2,
 )
 from kafka_records.varint import decode_varint, encode_varint
@@ -171,7 +173,7 @@ def entry_of(data: bytes, depth: int = 0) -> EntryNode | None:
         data[ATTRIBUTES_OFFSET_V2 + 1 if magic == MAGIC_VALUE_V2 else ATTRIBUTES_OFFSET_LEGACY]
     )
     if codec == "none":
-        items, rest = _records(data[fixed:]) if magic == MAGIC_VALUE_V2 else ((_body(data[fixed:]),), b"")
+        items, rest = _records(data[fixed:]) if magic == MAGIC_VALUE_V2 else ((_message_fields(data[fixed:]),), b"")
         return _with_wrongs(EntryNode(data[:fixed], codec, b"", items, rest, False), data)
     start = fixed if magic == MAGIC_VALUE_V2 or codec is None else value_start(data, fixed)
     start = fixed if start > len(data) else start  # the key of the wrapper cannot be followed
@@ -201,23 +203,16 @@ def _records(plain: bytes) -> tuple[tuple[Record, ...], bytes]:
 
 def record_node(data: bytes) -> Record:
     """A v2 record by its fields."""
-    spans = record_spans(data)
+    return _fields_of(data, record_spans(data))
+
+
+def _message_fields(data: bytes) -> Record:
+    return _fields_of(data, body_spans(data))
+
+
+def _fields_of(data: bytes, spans: Sequence[Span]) -> Record:
     end = spans[-1].end if spans else 0
     return Record(tuple(span.name for span in spans), tuple(data[span.start : span.end] for span in spans), data[end:])
-
-
-def _body(data: bytes) -> Record:
-    names, raws, at, length = [], [], 0, 0
-    for name, type_ in MESSAGE_BODY:
-        end = at + (max(0, length) if type_ == "bytes" else 4)
-        if end > len(data):
-            break
-        if type_ != "bytes":
-            length = INT32.unpack_from(data, at)[0]
-        names.append(name)
-        raws.append(data[at:end])
-        at = end
-    return Record(tuple(names), tuple(raws), data[at:])
 
 
 def _with_wrongs(entry: EntryNode, data: bytes) -> EntryNode:

@@ -9,15 +9,24 @@ import lz4.block
 import xxhash
 import zstandard
 
+from kafka_corpus.authoring.frames import (
+    LZ4_END_MARK,
+    ZSTD_MAGIC,
+    lz4_data,
+    lz4_header,
+    skippable,
+    zstd_block,
+    zstd_frame,
+    zstd_header,
+)
 from kafka_fuzz.mutate.faults.streams import halves, with_stream
 from kafka_fuzz.mutate.faults.table import ALL, STREAM, UNPACKED, V2, FaultSite, fault
-from kafka_fuzz.mutate.packing import LZ4_END_MARK, LZ4_HEADER, LZ4_HEADER_V0, lz4_blocks, pack_fast
+from kafka_fuzz.mutate.packing import LZ4_HEADER, LZ4_HEADER_V0, lz4_blocks, pack_fast
 from kafka_records.constants import Compression
 
 LZ4: Final[tuple[Compression, ...]] = ("lz4",)
 lz4_fault = partial(fault, magics=ALL, codecs=LZ4, nesting="stream")
-MAGIC = LZ4_HEADER[:4]
-SKIPPABLE = b"\x50\x2a\x4d\x18\4\0\0\0skip"
+SKIPPABLE = skippable(b"skip")
 STORED_NOTHING = (1 << 31).to_bytes(4, "little")
 # A token of four literals and a match, or what should follow it, broken.
 IMPOSSIBLE = {
@@ -25,19 +34,22 @@ IMPOSSIBLE = {
     "at itself": bytes.fromhex("1461000050626364656600"),
     "cut": bytes.fromhex("f061"),
 }
-FLG, BD = 0x60, 0x40
+BD = 0x40
 
 
-def lz4_frame_header(magic: int, flg: int = FLG, bd: int = BD, size: bytes = b"") -> bytes:
+def lz4_frame_header(magic: int, flg: int = 0x60, bd: int = BD, size: bytes = b"") -> bytes:
     """A frame header with the checksum that its magic requires (LZ4-05, LZ4-06)."""
-    descriptor = bytes((flg, bd)) + size
-    covered = descriptor if magic else MAGIC + descriptor
-    return MAGIC + descriptor + bytes((xxhash.xxh32_intdigest(covered) >> 8 & 0xFF,))
+    return lz4_header(flg=flg, bd=bd, size=size, broken=not magic)
 
 
 def lz4_frame_with(site: FaultSite, head: bytes, tail: bytes = LZ4_END_MARK) -> bytes:
     """The entry with another frame header before its payload, or another end after it."""
     return with_stream(site.base, head + lz4_blocks(site.base.payload) + tail)
+
+
+def with_frame(site: FaultSite, blocks: bytes, *, flg: int = 0x60) -> bytes:
+    """The entry with *blocks* in a frame with a right header."""
+    return with_stream(site.base, lz4_frame_header(site.base.magic, flg) + blocks + LZ4_END_MARK)
 
 
 def block_of(plain: bytes) -> bytes:
@@ -106,8 +118,7 @@ def lz4_block_needs_the_one_before(site: FaultSite) -> bytes:
     """An lz4 block copies from the block before it, and the frame says so."""
     one, other = halves(site.base)
     linked: bytes = lz4.block.compress(one + other, store_size=False, dict=one)
-    blocks = lz4_blocks(one) + len(linked).to_bytes(4, "little") + linked
-    return with_stream(site.base, lz4_frame_header(site.base.magic, 0x40) + blocks + LZ4_END_MARK)
+    return with_frame(site, lz4_blocks(one) + lz4_data(linked), flg=0x40)
 
 
 @lz4_fault("LZ4-04", field="bd", kinds=STREAM, variants={"three": 0x30, "reserved": 0x41, "sign": 0xC0})
@@ -163,9 +174,7 @@ def with_block_checksum(site: FaultSite, wrong: int) -> bytes:
     """A frame of one block and its checksum."""
     block = block_of(site.base.payload)
     right = xxhash.xxh32_intdigest(site.base.payload if wrong < 0 else block)
-    check = (right ^ max(wrong, 0)).to_bytes(4, "little")
-    written = len(block).to_bytes(4, "little") + block + check
-    return with_stream(site.base, lz4_frame_header(site.base.magic, 0x70) + written + LZ4_END_MARK)
+    return with_frame(site, lz4_data(block, checksum=right ^ max(wrong, 0)), flg=0x70)
 
 
 @lz4_fault("LZ4-10", "LZ4-12", field="block_checksum", kinds=STREAM, variants={"zero": 0, "three": 3})
@@ -197,14 +206,13 @@ def lz4_block_size_wrong(site: FaultSite) -> bytes:
     """An lz4 block's size is larger than it, or than any block."""
     block = block_of(site.base.payload)
     size = len(block) + len(LZ4_END_MARK) + 1 if site.value == 1 else site.value
-    return with_stream(site.base, lz4_frame_header(site.base.magic) + size.to_bytes(4, "little") + block + LZ4_END_MARK)
+    return with_frame(site, size.to_bytes(4, "little") + block)
 
 
 @lz4_fault("LZ4-11", "CMP-04", field="block", kinds=STREAM, variants=IMPOSSIBLE)
 def lz4_block_impossible(site: FaultSite) -> bytes:
     """An lz4 block copies from where nothing is, or ends inside a sequence."""
-    block = len(site.value).to_bytes(4, "little") + site.value
-    return with_stream(site.base, lz4_frame_header(site.base.magic) + block + LZ4_END_MARK)
+    return with_frame(site, lz4_data(site.value))
 
 
 @lz4_fault(
@@ -222,18 +230,13 @@ def lz4_stored_block_of_nothing(site: FaultSite) -> bytes:
 @lz4_fault("LZ4-11", field="block")
 def lz4_stored_block(site: FaultSite) -> bytes:
     """An lz4 block is stored as it is."""
-    plain = site.base.payload
-    stored = (len(plain) | 0x80000000).to_bytes(4, "little") + plain
-    return with_stream(site.base, lz4_frame_header(site.base.magic) + stored + LZ4_END_MARK)
+    return with_frame(site, lz4_data(site.base.payload, stored=True))
 
 
 @lz4_fault("LZ4-11", field="block")
 def lz4_two_blocks(site: FaultSite) -> bytes:
     """An lz4 frame has two blocks."""
-    one, other = halves(site.base)
-    return with_stream(
-        site.base, lz4_frame_header(site.base.magic) + lz4_blocks(one) + lz4_blocks(other) + LZ4_END_MARK
-    )
+    return with_frame(site, b"".join(map(lz4_blocks, halves(site.base))))
 
 
 @lz4_fault(
@@ -257,21 +260,14 @@ def lz4_two_frames(site: FaultSite) -> bytes:
 
 ZSTD: Final[tuple[Compression, ...]] = ("zstd",)
 zstd_fault = partial(fault, codecs=ZSTD, nesting="stream")
-ZSTD_MAGIC = bytes.fromhex("28b52ffd")
-LAST_BLOCK = bytes.fromhex("010000")
 CHECKED = zstandard.ZstdCompressor(level=-1, write_content_size=False, write_checksum=True)
-ZSTD_SKIPPABLE = b"\x50\x2a\x4d\x18\3\0\0\0xyz"
+ZSTD_SKIPPABLE = skippable(b"xyz")
 
 
 def raw_frame(plain: bytes, descriptor: int, fields: bytes) -> bytes:
     """A frame whose blocks are stored, with the header as given; a block is at most 1 KiB."""
-    blocks = b"".join(raw_block(plain[at : at + 1024]) for at in range(0, len(plain), 1024))
-    return ZSTD_MAGIC + bytes((descriptor,)) + fields + blocks + LAST_BLOCK
-
-
-def raw_block(plain: bytes) -> bytes:
-    """A stored block that is not the last."""
-    return (len(plain) << 3).to_bytes(3, "little") + plain
+    blocks = (zstd_block(plain[at : at + 1024]) for at in range(0, len(plain), 1024))
+    return zstd_frame(*blocks, header=zstd_header(descriptor, fields))
 
 
 @zstd_fault("ZST-07", field="stream", kinds=STREAM, variants={"magic": 4, "header": 5, "inside": 0, "by one": -1})
@@ -331,9 +327,9 @@ def zstd_skippable_frame(site: FaultSite) -> bytes:
 )
 def zstd_skippable_size_wrong(site: FaultSite) -> bytes:
     """A skippable frame's size reaches beyond the stream, or leads to it again where sums wrap."""
-    skippable = ZSTD_SKIPPABLE[:4] + site.value.to_bytes(4, "little") + b"xyz"
+    wrong = skippable(b"xyz", size=site.value)
     whole = pack_fast("zstd", site.base.payload, 2)
-    return with_stream(site.base, whole + skippable if site.value == 4 else skippable + whole)
+    return with_stream(site.base, whole + wrong if site.value == 4 else wrong + whole)
 
 
 @zstd_fault("ZST-05", field="checksum")

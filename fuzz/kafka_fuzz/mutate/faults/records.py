@@ -12,7 +12,7 @@ from kafka_records import Record
 from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN
 from kafka_records.layout import RECORD_V2
 from kafka_records.primitives import wrap_int64
-from kafka_records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES
+from kafka_records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, encode_unsigned
 
 # Where each field stands in a body, which lacks the length.
 AT = {name: index - 1 for index, (name, _) in enumerate(RECORD_V2)}
@@ -325,13 +325,4 @@ def length_without_zig_zag(site: FaultSite) -> bytes:
     """A record's length is written as an unsigned varint, so that it reads as half of itself or below zero."""
     index = draw_record(site)
     body = b"".join(site.base.bodies[index])
-    return with_record(site.base, index, unsigned(len(body)) + body)
-
-
-def unsigned(value: int) -> bytes:
-    """A varint without zig-zag."""
-    groups = bytearray()
-    while value >= 0x80:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(groups) + bytes((value,))
+    return with_record(site.base, index, encode_unsigned(len(body)) + body)

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import zlib
 from functools import cache, partial
+from struct import Struct
 from typing import Final
 
 import snappy
 
-from kafka_fuzz.mutate.entries import BaseEntry
-from kafka_fuzz.mutate.faults.table import ALL, STREAM, UNPACKED, V2, FaultSite, fault
-from kafka_fuzz.mutate.fixup import write_batch_bytes, write_message_bytes
-from kafka_fuzz.mutate.packing import (
-    GZIP_HEADER,
-    GZIP_TRAILER,
+from kafka_corpus.authoring.frames import (
     LZ4_END_MARK,
     XERIAL_HEADER,
     XERIAL_MAGIC,
-    fast_gzip_member,
-    fast_gzip_trailer,
-    lz4_blocks,
-    pack_fast,
-    raw_deflate,
-    xerial_block,
+    gzip_header,
+    gzip_trailer,
+    uvarint,
+    xerial_chunk,
 )
+from kafka_fuzz.mutate.entries import BaseEntry
+from kafka_fuzz.mutate.faults.table import ALL, STREAM, UNPACKED, V2, FaultSite, fault
+from kafka_fuzz.mutate.fixup import write_batch_bytes, write_message_bytes
+from kafka_fuzz.mutate.packing import GZIP_HEADER, fast_gzip_member, lz4_blocks, pack_fast, raw_deflate, xerial_block
 from kafka_records.constants import Compression
-from kafka_records.varint import encode_unsigned
 
 GZIP: Final[tuple[Compression, ...]] = ("gzip",)
 SNAPPY: Final[tuple[Compression, ...]] = ("snappy",)
@@ -55,7 +52,7 @@ def zero_bytes(codec: Compression, blocks: int) -> bytes:
         case "gzip":
             deflater = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
             body = b"".join(deflater.compress(plain) for _ in range(blocks)) + deflater.flush()
-            return GZIP_HEADER + body + fast_gzip_trailer(plain * blocks)
+            return GZIP_HEADER + body + gzip_trailer(plain * blocks)
         case "zstd":
             return pack_fast("zstd", plain, 2) * blocks
     return lz4_blocks(plain) * blocks
@@ -97,7 +94,7 @@ def gzip_trailer_wrong(site: FaultSite) -> bytes:
     if site.value is None:
         return with_stream(site.base, GZIP_HEADER + raw_deflate(plain) + bytes(8))
     crc, size = site.value
-    trailer = GZIP_TRAILER.pack(zlib.crc32(plain) ^ crc, len(plain) + size)
+    trailer = Struct("<II").pack(zlib.crc32(plain) ^ crc, len(plain) + size)
     return with_stream(site.base, GZIP_HEADER + raw_deflate(plain) + trailer)
 
 
@@ -120,10 +117,10 @@ def gzip_header_wrong(site: FaultSite) -> bytes:
 @gzip_fault("GZP-06", field="header", kinds=STREAM)
 def gzip_header_checksum_wrong(site: FaultSite) -> bytes:
     """A gzip header has a checksum, and it is wrong."""
-    header = GZIP_HEADER[:3] + b"\x02" + GZIP_HEADER[4:]
+    header = gzip_header(flags=2)
     check = zlib.crc32(header) & 0xFFFF ^ 1
     plain = site.base.payload
-    return with_stream(site.base, header + check.to_bytes(2, "little") + raw_deflate(plain) + fast_gzip_trailer(plain))
+    return with_stream(site.base, header + check.to_bytes(2, "little") + raw_deflate(plain) + gzip_trailer(plain))
 
 
 @gzip_fault(
@@ -135,8 +132,7 @@ def gzip_header_fields_present(site: FaultSite) -> bytes:
     """A gzip header has optional fields, which are legal."""
     flags, fields = site.value
     plain = site.base.payload
-    header = GZIP_HEADER[:3] + bytes((flags,)) + GZIP_HEADER[4:] + fields
-    return with_stream(site.base, header + raw_deflate(plain) + fast_gzip_trailer(plain))
+    return with_stream(site.base, gzip_header(flags=flags) + fields + raw_deflate(plain) + gzip_trailer(plain))
 
 
 @gzip_fault("GZP-02", field="stream", variants={"halves": 0, "empty first": 1, "empty last": 2})
@@ -188,7 +184,7 @@ def gzip_start_of_a_member_after(site: FaultSite) -> bytes:
 def gzip_header_field_cut_short(site: FaultSite) -> bytes:
     """An optional field of a gzip header never ends, and nothing follows it."""
     flags, fields = site.value
-    return with_stream(site.base, GZIP_HEADER[:3] + bytes((flags,)) + GZIP_HEADER[4:] + fields)
+    return with_stream(site.base, gzip_header(flags=flags) + fields)
 
 
 @gzip_fault(
@@ -252,16 +248,17 @@ def snappy_version_of_a_repeated_header(site: FaultSite) -> bytes:
 )
 def snappy_block_length_wrong(site: FaultSite) -> bytes:
     """A snappy block's length cannot be, or reaches beyond the stream."""
-    block: bytes = snappy.compress(site.base.payload)
+    block = snappy.compress(site.base.payload)
     length = len(block) + 1 if site.value is None else site.value
-    return with_stream(site.base, XERIAL_HEADER + length.to_bytes(4, "big", signed=True) + block)
+    size = length.to_bytes(4, "big", signed=True)
+    return with_stream(site.base, XERIAL_HEADER + xerial_chunk(block, size=size))
 
 
 @snappy_fault("SNP-05", field="block_length", kinds=(*STREAM, "limit"))
 def snappy_block_length_reversed(site: FaultSite) -> bytes:
     """A snappy block's length is little-endian."""
-    block: bytes = snappy.compress(site.base.payload)
-    return with_stream(site.base, XERIAL_HEADER + len(block).to_bytes(4, "little") + block)
+    block = snappy.compress(site.base.payload)
+    return with_stream(site.base, XERIAL_HEADER + xerial_chunk(block, size=len(block).to_bytes(4, "little")))
 
 
 @snappy_fault(
@@ -273,15 +270,14 @@ def snappy_block_length_reversed(site: FaultSite) -> bytes:
 )
 def snappy_claim_wrong(site: FaultSite) -> bytes:
     """A snappy block claims to hold more bytes than it does."""
-    block = claiming(site)
-    return with_stream(site.base, XERIAL_HEADER + len(block).to_bytes(4, "big") + block)
+    return with_stream(site.base, XERIAL_HEADER + xerial_chunk(claiming(site)))
 
 
 def claiming(site: FaultSite) -> bytes:
     """A raw block that claims to hold so many bytes."""
     plain = site.base.payload
-    body: bytes = snappy.compress(plain)[len(encode_unsigned(len(plain))) :]
-    return encode_unsigned(len(plain) + 1 if site.value == 1 else site.value) + body
+    body: bytes = snappy.compress(plain)[len(uvarint(len(plain))) :]
+    return uvarint(len(plain) + 1 if site.value == 1 else site.value) + body
 
 
 @snappy_fault("SNP-02", "CMP-10", field="claim", kinds=(*STREAM, "limit"), variants=CLAIMS)
